@@ -1,0 +1,81 @@
+// Nesting of events on a line, and spreading of group ids along cause and effect.
+#include <algorithm>
+#include <vector>
+
+#include "outpace.h"
+#include "parallel.h"
+
+namespace {
+
+struct Nesting {
+  const int64_t* start;
+  const int64_t* duration;
+  const uint8_t* mask;
+  int32_t* parent;
+  int32_t* subtree_end;
+  int64_t* self;
+};
+
+// One pass with a stack: an event's parent is the nearest open event that contains it. Events come in (start, longer first) order, so
+// whatever does not contain the current event can contain no later one either, and a subtree is a contiguous range of rows.
+void nest_line(uint64_t begin, uint64_t end, const Nesting& n) {
+  std::vector<int32_t> open;
+  for (uint64_t i = begin; i < end; ++i) {
+    const auto row = static_cast<int32_t>(i);
+    n.parent[i] = -1;
+    if (n.mask != nullptr && n.mask[i] == 0) {
+      n.self[i] = 0;
+      n.subtree_end[i] = row + 1;
+      continue;
+    }
+    const int64_t finish = n.start[i] + n.duration[i];
+    while (!open.empty() && n.start[open.back()] + n.duration[open.back()] < finish) {
+      n.subtree_end[open.back()] = row;
+      open.pop_back();
+    }
+    n.self[i] = n.duration[i];
+    if (!open.empty()) {
+      n.parent[i] = open.back();
+      n.self[open.back()] -= n.duration[i];
+    }
+    open.push_back(row);
+  }
+  for (const int32_t row : open) n.subtree_end[row] = static_cast<int32_t>(end);
+}
+
+}  // namespace
+
+extern "C" {
+
+void ox_nest(uint64_t lines, const uint64_t* first_event, const int64_t* start_ps, const int64_t* duration_ps, const uint8_t* mask,
+             int32_t threads, int32_t* parent, int32_t* subtree_end, int64_t* self_ps) {
+  const Nesting nesting{start_ps, duration_ps, mask, parent, subtree_end, self_ps};
+  outpace::parallel(lines, threads, [&](uint64_t i) { return first_event[i + 1] - first_event[i]; },
+                    [&](uint64_t i) { nest_line(first_event[i], first_event[i + 1], nesting); });
+}
+
+void ox_spread(uint64_t events, const int32_t* subtree_end, uint64_t edges, const int32_t* cause, const int32_t* effect, uint64_t roots,
+               const int32_t* root_row, const int32_t* root_group, int32_t* group) {
+  std::vector<int32_t> todo;
+  for (uint64_t r = 0; r < roots; ++r) {
+    const int32_t id = root_group[r];
+    todo.assign(1, root_row[r]);
+    while (!todo.empty()) {
+      const int32_t top = todo.back();
+      todo.pop_back();
+      if (top < 0 || static_cast<uint64_t>(top) >= events) continue;
+      for (int32_t row = top; row < subtree_end[top];) {
+        if (group[row] >= 0) {  // another root (or an earlier visit) owns this subtree
+          row = std::max(subtree_end[row], row + 1);
+          continue;
+        }
+        group[row] = id;
+        const auto range = std::equal_range(cause, cause + edges, row);
+        for (const int32_t* edge = range.first; edge != range.second; ++edge) todo.push_back(effect[edge - cause]);
+        ++row;
+      }
+    }
+  }
+}
+
+}  // extern "C"

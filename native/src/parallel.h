@@ -1,0 +1,34 @@
+// A tiny parallel-for: enough for "one line is one task".
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+namespace outpace {
+
+// Run work(i) for i in [0, count) on up to `threads` threads, heaviest first so that the last one to finish is a small one.
+template <class Weight, class Work>
+void parallel(uint64_t count, int threads, Weight weight, Work work) {
+  const int workers = static_cast<int>(std::min<uint64_t>(count, threads < 1 ? 1 : static_cast<uint64_t>(threads)));
+  if (workers <= 1) {
+    for (uint64_t i = 0; i < count; ++i) work(i);
+    return;
+  }
+  std::vector<uint64_t> order(count);
+  std::iota(order.begin(), order.end(), uint64_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](uint64_t a, uint64_t b) { return weight(a) > weight(b); });
+  std::atomic<uint64_t> next{0};
+  auto run = [&] {
+    for (uint64_t i; (i = next++) < count;) work(order[i]);
+  };
+  std::vector<std::thread> pool;
+  for (int i = 1; i < workers; ++i) pool.emplace_back(run);
+  run();
+  for (auto& thread : pool) thread.join();
+}
+
+}  // namespace outpace

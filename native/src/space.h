@@ -1,0 +1,126 @@
+// An indexed XSpace: where its planes, lines and names stand in the buffer.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "outpace.h"
+#include "wire.h"
+
+namespace outpace {
+
+struct Text {
+  uint64_t at = 0;
+  uint32_t length = 0;
+};
+
+struct Stat {
+  uint64_t id = 0;
+  uint64_t value = 0;
+  uint32_t length = 0;
+  uint8_t kind = OX_STAT_NONE;
+};
+
+struct OwnerStat {
+  uint32_t plane;
+  int32_t event_name;  // -1: a stat of the plane itself
+  Stat stat;
+};
+
+struct Name {
+  uint32_t plane;
+  int64_t id = 0;
+  Text name, display;
+};
+
+// Maps the ids of one plane to dense rows: a vector while ids are small (the usual case), a hash map for the others.
+class IdMap {
+ public:
+  void set(int64_t id, int32_t row);
+  int32_t get(int64_t id, int32_t missing) const {
+    const auto key = static_cast<uint64_t>(id);
+    if (key < dense_.size()) return dense_[key] < 0 ? missing : dense_[key];
+    if (sparse_.empty()) return missing;
+    const auto found = sparse_.find(key);
+    return found == sparse_.end() ? missing : found->second;
+  }
+
+ private:
+  static constexpr uint64_t kDenseLimit = 1 << 16;
+  std::vector<int32_t> dense_;
+  std::unordered_map<uint64_t, int32_t> sparse_;
+};
+
+struct Plane {
+  int64_t id = 0;
+  Text name;
+  uint32_t first_line = 0;
+  IdMap event_names, stat_names;
+};
+
+// One XLine message; several with the same id make up one line of the trace.
+struct Segment {
+  const uint8_t* begin;
+  const uint8_t* end;
+  int64_t id = 0;
+  int64_t timestamp_ns = 0;
+  Text name;
+  uint64_t events = 0;
+};
+
+struct Line {
+  uint32_t plane;
+  std::vector<Segment> segments;
+  uint64_t first_event = 0;
+  uint64_t events = 0;
+  std::vector<uint32_t> row_of;  // file order -> row within the line; empty when the file is in order already
+};
+
+struct Damage {
+  uint64_t at, lost;
+  int32_t plane;
+  uint8_t why;
+};
+
+}  // namespace outpace
+
+struct ox_space {
+  const uint8_t* base = nullptr;
+  uint64_t size = 0;
+  std::vector<outpace::Plane> planes;
+  std::vector<outpace::Line> lines;
+  std::vector<outpace::Name> event_names, stat_names;
+  std::vector<outpace::OwnerStat> owner_stats;
+  std::vector<std::pair<uint8_t, outpace::Text>> strings;
+  std::vector<outpace::Damage> damages;
+  uint64_t damages_total = 0;
+  std::vector<std::pair<uint64_t, int64_t>> aggregated;
+  uint64_t clamped = 0;
+  uint64_t events = 0;
+  int64_t origin_ns = 0;
+  std::mutex lock;  // guards damages, aggregated and clamped while lines are decoded in parallel
+
+  outpace::Text text(const outpace::Reader& r) const {
+    return {static_cast<uint64_t>(r.at - base), static_cast<uint32_t>(r.left() > UINT32_MAX ? UINT32_MAX : r.left())};
+  }
+  // Note that `lost` bytes from `at` on could not be read.
+  void damaged(const uint8_t* at, uint64_t lost, int32_t plane, uint8_t why);
+  // Note the faults of a reader that was given [begin, end) after it has been walked.
+  void check(const outpace::Reader& walked, const uint8_t* begin, int32_t plane);
+};
+
+namespace outpace {
+
+constexpr uint64_t kMaxDamages = 256;
+
+// Read one XStat; text and bytes stay where they are.
+Stat read_stat(Reader message, const ox_space& space);
+
+// Turn the id that a `ref` value names into a row of the stat names (UINT64_MAX when there is none).
+void resolve(Stat& stat, const IdMap& stat_names);
+
+void build_index(ox_space& space, int threads);
+
+}  // namespace outpace

@@ -1,0 +1,35 @@
+"""Builds the native core; everything else is declared in pyproject.toml."""
+
+from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_ext import build_ext
+
+
+class BuildCore(build_ext):
+    """The core is a plain shared library for ctypes, not a Python module: no Python version in its name."""
+
+    def get_ext_filename(self, fullname: str) -> str:
+        return fullname.replace(".", "/") + ".so"
+
+
+class AnyPythonWheel(bdist_wheel):
+    """One wheel serves every Python 3, because the library links against none."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        return "py3", "none", super().get_tag()[2]
+
+
+setup(
+    ext_modules=[
+        Extension(
+            "outpace._native.core",
+            sources=["native/src/capi.cc", "native/src/index.cc", "native/src/columns.cc", "native/src/nest.cc", "native/src/group.cc"],
+            depends=[],
+            include_dirs=["native/include"],
+            language="c++",
+            extra_compile_args=["-std=c++17", "-O3", "-g0", "-fvisibility=hidden", "-Wall", "-Wextra"],
+            extra_link_args=["-pthread"],
+        )
+    ],
+    cmdclass={"build_ext": BuildCore, "bdist_wheel": AnyPythonWheel},
+)

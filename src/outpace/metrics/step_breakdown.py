@@ -1,0 +1,232 @@
+"""Where each step's time goes: the guide's categories, without overlap, summing to the step time.
+
+Meaning as in the reference (`xplane_to_step_events.cc`, `event_span.cc` of openxla/xprof): every event that belongs to a step is given a
+type by its name; where events overlap, the type of highest priority gets the time; time without any event is "all others".
+On purpose different: building a `tf.function` graph and compiling XLA programs count as compilation (the reference has the category but
+never fills it on a host), and host events count on machines with accelerators too (as the reference did until TensorFlow 2.15).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from outpace.metrics.derived import derived
+from outpace.model import Category, Field, Table, Unit
+from outpace.timeline import OpKind, Run, Timeline
+from outpace.timeline.steps import Array
+from outpace.trace.algorithms import sweep
+
+# Kinds of time in order of rising priority, and the category that shows them. "Waiting for input" outranks collectives: an all-reduce
+# that overlaps a wait for input is waiting too.
+_KINDS: tuple[tuple[str, Category], ...] = (
+    ("nothing", Category.ALL_OTHERS),
+    ("host_compute", Category.HOST_COMPUTE),
+    ("compile", Category.COMPILATION),
+    ("host_to_device", Category.INPUT),
+    ("launch", Category.KERNEL_LAUNCH),
+    ("collective", Category.DEVICE_COLLECTIVES),
+    ("wait_input", Category.INPUT),
+    ("device_to_device", Category.DEVICE_TO_DEVICE),
+    ("device_to_host", Category.OUTPUT),
+    ("compute_32", Category.DEVICE_COMPUTE_32),
+    ("compute_16", Category.DEVICE_COMPUTE_16),
+)
+_CODE = {name: code for code, (name, _) in enumerate(_KINDS)}
+
+_WRAPPERS = ("EagerExecute", "EagerLocalExecute", "EagerKernelExecute", "FunctionRun")
+_MARKS = ("train", "test", "TraceContext")
+_COMPILERS = (
+    "tf.function-graph_building",
+    "XlaCompile",
+    "XlaCompiler",
+    "XlaLaunch:Compile",
+    "PjRtClient::Compile",
+    "TfrtCpuClient::Compile",
+    "CommonPjRtClient::Compile",
+    "PjitFunction:compile",
+    "HloPassPipeline",
+    "JitCompilation",
+)
+_HALF = ("half", "fp16", "bf16", "bfloat16")
+_COPY_KIND = {
+    "MemcpyHToD": "host_to_device",
+    "MemcpyDToH": "device_to_host",
+    "MemcpyDToD": "device_to_device",
+    "MemcpyHToH": "host_compute",
+}
+_TPU_KIND = {
+    "infeed": "host_to_device",
+    "outfeed": "device_to_host",
+    "all-reduce": "collective",
+    "all-gather": "collective",
+    "all-to-all": "collective",
+    "reduce-scatter": "collective",
+    "collective": "collective",
+    "copy": "device_to_device",
+}
+
+FIELDS = (
+    Field("host", Unit.TEXT, "host that the step ran on (name of its profile file)"),
+    Field("step", Unit.COUNT, "step number as the program counts it, or 0, 1, ... where it does not"),
+    Field("source", Unit.TEXT, "how the step was found: marked, device line, keras batch or inferred"),
+    Field("complete", Unit.BOOL, "whether the capture holds the whole step; statistics use complete steps only"),
+    Field("start_ps", Unit.PS, "start of the step, counted from the earliest event of its host", "Start"),
+    Field("duration_ps", Unit.PS, "length of the step", "Step time"),
+    *(Field(f"{c.value}_ps", Unit.PS, c.meaning, c.title) for c in Category),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class StepBreakdown:
+    """`steps`: one row per step and host (see `FIELDS`). `per_row`: training steps per row, by host."""
+
+    steps: Table
+    per_row: dict[str, int]
+
+    @property
+    def whole(self) -> Table:
+        """The rows that statistics are made of: complete steps, or all where a host has none."""
+        complete = self.steps["complete"].astype(bool)
+        host = self.steps["host"]
+        for name in set(host.tolist()):
+            if not complete[host == name].any():
+                complete = complete | (host == name)
+        return self.steps.take(complete)
+
+    def category(self, category: Category, table: Table | None = None) -> Array:
+        """Time of one category per step, float64 ps."""
+        return (self.whole if table is None else table)[f"{category.value}_ps"].astype(np.float64)
+
+
+@derived
+def step_breakdown(run: Run) -> StepBreakdown:
+    """Break down every step of every host."""
+    parts = [_host_rows(timeline) for timeline in run.hosts]
+    data = {f.name: np.concatenate([p[f.name] for p in parts]) if parts else [] for f in FIELDS}
+    table = Table.build("steps", "Steps", FIELDS, data)
+    return StepBreakdown(table, {t.host: t.steps.per_row for t in run.hosts})
+
+
+def _host_rows(timeline: Timeline) -> dict[str, Array]:
+    steps = timeline.steps
+    count = len(steps)
+    by_kind = category_times(timeline)
+    rows: dict[str, Array] = {
+        "host": np.full(count, timeline.host, dtype=object),
+        "step": steps.number,
+        "source": np.full(count, steps.source.value, dtype=object),
+        "complete": steps.complete,
+        "start_ps": steps.start - timeline.span[0],
+        "duration_ps": steps.duration,
+    }
+    for category in Category:
+        codes = [code for code, (_, shown) in enumerate(_KINDS) if shown is category]
+        rows[f"{category.value}_ps"] = by_kind[:, codes].sum(axis=1)
+    return rows
+
+
+def category_times(timeline: Timeline) -> Array:
+    """Time of each kind (in the order of `_KINDS`) within each step, int64 ps of shape (steps, kinds)."""
+    steps = timeline.steps
+    if len(steps) == 0:
+        return np.zeros((0, len(_KINDS)), np.int64)
+    trace = timeline.trace
+    kind = event_kinds(timeline)
+    rows = np.flatnonzero((kind > 0) & (timeline.step_of >= 0))
+    rows = rows[~_covered(timeline, kind, rows)]
+    return sweep(timeline.step_of[rows], kind[rows], trace.start[rows], trace.end[rows], steps.start, steps.end, len(_KINDS))
+
+
+def _covered(timeline: Timeline, kind: Array, rows: Array) -> Array:
+    """Events inside a parent of the same kind and step add nothing to a union: leave them out before sorting."""
+    parent = timeline.trace.nesting[0][rows]
+    same = (parent >= 0) & (kind[parent] == kind[rows]) & (timeline.step_of[parent] == timeline.step_of[rows])
+    return np.asarray(same)
+
+
+def event_kinds(timeline: Timeline) -> Array:
+    """Kind of time of every event as a code into `_KINDS`; uint8, 0 for events that are no work of a step."""
+    trace = timeline.trace
+    kind = np.zeros(len(trace), np.uint8)
+    has_device = bool(timeline.device_planes)
+    by_name = np.fromiter((_host_kind(n, op.type, has_device) for n, op in zip(trace.names, timeline.ops, strict=True)), np.uint8)
+    for plane in timeline.host_planes:
+        rows = trace.rows_of(plane)
+        kind[rows] = by_name[trace.name[rows]]
+    if has_device:
+        _mark_launches(timeline, kind)
+        _mark_devices(timeline, kind)
+    stages = trace.stat("_ipl_stage_name").row
+    kind[stages] = np.maximum(kind[stages], _CODE["wait_input"])
+    kind[timeline.steps.root_row[_is_mark(timeline)]] = 0
+    return kind
+
+
+def _is_mark(timeline: Timeline) -> Array:
+    """Which root events are marks (they span the step and are no work), not work that inference gathered."""
+    roots = timeline.steps.root_row
+    marked = timeline.trace.stat("step_num").row
+    return np.isin(roots, marked)
+
+
+def _host_kind(name: str, op_type: str, has_device: bool) -> int:
+    if name.startswith(_COMPILERS):
+        return _CODE["compile"]
+    if name.startswith(_WRAPPERS) or (name.startswith(_MARKS) and "/" not in name and ":" not in name):
+        return 0
+    if op_type in ("InfeedEnqueue", "InfeedEnqueueTuple") or op_type == "MemcpyHToD":
+        return _CODE["host_to_device"]
+    if has_device and name.lower().startswith("executorstate::process"):
+        return _CODE["launch"]
+    if name.lower().startswith("iteratorgetnext"):
+        return _CODE["wait_input"]
+    return _CODE["host_compute"]
+
+
+def _mark_launches(timeline: Timeline, kind: Array) -> None:
+    """On hosts with a device, an event with a correlation id launches work there."""
+    trace = timeline.trace
+    launches = trace.stat("correlation_id").row
+    for plane in timeline.host_planes:
+        rows = trace.rows_of(plane)
+        mine = launches[(launches >= rows.start) & (launches < rows.stop)]
+        kind[mine] = np.where(kind[mine] == _CODE["host_compute"], _CODE["launch"], kind[mine])
+
+
+def _mark_devices(timeline: Timeline, kind: Array) -> None:
+    trace = timeline.trace
+    shaped = trace.stat("shape")
+    half_shape = np.zeros(len(trace), bool)
+    if len(shaped):
+        half_shape[shaped.row] = ["half" in s for s in shaped.texts()]
+    with_shape = shaped.has(len(trace))
+    for plane in timeline.device_planes:
+        is_tpu = "TPU" in plane.name
+        for line in timeline.device_lines(plane):
+            rows = np.arange(*trace.lines.rows(line).indices(len(trace)))
+            names = np.unique(trace.name[rows])
+            table = np.zeros(len(trace.names), np.uint8)
+            table[names] = [_tpu_kind(timeline, int(n)) if is_tpu else _gpu_kind(timeline, int(n)) for n in names]
+            kind[rows] = table[trace.name[rows]]
+            compute = rows[(kind[rows] >= _CODE["compute_32"]) & with_shape[rows]]
+            kind[compute] = np.where(half_shape[compute], _CODE["compute_16"], _CODE["compute_32"])
+
+
+def _gpu_kind(timeline: Timeline, name: int) -> int:
+    op, text = timeline.ops[name], timeline.trace.names[name].lower()
+    if op.kind is OpKind.COPY:
+        return _CODE[_COPY_KIND[op.type]]
+    if text.startswith(("nccl", "rccl")):
+        return _CODE["collective"]
+    return _CODE["compute_16" if any(h in text for h in _HALF) else "compute_32"]
+
+
+def _tpu_kind(timeline: Timeline, name: int) -> int:
+    category = str(timeline.trace.name_stats.get(name, {}).get("hlo_category", ""))
+    for word, kind in _TPU_KIND.items():
+        if category.startswith(word):
+            return _CODE[kind]
+    text = str(timeline.trace.name_stats.get(name, {}).get("shape_with_layout", "")) or timeline.trace.names[name][:200]
+    return _CODE["compute_16" if "bf16[" in text or "f16[" in text else "compute_32"]

@@ -1,0 +1,45 @@
+"""Every error that Outpace raises on purpose.
+
+An error is a sentence that says what is wrong, where, and what to do about it. The command line maps each class to
+its exit code in one place (`exit_code`), and `docs/exit-codes.md` is the table for users.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class OutpaceError(Exception):
+    """Base of all errors that Outpace raises on purpose; `exit_code` is what the command line returns for it."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class UsageError(OutpaceError):
+    """The request itself makes no sense (unknown tool, contradicting options)."""
+
+    exit_code = 2
+
+
+class ProfileError(OutpaceError):
+    """The input was found but holds no readable profile (empty, garbage, another format)."""
+
+    exit_code = 3
+
+
+class NotFoundError(OutpaceError):
+    """No file, folder or profile at the given place."""
+
+    exit_code = 4
+
+
+class CaptureError(OutpaceError):
+    """A capture could not be made (no profiler, no step reached, log directory not writable)."""
+
+    exit_code = 5
+
+
+class OutputError(OutpaceError):
+    """A report could not be written where the user asked for it."""
+
+    exit_code = 6

@@ -1,0 +1,60 @@
+"""Intervals: a number with its uncertainty, never a bare point."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from outpace.model.units import Unit, humanize
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A closed range `[low, high]` in `unit`.
+
+    `bound` says in one sentence what the range means (which assumption each end makes).
+    """
+
+    low: float
+    high: float
+    unit: Unit
+    bound: str
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.high:
+            raise ValueError(f"interval ends are reversed: [{self.low}, {self.high}]")
+
+    @property
+    def middle(self) -> float:
+        """Centre of the range."""
+        return (self.low + self.high) / 2
+
+    @property
+    def width(self) -> float:
+        """`high - low`."""
+        return self.high - self.low
+
+    def scaled(self, factor: float, unit: Unit) -> Interval:
+        """The same range times a positive `factor`, in another unit."""
+        return Interval(self.low * factor, self.high * factor, unit, self.bound)
+
+    def __str__(self) -> str:
+        return f"{humanize(self.low, self.unit)} to {humanize(self.high, self.unit)}"
+
+
+def bootstrap_mean(samples: ArrayLike, unit: Unit, bound: str, *, confidence: float = 0.95, seed: int = 0) -> Interval:
+    """Confidence interval of the mean by the percentile bootstrap (2,000 resamples, fixed seed: the same report twice).
+
+    One sample, or none, gives a degenerate interval at the value itself (0 for none).
+    """
+    values = np.asarray(samples, dtype=np.float64)
+    if values.size < 2:
+        point = float(values[0]) if values.size else 0.0
+        return Interval(point, point, unit, bound)
+    draws = np.random.default_rng(seed).integers(0, values.size, size=(2000, values.size))
+    means = values[draws].mean(axis=1)
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(means, [tail, 1 - tail])
+    return Interval(float(low), float(high), unit, bound)

@@ -1,0 +1,130 @@
+"""`Page`: what a tool says, in a form that every renderer can show.
+
+A page is a title, the question that it answers, one sentence that answers it, and sections in reading order. Renderers know the
+section types below and nothing about tools. Every chart is drawn from a table, so there is always a table behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+from outpace.model.finding import Finding
+from outpace.model.table import Table
+from outpace.model.units import Unit
+
+
+class ChartKind(str, Enum):
+    """How a chart reads its table.
+
+    STACK_TOTAL   one stacked bar; `x` names the parts, `series[0]` holds their sizes (the average step).
+    STACK_SERIES  one stacked column per row; `x` is the axis, each of `series` is one part (the step graph).
+    PIE           `x` names the slices, `series[0]` holds their sizes.
+    BARS          one horizontal bar per row; `x` names it, `series[0]` is its length.
+    GRAPH         nodes of a tree; `x` is the node's id, `series` = (parent id, label, role); the role is one of
+                  "bottleneck", "critical", "other". Extra columns of the table are shown on hover.
+    """
+
+    STACK_TOTAL = "stack_total"
+    STACK_SERIES = "stack_series"
+    PIE = "pie"
+    BARS = "bars"
+    GRAPH = "graph"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number of a summary: its name, value and unit, and an optional remark (`± 1.2 ms`, `of step time`)."""
+
+    label: str
+    value: object
+    unit: Unit
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """A block of summary numbers."""
+
+    title: str
+    items: tuple[Figure, ...]
+
+
+@dataclass(frozen=True)
+class Text:
+    """A short paragraph; `title` may be empty."""
+
+    title: str
+    body: str
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A picture of `table`; see `ChartKind` for what `x` and `series` mean. `colors` maps a part's name to a category key."""
+
+    title: str
+    kind: ChartKind
+    table: Table
+    x: str
+    series: tuple[str, ...]
+    colors: dict[str, str] = field(default_factory=dict)
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table to show: `columns` are the ones worth showing first (empty: all), `limit` what a terminal prints."""
+
+    table: Table
+    columns: tuple[str, ...] = ()
+    limit: int = 10
+    remark: str = ""
+
+
+Section = Figures | Text | Chart | Rows
+
+
+@dataclass(frozen=True)
+class Unavailable:
+    """Why a page has nothing to show in this profile, and how to get it."""
+
+    reason: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Page:
+    """What one tool says of one run."""
+
+    id: str
+    title: str
+    question: str
+    headline: str = ""
+    sections: tuple[Section, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    hidden_tables: tuple[Table, ...] = ()
+    unavailable: Unavailable | None = None
+
+    def tables(self) -> Iterator[Table]:
+        """Every table of the page once, by name: shown as rows, behind a chart, or only exported."""
+        seen: set[str] = set()
+        shown = (s.table for s in self.sections if isinstance(s, (Rows, Chart)))
+        for table in (*shown, *self.hidden_tables):
+            if table.name not in seen:
+                seen.add(table.name)
+                yield table
+
+    def table(self, name: str) -> Table:
+        """The page's table called `name`."""
+        for table in self.tables():
+            if table.name == name:
+                return table
+        raise KeyError(f"page {self.id} has no table {name!r}")
+
+    def _repr_html_(self) -> str:
+        """A notebook shows the page itself; the renderer is looked up when asked for, so the model stays below it."""
+        import importlib
+
+        html: str = importlib.import_module("outpace.report.html").render_fragment(self)
+        return html

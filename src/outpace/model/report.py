@@ -1,0 +1,30 @@
+"""`Report`: the pages of one run, with what a reader must know before the first of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from outpace.model.finding import Finding
+from outpace.model.page import Page
+
+
+@dataclass(frozen=True)
+class Report:
+    """All pages of one run.
+
+    `source` is the path or URL that was opened; `headline` is the one sentence a reader takes away; `warnings` say first what is
+    missing or doubtful (a truncated file, dropped events); `findings` are those of all pages, ranked, without duplicates.
+    """
+
+    source: str
+    headline: str
+    warnings: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    pages: tuple[Page, ...]
+
+    def page(self, tool: str) -> Page:
+        """The page of the tool with this id."""
+        for page in self.pages:
+            if page.id == tool:
+                return page
+        raise KeyError(f"no page of a tool called {tool!r}")

@@ -1,0 +1,116 @@
+"""`Table`: named NumPy columns that carry their unit and meaning and speak the Arrow protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from outpace.model.units import Unit
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Field:
+    """One column of a schema: its name, unit, and what a number in it means (one sentence)."""
+
+    name: str
+    unit: Unit
+    meaning: str
+    title: str = ""
+
+    @property
+    def label(self) -> str:
+        """Heading for people; the name with spaces unless a title is given."""
+        return self.title or self.name.removesuffix("_ps").replace("_", " ").capitalize()
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows of one kind. `fields[i]` describes `columns[i]`; all columns are one-dimensional and equally long.
+
+    Text columns are object arrays of `str`; missing values are NaN in float columns and None in object columns.
+    """
+
+    name: str
+    title: str
+    fields: tuple[Field, ...]
+    columns: tuple[Array, ...] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.fields) != len(self.columns):
+            raise ValueError(f"table {self.name}: {len(self.fields)} fields but {len(self.columns)} columns")
+        if len({len(c) for c in self.columns}) > 1:
+            raise ValueError(f"table {self.name}: columns differ in length")
+
+    @classmethod
+    def build(cls, name: str, title: str, fields: Sequence[Field], data: Mapping[str, Any]) -> Table:
+        """Make a table from a mapping of column name to values; a key without a field, or the reverse, is an error."""
+        if set(data) != {f.name for f in fields}:
+            raise ValueError(f"table {name}: columns {sorted(set(data) ^ {f.name for f in fields})} do not match")
+        return cls(name, title, tuple(fields), tuple(_as_column(data[f.name], f.unit) for f in fields))
+
+    @classmethod
+    def from_rows(cls, name: str, title: str, fields: Sequence[Field], rows: Sequence[Sequence[Any]]) -> Table:
+        """Make a table from rows in field order."""
+        columns = list(zip(*rows, strict=True)) if rows else [() for _ in fields]
+        return cls.build(name, title, fields, {f.name: list(c) for f, c in zip(fields, columns, strict=True)})
+
+    def __len__(self) -> int:
+        return len(self.columns[0]) if self.columns else 0
+
+    def __getitem__(self, name: str) -> Array:
+        for spec, column in zip(self.fields, self.columns, strict=True):
+            if spec.name == name:
+                return column
+        raise KeyError(f"table {self.name} has no column {name!r}")
+
+    def __contains__(self, name: object) -> bool:
+        return any(f.name == name for f in self.fields)
+
+    def field(self, name: str) -> Field:
+        """The description of column `name`."""
+        return next(f for f in self.fields if f.name == name)
+
+    def take(self, rows: Any) -> Table:
+        """The same table with only `rows` (indices, slice or boolean mask), in that order."""
+        return Table(self.name, self.title, self.fields, tuple(c[rows] for c in self.columns))
+
+    def sorted_by(self, name: str, *, descending: bool = True) -> Table:
+        """Rows in the order of column `name`; ties keep their order."""
+        order = np.argsort(-self[name] if descending else self[name], kind="stable")
+        return self.take(order)
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """Rows as tuples of plain Python values (missing floats as None)."""
+        return zip(*(_plain(c) for c in self.columns), strict=True)
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Rows as dictionaries of plain Python values."""
+        names = [f.name for f in self.fields]
+        return (dict(zip(names, row, strict=True)) for row in self.rows())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Arrow PyCapsule stream (Polars, pandas 3, DuckDB and pyarrow read a `Table` directly)."""
+        from outpace.model.arrow import stream_of
+
+        return stream_of(self, requested_schema)
+
+
+def _as_column(values: Any, unit: Unit) -> Array:
+    if unit is Unit.TEXT:
+        column = np.empty(len(values), dtype=object)
+        column[:] = list(values)
+        return column
+    return np.asarray(values)
+
+
+def _plain(column: Array) -> list[Any]:
+    values = column.tolist()
+    if column.dtype.kind == "f":
+        return [None if v != v else v for v in values]  # NaN is the one value that differs from itself
+    return list(values)

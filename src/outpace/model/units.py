@@ -1,0 +1,62 @@
+"""Units, and how a person reads a value in them.
+
+Inside Outpace time is int64 picoseconds. A `Unit` says what a column's numbers are; `humanize` picks the form that a
+person would choose (`12.8 ms`, `1.4 MiB`, `31.2 %`), with as many digits as a noisy measurement deserves.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+
+
+class Unit(str, Enum):
+    """Unit of a column; the value is what the JSON output says."""
+
+    NONE = ""
+    TEXT = "text"
+    BOOL = "bool"
+    COUNT = "count"
+    PS = "ps"
+    BYTES = "bytes"
+    FRACTION = "fraction"  # 0..1, shown as a percentage; the column's meaning says of what
+    RATIO = "ratio"
+    CORES = "cores"
+
+
+_TIME_STEPS = ((1e12, "s"), (1e9, "ms"), (1e6, "µs"), (1e3, "ns"), (1.0, "ps"))
+_BYTE_STEPS = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
+
+
+def humanize(value: object, unit: Unit) -> str:
+    """Return `value` (in `unit`) as a person would write it; missing values become an en dash."""
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return "–"
+    if unit is Unit.BOOL:
+        return "yes" if value else "no"
+    if unit in (Unit.TEXT, Unit.NONE) or not isinstance(value, (int, float)):
+        return str(value)
+    return _humanize_number(float(value), unit)
+
+
+def _humanize_number(value: float, unit: Unit) -> str:
+    if unit is Unit.PS:
+        return _scaled(value, _TIME_STEPS)
+    if unit is Unit.BYTES:
+        return _scaled(value, _BYTE_STEPS)
+    if unit is Unit.FRACTION:
+        return f"{value * 100:.1f} %"
+    if unit is Unit.COUNT:
+        return f"{round(value):,}"
+    if unit is Unit.CORES:
+        return f"{value:.2f} cores"
+    return f"{value:.3g}"
+
+
+def _scaled(value: float, steps: tuple[tuple[float, str], ...]) -> str:
+    if value == 0:
+        return f"0 {steps[-3][1] if steps is _TIME_STEPS else steps[-1][1]}"
+    factor, name = next(((f, n) for f, n in steps if abs(value) >= f), steps[-1])
+    scaled = value / factor
+    digits = 0 if abs(scaled) >= 100 or factor == 1.0 else 1 if abs(scaled) >= 10 else 2
+    return f"{scaled:,.{digits}f} {name}"

@@ -1,0 +1,42 @@
+"use strict";
+/* Numbers as people read them: the same forms as `outpace.model.units.humanize`. */
+const Units = (() => {
+  const TIME = [[1e12, "s"], [1e9, "ms"], [1e6, "µs"], [1e3, "ns"], [1, "ps"]];
+  const BYTES = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
+  const fixed = (value, digits) =>
+    value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+
+  function scaled(value, steps, zero) {
+    if (value === 0) return "0 " + zero;
+    const [factor, name] = steps.find(([f]) => Math.abs(value) >= f) || steps[steps.length - 1];
+    const size = Math.abs(value / factor);
+    return fixed(value / factor, factor === 1 || size >= 100 ? 0 : size >= 10 ? 1 : 2) + " " + name;
+  }
+
+  function general(value) {
+    if (value === 0) return "0";
+    const size = Math.abs(value);
+    return size >= 1e-4 && size < 1000 ? String(Number(value.toPrecision(3))) : value.toExponential(2).replace(/\.?0+e/, "e").replace(/e([+-])(\d)$/, "e$10$2");
+  }
+
+  function humanize(value, unit) {
+    if (value === null || value === undefined) return "–";
+    if (unit === "bool") return value ? "yes" : "no";
+    if (unit === "text" || unit === "" || typeof value !== "number") return String(value);
+    if (unit === "ps") return scaled(value, TIME, "µs");
+    if (unit === "bytes") return scaled(value, BYTES, "B");
+    if (unit === "fraction") return fixed(value * 100, 1).replaceAll(",", "") + " %";
+    if (unit === "count") return fixed(Math.round(value), 0);
+    if (unit === "cores") return value.toFixed(2) + " cores";
+    return general(value);
+  }
+
+  /* Cut in the middle, like `outpace.report.text.shorten`: scope and op both stay readable. */
+  function shorten(name, width) {
+    if (name.length <= width) return name;
+    const head = Math.floor((width - 1) / 2);
+    return name.slice(0, head) + "…" + name.slice(name.length - (width - 1 - head));
+  }
+
+  return { humanize, shorten, isText: (unit) => unit === "text" || unit === "bool" };
+})();

@@ -1,0 +1,169 @@
+"""What a chart draws, taken out of its table once for all renderers: parts, columns, bars and tree nodes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from outpace.model import Chart, ChartKind, Field, Unit
+from outpace.report import palette
+from outpace.report.text import clean, shown
+
+_TALL = 4.0  # a column this many times the median is drawn cut off: one compiling first step must not flatten all others
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a whole: a segment of a stacked bar, a slice, or a bar. `share` is its fraction of the sum."""
+
+    name: str
+    value: float
+    share: float
+    label: str
+    key: str
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Stacked columns: `heights[i, j]` is part `i` of column `j`.
+
+    A column stands for one row, or for the mean of `per_column` neighbouring rows where there are more rows than room.
+    `top` is the end of the axis. Where single rows reach beyond it, `highest` is the label and height of the highest one, and
+    `cut` are the columns that do.
+    """
+
+    keys: tuple[str, ...]
+    names: tuple[str, ...]
+    labels: tuple[str, ...]
+    heights: npt.NDArray[np.float64]
+    unit: Unit
+    per_column: int
+    top: float
+    cut: tuple[int, ...]
+    highest: tuple[str, float] | None
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node of a tree in reading order (parents first). `cells` are the extra columns, in the order of `Tree.fields`."""
+
+    depth: int
+    label: str
+    role: str
+    cells: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A tree and the extra columns that go with each node."""
+
+    fields: tuple[Field, ...]
+    nodes: tuple[Node, ...]
+
+
+def parts(chart: Chart) -> tuple[Part, ...]:
+    """Parts of a STACK_TOTAL, PIE or BARS chart in table order; missing and negative sizes count as zero.
+
+    Bars have one colour unless the chart says otherwise: each is named beside it, and colours would only add noise.
+    """
+    field = chart.table.field(chart.series[0])
+    values = sizes(chart.table[chart.series[0]])
+    total = float(values.sum())
+    found = []
+    for i, (name, value) in enumerate(zip(chart.table[chart.x].tolist(), values.tolist(), strict=True)):
+        share = value / total if total else 0.0
+        key = palette.key_of(str(name), 0 if chart.kind is ChartKind.BARS else i, chart.colors)
+        found.append(Part(clean(name), value, share, shown(value, field.unit), key))
+    return tuple(found)
+
+
+def columns(chart: Chart, most: int) -> Columns:
+    """Stacked columns of a STACK_SERIES chart, at most `most` of them (neighbours are averaged)."""
+    fields = [chart.table.field(name) for name in chart.series]
+    heights = np.array([sizes(chart.table[f.name]) for f in fields]).reshape(len(fields), len(chart.table))
+    totals = heights.sum(axis=0)
+    top = axis_end(totals)
+    beyond = totals.size > 0 and totals.max() > top
+    per_column = max(1, math.ceil(len(chart.table) / max(most, 1)))
+    starts = np.arange(0, heights.shape[1], per_column)
+    if per_column > 1:
+        counts = np.diff(np.append(starts, heights.shape[1]))
+        heights = np.add.reduceat(heights, starts, axis=1) / counts
+    return Columns(
+        keys=tuple(series_key(chart, f, i) for i, f in enumerate(fields)),
+        names=tuple(clean(part_title(f)) for f in fields),
+        labels=tuple(clean(v) for v in chart.table[chart.x][starts].tolist()),
+        heights=heights,
+        unit=fields[0].unit if fields else Unit.NONE,
+        per_column=per_column,
+        top=top,
+        cut=tuple(int(j) for j in np.flatnonzero(heights.sum(axis=0) > top * (1 + 1e-9))),
+        highest=(clean(chart.table[chart.x][int(totals.argmax())]), float(totals.max())) if beyond else None,
+    )
+
+
+def axis_end(totals: npt.NDArray[np.float64]) -> float:
+    """End of the axis for columns of these heights; a few far above the median reach beyond it."""
+    if not totals.size or not totals.max() > 0:
+        return 1.0
+    limit = _TALL * float(np.median(totals))
+    if limit <= 0 or totals.max() <= limit:
+        return float(totals.max())
+    return float(totals[totals <= limit].max()) * 1.15
+
+
+def tree(chart: Chart) -> Tree:
+    """Nodes of a GRAPH chart in reading order. A node whose parent is unknown, or that a cycle hides, is a root."""
+    parent_name, label_name, role_name = chart.series
+    used = {chart.x, parent_name, label_name, role_name}
+    extra = tuple(f for f in chart.table.fields if f.name not in used)
+    rows = list(chart.table.records())
+    ids = {row[chart.x]: i for i, row in enumerate(rows)}
+    children: dict[int, list[int]] = {}
+    roots: list[int] = []
+    for i, row in enumerate(rows):
+        parent = ids.get(row[parent_name])
+        (roots if parent is None or parent == i else children.setdefault(parent, [])).append(i)
+    nodes = []
+    for depth, i in _walk(roots, children, len(rows)):
+        cells = tuple(shown(rows[i][f.name], f.unit) for f in extra)
+        nodes.append(Node(depth, clean(rows[i][label_name]), str(rows[i][role_name]), cells))
+    return Tree(extra, tuple(nodes))
+
+
+def _walk(roots: Sequence[int], children: dict[int, list[int]], count: int) -> list[tuple[int, int]]:
+    """(depth, row) of every row once, without recursion: a hostile profile may nest deeper than the stack."""
+    order: list[tuple[int, int]] = []
+    seen: set[int] = set()
+    for start in (*roots, *range(count)):
+        stack = [(0, start)]
+        while stack:
+            depth, row = stack.pop()
+            if row in seen:
+                continue
+            seen.add(row)
+            order.append((depth, row))
+            stack.extend((depth + 1, child) for child in reversed(children.get(row, ())))
+    return order
+
+
+def series_key(chart: Chart, field: Field, position: int) -> str:
+    """Colour key of one series column; the chart may name the column itself or its heading."""
+    named = field.label if field.label in chart.colors else field.name
+    return palette.key_of(named, position, chart.colors)
+
+
+def part_title(field: Field) -> str:
+    """Name of a series for a legend."""
+    return field.label
+
+
+def sizes(column: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """A column as sizes that can be drawn: missing, infinite and negative values are zero."""
+    values = np.array([math.nan if v is None else v for v in column.tolist()], dtype=np.float64)
+    return np.where(np.isfinite(values) & (values > 0), values, 0.0)

@@ -1,0 +1,80 @@
+"""Every table of a report as a CSV file (RFC 4180, UTF-8), safe to open in a spreadsheet."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from outpace.model import Field, OutputError, Report, Table, Unit
+from outpace.report.json_ import plain
+
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+_SUFFIXES = {Unit.PS: "_ps", Unit.BYTES: "_bytes"}
+
+
+def write(report: Report, directory: str | os.PathLike[str]) -> list[Path]:
+    """Write one `<tool>.<table>.csv` per table into `directory` (made if missing) and return the paths.
+
+    A file appears whole or not at all. Missing values are empty cells. Raises OutputError where the files cannot be written.
+    """
+    folder = Path(directory)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return [
+            _write_table(table, folder / f"{_file_name(page.id)}.{_file_name(table.name)}.csv")
+            for page in report.pages
+            for table in page.tables()
+        ]
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise OutputError(f"cannot write CSV files to {folder}: {reason}. Name a folder that you can write to.") from error
+
+
+def header(field: Field) -> str:
+    """Heading of a column: its name, with the unit where a number alone would not say it."""
+    suffix = _SUFFIXES.get(field.unit, "")
+    return field.name if not suffix or field.name.endswith(suffix[1:]) else field.name + suffix
+
+
+def cell(value: Any) -> Any:
+    """A value as a CSV cell; text that a spreadsheet would run as a formula gets a leading apostrophe."""
+    value = plain(value)
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
+        return "'" + value
+    return value
+
+
+def _write_table(table: Table, path: Path) -> Path:
+    columns: Sequence[list[Any]] = [[cell(v) for v in column.tolist()] for column in table.columns]
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.", suffix=".tmp")
+    try:
+        with open(handle, "w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\r\n")
+            writer.writerow([header(f) for f in table.fields])
+            writer.writerows(zip(*columns, strict=True))
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def _umask() -> int:
+    """The process's umask, which can only be read by setting it; `mkstemp` makes files that nobody else can read."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _file_name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:80].lstrip(".") or "_"

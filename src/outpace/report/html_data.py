@@ -1,0 +1,65 @@
+"""Tables and charts as JSON inside an HTML page: escaped so that no name can end the script block it stands in."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from markupsafe import Markup
+
+from outpace.model import Chart, Table, Unit
+from outpace.report.chart_data import columns, part_title, series_key
+from outpace.report.text import clean
+
+MOST_ROWS = 20_000
+"""Most rows of one table that an HTML report carries; the page says so, and CSV and JSON hold all of them."""
+
+_EXACT = 2**53 - 1  # beyond this, a JavaScript number is no longer the integer that was meant
+
+
+def embed(value: object) -> Markup:
+    """Return `value` as JSON that is safe inside `<script type="application/json">`."""
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def table_data(table: Table) -> dict[str, Any]:
+    """A table by columns; names are cleaned, at most `MOST_ROWS` rows."""
+    fields = table.fields
+    top = table.take(slice(0, MOST_ROWS))
+    return {
+        "name": table.name,
+        "columns": [
+            {"name": f.name, "label": clean(f.label), "unit": f.unit.value, "meaning": clean(f.meaning)} for f in fields
+        ],
+        "data": [[_cell(v) for v in top[f.name].tolist()] for f in fields],
+    }
+
+
+def chart_data(chart: Chart, table_id: str) -> dict[str, Any]:
+    """A STACK_SERIES chart, by reference to its embedded table."""
+    fields = [chart.table.field(n) for n in chart.series]
+    drawn = columns(chart, MOST_ROWS)
+    return {
+        "table": table_id,
+        "x": chart.x,
+        "xLabel": clean(chart.table.field(chart.x).label),
+        "series": [f.name for f in fields],
+        "names": [clean(part_title(f)) for f in fields],
+        "keys": [series_key(chart, f, i) for i, f in enumerate(fields)],
+        "unit": fields[0].unit.value if fields else Unit.NONE.value,
+        "top": drawn.top if drawn.highest else None,
+    }
+
+
+def _cell(value: Any) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, int):
+        return value if abs(value) <= _EXACT else str(value)
+    return clean(value)

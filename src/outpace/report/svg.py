@@ -1,0 +1,99 @@
+"""Static pictures as SVG: they need no script, follow the theme through CSS classes (`k-<colour key>`), and print.
+
+Colours and tooltips are what a strict content security policy allows: classes, `data-tip`, and a `<title>` for every shape.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from outpace.report.chart_data import Columns, Part
+
+_MOST_CENTRE = 0.9999  # an arc over the whole circle would start where it ends and draw nothing
+
+
+def stacked_bar(parts: Sequence[Part]) -> Markup:
+    """One horizontal stacked bar over the full width."""
+    shapes, x = [], 0.0
+    for part in parts:
+        if part.share > 0:
+            shape = Markup('<rect x="{}%" y="0" width="{}%" height="100%" class="k-{}"').format(
+                _number(x * 100), _number(part.share * 100), part.key
+            )
+            shapes.append(_tipped(shape, "rect", part))
+            x += part.share
+    return _svg("bar", 'width="100%" height="34"', shapes, "stacked bar")
+
+
+def pie(parts: Sequence[Part]) -> Markup:
+    """A ring with one slice per part, clockwise from the top."""
+    shapes, turn = [], 0.0
+    for part in parts:
+        if part.share <= 0:
+            continue
+        share = min(part.share, _MOST_CENTRE)
+        shape = Markup('<path d="{}" class="k-{}"').format(_slice(turn, turn + share), part.key)
+        shapes.append(_tipped(shape, "path", part))
+        turn += share
+    return _svg("pie", 'viewBox="-50 -50 100 100" width="190" height="190"', shapes, "pie")
+
+
+def length(part: Part, most: float) -> Markup:
+    """One bar of a bar chart, as long as `part` is to `most`."""
+    share = part.value / most if most > 0 else 0.0
+    shape = Markup('<rect x="0" y="0" width="{}%" height="100%" class="k-{}"').format(_number(share * 100), part.key)
+    return _svg("length", 'width="100%" height="14"', [_tipped(shape, "rect", part)], part.name)
+
+
+def stacked_columns(data: Columns, axis_label: str) -> Markup:
+    """Stacked columns, one path per part; the axis ends at `data.top`."""
+    count = data.heights.shape[1]
+    wide, high = 960.0, 220.0
+    step = wide / max(count, 1)
+    gap = min(2.0, step * 0.2)
+    bottom = [high] * count
+    shapes = []
+    for i, key in enumerate(data.keys):
+        moves = []
+        for j, value in enumerate(data.heights[i].tolist()):
+            end = max(0.0, bottom[j] - value / data.top * high)
+            if bottom[j] - end > 0.05:
+                moves.append(
+                    f"M{_number(j * step)} {_number(bottom[j])}V{_number(end)}h{_number(step - gap)}V{_number(bottom[j])}z"
+                )
+            bottom[j] = end
+        if moves:
+            shapes.append(
+                Markup('<path d="{}" class="k-{}"><title>{}</title></path>').format("".join(moves), key, data.names[i])
+            )
+    return _svg("columns", f'viewBox="0 0 {wide:.0f} {high:.0f}" preserveAspectRatio="none"', shapes, axis_label)
+
+
+def _tipped(shape: Markup, tag: str, part: Part) -> Markup:
+    tip = f"{part.name}: {part.label} ({part.share * 100:.1f} %)"
+    return shape + Markup(' data-tip="{}"><title>{}</title></{}>').format(tip, tip, tag)
+
+
+def _svg(kind: str, attributes: str, shapes: Sequence[Markup], label: str) -> Markup:
+    head = Markup('<svg class="{}" role="img" aria-label="{}" ').format(kind, label) + Markup(attributes) + Markup(">")
+    return head + Markup("").join(shapes) + Markup("</svg>")
+
+
+def _slice(start: float, end: float) -> str:
+    outer, inner = 48.0, 27.0
+    large = 1 if end - start > 0.5 else 0
+    a, b = _point(start, outer), _point(end, outer)
+    c, d = _point(end, inner), _point(start, inner)
+    return f"M{a}A{outer} {outer} 0 {large} 1 {b}L{c}A{inner} {inner} 0 {large} 0 {d}z"
+
+
+def _point(turn: float, radius: float) -> str:
+    angle = 2 * math.pi * turn
+    return f"{_number(radius * math.sin(angle))} {_number(-radius * math.cos(angle))}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")

@@ -1,0 +1,263 @@
+"""The report in a terminal: the first screen, then one block per page, in any width from 40 columns up."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import TextIO
+
+from rich.console import Console
+from rich.rule import Rule
+from rich.text import Text
+
+from outpace.model import Chart, Figures, Finding, Page, Report, Rows, Section, Severity, Unavailable
+from outpace.model import Text as Paragraph
+from outpace.report import terminal_charts
+from outpace.report.first_screen import FirstScreen, first_screen, saving_bound, saving_text
+from outpace.report.terminal_grid import Column, grid
+from outpace.report.text import clean, clean_prose, shown
+
+_SEVERITY_STYLES = {
+    Severity.HIGH: "bold red",
+    Severity.MODERATE: "bold yellow",
+    Severity.POTENTIAL: "bold cyan",
+    Severity.INFO: "bold",
+}
+_NARROWEST = 40
+_WIDEST_PROSE = 110
+_MOST_OTHERS = 4
+
+
+def render(report: Report, *, width: int | None = None, color: bool = False, tools: Sequence[str] | None = None) -> str:
+    """Return the report as text.
+
+    `width` is in columns (None: the terminal's). `tools` are the ids of the pages to show, without the first screen but with
+    the warnings; None shows the first screen and all pages, an empty sequence the first screen alone.
+    """
+    out = io.StringIO()
+    _write(report, _console(out, width, color), tools)
+    return out.getvalue()
+
+
+def print_report(
+    report: Report,
+    *,
+    file: TextIO | None = None,
+    width: int | None = None,
+    color: bool | None = None,
+    tools: Sequence[str] | None = None,
+) -> None:
+    """Print the report to `file` (standard output). Terminals get colours, unless `NO_COLOR` or `color` says otherwise."""
+    _write(report, _console(file or sys.stdout, width, color), tools)
+
+
+def _console(file: TextIO, width: int | None, color: bool | None) -> Console:
+    columns = width or shutil.get_terminal_size((80, 24)).columns
+    return Console(
+        file=file,
+        width=max(columns, _NARROWEST),
+        force_terminal=color,
+        no_color=None if color is None else not color,
+        color_system="auto" if color is None else "truecolor" if color else None,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+    )
+
+
+def _write(report: Report, console: Console, tools: Sequence[str] | None) -> None:
+    writer = _Writer(console)
+    screen = first_screen(report)
+    writer.warnings(screen)
+    if not tools:
+        writer.summary(report, screen)
+    for page in report.pages:
+        if tools is None or page.id in tools:
+            writer.page(page, screen.average_step if tools is None else None)
+
+
+class _Writer:
+    """Writes blocks to one console; knows its width and whether it has colours."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.colored = console.color_system is not None
+        self.width = console.width - 2  # every block is indented by two
+
+    def warnings(self, screen: FirstScreen) -> None:
+        """What is missing or doubtful comes before anything that could be believed."""
+        for warning in screen.warnings:
+            self._prose(f"! {warning}", "yellow", hang=2)
+        if screen.warnings:
+            self._blank()
+
+    def summary(self, report: Report, screen: FirstScreen) -> None:
+        self._prose(screen.headline, "bold")
+        self._prose(clean(report.source), "dim")
+        if screen.average_step:
+            self._chart(screen.average_step)
+        self._blank()
+        if screen.first_finding:
+            self._first(screen.first_finding)
+        else:
+            self._prose("First thing to change: nothing was found that is worth a change.")
+        if screen.evidence:
+            self._blank()
+            self._prose("How good is the evidence", "bold")
+            for line in screen.evidence:
+                self._prose(f"· {line}", hang=2)
+        self._others(report, screen)
+
+    def page(self, page: Page, already_shown: Chart | None) -> None:
+        """One page: title, question, headline, then its sections and findings."""
+        self._blank()
+        self.console.print(Rule(Text(clean(page.title), style="bold"), align="left", style="dim", characters="─"))
+        if page.question:
+            self._prose(clean_prose(page.question), "dim italic")
+        if page.headline:
+            self._prose(clean_prose(page.headline), "bold")
+        if page.unavailable:
+            self._unavailable(page.unavailable)
+        for section in page.sections:
+            if section is not already_shown:
+                self._section(section)
+        for finding in page.findings:
+            self._blank()
+            self._finding(finding)
+
+    def _section(self, section: Section) -> None:
+        if isinstance(section, Chart):
+            self._chart(section)
+        elif isinstance(section, Rows):
+            self._rows(section)
+        elif isinstance(section, Figures):
+            self._figures(section)
+        else:
+            self._paragraph(section)
+
+    def _paragraph(self, section: Paragraph) -> None:
+        self._heading(section.title)
+        self._prose(clean_prose(section.body))
+
+    def _figures(self, section: Figures) -> None:
+        self._heading(section.title)
+        columns = [
+            Column("", tuple(clean(i.label) for i in section.items)),
+            Column("", tuple(shown(i.value, i.unit) for i in section.items), right=True),
+            Column("", tuple(clean(i.remark) for i in section.items)),
+        ]
+        self._lines(grid(columns, self.width, header=False)[0])
+
+    def _chart(self, chart: Chart) -> None:
+        self._heading(chart.title)
+        self._lines(terminal_charts.draw(chart, self.width, self.colored))
+        if chart.remark:
+            self._prose(clean_prose(chart.remark), "dim")
+
+    def _rows(self, section: Rows) -> None:
+        table = section.table
+        self._heading(table.title)
+        if not len(table):
+            self._prose("no rows", "dim")
+            return
+        top = table.take(slice(0, section.limit))
+        fields = [table.field(n) for n in section.columns] or list(table.fields)
+        columns = [
+            Column(
+                clean(f.label), tuple(shown(v, f.unit) for v in top[f.name].tolist()), terminal_charts.is_number(f.unit.value)
+            )
+            for f in fields
+        ]
+        lines, dropped = grid(columns, self.width)
+        self._lines(lines)
+        if len(table) > len(top):
+            self._prose(f"… and {len(table) - len(top):,} more rows (use --csv or --html)", "dim")
+        if dropped:
+            self._prose(f"no room here for: {', '.join(dropped)}", "dim")
+        if section.remark:
+            self._prose(clean_prose(section.remark), "dim")
+
+    def _first(self, finding: Finding) -> None:
+        self._prose("First thing to change", "bold")
+        self._prose(clean_prose(finding.action))
+        self._gain(finding)
+        why = Text("Why: ", style="dim").append(clean_prose(finding.sentence), style="not dim")
+        self._print(why, 2, hang=5)
+        if finding.location:
+            self._prose(f"Where: {clean(finding.location)}")
+
+    def _gain(self, finding: Finding) -> None:
+        saving = saving_text(finding)
+        if not saving:
+            self._prose("Gain to expect: no honest number from this profile", "dim")
+            return
+        self._print(Text("Gain to expect: ").append(saving, style="bold green"), 2)
+        if bound := saving_bound(finding):
+            self._prose(f"({bound})", "dim")
+
+    def _others(self, report: Report, screen: FirstScreen) -> None:
+        others = [f for f in report.findings if f is not screen.first_finding]
+        if not others:
+            return
+        self._blank()
+        self._prose("Also found", "bold")
+        for finding in others[:_MOST_OTHERS]:
+            saving = saving_text(finding)
+            text = Text(f"{finding.severity.value:<9} ", style=_SEVERITY_STYLES[finding.severity])
+            text.append(clean_prose(finding.sentence), style="not bold default")
+            if saving:
+                text.append(f" [{saving}]", style="not bold default")
+            self._print(text, 2, hang=10)
+        if len(others) > _MOST_OTHERS:
+            self._prose(f"… and {len(others) - _MOST_OTHERS} more below", "dim")
+
+    def _finding(self, finding: Finding) -> None:
+        head = Text(finding.severity.value.upper() + "  ", style=_SEVERITY_STYLES[finding.severity])
+        host = f" [{clean(finding.host)}]" if finding.host else ""
+        self._print(head.append(clean_prose(finding.sentence) + host, style="default"), 2, hang=2)
+        self._prose(f"→ {clean_prose(finding.action)}", indent=4, hang=2)
+        if saving := saving_text(finding):
+            self._prose(f"gain to expect: {saving}", "green", indent=4, hang=2)
+            self._prose(f"({saving_bound(finding)})", "dim", indent=4, hang=2)
+        for evidence in finding.evidence:
+            self._prose(f"evidence: {clean(str(evidence))}  (table {clean(evidence.table)})", "dim", indent=4, hang=2)
+        if finding.threshold:
+            self._prose(
+                f"threshold: {clean(finding.threshold.name)} = {clean(str(finding.threshold))}", "dim", indent=4, hang=2
+            )
+        for counter in finding.counter_evidence:
+            self._prose(f"against: {clean(counter)}", "dim", indent=4, hang=2)
+        if finding.location:
+            self._prose(f"where: {clean(finding.location)}", "dim", indent=4, hang=2)
+        if finding.knobs:
+            self._prose(f"knobs: {', '.join(clean(k) for k in finding.knobs)}", "dim", indent=4, hang=2)
+
+    def _unavailable(self, why: Unavailable) -> None:
+        self._prose(f"Not measurable in this profile: {clean_prose(why.reason)}", "yellow")
+        self._prose(f"→ {clean_prose(why.remedy)}")
+
+    def _heading(self, title: str) -> None:
+        self._blank()
+        if title:
+            self._prose(clean(title), "bold")
+
+    def _lines(self, lines: list[Text]) -> None:
+        for line in lines:  # laid out to the width already
+            line.rstrip()
+            self.console.print(Text("  ") + line, no_wrap=True, overflow="crop")
+
+    def _prose(self, text: str, style: str = "", *, indent: int = 2, hang: int = 0) -> None:
+        self._print(Text(text, style=style), indent, hang)
+
+    def _print(self, text: Text, indent: int, hang: int = 0) -> None:
+        """Print `text` wrapped, later lines indented by `hang` more. A name longer than a line is broken, never lost."""
+        lines = text.wrap(self.console, min(self.console.width, _WIDEST_PROSE) - indent - hang, overflow="fold")
+        for i, line in enumerate(lines):
+            line.rstrip()
+            self.console.print(Text(" " * (indent + (hang if i else 0))) + line, no_wrap=True)
+
+    def _blank(self) -> None:
+        self.console.print()

@@ -1,0 +1,199 @@
+"""Charts as text. Every part has its own glyph besides its colour, so that a log file without colours reads the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from outpace.model import Chart, ChartKind
+from outpace.report import chart_data, palette
+from outpace.report.terminal_grid import Column, fit, grid
+from outpace.report.text import shown
+
+GLYPHS = "█▓▒░#=+:o."
+HEIGHT = 7
+_EIGHTHS = " ▁▂▃▄▅▆▇█"
+_WIDEST = 118  # a longer bar is no easier to read
+_MOST_BARS = 12
+_MOST_NODES = 60
+_ROLE_STYLES = {"bottleneck": "bold red", "critical": "bold", "other": ""}
+_ROLE_MARKS = {"bottleneck": "◀ bottleneck", "critical": "● critical path", "other": ""}
+
+
+def draw(chart: Chart, width: int, colored: bool) -> list[Text]:
+    """Lines that show `chart` in `width` cells."""
+    return _DRAWERS[chart.kind](chart, width, colored)
+
+
+def stacked_bar(chart: Chart, width: int, colored: bool) -> list[Text]:
+    """One stacked bar, and a legend with size and share of every part that has any."""
+    parts = chart_data.parts(chart)
+    if not any(p.value for p in parts):
+        return [Text("nothing to draw", style="dim")]
+    total = shown(sum(p.value for p in parts), chart.table.field(chart.series[0]).unit)
+    bar = Text()
+    for i, (part, cells) in enumerate(zip(parts, split_cells([p.value for p in parts], min(width, _WIDEST)), strict=True)):
+        bar.append(_glyph(i, colored) * cells, style=_style(part.key, colored))
+    order = sorted((i for i, p in enumerate(parts) if p.value > 0), key=lambda i: -parts[i].value)
+    columns = [
+        Column("", tuple(parts[i].name for i in order)),
+        Column("", tuple(parts[i].label for i in order), right=True),
+        Column("", tuple(f"{parts[i].share * 100:.1f} %" for i in order), right=True),
+    ]
+    legend, _ = grid(columns, width - 2, header=False)
+    marks = [Text(_glyph(i, colored) + " ", style=_style(parts[i].key, colored)) for i in order]
+    return [bar, *(mark + line for mark, line in zip(marks, legend, strict=True)), Text(f"  total {total}", style="dim")]
+
+
+def stacked_columns(chart: Chart, width: int, colored: bool) -> list[Text]:
+    """Stacked columns as a block of text with an axis and a legend."""
+    edge = 9
+    width = min(width, _WIDEST)
+    data = chart_data.columns(chart, max(width - edge, 1))
+    count = data.heights.shape[1]
+    if not count:
+        return [Text("nothing to draw", style="dim")]
+    wide = max(1, min(4, (width - edge) // count))
+    lines = [Text(" " * (edge - 2) + "│ ") for _ in range(HEIGHT)]
+    for j in range(count):
+        column = _column(data.heights[:, j].tolist(), data.top)
+        for row in range(HEIGHT):
+            part, glyph = column[row] if j not in data.cut or row < HEIGHT - 1 else (-1, "▲")
+            text = glyph if colored or part < 0 or glyph != "█" else _glyph(part, colored)
+            gap = " " if wide > 2 else ""
+            lines[HEIGHT - 1 - row].append(text * (wide - len(gap)), _style(data.keys[part], colored) if part >= 0 else "")
+            lines[HEIGHT - 1 - row].append(gap)
+    top = fit(shown(data.top, data.unit), edge - 2).rjust(edge - 2)
+    lines[0] = Text(top + "│ ") + lines[0][edge:]
+    lines.append(_axis(data, edge, wide * count))
+    notes = [Text(" " * edge + note, style="dim") for note in _notes(data)]
+    return [*lines, *_legend(data, edge, width, colored), *notes]
+
+
+def bars(chart: Chart, width: int, colored: bool) -> list[Text]:
+    """One horizontal bar per row; slices of a pie also say their share."""
+    parts = chart_data.parts(chart)
+    kept = sorted(parts, key=lambda p: -p.value)[:_MOST_BARS] if chart.kind is ChartKind.PIE else parts[:_MOST_BARS]
+    if not kept:
+        return [Text("nothing to draw", style="dim")]
+    room = max(10, min(width, _WIDEST) // 3)
+    most = max((p.value for p in kept), default=0.0) or 1.0
+    columns = [Column("", tuple(p.name for p in kept)), Column("", tuple(p.label for p in kept), right=True)]
+    if chart.kind is ChartKind.PIE:
+        columns.append(Column("", tuple(f"{p.share * 100:.1f} %" for p in kept), right=True))
+    lines, _ = grid(columns, width - room - 2, header=False)
+    edge = max(len(line) for line in lines) + 2
+    for line, part in zip(lines, kept, strict=True):
+        line.pad_right(edge - line.cell_len)
+        line.append(_bar(part.value / most, room), style=_style(part.key, colored))
+    if len(parts) > len(kept):
+        lines.append(Text(f"… and {len(parts) - len(kept):,} more", style="dim"))
+    return lines
+
+
+def graph(chart: Chart, width: int, colored: bool) -> list[Text]:
+    """An indented tree with its numbers beside it; the critical path is bold, the bottleneck red, both are also named."""
+    tree = chart_data.tree(chart)
+    nodes = tree.nodes[:_MOST_NODES]
+    if not nodes:
+        return [Text("nothing to draw", style="dim")]
+    marks = tuple(_ROLE_MARKS.get(n.role, "") for n in nodes)
+    names = tuple("  " * min(n.depth, 12) + ("└ " if n.depth else "") + n.label for n in nodes)
+    columns = [Column("", names)]
+    if any(marks):
+        columns.append(Column("", marks, fixed=True))
+    for i, field in enumerate(tree.fields):
+        columns.append(Column(field.label, tuple(n.cells[i] for n in nodes), right=is_number(field.unit.value)))
+    lines, _ = grid(columns, width, [_ROLE_STYLES.get(n.role, "") for n in nodes])
+    if len(tree.nodes) > len(nodes):
+        lines.append(Text(f"… and {len(tree.nodes) - len(nodes):,} more nodes", style="dim"))
+    return lines
+
+
+def is_number(unit: str) -> bool:
+    """Whether a column of this unit is aligned to the right."""
+    return unit not in ("text", "bool")
+
+
+def split_cells(values: Sequence[float], width: int) -> list[int]:
+    """Share exactly `width` cells among `values`; every positive value gets one while there are enough."""
+    total = sum(values)
+    if total <= 0:
+        return [0] * len(values)
+    exact = [v / total * width for v in values]
+    cells = [max(int(e), 1 if v > 0 else 0) for e, v in zip(exact, values, strict=True)]
+    while sum(cells) > width:
+        cells[max(range(len(cells)), key=lambda i: cells[i] - exact[i] if cells[i] > 1 else -width)] -= 1
+    for i in sorted(range(len(cells)), key=lambda i: cells[i] - exact[i])[: width - sum(cells)]:
+        cells[i] += 1
+    return cells
+
+
+def _column(parts: Sequence[float], top: float) -> list[tuple[int, str]]:
+    """Cells of one column from the bottom up as (part, glyph); part -1 is empty."""
+    ends, height = [], 0.0
+    for value in parts:
+        height += value / top * HEIGHT
+        ends.append(height)
+    cells = []
+    for row in range(HEIGHT):
+        middle = min(row + 0.5, (row + height) / 2)
+        part = next((i for i, end in enumerate(ends) if end > middle), -1) if height > row else -1
+        eighth = min(8, max(1, round((height - row) * 8))) if part >= 0 else 0
+        cells.append((part, _EIGHTHS[eighth]))
+    return cells
+
+
+def _axis(data: chart_data.Columns, edge: int, length: int) -> Text:
+    first, last = data.labels[0], data.labels[-1]
+    labels = first if len(data.labels) == 1 else first + " " * max(1, length - len(first) - len(last)) + last
+    return Text("0".rjust(edge - 2) + "└ " + labels, style="dim")
+
+
+def _legend(data: chart_data.Columns, edge: int, width: int, colored: bool) -> list[Text]:
+    lines = [Text(" " * edge)]
+    for i, (name, key) in enumerate(zip(data.names, data.keys, strict=True)):
+        if not data.heights[i].any():
+            continue
+        name = fit(name, width - edge - 5)
+        if lines[-1].cell_len + cell_len(name) + 2 > width:
+            lines.append(Text(" " * edge))
+        lines[-1].append(_glyph(i, colored), _style(key, colored)).append(f" {name}   ")
+    return lines
+
+
+def _notes(data: chart_data.Columns) -> list[str]:
+    notes = []
+    if data.per_column > 1:
+        notes.append(f"each column is the mean of {data.per_column} rows")
+    if data.highest:
+        label, height = data.highest
+        notes.append(
+            f"{'▲ reaches' if data.cut else 'some rows reach'} beyond the axis; the highest ({label}) is {shown(height, data.unit)}"
+        )
+    return notes
+
+
+def _bar(share: float, room: int) -> str:
+    eighths = round(share * room * 8)
+    full, rest = divmod(eighths, 8)
+    return "█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "" if full or share <= 0 else "▏")
+
+
+def _glyph(position: int, colored: bool) -> str:
+    return "█" if colored else GLYPHS[position % len(GLYPHS)]
+
+
+def _style(key: str, colored: bool) -> str:
+    return palette.color_of(key, dark=True) if colored else ""
+
+
+_DRAWERS: dict[ChartKind, Callable[[Chart, int, bool], list[Text]]] = {
+    ChartKind.STACK_TOTAL: stacked_bar,
+    ChartKind.STACK_SERIES: stacked_columns,
+    ChartKind.PIE: bars,
+    ChartKind.BARS: bars,
+    ChartKind.GRAPH: graph,
+}

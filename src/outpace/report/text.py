@@ -1,0 +1,70 @@
+"""Names from a profile made harmless and short.
+
+Profiles hold whatever a program put there: terminal escapes, bidirectional overrides that reorder a line, a megabyte of one
+name, bytes that were never valid UTF-8. Every string that a renderer shows goes through `clean`; HTML is escaped on top of that
+by its template.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from outpace.model import Unit, humanize
+
+ELLIPSIS = "…"
+MAX_SHOWN = 2000
+"""Longest name that is shown or put behind a hover, in characters; JSON and CSV keep every name whole."""
+
+_PLAIN = re.compile(r"[ -~]*")
+# control, format (bidi overrides, zero width), surrogate, private use, line and paragraph separators
+_HOSTILE = frozenset(("Cc", "Cf", "Cs", "Co", "Zl", "Zp"))
+_SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def clean(name: object, limit: int = MAX_SHOWN) -> str:
+    """Return `name` on one line, at most `limit` characters, with control and invisible characters spelled out (`\\x1b`)."""
+    text = shorten(str(name), limit)
+    if _PLAIN.fullmatch(text):
+        return text
+    return "".join(_visible(c) for c in text)
+
+
+def clean_prose(body: str) -> str:
+    """Return a paragraph with its line breaks kept and everything else as in `clean`."""
+    return "\n".join(clean(line, 20_000) for line in body.split("\n"))
+
+
+def shorten(name: str, width: int) -> str:
+    """Return `name` cut in the middle to `width` characters: both the scope and the op at the end stay readable."""
+    if len(name) <= width:
+        return name
+    if width < 3:
+        return name[: max(width, 0)]
+    head = (width - 1) // 2
+    return name[:head] + ELLIPSIS + name[len(name) - (width - 1 - head) :]
+
+
+def valid(name: str) -> str:
+    """Return `name` as valid Unicode: surrogate pairs are joined, lone surrogates become U+FFFD."""
+    if name.isascii():
+        return name
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return name.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return name
+
+
+def shown(value: object, unit: Unit) -> str:
+    """Return a cell's value as a person reads it, cleaned. NumPy scalars become plain numbers first."""
+    plain = value.item() if hasattr(value, "item") else value
+    return clean(humanize(plain, unit))
+
+
+def _visible(character: str) -> str:
+    if unicodedata.category(character) not in _HOSTILE:
+        return character
+    code = ord(character)
+    short = _SHORT_ESCAPES.get(character)
+    return short or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}")

@@ -1,0 +1,194 @@
+"""Log directories in TensorBoard's layout, `<logdir>/plugins/profile/<run>/<host>.xplane.pb`, local or remote.
+
+Remote places are URLs that fsspec understands (`gs://`, `s3://`, `memory://`, ...). Nothing is ever written beside a
+user's profile: remote files are read through a temporary copy.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass
+
+from outpace.model.errors import NotFoundError, OutputError, UsageError
+from outpace.store.record import SUFFIX, CaptureRecord, record_path
+from outpace.store.tree import Tree, is_url, open_tree
+
+ENDINGS = (".xplane.pb.gz", ".xplane.pb", ".pb.gz", ".pb", ".gz")
+PROFILE_FOLDER = "plugins/profile"
+_TIMESTAMP = re.compile(r"^\d{4}_\d{2}_\d{2}_\d{2}_\d{2}_\d{2}")  # what TensorFlow and JAX name a run after
+_DEPTH = 2  # TensorBoard users keep one log directory per experiment, some with train/ and validation/ inside
+
+
+@dataclass(frozen=True)
+class ProfileFile:
+    """One host's profile: `host` is the file name without its ending, `path` a local path or a URL."""
+
+    host: str
+    path: str
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class ProfileSet:
+    """The profiles of one run, one file per host, sorted by host; `folder` holds them."""
+
+    source: str
+    run: str
+    folder: str
+    files: tuple[ProfileFile, ...]
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """One run of a log directory: its name, its folder, and when its newest profile was written (seconds, 0: unknown)."""
+
+    run: str
+    folder: str
+    modified: float
+
+
+def find_profiles(source: str | os.PathLike[str]) -> ProfileSet:
+    """The profiles at `source`: one profile file, a run folder with such files, or a log directory (its newest run).
+
+    Raises NotFoundError when there is nothing of the kind.
+    """
+    given = os.fspath(source)
+    tree = open_tree(given)
+    root = tree.root
+    if tree.is_file(root):
+        return _single(given, root, tree)
+    if not tree.is_folder(root):
+        raise NotFoundError(
+            f"There is no file or folder {given}. Give a .xplane.pb file, a folder that holds such files, or a log directory."
+        )
+    files = _profiles_in(tree, root)
+    if files:
+        return ProfileSet(given, _base(root), tree.public(root), files)
+    runs = _runs(tree, root)
+    if not runs:
+        raise NotFoundError(
+            f"{given} holds no profile: neither *.xplane.pb files nor a {PROFILE_FOLDER}/<run> folder with some. "
+            "Make one with `outpace profile SCRIPT`, or give the folder that the training job wrote its profile to."
+        )
+    newest = runs[0]
+    return ProfileSet(given, newest.run, newest.folder, _profiles_in(tree, tree.private(newest.folder)))
+
+
+def list_runs(source: str | os.PathLike[str]) -> tuple[RunInfo, ...]:
+    """All runs of a log directory that hold a profile, newest first; raises NotFoundError when the folder is missing."""
+    given = os.fspath(source)
+    tree = open_tree(given)
+    if not tree.is_folder(tree.root):
+        raise NotFoundError(f"There is no folder {given}. Give the log directory that the training job wrote to.")
+    return _runs(tree, tree.root)
+
+
+def local_copy(file: ProfileFile) -> str:
+    """A local path with the file's content: its own path, or a temporary copy (removed at exit) of a remote file."""
+    if not is_url(file.path):
+        return file.path
+    tree = open_tree(file.path)
+    folder = tempfile.mkdtemp(prefix="outpace-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    target = os.path.join(folder, _base(file.path))
+    try:
+        tree.download(tree.root, target)
+    except FileNotFoundError:
+        raise NotFoundError(f"{file.path} is gone. List the runs again and open one that is still there.") from None
+    return target
+
+
+def read_capture_record(folder: str, host: str) -> tuple[CaptureRecord | None, str | None]:
+    """A host's capture record and a warning: (record, None), (None, None) when there is none, (None, why) when unreadable."""
+    path = record_path(folder, host)
+    tree = open_tree(path)
+    try:
+        text = tree.read(tree.root).decode("utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return None, None
+    except (OSError, UnicodeDecodeError) as error:
+        return None, f"The capture record {path} is ignored: it cannot be read ({error})."
+    try:
+        return CaptureRecord.from_json(text), None
+    except ValueError as error:
+        return None, f"The capture record {path} is ignored: {error}."
+
+
+def upload_run(folder: str, logdir: str) -> str:
+    """Copy a local run folder into a remote log directory and return the URL of the new run folder.
+
+    Profiles go last, so that a run whose upload broke off holds none and is not found.
+    """
+    tree = open_tree(logdir)
+    target = f"{tree.root.rstrip('/')}/{PROFILE_FOLDER}/{os.path.basename(folder)}"
+    names = sorted(os.listdir(folder), key=lambda name: (name.endswith(ENDINGS), name))
+    try:
+        for name in names:
+            tree.upload(os.path.join(folder, name), f"{target}/{name}")
+    except OSError as error:
+        raise OutputError(
+            f"The profile could not be written to {logdir} ({error}). A copy is kept in {folder}; copy it by hand."
+        ) from error
+    return tree.public(target)
+
+
+def host_of(name: str) -> str:
+    """The host that a profile file belongs to: its name without folder and ending."""
+    base = _base(name)
+    ending = next((item for item in ENDINGS if base.endswith(item)), "")
+    return base[: len(base) - len(ending)] or base
+
+
+def _single(given: str, path: str, tree: Tree) -> ProfileSet:
+    if path.endswith(SUFFIX):
+        raise UsageError(f"{given} is the record of a capture, not a profile. Give the .xplane.pb file beside it.")
+    folder = path.rpartition("/")[0]
+    file = ProfileFile(host_of(path), tree.public(path), tree.size(path))
+    return ProfileSet(given, _base(folder) or host_of(path), tree.public(folder) if folder else ".", (file,))
+
+
+def _profiles_in(tree: Tree, folder: str) -> tuple[ProfileFile, ...]:
+    """Profiles directly inside a folder; other .pb files count only where there is no .xplane.pb at all."""
+    names = [entry for entry in tree.files(folder) if entry.name.endswith(ENDINGS[:2])]
+    found: dict[str, ProfileFile] = {}
+    for entry in names:  # a plain file wins over its own .gz
+        host = host_of(entry.name)
+        if host not in found or not entry.name.endswith(".gz"):
+            found[host] = ProfileFile(host, tree.public(f"{folder.rstrip('/')}/{entry.name}"), entry.size)
+    return tuple(found[host] for host in sorted(found))
+
+
+def _runs(tree: Tree, root: str) -> tuple[RunInfo, ...]:
+    found: list[RunInfo] = []
+    level = [root.rstrip("/")]
+    for _ in range(_DEPTH + 1):
+        for place in level:
+            found += _runs_of(tree, f"{place}/{PROFILE_FOLDER}")
+        level = [f"{place}/{name}" for place in level for name in tree.folders(place) if name != "plugins"]
+    if _base(root) == "profile":
+        found += _runs_of(tree, root.rstrip("/"))
+    return tuple(sorted(found, key=_age, reverse=True))
+
+
+def _runs_of(tree: Tree, profile_folder: str) -> list[RunInfo]:
+    runs = []
+    for name in tree.folders(profile_folder):
+        folder = f"{profile_folder}/{name}"
+        times = [entry.modified for entry in tree.files(folder) if entry.name.endswith(ENDINGS[:2])]
+        if times:
+            runs.append(RunInfo(name, tree.public(folder), max(times)))
+    return runs
+
+
+def _age(run: RunInfo) -> tuple[bool, str, float, str]:
+    """Order of runs: by the time in the name where there is one, since copying a profile gives it a new file time."""
+    stamp = _TIMESTAMP.match(run.run)
+    return (stamp is not None, stamp.group() if stamp else "", run.modified, run.run)
+
+
+def _base(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]

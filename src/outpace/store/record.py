@@ -1,0 +1,158 @@
+"""The capture record: what Outpace noted while it captured a profile, kept beside it as `<host>.outpace.json`.
+
+A profile tells what ran; the record tells what a profile cannot: the source line of each tf.data stage, how long steps
+took without the profiler, how many cores the process was allowed to use. Standard library only, because the record is
+written inside the user's training process.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+SCHEMA = 1
+SUFFIX = ".outpace.json"
+
+
+@dataclass(frozen=True)
+class PipelineStage:
+    """One tf.data operation as the script built it.
+
+    `label` is the name given to TensorFlow, found again as stat `name` of the stage's `Iterator::` events; None when
+    the user's own name could not be read or the operation takes none. `inputs` are ids of the stages that feed it.
+    `stateful` lists what keeps TensorFlow from running the stage in parallel by itself: stateful operations inside its
+    function, and `captured variable`. `library` names the package whose code built the stage on behalf of the line.
+    """
+
+    id: int
+    op: str
+    label: str | None
+    file: str
+    line: int
+    text: str
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    inputs: tuple[int, ...] = ()
+    stateful: tuple[str, ...] = ()
+    function: str | None = None
+    library: str | None = None
+
+
+@dataclass(frozen=True)
+class Window:
+    """The captured steps: numbers of the marks, and what was counted before and around them.
+
+    `interrupted` are the numbers of marks that also hold something else than a step (an epoch's end, a validation).
+    `steps` counts calls; one call is `steps_per_execution` training steps.
+    """
+
+    first_step: int
+    steps: int
+    warmup: int
+    seconds: float
+    interrupted: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """Durations of single steps in nanoseconds, in order: before, inside and after the captured window."""
+
+    before_ns: tuple[int, ...] = ()
+    during_ns: tuple[int, ...] = ()
+    after_ns: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class CaptureRecord:
+    """Everything noted about one host's capture; see the fields' own types."""
+
+    outpace: str
+    script: str
+    argv: tuple[str, ...]
+    versions: Mapping[str, str]
+    python: str
+    mode: str
+    window: Window
+    steps_per_execution: int
+    overhead: Overhead
+    pipeline: tuple[PipelineStage, ...]
+    cpu_count: int
+    exit: int | None = None
+    stopped: bool = False
+    created: str = ""
+    schema: int = SCHEMA
+
+    def to_json(self) -> str:
+        """The record as JSON text."""
+        return json.dumps(dataclasses.asdict(self), indent=1, default=str) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> CaptureRecord:
+        """Read JSON text; raises ValueError with a reason when it is not a record this version can read."""
+        try:
+            data = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"it is not JSON ({error})") from None
+        if not isinstance(data, dict):
+            raise ValueError("it is not a JSON object")
+        if data.get("schema") != SCHEMA:
+            raise ValueError(f"its schema is {data.get('schema')!r}, this version of Outpace reads {SCHEMA}")
+        try:
+            return _build(data)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"a field is missing or of the wrong kind ({error})") from None
+
+
+def record_path(folder: str, host: str) -> str:
+    """Path of a host's record in a run folder."""
+    return folder.rstrip("/") + "/" + host + SUFFIX
+
+
+def write_record(folder: str, host: str, record: CaptureRecord) -> str:
+    """Write a record into a local run folder, whole or not at all; returns its path."""
+    path = record_path(folder, host)
+    temporary = f"{path}.{os.getpid()}.tmp"
+    try:
+        with open(temporary, "w", encoding="utf-8") as file:
+            file.write(record.to_json())
+        os.replace(temporary, path)
+    finally:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+    return path
+
+
+def _known(cls: Any, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Only the fields that this version knows, so that a later version may add some."""
+    names = {item.name for item in dataclasses.fields(cls)}
+    return {key: value for key, value in data.items() if key in names}
+
+
+def _stage(data: Mapping[str, Any]) -> PipelineStage:
+    known = _known(PipelineStage, data)
+    known["inputs"] = tuple(int(item) for item in known.get("inputs", ()))
+    known["stateful"] = tuple(str(item) for item in known.get("stateful", ()))
+    known["kwargs"] = dict(known.get("kwargs", {}))
+    known["id"], known["line"] = int(known["id"]), int(known["line"])
+    return PipelineStage(**known)
+
+
+def _build(data: Mapping[str, Any]) -> CaptureRecord:
+    known = _known(CaptureRecord, data)
+    window = _known(Window, data["window"])
+    window["interrupted"] = tuple(int(item) for item in window.get("interrupted", ()))
+    window.update({key: int(window[key]) for key in ("first_step", "steps", "warmup")}, seconds=float(window["seconds"]))
+    overhead = {key: tuple(int(item) for item in value) for key, value in _known(Overhead, data["overhead"]).items()}
+    known.update(
+        argv=tuple(str(item) for item in data["argv"]),
+        versions={str(key): str(value) for key, value in data["versions"].items()},
+        window=Window(**window),
+        overhead=Overhead(**overhead),
+        pipeline=tuple(_stage(item) for item in data["pipeline"]),
+        steps_per_execution=int(data["steps_per_execution"]),
+        cpu_count=int(data["cpu_count"]),
+    )
+    return CaptureRecord(**known)

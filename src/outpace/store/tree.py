@@ -1,0 +1,172 @@
+"""One small view of a folder tree, local (os) or remote (fsspec), with only what a log directory needs.
+
+Local paths do not go through fsspec: it costs 100 ms of import, and it makes every path absolute.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from outpace.model.errors import NotFoundError, UsageError
+
+_URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*(::|://)")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file of a folder: its name, size in bytes, and time of last change in seconds since 1970 (0: unknown)."""
+
+    name: str
+    size: int
+    modified: float
+
+
+class Tree(Protocol):
+    """A place in a file system; `root` is that place, in the form that the other methods take."""
+
+    root: str
+
+    def is_file(self, path: str) -> bool: ...  # noqa: D102
+    def is_folder(self, path: str) -> bool: ...  # noqa: D102
+    def files(self, folder: str) -> list[Entry]: ...  # noqa: D102
+    def folders(self, folder: str) -> list[str]: ...  # noqa: D102
+    def size(self, path: str) -> int: ...  # noqa: D102
+    def read(self, path: str) -> bytes: ...  # noqa: D102
+    def download(self, path: str, target: str) -> None: ...  # noqa: D102
+    def upload(self, path: str, target: str) -> None: ...  # noqa: D102
+    def public(self, path: str) -> str: ...  # noqa: D102
+    def private(self, path: str) -> str: ...  # noqa: D102
+
+
+def is_url(place: str) -> bool:
+    """Whether a place is a URL rather than a local path."""
+    return bool(_URL.match(place))
+
+
+def open_tree(place: str) -> Tree:
+    """The tree at a local path or URL; raises UsageError when nothing installed understands the URL."""
+    return _Remote(place) if is_url(place) else _Local(place)
+
+
+class _Local:
+    """A local folder; paths are used as the user wrote them."""
+
+    def __init__(self, place: str) -> None:
+        self.root = os.path.expanduser(place)
+
+    def is_file(self, path: str) -> bool:
+        return os.path.isfile(path)
+
+    def is_folder(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def files(self, folder: str) -> list[Entry]:
+        stats = [(entry.name, entry.stat()) for entry in self._scan(folder) if entry.is_file()]
+        return [Entry(name, stat.st_size, stat.st_mtime) for name, stat in sorted(stats)]
+
+    def folders(self, folder: str) -> list[str]:
+        return sorted(entry.name for entry in self._scan(folder) if entry.is_dir() and not entry.name.startswith("."))
+
+    def size(self, path: str) -> int:
+        return os.path.getsize(path)
+
+    def read(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def download(self, path: str, target: str) -> None:
+        raise NotImplementedError("a local file needs no download")
+
+    def upload(self, path: str, target: str) -> None:
+        raise NotImplementedError("a local folder needs no upload")
+
+    def public(self, path: str) -> str:
+        return path
+
+    def private(self, path: str) -> str:
+        return path
+
+    @staticmethod
+    def _scan(folder: str) -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(folder) as entries:
+                return list(entries)
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            return []
+
+
+class _Remote:
+    """A place that fsspec reaches; paths inside have no protocol, `public` puts it back."""
+
+    def __init__(self, place: str) -> None:
+        import fsspec  # here, because a local report must not pay for its import
+
+        try:
+            self.fs, self.root = fsspec.core.url_to_fs(place)
+        except (ImportError, ValueError) as error:
+            raise UsageError(f"{place} cannot be opened: {error}. Install the fsspec package for this kind of store.") from None
+        except OSError as error:
+            raise NotFoundError(f"{place} cannot be reached: {error}.") from error
+
+    def is_file(self, path: str) -> bool:
+        return bool(self.fs.isfile(path))
+
+    def is_folder(self, path: str) -> bool:
+        return bool(self.fs.isdir(path))
+
+    def files(self, folder: str) -> list[Entry]:
+        found = [(self._name(info), info) for info in self._list(folder) if info.get("type") == "file"]
+        return [Entry(name, int(info.get("size") or 0), _modified(info)) for name, info in sorted(found, key=lambda x: x[0])]
+
+    def folders(self, folder: str) -> list[str]:
+        names = (self._name(info) for info in self._list(folder) if info.get("type") == "directory")
+        return sorted(name for name in names if not name.startswith("."))
+
+    def size(self, path: str) -> int:
+        return int(self.fs.size(path) or 0)
+
+    def read(self, path: str) -> bytes:
+        return bytes(self.fs.cat_file(path))
+
+    def download(self, path: str, target: str) -> None:
+        self.fs.get_file(path, target)
+
+    def upload(self, path: str, target: str) -> None:
+        self.fs.makedirs(target.rpartition("/")[0], exist_ok=True)
+        self.fs.put_file(path, target)
+
+    def public(self, path: str) -> str:
+        return str(self.fs.unstrip_protocol(path))
+
+    def private(self, path: str) -> str:
+        return str(self.fs._strip_protocol(path))
+
+    def _list(self, folder: str) -> list[dict[str, Any]]:
+        try:
+            return list(self.fs.ls(folder, detail=True))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    @staticmethod
+    def _name(info: dict[str, Any]) -> str:
+        return str(info["name"]).rstrip("/").rpartition("/")[2]
+
+
+def _modified(info: dict[str, Any]) -> float:
+    """A file's time from whichever key its store uses, as seconds since 1970; 0 when it tells none."""
+    for key in ("mtime", "LastModified", "last_modified", "updated", "created"):
+        value = info.get(key)
+        if isinstance(value, datetime.datetime):
+            return value.timestamp()
+        if isinstance(value, (int, float)):
+            return float(value)
+        if isinstance(value, str):
+            try:
+                return datetime.datetime.fromisoformat(value.replace("Z", "+00:00")).timestamp()
+            except ValueError:
+                continue
+    return 0.0

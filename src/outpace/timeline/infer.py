@@ -1,0 +1,282 @@
+"""Steps of profiles without marks: the call that the training thread repeats.
+
+A step runs from the end of the previous call to the end of this one, so that the input it waited for belongs to it. Where dispatch is
+asynchronous it ends at the awaited completion. Tried in this order: calls of a `tf.function` or jitted function; the input call of an eager
+loop; the repeating sequence of eager ops; executor runs of old profiles; program runs on a device.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from outpace.timeline.names import OpKind, parse_op
+from outpace.timeline.steps import Array, Confidence, Steps, StepSource, no_steps
+from outpace.trace import Trace
+from outpace.trace.algorithms import nest
+
+_SMALL_SHARE = 0.05  # a function that takes less of the thread's op time than this is not what an eager loop repeats
+_PERIODIC = 0.9  # share of ops that must recur one period later
+_LONGEST_PERIOD = 20_000
+_LAX = frozenset(
+    "add broadcast_in_dim concatenate convert_element_type copy dynamic_slice dynamic_update_slice fold_in gather iota multiply "
+    "reshape scatter select_n slice squeeze subtract transpose true_divide _threefry_seed _threefry_split _unstack".split()
+)  # JAX runs a primitive outside of any jitted function as a jitted function of that name; such calls are glue, not the step
+_INFERENCE = ("predict", "serving", "serve", "one_step_on_data")
+
+
+def infer_steps(trace: Trace, hidden: Array) -> Steps:
+    """Find the repeated call; `hidden` are mark rows that must not be looked at."""
+    visible = np.ones(len(trace), bool)
+    visible[hidden] = False
+    calls = _function_calls(trace, visible)
+    ops = _outermost(trace, visible & _starts(trace, ("EagerExecute",)))
+    rows = _most_repeated(trace, calls)
+    if len(rows):
+        line = int(trace.line[rows[0]])
+        eager = ops[trace.line[ops] == line]
+        if int(trace.duration[rows].sum()) >= _SMALL_SHARE * int(trace.duration[eager].sum()):
+            return _between_ends(trace, rows, visible)
+    steps = _eager_loop(trace, ops, visible)
+    if steps is not None:
+        return steps
+    if (steps := _device_ops(trace)) is not None:
+        return steps
+    for names in (("SessionRun", "RunGraph"), ("FunctionRun",)):
+        rows = _most_repeated(trace, _off_input_threads(trace, _outermost(trace, visible & _starts(trace, names))))
+        if len(rows) > 1:
+            return _between_ends(trace, rows, visible)
+    return _device_programs(trace) or no_steps("nothing in the profile repeats like a training step")
+
+
+def _starts(trace: Trace, prefixes: tuple[str, ...]) -> Array:
+    hits = np.fromiter((n.startswith(prefixes) for n in trace.names), bool, len(trace.names))
+    return np.asarray(hits[trace.name])
+
+
+def _outermost(trace: Trace, mask: Array) -> Array:
+    """Rows of the masked events that lie in no other masked event of their line."""
+    parent, _, _ = nest(trace.lines.first_event, trace.start, trace.duration, mask)
+    return np.flatnonzero(mask & (parent < 0))
+
+
+def _function_calls(trace: Trace, visible: Array) -> Array:
+    mask = trace.stat("tf_function_call").has(len(trace)) | _starts(trace, ("PjitFunction(",))
+    calls = _outermost(trace, mask & visible)
+    glue = np.fromiter((n.removeprefix("PjitFunction(").rstrip(")") in _LAX for n in trace.names), bool, len(trace.names))
+    return calls[~glue[trace.name[calls]]] if not glue[trace.name[calls]].all() else calls
+
+
+def _off_input_threads(trace: Trace, rows: Array) -> Array:
+    is_input = np.fromiter((n.startswith("tf_data") for n in trace.lines.names), bool, len(trace.lines))
+    return rows[~is_input[trace.line[rows]]]
+
+
+def _most_repeated(trace: Trace, rows: Array) -> Array:
+    """Of the calls, those of the function and thread with the most time; one that repeats is preferred to one that does not.
+
+    JAX compiles one function once per shape: a loop over shapes is one function still, named alike.
+    """
+    if len(rows) == 0:
+        return rows
+    key = trace.line[rows].astype(np.int64) * (len(trace.names) + 1) + trace.name[rows]
+    groups, inverse, count = np.unique(key, return_inverse=True, return_counts=True)
+    total = np.bincount(inverse, weights=trace.duration[rows].astype(np.float64), minlength=len(groups))
+    best = int(np.lexsort((total, count > 1))[-1])
+    return rows[inverse == best]
+
+
+def _between_ends(trace: Trace, rows: Array, visible: Array) -> Steps:
+    """Steps that end where each call's work is known to be done and start where the one before ended."""
+    line = int(trace.line[rows[0]])
+    thread = np.arange(*trace.lines.rows(line).indices(len(trace)))
+    end = _awaited(trace, rows, thread)
+    top = _program_events(trace, thread[visible[thread]])
+    before = top[trace.start[top] <= trace.start[rows[0]]]
+    first = int(trace.start[before[0]]) if len(before) else int(trace.start[rows[0]])
+    start = np.concatenate(([first], end[:-1]))
+    name = trace.names[trace.name[rows[0]]]
+    complete = np.ones(len(rows), bool)
+    complete[0] = _looks_whole(trace, top, start, end)
+    roots = thread[visible[thread]]
+    step = np.searchsorted(end, trace.start[roots], side="right")
+    inside = (step < len(rows)) & (trace.start[roots] >= first) & ~_is_python(trace)[trace.name[roots]]
+    return Steps(
+        source=StepSource.INFERRED,
+        confidence=Confidence.HIGH if len(rows) > 2 else Confidence.LOW,
+        how=f"{len(rows)} calls of {name} on thread {trace.lines.names[line]}, each from the end of the call before",
+        number=np.arange(len(rows), dtype=np.int64),
+        start=start,
+        end=end,
+        line=np.full(len(rows), line, np.int32),
+        complete=complete,
+        root_row=roots[inside].astype(np.int32),
+        root_step=step[inside].astype(np.int32),
+        kind="inference" if any(word in name for word in _INFERENCE) else "training",
+    )
+
+
+def _is_python(trace: Trace) -> Array:
+    """Names of Python frames: they wrap the whole program and belong to no step."""
+    return np.fromiter((n.startswith("$") for n in trace.names), bool, len(trace.names))
+
+
+def _program_events(trace: Trace, rows: Array) -> Array:
+    return rows[~_is_python(trace)[trace.name[rows]]]
+
+
+def _awaited(trace: Trace, rows: Array, thread: Array) -> Array:
+    """End of each call, or of the last wait for its result before the next call."""
+    end = trace.end[rows].copy()
+    waits = np.fromiter((n.endswith(("::Await", "block_until_ready", "BlockHostUntilReady")) for n in trace.names), bool, len(trace.names))
+    waiting = thread[waits[trace.name[thread]]]
+    if len(waiting):
+        call = np.searchsorted(trace.start[rows], trace.start[waiting], side="right") - 1
+        owned = call >= 0
+        np.maximum.at(end, call[owned], trace.end[waiting][owned])
+        end[:-1] = np.minimum(end[:-1], trace.start[rows][1:])
+    return end
+
+
+def _looks_whole(trace: Trace, top: Array, start: Array, end: Array) -> bool:
+    """Whether the first step holds what the others hold: its events are of nearly as many kinds."""
+    if len(start) < 3:
+        return len(start) == 1
+    kinds = [len(set(trace.name[top[(trace.start[top] >= s) & (trace.start[top] < e)]].tolist())) for s, e in zip(start[:6], end[:6], strict=True)]
+    return kinds[0] >= 0.9 * float(np.median(kinds[1:]))
+
+
+def _eager_loop(trace: Trace, ops: Array, visible: Array) -> Steps | None:
+    """Steps that start at the input call, or at the start of each repetition of the op sequence."""
+    if len(ops) == 0:
+        return None
+    line = Counter(trace.line[ops].tolist()).most_common(1)[0][0]
+    ops = ops[trace.line[ops] == line]
+    thread = np.arange(*trace.lines.rows(line).indices(len(trace)))
+    ops_by_name = _eager_names(trace, ops)
+    inputs = ops[[name.startswith("IteratorGetNext") for name in ops_by_name]]
+    if len(inputs) > 1:
+        return _from_starts(trace, inputs, thread, visible, f"{len(inputs)} input calls of an eager loop")
+    period = _period(ops_by_name)
+    if period is None:
+        return None
+    heads = ops[::period]
+    return _from_starts(trace, heads, thread, visible, f"a sequence of {period} eager ops that repeats {len(heads)} times")
+
+
+def _eager_names(trace: Trace, ops: Array) -> list[str]:
+    """Op of each EagerExecute event: its `eager_op` stat, or its own name in old profiles."""
+    stat = trace.stat("eager_op")
+    known = dict(zip(stat.row.tolist(), stat.texts(), strict=True))
+    return [known.get(row, trace.names[trace.name[row]]) for row in ops.tolist()]
+
+
+def _period(names: list[str]) -> int | None:
+    """Smallest p with names[i] == names[i + p] nearly everywhere, for at least three repetitions."""
+    codes = np.unique(names, return_inverse=True)[1]
+    for period in range(1, min(len(codes) // 3, _LONGEST_PERIOD) + 1):
+        if float(np.mean(codes[period:] == codes[:-period])) >= _PERIODIC:
+            return period
+    return None
+
+
+def _from_starts(trace: Trace, heads: Array, thread: Array, visible: Array, how: str) -> Steps:
+    thread = _program_events(trace, thread[visible[thread]])
+    start = np.array([_enclosing_start(trace, thread, row) for row in heads.tolist()], np.int64)
+    last = int(trace.end[thread].max())
+    end = np.concatenate((start[1:], [last]))
+    step = np.searchsorted(start, trace.start[thread], side="right") - 1
+    inside = step >= 0
+    complete = np.ones(len(heads), bool)
+    sizes = np.bincount(step[inside], minlength=len(heads))
+    complete[-1] = len(heads) < 3 or sizes[-1] >= 0.9 * float(np.median(sizes[:-1]))
+    return Steps(
+        source=StepSource.INFERRED,
+        confidence=Confidence.HIGH if len(heads) > 2 else Confidence.LOW,
+        how=how,
+        number=np.arange(len(heads), dtype=np.int64),
+        start=start,
+        end=end,
+        line=np.full(len(heads), int(trace.line[heads[0]]), np.int32),
+        complete=complete,
+        root_row=thread[inside].astype(np.int32),
+        root_step=step[inside].astype(np.int32),
+    )
+
+
+def _enclosing_start(trace: Trace, thread: Array, row: int) -> int:
+    """Start of the outermost event of `thread` that holds `row` (the Python call that dispatched the op)."""
+    at = int(np.searchsorted(thread, row))
+    start, end = int(trace.start[row]), int(trace.end[row])
+    for candidate in thread[max(0, at - 8) : at][::-1].tolist():
+        if int(trace.start[candidate]) <= start and int(trace.end[candidate]) >= end:
+            start = int(trace.start[candidate])
+    return start
+
+
+def _device_programs(trace: Trace) -> Steps | None:
+    """Runs of the program that took most time on the first device that lists its programs (XLA Modules)."""
+    for plane in trace.planes_like("/device:"):
+        for line in plane.lines:
+            if trace.lines.names[line] != "XLA Modules":
+                continue
+            rows = _most_repeated(trace, np.arange(*trace.lines.rows(line).indices(len(trace))))
+            if len(rows) < 2:
+                continue
+            return _between_ends(trace, rows, np.ones(len(trace), bool))
+    return None
+
+
+def _device_ops(trace: Trace) -> Steps | None:
+    """Steps of the device that computed longest, when its kernels name their ops: every op of a step runs once per step, so most ops
+    occur as often as there are steps, and a step starts where the first such op does.
+    """
+    trace.load(("tf_op", "annotation"))
+    best: tuple[int, Array, Array] | None = None
+    copies = np.fromiter((parse_op(n).kind is OpKind.COPY for n in trace.names), bool, len(trace.names))
+    for plane in trace.planes_like("/device:GPU"):
+        for stat in (trace.stat("tf_op"), trace.stat("annotation")):
+            rows = trace.rows_of(plane)
+            low, high = np.searchsorted(stat.row, [rows.start, rows.stop])
+            named, ops = stat.row[low:high], np.array(stat.texts()[low:high], dtype=object)
+            computes = ~copies[trace.name[named]]
+            named, ops = named[computes], ops[computes]
+            starts, ends = _repetitions(trace, named, ops)
+            busy = int(np.sum(ends - starts))
+            if len(starts) and (best is None or busy > best[0]):
+                best = (busy, starts, ends)
+    if best is None:
+        return None
+    _, start, end = best
+    none = np.zeros(0, np.int32)
+    return Steps(
+        source=StepSource.INFERRED,
+        confidence=Confidence.LOW,
+        how=f"ops on the busiest device run {len(start)} time{'s' if len(start) > 1 else ''}",
+        number=np.arange(len(start), dtype=np.int64),
+        start=start,
+        end=end,
+        line=np.full(len(start), -1, np.int32),
+        complete=np.ones(len(start), bool),
+        root_row=none,
+        root_step=none,
+    )
+
+
+def _repetitions(trace: Trace, rows: Array, ops: Array) -> tuple[Array, Array]:
+    """Start and end of each repetition of a device's ops."""
+    rows, ops = rows[trace.duration[rows] > 0], ops[trace.duration[rows] > 0]
+    if len(rows) == 0:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    _, code, count = np.unique(ops.astype(str), return_inverse=True, return_counts=True)
+    steps = Counter(count.tolist()).most_common(1)[0][0]
+    order = np.argsort(trace.start[rows], kind="stable")
+    rows, code = rows[order], code[order]
+    first = next(c for c in code.tolist() if count[c] == steps)
+    start = trace.start[rows[code == first]]
+    start[0] = trace.start[rows[0]]
+    step = np.searchsorted(start, trace.start[rows], side="right") - 1
+    end = np.zeros(len(start), np.int64)
+    np.maximum.at(end, step, trace.end[rows])
+    return start, end

@@ -1,0 +1,117 @@
+"""Steps that the profile names itself: explicit marks, a device's step line, Keras' `Profiled batch`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outpace.timeline.steps import Array, Confidence, Steps, StepSource
+from outpace.trace import Plane, Trace
+
+KERAS_BATCH = "Profiled batch"
+STEP_LINE = "Steps"
+
+
+def marked_rows(trace: Trace) -> Array:
+    """Event rows of explicit marks: they carry `_r` and a step number. (`_r` alone also sits on tf.data's function runs.)"""
+    trace.load(("_r", "step_num"))
+    return np.intersect1d(trace.stat("_r").row, trace.stat("step_num").row)
+
+
+def keras_rows(trace: Trace) -> Array:
+    """Event rows of Keras' own batch marks, which lack `_r`."""
+    return np.intersect1d(trace.named(lambda name: name == KERAS_BATCH), trace.stat("step_num").row)
+
+
+def from_marks(trace: Trace, rows: Array, source: StepSource) -> Steps:
+    """Steps from mark events: each lasts as long as its mark. Marks inside other marks, and those of a second thread that overlap the
+    main thread's, are not steps of their own.
+    """
+    rows = _outermost(trace, rows)
+    line = trace.line[rows]
+    rows = rows[_on_main_thread(trace, rows, line)]
+    rows = rows[np.argsort(trace.start[rows], kind="stable")]
+    number = trace.stat("step_num")
+    name = trace.names[trace.name[rows[0]]]
+    return Steps(
+        source=source,
+        confidence=Confidence.CERTAIN,
+        how=f"{len(rows)} marks '{name}' in the profile",
+        number=number.ints[np.searchsorted(number.row, rows)],
+        start=trace.start[rows],
+        end=trace.end[rows],
+        line=trace.line[rows],
+        complete=np.ones(len(rows), bool),
+        root_row=rows.astype(np.int32),
+        root_step=np.arange(len(rows), dtype=np.int32),
+    )
+
+
+def _outermost(trace: Trace, rows: Array) -> Array:
+    """Rows that lie in no other of the rows, thread by thread."""
+    kept, reach = [], {}
+    for row, line, end in zip(rows.tolist(), trace.line[rows].tolist(), trace.end[rows].tolist(), strict=True):
+        if end > reach.get(line, -(1 << 62)):
+            kept.append(row)
+            reach[line] = end
+    return np.array(kept, dtype=np.int64)
+
+
+def _on_main_thread(trace: Trace, rows: Array, line: Array) -> Array:
+    """Marks of all threads while they take turns; only the busiest thread's when they overlap."""
+    order = np.argsort(trace.start[rows], kind="stable")
+    start, end = trace.start[rows][order], trace.end[rows][order]
+    if not np.any(start[1:] < np.maximum.accumulate(end)[:-1]):
+        return np.ones(len(rows), bool)
+    threads = np.unique(line)
+    busiest = max(threads, key=lambda t: int(trace.duration[rows[line == t]].sum()))
+    return np.asarray(line == busiest)
+
+
+def device_step_lines(trace: Trace) -> list[tuple[Plane, int]]:
+    """(plane, line) of the non-empty step lines of devices."""
+    found = []
+    for plane in trace.planes_like("/device:"):
+        for line in plane.lines:
+            if trace.lines.names[line] == STEP_LINE and trace.lines.first_event[line + 1] > trace.lines.first_event[line]:
+                found.append((plane, line))
+    return found
+
+
+def from_device_lines(trace: Trace, lines: list[tuple[Plane, int]]) -> Steps:
+    """Steps from devices' step lines. Steps of one name on several devices are one step, timed by the device that took longest."""
+    spans: dict[str, tuple[int, int]] = {}
+    for _, line in lines:
+        for row in range(*trace.lines.rows(line).indices(len(trace))):
+            name, span = trace.names[trace.name[row]], (int(trace.start[row]), int(trace.end[row]))
+            known = spans.get(name)
+            if known is None or span[1] - span[0] > known[1] - known[0]:
+                spans[name] = span
+    steps = sorted(spans.items(), key=lambda item: item[1])
+    numbers = [int(name) if name.lstrip("-").isdigit() else i for i, (name, _) in enumerate(steps)]
+    none = np.zeros(0, np.int32)
+    return Steps(
+        source=StepSource.DEVICE_LINE,
+        confidence=Confidence.HIGH,
+        how=f"the step line of {len(lines)} device{'s' if len(lines) > 1 else ''}",
+        number=np.array(numbers, np.int64),
+        start=np.array([s for _, (s, _) in steps], np.int64),
+        end=np.array([e for _, (_, e) in steps], np.int64),
+        line=np.full(len(steps), -1, np.int32),
+        complete=np.ones(len(steps), bool),
+        root_row=none,
+        root_step=none,
+        groups=_groups(trace, lines, [name for name, _ in steps]),
+    )
+
+
+def _groups(trace: Trace, lines: list[tuple[Plane, int]], names: list[str]) -> dict[int, int]:
+    """Step index of each `group_id` that a step event carries: files that were saved grouped say so what belongs to a step."""
+    stat = trace.stat("group_id")
+    place = {name: i for i, name in enumerate(names)}
+    groups = {}
+    for _, line in lines:
+        rows = trace.lines.rows(line)
+        low, high = np.searchsorted(stat.row, [rows.start, rows.stop])
+        for row, group in zip(stat.row[low:high].tolist(), stat.ints[low:high].tolist(), strict=True):
+            groups[group] = place[trace.names[trace.name[row]]]
+    return groups

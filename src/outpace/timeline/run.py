@@ -1,0 +1,53 @@
+"""`Run`: all hosts of one capture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from outpace.timeline.timeline import Timeline
+from outpace.trace import Trace
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """The timelines of all hosts. One host is just the usual case.
+
+    `records` holds, by host, what Outpace's own capture wrote beside the profile (source lines, overhead, versions); empty for profiles that
+    others captured. `remarks` are warnings from opening. Metrics keep what they derived in `_derived`.
+    """
+
+    source: str
+    hosts: tuple[Timeline, ...]
+    records: Mapping[str, Record] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+    _derived: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, traces: Sequence[Trace], source: str = "", *, use_marks: bool = True, **kwargs: Any) -> Run:
+        """A run from decoded traces, hosts in the order of their names."""
+        ordered = sorted(traces, key=lambda t: t.host)
+        return cls(source, tuple(Timeline(t, use_marks) for t in ordered), **kwargs)
+
+    @cached_property
+    def events(self) -> int:
+        """Number of events of all hosts."""
+        return sum(len(t.trace) for t in self.hosts)
+
+    @cached_property
+    def has_device(self) -> bool:
+        """Whether any accelerator recorded events."""
+        return any(t.device_planes for t in self.hosts)
+
+    def record(self, host: str) -> Record:
+        """What Outpace's capture noted for this host; empty when it did not make the profile."""
+        return self.records.get(host, {})
+
+    def core_count(self, timeline: Timeline) -> int | None:
+        """Cores that the host's process could use, where the profile or the capture says."""
+        count = self.record(timeline.host).get("cpu_count")
+        return int(count) if isinstance(count, (int, float)) and count >= 1 else None

@@ -1,0 +1,81 @@
+"""`Steps`: the training steps of one host, how each was found, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+class StepSource(str, Enum):
+    """How steps were found, most trusted first."""
+
+    MARKED = "marked"
+    DEVICE_LINE = "device line"
+    KERAS_BATCH = "keras batch"
+    INFERRED = "inferred"
+    NONE = "none"
+
+
+class Confidence(str, Enum):
+    """How sure the boundaries of a step are."""
+
+    CERTAIN = "certain"
+    HIGH = "high"
+    LOW = "low"
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Steps of one host in order of time.
+
+    number: int64 step number as the program counts it (or 0, 1, ...); start, end: int64 ps; line: int32 row of the training thread (or -1);
+    complete: whether the capture holds the whole step; `root_row[i]` is an event row that belongs to step `root_step[i]`: what
+    happens below it, or is caused by it, belongs to the step. `per_row` is how many training steps one row stands for
+    (Keras' `steps_per_execution`). `groups` maps the `group_id` stat of a file that was saved grouped to the step. `how` says in a sentence how the steps were found; `kind` is "training" or "inference".
+    """
+
+    source: StepSource
+    confidence: Confidence
+    how: str
+    number: Array
+    start: Array
+    end: Array
+    line: Array
+    complete: Array
+    root_row: Array
+    root_step: Array
+    per_row: int = 1
+    kind: str = "training"
+    groups: Mapping[int, int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    @property
+    def duration(self) -> Array:
+        """Length of every step, ps."""
+        return self.end - self.start
+
+    @property
+    def whole(self) -> Array:
+        """Indices of the steps that statistics are made of: the complete ones, or all if none is."""
+        rows = np.flatnonzero(self.complete)
+        return rows if len(rows) else np.arange(len(self))
+
+    def with_per_row(self, steps: int) -> Steps:
+        """The same rows, each standing for `steps` training steps."""
+        return replace(self, per_row=steps)
+
+
+def no_steps(how: str) -> Steps:
+    """The value for a host on which nothing repeats."""
+    empty = np.zeros(0, np.int64)
+    rows = np.zeros(0, np.int32)
+    return Steps(StepSource.NONE, Confidence.LOW, how, empty, empty, empty, rows, np.zeros(0, bool), rows, rows)

@@ -1,0 +1,118 @@
+"""`Timeline`: one host's trace with its steps, ops and threads understood."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from outpace.timeline.causality import step_of_events
+from outpace.timeline.infer import infer_steps
+from outpace.timeline.marks import device_step_lines, from_device_lines, from_marks, keras_rows, marked_rows
+from outpace.timeline.names import Op, OpKind, parse_op
+from outpace.timeline.steps import Array, Steps, StepSource
+from outpace.trace import Plane, Trace
+
+_INPUT_REQUESTS = ("IteratorGetNextOp::DoCompute", "IteratorGetNextAsOptionalOp::DoCompute")
+_DERIVED_LINES = {"Steps", "TensorFlow Ops", "TensorFlow Name Scope", "Framework Ops", "Framework Name Scope", "Source code", "Launch Stats"}
+_WANTED = ("_r", "step_num", "tf_function_call", "tracing_count", "eager_op", "is_func", "parent_id", "element_id")
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """Steps and op instances of one host. `use_marks=False` hides marks and step lines, to see what inference alone finds."""
+
+    trace: Trace
+    use_marks: bool = True
+
+    @property
+    def host(self) -> str:
+        """Name of the host: the profile's file name, which is unique where the name inside is not."""
+        return self.trace.host
+
+    @cached_property
+    def _hidden(self) -> Array:
+        if self.use_marks:
+            return np.zeros(0, np.int64)
+        rows = [marked_rows(self.trace), keras_rows(self.trace)]
+        rows += [np.arange(*self.trace.lines.rows(line).indices(len(self.trace))) for _, line in device_step_lines(self.trace)]
+        return np.unique(np.concatenate(rows))
+
+    @cached_property
+    def _found(self) -> Steps:
+        from outpace.timeline.causality import STATS
+
+        self.trace.load((*_WANTED, *STATS))
+        if self.use_marks:
+            if len(marks := marked_rows(self.trace)):
+                return from_marks(self.trace, marks, StepSource.MARKED)
+            if lines := device_step_lines(self.trace):
+                return from_device_lines(self.trace, lines)
+            if len(marks := keras_rows(self.trace)):
+                return from_marks(self.trace, marks, StepSource.KERAS_BATCH)
+        return infer_steps(self.trace, self._hidden)
+
+    @cached_property
+    def step_of(self) -> Array:
+        """Index of the step that caused each event, -1 for none; int32 over all events."""
+        return step_of_events(self.trace, self._found, self._hidden)
+
+    @cached_property
+    def steps(self) -> Steps:
+        """The host's steps."""
+        return self._found.with_per_row(self._executions_per_row())
+
+    def _executions_per_row(self) -> int:
+        """Keras' `steps_per_execution`: how often one call asks its busiest iterator for input."""
+        steps = self._found
+        requests = self.trace.named(lambda n: n in _INPUT_REQUESTS)
+        if len(steps) == 0 or len(requests) == 0:
+            return 1
+        _, subtree_end, _ = self.trace.nesting
+        ids = self.trace.stat("id")
+        counts: dict[tuple[int, int], int] = {}
+        step_of = self.step_of
+        for row in requests.tolist():
+            step, iterator = int(step_of[row]), self._iterator_under(row, int(subtree_end[row]), ids.row, ids.ints)
+            if step >= 0:
+                counts[step, iterator] = counts.get((step, iterator), 0) + 1
+        busiest = [max((c for (s, _), c in counts.items() if s == i), default=0) for i in range(len(steps))]
+        return max(1, round(float(np.median([b for b in busiest if b] or [1]))))
+
+    def _iterator_under(self, row: int, end: int, rows: Array, ids: Array) -> int:
+        """Id of the first event with an id below an input request: the root iterator that it asks."""
+        at = int(np.searchsorted(rows, row, side="right"))
+        return int(ids[at]) if at < len(rows) and int(rows[at]) < end else 0
+
+    @cached_property
+    def ops(self) -> tuple[Op, ...]:
+        """What each event name says, one entry per row of `trace.names`."""
+        return tuple(parse_op(n) for n in self.trace.names)
+
+    def is_kind(self, *kinds: OpKind) -> Array:
+        """Boolean over `trace.names`: is the name an op of these kinds."""
+        return np.fromiter((op.kind in kinds for op in self.ops), bool, len(self.ops))
+
+    @cached_property
+    def host_planes(self) -> tuple[Plane, ...]:
+        """The planes with the host's threads."""
+        return tuple(p for p in self.trace.planes if p.name == "/host:CPU")
+
+    @cached_property
+    def device_planes(self) -> tuple[Plane, ...]:
+        """Planes of devices that recorded events."""
+        return tuple(p for p in self.trace.planes_like("/device:") if self.trace.rows_of(p).stop > self.trace.rows_of(p).start)
+
+    def device_lines(self, plane: Plane) -> list[int]:
+        """A device's own lines: streams or XLA ops, without those that the profiler derived from them."""
+        lines = [i for i in plane.lines if self.trace.lines.names[i] not in _DERIVED_LINES]
+        xla = [i for i in lines if self.trace.lines.names[i] == "XLA Ops"]
+        return xla or [i for i in lines if not self.trace.lines.names[i].startswith(("XLA", "Async", "Overlay", "_counters_"))]
+
+    @cached_property
+    def span(self) -> tuple[int, int]:
+        """First start and last end of all events, ps."""
+        if len(self.trace) == 0:
+            return 0, 0
+        return int(self.trace.start.min()), int(self.trace.end.max())

@@ -1,0 +1,24 @@
+"""What a tool is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from outpace.model import Page
+from outpace.timeline import Run
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One analysis. A tool is a package below `outpace.tools` (one folder) whose `__init__` defines `TOOL`.
+
+    `id` names it on the command line and in JSON; `order` is its place in a report (smaller first); `analyse` turns a run into a page.
+    Command line, HTML, JSON, CSV and notebooks follow from this object alone.
+    """
+
+    id: str
+    title: str
+    question: str
+    order: int
+    analyse: Callable[[Run], Page]

@@ -1,0 +1,161 @@
+"""Opening a profile: from a path to a `Trace`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from outpace.model import ProfileError
+from outpace.trace.source import Bytes, read
+from outpace.trace.stats import Value, decode_value, text_at
+from outpace.trace.trace import Handle, Lines, Loss, Plane, Trace
+
+_ERROR, _WARNING, _HOSTNAME = 2, 3, 4  # field numbers of XSpace
+_PLANE_PREFIXES = ("/", "Task Environment", "Host CPUs", "Syscalls", "#Chip")
+UNNAMED = "(name lost)"
+
+
+def open_trace(path: str | Path, host: str | None = None) -> Trace:
+    """Decode the profile at `path` (`*.xplane.pb`, gzipped or not).
+
+    `host` defaults to the file's name without its suffixes: in a remote capture all files claim the same host inside.
+    Damage does not fail: what stands before it is kept and listed in `Trace.losses`. Raises NotFoundError, or ProfileError for a file
+    that is empty or holds no XSpace at all.
+    """
+    path = Path(path)
+    data, remark = read(path)
+    return _from_bytes(data, str(path), host or path.name.split(".xplane")[0].split(".pb")[0], remark)
+
+
+def read_trace(data: bytes, host: str = "host") -> Trace:
+    """Decode a serialized XSpace that is already in memory (uncompressed)."""
+    return _from_bytes(np.frombuffer(data, np.uint8), "<memory>", host, "")
+
+
+def _from_bytes(data: Bytes, source: str, host: str, remark: str) -> Trace:
+    handle = Handle(data)
+    planes, lines = _planes_and_lines(handle, data)
+    _require_profile(planes, handle, source)
+    name, start, duration = handle.events()
+    sizes = handle.sizes
+    names, display, name_plane = _event_names(handle, data)
+    stat_names = _stat_names(handle, data)
+    name_stats = _owner_stats(handle, data, planes, stat_names)
+    strings = _strings(handle, data)
+    aggregated_row, aggregated_count = np.empty(sizes.aggregated, np.uint64), np.empty(sizes.aggregated, np.int64)
+    handle.fill("ox_aggregated", aggregated_row, aggregated_count)
+    return Trace(
+        host=host,
+        source=source,
+        size=len(data),
+        planes=planes,
+        lines=lines,
+        name=name,
+        start=start,
+        duration=duration,
+        names=(*names, UNNAMED),
+        display_names=display,
+        name_plane=name_plane,
+        name_stats=name_stats,
+        stat_names=stat_names,
+        origin_ns=sizes.origin_ns,
+        occurrences=dict(zip(aggregated_row.tolist(), aggregated_count.tolist(), strict=True)),
+        hostnames=tuple(t for f, t in strings if f == _HOSTNAME),
+        messages=tuple(t for f, t in strings if f in (_ERROR, _WARNING)),
+        losses=_losses(handle, planes, remark, data),
+        _handle=handle,
+    )
+
+
+def _texts(data: Bytes, at: np.ndarray, length: np.ndarray) -> list[str]:  # type: ignore[type-arg]
+    return [text_at(data, a, n) for a, n in zip(at.tolist(), length.tolist(), strict=True)]
+
+
+def _planes_and_lines(handle: Handle, data: Bytes) -> tuple[tuple[Plane, ...], Lines]:
+    planes, lines = handle.sizes.planes, handle.sizes.lines
+    plane_id, at, length, first = np.empty(planes, np.int64), np.empty(planes, np.uint64), np.empty(planes, np.uint32), np.empty(planes, np.uint32)
+    handle.fill("ox_planes", plane_id, at, length, first)
+    bounds = [*first.tolist(), lines]
+    found = tuple(
+        Plane(i, identity, name, range(bounds[i], bounds[i + 1]), {})
+        for i, (identity, name) in enumerate(zip(plane_id.tolist(), _texts(data, at, length), strict=True))
+    )
+    owner, line_id, stamp = np.empty(lines, np.uint32), np.empty(lines, np.int64), np.empty(lines, np.int64)
+    at, length, first_event = np.empty(lines, np.uint64), np.empty(lines, np.uint32), np.empty(lines + 1, np.uint64)
+    handle.fill("ox_lines", owner, line_id, stamp, at, length, first_event)
+    return found, Lines(owner, line_id, stamp, first_event.astype(np.int64), tuple(_texts(data, at, length)))
+
+
+def _require_profile(planes: tuple[Plane, ...], handle: Handle, source: str) -> None:
+    known = any(p.name.startswith(_PLANE_PREFIXES) for p in planes)
+    whole = bool(planes) and handle.sizes.damages_total == 0
+    if whole and (known or handle.sizes.events) or (known and handle.sizes.events):
+        return
+    raise ProfileError(
+        f"{source} is not a TensorFlow or JAX profile: no plane of an XSpace could be read from its {len(handle.data):,} bytes. "
+        "Give a *.xplane.pb file, or the log directory that holds it; a file that went through a text conversion is lost, capture again."
+    )
+
+
+def _event_names(handle: Handle, data: Bytes) -> tuple[list[str], dict[int, str], np.ndarray]:  # type: ignore[type-arg]
+    count = handle.sizes.event_names
+    plane, identity = np.empty(count, np.uint32), np.empty(count, np.int64)
+    at, length = np.empty(count, np.uint64), np.empty(count, np.uint32)
+    display_at, display_length = np.empty(count, np.uint64), np.empty(count, np.uint32)
+    handle.fill("ox_event_names", plane, identity, at, length, display_at, display_length)
+    shown = np.flatnonzero(display_length)
+    display = dict(zip(shown.tolist(), _texts(data, display_at[shown], display_length[shown]), strict=True))
+    return _texts(data, at, length), display, plane
+
+
+def _stat_names(handle: Handle, data: Bytes) -> tuple[str, ...]:
+    count = handle.sizes.stat_names
+    plane, identity = np.empty(count, np.uint32), np.empty(count, np.int64)
+    at, length = np.empty(count, np.uint64), np.empty(count, np.uint32)
+    handle.fill("ox_stat_names", plane, identity, at, length)
+    return tuple(_texts(data, at, length))
+
+
+def _owner_stats(handle: Handle, data: Bytes, planes: tuple[Plane, ...], names: tuple[str, ...]) -> dict[int, dict[str, Value]]:
+    """Fill in the planes' own stats; return those of event metadata by name row."""
+    count = handle.sizes.owner_stats
+    plane, owner, stat = np.empty(count, np.uint32), np.empty(count, np.int32), np.empty(count, np.int32)
+    kind, value, length = np.empty(count, np.uint8), np.empty(count, np.uint64), np.empty(count, np.uint32)
+    handle.fill("ox_owner_stats", plane, owner, stat, kind, value, length)
+    by_name: dict[int, dict[str, Value]] = {}
+    columns = (c.tolist() for c in (plane, owner, stat, kind, value, length))
+    for plane_row, name_row, stat_row, k, v, n in zip(*columns, strict=True):
+        if stat_row < 0:
+            continue
+        target = planes[plane_row].stats if name_row < 0 else by_name.setdefault(name_row, {})
+        target[names[stat_row]] = decode_value(k, v, n, data, names)
+    return by_name
+
+
+def _strings(handle: Handle, data: Bytes) -> list[tuple[int, str]]:
+    count = handle.sizes.strings
+    which, at, length = np.empty(count, np.uint8), np.empty(count, np.uint64), np.empty(count, np.uint32)
+    handle.fill("ox_strings", which, at, length)
+    return list(zip(which.tolist(), _texts(data, at, length), strict=True))
+
+
+def _losses(handle: Handle, planes: tuple[Plane, ...], remark: str, data: Bytes) -> tuple[Loss, ...]:
+    sizes = handle.sizes
+    at, lost, plane, why = (np.empty(sizes.damages, t) for t in (np.uint64, np.uint64, np.int32, np.uint8))
+    handle.fill("ox_damages", at, lost, plane, why)
+    losses = [Loss(remark, len(data), 0, "")] if remark else []
+    for offset, size, owner, reason in zip(at.tolist(), lost.tolist(), plane.tolist(), why.tolist(), strict=True):
+        name = planes[owner].name if 0 <= owner < len(planes) else ""
+        if reason == 2:
+            what = "malformed data was skipped"
+        elif offset >= len(data):
+            what = "the file ends too early"
+        else:
+            what = "the last event or name is cut"
+        losses.append(Loss(what, offset, size, name))
+    if sizes.damages_total > sizes.damages:
+        losses.append(Loss(f"{sizes.damages_total - sizes.damages:,} more damaged places", 0, 0, ""))
+    if sizes.clamped:
+        losses.append(Loss(f"{sizes.clamped:,} events with impossible times were clamped", 0, 0, ""))
+    return tuple(losses)

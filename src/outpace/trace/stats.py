@@ -1,0 +1,87 @@
+"""Values of stats: typed columns, decoded from the bits that the core hands over."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Value = int | float | str | bytes | None
+
+_DOUBLE, _UINT, _INT, _TEXT, _BYTES, _REF = 2, 3, 4, 5, 6, 7
+
+
+def text_at(data: Array, offset: int, length: int) -> str:
+    """Text of the buffer; bytes that are no UTF-8 become U+FFFD."""
+    return data[offset : offset + length].tobytes().decode("utf-8", "replace")
+
+
+def decode_value(kind: int, value: int, length: int, data: Array, names: tuple[str, ...]) -> Value:
+    """One stat value as a Python object; None for a value that is missing or refers to nothing."""
+    if kind == _DOUBLE:
+        number: float = struct.unpack("<d", struct.pack("<Q", value))[0]
+        return number
+    if kind == _INT:
+        return value - (1 << 64) if value >> 63 else value
+    if kind == _TEXT:
+        return text_at(data, value, length)
+    if kind == _BYTES:
+        return data[value : value + length].tobytes()
+    if kind == _REF:
+        return names[value] if value < len(names) else None
+    return value if kind == _UINT else None
+
+
+@dataclass(frozen=True, eq=False)
+class StatColumn:
+    """All values of one event stat, sorted by event row. `row`: int32 event rows; the rest are the core's raw columns."""
+
+    name: str
+    row: Array
+    kind: Array = field(repr=False)
+    bits: Array = field(repr=False)
+    length: Array = field(repr=False)
+    _data: Array = field(repr=False)
+    _names: tuple[str, ...] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @property
+    def ints(self) -> Array:
+        """Values as int64; unsigned ones of 2^63 and more wrap, which keeps ids distinct and comparable."""
+        return self.bits.view(np.int64)
+
+    @property
+    def uints(self) -> Array:
+        """Values as uint64: what ids are."""
+        return self.bits
+
+    def floats(self) -> Array:
+        """Values as float64, whatever number kind they were written as."""
+        as_double = self.bits.view(np.float64)
+        return np.where(self.kind == _DOUBLE, as_double, np.where(self.kind == _INT, self.bits.view(np.int64), self.bits))
+
+    def texts(self) -> list[str]:
+        """Values as text; each distinct reference is looked up, each inline string decoded."""
+        decoded = []
+        for kind, bits, length in zip(self.kind.tolist(), self.bits.tolist(), self.length.tolist(), strict=True):
+            value = decode_value(kind, bits, length, self._data, self._names)
+            decoded.append(value if isinstance(value, str) else "" if value is None else str(value))
+        return decoded
+
+    def dense(self, count: int, missing: int = -1) -> Array:
+        """int64 column over all `count` events, `missing` where the stat is absent."""
+        column = np.full(count, missing, np.int64)
+        column[self.row] = self.ints
+        return column
+
+    def has(self, count: int) -> Array:
+        """Boolean column over all `count` events: does it carry the stat."""
+        column = np.zeros(count, bool)
+        column[self.row] = True
+        return column

@@ -1,0 +1,207 @@
+"""`Trace`: one host's profile as columns."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from outpace import _native
+from outpace.trace.stats import StatColumn, Value, decode_value
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Plane:
+    """One processing element: the host, a device, or metadata. `lines` are rows of `Trace.lines`."""
+
+    index: int
+    id: int
+    name: str
+    lines: range
+    stats: dict[str, Value]
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """Threads and streams. Events of line i are rows `first_event[i]:first_event[i + 1]`."""
+
+    plane: Array
+    id: Array
+    timestamp_ns: Array
+    first_event: Array
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def rows(self, line: int) -> slice:
+        """Event rows of one line."""
+        return slice(int(self.first_event[line]), int(self.first_event[line + 1]))
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Something of the file that could not be read. `offset` and `size` are bytes in the (uncompressed) file."""
+
+    what: str
+    offset: int
+    size: int
+    plane: str
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """One host's events as columns, sorted by (line, start, longer first).
+
+    name: int32 row of `names`; start, duration: int64 ps, start counted from `origin_ns` (ns, as the file writes it).
+    `occurrences` maps the row of an aggregated event to how many it stands for. Immutable; stats are decoded when first asked for.
+    """
+
+    host: str
+    source: str
+    size: int
+    planes: tuple[Plane, ...]
+    lines: Lines
+    name: Array
+    start: Array
+    duration: Array
+    names: tuple[str, ...]
+    display_names: dict[int, str]
+    name_plane: Array
+    name_stats: dict[int, dict[str, Value]]
+    stat_names: tuple[str, ...]
+    origin_ns: int
+    occurrences: dict[int, int]
+    hostnames: tuple[str, ...]
+    messages: tuple[str, ...]
+    losses: tuple[Loss, ...]
+    _handle: Handle = field(repr=False)
+    _stats: dict[str, StatColumn] = field(default_factory=dict, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+    @cached_property
+    def end(self) -> Array:
+        """End of every event, ps."""
+        return self.start + self.duration
+
+    @cached_property
+    def line(self) -> Array:
+        """Line of every event."""
+        return np.repeat(np.arange(len(self.lines), dtype=np.int32), np.diff(self.lines.first_event))
+
+    @cached_property
+    def nesting(self) -> tuple[Array, Array, Array]:
+        """(parent, subtree_end, self time) of every event among all events of its line."""
+        return _native.nest(self.lines.first_event, self.start, self.duration)
+
+    def plane(self, name: str) -> Plane | None:
+        """The first plane called `name`."""
+        return next((p for p in self.planes if p.name == name), None)
+
+    def planes_like(self, prefix: str) -> tuple[Plane, ...]:
+        """Planes whose name starts with `prefix`, in file order."""
+        return tuple(p for p in self.planes if p.name.startswith(prefix))
+
+    def rows_of(self, plane: Plane) -> slice:
+        """Event rows of one plane (a plane's lines stand together)."""
+        bounds = self.lines.first_event
+        return slice(int(bounds[plane.lines.start]), int(bounds[plane.lines.stop]))
+
+    def named(self, test: Any) -> Array:
+        """Rows of the events whose name passes `test` (a predicate on str, called once per distinct name)."""
+        wanted = np.fromiter((bool(test(n)) for n in self.names), bool, len(self.names))
+        return np.flatnonzero(wanted[self.name])
+
+    def load(self, names: Iterable[str]) -> None:
+        """Decode several stats in one pass over the file; `stat` then finds them without another."""
+        missing = [n for n in dict.fromkeys(names) if n not in self._stats]
+        if missing:
+            self._stats.update(self.find_stats(missing))
+
+    def stat(self, name: str) -> StatColumn:
+        """All values of the event stat called `name` (empty when the profile has none), sorted by event row."""
+        self.load((name,))
+        return self._stats[name]
+
+    def find_stats(self, names: Sequence[str], rows: slice | None = None) -> dict[str, StatColumn]:
+        """Decode the named stats of the events in a window of rows (all events when none is given), without keeping them."""
+        window = rows or slice(0, len(self))
+        place = {name: i for i, name in enumerate(names)}
+        column_of = np.fromiter((place.get(n, -1) for n in self.stat_names), np.int32, len(self.stat_names))
+        row, stat, *values = self._handle.find_stats((column_of >= 0).astype(np.uint8), window.start, window.stop)
+        column = column_of[stat]
+        found = {}
+        for i, name in enumerate(names):
+            mine = np.flatnonzero(column == i)
+            found[name] = StatColumn(name, row[mine], *(v[mine] for v in values), self._handle.data, self.stat_names)
+        return found
+
+    def event_stats(self, row: int) -> dict[str, Value]:
+        """All stats of one event by name (for a details view; slow for many)."""
+        everything = np.ones(len(self.stat_names), np.uint8)
+        _, stat, kind, value, length = (c.tolist() for c in self._handle.find_stats(everything, row, row + 1))
+        columns = zip(stat, kind, value, length, strict=True)
+        return {self.stat_names[s]: decode_value(k, v, n, self._handle.data, self.stat_names) for s, k, v, n in columns}
+
+
+class Handle:
+    """Owner of the core's index over one buffer; keeps the buffer alive and frees the index."""
+
+    def __init__(self, data: Array) -> None:
+        self.data = data
+        self._space = _native.library().ox_open(_native.pointer(data), ctypes.c_uint64(len(data)), _native.threads())
+        if not self._space:
+            raise MemoryError("the profile's index does not fit into memory")
+        self.sizes = _native.Sizes()
+        _native.library().ox_get_sizes(ctypes.c_void_p(self._space), ctypes.byref(self.sizes))
+
+    def fill(self, function: str, *arrays: Array) -> None:
+        """Call `ox_<function>(space, arrays...)`."""
+        getattr(_native.library(), function)(ctypes.c_void_p(self._space), *map(_native.pointer, arrays))
+
+    def events(self) -> tuple[Array, Array, Array]:
+        """Decode all events: name, start, duration."""
+        count = self.sizes.events
+        name = np.empty(count, np.int32)
+        start, duration = np.empty(count, np.int64), np.empty(count, np.int64)
+        arrays = map(_native.pointer, (name, start, duration))
+        if _native.library().ox_events(ctypes.c_void_p(self._space), _native.threads(), *arrays) != 0:
+            raise MemoryError(f"{count:,} events are more than one report can hold in memory (2^31)")
+        _native.library().ox_get_sizes(ctypes.c_void_p(self._space), ctypes.byref(self.sizes))
+        return name, start, duration
+
+    def find_stats(self, wanted: Array, begin: int, end: int) -> tuple[Array, ...]:
+        """Row, stat name row, kind, value bits and length of the wanted stats of events in [begin, end)."""
+        core = _native.library()
+        found = ctypes.c_void_p(
+            core.ox_find_stats(
+                ctypes.c_void_p(self._space), _native.pointer(wanted), ctypes.c_uint64(begin), ctypes.c_uint64(end), _native.threads()
+            )
+        )
+        try:
+            count = core.ox_stats_count(found)
+            out = (
+                np.empty(count, np.int32),
+                np.empty(count, np.int32),
+                np.empty(count, np.uint8),
+                np.empty(count, np.uint64),
+                np.empty(count, np.uint32),
+            )
+            core.ox_stats_take(found, *map(_native.pointer, out))
+        finally:
+            core.ox_stats_close(found)
+        return out
+
+    def __del__(self) -> None:
+        space, self._space = getattr(self, "_space", None), None
+        if space:
+            _native.library().ox_close(ctypes.c_void_p(space))
