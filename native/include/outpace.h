@@ -22,6 +22,7 @@ extern "C" {
 
 typedef struct ox_space ox_space;
 typedef struct ox_stats ox_stats;
+typedef struct ox_pairs ox_pairs;
 
 typedef struct {
   uint64_t planes, lines, events, event_names, stat_names;
@@ -65,9 +66,11 @@ OX_API int32_t ox_events(ox_space* space, int32_t threads, int32_t* name, int64_
 /* After ox_events: the events with num_occurrences (row and count; their start is their line's). */
 OX_API void ox_aggregated(const ox_space* space, uint64_t* row, int64_t* occurrences);
 
-/* Decode the stats with wanted[stat name row] != 0 of the events in rows [begin, end), after ox_events. Results are sorted by event row. */
-OX_API ox_stats* ox_find_stats(const ox_space* space, const uint8_t* wanted, uint64_t begin, uint64_t end, int32_t threads);
-OX_API uint64_t ox_stats_count(const ox_stats* stats);
+/* Decode stats of the events in rows [begin, end), after ox_events: column[stat name row] says which output column a stat goes to, -1 for
+ * none. Values come column by column, sorted by event row within a column. */
+OX_API ox_stats* ox_find_stats(const ox_space* space, const int32_t* column, uint32_t columns, uint64_t begin, uint64_t end, int32_t threads);
+/* first has columns + 1 entries: column c holds values first[c] to first[c + 1]. */
+OX_API void ox_stats_bounds(const ox_stats* stats, uint64_t* first);
 OX_API void ox_stats_take(const ox_stats* stats, int32_t* row, int32_t* stat_name, uint8_t* kind, uint64_t* value, uint32_t* length);
 OX_API void ox_stats_close(ox_stats* stats);
 
@@ -77,11 +80,17 @@ OX_API void ox_stats_close(ox_stats* stats);
 OX_API void ox_nest(uint64_t lines, const uint64_t* first_event, const int64_t* start_ps, const int64_t* duration_ps, const uint8_t* mask,
                     int32_t threads, int32_t* parent, int32_t* subtree_end, int64_t* self_ps);
 
+/* All pairs of a cause and an effect with equal keys, ordered by effect. A key with at least `crowd` causes and `crowd` effects is left out
+ * (0: none is). Returns the number of pairs; ox_pairs_take copies and frees them. */
+OX_API ox_pairs* ox_join(uint64_t causes, const int32_t* cause, const uint64_t* cause_key, uint64_t effects, const int32_t* effect,
+                         const uint64_t* effect_key, uint32_t crowd, uint64_t* count);
+OX_API void ox_pairs_take(ox_pairs* pairs, int32_t* cause, int32_t* effect);
+
 /* Group-by key in [0, keys): count, sum of duration, sum of self, minimum and maximum duration. `mask` may be NULL. */
 OX_API void ox_group(uint64_t events, const int32_t* key, const uint8_t* mask, const int64_t* duration_ps, const int64_t* self_ps,
                      uint64_t keys, int64_t* count, int64_t* total, int64_t* self_total, int64_t* smallest, int64_t* largest);
 
-/* Spread group ids from root events to everything they caused: their subtrees, and across `edges` (cause row -> effect row, sorted by cause).
+/* Spread group ids from root events to everything they caused: their subtrees, and across `edges` (cause row -> effect row, in any order).
  * A row keeps the first group that reaches it. group must be filled with -1. */
 OX_API void ox_spread(uint64_t events, const int32_t* subtree_end, uint64_t edges, const int32_t* cause, const int32_t* effect,
                       uint64_t roots, const int32_t* root_row, const int32_t* root_group, int32_t* group);

@@ -122,15 +122,15 @@ struct ox_stats {
     uint32_t length;
     uint8_t kind;
   };
-  std::vector<std::vector<Entry>> by_line;
-  uint64_t count = 0;
+  using Columns = std::vector<std::vector<Entry>>;
+  std::vector<Columns> by_line;
+  uint32_t columns = 0;
 };
 
 namespace outpace {
 namespace {
 
-void find_in_line(const ox_space& space, const Line& line, const uint8_t* wanted, uint64_t begin, uint64_t end,
-                  std::vector<ox_stats::Entry>& out) {
+void find_in_line(const ox_space& space, const Line& line, const int32_t* column, uint64_t begin, uint64_t end, ox_stats::Columns& out) {
   if (line.first_event >= end || line.first_event + line.events <= begin) return;
   const IdMap& names = space.planes[line.plane].stat_names;
   uint64_t i = 0;
@@ -145,16 +145,23 @@ void find_in_line(const ox_space& space, const Line& line, const uint8_t* wanted
           event.skip(field);
           continue;
         }
-        Stat stat = read_stat(event.message(), space);
+        const Reader message = event.message();
+        Reader head = message;  // the id usually comes first: an unwanted stat costs two bytes
+        if (head.varint() == tag(1, kVarint)) {
+          const int32_t early = names.get(static_cast<int64_t>(head.varint()), -1);
+          if (early < 0 || column[early] < 0) continue;
+        }
+        Stat stat = read_stat(message, space);
         const int32_t name = names.get(static_cast<int64_t>(stat.id), -1);
-        if (name < 0 || !wanted[name]) continue;
+        if (name < 0 || column[name] < 0) continue;
         resolve(stat, names);
-        out.push_back({static_cast<int32_t>(row), name, stat.value, stat.length, stat.kind});
+        out[column[name]].push_back({static_cast<int32_t>(row), name, stat.value, stat.length, stat.kind});
       }
     });
   }
-  if (!line.row_of.empty()) {
-    std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.row < b.row; });
+  if (line.row_of.empty()) return;
+  for (auto& entries : out) {
+    std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.row < b.row; });
   }
 }
 
@@ -173,27 +180,37 @@ int32_t ox_events(ox_space* space, int32_t threads, int32_t* name, int64_t* star
   return 0;
 }
 
-ox_stats* ox_find_stats(const ox_space* space, const uint8_t* wanted, uint64_t begin, uint64_t end, int32_t threads) {
+ox_stats* ox_find_stats(const ox_space* space, const int32_t* column, uint32_t columns, uint64_t begin, uint64_t end, int32_t threads) {
   auto* stats = new ox_stats;
+  stats->columns = columns;
   stats->by_line.resize(space->lines.size());
-  outpace::parallel(space->lines.size(), threads, [&](uint64_t i) { return space->lines[i].events; },
-                    [&](uint64_t i) { outpace::find_in_line(*space, space->lines[i], wanted, begin, end, stats->by_line[i]); });
-  for (const auto& line : stats->by_line) stats->count += line.size();
+  outpace::parallel(space->lines.size(), threads, [&](uint64_t i) { return space->lines[i].events; }, [&](uint64_t i) {
+    stats->by_line[i].resize(columns);
+    outpace::find_in_line(*space, space->lines[i], column, begin, end, stats->by_line[i]);
+  });
   return stats;
 }
 
-uint64_t ox_stats_count(const ox_stats* stats) { return stats->count; }
+void ox_stats_bounds(const ox_stats* stats, uint64_t* first) {
+  first[0] = 0;
+  for (uint32_t c = 0; c < stats->columns; ++c) {
+    first[c + 1] = first[c];
+    for (const auto& line : stats->by_line) first[c + 1] += line[c].size();
+  }
+}
 
 void ox_stats_take(const ox_stats* stats, int32_t* row, int32_t* stat_name, uint8_t* kind, uint64_t* value, uint32_t* length) {
   uint64_t i = 0;
-  for (const auto& line : stats->by_line) {
-    for (const auto& entry : line) {
-      row[i] = entry.row;
-      stat_name[i] = entry.stat_name;
-      kind[i] = entry.kind;
-      value[i] = entry.value;
-      length[i] = entry.length;
-      ++i;
+  for (uint32_t c = 0; c < stats->columns; ++c) {
+    for (const auto& line : stats->by_line) {
+      for (const auto& entry : line[c]) {
+        row[i] = entry.row;
+        stat_name[i] = entry.stat_name;
+        kind[i] = entry.kind;
+        value[i] = entry.value;
+        length[i] = entry.length;
+        ++i;
+      }
     }
   }
 }

@@ -56,6 +56,13 @@ void ox_nest(uint64_t lines, const uint64_t* first_event, const int64_t* start_p
 
 void ox_spread(uint64_t events, const int32_t* subtree_end, uint64_t edges, const int32_t* cause, const int32_t* effect, uint64_t roots,
                const int32_t* root_row, const int32_t* root_group, int32_t* group) {
+  // Effects of row r stand at effects[first[r]] to effects[first[r + 1]] (a counting sort by cause).
+  std::vector<uint32_t> first(events + 2, 0);
+  for (uint64_t e = 0; e < edges; ++e) ++first[cause[e] + 2];
+  for (uint64_t r = 2; r < first.size(); ++r) first[r] += first[r - 1];
+  std::vector<int32_t> effects(edges);
+  for (uint64_t e = 0; e < edges; ++e) effects[first[cause[e] + 1]++] = effect[e];
+
   std::vector<int32_t> todo;
   for (uint64_t r = 0; r < roots; ++r) {
     const int32_t id = root_group[r];
@@ -70,8 +77,7 @@ void ox_spread(uint64_t events, const int32_t* subtree_end, uint64_t edges, cons
           continue;
         }
         group[row] = id;
-        const auto range = std::equal_range(cause, cause + edges, row);
-        for (const int32_t* edge = range.first; edge != range.second; ++edge) todo.push_back(effect[edge - cause]);
+        for (uint32_t e = first[row]; e < first[row + 1]; ++e) todo.push_back(effects[e]);
         ++row;
       }
     }

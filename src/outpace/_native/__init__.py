@@ -35,7 +35,7 @@ def library() -> ctypes.CDLL:
     core.ox_open.restype = ctypes.c_void_p
     core.ox_open.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int32]
     core.ox_find_stats.restype = ctypes.c_void_p
-    core.ox_stats_count.restype = ctypes.c_uint64
+    core.ox_join.restype = ctypes.c_void_p
     core.ox_events.restype = ctypes.c_int32
     return core
 
@@ -93,7 +93,7 @@ def group(key: Array, keys: int, duration: Array, self_time: Array, mask: Array 
 
 
 def spread(subtree_end: Array, cause: Array, effect: Array, root_row: Array, root_group: Array) -> Array:
-    """Group of every event, -1 for none; `cause` must be sorted; see `ox_spread`."""
+    """Group of every event, -1 for none; edges may come in any order; see `ox_spread`."""
     result = np.full(len(subtree_end), -1, np.int32)
     ends = np.ascontiguousarray(subtree_end, np.int32)
     edges = [np.ascontiguousarray(a, np.int32) for a in (cause, effect)]
@@ -108,6 +108,28 @@ def spread(subtree_end: Array, cause: Array, effect: Array, root_row: Array, roo
         pointer(result),
     )
     return result
+
+
+def join(cause: Array, cause_key: Array, effect: Array, effect_key: Array, crowd: int = 0) -> tuple[Array, Array]:
+    """All pairs (cause row, effect row) with equal 64-bit keys, int32; see `ox_join`."""
+    rows = [np.ascontiguousarray(a, np.int32) for a in (cause, effect)]
+    keys = [np.ascontiguousarray(a, np.uint64) for a in (cause_key, effect_key)]
+    count = ctypes.c_uint64()
+    pairs = ctypes.c_void_p(
+        library().ox_join(
+            ctypes.c_uint64(len(rows[0])),
+            pointer(rows[0]),
+            pointer(keys[0]),
+            ctypes.c_uint64(len(rows[1])),
+            pointer(rows[1]),
+            pointer(keys[1]),
+            ctypes.c_uint32(crowd),
+            ctypes.byref(count),
+        )
+    )
+    out = np.empty(count.value, np.int32), np.empty(count.value, np.int32)
+    library().ox_pairs_take(pairs, *map(pointer, out))
+    return out
 
 
 def sweep(group_of: Array, priority: Array, start: Array, end: Array, begin: Array, finish: Array, priorities: int) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from outpace.model import Chart, ChartKind, Figures, Finding, Page, Report, Rows, Section, Table, Unit
+from outpace.model import Chart, ChartKind, Figures, Finding, Page, Report, Rows, Section, Unit
 from outpace.report import chart_data, html_data, svg
 from outpace.report.first_screen import first_screen, saving_bound, saving_text
 from outpace.report.text import clean, clean_prose, shorten, shown
@@ -33,20 +33,23 @@ def document_view(report: Report) -> dict[str, Any]:
         "evidence": screen.evidence,
         "others": [_finding(f) for f in report.findings if f is not first],
         "pages": [
-            page_view(page, f"p{i}", anchor=f"page-{_slug(page.id)}", shown_above=screen.average_step)
+            {
+                **page_view(page, f"p{i}", shown_above=screen.average_step),
+                "anchor": f"page-{_slug(page.id)}",
+                "data": _embedded(page, f"p{i}"),
+            }
             for i, page in enumerate(report.pages)
         ],
     }
 
 
-def page_view(page: Page, prefix: str, *, anchor: str = "", shown_above: Chart | None = None) -> dict[str, Any]:
+def page_view(page: Page, prefix: str, *, shown_above: Chart | None = None) -> dict[str, Any]:
     """Everything that one page shows; `prefix` makes the ids of its tables unique in the document.
 
     The chart `shown_above` stands on the first screen and is not drawn a second time.
     """
     ids = _table_ids(page, prefix)
     return {
-        "anchor": anchor,
         "title": clean(page.title),
         "question": clean_prose(page.question),
         "headline": clean_prose(page.headline),
@@ -54,7 +57,6 @@ def page_view(page: Page, prefix: str, *, anchor: str = "", shown_above: Chart |
         and {"reason": clean_prose(page.unavailable.reason), "remedy": clean_prose(page.unavailable.remedy)},
         "sections": [_section(s, ids, f"{prefix}-s{i}") for i, s in enumerate(page.sections) if s is not shown_above],
         "findings": [_finding(f) for f in page.findings],
-        "data": _embedded_tables(page, ids),
     }
 
 
@@ -72,12 +74,7 @@ def _table_ids(page: Page, prefix: str) -> dict[str, str]:
 
 def _section(section: Section, ids: dict[str, str], section_id: str) -> dict[str, Any]:
     if isinstance(section, Chart):
-        table_id = ids[section.table.name]
-        return {
-            **_chart(section, section_id),
-            "embedded": _embedded_chart(section, table_id),
-            "behind": _table(section, table_id),
-        }
+        return {**_chart(section, section_id), "behind": _table(section, ids[section.table.name])}
     if isinstance(section, Rows):
         return {"kind": "rows", "remark": clean_prose(section.remark), "table": _table(section, ids[section.table.name])}
     if isinstance(section, Figures):
@@ -152,12 +149,6 @@ def _tree(chart: Chart) -> dict[str, Any]:
     return {"heads": heads, "nodes": nodes}
 
 
-def _embedded_chart(chart: Chart, table_id: str) -> Markup | None:
-    if chart.kind is not ChartKind.STACK_SERIES or not len(chart.table):
-        return None
-    return html_data.embed(html_data.chart_data(chart, table_id))
-
-
 def _table(section: Rows | Chart, table_id: str) -> dict[str, Any]:
     table = section.table
     first = section.columns if isinstance(section, Rows) else ()
@@ -178,13 +169,19 @@ def _table(section: Rows | Chart, table_id: str) -> dict[str, Any]:
     }
 
 
-def _embedded_tables(page: Page, ids: dict[str, str]) -> list[tuple[str, Markup]]:
-    """(id, JSON) of every table that the page shows, once, however often it shows it; hidden tables are for exports only."""
-    tables: dict[str, Table] = {}
-    for section in page.sections:
-        if isinstance(section, (Rows, Chart)):
-            tables.setdefault(section.table.name, section.table)
-    return [(ids[name], html_data.embed(html_data.table_data(table))) for name, table in tables.items()]
+def _embedded(page: Page, prefix: str) -> list[tuple[str, Markup]]:
+    """(id, JSON) of what the scripts read: every shown table once, however often it is shown, and the charts to zoom into."""
+    ids = _table_ids(page, prefix)
+    found: dict[str, Markup] = {}
+    for i, section in enumerate(page.sections):
+        if not isinstance(section, (Rows, Chart)):
+            continue
+        table_id = ids[section.table.name]
+        if table_id not in found:
+            found[table_id] = html_data.embed(html_data.table_data(section.table))
+        if isinstance(section, Chart) and section.kind is ChartKind.STACK_SERIES and len(section.table):
+            found[f"{prefix}-s{i}"] = html_data.embed(html_data.chart_data(section, table_id))
+    return list(found.items())
 
 
 def _cell(value: object, unit: Unit) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def stacked_bar(chart: Chart, width: int, colored: bool) -> list[Text]:
         Column("", tuple(f"{parts[i].share * 100:.1f} %" for i in order), right=True),
     ]
     legend, _ = grid(columns, width - 2, header=False)
-    marks = [Text(_glyph(i, colored) + " ", style=_style(parts[i].key, colored)) for i in order]
+    marks = [Text().append(_glyph(i, colored) + " ", _style(parts[i].key, colored)) for i in order]
     return [bar, *(mark + line for mark, line in zip(marks, legend, strict=True)), Text(f"  total {total}", style="dim")]
 
 
@@ -170,9 +170,8 @@ def _notes(data: chart_data.Columns) -> list[str]:
         notes.append(f"each column is the mean of {data.per_column} rows")
     if data.highest:
         label, height = data.highest
-        notes.append(
-            f"{'▲ reaches' if data.cut else 'some rows reach'} beyond the axis; the highest ({label}) is {shown(height, data.unit)}"
-        )
+        beyond = "▲ reaches" if data.cut else "some rows reach"
+        notes.append(f"{beyond} beyond the axis; the highest ({label}) is {shown(height, data.unit)}")
     return notes
 
 

@@ -152,7 +152,7 @@ def _single(given: str, path: str, tree: Tree) -> ProfileSet:
 
 
 def _profiles_in(tree: Tree, folder: str) -> tuple[ProfileFile, ...]:
-    """Profiles directly inside a folder; other .pb files count only where there is no .xplane.pb at all."""
+    """Profiles directly inside a folder; a bare .pb may be any protobuf, so it must be named to be opened."""
     names = [entry for entry in tree.files(folder) if entry.name.endswith(ENDINGS[:2])]
     found: dict[str, ProfileFile] = {}
     for entry in names:  # a plain file wins over its own .gz

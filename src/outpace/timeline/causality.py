@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from outpace.timeline.steps import Array, Steps
-from outpace.trace import Trace
-from outpace.trace.algorithms import nest, spread
+from outpace.trace import StatColumn, Trace
+from outpace.trace.algorithms import join, nest, spread
 
 _CROWD = 64  # a context with this many producers and this many consumers says nothing about who caused whom (as in group_events.cc)
 _EXECUTOR = "ExecutorState::Process"
@@ -34,73 +34,56 @@ def step_of_events(trace: Trace, steps: Steps, hidden: Array) -> Array:
 
 
 def _links(trace: Trace) -> tuple[Array, Array]:
-    """All cause and effect rows, sorted by cause."""
+    """All cause and effect rows."""
     pairs = [_contexts(trace), _executor_inputs(trace), _launches(trace)]
-    cause = np.concatenate([p[0] for p in pairs])
-    effect = np.concatenate([p[1] for p in pairs])
-    order = np.argsort(cause, kind="stable")
-    return cause[order], effect[order]
+    return np.concatenate([p[0] for p in pairs]), np.concatenate([p[1] for p in pairs])
 
 
-def _join(cause: Array, cause_key: Array, effect: Array, effect_key: Array, *, crowd: int | None = None) -> tuple[Array, Array]:
-    """All pairs (cause row, effect row) with equal keys."""
-    order = np.argsort(cause_key, kind="stable")
-    cause, cause_key = cause[order], cause_key[order]
-    low = np.searchsorted(cause_key, effect_key, side="left")
-    count = np.searchsorted(cause_key, effect_key, side="right") - low
-    if crowd is not None and len(effect_key):
-        _, inverse, consumers = np.unique(effect_key, return_inverse=True, return_counts=True)
-        count = np.where((count >= crowd) & (consumers[inverse] >= crowd), 0, count)
-    first = np.repeat(low - np.concatenate(([0], np.cumsum(count)[:-1])), count) if len(count) else low
-    picked = first + np.arange(int(count.sum()))
-    return cause[picked], np.repeat(effect, count)
+def _both(first: StatColumn, second: StatColumn) -> tuple[Array, Array, Array]:
+    """Rows that carry both stats, and the values of each there, uint64."""
+    if np.array_equal(first.row, second.row):
+        return first.row, first.uints, second.uints
+    rows, at_first, at_second = np.intersect1d(first.row, second.row, assume_unique=True, return_indices=True)
+    return rows, first.uints[at_first], second.uints[at_second]
 
 
-def _context_keys(trace: Trace, kind: str, identity: str) -> tuple[Array, Array]:
-    """Rows that carry both stats of a context, with one 64-bit key for (type, id)."""
-    types, ids = trace.stat(kind), trace.stat(identity)
-    rows, at_type, at_id = np.intersect1d(types.row, ids.row, assume_unique=True, return_indices=True)
+def _mixed(first: Array, second: Array) -> Array:
+    """One 64-bit key of two values."""
     with np.errstate(over="ignore"):
-        key = ids.uints[at_id] * np.uint64(0x9E3779B97F4A7C15) + types.uints[at_type] * np.uint64(0xC2B2AE3D27D4EB4F)
-    return rows, key
+        return first * np.uint64(0x9E3779B97F4A7C15) + second * np.uint64(0xC2B2AE3D27D4EB4F)
 
 
 def _contexts(trace: Trace) -> tuple[Array, Array]:
     """`_pt`/`_p` (producer) to `_ct`/`_c` (consumer)."""
-    cause, cause_key = _context_keys(trace, "_pt", "_p")
-    effect, effect_key = _context_keys(trace, "_ct", "_c")
-    return _join(cause, cause_key, effect, effect_key, crowd=_CROWD)
+    cause, *cause_values = _both(trace.stat("_p"), trace.stat("_pt"))
+    effect, *effect_values = _both(trace.stat("_c"), trace.stat("_ct"))
+    return join(cause, _mixed(*cause_values), effect, _mixed(*effect_values), _CROWD)
 
 
 def _executor_inputs(trace: Trace) -> tuple[Array, Array]:
     """The executor run that asked for input, to the input op that a tf.data thread runs for it."""
-    executor = trace.named(lambda n: n == _EXECUTOR)
     inputs = trace.named(lambda n: n in _INPUT_OPS)
-    none = np.zeros(0, np.int64)
-    if len(executor) == 0 or len(inputs) == 0:
+    none = np.zeros(0, np.int32)
+    if len(inputs) == 0:
         return none, none
-    identity, iteration = trace.stat("id"), trace.stat("iter_num")
-
-    def keys(rows: Array) -> tuple[Array, Array]:
-        rows = rows[np.isin(rows, identity.row) & np.isin(rows, iteration.row)]
-        with np.errstate(over="ignore"):
-            mixed = identity.uints[np.searchsorted(identity.row, rows)] * np.uint64(0x9E3779B97F4A7C15)
-            return rows, mixed + iteration.uints[np.searchsorted(iteration.row, rows)]
-
-    cause, cause_key = keys(executor)
+    rows, *values = _both(trace.stat("id"), trace.stat("iter_num"))
+    key = _mixed(*values)
+    is_input = np.isin(rows, inputs, assume_unique=True)
+    executor = np.fromiter((n == _EXECUTOR for n in trace.names), bool, len(trace.names))[trace.name[rows]]
+    cause, cause_key = rows[executor], key[executor]
     last = len(cause) - 1 - np.unique(cause_key[::-1], return_index=True)[1]  # of several runs with one key the last one counts
-    return _join(cause[last], cause_key[last], *keys(inputs))
+    return join(cause[last], cause_key[last], rows[is_input], key[is_input])
 
 
 def _launches(trace: Trace) -> tuple[Array, Array]:
     """Host launch to device execution, by correlation id."""
     stat = trace.stat("correlation_id")
     if len(stat) == 0:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        return np.zeros(0, np.int32), np.zeros(0, np.int32)
     on_host = np.fromiter((p.name.startswith("/host:") for p in trace.planes), bool, len(trace.planes))
     is_host = on_host[trace.lines.plane[trace.line[stat.row]]]
-    rows, key = stat.row.astype(np.int64), stat.uints
-    return _join(rows[is_host], key[is_host], rows[~is_host], key[~is_host])
+    rows, key = stat.row, stat.uints
+    return join(rows[is_host], key[is_host], rows[~is_host], key[~is_host])
 
 
 def _saved_groups(trace: Trace, steps: Steps) -> Array:

@@ -69,21 +69,16 @@ class Timeline:
         requests = self.trace.named(lambda n: n in _INPUT_REQUESTS)
         if len(steps) == 0 or len(requests) == 0:
             return 1
-        _, subtree_end, _ = self.trace.nesting
-        ids = self.trace.stat("id")
-        counts: dict[tuple[int, int], int] = {}
-        step_of = self.step_of
-        for row in requests.tolist():
-            step, iterator = int(step_of[row]), self._iterator_under(row, int(subtree_end[row]), ids.row, ids.ints)
-            if step >= 0:
-                counts[step, iterator] = counts.get((step, iterator), 0) + 1
-        busiest = [max((c for (s, _), c in counts.items() if s == i), default=0) for i in range(len(steps))]
-        return max(1, round(float(np.median([b for b in busiest if b] or [1]))))
-
-    def _iterator_under(self, row: int, end: int, rows: Array, ids: Array) -> int:
-        """Id of the first event with an id below an input request: the root iterator that it asks."""
-        at = int(np.searchsorted(rows, row, side="right"))
-        return int(ids[at]) if at < len(rows) and int(rows[at]) < end else 0
+        ids, step = self.trace.stat("id"), self.step_of[requests]
+        requests, step = requests[step >= 0], step[step >= 0]
+        below = np.searchsorted(ids.row, requests.astype(np.int32), side="right")  # the first event with an id below: the iterator asked
+        below = np.minimum(below, max(len(ids) - 1, 0))
+        if len(requests) == 0 or len(ids) == 0:
+            return 1
+        pairs, count = np.unique(np.stack((step.astype(np.int64), ids.ints[below])), axis=1, return_counts=True)
+        busiest = np.zeros(len(steps), np.int64)
+        np.maximum.at(busiest, pairs[0], count)
+        return max(1, round(float(np.median(busiest[busiest > 0]))))
 
     @cached_property
     def ops(self) -> tuple[Op, ...]:

@@ -18,7 +18,7 @@ from outpace.model import NotFoundError, ProfileError
 Bytes = npt.NDArray[np.uint8]
 
 _GZIP_MAGIC = b"\x1f\x8b"
-_MAP_FROM = 32 << 20  # smaller files are read: a mapped file that somebody truncates kills the process
+_MAP_FROM = 4 << 20  # smaller files are read: a mapped file that somebody truncates kills the process
 
 
 def read(path: Path) -> tuple[Bytes, str]:

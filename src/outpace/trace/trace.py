@@ -137,20 +137,20 @@ class Trace:
         window = rows or slice(0, len(self))
         place = {name: i for i, name in enumerate(names)}
         column_of = np.fromiter((place.get(n, -1) for n in self.stat_names), np.int32, len(self.stat_names))
-        row, stat, *values = self._handle.find_stats((column_of >= 0).astype(np.uint8), window.start, window.stop)
-        column = column_of[stat]
+        first, (row, _, *values) = self._handle.find_stats(column_of, len(names), window.start, window.stop)
         found = {}
         for i, name in enumerate(names):
-            mine = np.flatnonzero(column == i)
+            mine = slice(int(first[i]), int(first[i + 1]))
             found[name] = StatColumn(name, row[mine], *(v[mine] for v in values), self._handle.data, self.stat_names)
         return found
 
     def event_stats(self, row: int) -> dict[str, Value]:
         """All stats of one event by name (for a details view; slow for many)."""
-        everything = np.ones(len(self.stat_names), np.uint8)
-        _, stat, kind, value, length = (c.tolist() for c in self._handle.find_stats(everything, row, row + 1))
-        columns = zip(stat, kind, value, length, strict=True)
-        return {self.stat_names[s]: decode_value(k, v, n, self._handle.data, self.stat_names) for s, k, v, n in columns}
+        one_column = np.zeros(len(self.stat_names), np.int32)
+        _, columns = self._handle.find_stats(one_column, 1, row, row + 1)
+        _, stat, kind, value, length = (c.tolist() for c in columns)
+        values = zip(stat, kind, value, length, strict=True)
+        return {self.stat_names[s]: decode_value(k, v, n, self._handle.data, self.stat_names) for s, k, v, n in values}
 
 
 class Handle:
@@ -179,27 +179,20 @@ class Handle:
         _native.library().ox_get_sizes(ctypes.c_void_p(self._space), ctypes.byref(self.sizes))
         return name, start, duration
 
-    def find_stats(self, wanted: Array, begin: int, end: int) -> tuple[Array, ...]:
-        """Row, stat name row, kind, value bits and length of the wanted stats of events in [begin, end)."""
+    def find_stats(self, column_of: Array, columns: int, begin: int, end: int) -> tuple[Array, tuple[Array, ...]]:
+        """Bounds of each column, and row, stat name row, kind, value bits and length of the stats of events in [begin, end)."""
         core = _native.library()
-        found = ctypes.c_void_p(
-            core.ox_find_stats(
-                ctypes.c_void_p(self._space), _native.pointer(wanted), ctypes.c_uint64(begin), ctypes.c_uint64(end), _native.threads()
-            )
-        )
+        window = (ctypes.c_uint32(columns), ctypes.c_uint64(begin), ctypes.c_uint64(end))
+        found = ctypes.c_void_p(core.ox_find_stats(ctypes.c_void_p(self._space), _native.pointer(column_of), *window, _native.threads()))
         try:
-            count = core.ox_stats_count(found)
-            out = (
-                np.empty(count, np.int32),
-                np.empty(count, np.int32),
-                np.empty(count, np.uint8),
-                np.empty(count, np.uint64),
-                np.empty(count, np.uint32),
-            )
+            first = np.zeros(columns + 1, np.uint64)
+            core.ox_stats_bounds(found, _native.pointer(first))
+            types = (np.int32, np.int32, np.uint8, np.uint64, np.uint32)
+            out = tuple(np.empty(int(first[-1]), t) for t in types)
             core.ox_stats_take(found, *map(_native.pointer, out))
         finally:
             core.ox_stats_close(found)
-        return out
+        return first, out
 
     def __del__(self) -> None:
         space, self._space = getattr(self, "_space", None), None

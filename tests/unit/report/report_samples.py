@@ -74,7 +74,8 @@ def finding_input() -> Finding:
     return Finding(
         id="input-bound",
         severity=Severity.HIGH,
-        sentence="The program waits for input for 51.7 % of the step time, because one ParallelMap decodes images on a single thread.",
+        sentence="The program waits for input for 51.7 % of the step time, "
+        "because one ParallelMap decodes images on a single thread.",
         action="Give the decoding map num_parallel_calls=tf.data.AUTOTUNE and prefetch its output.",
         evidence=(
             Evidence("mean wait for input per step", 31.6 * MS, Unit.PS, "average_step"),
@@ -82,7 +83,9 @@ def finding_input() -> Finding:
         ),
         threshold=Threshold("HIGHLY_INPUT_BOUND", 0.2, Unit.FRACTION, "TensorFlow Profiler guide"),
         counter_evidence=("CPU cores are already 88 % busy, so more threads gain less than their number",),
-        saving=Interval(18.2 * MS, 30.9 * MS, Unit.PS, "low end: the cores stay as busy as now; high end: input hides behind compute"),
+        saving=Interval(
+            18.2 * MS, 30.9 * MS, Unit.PS, "low end: the cores stay as busy as now; high end: input hides behind compute"
+        ),
         saving_fraction=Interval(0.298, 0.506, Unit.FRACTION, "same"),
         location="train.py:41",
         knobs=("parallel_map", "prefetch"),
@@ -170,7 +173,9 @@ def shares(kind: ChartKind) -> Chart:
 
 
 def empty_table() -> Table:
-    return Table.from_rows("nothing", "Failed transfers", (Field("name", Unit.TEXT, "a name"), Field("n", Unit.COUNT, "a count")), [])
+    return Table.from_rows(
+        "nothing", "Failed transfers", (Field("name", Unit.TEXT, "a name"), Field("n", Unit.COUNT, "a count")), []
+    )
 
 
 def realistic(steps: int = 120, ops: int = 34) -> Report:
@@ -223,7 +228,10 @@ def realistic(steps: int = 120, ops: int = 34) -> Report:
     return Report(
         source="logs/plugins/profile/2026_11_21",
         headline="The program is input-bound: it waits for input for 51.7 % of the step time.",
-        warnings=("worker-3.xplane.pb ends in the middle of a record: 12,345 events were lost.", "Clocks of 2 hosts differ by 3.1 ms."),
+        warnings=(
+            "worker-3.xplane.pb ends in the middle of a record: 12,345 events were lost.",
+            "Clocks of 2 hosts differ by 3.1 ms.",
+        ),
         findings=(finding_input(), finding_precision(), finding_info()),
         pages=(overview, ops_page, data, memory),
     )

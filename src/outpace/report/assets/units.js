@@ -4,7 +4,7 @@ const Units = (() => {
   const TIME = [[1e12, "s"], [1e9, "ms"], [1e6, "µs"], [1e3, "ns"], [1, "ps"]];
   const BYTES = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
   const fixed = (value, digits) =>
-    value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+    value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits, roundingMode: "halfEven" });
 
   function scaled(value, steps, zero) {
     if (value === 0) return "0 " + zero;
@@ -26,8 +26,8 @@ const Units = (() => {
     if (unit === "ps") return scaled(value, TIME, "µs");
     if (unit === "bytes") return scaled(value, BYTES, "B");
     if (unit === "fraction") return fixed(value * 100, 1).replaceAll(",", "") + " %";
-    if (unit === "count") return fixed(Math.round(value), 0);
-    if (unit === "cores") return value.toFixed(2) + " cores";
+    if (unit === "count") return fixed(value, 0);
+    if (unit === "cores") return fixed(value, 2).replaceAll(",", "") + " cores";
     return general(value);
   }
 

@@ -1,0 +1,5 @@
+"""Ranks and merges the findings of all tools."""
+
+from outpace.advice.rank import rank
+
+__all__ = ["rank"]

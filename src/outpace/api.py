@@ -1,0 +1,106 @@
+"""The facade that the command line and notebooks call: open a profile, get pages, reports and files. No analysis of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from outpace.advice import rank
+from outpace.model import OutputError, Page, Report
+from outpace.store.logdir import find_profiles, local_copy, read_capture_record
+from outpace.timeline import Run
+from outpace.tools import Tool, discover, find
+from outpace.trace import Trace, open_trace
+
+
+class Profile:
+    """An opened profile. Every tool is a method: `outpace.open(path).overview()` returns the tool's `Page`."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self._pages: dict[str, Page] = {}
+
+    def __repr__(self) -> str:
+        hosts = ", ".join(t.host for t in self.run.hosts)
+        return f"<outpace.Profile {self.run.source!r}: {self.run.events:,} events of {hosts}>"
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *(t.id for t in discover())]
+
+    def __getattr__(self, name: str) -> Callable[[], Page]:
+        if name.startswith("_") or name not in {t.id for t in discover()}:
+            raise AttributeError(f"'Profile' has no tool or attribute {name!r}; outpace.tools() lists the tools")
+        return lambda: self.page(name)
+
+    def page(self, tool: str) -> Page:
+        """What one tool says; UsageError for an unknown tool."""
+        if tool not in self._pages:
+            self._pages[tool] = find(tool).analyse(self.run)
+        return self._pages[tool]
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know first: bytes that were lost, messages of the profiler, doubtful hosts."""
+        return (*self.run.remarks, *(w for t in self.run.hosts for w in _warnings(t.trace)))
+
+    def report(self, tools: Sequence[str] | None = None) -> Report:
+        """The pages of the given tools (all by default), with ranked findings."""
+        pages = tuple(self.page(t) for t in (tools or [t.id for t in discover()]))
+        first = next((p for p in pages if p.headline), None)
+        reason = next((p.unavailable.reason for p in pages if p.unavailable), "")
+        headline = first.headline if first else f"{reason[:1].upper()}{reason[1:]}."
+        return Report(self.run.source, headline, self.warnings, rank(pages), pages)
+
+    def html(self, path: str | os.PathLike[str]) -> Path:
+        """Write the whole report as one offline HTML file; returns its path."""
+        from outpace.report import html
+
+        target = Path(path)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            partial = target.with_name(f".{target.name}.part")
+            partial.write_text(html.render(self.report()), encoding="utf-8", errors="replace")
+            partial.replace(target)
+        except OSError as error:
+            raise OutputError(f"The report cannot be written to {target}: {error.strerror}. Choose another place with --html.") from error
+        return target
+
+
+def open(path: str | os.PathLike[str], *, use_marks: bool = True) -> Profile:
+    """Open a profile file, a run folder or a log directory (the newest run), local or an fsspec URL.
+
+    `use_marks=False` hides step marks, to see what step inference alone finds.
+    """
+    found = find_profiles(path)
+    records, remarks, traces = {}, [], []
+    for file in found.files:
+        traces.append(open_trace(local_copy(file), file.host))
+        record, warning = read_capture_record(found.folder, file.host)
+        if record is not None:
+            records[file.host] = dataclasses.asdict(record)
+        if warning:
+            remarks.append(warning)
+    return Profile(Run.of(traces, str(path), use_marks=use_marks, records=records, remarks=tuple(remarks)))
+
+
+def tools() -> tuple[Tool, ...]:
+    """The analysis tools there are."""
+    return discover()
+
+
+def _warnings(trace: Trace) -> list[str]:
+    lost = []
+    for loss in trace.losses:
+        place = f" in plane {loss.plane}" if loss.plane else ""
+        size = f"; {loss.size:,} bytes are missing" if loss.size else ""
+        lost.append(f"{trace.host}: {loss.what}{place} at byte {loss.offset:,}{size}. Everything before it is in this report.")
+    nameless = int((trace.name == len(trace.names) - 1).sum())
+    if nameless:
+        lost.append(
+            f"{trace.host}: the names of {nameless:,} of {len(trace):,} events are lost with the end of the file; "
+            "times and threads are right, ops and steps cannot be told. Copy or capture the profile again."
+        )
+    return [*lost, *(f"{trace.host}: the profiler noted: {message}" for message in trace.messages)]

@@ -1,0 +1,73 @@
+"""Call a function right after a module has been imported by the script, without importing it ourselves.
+
+A finder in front of `sys.meta_path` lets the other finders locate the module and wraps its loader for the one moment of
+execution. Wrapping `builtins.__import__` instead would miss `importlib.import_module` and slow every import.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+Hook = Callable[[ModuleType], None]
+
+
+class ImportHooks:
+    """A meta path finder that runs a hook after each named module's first import; a failing hook is reported, not raised."""
+
+    def __init__(self, hooks: dict[str, Hook], report: Callable[[str, Exception], None]) -> None:
+        self._hooks = dict(hooks)
+        self._report = report
+
+    def install(self) -> None:
+        """Put the finder in front of all others."""
+        sys.meta_path.insert(0, self)
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """Part of the import protocol: the other finders' answer, with its loader wrapped."""
+        if name not in self._hooks:
+            return None
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            if finder is self or find is None:
+                continue
+            spec: ModuleSpec | None = find(name, path, target)
+            if spec is not None:
+                if spec.loader is not None and hasattr(spec.loader, "exec_module"):
+                    spec.loader = _Loader(spec.loader, self._run)  # type: ignore[assignment]
+                return spec
+        return None
+
+    def _run(self, module: ModuleType) -> None:
+        hook = self._hooks.pop(module.__name__, None)
+        if hook is None:
+            return
+        try:
+            hook(module)
+        except Exception as error:
+            self._report(module.__name__, error)
+
+
+class _Loader:
+    """Executes a module with its real loader, then calls back; the module keeps the real loader."""
+
+    def __init__(self, real: Any, callback: Hook) -> None:
+        self._real = real
+        self._callback = callback
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        created: ModuleType | None = self._real.create_module(spec)
+        return created
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__loader__ = self._real
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._real  # resources and source look-ups must find the loader they know
+        self._real.exec_module(module)
+        self._callback(module)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)

@@ -1,0 +1,95 @@
+"""What to capture, and the plan that carries it into the script's process. Standard library only."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class CaptureOptions:
+    """How `run_script` captures.
+
+    logdir: where the profile goes, in TensorBoard's layout, local or a URL; None is `outpace-logs`.
+    warmup: steps that run before the window opens (tracing, compilation and filling buffers are not the steady state).
+    steps: captured steps; None captures by `seconds` alone.
+    seconds: longest duration of the window; it also makes a capture possible where no steps can be seen.
+    delay: seconds from the framework's import to such a step-less window.
+    stop: end the script after the capture; otherwise it trains on to its own end.
+    after: steps that run on without the profiler before the script is stopped, to measure what the profiler costs.
+    host_level, python_level, device_level: the profiler's tracer levels, as in `tf.profiler.experimental.ProfilerOptions`.
+    label: give each tf.data stage a name with its source line, which then appears in the profile.
+    module: `script` is a module name, run as `python -m` does.
+    """
+
+    logdir: str | None = None
+    warmup: int = 10
+    steps: int | None = 20
+    seconds: float | None = None
+    delay: float = 10.0
+    stop: bool = True
+    after: int = 8
+    host_level: int = 2
+    python_level: int = 0
+    device_level: int = 1
+    label: bool = True
+    module: bool = False
+
+    def problem(self) -> str | None:
+        """A sentence about what makes these options impossible, or None."""
+        if self.steps is None and self.seconds is None:
+            return "Nothing says how much to capture: give a number of steps, or of seconds."
+        if self.steps is not None and self.steps < 1:
+            return f"{self.steps} steps cannot be captured: give at least 1."
+        if self.seconds is not None and not 0 < self.seconds < 86400:
+            return f"{self.seconds:g} seconds cannot be captured: give more than 0, and less than a day."
+        negative = next((name for name in ("warmup", "after", "delay") if getattr(self, name) < 0), None)
+        return f"{negative} cannot be negative." if negative else None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the launcher reads in the script's process: the script, the options, and where to leave the outcome."""
+
+    script: str
+    argv: tuple[str, ...]
+    logdir: str
+    shown_logdir: str
+    outcome: str
+    version: str
+    options: CaptureOptions
+
+    def to_json(self) -> str:
+        """The plan as JSON text."""
+        return json.dumps(dataclasses.asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
+        """The plan that `to_json` wrote."""
+        data: dict[str, Any] = json.loads(text)
+        data["options"] = CaptureOptions(**data["options"])
+        data["argv"] = tuple(data["argv"])
+        return cls(**data)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the launcher leaves behind: the saved run folder and host, or the reason why there is none."""
+
+    run: str | None = None
+    host: str | None = None
+    reason: str | None = None
+    stopped: bool = False
+    exit_code: int | None = None
+    ending: bool = False  # the script and its exit handlers are through; only the interpreter's own end is left
+
+    def to_json(self) -> str:
+        """The outcome as JSON text."""
+        return json.dumps(dataclasses.asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Outcome:
+        """The outcome that `to_json` wrote."""
+        return cls(**json.loads(text))

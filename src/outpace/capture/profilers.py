@@ -1,0 +1,128 @@
+"""The profilers of TensorFlow and JAX behind one small face. Their modules are taken from `sys.modules`, never imported."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from outpace.capture.options import CaptureOptions
+
+
+class ProfilerBusy(Exception):
+    """Another profiler session is running in this process."""
+
+
+class Profiler(Protocol):
+    """One framework's profiler."""
+
+    def warm_up(self) -> None: ...  # noqa: D102
+    def start(self, logdir: str) -> None: ...  # noqa: D102
+    def stop(self, save: bool) -> None: ...  # noqa: D102
+    def mark(self, name: str, number: int) -> Callable[[], None]: ...  # noqa: D102
+    def sync(self) -> None: ...  # noqa: D102
+
+
+class TensorFlowProfiler:
+    """`tf.profiler.experimental`, called through its original functions: the public names carry our own hooks."""
+
+    def __init__(self, tf: Any, options: CaptureOptions) -> None:
+        self._tf = tf
+        experimental = tf.profiler.experimental
+        self._start, self._stop, self._trace = experimental.start, experimental.stop, experimental.Trace
+        self._options = experimental.ProfilerOptions(
+            host_tracer_level=options.host_level,
+            python_tracer_level=options.python_level,
+            device_tracer_level=options.device_level,
+        )
+
+    def running(self) -> bool:
+        """Whether a session started from Python runs in this process."""
+        module = sys.modules.get(self._start.__module__)
+        return getattr(module, "_profiler", None) is not None
+
+    def warm_up(self) -> None:
+        """Load what a first session loads (CUPTI on a GPU), so that the captured window does not pay for it."""
+        if not self.running():
+            self.start("")
+            self.stop(save=False)
+
+    def start(self, logdir: str) -> None:
+        """Start a session; raises ProfilerBusy when one is running."""
+        if self.running():
+            raise ProfilerBusy
+        try:
+            self._start(logdir, options=self._options)
+        except self._tf.errors.AlreadyExistsError:
+            self._forget()
+            raise ProfilerBusy from None
+
+    def stop(self, save: bool) -> None:
+        """End the session; saving writes the profile under the log directory given to `start`."""
+        self._stop(save=save)
+
+    def mark(self, name: str, number: int) -> Callable[[], None]:
+        """Open a step mark; the answer closes it. Both must happen on one thread."""
+        trace = self._trace(name, step_num=number, _r=1)
+        trace.__enter__()
+        return lambda: trace.__exit__(None, None, None)
+
+    def sync(self) -> None:
+        """Wait until the devices are idle, so that the window starts and ends at a step's true end."""
+        wait = getattr(self._tf.test.experimental, "sync_devices", None)
+        if wait is not None:
+            wait()
+
+    def _forget(self) -> None:
+        """A start refused by a running server leaves a dead session object behind, which would block all later ones."""
+        if self.running():
+            self._stop(save=False)
+
+
+class JaxProfiler:
+    """`jax.profiler`."""
+
+    def __init__(self, jax: Any, options: CaptureOptions) -> None:
+        self._jax = jax
+        self._start, self._stop = jax.profiler.start_trace, jax.profiler.stop_trace
+        self._mark = jax.profiler.StepTraceAnnotation
+        self._options = options
+
+    def warm_up(self) -> None:
+        """Nothing: JAX loads its profiler with its backend."""
+
+    def start(self, logdir: str) -> None:
+        """Start a session; raises ProfilerBusy when one is running."""
+        kind = getattr(self._jax.profiler, "ProfileOptions", None)
+        arguments: dict[str, Any] = {}
+        if kind is not None:  # since JAX 0.6
+            options = kind()
+            options.host_tracer_level = self._options.host_level
+            options.python_tracer_level = self._options.python_level
+            arguments["profiler_options"] = options
+        try:
+            self._start(logdir, **arguments)
+        except RuntimeError as error:
+            raise ProfilerBusy(str(error)) from None
+
+    def stop(self, save: bool) -> None:
+        """End the session and write the profile; JAX cannot end one unsaved, so the caller removes the files."""
+        self._stop()
+
+    def mark(self, name: str, number: int) -> Callable[[], None]:
+        """Open a step mark; the answer closes it. Both must happen on one thread."""
+        trace = self._mark(name, step_num=number)
+        trace.__enter__()
+        return lambda: trace.__exit__(None, None, None)
+
+    def sync(self) -> None:
+        """Wait until the devices are idle: each device runs its work in order, so a fresh tiny result is the last."""
+        for device in self._jax.local_devices():
+            (self._jax.device_put(0, device) + 0).block_until_ready()
+
+
+def framework_versions() -> dict[str, str]:
+    """Versions of the frameworks that the script has imported."""
+    names = ("tensorflow", "keras", "tf_keras", "jax", "jaxlib", "numpy")
+    found = {name: getattr(sys.modules.get(name), "__version__", None) for name in names}
+    return {name: str(version) for name, version in found.items() if version}

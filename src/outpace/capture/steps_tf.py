@@ -1,0 +1,173 @@
+"""Finds the steps of custom TensorFlow loops: the script's own marks, repeated `tf.function` calls, iterator reads.
+
+Only the outermost calls on the script's main thread count. A step runs from the end of the previous call to the end of
+this one, so that the input it waited for belongs to it; an eager loop's step runs from one iterator read to the next.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+from outpace.capture.session import Session
+from outpace.capture.window import Candidate
+
+UNTAPED_FACTOR = 10  # reads without a gradient tape in between (counting words, say) need that many times the warm-up
+
+
+class LoopSteps:
+    """Watches one process's custom loops. `busy` is set while another source (a Keras batch) owns the current call."""
+
+    def __init__(self, session: Session, tf: Any) -> None:
+        self.busy = False
+        self.marked = False  # the script marks its own steps: nothing else is counted any more
+        self._session = session
+        self._window = session.window
+        self._in_graph: Callable[[], bool] = tf.inside_function
+        self._main = threading.main_thread().ident
+        self._depth = 0
+        self._taped = False
+        self._functions: dict[Any, Candidate] = {}
+        self._loops: dict[int, tuple[Any, Candidate]] = {}
+        self._iterators: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def install(self, tf: Any) -> None:
+        """Hook the classes of functions, iterators and tapes; a part that this TensorFlow lacks is left out."""
+        self._hook_functions(type(tf.function(_nothing)))
+        self._hook_tapes(tf.GradientTape)
+        owned = _iterator_class(tf)
+        if owned is not None:
+            self._hook_iterators(owned)
+
+    def _outside(self) -> bool:
+        """Whether the current call is none of ours to count."""
+        if self._window.idle or self._depth or self.busy or self.marked or threading.get_ident() != self._main:
+            return True
+        return self._in_graph()
+
+    def _hook_functions(self, kind: Any) -> None:
+        original, steps = kind.__call__, self
+
+        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # the name shows in the user's tracebacks
+            if steps._outside():
+                return original(self, *args, **kwargs)
+            steps._depth += 1
+            try:
+                result = original(self, *args, **kwargs)
+            finally:
+                steps._depth -= 1
+            steps._called(self)
+            return result
+
+        kind.__call__ = __call__
+
+    def _called(self, function: Any) -> None:
+        python = getattr(function, "python_function", None)
+        code = getattr(python, "__code__", None)
+        # By code, not object: a tf.function made anew in each iteration is still one step (and a mistake worth a profile).
+        key = code if isinstance(code, CodeType) else id(function)
+        candidate = self._functions.get(key)
+        if candidate is None:
+            candidate = self._functions[key] = Candidate("custom loop", what=getattr(python, "__name__", ""))
+        self._window.end(candidate)
+        self._window.begin(candidate)
+
+    def _hook_tapes(self, kind: Any) -> None:
+        original, steps = kind.__enter__, self
+
+        def __enter__(self: Any) -> Any:
+            steps._taped = True
+            return original(self)
+
+        kind.__enter__ = __enter__
+
+    def _hook_iterators(self, kind: Any) -> None:
+        original, steps = kind.__next__, self
+
+        def __next__(self: Any) -> Any:
+            if not steps._outside() and not _from_keras(sys._getframe(1).f_code.co_filename):
+                steps._read(self)
+            return original(self)
+
+        kind.__next__ = __next__
+
+    def _read(self, iterator: Any) -> None:
+        fresh = iterator not in self._iterators
+        if fresh:
+            self._iterators.add(iterator)
+            for function in self._functions.values():  # an epoch's end or a validation lies within this step
+                function.interrupted = function.interrupted or function.began is not None
+        dataset = getattr(iterator, "_dataset", iterator)
+        _, candidate = self._loops.setdefault(id(dataset), (dataset, Candidate("eager loop", what="")))
+        if candidate.began is not None:
+            candidate.interrupted = candidate.interrupted or fresh
+            self._window.end(candidate)
+        with_jax = "jax" in self._session.profilers
+        candidate.framework = "jax" if with_jax else "tensorflow"
+        sure = self._taped or with_jax or candidate.count >= UNTAPED_FACTOR * max(1, self._window.options.warmup)
+        called = max((function.count for function in self._functions.values()), default=0)
+        self._taped = False
+        self._window.begin(candidate, may_open=sure and 2 * called < max(1, candidate.count))
+
+
+def hook_marks(session: Session, steps: LoopSteps | None, namespace: Any, name: str, framework: str) -> None:
+    """Replace a public step mark class by one that tells the window of its steps."""
+    original = getattr(namespace, name)
+    window, main = session.window, threading.main_thread().ident
+    candidate = Candidate("own marks", mark=None, framework=framework)
+    keys = {"step_num", "step", "group_id"}
+
+    class Marked(original):  # type: ignore[misc]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            explicit = framework == "jax" or bool(kwargs.get("_r"))
+            self._outpace = explicit and bool(keys & kwargs.keys()) and not (steps is not None and steps.busy)
+            if self._outpace and threading.get_ident() == main:
+                if steps is not None:
+                    steps.marked = True
+                window.begin(candidate)  # before the mark exists: one made without a running profiler stays empty
+            super().__init__(*args, **kwargs)
+
+        def __exit__(self, *details: Any) -> Any:
+            answer = super().__exit__(*details)
+            if self._outpace and threading.get_ident() == main:
+                window.end(candidate)
+            return answer
+
+    Marked.__name__, Marked.__qualname__ = original.__name__, original.__qualname__
+    Marked.__module__, Marked.__doc__ = original.__module__, original.__doc__
+    setattr(namespace, name, Marked)
+
+
+def hook_profiler(session: Session, tf: Any) -> None:
+    """Give way when the script starts TensorFlow's profiler itself, in any of the public ways."""
+    public = tf.profiler.experimental
+    original = public.start
+
+    def start(logdir: Any, options: Any = None) -> Any:
+        session.yield_to_user(logdir)
+        return original(logdir, options)
+
+    start.__doc__, start.__module__ = original.__doc__, original.__module__
+    public.start = start
+    module = sys.modules.get(original.__module__)
+    if module is not None and getattr(module, "start", None) is original:
+        module.start = start  # type: ignore[attr-defined]  # the Profile context manager looks it up here
+
+
+def _iterator_class(tf: Any) -> Any:
+    """The class of eager iterators; private, so found through its module and not by making a data set."""
+    module = sys.modules.get("tensorflow.python.data.ops.iterator_ops")
+    return getattr(module, "OwnedIterator", None)
+
+
+def _from_keras(filename: str) -> bool:
+    """Keras reads data sets eagerly too, for instance to adapt a normalisation layer: no training step."""
+    return "/keras/src/" in filename.replace("\\", "/")
+
+
+def _nothing() -> None:
+    """A body for the one tf.function whose class is wanted; never called."""

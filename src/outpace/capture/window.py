@@ -1,0 +1,191 @@
+"""The state of one capture: which repeated thing is the step, when the profiler opens and closes, what was timed.
+
+Knows no framework. Sources (Keras batches, the script's own marks, repeated `tf.function` calls, iterator reads) each feed
+their own `Candidate`; the first one to finish the warm-up becomes the step, and from then on the others are ignored.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+from outpace.capture.options import CaptureOptions
+
+MOST_BEFORE = 50  # kept warm-up durations
+FIRST_DROPPED = 2  # the first steps trace and compile: no measure of the steady state
+SETTLE = 2  # steps after the window that still eat what the pipeline buffered while the profile was being saved
+MOST_AFTER = 200  # a script that trains on needs no more samples
+STOP_TRIES = 3  # a script whose bare `except:` swallows the stop this often is left to train on
+
+
+class CaptureDone(BaseException):
+    """Ends the script after its capture; no Exception, so that `except Exception` lets it pass and `finally` runs."""
+
+
+class Phase(Enum):
+    """Where a capture stands."""
+
+    WAITING = "waiting"
+    OPEN = "open"
+    AFTER = "after"
+    OFF = "off"
+
+
+class Profiling(Protocol):
+    """What the window needs of a profiler; `session.Session` is the real one."""
+
+    def open(self, candidate: Candidate | None) -> bool: ...  # noqa: D102
+    def mark(self, name: str, number: int) -> Callable[[], None]: ...  # noqa: D102
+    def close(self) -> None: ...  # noqa: D102
+
+
+@dataclass(eq=False)
+class Candidate:
+    """Something that repeats and may be the training step.
+
+    `mode` says how it was recognised, `mark` is the name of its marks (None: the script marks its steps itself), and
+    `framework` whose profiler to use.
+    """
+
+    mode: str
+    mark: str | None = "train"
+    framework: str = "tensorflow"
+    what: str = ""
+    steps_per_execution: int = 1
+    count: int = 0
+    began: int | None = None
+    interrupted: bool = False
+    recent: deque[int] = field(default_factory=lambda: deque(maxlen=MOST_BEFORE))
+
+
+class StepWindow:
+    """Counts steps and opens, marks and closes the window. All methods are called on the script's main thread."""
+
+    def __init__(self, options: CaptureOptions, profiling: Profiling, clock: Callable[[], int] = time.perf_counter_ns) -> None:
+        self.options = options
+        self.phase = Phase.WAITING
+        self.chosen: Candidate | None = None
+        self.most: Candidate | None = None
+        self.first_step = 0
+        self.opened_ns = 0
+        self.seconds = 0.0
+        self.during: list[int] = []
+        self.after: list[int] = []
+        self.interrupted: list[int] = []
+        self._profiling = profiling
+        self._clock = clock
+        self._end_mark: Callable[[], None] | None = None
+        self._settle = SETTLE
+        self._stops = 0
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is left to count: hooks may skip their work."""
+        return self.phase is Phase.OFF
+
+    def begin(self, step: Candidate, may_open: bool = True) -> None:
+        """A step begins. Opens the window when this candidate is through its warm-up and `may_open`."""
+        if self.idle or self.chosen not in (None, step):
+            return
+        if self.phase is Phase.WAITING and may_open and step.count >= self.options.warmup and self._profiling.open(step):
+            self.phase, self.chosen, self.first_step = Phase.OPEN, step, step.count
+            self.opened_ns = self._clock()
+        if self.phase is Phase.OPEN and step is self.chosen and step.mark:
+            self._end_mark = self._profiling.mark(step.mark, step.count)
+        step.interrupted = False
+        step.began = self._clock()
+
+    def end(self, step: Candidate) -> None:
+        """A step ended. Closes the window when it is full; raises CaptureDone when the script is to stop."""
+        if self.idle or self.chosen not in (None, step):
+            return
+        now = self._clock()
+        duration = None if step.began is None else now - step.began
+        step.began = None
+        step.count += 1
+        if self.most is None or step.count > self.most.count:
+            self.most = step
+        if self.phase is Phase.WAITING and duration is not None and step.count > FIRST_DROPPED:
+            step.recent.append(duration)
+        elif self.phase is Phase.OPEN and duration is not None:
+            self._end_captured(step, now, duration)
+        elif self.phase is Phase.AFTER:
+            self._end_after(duration)
+
+    def abandon(self, step: Candidate) -> None:
+        """A step that began will not end (the loop is over): its mark is closed and noted as no whole step."""
+        if step.began is not None and self._end_mark is not None and step is self.chosen:
+            self._finish_mark()
+            self.interrupted.append(step.count)
+        step.began = None
+
+    def open_for_time(self, step: Candidate) -> bool:
+        """Open a window without steps; the caller closes it after the time is over."""
+        if self.phase is not Phase.WAITING or self.most is not None or not self._profiling.open(step):
+            return False
+        self.phase, self.chosen, self.opened_ns = Phase.OPEN, step, self._clock()
+        return True
+
+    def yield_to_user(self) -> None:
+        """The script starts a profiler itself: forget an open window, as if it had not been opened yet."""
+        if self.phase is not Phase.OPEN:
+            return
+        self._finish_mark()
+        self.phase, self.chosen = Phase.WAITING, None
+        self.during.clear()
+        self.interrupted.clear()
+
+    def close(self) -> None:
+        """Close an open window now, with what it has."""
+        if self.phase is not Phase.OPEN:
+            return
+        self._finish_mark()
+        self.seconds = (self._clock() - self.opened_ns) / 1e9
+        self.phase = Phase.AFTER
+        self._profiling.close()
+        self._maybe_stop()
+
+    def disable(self) -> None:
+        """Stop counting for good."""
+        self.phase = Phase.OFF
+
+    def _end_captured(self, step: Candidate, now: int, duration: int) -> None:
+        self._finish_mark()
+        self.during.append(duration)
+        if step.interrupted:
+            self.interrupted.append(step.count - 1)
+        options = self.options
+        full = options.steps is not None and len(self.during) >= options.steps
+        if full or (options.seconds is not None and now - self.opened_ns >= options.seconds * 1e9):
+            self.close()
+
+    def _end_after(self, duration: int | None) -> None:
+        if self._settle > 0:
+            self._settle -= 1
+        elif duration is not None:
+            self.after.append(duration)
+        self._maybe_stop()
+
+    def _maybe_stop(self) -> None:
+        if not self.options.stop:
+            if len(self.after) >= MOST_AFTER:
+                self.disable()
+        elif len(self.after) >= self.options.after or not self.during:
+            self._stops += 1
+            if self._stops >= STOP_TRIES:
+                self.disable()
+            raise CaptureDone
+
+    def _finish_mark(self) -> None:
+        if self._end_mark is not None:
+            self._end_mark()
+            self._end_mark = None
+
+
+def describe(step: Candidate) -> str:
+    """A candidate in words, for messages: `keras fit`, `custom loop (train_step)`."""
+    return f"{step.mode} ({step.what})" if step.what else step.mode

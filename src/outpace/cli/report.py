@@ -1,0 +1,32 @@
+"""`outpace report`: analyse a profile that exists."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from outpace import api
+from outpace.cli.output import show
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command()(report)
+
+
+def report(
+    path: Annotated[str, typer.Argument(help="A *.xplane.pb file, a run folder, or a log directory (its newest run); local or a URL.")],
+    tool: Annotated[list[str] | None, typer.Option(help="Show this tool only; may be given several times. See 'outpace tools'.")] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the report as one offline HTML file.")] = None,
+    csv: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write every table as a CSV file.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON (docs/json-schema.md) instead of text.")] = False,
+    width: Annotated[int | None, typer.Option(min=40, help="Columns to print to; the terminal's by default.")] = None,
+    color: Annotated[bool | None, typer.Option("--color/--no-color", help="Colours; by default when printing to a terminal.")] = None,
+) -> None:
+    """Explain a profile: where the step's time goes, what holds it back, what to change first.
+
+    Reads profiles of TensorFlow 2.4 to 2.21 and JAX, gzipped or not, of one host or many. Nothing is written beside the profile.
+    """
+    show(api.open(path), tools=tool, html=html, csv=csv, json=json, width=width, color=color)

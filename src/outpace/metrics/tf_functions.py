@@ -1,0 +1,66 @@
+"""Calls of `tf.function`s: how often each was called, traced (built anew) and executed, and the time of each.
+
+The stat `tf_function_call` of a call event says `traced-nonXla`, `notTraced-xla`, `eager`, ...; `tracing_count` how many graphs the function
+has by then. Meaning as in `xplane_to_tf_functions.cc` of openxla/xprof: time is self time among function calls on the same thread.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outpace.metrics.derived import derived
+from outpace.model import Field, Table, Unit
+from outpace.timeline import Run, Timeline
+from outpace.trace.algorithms import nest
+
+FIELDS = (
+    Field("host", Unit.TEXT, "host of the calls"),
+    Field("function", Unit.TEXT, "name of the tf.function"),
+    Field("calls", Unit.COUNT, "calls in the capture"),
+    Field("traced", Unit.COUNT, "calls that built a new graph (tracing) before they ran"),
+    Field("eager", Unit.COUNT, "calls that ran op by op, without a graph"),
+    Field("xla", Unit.COUNT, "calls compiled by XLA"),
+    Field("graphs", Unit.COUNT, "graphs that the function had at its last call"),
+    Field("total_ps", Unit.PS, "time in the calls, inner function calls left out"),
+    Field("traced_ps", Unit.PS, "of it, in calls that built a graph"),
+    Field("expensive_ps", Unit.PS, "of it, in calls that built a graph or ran op by op"),
+)
+
+
+@derived
+def tf_functions(run: Run) -> Table:
+    """One row per host and function, longest first."""
+    rows = [row for timeline in run.hosts for row in _rows(timeline)]
+    return Table.from_rows("functions", "tf.function calls", FIELDS, rows).sorted_by("total_ps")
+
+
+def _rows(timeline: Timeline) -> list[tuple[object, ...]]:
+    trace = timeline.trace
+    stat = trace.stat("tf_function_call")
+    if len(stat) == 0:
+        return []
+    mask = stat.has(len(trace))
+    _, _, self_time = nest(trace.lines.first_event, trace.start, trace.duration, mask)
+    mode = np.array(stat.texts(), dtype=str)
+    traced, eager, xla = np.char.startswith(mode, "traced"), mode == "eager", np.char.endswith(mode, "-xla")
+    graphs = trace.stat("tracing_count").dense(len(trace), 0)[stat.row]
+    time = self_time[stat.row]
+    names = trace.name[stat.row]
+    rows: list[tuple[object, ...]] = []
+    for name in np.unique(names):
+        mine = names == name
+        rows.append(
+            (
+                timeline.host,
+                trace.names[name],
+                int(mine.sum()),
+                int(traced[mine].sum()),
+                int(eager[mine].sum()),
+                int(xla[mine].sum()),
+                int(graphs[mine].max()),
+                int(time[mine].sum()),
+                int(time[mine & traced].sum()),
+                int(time[mine & (traced | eager)].sum()),
+            )
+        )
+    return rows

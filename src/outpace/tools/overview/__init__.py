@@ -1,0 +1,12 @@
+"""The overview: what bounds the program, and what to change first."""
+
+from outpace.tools.overview.page import analyse
+from outpace.tools.tool import Tool
+
+TOOL = Tool(
+    id="overview",
+    title="Overview",
+    question="Where does the average step's time go, and what should I change first?",
+    order=10,
+    analyse=analyse,
+)

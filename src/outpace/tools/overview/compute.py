@@ -1,0 +1,109 @@
+"""The overview's tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from outpace.metrics.step_breakdown import StepBreakdown
+from outpace.model import Category, Table
+from outpace.timeline import Run, Timeline
+from outpace.tools.overview.schema import AVERAGE, HOSTS, TOP_OPS
+
+@dataclass(frozen=True)
+class Average:
+    """The mean step over the complete steps of all hosts. Times in ps; `rows` is the number of steps."""
+
+    rows: int
+    mean: float
+    deviation: float
+    table: Table
+
+    def share(self, category: Category) -> float:
+        """A category's share of the mean step time, 0 without steps."""
+        at = self.table["key"].tolist().index(category.value)
+        return float(self.table["fraction"][at])
+
+def average(breakdown: StepBreakdown) -> Average:
+    """Mean and standard deviation per category."""
+    whole = breakdown.whole
+    duration = whole["duration_ps"].astype(np.float64)
+    mean = float(duration.mean()) if len(duration) else 0.0
+    rows = []
+    for category in Category:
+        values = breakdown.category(category, whole)
+        value = float(values.mean()) if len(values) else 0.0
+        spread = float(values.std(ddof=1)) if len(values) > 1 else 0.0
+        rows.append((category.title, category.value, value, spread, value / mean if mean else 0.0))
+    table = Table.from_rows("average_step", "Average step", AVERAGE, rows)
+    return Average(len(duration), mean, float(duration.std(ddof=1)) if len(duration) > 1 else 0.0, table)
+
+def precision(breakdown: StepBreakdown) -> tuple[float, float] | None:
+    """Shares of device compute time in 16 and in 32 bits; None without device compute."""
+    half = float(breakdown.category(Category.DEVICE_COMPUTE_16).sum())
+    full = float(breakdown.category(Category.DEVICE_COMPUTE_32).sum())
+    return (half / (half + full), full / (half + full)) if half + full else None
+
+def hosts(run: Run, breakdown: StepBreakdown) -> Table:
+    """Run environment, one row per host."""
+    return Table.from_rows("hosts", "Run environment", HOSTS, [_host(run, t, breakdown) for t in run.hosts])
+
+def _host(run: Run, timeline: Timeline, breakdown: StepBreakdown) -> tuple[object, ...]:
+    whole = breakdown.whole
+    mine = whole["duration_ps"][whole["host"] == timeline.host]
+    cores = run.core_count(timeline)
+    planes = timeline.device_planes
+    kinds = sorted({p.name.removeprefix("/device:").split(":")[0] for p in planes})
+    return (
+        timeline.host,
+        len(timeline.steps),
+        timeline.steps.source.value,
+        timeline.steps.confidence.value,
+        float(mine.mean()) if len(mine) else float("nan"),
+        len(timeline.trace),
+        timeline.span[1] - timeline.span[0],
+        ", ".join(_device_name(timeline, kind) for kind in kinds) or "none (CPU only)",
+        len(planes),
+        str(cores) if cores else "",
+        _framework(run, timeline),
+    )
+
+def _device_name(timeline: Timeline, kind: str) -> str:
+    for plane in timeline.device_planes:
+        name = plane.stats.get("gpu_device_name") or plane.stats.get("device_type_string")
+        if name and f"/device:{kind}" in plane.name:
+            return str(name)
+    return kind
+
+def _framework(run: Run, timeline: Timeline) -> str:
+    versions = run.record(timeline.host).get("versions")
+    if versions:
+        return ", ".join(f"{name} {version}" for name, version in versions.items())
+    metadata = timeline.trace.plane("/host:metadata")
+    known = {k.removesuffix("_version"): v for k, v in metadata.stats.items() if k.endswith("_version")} if metadata else {}
+    return ", ".join(f"{name} {version}" for name, version in known.items() if isinstance(version, str))
+
+UNITLESS = Unit.NONE
+
+
+def top_ops(ops: Table, limit: int = 10) -> Iterator[Table]:
+    """The ops with most self time: on the device where there is one, and on the host."""
+    for side in ("Device", "Host"):
+        mine = ops.take((ops["side"] == side) & ~ops["idle"].astype(bool)).sorted_by("self_ps")
+        total = float(mine["self_ps"].sum())
+        if total == 0:
+            continue
+        head = mine.take(slice(0, limit))
+        fraction = head["self_ps"] / total
+        data = {
+            "rank": np.arange(1, len(head) + 1),
+            "operation": head["name"],
+            "category": head["type"],
+            "self_fraction": fraction,
+            "cumulative_fraction": np.cumsum(fraction),
+            "self_ps": head["self_ps"],
+            "occurrences": head["count"],
+        }
+        yield Table.build(f"top_{side.lower()}_ops", f"Top {limit} operations on the {side.lower()}", TOP_OPS, data)

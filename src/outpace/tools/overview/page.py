@@ -1,0 +1,115 @@
+"""The overview's page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from outpace.metrics.op_metrics import op_metrics
+from outpace.metrics.step_breakdown import StepBreakdown, step_breakdown
+from outpace.metrics.tf_functions import tf_functions
+from outpace.model import Category, Chart, ChartKind, Figure, Figures, Finding, Page, Rows, Section, Text, Unavailable, Unit, humanize
+from outpace.timeline import Confidence, Run
+from outpace.tools.overview import findings as rules
+from outpace.tools.overview.compute import Average, average, hosts, precision, top_ops
+
+_SHOWN = tuple(f"{c.value}_ps" for c in Category)
+_COLORS = {f"{c.value}_ps": c.value for c in Category}
+_COLORS_BY_TITLE = {c.title: c.value for c in Category}
+_CONFIDENCE = {
+    Confidence.CERTAIN: "certain: the program marked them itself",
+    Confidence.HIGH: "high: told from what repeats",
+    Confidence.LOW: "low: too few repetitions to be sure",
+}
+
+
+def analyse(run: Run) -> Page:
+    """Build the overview of a run."""
+    breakdown = step_breakdown(run)
+    mean = average(breakdown)
+    environment = hosts(run, breakdown)
+    functions = tf_functions(run)
+    if run.events == 0:
+        return _page(Unavailable("nothing was recorded: the profile holds no event", _NOTHING), hidden=(environment,))
+    found = tuple(rules.find(breakdown, mean, functions, run.has_device)) + tuple(_overheads(run))
+    if mean.rows == 0:
+        sections: tuple[Section, ...] = (*_ops(run), Rows(environment))
+        how = run.hosts[0].steps.how
+        text = Text("No steps", f"No step was found: {how}. Per-op tables below are complete all the same. {_UNMARKED}")
+        return _page(None, headline=f"No step was found in this profile: {how}.", sections=(text, *sections), findings=found)
+    sections = (
+        _summary(run, breakdown, mean),
+        Chart("Average step", ChartKind.STACK_TOTAL, mean.table, "category", ("mean_ps",), _COLORS_BY_TITLE),
+        Chart("Step time", ChartKind.STACK_SERIES, breakdown.steps, "step", _SHOWN, _COLORS, remark=_remark(run)),
+        *_ops(run),
+        Rows(environment),
+        *((Rows(functions, ("function", "calls", "traced", "eager", "total_ps", "expensive_ps")),) if len(functions) else ()),
+    )
+    return _page(None, headline=headline(run, mean), sections=sections, findings=found)
+
+
+_NOTHING = (
+    "Start the capture while the program trains: 'outpace profile train.py' waits for steps by itself; with a profiler server, "
+    "capture for longer than one step takes."
+)
+_UNMARKED = "Mark steps with tf.profiler.experimental.Trace('train', step_num=n, _r=1), or capture with 'outpace profile'."
+
+
+def _page(unavailable: Unavailable | None, hidden: tuple = (), **kwargs) -> Page:  # type: ignore[no-untyped-def, type-arg]
+    return Page(
+        id="overview",
+        title="Overview",
+        question="Where does the average step's time go, and what should I change first?",
+        unavailable=unavailable,
+        hidden_tables=hidden,
+        **kwargs,
+    )
+
+
+def headline(run: Run, mean: Average) -> str:
+    """One sentence: what bounds the program, and by how much."""
+    ranked = sorted(Category, key=lambda c: -mean.share(c))
+    top = ranked[0]
+    kind = "inference call" if all(t.steps.kind == "inference" for t in run.hosts if len(t.steps)) else "step"
+    step = f"{humanize(mean.mean, Unit.PS)} {kind}"
+    waits = mean.share(Category.INPUT)
+    if top is Category.INPUT or waits >= 0.2:
+        return f"Input-bound: {waits:.0%} of the {step} waits for input data."
+    bound = {
+        Category.HOST_COMPUTE: "Bound by computation on the host",
+        Category.DEVICE_COMPUTE_16: "Bound by computation on the device",
+        Category.DEVICE_COMPUTE_32: "Bound by computation on the device",
+        Category.ALL_OTHERS: "Bound by time without any recognised event (Python, or work that was not traced)",
+    }.get(top, f"Bound by {top.title.lower()}")
+    return f"{bound}: {mean.share(top):.0%} of the {step}; {waits:.0%} waits for input."
+
+
+def _summary(run: Run, breakdown: StepBreakdown, mean: Average) -> Figures:
+    spread = humanize(mean.deviation, Unit.PS)
+    confidence = max((t.steps.confidence for t in run.hosts if len(t.steps)), key=list(Confidence).index)
+    per_row = max(breakdown.per_row.values(), default=1)
+    items = [
+        Figure("Average step time", mean.mean, Unit.PS, f"± {spread} over {mean.rows} steps"),
+        Figure("Steps per second", f"{1e12 / mean.mean * per_row:.3g}", Unit.TEXT, "per host"),
+        Figure("Boundaries of the steps", _CONFIDENCE[confidence], Unit.TEXT),
+    ]
+    if per_row > 1:
+        items.append(Figure("Training steps per call", per_row, Unit.COUNT, "steps_per_execution; rows below are calls"))
+    if (shares := precision(breakdown)) is not None:
+        items.append(Figure("Device compute in 16 bits", shares[0], Unit.FRACTION, "of device compute time"))
+        items.append(Figure("Device compute in 32 bits", shares[1], Unit.FRACTION, "of device compute time"))
+    return Figures("Performance summary", tuple(items))
+
+
+def _remark(run: Run) -> str:
+    return "; ".join(f"{t.host}: {t.steps.how}" if len(run.hosts) > 1 else t.steps.how for t in run.hosts)
+
+
+def _ops(run: Run) -> Iterator[Section]:
+    for table in top_ops(op_metrics(run)):
+        yield Rows(table, ("rank", "self_fraction", "self_ps", "occurrences", "category", "operation"))
+
+
+def _overheads(run: Run) -> Iterator[Finding]:
+    for timeline in run.hosts:
+        samples = run.record(timeline.host).get("overhead") or {}
+        yield from rules.overhead(timeline.host, samples.get("before_ns") or (), samples.get("during_ns") or ())

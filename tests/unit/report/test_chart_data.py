@@ -1,0 +1,82 @@
+import numpy as np
+import pytest
+from report_samples import MS, average_step, hostile, pipeline, step_graph
+
+from outpace.model import Chart, ChartKind, Field, Table, Unit
+from outpace.report import chart_data
+
+
+def chart(kind, values, names=None):
+    fields = (Field("name", Unit.TEXT, "a name"), Field("size", Unit.PS, "a size"))
+    names = names or [f"n{i}" for i in range(len(values))]
+    return Chart("c", kind, Table.from_rows("t", "T", fields, list(zip(names, values, strict=True))), "name", ("size",))
+
+
+def test_parts_keep_table_order_and_share_the_whole():
+    parts = chart_data.parts(average_step())
+    assert [p.key for p in parts][:2] == ["compilation", "input"]
+    assert sum(p.share for p in parts) == pytest.approx(1)
+    assert next(p for p in parts if p.key == "input").label == "31.6 ms"
+
+
+@pytest.mark.parametrize("values", [[None, 1.0], [float("nan"), 1.0], [float("inf"), 1.0], [-5.0, 1.0]])
+def test_sizes_that_cannot_be_drawn_are_zero(values):
+    assert [p.value for p in chart_data.parts(chart(ChartKind.PIE, values))] == [0.0, 1.0]
+
+
+def test_a_chart_of_nothing_has_no_shares():
+    assert [p.share for p in chart_data.parts(chart(ChartKind.PIE, [0.0, 0.0]))] == [0.0, 0.0]
+
+
+def test_columns_average_neighbours_when_there_is_no_room():
+    source = step_graph(121)
+    data = chart_data.columns(source, 40)
+    assert data.per_column == 4
+    assert data.heights.shape == (10, 31)
+    assert data.labels[0] == "0"
+    assert data.labels[-1] == "120"
+    assert data.heights[1, 30] == source.table["input_ps"][120]
+    assert data.heights[1, 0] == pytest.approx(source.table["input_ps"][:4].mean())
+
+
+def test_one_giant_step_does_not_flatten_the_others():
+    data = chart_data.columns(step_graph(50), 80)
+    assert data.cut == (0,)
+    assert data.top < 150 * MS
+    label, height = data.highest
+    assert (label, height > 900 * MS) == ("0", True)
+
+
+def test_the_giant_step_is_reported_even_if_averaging_hides_it():
+    data = chart_data.columns(step_graph(5000), 50)
+    assert data.cut == ()
+    assert data.highest[0] == "0"
+
+
+def test_ordinary_columns_fill_the_axis():
+    assert chart_data.axis_end(np.array([1.0, 2.0, 3.0])) == 3.0
+    assert chart_data.axis_end(np.array([])) == 1.0
+    assert chart_data.axis_end(np.zeros(3)) == 1.0
+
+
+def test_tree_is_in_reading_order_with_exact_64_bit_ids():
+    tree = chart_data.tree(pipeline())
+    assert [(n.depth, n.label.split()[0]) for n in tree.nodes] == [
+        (0, "Prefetch"), (1, "BatchV2"), (2, "ParallelMapV2"), (3, "Shuffle"), (4, "TFRecord"), (2, "Range"),
+    ]  # fmt: skip
+    assert [f.name for f in tree.fields] == ["self_ps", "calls", "busy"]
+    assert tree.nodes[2].role == "bottleneck"
+
+
+def test_a_cycle_shows_every_node_once():
+    source = next(s for s in hostile().page("hostile").sections if isinstance(s, Chart) and s.kind is ChartKind.GRAPH)
+    assert len(chart_data.tree(source).nodes) == len(source.table)
+
+
+def test_a_deep_tree_needs_no_stack():
+    fields = tuple(Field(n, Unit.NONE, n) for n in ("id", "parent", "label", "role"))
+    rows = [(i, i - 1, f"n{i}", "other") for i in range(5000)]
+    nodes = chart_data.tree(
+        Chart("c", ChartKind.GRAPH, Table.from_rows("t", "T", fields, rows), "id", ("parent", "label", "role"))
+    ).nodes
+    assert nodes[-1].depth == 4999

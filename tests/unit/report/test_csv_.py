@@ -1,0 +1,105 @@
+import csv
+import os
+import stat
+
+import pytest
+from report_samples import HOSTILE_NAMES, hostile, realistic
+
+from outpace.model import Field, OutputError, Unit
+from outpace.report import csv_
+from outpace.report.text import valid
+
+
+def read(path):
+    csv.field_size_limit(10_000_000)
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.reader(file, strict=True))
+
+
+def test_one_file_per_table_of_every_page(tmp_path):
+    paths = csv_.write(realistic(), tmp_path / "made" / "here")
+    assert [p.name for p in paths] == [
+        "overview.average_step.csv", "overview.steps.csv", "ops.by_pie.csv", "ops.by_bars.csv", "ops.ops.csv",
+        "tf_data.pipeline.csv", "tf_data.nothing.csv", "tf_data.ops.csv",
+    ]  # fmt: skip
+    assert sorted(os.listdir(tmp_path / "made" / "here")) == sorted(p.name for p in paths)
+
+
+def test_values_are_exact_and_missing_ones_empty(tmp_path):
+    csv_.write(realistic(), tmp_path)
+    header, *rows = read(tmp_path / "ops.ops.csv")
+    assert header[:5] == ["name", "type", "occurrences", "total_ps", "self_ps"]
+    assert rows[0][header.index("node_id")] == str(2**64 - 1)
+    assert rows[0][header.index("eager")] == "true"
+    assert rows[3][header.index("intensity")] == ""
+    assert rows[4][header.index("intensity")] == ""
+    assert read(tmp_path / "tf_data.nothing.csv") == [["name", "n"]]
+
+
+def test_lines_end_as_rfc_4180_says(tmp_path):
+    csv_.write(realistic(), tmp_path)
+    data = (tmp_path / "overview.average_step.csv").read_bytes()
+    assert data.count(b"\r\n") == data.count(b"\n") == 11
+
+
+def test_names_survive_but_cannot_be_formulas(tmp_path):
+    csv_.write(hostile(), tmp_path)
+    _, *rows = read(tmp_path / "hostile.rows.csv")
+    for row, name in zip(rows, HOSTILE_NAMES, strict=True):
+        assert row[0].removeprefix("'") == valid(name).removeprefix("'")
+        assert not row[0].startswith(("=", "+", "-", "@", "\t", "\r"))
+    assert rows[0][3] == "-4"  # a number is no formula
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "heading"),
+    [
+        ("total_ps", Unit.PS, "total_ps"),
+        ("total", Unit.PS, "total_ps"),
+        ("bytes", Unit.BYTES, "bytes"),
+        ("share", Unit.FRACTION, "share"),
+    ],
+)
+def test_headings_say_the_unit(name, unit, heading):
+    assert csv_.header(Field(name, unit, "")) == heading
+
+
+def test_a_second_report_replaces_the_first(tmp_path):
+    csv_.write(realistic(ops=34), tmp_path)
+    csv_.write(realistic(ops=2), tmp_path)
+    assert len(read(tmp_path / "ops.ops.csv")) == 3
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_rubbish(tmp_path, monkeypatch):
+    csv_.write(realistic(), tmp_path)
+    before = (tmp_path / "overview.average_step.csv").read_bytes()
+    names = sorted(os.listdir(tmp_path))
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OutputError, match="No space left on device"):
+        csv_.write(realistic(), tmp_path)
+    assert sorted(os.listdir(tmp_path)) == names
+    assert (tmp_path / "overview.average_step.csv").read_bytes() == before
+
+
+def test_an_impossible_folder_is_a_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match=r"cannot write CSV files to .*file.*Name a folder that you can write to"):
+        csv_.write(realistic(), tmp_path / "file")
+
+
+def test_files_have_ordinary_permissions(tmp_path):
+    old = os.umask(0o022)
+    try:
+        path = csv_.write(realistic(), tmp_path)[0]
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+def test_a_hostile_tool_id_cannot_leave_the_folder():
+    assert csv_._file_name("../../etc/passwd") == "_.._etc_passwd"
+    assert csv_._file_name("..") == "_"

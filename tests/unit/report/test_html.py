@@ -1,0 +1,210 @@
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+from report_samples import average_step, hostile, op_table, realistic
+
+from outpace.model import Page, Report, Rows, Text
+from outpace.report import html, html_data
+
+VOID = {"meta", "br", "input", "link", "img", "hr"}
+FETCHING = {"src", "href", "srcset", "action", "data", "poster", "background", "ping", "manifest", "formaction"}
+
+
+class Document(HTMLParser):
+    """Tags, attributes and the raw text of scripts and styles, as a browser would see them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.attributes: list[tuple[str, str, str]] = []
+        self.scripts: list[tuple[dict[str, str], str]] = []
+        self.styles: list[str] = []
+        self.text = ""
+        self.open: list[str] = []
+        self.unbalanced: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.attributes += [(tag, k, v or "") for k, v in attrs]
+        if tag == "script":
+            self.scripts.append((dict(attrs), ""))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.unbalanced.append(tag)
+
+    def handle_data(self, data):
+        inside = self.open[-1] if self.open else ""
+        if inside == "script":
+            self.scripts[-1] = (self.scripts[-1][0], self.scripts[-1][1] + data)
+        elif inside == "style":
+            self.styles.append(data)
+        else:
+            self.text += data
+
+    def code(self) -> list[str]:
+        return [text for attrs, text in self.scripts if attrs.get("type") != "application/json"]
+
+    def data(self) -> dict[str, object]:
+        return {attrs["id"]: json.loads(text) for attrs, text in self.scripts if attrs.get("type") == "application/json"}
+
+    def policy(self) -> str:
+        return next(v for tag, k, v in self.attributes if tag == "meta" and k == "content" and v.startswith("default-src"))
+
+
+def source_hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+@pytest.fixture(scope="module", params=[realistic, hostile, lambda: realistic(0, 0)], ids=["realistic", "hostile", "empty"])
+def document(request) -> Document:
+    return Document(html.render(request.param()))
+
+
+def test_tags_are_balanced(document):
+    assert document.unbalanced == []
+    assert document.open == []
+
+
+def test_the_policy_allows_exactly_the_code_of_this_file(document):
+    directives = dict(d.strip().split(" ", 1) for d in document.policy().split(";"))
+    assert directives["default-src"] == "'none'"
+    assert directives["script-src"].split() == [source_hash(s) for s in document.code()]
+    assert directives["style-src"].split() == [source_hash(s) for s in document.styles]
+    assert "unsafe" not in document.policy()
+    assert directives["img-src"] == "data:"
+
+
+def test_the_file_asks_for_nothing(document):
+    for tag, key, value in document.attributes:
+        if key in FETCHING:
+            assert value.startswith("#"), (tag, key, value)
+    assert not any(tag in ("img", "link", "iframe", "object", "embed", "base", "form") for tag, _, _ in document.attributes)
+    assert not re.search(r"url\(|@import", "".join(document.styles))
+    assert "sourceMappingURL" not in "".join(document.code())
+
+
+def test_no_name_becomes_code(document):
+    assert not any(key.startswith("on") or key == "style" for _, key, _ in document.attributes)
+    assert len(document.code()) <= 3
+
+
+def test_hostile_names_are_shown_as_text():
+    document = Document(html.render(hostile()))
+    assert "<script>alert(1)</script>" in document.text
+    assert "\\x1b[31mred" in document.text
+    assert "{{ 7 * 7 }}" in document.text
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e\u2028\ud800-\udfff]", document.text)
+
+
+def test_a_megabyte_of_one_name_does_not_make_a_megabyte_of_page():
+    small = len(html.render(Report("s", "h", (), (), (Page("p", "P", "Q", sections=(Rows(op_table(3)),)),))))
+    assert len(html.render(hostile())) - small < 1_300_000 - 300_000  # the chart library is 715 kB of it
+
+
+def test_embedded_tables_hold_every_row_and_exact_ids():
+    data = Document(html.render(realistic())).data()
+    table = next(t for t in data.values() if t.get("name") == "ops")
+    names = [c["name"] for c in table["columns"]]
+    ids = table["data"][names.index("node_id")]
+    assert ids[0] == str(2**64 - 1)  # a JavaScript number could not hold it
+    assert len(ids) == 34
+    assert table["data"][names.index("intensity")][3] is None
+    assert table["data"][names.index("total_ps")][0] == int(op_table()["total_ps"][0])
+
+
+def test_charts_refer_to_embedded_tables():
+    data = Document(html.render(realistic())).data()
+    chart = next(d for d in data.values() if "series" in d)
+    columns = [c["name"] for c in data[chart["table"]]["columns"]]
+    assert set(chart["series"]) <= set(columns)
+    assert chart["keys"][1] == "input"
+
+
+def test_a_table_is_embedded_once_however_often_it_is_shown():
+    page = Page("p", "P", "Q", sections=(average_step(), Rows(average_step().table)))
+    ids = [attrs["id"] for attrs, _ in Document(html.render(Report("s", "h", (), (), (page,)))).scripts if "id" in attrs]
+    assert ids == ["p0-t0"]
+
+
+def test_a_huge_table_says_what_is_not_carried(monkeypatch):
+    monkeypatch.setattr(html_data, "MOST_ROWS", 10)
+    document = Document(html.render(Report("s", "h", (), (), (Page("p", "P", "Q", sections=(Rows(op_table(34)),)),))))
+    assert "This file carries the first 10 of 34 rows" in document.text
+    assert len(next(iter(document.data().values()))["data"][0]) == 10
+
+
+def test_libraries_are_left_out_when_nothing_needs_them():
+    bare = html.render(Report("s", "h", (), (), (Page("p", "P", "Q", sections=(Text("", "words"),)),)))
+    assert len(bare) < 60_000
+
+
+def test_the_first_screen_is_in_the_agreed_order():
+    text = Document(html.render(realistic())).text
+    marks = [
+        "12,345 events were lost",
+        "it waits for input for 51.7 %",
+        "The average step",
+        "First thing to change",
+        "18.2 to 30.9 ms per step",
+        "How good is the evidence",
+        "What bounds the program",
+        "Step graph",
+        "Which operations",
+    ]
+    places = [text.index(m, text.index("12,345")) for m in marks]
+    assert places == sorted(places)
+
+
+def test_a_finding_shows_its_proof():
+    text = Document(html.render(realistic())).text
+    for part in (
+        "HIGHLY_INPUT_BOUND = 20.0 %",
+        "CPU cores are already 88 % busy",
+        "train.py:41",
+        "mean wait for input per step: 31.6 ms",
+    ):
+        assert part in text
+
+
+def test_an_unavailable_page_says_why_and_what_to_do():
+    text = Document(html.render(realistic())).text
+    assert "the profile holds no allocation events" in text
+    assert "Capture with host_tracer_level=2" in text
+
+
+def test_long_names_are_cut_with_the_whole_one_behind_a_hover():
+    document = Document(html.render(realistic()))
+    whole = op_table()["name"][0]
+    assert ("td", "title", whole) in document.attributes
+    assert whole[:30] in document.text
+
+
+def test_embed_cannot_end_the_script_block():
+    text = html_data.embed({"name": "</script><!--<script>&\u2028"})
+    assert not re.search(r"[<>&\u2028]", text)
+    assert json.loads(text) == {"name": "</script><!--<script>&\u2028"}
+
+
+@pytest.mark.parametrize("make", [realistic, hostile])
+def test_a_fragment_needs_no_script_and_no_trust(make):
+    for page in make().pages:
+        fragment = page._repr_html_()
+        assert fragment == html.render_fragment(page)
+        document = Document(fragment)
+        assert document.scripts == []
+        assert document.unbalanced == []
+        assert not any(key in FETCHING or key.startswith("on") or key == "style" for _, key, _ in document.attributes)
+
+
+def test_a_fragment_shows_the_page():
+    text = Document(html.render_fragment(realistic().page("tf_data"))).text
+    assert "tf.data bottleneck" in text
+    assert "29.1 ms" in text
+    assert "bottleneck" in text

@@ -1,0 +1,143 @@
+import dataclasses
+import io
+import re
+
+import pytest
+from report_samples import finding_info, hostile, realistic
+from rich.cells import cell_len
+
+from outpace.model import Category
+from outpace.report import terminal
+from outpace.report.terminal_charts import split_cells
+from outpace.report.terminal_grid import Column, fit, grid
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+@pytest.mark.parametrize(
+    "make", [realistic, hostile, lambda: realistic(0, 0), lambda: realistic(1, 1), lambda: realistic(3000)]
+)
+def test_no_line_is_wider_than_the_terminal(make, width):
+    lines = terminal.render(make(), width=width).splitlines()
+    assert lines
+    assert [line for line in lines if cell_len(line) > width] == []
+
+
+def test_nothing_from_a_profile_reaches_the_terminal_as_a_control_character():
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\u2028\ud800-\udfff]", terminal.render(hostile(), width=80))
+    colored = terminal.render(hostile(), width=80, color=True)
+    assert "\\x1b[31mred" in colored
+    assert "\x1b" not in re.sub(r"\x1b\[[0-9;]*m", "", colored)  # nothing but the colours that rich writes
+    assert "\x1b[31mred" not in colored
+
+
+def test_the_first_screen_is_in_the_agreed_order():
+    text = terminal.render(realistic(), width=80)
+    marks = [
+        "! worker-3.xplane.pb",
+        "it waits for input for 51.7 %",
+        "The average step",
+        "First thing to change",
+        "Gain to expect: 18.2 to 30.9 ms per step (29.8 to 50.6 % of the step time)",
+        "How good is the evidence",
+        "Overview ─",
+        "Step graph",
+    ]
+    places = [text.index(m) for m in marks]
+    assert places == sorted(places)
+
+
+def test_the_average_step_names_every_part_with_time_and_share():
+    legend = terminal.render(realistic(), width=80, tools=()).splitlines()
+    line = next(x for x in legend if Category.INPUT.title in x and "%" in x and "ms" in x)
+    assert re.search(r"31\.6 ms +51\.7 %$", line)
+    assert not any(Category.DEVICE_TO_DEVICE.title in x for x in legend)  # it took no time
+
+
+def test_without_colours_bar_and_legend_use_the_same_glyphs():
+    lines = terminal.render(realistic(), width=80, tools=()).splitlines()
+    bar = lines[lines.index("  The average step") + 1]
+    for line in lines:
+        if line.endswith(" %") and " ms" in line:
+            assert line.strip()[0] in bar
+
+
+def test_tools_chooses_pages_and_keeps_the_warnings():
+    text = terminal.render(realistic(), width=80, tools=["memory"])
+    assert "12,345 events" in text
+    assert "Memory profile" in text
+    assert "Operations" not in text
+    assert "First thing to change" not in text
+
+
+def test_an_unavailable_page_says_why_and_what_to_do():
+    text = terminal.render(realistic(), width=80)
+    assert "Not measurable in this profile: the profile holds no allocation events" in text
+    assert "→ Capture with host_tracer_level=2" in text
+
+
+def test_a_finding_shows_its_proof():
+    text = terminal.render(realistic(), width=160, tools=["overview"])
+    for part in (
+        "evidence: mean wait for input per step: 31.6 ms  (table average_step)",
+        "threshold: HIGHLY_INPUT_BOUND = 20.0 % (TensorFlow Profiler guide)",
+        "against: CPU cores are already 88 % busy",
+        "where: train.py:41",
+        "knobs: parallel_map, prefetch",
+    ):
+        assert part in text
+
+
+def test_tables_stop_at_their_limit_and_say_so():
+    text = terminal.render(realistic(), width=80, tools=["tf_data"])
+    assert "… and 5 more rows (use --csv or --html)" in text
+    assert "no rows" in text
+
+
+def test_columns_without_room_are_named_not_wrapped():
+    narrow = terminal.render(realistic(), width=80, tools=["ops"])
+    assert "no room here for: Bytes, Operational intensity, Eager, Node id" in narrow
+    assert "18446744073709551615" in terminal.render(realistic(), width=220, tools=["ops"])
+
+
+def test_numbers_are_never_cut():
+    for width in (40, 80, 120):
+        for line in terminal.render(realistic(), width=width, tools=["ops"]).splitlines():
+            assert not re.search(r"\d…\d|…\s*(ms|%)", line)
+
+
+def test_only_info_findings_promise_nothing():
+    report = dataclasses.replace(realistic(), findings=(finding_info(),))
+    assert "nothing was found that is worth a change" in terminal.render(report, width=80, tools=())
+
+
+def test_the_critical_path_reads_without_colours():
+    text = terminal.render(realistic(), width=100, tools=["tf_data"])
+    assert re.search(r"ParallelMapV2.*◀ bottleneck +29\.1 ms", text)
+    assert re.search(r"└ BatchV2 +● critical path", text)
+
+
+def test_print_report_writes_no_colours_to_a_file():
+    out = io.StringIO()
+    terminal.print_report(realistic(), file=out, width=80)
+    assert out.getvalue() == terminal.render(realistic(), width=80)
+
+
+@pytest.mark.parametrize("values", [[1, 1, 1], [1000, 1, 1, 1], [0, 5], [1] * 30, [0.0], [1e-9, 1]])
+def test_split_cells_is_exact(values):
+    cells = split_cells(values, 20)
+    assert sum(cells) == (20 if sum(values) else 0)
+    assert all(c == 0 for c, v in zip(cells, values, strict=True) if v == 0)
+    if sum(1 for v in values if v) <= 20:
+        assert all(c >= 1 for c, v in zip(cells, values, strict=True) if v > 0)
+
+
+def test_grid_aligns_numbers_right_and_counts_wide_characters():
+    lines, dropped = grid([Column("Name", ("日本語", "ab")), Column("Time", ("1 ms", "10 ms"), right=True)], 40)
+    assert dropped == []
+    assert {cell_len(line.plain) for line in lines} == {13}
+    assert lines[1].plain.endswith(" 1 ms")
+
+
+@pytest.mark.parametrize("width", range(3, 20))
+def test_fit_cuts_by_cells(width):
+    assert cell_len(fit("日本語の名前/Größe/MatMul", width)) <= width

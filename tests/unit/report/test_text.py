@@ -1,0 +1,77 @@
+import unicodedata
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from report_samples import HOSTILE_NAMES
+
+from outpace.model import Unit
+from outpace.report.text import MAX_SHOWN, clean, clean_prose, shorten, shown, valid
+
+ANY_TEXT = st.text(st.characters(), max_size=80) | st.text(st.sampled_from("\ud800\udcff\x1b\u202e\u2028ab"), max_size=20)
+
+
+@given(ANY_TEXT)
+def test_clean_leaves_no_character_that_could_act(name):
+    assert not [c for c in clean(name) if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")]
+
+
+def test_clean_spells_out_what_it_replaces_and_keeps_the_rest():
+    assert clean("\x1b[31mred") == "\\x1b[31mred"
+    assert clean("a\nb\tc\r") == "a\\nb\\tc\\r"
+    assert clean("\u202egnirts") == "\\u202egnirts"
+    assert clean("\udcff") == "\\udcff"
+    assert clean("\U000e0041") == "\\U000e0041"
+    assert clean("日本語/Größe_1:Conv2D") == "日本語/Größe_1:Conv2D"
+
+
+def test_clean_bounds_the_length():
+    assert len(clean("x" * 1_000_000)) == MAX_SHOWN
+
+
+def test_clean_prose_keeps_line_breaks_only():
+    assert clean_prose("one\ntwo\x07") == "one\ntwo\\x07"
+
+
+@given(st.text(max_size=40), st.integers(0, 60))
+def test_shorten_keeps_both_ends_within_the_width(name, width):
+    short = shorten(name, width)
+    assert len(short) <= width
+    if len(name) > width >= 3:
+        assert name.startswith(short.split("…")[0]) or "…" in name
+        assert short[-1] == name[-1]
+
+
+def test_shorten_leaves_what_fits():
+    assert shorten("scope/op", 8) == "scope/op"
+    assert shorten("scope/inner/op", 9) == "scop…r/op"
+
+
+@given(ANY_TEXT)
+def test_valid_gives_unicode_and_changes_nothing_that_was_valid(name):
+    result = valid(name)
+    result.encode("utf-8")
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        assert "\ufffd" in result or len(result) < len(name)
+    else:
+        assert result == name
+
+
+def test_valid_joins_surrogate_pairs():
+    assert valid("\ud83d\ude00!") == "\U0001f600!"
+    assert valid("a\ud800b") == "a\ufffdb"
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES)
+def test_shown_is_one_line(name):
+    assert len(shown(name, Unit.TEXT).splitlines()) <= 1
+
+
+def test_shown_knows_numpy_scalars_and_missing_values():
+    assert shown(np.int64(1_500_000_000), Unit.PS) == "1.50 ms"
+    assert shown(np.float32(0.5), Unit.FRACTION) == "50.0 %"
+    assert shown(None, Unit.COUNT) == "–"
+    assert shown(float("nan"), Unit.BYTES) == "–"
