@@ -23,7 +23,14 @@ setup(
     ext_modules=[
         Extension(
             "outpace._native.core",
-            sources=["native/src/capi.cc", "native/src/index.cc", "native/src/columns.cc", "native/src/nest.cc", "native/src/group.cc", "native/src/join.cc"],
+            sources=[
+                "native/src/capi.cc",
+                "native/src/index.cc",
+                "native/src/columns.cc",
+                "native/src/nest.cc",
+                "native/src/group.cc",
+                "native/src/join.cc",
+            ],
             depends=[],
             include_dirs=["native/include"],
             language="c++",

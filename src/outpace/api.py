@@ -65,7 +65,9 @@ class Profile:
             partial.write_text(html.render(self.report()), encoding="utf-8", errors="replace")
             partial.replace(target)
         except OSError as error:
-            raise OutputError(f"The report cannot be written to {target}: {error.strerror}. Choose another place with --html.") from error
+            raise OutputError(
+                f"The report cannot be written to {target}: {error.strerror}. Choose another place with --html."
+            ) from error
         return target
 
 

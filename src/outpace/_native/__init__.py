@@ -17,8 +17,11 @@ Array = npt.NDArray[Any]
 class Sizes(ctypes.Structure):
     """Mirror of `ox_sizes` in `native/include/outpace.h`, where the fields are described."""
 
-    _fields_ = [  # noqa: RUF012 - the form that ctypes wants
-        *((name, ctypes.c_uint64) for name in ("planes", "lines", "events", "event_names", "stat_names", "owner_stats", "strings")),
+    _fields_ = [
+        *(
+            (name, ctypes.c_uint64)
+            for name in ("planes", "lines", "events", "event_names", "stat_names", "owner_stats", "strings")
+        ),
         *((name, ctypes.c_uint64) for name in ("damages", "damages_total", "aggregated", "clamped")),
         ("origin_ns", ctypes.c_int64),
     ]
@@ -31,7 +34,9 @@ def library() -> ctypes.CDLL:
     try:
         core = ctypes.CDLL(str(path))
     except OSError as error:
-        raise ImportError(f"Outpace's native core is missing or broken ({error}); reinstall with 'pip install --force-reinstall .'") from error
+        raise ImportError(
+            f"Outpace's native core is missing or broken ({error}); reinstall with 'pip install --force-reinstall .'"
+        ) from error
     core.ox_open.restype = ctypes.c_void_p
     core.ox_open.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int32]
     core.ox_find_stats.restype = ctypes.c_void_p

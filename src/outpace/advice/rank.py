@@ -35,5 +35,7 @@ def _merge(first: Finding, second: Finding) -> Finding:
 
 
 def _key(finding: Finding) -> tuple[int, bool, float]:
-    saving = finding.saving_fraction.middle if finding.saving_fraction else finding.saving.middle * 1e-15 if finding.saving else 0.0
+    saving = (
+        finding.saving_fraction.middle if finding.saving_fraction else finding.saving.middle * 1e-15 if finding.saving else 0.0
+    )
     return _ORDER[finding.severity], not finding.location, -saving

@@ -19,6 +19,7 @@ class ImportHooks:
     """A meta path finder that runs a hook after each named module's first import; a failing hook is reported, not raised."""
 
     def __init__(self, hooks: dict[str, Hook], report: Callable[[str, Exception], None]) -> None:
+        """Hooks by module name; `report` is told about a hook that failed."""
         self._hooks = dict(hooks)
         self._report = report
 

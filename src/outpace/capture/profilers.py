@@ -27,6 +27,7 @@ class TensorFlowProfiler:
     """`tf.profiler.experimental`, called through its original functions: the public names carry our own hooks."""
 
     def __init__(self, tf: Any, options: CaptureOptions) -> None:
+        """Keep the original functions of the imported TensorFlow."""
         self._tf = tf
         experimental = tf.profiler.experimental
         self._start, self._stop, self._trace = experimental.start, experimental.stop, experimental.Trace
@@ -83,6 +84,7 @@ class JaxProfiler:
     """`jax.profiler`."""
 
     def __init__(self, jax: Any, options: CaptureOptions) -> None:
+        """Keep the original functions of the imported JAX."""
         self._jax = jax
         self._start, self._stop = jax.profiler.start_trace, jax.profiler.stop_trace
         self._mark = jax.profiler.StepTraceAnnotation

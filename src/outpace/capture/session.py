@@ -33,6 +33,7 @@ class Session:
     """Opens and closes the profiler for the window, saves the profile as a whole, and writes the outcome."""
 
     def __init__(self, plan: Plan, write_record: Callable[[Session, int | None], None]) -> None:
+        """A session of one plan; `write_record` is called whenever the record is due."""
         self.plan = plan
         self.window = StepWindow(plan.options, self)
         self.pid = os.getpid()
@@ -162,7 +163,8 @@ class Session:
             )
         seen = window.most.count
         if seen > options.warmup:
-            return f"The script ran {seen} steps ({describe(window.most)}), but none was sure to be a training step; use --seconds."
+            what = describe(window.most)
+            return f"The script ran {seen} steps ({what}), but none was sure to be a training step; use --seconds."
         warmup = min(options.warmup, seen // 2)
         return (
             f"The script ended after {seen} step{'s' * (seen != 1)} ({describe(window.most)}), within the warm-up of "

@@ -24,6 +24,7 @@ class KerasSteps:
     """Watches Keras batches. A validation inside `fit` is not counted: its batches are no training steps."""
 
     def __init__(self, session: Session, loops: Callable[[], LoopSteps | None], backend: str) -> None:
+        """`loops` answers the watcher of custom loops, which rests during Keras batches."""
         self._window = session.window
         self._loops = loops
         self._contiguous = backend != "tensorflow"

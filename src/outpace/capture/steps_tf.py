@@ -23,6 +23,7 @@ class LoopSteps:
     """Watches one process's custom loops. `busy` is set while another source (a Keras batch) owns the current call."""
 
     def __init__(self, session: Session, tf: Any) -> None:
+        """A watcher that feeds the session's window."""
         self.busy = False
         self.marked = False  # the script marks its own steps: nothing else is counted any more
         self._session = session
@@ -121,7 +122,7 @@ def hook_marks(session: Session, steps: LoopSteps | None, namespace: Any, name: 
     candidate = Candidate("own marks", mark=None, framework=framework)
     keys = {"step_num", "step", "group_id"}
 
-    class Marked(original):  # type: ignore[misc]
+    class Marked(original):  # type: ignore[misc, valid-type]
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             explicit = framework == "jax" or bool(kwargs.get("_r"))
             self._outpace = explicit and bool(keys & kwargs.keys()) and not (steps is not None and steps.busy)

@@ -66,6 +66,7 @@ class StepWindow:
     """Counts steps and opens, marks and closes the window. All methods are called on the script's main thread."""
 
     def __init__(self, options: CaptureOptions, profiling: Profiling, clock: Callable[[], int] = time.perf_counter_ns) -> None:
+        """An unopened window; `clock` answers nanoseconds."""
         self.options = options
         self.phase = Phase.WAITING
         self.chosen: Candidate | None = None
@@ -80,6 +81,7 @@ class StepWindow:
         self._clock = clock
         self._end_mark: Callable[[], None] | None = None
         self._settle = SETTLE
+        self.stopping = False  # the script was told to stop
         self._stops = 0
 
     @property
@@ -175,6 +177,7 @@ class StepWindow:
             if len(self.after) >= MOST_AFTER:
                 self.disable()
         elif len(self.after) >= self.options.after or not self.during:
+            self.stopping = True
             self._stops += 1
             if self._stops >= STOP_TRIES:
                 self.disable()

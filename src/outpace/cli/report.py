@@ -17,13 +17,19 @@ def register(app: typer.Typer) -> None:
 
 
 def report(
-    path: Annotated[str, typer.Argument(help="A *.xplane.pb file, a run folder, or a log directory (its newest run); local or a URL.")],
-    tool: Annotated[list[str] | None, typer.Option(help="Show this tool only; may be given several times. See 'outpace tools'.")] = None,
+    path: Annotated[
+        str, typer.Argument(help="A *.xplane.pb file, a run folder, or a log directory (its newest run); local or a URL.")
+    ],
+    tool: Annotated[
+        list[str] | None, typer.Option(help="Show this tool only; may be given several times. See 'outpace tools'.")
+    ] = None,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the report as one offline HTML file.")] = None,
     csv: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write every table as a CSV file.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (docs/json-schema.md) instead of text.")] = False,
     width: Annotated[int | None, typer.Option(min=40, help="Columns to print to; the terminal's by default.")] = None,
-    color: Annotated[bool | None, typer.Option("--color/--no-color", help="Colours; by default when printing to a terminal.")] = None,
+    color: Annotated[
+        bool | None, typer.Option("--color/--no-color", help="Colours; by default when printing to a terminal.")
+    ] = None,
 ) -> None:
     """Explain a profile: where the step's time goes, what holds it back, what to change first.
 

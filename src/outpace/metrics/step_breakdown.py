@@ -74,7 +74,7 @@ FIELDS = (
     Field("complete", Unit.BOOL, "whether the capture holds the whole step; statistics use complete steps only"),
     Field("start_ps", Unit.PS, "start of the step, counted from the earliest event of its host", "Start"),
     Field("duration_ps", Unit.PS, "length of the step", "Step time"),
-    *(Field(f"{c.value}_ps", Unit.PS, c.meaning, c.title) for c in Category),
+    *(Field(f"{c.value}_ps", Unit.PS, c.meaning, c.label) for c in Category),
 )
 
 
@@ -104,7 +104,7 @@ class StepBreakdown:
 def step_breakdown(run: Run) -> StepBreakdown:
     """Break down every step of every host."""
     parts = [_host_rows(timeline) for timeline in run.hosts]
-    data = {f.name: np.concatenate([p[f.name] for p in parts]) if parts else [] for f in FIELDS}
+    data: dict[str, Array] = {f.name: np.concatenate([p[f.name] for p in parts]) for f in FIELDS}
     table = Table.build("steps", "Steps", FIELDS, data)
     return StepBreakdown(table, {t.host: t.steps.per_row for t in run.hosts})
 
@@ -151,7 +151,9 @@ def event_kinds(timeline: Timeline) -> Array:
     trace = timeline.trace
     kind = np.zeros(len(trace), np.uint8)
     has_device = bool(timeline.device_planes)
-    by_name = np.fromiter((_host_kind(n, op.type, has_device) for n, op in zip(trace.names, timeline.ops, strict=True)), np.uint8)
+    by_name = np.fromiter(
+        (_host_kind(n, op.type, has_device) for n, op in zip(trace.names, timeline.ops, strict=True)), np.uint8
+    )
     for plane in timeline.host_planes:
         rows = trace.rows_of(plane)
         kind[rows] = by_name[trace.name[rows]]

@@ -23,7 +23,7 @@ class Category(str, Enum):
     ALL_OTHERS = "all_others"
 
     @property
-    def title(self) -> str:
+    def label(self) -> str:
         """Name for people."""
         return _TITLES[self]
 

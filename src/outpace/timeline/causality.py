@@ -8,7 +8,9 @@ from outpace.timeline.steps import Array, Steps
 from outpace.trace import StatColumn, Trace
 from outpace.trace.algorithms import join, nest, spread
 
-_CROWD = 64  # a context with this many producers and this many consumers says nothing about who caused whom (as in group_events.cc)
+_CROWD = (
+    64  # a context with this many producers and this many consumers says nothing about who caused whom (as in group_events.cc)
+)
 _EXECUTOR = "ExecutorState::Process"
 _INPUT_OPS = ("IteratorGetNextOp::DoCompute", "IteratorGetNextAsOptionalOp::DoCompute")
 STATS = ("_pt", "_p", "_ct", "_c", "_a", "id", "iter_num", "correlation_id", "group_id")

@@ -20,8 +20,7 @@ _SMALL_SHARE = 0.05  # a function that takes less of the thread's op time than t
 _PERIODIC = 0.9  # share of ops that must recur one period later
 _LONGEST_PERIOD = 20_000
 _LAX = frozenset(
-    "add broadcast_in_dim concatenate convert_element_type copy dynamic_slice dynamic_update_slice fold_in gather iota multiply "
-    "reshape scatter select_n slice squeeze subtract transpose true_divide _threefry_seed _threefry_split _unstack".split()
+    ["add", "broadcast_in_dim", "concatenate", "convert_element_type", "copy", "dynamic_slice", "dynamic_update_slice", "fold_in", "gather", "iota", "multiply", "reshape", "scatter", "select_n", "slice", "squeeze", "subtract", "transpose", "true_divide", "_threefry_seed", "_threefry_split", "_unstack"]
 )  # JAX runs a primitive outside of any jitted function as a jitted function of that name; such calls are glue, not the step
 _INFERENCE = ("predict", "serving", "serve", "one_step_on_data")
 
@@ -58,7 +57,8 @@ def _starts(trace: Trace, prefixes: tuple[str, ...]) -> Array:
 def _outermost(trace: Trace, mask: Array) -> Array:
     """Rows of the masked events that lie in no other masked event of their line."""
     parent, _, _ = nest(trace.lines.first_event, trace.start, trace.duration, mask)
-    return np.flatnonzero(mask & (parent < 0))
+    rows: Array = np.flatnonzero(mask & (parent < 0))
+    return rows
 
 
 def _function_calls(trace: Trace, visible: Array) -> Array:
@@ -70,7 +70,8 @@ def _function_calls(trace: Trace, visible: Array) -> Array:
 
 def _off_input_threads(trace: Trace, rows: Array) -> Array:
     is_input = np.fromiter((n.startswith("tf_data") for n in trace.lines.names), bool, len(trace.lines))
-    return rows[~is_input[trace.line[rows]]]
+    kept: Array = rows[~is_input[trace.line[rows]]]
+    return kept
 
 
 def _most_repeated(trace: Trace, rows: Array) -> Array:
@@ -129,7 +130,9 @@ def _program_events(trace: Trace, rows: Array) -> Array:
 def _awaited(trace: Trace, rows: Array, thread: Array) -> Array:
     """End of each call, or of the last wait for its result before the next call."""
     end = trace.end[rows].copy()
-    waits = np.fromiter((n.endswith(("::Await", "block_until_ready", "BlockHostUntilReady")) for n in trace.names), bool, len(trace.names))
+    waits = np.fromiter(
+        (n.endswith(("::Await", "block_until_ready", "BlockHostUntilReady")) for n in trace.names), bool, len(trace.names)
+    )
     waiting = thread[waits[trace.name[thread]]]
     if len(waiting):
         call = np.searchsorted(trace.start[rows], trace.start[waiting], side="right") - 1
@@ -143,7 +146,10 @@ def _looks_whole(trace: Trace, top: Array, start: Array, end: Array) -> bool:
     """Whether the first step holds what the others hold: its events are of nearly as many kinds."""
     if len(start) < 3:
         return len(start) == 1
-    kinds = [len(set(trace.name[top[(trace.start[top] >= s) & (trace.start[top] < e)]].tolist())) for s, e in zip(start[:6], end[:6], strict=True)]
+    kinds = [
+        len(set(trace.name[top[(trace.start[top] >= s) & (trace.start[top] < e)]].tolist()))
+        for s, e in zip(start[:6], end[:6], strict=True)
+    ]
     return kinds[0] >= 0.9 * float(np.median(kinds[1:]))
 
 

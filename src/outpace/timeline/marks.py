@@ -48,7 +48,8 @@ def from_marks(trace: Trace, rows: Array, source: StepSource) -> Steps:
 
 def _outermost(trace: Trace, rows: Array) -> Array:
     """Rows that lie in no other of the rows, thread by thread."""
-    kept, reach = [], {}
+    kept: list[int] = []
+    reach: dict[int, int] = {}
     for row, line, end in zip(rows.tolist(), trace.line[rows].tolist(), trace.end[rows].tolist(), strict=True):
         if end > reach.get(line, -(1 << 62)):
             kept.append(row)

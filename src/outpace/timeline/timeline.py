@@ -15,7 +15,15 @@ from outpace.timeline.steps import Array, Steps, StepSource
 from outpace.trace import Plane, Trace
 
 _INPUT_REQUESTS = ("IteratorGetNextOp::DoCompute", "IteratorGetNextAsOptionalOp::DoCompute")
-_DERIVED_LINES = {"Steps", "TensorFlow Ops", "TensorFlow Name Scope", "Framework Ops", "Framework Name Scope", "Source code", "Launch Stats"}
+_DERIVED_LINES = {
+    "Steps",
+    "TensorFlow Ops",
+    "TensorFlow Name Scope",
+    "Framework Ops",
+    "Framework Name Scope",
+    "Source code",
+    "Launch Stats",
+}
 _WANTED = ("_r", "step_num", "tf_function_call", "tracing_count", "eager_op", "is_func", "parent_id", "element_id")
 
 
@@ -71,7 +79,9 @@ class Timeline:
             return 1
         ids, step = self.trace.stat("id"), self.step_of[requests]
         requests, step = requests[step >= 0], step[step >= 0]
-        below = np.searchsorted(ids.row, requests.astype(np.int32), side="right")  # the first event with an id below: the iterator asked
+        below = np.searchsorted(
+            ids.row, requests.astype(np.int32), side="right"
+        )  # the first event with an id below: the iterator asked
         below = np.minimum(below, max(len(ids) - 1, 0))
         if len(requests) == 0 or len(ids) == 0:
             return 1

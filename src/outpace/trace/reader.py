@@ -68,13 +68,18 @@ def _from_bytes(data: Bytes, source: str, host: str, remark: str) -> Trace:
     )
 
 
-def _texts(data: Bytes, at: np.ndarray, length: np.ndarray) -> list[str]:  # type: ignore[type-arg]
+def _texts(data: Bytes, at: np.ndarray, length: np.ndarray) -> list[str]:
     return [text_at(data, a, n) for a, n in zip(at.tolist(), length.tolist(), strict=True)]
 
 
 def _planes_and_lines(handle: Handle, data: Bytes) -> tuple[tuple[Plane, ...], Lines]:
     planes, lines = handle.sizes.planes, handle.sizes.lines
-    plane_id, at, length, first = np.empty(planes, np.int64), np.empty(planes, np.uint64), np.empty(planes, np.uint32), np.empty(planes, np.uint32)
+    plane_id, at, length, first = (
+        np.empty(planes, np.int64),
+        np.empty(planes, np.uint64),
+        np.empty(planes, np.uint32),
+        np.empty(planes, np.uint32),
+    )
     handle.fill("ox_planes", plane_id, at, length, first)
     bounds = [*first.tolist(), lines]
     found = tuple(
@@ -90,7 +95,7 @@ def _planes_and_lines(handle: Handle, data: Bytes) -> tuple[tuple[Plane, ...], L
 def _require_profile(planes: tuple[Plane, ...], handle: Handle, source: str) -> None:
     known = any(p.name.startswith(_PLANE_PREFIXES) for p in planes)
     whole = bool(planes) and handle.sizes.damages_total == 0
-    if whole and (known or handle.sizes.events) or (known and handle.sizes.events):
+    if (whole and (known or handle.sizes.events)) or (known and handle.sizes.events):
         return
     raise ProfileError(
         f"{source} is not a TensorFlow or JAX profile: no plane of an XSpace could be read from its {len(handle.data):,} bytes. "
@@ -98,7 +103,7 @@ def _require_profile(planes: tuple[Plane, ...], handle: Handle, source: str) -> 
     )
 
 
-def _event_names(handle: Handle, data: Bytes) -> tuple[list[str], dict[int, str], np.ndarray]:  # type: ignore[type-arg]
+def _event_names(handle: Handle, data: Bytes) -> tuple[list[str], dict[int, str], np.ndarray]:
     count = handle.sizes.event_names
     plane, identity = np.empty(count, np.uint32), np.empty(count, np.int64)
     at, length = np.empty(count, np.uint64), np.empty(count, np.uint32)

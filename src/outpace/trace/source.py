@@ -30,7 +30,9 @@ def read(path: Path) -> tuple[Bytes, str]:
         size = path.stat().st_size
         with path.open("rb") as file:
             if size == 0:
-                raise ProfileError(f"{path} is empty (0 bytes): the capture was interrupted or the disk was full. Capture again.")
+                raise ProfileError(
+                    f"{path} is empty (0 bytes): the capture was interrupted or the disk was full. Capture again."
+                )
             if file.read(2) == _GZIP_MAGIC:
                 file.seek(0)
                 return _decompress(file, path)

@@ -141,7 +141,8 @@ class Trace:
         found = {}
         for i, name in enumerate(names):
             mine = slice(int(first[i]), int(first[i + 1]))
-            found[name] = StatColumn(name, row[mine], *(v[mine] for v in values), self._handle.data, self.stat_names)
+            kind, bits, length = (v[mine] for v in values)
+            found[name] = StatColumn(name, row[mine], kind, bits, length, self._handle.data, self.stat_names)
         return found
 
     def event_stats(self, row: int) -> dict[str, Value]:
@@ -183,7 +184,9 @@ class Handle:
         """Bounds of each column, and row, stat name row, kind, value bits and length of the stats of events in [begin, end)."""
         core = _native.library()
         window = (ctypes.c_uint32(columns), ctypes.c_uint64(begin), ctypes.c_uint64(end))
-        found = ctypes.c_void_p(core.ox_find_stats(ctypes.c_void_p(self._space), _native.pointer(column_of), *window, _native.threads()))
+        found = ctypes.c_void_p(
+            core.ox_find_stats(ctypes.c_void_p(self._space), _native.pointer(column_of), *window, _native.threads())
+        )
         try:
             first = np.zeros(columns + 1, np.uint64)
             core.ox_stats_bounds(found, _native.pointer(first))

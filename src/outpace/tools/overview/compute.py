@@ -12,6 +12,7 @@ from outpace.model import Category, Table
 from outpace.timeline import Run, Timeline
 from outpace.tools.overview.schema import AVERAGE, HOSTS, TOP_OPS
 
+
 @dataclass(frozen=True)
 class Average:
     """The mean step over the complete steps of all hosts. Times in ps; `rows` is the number of steps."""
@@ -26,6 +27,7 @@ class Average:
         at = self.table["key"].tolist().index(category.value)
         return float(self.table["fraction"][at])
 
+
 def average(breakdown: StepBreakdown) -> Average:
     """Mean and standard deviation per category."""
     whole = breakdown.whole
@@ -36,9 +38,10 @@ def average(breakdown: StepBreakdown) -> Average:
         values = breakdown.category(category, whole)
         value = float(values.mean()) if len(values) else 0.0
         spread = float(values.std(ddof=1)) if len(values) > 1 else 0.0
-        rows.append((category.title, category.value, value, spread, value / mean if mean else 0.0))
+        rows.append((category.label, category.value, value, spread, value / mean if mean else 0.0))
     table = Table.from_rows("average_step", "Average step", AVERAGE, rows)
     return Average(len(duration), mean, float(duration.std(ddof=1)) if len(duration) > 1 else 0.0, table)
+
 
 def precision(breakdown: StepBreakdown) -> tuple[float, float] | None:
     """Shares of device compute time in 16 and in 32 bits; None without device compute."""
@@ -46,9 +49,11 @@ def precision(breakdown: StepBreakdown) -> tuple[float, float] | None:
     full = float(breakdown.category(Category.DEVICE_COMPUTE_32).sum())
     return (half / (half + full), full / (half + full)) if half + full else None
 
+
 def hosts(run: Run, breakdown: StepBreakdown) -> Table:
     """Run environment, one row per host."""
     return Table.from_rows("hosts", "Run environment", HOSTS, [_host(run, t, breakdown) for t in run.hosts])
+
 
 def _host(run: Run, timeline: Timeline, breakdown: StepBreakdown) -> tuple[object, ...]:
     whole = breakdown.whole
@@ -70,12 +75,14 @@ def _host(run: Run, timeline: Timeline, breakdown: StepBreakdown) -> tuple[objec
         _framework(run, timeline),
     )
 
+
 def _device_name(timeline: Timeline, kind: str) -> str:
     for plane in timeline.device_planes:
         name = plane.stats.get("gpu_device_name") or plane.stats.get("device_type_string")
         if name and f"/device:{kind}" in plane.name:
             return str(name)
     return kind
+
 
 def _framework(run: Run, timeline: Timeline) -> str:
     versions = run.record(timeline.host).get("versions")
@@ -84,8 +91,6 @@ def _framework(run: Run, timeline: Timeline) -> str:
     metadata = timeline.trace.plane("/host:metadata")
     known = {k.removesuffix("_version"): v for k, v in metadata.stats.items() if k.endswith("_version")} if metadata else {}
     return ", ".join(f"{name} {version}" for name, version in known.items() if isinstance(version, str))
-
-UNITLESS = Unit.NONE
 
 
 def top_ops(ops: Table, limit: int = 10) -> Iterator[Table]:

@@ -18,7 +18,9 @@ _HIGH_OTHER = Threshold("high share", 0.15, Unit.FRACTION, _XPROF)
 _SOME_OTHER = Threshold("moderate share", 0.03, Unit.FRACTION, _XPROF)
 _LOW_PRECISION = Threshold("low 16-bit share", 0.10, Unit.FRACTION, _XPROF)
 _EXPENSIVE = Threshold("expensive tf.function calls", 0.20, Unit.FRACTION, _XPROF)
-_RETRACES = Threshold("retraced in steady state", 2, Unit.COUNT, "tf.function guide: a function should be traced once per input signature")
+_RETRACES = Threshold(
+    "retraced in steady state", 2, Unit.COUNT, "tf.function guide: a function should be traced once per input signature"
+)
 _COMPILING = Threshold("compilation in steady state", 0.05, Unit.FRACTION, "a step that repeats has nothing left to compile")
 _SLOWED = Threshold("slowed by profiling", 0.10, Unit.FRACTION, "above this the shares of short events are distorted")
 
@@ -84,7 +86,7 @@ def _category(rule: _Rule, breakdown: StepBreakdown, average: Average) -> Iterat
         severity=Severity.HIGH if high else Severity.MODERATE,
         sentence=f"{share:.0%} of the step time goes to {rule.what}.",
         action=rule.action,
-        evidence=(Evidence(f"{rule.category.title} share of the mean step", share, Unit.FRACTION, "average_step"),),
+        evidence=(Evidence(f"{rule.category.label} share of the mean step", share, Unit.FRACTION, "average_step"),),
         threshold=rule.high if high else rule.moderate,
         saving=_whole_category(breakdown, (rule.category,)),
         knobs=rule.knobs,
@@ -93,7 +95,7 @@ def _category(rule: _Rule, breakdown: StepBreakdown, average: Average) -> Iterat
 
 def _whole_category(breakdown: StepBreakdown, categories: Sequence[Category]) -> Interval:
     values = np.sum([breakdown.category(c) for c in categories], axis=0)
-    names = " and ".join(c.title.lower() for c in categories)
+    names = " and ".join(c.label.lower() for c in categories)
     return bootstrap_mean(values, Unit.PS, f"if no step spent time on {names} (Amdahl's bound; 95 % interval over the steps)")
 
 
@@ -158,7 +160,9 @@ def _expensive(functions: Table) -> Iterator[Finding]:
         retraced = row["traced"] >= _RETRACES.value
         if share < _EXPENSIVE.value or not (retraced or row["eager"]):
             continue
-        reason = f"built a new graph in {row['traced']} of {row['calls']} calls" if retraced else "ran op by op, without a graph"
+        reason = (
+            f"built a new graph in {row['traced']} of {row['calls']} calls" if retraced else "ran op by op, without a graph"
+        )
         yield Finding(
             id="expensive_tf_function",
             severity=Severity.HIGH if retraced else Severity.MODERATE,

@@ -7,14 +7,28 @@ from collections.abc import Iterator
 from outpace.metrics.op_metrics import op_metrics
 from outpace.metrics.step_breakdown import StepBreakdown, step_breakdown
 from outpace.metrics.tf_functions import tf_functions
-from outpace.model import Category, Chart, ChartKind, Figure, Figures, Finding, Page, Rows, Section, Text, Unavailable, Unit, humanize
+from outpace.model import (
+    Category,
+    Chart,
+    ChartKind,
+    Figure,
+    Figures,
+    Finding,
+    Page,
+    Rows,
+    Section,
+    Text,
+    Unavailable,
+    Unit,
+    humanize,
+)
 from outpace.timeline import Confidence, Run
 from outpace.tools.overview import findings as rules
 from outpace.tools.overview.compute import Average, average, hosts, precision, top_ops
 
 _SHOWN = tuple(f"{c.value}_ps" for c in Category)
 _COLORS = {f"{c.value}_ps": c.value for c in Category}
-_COLORS_BY_TITLE = {c.title: c.value for c in Category}
+_COLORS_BY_TITLE = {c.label: c.value for c in Category}
 _CONFIDENCE = {
     Confidence.CERTAIN: "certain: the program marked them itself",
     Confidence.HIGH: "high: told from what repeats",
@@ -79,7 +93,7 @@ def headline(run: Run, mean: Average) -> str:
         Category.DEVICE_COMPUTE_16: "Bound by computation on the device",
         Category.DEVICE_COMPUTE_32: "Bound by computation on the device",
         Category.ALL_OTHERS: "Bound by time without any recognised event (Python, or work that was not traced)",
-    }.get(top, f"Bound by {top.title.lower()}")
+    }.get(top, f"Bound by {top.label.lower()}")
     return f"{bound}: {mean.share(top):.0%} of the {step}; {waits:.0%} waits for input."
 
 

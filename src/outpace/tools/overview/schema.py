@@ -14,7 +14,12 @@ TOP_OPS = (
     Field("rank", Unit.COUNT, "place by self time"),
     Field("operation", Unit.TEXT, "name of the op"),
     Field("category", Unit.TEXT, "type of the op"),
-    Field("self_fraction", Unit.FRACTION, "self time as a share of the self time of all ops on that side, idle time left out", "Self time"),
+    Field(
+        "self_fraction",
+        Unit.FRACTION,
+        "self time as a share of the self time of all ops on that side, idle time left out",
+        "Self time",
+    ),
     Field("cumulative_fraction", Unit.FRACTION, "self time of this op and those above it, as the same share", "Cumulative"),
     Field("self_ps", Unit.PS, "self time in the capture", "Self"),
     Field("occurrences", Unit.COUNT, "executions in the capture"),

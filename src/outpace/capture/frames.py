@@ -1,0 +1,79 @@
+"""Whose code is calling: the user's line behind a call into a library.
+
+AutoGraph runs a rewritten copy of the user's function from a temporary file; TensorFlow's own stack helper maps such a
+frame back to the line that the user wrote.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import re
+import sys
+from dataclasses import dataclass
+from types import FrameType
+
+LIBRARIES = ("tensorflow", "keras", "tf_keras", "tensorflow_datasets")
+_GENERATED = "__autograph_generated_file"
+_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_PACKAGE = re.compile(r"[/\\](?:site|dist)-packages[/\\]([A-Za-z0-9_]+)[/\\]")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of the user's code; `library` is the package between it and the call, None for a direct call."""
+
+    file: str
+    line: int
+    library: str | None
+
+    @property
+    def text(self) -> str:
+        """The source line, without its indentation; empty when the source is not at hand."""
+        return linecache.getline(self.file, self.line).strip()
+
+
+def caller(depth: int = 2) -> Place | None:
+    """The place behind the function that calls this one; None when TensorFlow itself is the direct caller."""
+    frame: FrameType | None = sys._getframe(depth)
+    library: str | None = None
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if _GENERATED in name:
+            return _mapped(library)
+        package = _package(name)
+        if package is None and not name.startswith("<frozen"):
+            return Place(os.path.abspath(name) if not name.startswith("<") else name, frame.f_lineno, library)
+        if library is None and package == "tensorflow" and not _autograph(name):
+            return None
+        if package not in (None, "outpace") and not _autograph(name):
+            library = library or package
+        frame = frame.f_back
+    return None
+
+
+def _package(filename: str) -> str | None:
+    if filename.startswith(_OWN):
+        return "outpace"
+    match = _PACKAGE.search(filename)
+    return match.group(1) if match and match.group(1) in LIBRARIES else None
+
+
+def _autograph(filename: str) -> bool:
+    """AutoGraph's call dispatch stands between the user's function and what it calls, and the trace-back filter too."""
+    return "autograph" in filename or "traceback_utils" in filename
+
+
+def _mapped(library: str | None) -> Place | None:
+    """The user's line as TensorFlow maps it; private, so any surprise means no place."""
+    try:
+        from tensorflow.python.util import tf_stack
+
+        frames = list(tf_stack.extract_stack())
+    except Exception:
+        return None
+    for frame in reversed(frames):
+        name = str(frame.filename)
+        if _GENERATED not in name and _package(name) is None and not name.startswith("<"):
+            return Place(os.path.abspath(name), int(frame.lineno), library)
+    return None

@@ -1,0 +1,164 @@
+"""The script's process: `python -m outpace.capture.launch PLAN` hooks the frameworks and runs the script.
+
+Nothing but the standard library is imported before the script runs, so that the script can still set environment
+variables that TensorFlow or NumPy read at import. The interpreter ends the way it always does (threads joined, exit
+handlers run, files flushed): a pipeline that hangs there is the waiting parent's to end, see `runner`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import datetime
+import os
+import platform
+import sys
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+from outpace.capture.options import Outcome, Plan
+from outpace.capture.pipeline import PipelineRecorder
+from outpace.capture.profilers import framework_versions
+from outpace.capture.script import hide_own_frames, run_as_main
+from outpace.capture.session import Session, tell
+from outpace.capture.steps_keras import KerasSteps
+from outpace.capture.steps_tf import LoopSteps, hook_marks, hook_profiler
+from outpace.capture.timed import TimedWindow
+from outpace.capture.window import CaptureDone, Phase
+from outpace.store.record import CaptureRecord, Overhead, Window, write_record
+
+
+class Launch:
+    """Connects the frameworks' imports to one capture session."""
+
+    def __init__(self, plan: Plan) -> None:
+        """Prepare the session of one plan; nothing is hooked yet."""
+        self.plan = plan
+        self.session = Session(plan, self._write_record)
+        self.recorder = PipelineRecorder(plan.options.label)
+        self._loops: LoopSteps | None = None
+        self._timed = TimedWindow(self.session)
+        os.register_at_fork(after_in_child=self.session.window.disable)
+
+    def on_tensorflow(self, tf: ModuleType) -> None:
+        """TensorFlow was imported."""
+        self.session.add_framework("tensorflow", tf)
+        self.recorder.install(tf)
+        self._loops = LoopSteps(self.session, tf)
+        self._loops.install(tf)
+        hook_marks(self.session, self._loops, tf.profiler.experimental, "Trace", "tensorflow")
+        hook_profiler(self.session, tf)
+        self._timed.start()
+
+    def on_keras(self, keras: ModuleType) -> None:
+        """Keras was imported; Keras 2 marks its own steps, which `hook_marks` sees."""
+        if str(getattr(keras, "__version__", "")).startswith("2."):
+            return
+        backend = keras.backend.backend()
+        KerasSteps(self.session, lambda: self._loops, backend).install(keras.callbacks.CallbackList)
+
+    def on_jax(self, jax: ModuleType) -> None:
+        """JAX was imported."""
+        self.session.add_framework("jax", jax)
+        hook_marks(self.session, self._loops, jax.profiler, "StepTraceAnnotation", "jax")
+        self._timed.start()
+
+    def run(self) -> int:
+        """Run the script to its end and return 0; its own exception comes out after the capture is saved."""
+        from outpace.capture.imports import ImportHooks
+
+        hooks: dict[str, Any] = {"tensorflow": self.on_tensorflow, "keras": self.on_keras, "jax": self.on_jax}
+        ImportHooks(hooks, lambda name, error: tell(f"{name} could not be hooked, so nothing is captured: {error!r}")).install()
+        code, stopped = 1, False
+        try:
+            run_as_main(self.plan.script, self.plan.argv, self.plan.options.module)
+            code = 0
+        except CaptureDone:
+            code, stopped = 0, True
+        except SystemExit as error:
+            code = exit_code(error.code)
+            raise
+        except KeyboardInterrupt:
+            code = 130
+            raise
+        finally:
+            self._finish(code, stopped)
+        return 0
+
+    def _finish(self, code: int, stopped: bool) -> None:
+        hide_own_frames()
+        outcome = self.session.finish(code, stopped)
+        if os.getpid() == self.session.pid:
+            leave(self.plan.outcome, outcome)
+            _last_handlers.append((self.plan.outcome, replace(outcome, ending=True), self.session.pid))
+
+    def _write_record(self, session: Session, code: int | None) -> None:
+        window, plan = session.window, self.plan
+        if session.run is None or session.host is None:
+            return
+        step = window.chosen
+        record = CaptureRecord(
+            outpace=plan.version,
+            script=plan.script,
+            argv=plan.argv,
+            versions=framework_versions(),
+            python=platform.python_version(),
+            mode=step.mode if step else "seconds",
+            window=Window(
+                window.first_step, len(window.during), plan.options.warmup, window.seconds, tuple(window.interrupted)
+            ),
+            steps_per_execution=step.steps_per_execution if step else 1,
+            overhead=Overhead(tuple(step.recent if step else ()), tuple(window.during), tuple(window.after)),
+            pipeline=tuple(self.recorder.stages),
+            cpu_count=usable_cpus(),
+            exit=code,
+            stopped=plan.options.stop and window.phase is not Phase.OPEN and window.stopping,
+            created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        )
+        write_record(session.run, session.host, record)
+
+
+_last_handlers: list[tuple[str, Outcome, int]] = []
+
+
+def _announce_end() -> None:
+    """Registered first, so run last of all exit handlers: from here on only the interpreter's own end is left."""
+    for path, outcome, pid in _last_handlers:
+        if os.getpid() == pid:
+            leave(path, outcome)
+
+
+def leave(path: str, outcome: Outcome) -> None:
+    """Put the outcome where the parent looks for it, whole or not at all."""
+    try:
+        with open(f"{path}.part", "w", encoding="utf-8") as file:
+            file.write(outcome.to_json())
+        os.replace(f"{path}.part", path)
+    except OSError as error:
+        tell(f"the outcome of the capture could not be written: {error}")
+
+
+def exit_code(code: object) -> int:
+    """The process exit code that `SystemExit(code)` makes."""
+    if code is None:
+        return 0
+    return code & 0xFF if isinstance(code, int) else 1
+
+
+def usable_cpus() -> int:
+    """Cores that this process may run on, which a container or `taskset` can make fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def main() -> int:
+    """Entry of the script's process."""
+    with open(sys.argv[1], encoding="utf-8") as file:
+        plan = Plan.from_json(file.read())
+    atexit.register(_announce_end)
+    return Launch(plan).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

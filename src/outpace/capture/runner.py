@@ -1,0 +1,195 @@
+"""`run_script`: runs a training script in a process of its own, captures a window of its steps, reports what came of it.
+
+A process of its own keeps the analysis free of TensorFlow, keeps the script's interpreter as it would be without us, and
+lets us end a script whose data pipeline hangs at interpreter exit after the profile is saved. It shares stdin, stdout,
+stderr, environment, working directory and process group with us, so that terminals and pipes behave as always.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib import metadata
+from types import FrameType
+
+from outpace.capture.options import CaptureOptions, Outcome, Plan
+from outpace.model.errors import CaptureError, NotFoundError, UsageError
+from outpace.store.logdir import read_capture_record, upload_run
+from outpace.store.record import CaptureRecord, write_record
+from outpace.store.tree import is_url
+
+DEFAULT_LOGDIR = "outpace-logs"
+GRACE = 10.0  # seconds for the interpreter to end after the last exit handler: generator pipelines can hang there for ever
+POLL = 0.1
+FORWARDED = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGQUIT")
+
+
+@dataclass(frozen=True)
+class CaptureResult:
+    """What came of it: the run folder (path or URL) and record, or the reason why there is no profile.
+
+    `exit_code` is the script's own, 128 + n after signal n; `stopped` tells that the script was ended after the capture.
+    """
+
+    run: str | None
+    reason: str | None
+    exit_code: int
+    record: CaptureRecord | None
+    stopped: bool = False
+
+
+def run_script(script: str, argv: Sequence[str], options: CaptureOptions) -> CaptureResult:
+    """Run `script` with `argv` as Python would and capture as `options` say.
+
+    Raises UsageError for impossible options, NotFoundError for a missing script, CaptureError when no process can be
+    started or the log directory cannot be made. A script that fails, or a capture that does, is a result.
+    """
+    problem = options.problem()
+    if problem:
+        raise UsageError(problem)
+    if not options.module and not os.path.exists(script):
+        raise NotFoundError(f"There is no script {script}. Give the path of a Python file, or a module with -m.")
+    shown = options.logdir or DEFAULT_LOGDIR
+    folder = tempfile.mkdtemp(prefix="outpace-")
+    try:
+        local = os.path.join(folder, "logs") if is_url(shown) else os.path.abspath(os.path.expanduser(shown))
+        _make_logdir(local, shown)
+        plan = Plan(script, tuple(argv), local, shown, os.path.join(folder, "outcome.json"), _version(), options)
+        code, outcome = _run(plan, os.path.join(folder, "plan.json"))
+        result = _result(code, outcome)
+        if result.run and is_url(shown):
+            result = replace(result, run=_upload(result.run, shown))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return result
+
+
+def _upload(run: str, logdir: str) -> str:
+    try:
+        return upload_run(run, logdir)
+    except Exception:
+        kept = os.path.join(tempfile.mkdtemp(prefix="outpace-kept-"), os.path.basename(run))
+        shutil.copytree(run, kept)  # the folder that the message names must outlive this call
+        return upload_run(kept, logdir)
+
+
+def _make_logdir(local: str, shown: str) -> None:
+    try:
+        os.makedirs(local, exist_ok=True)
+        with tempfile.TemporaryFile(dir=local):
+            pass
+    except OSError as error:
+        raise CaptureError(f"The log directory {shown} is not writable ({error}). Give another one with --logdir.") from None
+
+
+def _run(plan: Plan, plan_path: str) -> tuple[int, Outcome | None]:
+    with open(plan_path, "w", encoding="utf-8") as file:
+        file.write(plan.to_json())
+    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # what multiprocessing uses
+    command = [sys.executable, *flags, "-m", "outpace.capture.launch", plan_path]
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    try:
+        process = subprocess.Popen(command)
+    except OSError as error:
+        raise CaptureError(f"Python could not be started for the script: {error}.") from error
+    with _forwarding(process):
+        code = _wait(process, plan.outcome)
+    return code, _read(plan.outcome)
+
+
+def _wait(process: subprocess.Popen[bytes], path: str) -> int:
+    """The script's exit code; ends a process that hangs in the interpreter's own end."""
+    left = GRACE
+    while True:
+        try:
+            code = process.wait(POLL)
+            return code if code >= 0 else 128 - code
+        except subprocess.TimeoutExpired:
+            outcome = _read(path)
+        if outcome is not None and outcome.ending:
+            left -= POLL
+            if left <= 0:
+                process.kill()
+                process.wait()
+                return outcome.exit_code or 0
+
+
+def _read(path: str) -> Outcome | None:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return Outcome.from_json(file.read())
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+@contextlib.contextmanager
+def _forwarding(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Pass signals on. Ctrl-C reaches the script from the terminal itself: passed on as well, it would arrive twice."""
+
+    def forward(number: int, frame: FrameType | None) -> None:
+        if number != signal.SIGINT or not _in_terminal_foreground():
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(number)
+
+    numbers = [getattr(signal, name) for name in FORWARDED if hasattr(signal, name)] + [signal.SIGINT]
+    before = {}
+    for number in numbers:
+        with contextlib.suppress(ValueError):  # not on the main thread: the caller handles signals
+            before[number] = signal.signal(number, forward)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+
+
+def _in_terminal_foreground() -> bool:
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
+
+
+def _result(code: int, outcome: Outcome | None) -> CaptureResult:
+    if outcome is None:
+        return CaptureResult(None, _died(code), code, None)
+    if outcome.run is None or outcome.host is None:
+        return CaptureResult(None, outcome.reason, code, None, outcome.stopped)
+    record, _ = read_capture_record(outcome.run, outcome.host)
+    if record is not None and record.exit != code:  # a signal after the script's end, or a sidecar cut short
+        record = replace(record, exit=code)
+        with contextlib.suppress(OSError):
+            write_record(outcome.run, outcome.host, record)
+    return CaptureResult(outcome.run, None, code, record, outcome.stopped)
+
+
+def _died(code: int) -> str:
+    if code > 128:
+        try:
+            name = signal.Signals(code - 128).name
+        except ValueError:
+            name = f"signal {code - 128}"
+        return f"The script's process was ended by {name} before the capture was complete; nothing was saved."
+    return f"The script's process ended at once with code {code}, so nothing was saved."
+
+
+def _version() -> str:
+    try:
+        return metadata.version("outpace")
+    except metadata.PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,101 @@
+"""Runs a script or module as `python SCRIPT` or `python -m MODULE` would: `__main__`, `sys.argv`, `sys.path`, tracebacks."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from types import CodeType, ModuleType, TracebackType
+from typing import Any
+
+_OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def run_as_main(script: str, argv: Sequence[str], module: bool) -> None:
+    """Execute the script in a fresh `__main__`; whatever it raises comes out."""
+    main = ModuleType("__main__")
+    vars(main).update(__builtins__=__builtins__, __file__=script, __cached__=None, __package__=None)
+    if module:
+        _set_path(os.getcwd())
+        code = _module_code(script, main)
+    else:
+        _set_path(script if os.path.isdir(script) else os.path.dirname(os.path.realpath(script)))
+        code = _script_code(script, main)
+    sys.argv = [main.__file__ or script, *argv]
+    sys.modules["__main__"] = main
+    exec(code, vars(main))
+
+
+def _set_path(folder: str) -> None:
+    """Put the script's folder where the interpreter put ours, unless it was told to put none."""
+    if getattr(sys.flags, "safe_path", False):
+        return
+    sys.path[0] = folder
+
+
+def _script_code(script: str, main: ModuleType) -> CodeType:
+    path = os.path.join(script, "__main__.py") if os.path.isdir(script) else script
+    loader = SourceFileLoader("__main__", path)
+    main.__loader__ = loader
+    main.__spec__ = None
+    main.__file__ = path
+    return loader.source_to_code(loader.get_data(path), path)
+
+
+def _module_code(name: str, main: ModuleType) -> CodeType:
+    spec = importlib.util.find_spec(name)
+    if spec is not None and spec.submodule_search_locations is not None:
+        spec = importlib.util.find_spec(f"{name}.__main__")
+    if spec is None or not hasattr(spec.loader, "get_code"):
+        raise ImportError(f"No module named {name}")
+    _adopt(spec, main)
+    loader: Any = spec.loader
+    code: CodeType | None = loader.get_code(spec.name)
+    if code is None:
+        raise ImportError(f"No code object available for {name}")
+    return code
+
+
+def _adopt(spec: ModuleSpec, main: ModuleType) -> None:
+    main.__spec__, main.__loader__ = spec, spec.loader
+    main.__file__, main.__package__ = spec.origin, spec.parent
+
+
+def hide_own_frames() -> None:
+    """Let an uncaught exception print as plain Python would, whatever excepthook the script has set."""
+    hook: Callable[..., Any] = sys.excepthook
+
+    def clean(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
+        _strip(error, set())
+        return hook(kind, error, error.__traceback__)
+
+    sys.excepthook = clean
+
+
+def _strip(error: BaseException | None, seen: set[int]) -> None:
+    if error is None or id(error) in seen:
+        return
+    seen.add(id(error))
+    error.__traceback__ = _without_own(error.__traceback__)
+    _strip(error.__cause__, seen)
+    _strip(error.__context__, seen)
+
+
+def _without_own(trace: TracebackType | None) -> TracebackType | None:
+    """The traceback without this package's frames, and without runpy's above them."""
+    frames = []
+    while trace is not None:
+        frames.append(trace)
+        trace = trace.tb_next
+    last = max((index for index, item in enumerate(frames) if _is_launcher(item)), default=-1)
+    kept = None
+    for item in reversed([item for item in frames[last + 1 :] if not item.tb_frame.f_code.co_filename.startswith(_OWN)]):
+        kept = TracebackType(kept, item.tb_frame, item.tb_lasti, item.tb_lineno)
+    return kept
+
+
+def _is_launcher(item: TracebackType) -> bool:
+    code = item.tb_frame.f_code
+    return code.co_filename.startswith(_OWN) and code.co_name in ("run_as_main", "_script_code", "_module_code")

@@ -1,0 +1,53 @@
+"""Where the test data is, and how to open it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from outpace import api
+
+DATA = Path(__file__).parent / "data"
+PROFILES = tuple(sorted(p.name for p in (DATA / "profiles").iterdir()))
+MARKED = (
+    "custom_loop",
+    "eager_loop",
+    "input_bound_generator",
+    "iterator_outside_step",
+    "jax_loop",
+    "memory_heavy",
+    "multi_host",
+    "multi_worker_strategy",
+    "python_tracer",
+    "retracing",
+    "tfdata_heavy",
+    "tfrecord_pipeline",
+    "unicode_names",
+    "verbose_tracer",
+)
+
+
+def profile_path(name: str) -> Path:
+    """Folder of a capture."""
+    return DATA / "profiles" / name
+
+
+def profile_bytes(name: str, host: str) -> bytes:
+    """One host's profile, uncompressed."""
+    return gzip.decompress((profile_path(name) / f"{host}.xplane.pb.gz").read_bytes())
+
+
+@lru_cache(maxsize=64)
+def opened(name: str, *, use_marks: bool = True) -> api.Profile:
+    """An opened capture; profiles are immutable, so tests share them."""
+    return api.open(profile_path(name), use_marks=use_marks)
+
+
+@lru_cache(maxsize=64)
+def reference(name: str, tool: str) -> Any:
+    """What a reference implementation says (`pod_viewer.xprof`, ...); None when it has no answer."""
+    path = DATA / "reference" / name / f"{tool}.json.gz"
+    return json.loads(gzip.decompress(path.read_bytes())) if path.exists() else None
