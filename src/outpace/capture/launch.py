@@ -8,7 +8,10 @@ handlers run, files flushed): a pipeline that hangs there is the waiting parent'
 from __future__ import annotations
 
 import atexit
+import contextlib
 import datetime
+import gc
+import io
 import os
 import platform
 import sys
@@ -34,7 +37,7 @@ class Launch:
     def __init__(self, plan: Plan) -> None:
         """Prepare the session of one plan; nothing is hooked yet."""
         self.plan = plan
-        self.session = Session(plan, self._write_record)
+        self.session = Session(plan, self._saved)
         self.recorder = PipelineRecorder(plan.options.label)
         self._loops: LoopSteps | None = None
         self._timed = TimedWindow(self.session)
@@ -92,10 +95,13 @@ class Launch:
             leave(self.plan.outcome, outcome)
             _last_handlers.append((self.plan.outcome, replace(outcome, ending=True), self.session.pid))
 
-    def _write_record(self, session: Session, code: int | None) -> None:
+    def _saved(self, session: Session, code: int | None) -> None:
+        """Write the record, and the outcome at once: a script may end itself with `os._exit`, or be killed."""
         window, plan = session.window, self.plan
         if session.run is None or session.host is None:
             return
+        if code is None:
+            leave(plan.outcome, Outcome(session.run, session.host))
         step = window.chosen
         record = CaptureRecord(
             outpace=plan.version,
@@ -125,7 +131,17 @@ def _announce_end() -> None:
     """Registered first, so run last of all exit handlers: from here on only the interpreter's own end is left."""
     for path, outcome, pid in _last_handlers:
         if os.getpid() == pid:
+            _flush_files()
             leave(path, outcome)
+
+
+def _flush_files() -> None:
+    """Write out what the script's open files still buffer, so that ending a hanging interpreter loses nothing."""
+    kinds = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
+    for item in gc.get_objects():
+        if issubclass(type(item), kinds):
+            with contextlib.suppress(Exception):
+                item.flush()
 
 
 def leave(path: str, outcome: Outcome) -> None:

@@ -106,7 +106,7 @@ class PipelineRecorder:
         inputs = tuple(dict.fromkeys(self._inputs_in(given.values())))
         own = given.get("name")
         draft = _Draft(op, place, _plain(given), inputs, own if isinstance(own, str) else None)
-        accepts = "name" in signature.parameters and op not in UNNAMED
+        accepts = ("name" in signature.parameters or op == "range") and op not in UNNAMED
         if self._label and accepts and own is None and place.line > 0 and "name" not in kwargs:
             draft.label = self._unused(_label(place, op), inputs)
             draft.extra = {"name": draft.label} if "name" not in given else {}

@@ -26,7 +26,7 @@ from outpace.store.record import CaptureRecord, write_record
 from outpace.store.tree import is_url
 
 DEFAULT_LOGDIR = "outpace-logs"
-GRACE = 10.0  # seconds for the interpreter to end after the last exit handler: generator pipelines can hang there for ever
+GRACE = 3.0  # seconds for the interpreter to end after the last exit handler: generator pipelines can hang there for ever
 POLL = 0.1
 FORWARDED = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGQUIT")
 

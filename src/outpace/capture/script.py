@@ -23,7 +23,7 @@ def run_as_main(script: str, argv: Sequence[str], module: bool) -> None:
     else:
         _set_path(script if os.path.isdir(script) else os.path.dirname(os.path.realpath(script)))
         code = _script_code(script, main)
-    sys.argv = [main.__file__ or script, *argv]
+    sys.argv = [main.__file__ or script if module else script, *argv]
     sys.modules["__main__"] = main
     exec(code, vars(main))
 
@@ -36,12 +36,14 @@ def _set_path(folder: str) -> None:
 
 
 def _script_code(script: str, main: ModuleType) -> CodeType:
-    path = os.path.join(script, "__main__.py") if os.path.isdir(script) else script
+    path = os.path.join(os.getcwd(), script.removeprefix("./"))  # absolute, as the interpreter makes it
+    if os.path.isdir(path):
+        path = os.path.join(path, "__main__.py")
     loader = SourceFileLoader("__main__", path)
     main.__loader__ = loader
     main.__spec__ = None
     main.__file__ = path
-    return loader.source_to_code(loader.get_data(path), path)
+    return compile(loader.get_data(path), path, "exec", dont_inherit=True)  # no frames of the loader in a syntax error
 
 
 def _module_code(name: str, main: ModuleType) -> CodeType:

@@ -32,8 +32,8 @@ def tell(text: str) -> None:
 class Session:
     """Opens and closes the profiler for the window, saves the profile as a whole, and writes the outcome."""
 
-    def __init__(self, plan: Plan, write_record: Callable[[Session, int | None], None]) -> None:
-        """A session of one plan; `write_record` is called whenever the record is due."""
+    def __init__(self, plan: Plan, saved: Callable[[Session, int | None], None]) -> None:
+        """A session of one plan; `saved` is called when a profile is in place (None) and at the script's end (its exit code)."""
         self.plan = plan
         self.window = StepWindow(plan.options, self)
         self.pid = os.getpid()
@@ -42,7 +42,7 @@ class Session:
         self.host: str | None = None
         self.reason: str | None = None
         self.user_logdir: str | None = None
-        self._write_record = write_record
+        self._saved = saved
         self._active: Profiler | None = None
         self._temporary = ""
         self._told: set[str] = set()
@@ -85,7 +85,7 @@ class Session:
             profiler.sync()
             profiler.stop(save=True)
             self.run, self.host = self._publish()
-            self._write_record(self, None)
+            self._saved(self, None)
         except Exception as error:
             self._fail(f"the profile could not be saved in {self.plan.shown_logdir}: {error}")
         self._clean(True)
@@ -115,10 +115,10 @@ class Session:
         self.window.disable()
         if self.run:
             try:
-                self._write_record(self, exit_code)
+                self._saved(self, exit_code)
             except Exception as error:
                 tell(f"the record beside the profile is incomplete: {error}")
-        reason = None if self.run else self.reason or self._why_nothing()
+        reason = None if self.run else self.reason or self._why_nothing(exit_code)
         return Outcome(self.run, self.host, reason, stopped, exit_code)
 
     def shown(self, path: str) -> str:
@@ -150,15 +150,16 @@ class Session:
         limit = f", {seconds} at most" if seconds else ""
         return f"steps {first}-{first + options.steps - 1}, {describe(candidate)}{limit}"
 
-    def _why_nothing(self) -> str:
+    def _why_nothing(self, exit_code: int) -> str:
         window, options = self.window, self.plan.options
+        ended = f"The script ended with exit code {exit_code}" if exit_code else "The script ended"
         if self.user_logdir:
             return f"The script profiled itself all the time; its own profile is in {self.user_logdir}."
         if not self.profilers:
             return "The script imported neither TensorFlow nor JAX, so there was nothing to profile."
         if window.most is None or window.most.count == 0:
             return (
-                "The script ended without a training step that could be seen (a Keras batch, a repeated tf.function call, "
+                f"{ended} without a training step that could be seen (a Keras batch, a repeated tf.function call, "
                 "an eager loop over a tf.data iterator, or a step mark). Use --seconds to capture by time."
             )
         seen = window.most.count
@@ -167,7 +168,7 @@ class Session:
             return f"The script ran {seen} steps ({what}), but none was sure to be a training step; use --seconds."
         warmup = min(options.warmup, seen // 2)
         return (
-            f"The script ended after {seen} step{'s' * (seen != 1)} ({describe(window.most)}), within the warm-up of "
+            f"{ended} after {seen} step{'s' * (seen != 1)} ({describe(window.most)}), within the warm-up of "
             f"{options.warmup}. Let it run longer, or use --warmup {warmup} --steps {max(1, seen - warmup - 1)}."
         )
 

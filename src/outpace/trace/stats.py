@@ -51,6 +51,11 @@ class StatColumn:
     def __len__(self) -> int:
         return len(self.row)
 
+    def slice(self, low: int, high: int) -> StatColumn:
+        """The values at positions [low, high)."""
+        part = slice(low, high)
+        return StatColumn(self.name, self.row[part], self.kind[part], self.bits[part], self.length[part], self._data, self._names)
+
     @property
     def ints(self) -> Array:
         """Values as int64; unsigned ones of 2^63 and more wrap, which keeps ids distinct and comparable."""

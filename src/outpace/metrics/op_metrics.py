@@ -1,0 +1,172 @@
+"""Ops and their time: how often each framework op ran on the host and on devices, and for how long.
+
+Meaning as in `xplane_to_op_metrics_db.cc` of openxla/xprof: on the host an op's self time leaves out the ops nested in it on its thread
+(other events do not count as children), and each thread is idle between its first and last op when it runs none. On purpose different:
+a memory allocation that names the op that asked for it is no execution of that op (the reference counts it as one, of no duration).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from outpace.metrics.derived import derived
+from outpace.model import Field, Table, Unit
+from outpace.timeline import OpKind, Run, Timeline, parse_op
+from outpace.timeline.steps import Array
+from outpace.trace import Plane
+from outpace.trace.algorithms import cover, group, nest
+
+HOST, DEVICE, IDLE = "Host", "Device", "IDLE"
+_OP_STATS = ("tf_op", "annotation", "hlo_op")  # today's dialect, TensorFlow 2.3/2.4, XLA programs
+
+FIELDS = (
+    Field("host", Unit.TEXT, "host that recorded the op"),
+    Field("side", Unit.TEXT, "Host (threads) or Device (accelerators)"),
+    Field("type", Unit.TEXT, "type of the op; IDLE for time without any op"),
+    Field("name", Unit.TEXT, "full name of the op"),
+    Field("idle", Unit.BOOL, "whether the row stands for idle time"),
+    Field("count", Unit.COUNT, "executions", "Occurrences"),
+    Field("total_ps", Unit.PS, "time in the op, ops nested in it included"),
+    Field("self_ps", Unit.PS, "time in the op itself"),
+    Field("eager_ps", Unit.PS, "of the self time, in executions op by op, outside any tf.function"),
+    Field("outside_ps", Unit.PS, "of the device time, in ops outside an XLA program on a device that runs such programs"),
+)
+
+_Row = tuple[str, str, str, str, bool, int, int, int, int, int]
+
+
+@derived
+def op_metrics(run: Run) -> Table:
+    """One row per host, side and op, and an IDLE row per host and side; by self time, longest first."""
+    rows = [row for timeline in run.hosts for row in (*_host_rows(timeline), *_device_rows(timeline))]
+    return Table.from_rows("ops", "Ops", FIELDS, rows).sorted_by("self_ps")
+
+
+def _host_rows(timeline: Timeline) -> Iterator[_Row]:
+    trace = timeline.trace
+    is_op = timeline.is_kind(OpKind.TENSORFLOW, OpKind.TF_DATA, OpKind.JAX, OpKind.COPY)
+    mask = np.zeros(len(trace), bool)
+    for plane in timeline.host_planes:
+        rows = trace.rows_of(plane)
+        mask[rows] = is_op[trace.name[rows]]
+    if not mask.any():
+        return
+    _, _, self_time = nest(trace.lines.first_event, trace.start, trace.duration, mask)
+    count, total, own, _, _ = group(trace.name, len(trace.names), trace.duration, self_time, mask)
+    eager = group(trace.name, len(trace.names), trace.duration, self_time, mask & _eager(timeline))[2]
+    merged: dict[tuple[str, str], list[int]] = {}
+    for name in np.flatnonzero(count).tolist():
+        op = timeline.ops[name]
+        numbers = (int(count[name]), int(total[name]), int(own[name]), int(eager[name]))
+        known = merged.setdefault((op.type, op.name), [0, 0, 0, 0])
+        merged[op.type, op.name] = [a + b for a, b in zip(known, numbers, strict=True)]
+    for (op_type, op_name), (times, all_time, self_sum, eager_sum) in merged.items():
+        yield timeline.host, HOST, op_type, op_name, False, times, all_time, self_sum, eager_sum, 0
+    idle = _thread_spans(timeline, mask) - int(own.sum())
+    yield timeline.host, HOST, IDLE, IDLE, True, 0, idle, idle, 0, 0
+
+
+def _thread_spans(timeline: Timeline, mask: Array) -> int:
+    """Sum over threads of the time from the first op's start to the last op's end, ps."""
+    trace, total = timeline.trace, 0
+    rows = np.flatnonzero(mask)
+    line = trace.line[rows]
+    for part in np.split(rows, np.flatnonzero(np.diff(line)) + 1):
+        if len(part):
+            total += int(trace.end[part].max() - trace.start[part[0]])
+    return total
+
+
+def _eager(timeline: Timeline) -> Array:
+    """Events below an eager execution that is no function call; boolean over all events."""
+    trace = timeline.trace
+    is_func = trace.stat("is_func")
+    inside = np.zeros(len(trace) + 1, np.int32)
+    if len(is_func) == 0:
+        return np.zeros(len(trace), bool)
+    _, subtree_end, _ = trace.nesting
+    single = is_func.row[is_func.ints == 0]
+    np.add.at(inside, single, 1)
+    np.add.at(inside, subtree_end[single], -1)
+    return np.asarray(np.cumsum(inside[:-1]) > 0)
+
+
+def _device_rows(timeline: Timeline) -> Iterator[_Row]:
+    trace = timeline.trace
+    if not timeline.device_planes:
+        return
+    trace.load(_OP_STATS)
+    merged: dict[tuple[str, str], list[int]] = {}
+    idle = 0
+    for plane in timeline.device_planes:
+        for line in timeline.device_lines(plane):
+            _add_line(timeline, plane, line, merged)
+        idle += _device_idle(timeline, plane)
+    for (op_type, name), (count, total, own, outside) in merged.items():
+        yield timeline.host, DEVICE, op_type, name, False, count, total, own, 0, outside
+    yield timeline.host, DEVICE, IDLE, IDLE, True, 0, idle, idle, 0, 0
+
+
+def _add_line(timeline: Timeline, plane: Plane, line: int, merged: dict[tuple[str, str], list[int]]) -> None:
+    trace = timeline.trace
+    rows = trace.lines.rows(line)
+    bounds = np.array([rows.start, rows.stop])
+    start, duration = trace.start[rows], trace.duration[rows]
+    _, _, self_time = nest(bounds - rows.start, start, duration)
+    xla = any(trace.lines.names[i] == "XLA Modules" for i in plane.lines)
+    in_program = set(_stat_rows(timeline, "hlo_op", rows).tolist()) if xla else set()
+    names = _op_names(timeline, rows)
+    for i, full_name in enumerate(names):
+        if duration[i] == 0:
+            continue
+        op_type, name = _device_op(full_name)
+        known = merged.setdefault((op_type, name), [0, 0, 0, 0])
+        known[0] += 1
+        known[1] += int(duration[i])
+        known[2] += int(self_time[i])
+        known[3] += int(self_time[i]) if xla and "XLA" not in trace.lines.names[line] and rows.start + i not in in_program else 0
+
+
+def _stat_rows(timeline: Timeline, name: str, rows: slice) -> Array:
+    column = timeline.trace.stat(name).row
+    low, high = np.searchsorted(column, np.array([rows.start, rows.stop], column.dtype))
+    return np.asarray(column[low:high])
+
+
+def _op_names(timeline: Timeline, rows: slice) -> list[str]:
+    """Full op name of each event of a device line: from its stats, from its metadata's stats, or its own name."""
+    trace = timeline.trace
+    from_metadata = {
+        n: str(stats.get("tf_op") or stats.get("hlo_op") or "")
+        for n, stats in trace.name_stats.items()
+        if "tf_op" in stats or "hlo_op" in stats
+    }
+    names = [from_metadata.get(n) or trace.names[n] for n in trace.name[rows].tolist()]
+    for stat_name in reversed(_OP_STATS):  # the first one found wins: apply it last
+        stat = trace.stat(stat_name)
+        low, high = np.searchsorted(stat.row, np.array([rows.start, rows.stop], stat.row.dtype))
+        texts = stat.slice(low, high).texts()
+        for row, text in zip(stat.row[low:high].tolist(), texts, strict=True):
+            if text:
+                names[row - rows.start] = text
+    return names
+
+
+def _device_op(full_name: str) -> tuple[str, str]:
+    """(type, name) of a device op; an annotation's `#key=value,..#` tail is no part of the name."""
+    op = parse_op(full_name.split("#", 1)[0].rstrip())
+    return op.type or op.name.rsplit("/", 1)[-1], op.name
+
+
+def _device_idle(timeline: Timeline, plane: Plane) -> int:
+    """Time between a device's first and last event in which none of its streams was busy, ps."""
+    trace = timeline.trace
+    rows = np.concatenate([np.arange(*trace.lines.rows(i).indices(len(trace))) for i in timeline.device_lines(plane)])
+    if len(rows) == 0:
+        return 0
+    rows = rows[np.argsort(trace.start[rows], kind="stable")]
+    first, last = int(trace.start[rows[0]]), int(trace.end[rows].max())
+    covered, _ = cover(trace.start[rows], trace.end[rows], first, last)
+    return last - first - covered
