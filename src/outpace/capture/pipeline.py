@@ -106,6 +106,7 @@ class PipelineRecorder:
         inputs = tuple(dict.fromkeys(self._inputs_in(given.values())))
         own = given.get("name")
         draft = _Draft(op, place, _plain(given), inputs, own if isinstance(own, str) else None)
+        draft.first = len(self.stages)
         accepts = ("name" in signature.parameters or op == "range") and op not in UNNAMED
         if self._label and accepts and own is None and place.line > 0 and "name" not in kwargs:
             draft.label = self._unused(_label(place, op), inputs)
@@ -124,6 +125,7 @@ class PipelineRecorder:
                 text=draft.place.text[:KEPT_TEXT],
                 kwargs=draft.kwargs,
                 inputs=draft.inputs,
+                inner=tuple(range(draft.first, len(self.stages))),
                 stateful=stateful.operations(function) if function is not None else (),
                 function=stateful.name_of(function) if function is not None else None,
                 library=draft.place.library,
@@ -171,6 +173,7 @@ class _Draft:
     ) -> None:
         self.op, self.place, self.kwargs, self.inputs, self.label = op, place, kwargs, inputs, label
         self.extra: dict[str, Any] = {}
+        self.first = 0
 
 
 def _label(place: frames.Place, op: str) -> str:

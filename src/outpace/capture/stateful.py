@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
-HARMLESS = {"Assert", "Print", "PrintV2"}  # stateful by declaration, yet no obstacle
+# Stateful by declaration, yet no cause of their own: what a call, branch or loop runs is listed itself, and so is a
+# captured variable; making a data set inside (interleave) is what such a function is for.
+HARMLESS = {"Assert", "Print", "PrintV2", "If", "While", "Case", "StatefulPartitionedCall", "ReadVariableOp"}
+DATASET = re.compile(r"Dataset(V\d+)?$")
 CAPTURED = "captured variable"
 
 
@@ -28,7 +32,7 @@ def operations(wrapper: Any) -> tuple[str, ...]:
     """Sorted types of the stateful operations, with `captured variable` for state that lives outside the function."""
     try:
         graph = wrapper.function.graph
-        found = {kind for kind in _types(graph) if kind not in HARMLESS and _is_stateful(kind)}
+        found = {kind for kind in _types(graph) if kind not in HARMLESS and not DATASET.search(kind) and _is_stateful(kind)}
         if any(getattr(tensor.dtype, "name", "") == "resource" for tensor, _ in graph.captures):
             found.add(CAPTURED)
     except Exception:

@@ -24,6 +24,7 @@ class PipelineStage:
 
     `label` is the name given to TensorFlow, found again as stat `name` of the stage's `Iterator::` events; None when
     the user's own name could not be read or the operation takes none. `inputs` are ids of the stages that feed it.
+    `inner` are the stages built inside its function (the files of an interleave).
     `stateful` lists what keeps TensorFlow from running the stage in parallel by itself: stateful operations inside its
     function, and `captured variable`. `library` names the package whose code built the stage on behalf of the line.
     """
@@ -37,6 +38,7 @@ class PipelineStage:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     inputs: tuple[int, ...] = ()
     stateful: tuple[str, ...] = ()
+    inner: tuple[int, ...] = ()
     function: str | None = None
     library: str | None = None
 
@@ -133,7 +135,7 @@ def _known(cls: Any, data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _stage(data: Mapping[str, Any]) -> PipelineStage:
     known = _known(PipelineStage, data)
-    known["inputs"] = tuple(int(item) for item in known.get("inputs", ()))
+    known.update({key: tuple(int(item) for item in known.get(key, ())) for key in ("inputs", "inner")})
     known["stateful"] = tuple(str(item) for item in known.get("stateful", ()))
     known["kwargs"] = dict(known.get("kwargs", {}))
     known["id"], known["line"] = int(known["id"]), int(known["line"])

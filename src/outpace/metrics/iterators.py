@@ -1,0 +1,218 @@
+"""tf.data iterators: what each call of an input pipeline did, stage by stage.
+
+Meaning as in `xplane_to_tf_data_stats.cc` of openxla/xprof (the analysis that the TensorFlow Profiler guide describes): a call of the root iterator
+is followed into the iterators that it called on its own thread, and, across an asynchronous stage, into those that produced the very element
+that it consumed. A stage's self time leaves out the time that overlaps its children; a stage is on the critical path when it and all above it
+overlap their caller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from outpace.metrics.derived import derived
+from outpace.timeline import OpKind, Run, Timeline
+from outpace.timeline.steps import Array
+from outpace.trace import StatColumn, Trace
+from outpace.trace.algorithms import join
+
+ASYNC_TYPES = ("Prefetch", "ParallelInterleave", "ParallelMap", "ParseExample", "MapAndBatch", "DataService", "ParallelBatch", "ParallelFilter")
+_PRODUCE, _CONSUME = "Produce", "Consume"
+_DEVICE_PIPELINE = "Iterator::Prefetch::Generator"
+_DEEPEST = 100  # levels followed below a root, as in the reference
+STATS = ("id", "parent_id", "element_id", "name")
+
+
+def is_async(iterator_type: str) -> bool:
+    """Whether a stage hands elements over from threads of its own: its consumer mostly waits in it."""
+    return iterator_type.removeprefix("Legacy").startswith(ASYNC_TYPES)
+
+
+@dataclass(frozen=True, eq=False)
+class Calls:
+    """Every (root call, iterator) pair of one host. Arrays run in parallel, sorted by (call, iterator).
+
+    call: index of the root call; iterator: index into `IteratorGraph.ids`; start, total, self_time: ps (start of the first execution, sums
+    over executions); count: executions; blocking: on the critical path of that call.
+    """
+
+    call: Array
+    iterator: Array
+    start: Array
+    total: Array
+    self_time: Array
+    count: Array
+    blocking: Array
+
+
+@dataclass(frozen=True, eq=False)
+class IteratorGraph:
+    """The iterator events of one host.
+
+    row: event rows; ids: distinct uint64 iterator ids; iterator: index into ids per event; parent_id: uint64 per iterator (0: none);
+    name_row: a row of `trace.names` per iterator (its long name); first_row: an event row per iterator.
+    cause, effect: positions in `row`: the second ran for the first. `roots`: positions of root calls.
+    """
+
+    trace: Trace
+    row: Array
+    ids: Array
+    iterator: Array
+    parent_id: Array
+    first_row: Array
+    cause: Array
+    effect: Array
+    roots: Array
+    device_ids: frozenset[int]
+
+    @cached_property
+    def long_names(self) -> tuple[str, ...]:
+        """Long name of every iterator: `Iterator::Root::Prefetch::Map`."""
+        return tuple(self.trace.names[n] for n in self.trace.name[self.first_row].tolist())
+
+    @cached_property
+    def types(self) -> tuple[str, ...]:
+        """Last part of every long name."""
+        return tuple(name.rsplit("::", 1)[-1] for name in self.long_names)
+
+    @cached_property
+    def calls(self) -> Calls:
+        """What every root call did, iterator by iterator."""
+        return _follow(self)
+
+
+@derived
+def iterators(run: Run) -> dict[str, IteratorGraph]:
+    """The iterator graph of every host that has tf.data activity."""
+    graphs = {t.host: _graph(t) for t in run.hosts}
+    return {host: graph for host, graph in graphs.items() if graph is not None}
+
+
+def _graph(timeline: Timeline) -> IteratorGraph | None:
+    trace = timeline.trace
+    trace.load(STATS)
+    is_iterator = timeline.is_kind(OpKind.TF_DATA)
+    if not is_iterator.any():
+        return None
+    identity = trace.stat("id")
+    with_id = is_iterator[trace.name[identity.row]]
+    row, ids = identity.row[with_id], identity.uints[with_id]
+    if len(row) == 0:
+        return None
+    distinct, first, index = np.unique(ids, return_index=True, return_inverse=True)
+    parent_id = _values_at(trace.stat("parent_id"), row)
+    cause, effect = _edges(trace, row, ids, parent_id)
+    second = np.fromiter((n == _DEVICE_PIPELINE for n in trace.names), bool, len(trace.names))[trace.name[row]]
+    is_root = np.fromiter((n.count("::") == 1 for n in trace.names), bool, len(trace.names))
+    return IteratorGraph(
+        trace=trace,
+        row=row,
+        ids=distinct,
+        iterator=index.astype(np.int32),
+        parent_id=parent_id[first],
+        first_row=row[first],
+        cause=cause,
+        effect=effect,
+        roots=np.flatnonzero(is_root[trace.name[row]]),
+        device_ids=frozenset(parent_id[second].tolist()),
+    )
+
+
+def _values_at(stat: StatColumn, rows: Array) -> Array:
+    """uint64 value of a stat at each of the rows, 0 where an event does not carry it."""
+    values = np.zeros(len(rows), np.uint64)
+    if len(stat):
+        at = np.minimum(np.searchsorted(stat.row, rows), len(stat) - 1)
+        found = stat.row[at] == rows
+        values[found] = stat.uints[at[found]]
+    return values
+
+
+def _edges(trace: Trace, row: Array, ids: Array, parent_id: Array) -> tuple[Array, Array]:
+    """Positions (caller, callee): direct nesting on a thread, and consumption of an element that another thread produced."""
+    position = np.full(len(trace), -1, np.int32)
+    position[row] = np.arange(len(row), dtype=np.int32)
+    parent = trace.nesting[0][row]
+    caller = np.where(parent >= 0, position[parent], -1)
+    nested = np.flatnonzero(caller >= 0)
+
+    element = trace.stat("element_id")
+    produces, consumes = _pairs(trace, element)
+    producer = np.flatnonzero(np.isin(parent, element.row[produces]))
+    _, first_child = np.unique(parent[producer], return_index=True)  # an element's first iterator is what produced it
+    producer = producer[first_child]
+    producer = producer[parent_id[producer] != 0]
+    produced = element.uints[np.searchsorted(element.row, parent[producer])]
+
+    consumer_row = trace.nesting[0][element.row[consumes]]
+    inside = consumer_row >= 0
+    consumer = position[consumer_row[inside]]
+    consumed = element.uints[consumes][inside][consumer >= 0]
+    consumer = consumer[consumer >= 0]
+    linked, maker = join(consumer, _key(ids[consumer], consumed), producer, _key(parent_id[producer], produced))
+    return np.concatenate((caller[nested], linked)), np.concatenate((nested.astype(np.int32), maker))
+
+
+def _pairs(trace: Trace, element: StatColumn) -> tuple[Array, Array]:
+    """Positions in the `element_id` column of producing and of consuming events."""
+    produces = np.fromiter((n.endswith(_PRODUCE) for n in trace.names), bool, len(trace.names))
+    consumes = np.fromiter((n.endswith(_CONSUME) for n in trace.names), bool, len(trace.names))
+    names = trace.name[element.row]
+    return np.flatnonzero(produces[names]), np.flatnonzero(consumes[names])
+
+
+def _key(iterator: Array, element: Array) -> Array:
+    with np.errstate(over="ignore"):
+        return iterator * np.uint64(0x9E3779B97F4A7C15) + element * np.uint64(0xC2B2AE3D27D4EB4F)
+
+
+def _follow(graph: IteratorGraph) -> Calls:
+    """Walk from all root calls at once, level by level, and sum up per (call, iterator)."""
+    trace = graph.trace
+    start, end = trace.start[graph.row], trace.end[graph.row]
+    overlap = np.minimum(end[graph.cause], end[graph.effect]) - np.maximum(start[graph.cause], start[graph.effect])
+    overlap = np.maximum(overlap, 0)
+    own = end - start
+    np.subtract.at(own, graph.cause, overlap)
+    order = np.argsort(graph.cause, kind="stable")
+    child, shared = graph.effect[order], overlap[order]
+    first = np.searchsorted(graph.cause[order], np.arange(len(graph.row) + 1))
+
+    call = np.arange(len(graph.roots))
+    event, blocking = graph.roots, np.ones(len(graph.roots), bool)
+    levels = []
+    for _ in range(_DEEPEST):
+        if len(event) == 0:
+            break
+        levels.append((call, event, blocking))
+        fan = first[event + 1] - first[event]
+        edge = np.repeat(first[event] - np.concatenate(([0], np.cumsum(fan)[:-1])), fan) + np.arange(int(fan.sum()))
+        call, blocking = np.repeat(call, fan), np.repeat(blocking, fan) & (shared[edge] > 0)
+        event = child[edge]
+    return _sum_up(graph, levels, start, end - start, own)
+
+
+def _sum_up(graph: IteratorGraph, levels: list[tuple[Array, Array, Array]], start: Array, duration: Array, own: Array) -> Calls:
+    call, event, blocking = (np.concatenate(column) for column in zip(*levels, strict=True)) if levels else (np.zeros(0, np.int64),) * 3
+    iterator = graph.iterator[event]
+    pair, inverse = np.unique(call * len(graph.ids) + iterator, return_inverse=True)
+    size = len(pair)
+    earliest = np.full(size, np.iinfo(np.int64).max)
+    np.minimum.at(earliest, inverse, start[event])
+    total, self_time = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    np.add.at(total, inverse, duration[event])
+    np.add.at(self_time, inverse, own[event])
+    blocks = np.zeros(size, bool)
+    np.logical_or.at(blocks, inverse, blocking.astype(bool))
+    return Calls(
+        call=pair // len(graph.ids),
+        iterator=(pair % len(graph.ids)).astype(np.int32),
+        start=earliest,
+        total=total,
+        self_time=self_time,
+        count=np.bincount(inverse, minlength=size),
+        blocking=blocks,
+    )

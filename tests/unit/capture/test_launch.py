@@ -1,0 +1,42 @@
+"""The child's small parts that need no framework."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from outpace.capture.frames import Place
+from outpace.capture.launch import exit_code, leave
+from outpace.capture.options import CaptureOptions, Outcome, Plan
+from outpace.capture.pipeline import _label
+
+
+@pytest.mark.parametrize(
+    ("given", "code"), [(None, 0), (0, 0), (7, 7), (256, 0), (259, 3), (-1, 255), (True, 1), ("text", 1), (2.0, 1)]
+)
+def test_exit_code_is_what_python_returns(given: object, code: int) -> None:
+    assert exit_code(given) == code
+
+
+def test_plan_and_outcome_survive_json(tmp_path: Path) -> None:
+    plan = Plan("a b.py", ("--x", "ü"), "/logs", "logs", "/o.json", "1", CaptureOptions(steps=None, seconds=2.5))
+    assert Plan.from_json(plan.to_json()) == plan
+    outcome = Outcome("run", "host", None, True, 3, True)
+    leave(str(tmp_path / "o.json"), outcome)
+    assert Outcome.from_json((tmp_path / "o.json").read_text()) == outcome
+    assert [path.name for path in tmp_path.iterdir()] == ["o.json"]
+
+
+@pytest.mark.parametrize(
+    ("file", "label"),
+    [
+        ("/x/train.py", "train_py_L7_map"),
+        ("/x/3d-net.py", "_3d_net_py_L7_map"),
+        ("<stdin>", "_stdin__L7_map"),
+        ("/x/é.py", "__py_L7_map"),
+    ],
+)
+def test_label_is_an_identifier(file: str, label: str) -> None:
+    assert _label(Place(file, 7, None), "map") == label
+    assert label.isidentifier()

@@ -1,0 +1,209 @@
+"""The window's states, with a profiler that only writes down what it was asked."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from outpace.capture.options import CaptureOptions
+from outpace.capture.window import SETTLE, STOP_TRIES, Candidate, CaptureDone, Phase, StepWindow
+
+
+class FakeProfiling:
+    def __init__(self) -> None:
+        self.log: list[str] = []
+        self.free = True
+
+    def open(self, candidate: Candidate | None) -> bool:
+        if self.free:
+            self.log.append("open")
+        return self.free
+
+    def mark(self, name: str, number: int) -> object:
+        self.log.append(f"{name} {number}")
+        return lambda: self.log.append(f"end {number}")
+
+    def close(self) -> None:
+        self.log.append("close")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0
+
+    def __call__(self) -> int:
+        self.now += 10
+        return self.now
+
+
+def make(**options: object) -> tuple[StepWindow, FakeProfiling]:
+    profiling = FakeProfiling()
+    defaults: dict[str, object] = {"warmup": 2, "steps": 3, "after": 1, "stop": False}
+    return StepWindow(CaptureOptions(**{**defaults, **options}), profiling, Clock()), profiling  # type: ignore[arg-type]
+
+
+def run(window: StepWindow, step: Candidate, count: int) -> None:
+    for _ in range(count):
+        window.begin(step)
+        window.end(step)
+
+
+def test_marks_exactly_the_window() -> None:
+    window, profiling = make()
+    run(window, Candidate("keras fit"), 20)
+    assert profiling.log == ["open", "train 2", "end 2", "train 3", "end 3", "train 4", "end 4", "close"]
+    assert (window.first_step, len(window.during)) == (2, 3)
+    assert len(window.after) == 20 - 2 - 3 - SETTLE
+
+
+def test_no_warm_up_opens_before_the_first_step() -> None:
+    window, profiling = make(warmup=0, steps=1)
+    run(window, Candidate("keras fit"), 1)
+    assert profiling.log == ["open", "train 0", "end 0", "close"]
+
+
+def test_warm_up_durations_leave_out_the_first_steps() -> None:
+    window, _ = make(warmup=6)
+    step = Candidate("keras fit")
+    run(window, step, 6)
+    assert len(step.recent) == 4
+
+
+def test_first_through_the_warm_up_is_the_step() -> None:
+    window, profiling = make()
+    often, seldom = Candidate("custom loop", what="often"), Candidate("custom loop", what="seldom")
+    for _ in range(10):
+        run(window, often, 2)
+        run(window, seldom, 1)
+    assert window.chosen is often
+    assert seldom.count == 1
+    assert profiling.log.count("close") == 1
+
+
+def test_unsure_candidate_does_not_open() -> None:
+    window, profiling = make()
+    step = Candidate("eager loop")
+    for _ in range(10):
+        window.begin(step, may_open=False)
+        window.end(step)
+    assert profiling.log == []
+    assert window.most is step
+
+
+def test_own_marks_are_not_doubled() -> None:
+    window, profiling = make()
+    run(window, Candidate("own marks", mark=None), 8)
+    assert profiling.log == ["open", "close"]
+    assert len(window.during) == 3
+
+
+def test_busy_profiler_is_waited_for() -> None:
+    window, profiling = make()
+    profiling.free = False
+    step = Candidate("keras fit")
+    run(window, step, 7)
+    profiling.free = True
+    run(window, step, 7)
+    assert profiling.log[:2] == ["open", "train 7"]
+
+
+def test_users_profiler_gets_way_and_ours_comes_after() -> None:
+    window, profiling = make()
+    step = Candidate("keras fit")
+    run(window, step, 3)
+    window.begin(step)
+    window.yield_to_user()
+    window.end(step)
+    assert window.phase is Phase.WAITING
+    run(window, step, 3)
+    assert profiling.log == [
+        "open", "train 2", "end 2", "train 3", "end 3",
+        "open", "train 4", "end 4", "train 5", "end 5", "train 6", "end 6", "close",
+    ]  # fmt: skip
+    assert (window.first_step, len(window.during)) == (4, 3)
+
+
+def test_seconds_close_at_a_steps_end() -> None:
+    window, profiling = make(steps=None, seconds=1e-7)  # 100 ns; a begin and an end take 10 ns each
+    run(window, Candidate("keras fit"), 12)
+    assert profiling.log[-1] == "close"
+    assert len(window.during) in (5, 6)
+
+
+def test_stop_comes_after_the_samples_behind_the_window() -> None:
+    window, _ = make(stop=True, after=4)
+    step = Candidate("keras fit")
+    with pytest.raises(CaptureDone):
+        run(window, step, 100)
+    assert len(window.after) == 4
+    assert step.count == 2 + 3 + SETTLE + 4
+
+
+def test_stop_without_samples_behind_the_window() -> None:
+    window, profiling = make(stop=True, after=0)
+    with pytest.raises(CaptureDone):
+        run(window, Candidate("keras fit"), 100)
+    assert profiling.log[-1] == "close"
+
+
+def test_script_that_swallows_the_stop_trains_on() -> None:
+    window, _ = make(stop=True)
+    step = Candidate("keras fit")
+    raised = 0
+    for _ in range(100):
+        with contextlib.suppress(CaptureDone):
+            window.begin(step)
+            raised += 1
+            window.end(step)
+            raised -= 1
+    assert raised == STOP_TRIES
+    assert window.idle
+
+
+def test_stop_passes_except_exception() -> None:
+    assert not issubclass(CaptureDone, Exception)
+
+
+def test_interrupted_step_is_noted() -> None:
+    window, _ = make()
+    step = Candidate("custom loop")
+    run(window, step, 3)
+    window.begin(step)
+    step.interrupted = True
+    window.end(step)
+    run(window, step, 3)
+    assert window.interrupted == [3]
+
+
+def test_closing_early_keeps_whole_steps_only() -> None:
+    window, profiling = make()
+    step = Candidate("keras fit")
+    run(window, step, 4)
+    window.begin(step)
+    window.close()
+    assert len(window.during) == 2
+    assert profiling.log[-2:] == ["end 4", "close"]
+
+
+def test_time_window_needs_that_no_step_was_seen() -> None:
+    window, profiling = make(steps=None, seconds=1.0)
+    run(window, Candidate("keras fit"), 1)
+    assert not window.open_for_time(Candidate("seconds", mark=None))
+    assert profiling.log == []
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({}, None),
+        ({"steps": None}, "Nothing says"),
+        ({"steps": 0}, "0 steps"),
+        ({"seconds": 0.0}, "0 seconds"),
+        ({"seconds": float("nan")}, "nan seconds"),
+        ({"warmup": -1}, "warmup"),
+    ],
+)
+def test_impossible_options_are_named(options: dict[str, object], problem: str | None) -> None:
+    found = CaptureOptions(**options).problem()  # type: ignore[arg-type]
+    assert found is None if problem is None else problem in str(found)

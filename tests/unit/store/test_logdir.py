@@ -1,0 +1,158 @@
+"""Finding profiles: a file, a run folder, a log directory; local and remote."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from outpace.model.errors import NotFoundError, UsageError
+from outpace.store.logdir import find_profiles, host_of, list_runs, local_copy, read_capture_record, upload_run
+
+
+def put(path: Path, text: str = "x", modified: float | None = None) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    if modified is not None:
+        os.utime(path, (modified, modified))
+    return path
+
+
+@pytest.fixture
+def memory() -> Iterator[fsspec.AbstractFileSystem]:
+    store = fsspec.filesystem("memory")
+    yield store
+    store.store.clear()
+    store.pseudo_dirs[:] = [""]
+
+
+@pytest.mark.parametrize(
+    ("name", "host"),
+    [
+        ("a.xplane.pb", "a"),
+        ("a.b.xplane.pb.gz", "a.b"),
+        ("x.pb", "x"),
+        ("x.pb.gz", "x"),
+        ("x.gz", "x"),
+        (".xplane.pb", ".xplane.pb"),
+    ],
+)
+def test_host_is_the_name_without_ending(name: str, host: str) -> None:
+    assert host_of("/some/where/" + name) == host
+
+
+@pytest.mark.parametrize("name", ["h.xplane.pb", "h.xplane.pb.gz", "h.pb", "h.gz"])
+def test_single_file(tmp_path: Path, name: str) -> None:
+    path = put(tmp_path / "run1" / name, "abc")
+    found = find_profiles(path)
+    assert [(file.host, file.path, file.size) for file in found.files] == [("h", str(path), 3)]
+    assert (found.run, found.folder) == ("run1", str(tmp_path / "run1"))
+
+
+def test_file_in_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path / "h.xplane.pb")
+    monkeypatch.chdir(tmp_path)
+    found = find_profiles("h.xplane.pb")
+    assert (found.files[0].path, found.folder) == ("h.xplane.pb", ".")
+
+
+def test_run_folder_has_one_file_per_host(tmp_path: Path) -> None:
+    for name in ("b.xplane.pb", "a.xplane.pb", "a.xplane.pb.gz", "a.outpace.json", "notes.pb"):
+        put(tmp_path / name)
+    assert [(file.host, os.path.basename(file.path)) for file in find_profiles(tmp_path).files] == [
+        ("a", "a.xplane.pb"),
+        ("b", "b.xplane.pb"),
+    ]
+
+
+def test_log_directory_gives_its_newest_run_by_the_time_in_its_name(tmp_path: Path) -> None:
+    runs = tmp_path / "plugins" / "profile"
+    put(runs / "2026_01_02_03_04_05" / "h.xplane.pb", modified=1.0)
+    put(runs / "2025_12_31_23_59_59" / "h.xplane.pb", modified=9.0)  # copied later
+    put(runs / "empty" / "readme.txt")
+    assert find_profiles(tmp_path).run == "2026_01_02_03_04_05"
+    assert [run.run for run in list_runs(tmp_path)] == ["2026_01_02_03_04_05", "2025_12_31_23_59_59"]
+
+
+def test_runs_without_a_time_in_the_name_go_by_file_time(tmp_path: Path) -> None:
+    put(tmp_path / "plugins/profile/zebra/h.xplane.pb", modified=1.0)
+    put(tmp_path / "plugins/profile/ant/h.xplane.pb", modified=2.0)
+    assert find_profiles(tmp_path).run == "ant"
+
+
+@pytest.mark.parametrize("below", ["", "train", "experiment/train"])
+@pytest.mark.parametrize("given", ["", "below"])
+def test_experiments_inside_a_log_directory_are_found(tmp_path: Path, below: str, given: str) -> None:
+    put(tmp_path / below / "plugins/profile/r/h.xplane.pb")
+    assert find_profiles(tmp_path / below if given else tmp_path).run == "r"
+
+
+def test_profile_folder_itself_is_a_log_directory(tmp_path: Path) -> None:
+    put(tmp_path / "plugins/profile/r/h.xplane.pb")
+    assert find_profiles(tmp_path / "plugins" / "profile").run == "r"
+
+
+def test_unfinished_captures_are_not_found(tmp_path: Path) -> None:
+    put(tmp_path / ".outpace-1/plugins/profile/r/h.xplane.pb")
+    with pytest.raises(NotFoundError, match="holds no profile"):
+        find_profiles(tmp_path)
+
+
+def test_nothing_there_says_what_to_give(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match=r"no file or folder .*nowhere.* Give a"):
+        find_profiles(tmp_path / "nowhere")
+    with pytest.raises(NotFoundError, match="no folder"):
+        list_runs(tmp_path / "nowhere")
+    assert list_runs(tmp_path) == ()
+
+
+def test_record_is_no_profile(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="not a profile"):
+        find_profiles(put(tmp_path / "h.outpace.json"))
+
+
+def test_remote_log_directory_and_its_local_copy(memory: fsspec.AbstractFileSystem) -> None:
+    memory.pipe("/logs/plugins/profile/2026_01_01_00_00_00/h.xplane.pb", b"bytes")
+    memory.pipe("/logs/plugins/profile/2026_01_01_00_00_00/h.outpace.json", b"{}")
+    found = find_profiles("memory://logs")
+    assert found.run == "2026_01_01_00_00_00"
+    assert found.files[0].path == "memory:///logs/plugins/profile/2026_01_01_00_00_00/h.xplane.pb"
+    copy = local_copy(found.files[0])
+    assert Path(copy).read_bytes() == b"bytes"
+    assert os.path.basename(copy) == "h.xplane.pb"
+    record, warning = read_capture_record(found.folder, "h")
+    assert record is None and warning is not None and "schema" in warning
+    assert find_profiles(found.folder).files == found.files
+    assert find_profiles(found.files[0].path).files == found.files
+    memory.rm(found.files[0].path)
+    with pytest.raises(NotFoundError, match="is gone"):
+        local_copy(found.files[0])
+
+
+def test_local_file_is_its_own_copy(tmp_path: Path) -> None:
+    found = find_profiles(put(tmp_path / "h.xplane.pb"))
+    assert local_copy(found.files[0]) == str(tmp_path / "h.xplane.pb")
+
+
+def test_unknown_kind_of_store_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="nosuchstore"):
+        find_profiles("nosuchstore://bucket/logs")
+
+
+def test_upload_puts_profiles_last(tmp_path: Path, memory: fsspec.AbstractFileSystem, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = tmp_path / "2026_01_01_00_00_00"
+    put(run / "h.xplane.pb")
+    put(run / "h.outpace.json")
+    put(run / "z.json.txt")
+    order: list[str] = []
+    real = type(memory).put_file
+    monkeypatch.setattr(
+        type(memory), "put_file", lambda self, a, b, **kw: (order.append(os.path.basename(b)), real(self, a, b, **kw))[1]
+    )
+    url = upload_run(str(run), "memory://there/logs")
+    assert order[-1] == "h.xplane.pb"
+    assert find_profiles(url).files[0].host == "h"
+    assert find_profiles("memory://there/logs").run == "2026_01_01_00_00_00"
