@@ -16,9 +16,9 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from importlib import metadata
 from types import FrameType
 
+from outpace import __version__
 from outpace.capture.options import CaptureOptions, Outcome, Plan
 from outpace.model.errors import CaptureError, NotFoundError, UsageError
 from outpace.store.logdir import read_capture_record, upload_run
@@ -61,7 +61,7 @@ def run_script(script: str, argv: Sequence[str], options: CaptureOptions) -> Cap
     try:
         local = os.path.join(folder, "logs") if is_url(shown) else os.path.abspath(os.path.expanduser(shown))
         _make_logdir(local, shown)
-        plan = Plan(script, tuple(argv), local, shown, os.path.join(folder, "outcome.json"), _version(), options)
+        plan = Plan(script, tuple(argv), local, shown, os.path.join(folder, "outcome.json"), __version__, options)
         code, outcome = _run(plan, os.path.join(folder, "plan.json"))
         result = _result(code, outcome)
         if result.run and is_url(shown):
@@ -186,10 +186,3 @@ def _died(code: int) -> str:
             name = f"signal {code - 128}"
         return f"The script's process was ended by {name} before the capture was complete; nothing was saved."
     return f"The script's process ended at once with code {code}, so nothing was saved."
-
-
-def _version() -> str:
-    try:
-        return metadata.version("outpace")
-    except metadata.PackageNotFoundError:
-        return "unknown"

@@ -91,7 +91,8 @@ class Session:
         self._clean(True)
         if self.run:
             window = self.window
-            what = f"{len(window.during)} steps in {window.seconds:.1f} s" if window.during else f"{window.seconds:.1f} s"
+            taken = f"{window.seconds:.1f} s" if window.seconds >= 1 else f"{window.seconds * 1e3:.0f} ms"
+            what = f"{len(window.during)} steps in {taken}" if window.during else taken
             tell(f"captured {what}; profile in {self.shown(self.run)}")
 
     def yield_to_user(self, logdir: object) -> None:

@@ -33,7 +33,8 @@ class LoopSteps:
         self._depth = 0
         self._taped = False
         self._functions: dict[Any, Candidate] = {}
-        self._loops: dict[int, tuple[Any, Candidate]] = {}
+        self._trains = False  # a gradient tape was used at all
+        self._loops: weakref.WeakKeyDictionary[Any, Candidate] = weakref.WeakKeyDictionary()  # by data set
         self._iterators: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def install(self, tf: Any) -> None:
@@ -81,7 +82,7 @@ class LoopSteps:
         original, steps = kind.__enter__, self
 
         def __enter__(self: Any) -> Any:
-            steps._taped = True
+            steps._taped = steps._trains = True
             return original(self)
 
         kind.__enter__ = __enter__
@@ -103,11 +104,11 @@ class LoopSteps:
             for function in self._functions.values():  # an epoch's end or a validation lies within this step
                 function.interrupted = function.interrupted or function.began is not None
         dataset = getattr(iterator, "_dataset", iterator)
-        _, candidate = self._loops.setdefault(id(dataset), (dataset, Candidate("eager loop", what="")))
+        candidate = self._loops.setdefault(dataset, Candidate("eager loop"))
         if candidate.began is not None:
             candidate.interrupted = candidate.interrupted or fresh
             self._window.end(candidate)
-        with_jax = "jax" in self._session.profilers
+        with_jax = "jax" in self._session.profilers and not self._trains  # tf.data feeding a JAX step
         candidate.framework = "jax" if with_jax else "tensorflow"
         sure = self._taped or with_jax or candidate.count >= UNTAPED_FACTOR * max(1, self._window.options.warmup)
         called = max((function.count for function in self._functions.values()), default=0)

@@ -1,0 +1,301 @@
+"""Which tf.data stages work, and which only wait.
+
+An asynchronous stage (Prefetch, ParallelMap, MapAndBatch, ...) mostly waits in its consumer's thread while other threads do the work. So a
+pipeline is cut at its asynchronous stages into *segments* that run at the same time:
+
+* a **chain**: the synchronous stages between two asynchronous ones, run one after the other by the threads that ask for their elements
+  (the last chain is run by the training loop itself); its work is the sum of its stages' self time, and of what handing an element over costs;
+* a **function**: what an asynchronous stage runs for every element in the tf.data thread pool; its work is the time of the executor runs
+  that its calls caused.
+
+A segment's busy time per step is its work, divided by the threads that ran it and by the steps. The slowest segment limits the
+pipeline, and its stage with most work is where to act. Stages are told apart by iterator id; nested datasets made per element (inside interleave
+and flat_map) count as one stage per position in the pipeline.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from outpace.metrics.derived import derived
+from outpace.metrics.iterators import IteratorGraph, is_async, iterators
+from outpace.timeline import OpKind, Run, Timeline
+from outpace.timeline.steps import Array
+from outpace.trace import Trace
+from outpace.trace.algorithms import join, nest, spread
+
+CHAIN, FUNCTION = "chain", "function"
+_PRODUCE, _CONSUME = "Produce", "Consume"
+_INDEX = re.compile(r"\[\d+\]")
+_FUNCTION = "InstantiatedCapturedFunction::"
+_EXECUTOR = ("ExecutorState::Process", "ExecutorDoneCallback")
+_PYTHON_OPS = ("PyFunc", "EagerPyFunc", "PyFuncStateless")
+
+
+@dataclass(frozen=True)
+class StageWork:
+    """Work of one stage of one pipeline. Times in ps, summed over the capture.
+
+    position: long name without the indices of interleaved copies; iterators: indices into the graph's ids; own: self time on the threads
+    that call it, only its own (0 for an asynchronous stage, which waits there); handing: what its producing threads spent on it;
+    function: time that its function ran on pool threads; threads and function_threads: how many threads did so; segment: the chain that it
+    is part of (index into `Pipeline.segments`); python: whether its function runs Python; top_op: the op that took most of its time.
+    """
+
+    position: str
+    type: str
+    iterators: tuple[int, ...]
+    parent: int
+    asynchronous: bool
+    calls: int
+    own: int
+    handing: int
+    function: int
+    threads: int
+    function_threads: int
+    python: bool
+    top_op: str
+    label: str
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Stages that run on the same threads. work: ps in the capture; busy: ps per root call of one of its threads; dominant: index of the
+    stage with most work; boundary: index of the asynchronous stage that runs it (-1: the training loop)."""
+
+    kind: str
+    boundary: int
+    stages: tuple[int, ...]
+    work: int
+    threads: int
+    busy: float
+    dominant: int
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """One input pipeline of one host: stages from the root down, segments slowest first, and the number of root calls."""
+
+    host: str
+    root: int
+    calls: int
+    stages: tuple[StageWork, ...]
+    segments: tuple[Segment, ...]
+
+    @property
+    def bottleneck(self) -> StageWork | None:
+        """The stage with most work in the slowest segment."""
+        return self.stages[self.segments[0].dominant] if self.segments else None
+
+
+@derived
+def pipelines(run: Run) -> tuple[Pipeline, ...]:
+    """Every host input pipeline of every host, the one with most root calls first."""
+    graphs = iterators(run)
+    found = [p for t in run.hosts if t.host in graphs for p in _pipelines(t, graphs[t.host])]
+    return tuple(sorted(found, key=lambda p: (p.host, -p.calls)))
+
+
+def _pipelines(timeline: Timeline, graph: IteratorGraph) -> list[Pipeline]:
+    owner = _owners(timeline, graph)
+    roots = graph.iterator[graph.roots]
+    counts = {int(r): int(n) for r, n in zip(*np.unique(roots, return_counts=True), strict=True)}
+    return [
+        _pipeline(timeline, graph, owner, root, calls) for root, calls in counts.items() if int(graph.ids[root]) not in graph.device_ids
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class _Owners:
+    """For every event the iterator (index into the graph's ids) that it works for, -1 for none; and which events are what."""
+
+    of: Array
+    self_time: Array
+    iterator_row: Array
+    produce: Array
+    pool: Array
+
+
+def _owners(timeline: Timeline, graph: IteratorGraph) -> _Owners:
+    trace = timeline.trace
+    is_iterator = np.zeros(len(trace), bool)
+    is_iterator[graph.row] = True
+    produce = np.fromiter((n.endswith(_PRODUCE) for n in trace.names), bool, len(trace.names))[trace.name]
+    maker = _makers(trace, graph, produce)
+    rows = np.concatenate((graph.row, maker[0]))
+    iterator = np.concatenate((graph.iterator, maker[1]))
+    inner_first = np.argsort(-rows, kind="stable")  # a nested event has a larger row: it claims its subtree before its caller does
+    cause, effect = _function_runs(trace)
+    parent, subtree_end, _ = trace.nesting
+    of = spread(subtree_end, cause, effect, rows[inner_first], iterator[inner_first])
+    _, _, self_time = nest(trace.lines.first_event, trace.start, trace.duration, is_iterator | produce)
+    outermost = (of >= 0) & ((parent < 0) | (of[parent] != of))
+    hands_over = np.fromiter((n.endswith((_PRODUCE, _CONSUME)) for n in trace.names), bool, len(trace.names))[trace.name]
+    return _Owners(of, self_time, is_iterator, produce, outermost & ~is_iterator & ~hands_over)
+
+
+def _makers(trace: Trace, graph: IteratorGraph, produce: Array) -> tuple[Array, Array]:
+    """Producing events with the asynchronous iterator that they work for: the parent of the first iterator that they call."""
+    index = {int(identity): i for i, identity in enumerate(graph.ids.tolist())}
+    parent = trace.nesting[0][graph.row]
+    below = np.flatnonzero((parent >= 0) & produce[np.maximum(parent, 0)])
+    rows, first = np.unique(parent[below], return_index=True)
+    parent_of = [index.get(int(graph.parent_id[graph.iterator[below[i]]]), -1) for i in first.tolist()]
+    known = np.array(parent_of, np.int32) >= 0
+    return rows[known].astype(np.int32), np.array(parent_of, np.int32)[known]
+
+
+def _function_runs(trace: Trace) -> tuple[Array, Array]:
+    """The run of a stage's function to the executor's work for it on other threads: both carry the run's id."""
+    stat = trace.stat("id")
+    functions = np.fromiter((n.startswith(_FUNCTION) for n in trace.names), bool, len(trace.names))[trace.name[stat.row]]
+    executor = np.fromiter((n in _EXECUTOR for n in trace.names), bool, len(trace.names))[trace.name[stat.row]]
+    return join(stat.row[functions], stat.uints[functions], stat.row[executor], stat.uints[executor])
+
+
+def _pipeline(timeline: Timeline, graph: IteratorGraph, owner: _Owners, root: int, calls: int) -> Pipeline:
+    members = _members(graph, root)
+    positions: dict[str, list[int]] = {}
+    for iterator in members:
+        positions.setdefault(_INDEX.sub("", graph.long_names[iterator]), []).append(iterator)
+    place = {iterator: at for at, group in enumerate(positions.values()) for iterator in group}
+    stage_of = np.full(len(graph.ids) + 1, -1, np.int32)
+    stage_of[list(place)] = list(place.values())
+    by_stage = stage_of[owner.of]  # -1 (nobody's event) looks up the last entry: -1
+    totals = _totals(timeline, owner, by_stage, len(positions))
+    ids = {int(identity): i for i, identity in enumerate(graph.ids.tolist())}
+    stages = []
+    for at, (position, group) in enumerate(positions.items()):
+        parent = place.get(ids.get(int(graph.parent_id[group[0]]), -1), -1)
+        stages.append(_stage(graph, position, tuple(group), parent, at, totals))
+    return Pipeline(timeline.host, root, calls, tuple(stages), _segments(stages, calls))
+
+
+def _members(graph: IteratorGraph, root: int) -> list[int]:
+    """Iterators of a pipeline, callers before callees."""
+    children: dict[int, list[int]] = {}
+    for i, parent in enumerate(graph.parent_id.tolist()):
+        children.setdefault(int(parent), []).append(i)
+    found, todo = [], [root]
+    while todo:
+        top = todo.pop(0)
+        if top not in found:
+            found.append(top)
+            todo += children.get(int(graph.ids[top]), [])
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Totals:
+    own: Array
+    calls: Array
+    handing: Array
+    function: Array
+    threads: Array
+    handing_threads: Array
+    function_threads: Array
+    python: Array
+    top_op: list[str]
+
+
+def _totals(timeline: Timeline, owner: _Owners, by_stage: Array, count: int) -> _Totals:
+    """Sums per stage, each over the events that it names."""
+    trace = timeline.trace
+    line = trace.line
+
+    def total(mask: Array, values: Array) -> Array:
+        rows = np.flatnonzero(mask & (by_stage >= 0))
+        return np.bincount(by_stage[rows], weights=values[rows].astype(np.float64), minlength=count).astype(np.int64)
+
+    def thread_count(mask: Array) -> Array:
+        rows = np.flatnonzero(mask & (by_stage >= 0) & (trace.duration > 0))
+        pairs = np.unique(np.stack((by_stage[rows].astype(np.int64), line[rows].astype(np.int64))), axis=1)
+        return np.bincount(pairs[0], minlength=count)
+
+    op_time, python = _function_ops(timeline, by_stage, count)
+    return _Totals(
+        own=total(owner.iterator_row, owner.self_time),
+        calls=total(owner.iterator_row, np.ones(len(trace))),
+        handing=total(owner.produce, owner.self_time),
+        function=total(owner.pool, trace.duration),
+        threads=thread_count(owner.iterator_row),
+        handing_threads=thread_count(owner.produce),
+        function_threads=thread_count(owner.pool),
+        python=python,
+        top_op=op_time,
+    )
+
+
+def _function_ops(timeline: Timeline, by_stage: Array, count: int) -> tuple[list[str], Array]:
+    """Per stage: the op type that took most time in its function, and whether Python ran there."""
+    trace = timeline.trace
+    types = sorted({op.type for op in timeline.ops if op.kind is OpKind.TENSORFLOW})
+    code = {name: i for i, name in enumerate(types)}
+    of_name = np.array([code.get(op.type, -1) if op.kind is OpKind.TENSORFLOW else -1 for op in timeline.ops], np.int64)
+    rows = np.flatnonzero((by_stage >= 0) & (of_name[trace.name] >= 0))
+    cell = by_stage[rows] * max(len(types), 1) + of_name[trace.name[rows]]
+    weights = trace.duration[rows].astype(np.float64) + 1  # the 1 keeps an op without duration visible
+    time = np.bincount(cell, weights=weights, minlength=count * max(len(types), 1)).reshape(count, -1)
+    top = [types[int(np.argmax(t))] if len(types) and t.max() > 0 else "" for t in time]
+    runs_python = [any(t[code[p]] > 0 for p in _PYTHON_OPS if p in code) for t in time]
+    return top, np.array(runs_python, bool)
+
+
+def _stage(graph: IteratorGraph, position: str, group: tuple[int, ...], parent: int, at: int, totals: _Totals) -> StageWork:
+    stage_type = graph.types[group[0]]
+    stage_type = _INDEX.sub("", stage_type)
+    asynchronous = is_async(stage_type)
+    name = graph.trace.find_stats(["name"], slice(int(graph.first_row[group[0]]), int(graph.first_row[group[0]]) + 1))["name"].texts()
+    return StageWork(
+        position=position,
+        type=stage_type,
+        iterators=group,
+        parent=parent,
+        asynchronous=asynchronous,
+        calls=int(totals.calls[at]),
+        own=0 if asynchronous else int(totals.own[at]),
+        handing=int(totals.handing[at]),
+        function=int(totals.function[at]),
+        threads=max(1, int(totals.handing_threads[at] if asynchronous else totals.threads[at])),
+        function_threads=max(1, int(totals.function_threads[at])),
+        python=bool(totals.python[at]),
+        top_op=totals.top_op[at],
+        label=name[0] if name else "",
+    )
+
+
+def _segments(stages: list[StageWork], calls: int) -> tuple[Segment, ...]:
+    chains: dict[int, list[int]] = {}
+    for at, stage in enumerate(stages):
+        if not stage.asynchronous:
+            chains.setdefault(_boundary(stages, at), []).append(at)
+    found = []
+    for boundary in sorted({*chains, *(i for i, s in enumerate(stages) if s.asynchronous and s.handing)}):
+        members = chains.get(boundary, [])
+        work = {at: stages[at].own for at in members}
+        threads = 1
+        if boundary >= 0:
+            work[boundary] = stages[boundary].handing
+            threads = stages[boundary].threads
+        found.append(_segment(CHAIN, boundary, work, threads, calls))
+    for at, stage in enumerate(stages):
+        if stage.asynchronous and stage.function:
+            found.append(_segment(FUNCTION, at, {at: stage.function}, stage.function_threads, calls))
+    return tuple(sorted(found, key=lambda s: -s.busy))
+
+
+def _segment(kind: str, boundary: int, work: dict[int, int], threads: int, calls: int) -> Segment:
+    total = sum(work.values())
+    dominant = max(work, key=lambda at: work[at])
+    return Segment(kind, boundary, tuple(work), total, threads, total / threads / max(calls, 1), dominant)
+
+
+def _boundary(stages: list[StageWork], at: int) -> int:
+    """The nearest asynchronous stage above, -1 when the training loop itself calls the stage."""
+    parent = stages[at].parent
+    while parent >= 0 and not stages[parent].asynchronous:
+        parent = stages[parent].parent
+    return parent

@@ -1,0 +1,12 @@
+"""The tf.data bottleneck analysis: which stage of the input pipeline limits it."""
+
+from outpace.tools.tf_data.page import analyse
+from outpace.tools.tool import Tool
+
+TOOL = Tool(
+    id="tf_data",
+    title="tf.data pipelines",
+    question="Which stage of the input pipeline limits it, and which stages only wait?",
+    order=40,
+    analyse=analyse,
+)

@@ -1,0 +1,83 @@
+"""The tf.data page."""
+
+from __future__ import annotations
+
+from outpace.metrics.step_breakdown import step_breakdown
+from outpace.model import Chart, ChartKind, Page, Rows, Section, Text, Unavailable, Unit, humanize
+from outpace.timeline import Run
+from outpace.tools.tf_data import findings as rules
+from outpace.tools.tf_data.compute import Analysis, compute
+
+_ID, _TITLE = "tf_data", "tf.data pipelines"
+_QUESTION = "Which stage of the input pipeline limits it, and which stages only wait?"
+_NONE = Unavailable(
+    "no tf.data activity was recorded",
+    "If the program uses tf.data, capture for longer, or with host tracer level 2; for other input libraries see the overview's input time.",
+)
+
+
+def analyse(run: Run) -> Page:
+    """Build the page of a run."""
+    analysis = compute(run)
+    if len(analysis.pipelines) == 0:
+        return Page(_ID, _TITLE, _QUESTION, unavailable=_NONE)
+    shown = ("stage", "source", "calls", "work_ps", "work_per_step_ps", "self_ps", "total_ps", "asynchronous", "role")
+    sections: list[Section] = [Text("Verdict", _verdict(analysis))] if analysis.named else []
+    for (host, name), _ in analysis.named.items():
+        mine = analysis.stages.take((analysis.stages["host"] == host) & (analysis.stages["pipeline"] == name))
+        if len(mine):
+            title = f"Pipeline {name} of {host}" if len(run.hosts) > 1 else f"Pipeline {name}"
+            sections.append(Chart(title, ChartKind.GRAPH, mine, "node", ("parent", "stage", "role"), remark=_GRAPH))
+    sections += [
+        Rows(analysis.stages, shown, limit=20),
+        Rows(analysis.segments, ("segment", "kind", "busy_per_step_ps", "threads", "dominant", "stages"), remark=_SEGMENTS),
+        Rows(analysis.pipelines, ("pipeline", "calls", "slow_calls", "mean_ps", "max_ps", "guide_bottleneck", "bottleneck")),
+    ]
+    return Page(
+        _ID,
+        _TITLE,
+        _QUESTION,
+        headline=_headline(analysis),
+        sections=tuple(sections),
+        findings=tuple(rules.find(run, analysis, step_breakdown(run))),
+        hidden_tables=(analysis.executions,),
+    )
+
+
+_GRAPH = "From the consumer down. Red: the stage to act on; bold: on the critical path of a call."
+_SEGMENTS = "Stages between two asynchronous ones run one after the other; segments run at the same time, so the slowest one limits the pipeline."
+
+
+def _headline(analysis: Analysis) -> str:
+    worst = _slowest(analysis)
+    if worst is None:
+        return "Only pipelines that feed a device were recorded."
+    row, segment = worst
+    busy = humanize(float(segment["busy_per_step_ps"]), Unit.PS)
+    where = f" ({row['source']})" if row["source"] else ""
+    return f"The pipeline can deliver a batch every {busy}; {row['stage']}{where} limits it."
+
+
+def _slowest(analysis: Analysis) -> tuple[dict, dict] | None:  # type: ignore[type-arg]
+    """The bottleneck stage and the segment of the slowest pipeline, as records."""
+    segments = [s for s in analysis.segments.records() if s["segment"] == 0]
+    if not segments:
+        return None
+    segment = max(segments, key=lambda s: s["busy_per_step_ps"])
+    stages = analysis.stages.records()
+    key = (segment["host"], segment["pipeline"], "bottleneck")
+    return next(((s, segment) for s in stages if (s["host"], s["pipeline"], s["role"]) == key), None)
+
+
+def _verdict(analysis: Analysis) -> str:
+    lines = []
+    for row in analysis.pipelines.records():
+        if not row["bottleneck"]:
+            continue
+        same = row["bottleneck"] == row["guide_bottleneck"]
+        what = "Both rules name" if same else "By the work that threads did, the bottleneck is"
+        text = f"{row['host']} {row['pipeline']}: {what} {row['bottleneck']}."
+        if not same:
+            text += f" The guide's rule (longest self time on the critical path) names {row['guide_bottleneck']}, whose time may be waiting."
+        lines.append(text)
+    return "\n".join(lines)
