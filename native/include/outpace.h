@@ -66,12 +66,12 @@ OX_API int32_t ox_events(ox_space* space, int32_t threads, int32_t* name, int64_
 /* After ox_events: the events with num_occurrences (row and count; their start is their line's). */
 OX_API void ox_aggregated(const ox_space* space, uint64_t* row, int64_t* occurrences);
 
-/* Decode stats of the events in rows [begin, end), after ox_events: column[stat name row] says which output column a stat goes to, -1 for
- * none. Values come column by column, sorted by event row within a column. */
+/* Find the stats of the events in rows [begin, end), after ox_events: column[stat name row] says which output column a stat goes to, -1 for
+ * none. This pass counts; ox_stats_take decodes, column by column and sorted by event row within a column. */
 OX_API ox_stats* ox_find_stats(const ox_space* space, const int32_t* column, uint32_t columns, uint64_t begin, uint64_t end, int32_t threads);
 /* first has columns + 1 entries: column c holds values first[c] to first[c + 1]. */
 OX_API void ox_stats_bounds(const ox_stats* stats, uint64_t* first);
-OX_API void ox_stats_take(const ox_stats* stats, int32_t* row, int32_t* stat_name, uint8_t* kind, uint64_t* value, uint32_t* length);
+OX_API void ox_stats_take(const ox_stats* stats, int32_t threads, int32_t* row, uint8_t* kind, uint64_t* value, uint32_t* length);
 OX_API void ox_stats_close(ox_stats* stats);
 
 /* Nesting on each line. `mask` (may be NULL) selects the events that take part; the others get parent -1, self 0 and an empty subtree.

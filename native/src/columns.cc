@@ -114,31 +114,29 @@ void decode_line(ox_space& space, Line& line, Columns all) {
 }  // namespace
 }  // namespace outpace
 
+// A question for stats, with how many answers each (column, line) has and where they go.
 struct ox_stats {
-  struct Entry {
-    int32_t row;
-    int32_t stat_name;
-    uint64_t value;
-    uint32_t length;
-    uint8_t kind;
-  };
-  using Columns = std::vector<std::vector<Entry>>;
-  std::vector<Columns> by_line;
-  uint32_t columns = 0;
+  const ox_space* space;
+  std::vector<int32_t> column;  // of each stat name row, -1 for unwanted ones
+  uint32_t columns;
+  uint64_t begin, end;
+  std::vector<uint64_t> first;  // of (column, line); columns * lines + 1 entries
 };
 
 namespace outpace {
 namespace {
 
-void find_in_line(const ox_space& space, const Line& line, const int32_t* column, uint64_t begin, uint64_t end, ox_stats::Columns& out) {
-  if (line.first_event >= end || line.first_event + line.events <= begin) return;
-  const IdMap& names = space.planes[line.plane].stat_names;
+// Call visit(row, column, stat) for every wanted stat of a line, in file order.
+template <class Visit>
+void each_wanted(const ox_stats& q, const Line& line, Visit visit) {
+  if (line.first_event >= q.end || line.first_event + line.events <= q.begin) return;
+  const IdMap& names = q.space->planes[line.plane].stat_names;
   uint64_t i = 0;
   for (const Segment& segment : line.segments) {
     each_event(segment, [&](Reader event) {
       const uint64_t row = line.first_event + (line.row_of.empty() ? i : line.row_of[i]);
       ++i;
-      if (row < begin || row >= end) return;
+      if (row < q.begin || row >= q.end) return;
       while (event.more()) {
         const uint64_t field = event.varint();
         if (field != tag(4, kBytes)) {
@@ -149,19 +147,38 @@ void find_in_line(const ox_space& space, const Line& line, const int32_t* column
         Reader head = message;  // the id usually comes first: an unwanted stat costs two bytes
         if (head.varint() == tag(1, kVarint)) {
           const int32_t early = names.get(static_cast<int64_t>(head.varint()), -1);
-          if (early < 0 || column[early] < 0) continue;
+          if (early < 0 || q.column[early] < 0) continue;
         }
-        Stat stat = read_stat(message, space);
+        const Stat stat = read_stat(message, *q.space);
         const int32_t name = names.get(static_cast<int64_t>(stat.id), -1);
-        if (name < 0 || column[name] < 0) continue;
-        resolve(stat, names);
-        out[column[name]].push_back({static_cast<int32_t>(row), name, stat.value, stat.length, stat.kind});
+        if (name >= 0 && q.column[name] >= 0) visit(static_cast<int32_t>(row), q.column[name], stat);
       }
     });
   }
-  if (line.row_of.empty()) return;
-  for (auto& entries : out) {
-    std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.row < b.row; });
+}
+
+struct StatColumns {
+  int32_t* row;
+  uint8_t* kind;
+  uint64_t* value;
+  uint32_t* length;
+};
+
+// Bring the entries [first, last) of one column and line, found in file order, into row order.
+void sort_entries(StatColumns out, uint64_t first, uint64_t last) {
+  std::vector<uint64_t> order(last - first);
+  std::iota(order.begin(), order.end(), first);
+  std::stable_sort(order.begin(), order.end(), [&](uint64_t a, uint64_t b) { return out.row[a] < out.row[b]; });
+  const std::vector<int32_t> row(out.row + first, out.row + last);
+  const std::vector<uint8_t> kind(out.kind + first, out.kind + last);
+  const std::vector<uint64_t> value(out.value + first, out.value + last);
+  const std::vector<uint32_t> length(out.length + first, out.length + last);
+  for (uint64_t i = 0; i < order.size(); ++i) {
+    const uint64_t from = order[i] - first;
+    out.row[first + i] = row[from];
+    out.kind[first + i] = kind[from];
+    out.value[first + i] = value[from];
+    out.length[first + i] = length[from];
   }
 }
 
@@ -181,38 +198,40 @@ int32_t ox_events(ox_space* space, int32_t threads, int32_t* name, int64_t* star
 }
 
 ox_stats* ox_find_stats(const ox_space* space, const int32_t* column, uint32_t columns, uint64_t begin, uint64_t end, int32_t threads) {
-  auto* stats = new ox_stats;
-  stats->columns = columns;
-  stats->by_line.resize(space->lines.size());
-  outpace::parallel(space->lines.size(), threads, [&](uint64_t i) { return space->lines[i].events; }, [&](uint64_t i) {
-    stats->by_line[i].resize(columns);
-    outpace::find_in_line(*space, space->lines[i], column, begin, end, stats->by_line[i]);
+  const uint64_t lines = space->lines.size();
+  auto* q = new ox_stats{space, {column, column + space->stat_names.size()}, columns, begin, end, {}};
+  q->first.assign(columns * lines + 1, 0);
+  outpace::parallel(lines, threads, [&](uint64_t i) { return space->lines[i].events; }, [&](uint64_t i) {
+    std::vector<uint64_t> count(columns, 0);
+    outpace::each_wanted(*q, space->lines[i], [&](int32_t, int32_t c, const outpace::Stat&) { ++count[c]; });
+    for (uint32_t c = 0; c < columns; ++c) q->first[c * lines + i + 1] = count[c];
   });
-  return stats;
+  for (uint64_t i = 1; i < q->first.size(); ++i) q->first[i] += q->first[i - 1];
+  return q;
 }
 
-void ox_stats_bounds(const ox_stats* stats, uint64_t* first) {
-  first[0] = 0;
-  for (uint32_t c = 0; c < stats->columns; ++c) {
-    first[c + 1] = first[c];
-    for (const auto& line : stats->by_line) first[c + 1] += line[c].size();
-  }
+void ox_stats_bounds(const ox_stats* q, uint64_t* first) {
+  for (uint32_t c = 0; c <= q->columns; ++c) first[c] = q->first[c * q->space->lines.size()];
 }
 
-void ox_stats_take(const ox_stats* stats, int32_t* row, int32_t* stat_name, uint8_t* kind, uint64_t* value, uint32_t* length) {
-  uint64_t i = 0;
-  for (uint32_t c = 0; c < stats->columns; ++c) {
-    for (const auto& line : stats->by_line) {
-      for (const auto& entry : line[c]) {
-        row[i] = entry.row;
-        stat_name[i] = entry.stat_name;
-        kind[i] = entry.kind;
-        value[i] = entry.value;
-        length[i] = entry.length;
-        ++i;
-      }
-    }
-  }
+void ox_stats_take(const ox_stats* q, int32_t threads, int32_t* row, uint8_t* kind, uint64_t* value, uint32_t* length) {
+  const uint64_t lines = q->space->lines.size();
+  outpace::parallel(lines, threads, [&](uint64_t i) { return q->space->lines[i].events; }, [&](uint64_t i) {
+    const outpace::Line& line = q->space->lines[i];
+    const outpace::IdMap& names = q->space->planes[line.plane].stat_names;
+    std::vector<uint64_t> at(q->columns);
+    for (uint32_t c = 0; c < q->columns; ++c) at[c] = q->first[c * lines + i];
+    outpace::each_wanted(*q, line, [&](int32_t event, int32_t c, outpace::Stat stat) {
+      outpace::resolve(stat, names);
+      const uint64_t to = at[c]++;
+      row[to] = event;
+      kind[to] = stat.kind;
+      value[to] = stat.value;
+      length[to] = stat.length;
+    });
+    if (line.row_of.empty()) return;
+    for (uint32_t c = 0; c < q->columns; ++c) outpace::sort_entries({row, kind, value, length}, q->first[c * lines + i], at[c]);
+  });
 }
 
 void ox_stats_close(ox_stats* stats) { delete stats; }

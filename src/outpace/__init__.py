@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
 
-from outpace.model import OutpaceError
+from outpace._version import __version__
 
 if TYPE_CHECKING:
     from outpace.api import Profile, open, tools
+    from outpace.model import OutpaceError
 
-__version__ = "0.1.0"
 __all__ = ["OutpaceError", "Profile", "__version__", "open", "tools"]
+_HOMES = {"OutpaceError": "outpace.model", "Profile": "outpace.api", "open": "outpace.api", "tools": "outpace.api"}
 
 
 def __getattr__(name: str) -> object:
-    """Load the facade when it is first used: the package is also imported inside training processes, which need only the model."""
-    if name in ("Profile", "open", "tools"):
-        from outpace import api
-
-        return getattr(api, name)
+    """Load a public name when it is first used: training processes import the package too, and must stay as they were."""
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'outpace' has no attribute {name!r}")

@@ -49,13 +49,17 @@ def expected(space: Any) -> dict[tuple[int, int], list[Event]]:
 
 
 def decoded(trace: Trace) -> dict[tuple[int, int], list[Event]]:
+    stats: dict[int, dict[str, str]] = defaultdict(dict)
+    for name, column in trace.find_stats(list(dict.fromkeys(trace.stat_names))).items():
+        for at, row in enumerate(column.row.tolist()):
+            stats[row][name] = repr(column.value(at))
     lines: dict[tuple[int, int], list[Event]] = {}
     for i in range(len(trace.lines)):
         events = []
         for row in range(*trace.lines.rows(i).indices(len(trace))):
-            stats = tuple(sorted((k, repr(v)) for k, v in trace.event_stats(row).items()))
             name = trace.names[trace.name[row]]
-            events.append((int(trace.start[row]), -int(trace.duration[row]), name, stats, trace.occurrences.get(row, 0)))
+            known = tuple(sorted(stats[row].items()))
+            events.append((int(trace.start[row]), -int(trace.duration[row]), name, known, trace.occurrences.get(row, 0)))
         order = [(e[0], e[1]) for e in events]
         assert order == sorted(order), "events of a line come by start, longer first"
         if events:

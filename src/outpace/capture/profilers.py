@@ -8,6 +8,9 @@ from typing import Any, Protocol
 
 from outpace.capture.options import CaptureOptions
 
+DEFAULT_LEVELS = (2, 0, 1)  # host, Python, device: what TensorFlow uses when nothing is said
+IGNORES_LEVELS = ("2.21.",)  # "host_tracer_level expects an i value": int options are refused there, and nothing else fits
+
 
 class ProfilerBusy(Exception):
     """Another profiler session is running in this process."""
@@ -16,7 +19,6 @@ class ProfilerBusy(Exception):
 class Profiler(Protocol):
     """One framework's profiler."""
 
-    def warm_up(self) -> None: ...  # noqa: D102
     def start(self, logdir: str) -> None: ...  # noqa: D102
     def stop(self, save: bool) -> None: ...  # noqa: D102
     def mark(self, name: str, number: int) -> Callable[[], None]: ...  # noqa: D102
@@ -31,22 +33,16 @@ class TensorFlowProfiler:
         self._tf = tf
         experimental = tf.profiler.experimental
         self._start, self._stop, self._trace = experimental.start, experimental.stop, experimental.Trace
-        self._options = experimental.ProfilerOptions(
-            host_tracer_level=options.host_level,
-            python_tracer_level=options.python_level,
-            device_tracer_level=options.device_level,
-        )
+        asked = (options.host_level, options.python_level, options.device_level)
+        # The defaults are left unsaid: TensorFlow 2.21 warns on stderr about every option that it is given.
+        self._options = None if asked == DEFAULT_LEVELS else experimental.ProfilerOptions(*asked)
+        version = str(getattr(tf, "__version__", ""))
+        self.ignores_levels = self._options is not None and version.startswith(IGNORES_LEVELS)
 
     def running(self) -> bool:
         """Whether a session started from Python runs in this process."""
         module = sys.modules.get(self._start.__module__)
         return getattr(module, "_profiler", None) is not None
-
-    def warm_up(self) -> None:
-        """Load what a first session loads (CUPTI on a GPU), so that the captured window does not pay for it."""
-        if not self.running():
-            self.start("")
-            self.stop(save=False)
 
     def start(self, logdir: str) -> None:
         """Start a session; raises ProfilerBusy when one is running."""
@@ -89,9 +85,6 @@ class JaxProfiler:
         self._start, self._stop = jax.profiler.start_trace, jax.profiler.stop_trace
         self._mark = jax.profiler.StepTraceAnnotation
         self._options = options
-
-    def warm_up(self) -> None:
-        """Nothing: JAX loads its profiler with its backend."""
 
     def start(self, logdir: str) -> None:
         """Start a session; raises ProfilerBusy when one is running."""

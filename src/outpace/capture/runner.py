@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import FrameType
 
-from outpace import __version__
+from outpace._version import __version__
 from outpace.capture.options import CaptureOptions, Outcome, Plan
 from outpace.model.errors import CaptureError, NotFoundError, UsageError
 from outpace.store.logdir import read_capture_record, upload_run

@@ -68,6 +68,8 @@ class Session:
         except Exception as error:
             return self._clean(self._fail(f"the profiler could not be started in {self.plan.shown_logdir}: {error}"))
         self._active = profiler
+        if getattr(profiler, "ignores_levels", False):
+            self._once("levels", "this TensorFlow ignores tracer levels and captures with its defaults")
         tell(f"capturing {self._expected(candidate)} …")
         return True
 

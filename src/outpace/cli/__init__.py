@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from outpace import __version__
+from outpace._version import __version__
 from outpace.cli import profile, report, tools
 from outpace.model import OutpaceError
 

@@ -19,7 +19,16 @@ from outpace.timeline.steps import Array
 from outpace.trace import StatColumn, Trace
 from outpace.trace.algorithms import join
 
-ASYNC_TYPES = ("Prefetch", "ParallelInterleave", "ParallelMap", "ParseExample", "MapAndBatch", "DataService", "ParallelBatch", "ParallelFilter")
+ASYNC_TYPES = (
+    "Prefetch",
+    "ParallelInterleave",
+    "ParallelMap",
+    "ParseExample",
+    "MapAndBatch",
+    "DataService",
+    "ParallelBatch",
+    "ParallelFilter",
+)
 _PRODUCE, _CONSUME = "Produce", "Consume"
 _DEVICE_PIPELINE = "Iterator::Prefetch::Generator"
 _DEEPEST = 100  # levels followed below a root, as in the reference
@@ -196,7 +205,9 @@ def _follow(graph: IteratorGraph) -> Calls:
 
 
 def _sum_up(graph: IteratorGraph, levels: list[tuple[Array, Array, Array]], start: Array, duration: Array, own: Array) -> Calls:
-    call, event, blocking = (np.concatenate(column) for column in zip(*levels, strict=True)) if levels else (np.zeros(0, np.int64),) * 3
+    call, event, blocking = (
+        (np.concatenate(column) for column in zip(*levels, strict=True)) if levels else (np.zeros(0, np.int64),) * 3
+    )
     iterator = graph.iterator[event]
     pair, inverse = np.unique(call * len(graph.ids) + iterator, return_inverse=True)
     size = len(pair)

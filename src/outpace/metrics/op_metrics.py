@@ -126,7 +126,9 @@ def _add_line(timeline: Timeline, plane: Plane, line: int, merged: dict[tuple[st
         known[0] += 1
         known[1] += int(duration[i])
         known[2] += int(self_time[i])
-        known[3] += int(self_time[i]) if xla and "XLA" not in trace.lines.names[line] and rows.start + i not in in_program else 0
+        known[3] += (
+            int(self_time[i]) if xla and "XLA" not in trace.lines.names[line] and rows.start + i not in in_program else 0
+        )
 
 
 def _stat_rows(timeline: Timeline, name: str, rows: slice) -> Array:

@@ -104,7 +104,9 @@ def _pipelines(timeline: Timeline, graph: IteratorGraph) -> list[Pipeline]:
     roots = graph.iterator[graph.roots]
     counts = {int(r): int(n) for r, n in zip(*np.unique(roots, return_counts=True), strict=True)}
     return [
-        _pipeline(timeline, graph, owner, root, calls) for root, calls in counts.items() if int(graph.ids[root]) not in graph.device_ids
+        _pipeline(timeline, graph, owner, root, calls)
+        for root, calls in counts.items()
+        if int(graph.ids[root]) not in graph.device_ids
     ]
 
 
@@ -127,7 +129,9 @@ def _owners(timeline: Timeline, graph: IteratorGraph) -> _Owners:
     maker = _makers(trace, graph, produce)
     rows = np.concatenate((graph.row, maker[0]))
     iterator = np.concatenate((graph.iterator, maker[1]))
-    inner_first = np.argsort(-rows, kind="stable")  # a nested event has a larger row: it claims its subtree before its caller does
+    inner_first = np.argsort(
+        -rows, kind="stable"
+    )  # a nested event has a larger row: it claims its subtree before its caller does
     cause, effect = _function_runs(trace)
     parent, subtree_end, _ = trace.nesting
     of = spread(subtree_end, cause, effect, rows[inner_first], iterator[inner_first])
@@ -204,7 +208,7 @@ class _Totals:
 def _totals(timeline: Timeline, owner: _Owners, by_stage: Array, count: int) -> _Totals:
     """Sums per stage, each over the events that it names."""
     trace = timeline.trace
-    line = trace.line
+    line, lines = trace.line, max(len(trace.lines), 1)
 
     def total(mask: Array, values: Array) -> Array:
         rows = np.flatnonzero(mask & (by_stage >= 0))
@@ -212,8 +216,9 @@ def _totals(timeline: Timeline, owner: _Owners, by_stage: Array, count: int) -> 
 
     def thread_count(mask: Array) -> Array:
         rows = np.flatnonzero(mask & (by_stage >= 0) & (trace.duration > 0))
-        pairs = np.unique(np.stack((by_stage[rows].astype(np.int64), line[rows].astype(np.int64))), axis=1)
-        return np.bincount(pairs[0], minlength=count)
+        cell = by_stage[rows].astype(np.int64) * lines + line[rows]
+        seen = np.bincount(cell, minlength=count * lines).reshape(count, lines) > 0
+        return np.asarray(seen.sum(axis=1))
 
     op_time, python = _function_ops(timeline, by_stage, count)
     return _Totals(
@@ -248,7 +253,10 @@ def _stage(graph: IteratorGraph, position: str, group: tuple[int, ...], parent: 
     stage_type = graph.types[group[0]]
     stage_type = _INDEX.sub("", stage_type)
     asynchronous = is_async(stage_type)
-    name = graph.trace.find_stats(["name"], slice(int(graph.first_row[group[0]]), int(graph.first_row[group[0]]) + 1))["name"].texts()
+    names = graph.trace.stat("name")
+    at_name = int(np.searchsorted(names.row, np.int32(graph.first_row[group[0]])))
+    label = names.slice(at_name, at_name + 1)
+    named = len(label) == 1 and int(label.row[0]) == int(graph.first_row[group[0]])
     return StageWork(
         position=position,
         type=stage_type,
@@ -263,7 +271,7 @@ def _stage(graph: IteratorGraph, position: str, group: tuple[int, ...], parent: 
         function_threads=max(1, int(totals.function_threads[at])),
         python=bool(totals.python[at]),
         top_op=totals.top_op[at],
-        label=name[0] if name else "",
+        label=label.texts()[0] if named else "",
     )
 
 

@@ -24,7 +24,7 @@ class SpaceBuilder:
     """An XSpace in the making.
 
     >>> space = SpaceBuilder()
-    >>> space.plane("/host:CPU").line("main").event("work", start_ps=0, duration_ps=5_000, id=7)
+    >>> space.plane("/host:CPU").line("main").event("work", 0, 5_000, id=7)
     >>> data = space.to_bytes()
     """
 
@@ -115,7 +115,7 @@ class LineBuilder:
         self._events: list[tuple[int, int, bytes]] = []
 
     def event(
-        self, name: Name, start_ps: int, duration_ps: int, *, num_occurrences: int | None = None, **stats: StatValue
+        self, name: Name, start_ps: int, duration_ps: int, /, *, num_occurrences: int | None = None, **stats: StatValue
     ) -> LineBuilder:
         """Add an event, `start_ps` after the line's timestamp; returns the line.
 

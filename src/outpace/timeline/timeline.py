@@ -24,7 +24,17 @@ _DERIVED_LINES = {
     "Source code",
     "Launch Stats",
 }
-_WANTED = ("_r", "step_num", "tf_function_call", "tracing_count", "eager_op", "is_func", "parent_id", "element_id")
+_WANTED = (  # what most metrics ask for, decoded in one pass over the file
+    "_r",
+    "step_num",
+    "tf_function_call",
+    "tracing_count",
+    "eager_op",
+    "is_func",
+    "parent_id",
+    "element_id",
+    "name",
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import mmap
-import shutil
 import tempfile
 import zlib
 from pathlib import Path
@@ -56,7 +55,8 @@ def _decompress(file: IO[bytes], path: Path) -> tuple[Bytes, str]:
     with tempfile.TemporaryFile() as plain:
         try:
             with gzip.GzipFile(fileobj=file) as packed:
-                shutil.copyfileobj(packed, plain, 1 << 20)
+                while block := packed.read1(1 << 18):  # block by block: what stands before damage is kept
+                    plain.write(block)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             remark = f"the gzip stream of {path.name} ends in damage ({error})"
         plain.flush()

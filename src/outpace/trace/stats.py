@@ -71,6 +71,10 @@ class StatColumn:
         as_double = self.bits.view(np.float64)
         return np.where(self.kind == _DOUBLE, as_double, np.where(self.kind == _INT, self.bits.view(np.int64), self.bits))
 
+    def value(self, at: int) -> Value:
+        """One value as a Python object."""
+        return decode_value(int(self.kind[at]), int(self.bits[at]), int(self.length[at]), self._data, self._names)
+
     def texts(self) -> list[str]:
         """Values as text; each distinct reference is looked up, each inline string decoded."""
         decoded = []

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from outpace import _native
-from outpace.trace.stats import StatColumn, Value, decode_value
+from outpace.trace.stats import StatColumn, Value
 
 Array = npt.NDArray[Any]
 
@@ -137,7 +137,10 @@ class Trace:
         window = rows or slice(0, len(self))
         place = {name: i for i, name in enumerate(names)}
         column_of = np.fromiter((place.get(n, -1) for n in self.stat_names), np.int32, len(self.stat_names))
-        first, (row, _, *values) = self._handle.find_stats(column_of, len(names), window.start, window.stop)
+        if not np.any(column_of >= 0):  # the profile knows none of the names: no pass over the file
+            empty = [np.zeros(0, t) for t in (np.int32, np.uint8, np.uint64, np.uint32)]
+            return {name: StatColumn(name, *empty, self._handle.data, self.stat_names) for name in names}
+        first, (row, *values) = self._handle.find_stats(column_of, len(names), window.start, window.stop)
         found = {}
         for i, name in enumerate(names):
             mine = slice(int(first[i]), int(first[i + 1]))
@@ -147,11 +150,9 @@ class Trace:
 
     def event_stats(self, row: int) -> dict[str, Value]:
         """All stats of one event by name (for a details view; slow for many)."""
-        one_column = np.zeros(len(self.stat_names), np.int32)
-        _, columns = self._handle.find_stats(one_column, 1, row, row + 1)
-        _, stat, kind, value, length = (c.tolist() for c in columns)
-        values = zip(stat, kind, value, length, strict=True)
-        return {self.stat_names[s]: decode_value(k, v, n, self._handle.data, self.stat_names) for s, k, v, n in values}
+        names = list(dict.fromkeys(self.stat_names))
+        found = self.find_stats(names, slice(row, row + 1))
+        return {name: stat.value(len(stat) - 1) for name, stat in found.items() if len(stat)}
 
 
 class Handle:
@@ -181,18 +182,15 @@ class Handle:
         return name, start, duration
 
     def find_stats(self, column_of: Array, columns: int, begin: int, end: int) -> tuple[Array, tuple[Array, ...]]:
-        """Bounds of each column, and row, stat name row, kind, value bits and length of the stats of events in [begin, end)."""
+        """Bounds of each column, and row, kind, value bits and length of the stats of events in [begin, end)."""
         core = _native.library()
         window = (ctypes.c_uint32(columns), ctypes.c_uint64(begin), ctypes.c_uint64(end))
-        found = ctypes.c_void_p(
-            core.ox_find_stats(ctypes.c_void_p(self._space), _native.pointer(column_of), *window, _native.threads())
-        )
+        found = ctypes.c_void_p(core.ox_find_stats(ctypes.c_void_p(self._space), _native.pointer(column_of), *window, _native.threads()))
         try:
             first = np.zeros(columns + 1, np.uint64)
             core.ox_stats_bounds(found, _native.pointer(first))
-            types = (np.int32, np.int32, np.uint8, np.uint64, np.uint32)
-            out = tuple(np.empty(int(first[-1]), t) for t in types)
-            core.ox_stats_take(found, *map(_native.pointer, out))
+            out = tuple(np.empty(int(first[-1]), t) for t in (np.int32, np.uint8, np.uint64, np.uint32))
+            core.ox_stats_take(found, _native.threads(), *map(_native.pointer, out))
         finally:
             core.ox_stats_close(found)
         return first, out

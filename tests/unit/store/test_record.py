@@ -11,7 +11,9 @@ import pytest
 from outpace.store.logdir import read_capture_record
 from outpace.store.record import CaptureRecord, Overhead, PipelineStage, Window, write_record
 
-STAGE = PipelineStage(1, "map", "a_py_L3_map", "/a.py", 3, "d.map(f)", {"num_parallel_calls": 4}, (0,), ("PyFunc",), (), "f", None)
+STAGE = PipelineStage(
+    1, "map", "a_py_L3_map", "/a.py", 3, "d.map(f)", {"num_parallel_calls": 4}, (0,), ("PyFunc",), (), "f", None
+)
 RECORD = CaptureRecord(
     outpace="0.1",
     script="a.py",

@@ -112,3 +112,17 @@ def top_ops(ops: Table, limit: int = 10) -> Iterator[Table]:
             "occurrences": head["count"],
         }
         yield Table.build(f"top_{side.lower()}_ops", f"Top {limit} operations on the {side.lower()}", TOP_OPS, data)
+
+
+def overhead_samples(run: Run, timeline: Timeline) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Step times in ns right before and while profiling, where the capture measured them."""
+    samples = run.record(timeline.host).get("overhead") or {}
+    return tuple(samples.get("before_ns") or ()), tuple(samples.get("during_ns") or ())
+
+
+def overhead_of(run: Run, timeline: Timeline) -> float | None:
+    """How much longer the median step took while it was profiled, as a share; None where the capture did not measure it."""
+    before, during = overhead_samples(run, timeline)
+    if len(before) < 2 or len(during) < 2:
+        return None
+    return float(np.median(during)) / float(np.median(before)) - 1

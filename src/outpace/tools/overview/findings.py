@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from outpace.metrics.step_breakdown import StepBreakdown
-from outpace.model import Category, Evidence, Finding, Interval, Severity, Table, Threshold, Unit, bootstrap_mean
+from outpace.model import Category, Evidence, Finding, Interval, Severity, Table, Threshold, Unit, bootstrap_saving
 from outpace.tools.overview.compute import Average, precision
 
 _XPROF = "XProf's overview page"
@@ -88,15 +88,16 @@ def _category(rule: _Rule, breakdown: StepBreakdown, average: Average) -> Iterat
         action=rule.action,
         evidence=(Evidence(f"{rule.category.label} share of the mean step", share, Unit.FRACTION, "average_step"),),
         threshold=rule.high if high else rule.moderate,
-        saving=_whole_category(breakdown, (rule.category,)),
+        **_saving(breakdown, rule.category),
         knobs=rule.knobs,
     )
 
 
-def _whole_category(breakdown: StepBreakdown, categories: Sequence[Category]) -> Interval:
-    values = np.sum([breakdown.category(c) for c in categories], axis=0)
-    names = " and ".join(c.label.lower() for c in categories)
-    return bootstrap_mean(values, Unit.PS, f"if no step spent time on {names} (Amdahl's bound; 95 % interval over the steps)")
+def _saving(breakdown: StepBreakdown, category: Category) -> dict[str, Interval]:
+    """What a step saves if it spends no time on a category: in ps, and as a share of the mean step."""
+    bound = f"if no step spent time on {category.label.lower()} (Amdahl's bound; 95 % interval over the steps)"
+    saving, share = bootstrap_saving(breakdown.category(category), breakdown.whole["duration_ps"], bound)
+    return {"saving": saving, "saving_fraction": share}
 
 
 def _python(breakdown: StepBreakdown, average: Average) -> Iterator[Finding]:
@@ -112,7 +113,7 @@ def _python(breakdown: StepBreakdown, average: Average) -> Iterator[Finding]:
         "or several steps per call with steps_per_execution. Capture with --python-level 1 to see which Python it is.",
         evidence=(Evidence("All others share of the mean step", share, Unit.FRACTION, "average_step"),),
         threshold=_HIGH_OTHER if high else _SOME_OTHER,
-        saving=_whole_category(breakdown, (Category.ALL_OTHERS,)),
+        **_saving(breakdown, Category.ALL_OTHERS),
         knobs=("steps_per_execution",),
     )
 
@@ -133,7 +134,7 @@ def _compilation(breakdown: StepBreakdown, average: Average, functions: Table) -
             Evidence("calls that built a graph", float(traced), Unit.COUNT, "functions"),
         ),
         threshold=_COMPILING,
-        saving=_whole_category(breakdown, (Category.COMPILATION,)),
+        **_saving(breakdown, Category.COMPILATION),
         knobs=("input_signature",),
     )
 

@@ -24,15 +24,15 @@ from outpace.model import (
 )
 from outpace.timeline import Confidence, Run
 from outpace.tools.overview import findings as rules
-from outpace.tools.overview.compute import Average, average, hosts, precision, top_ops
+from outpace.tools.overview.compute import Average, average, hosts, overhead_of, overhead_samples, precision, top_ops
 
 _SHOWN = tuple(f"{c.value}_ps" for c in Category)
 _COLORS = {f"{c.value}_ps": c.value for c in Category}
 _COLORS_BY_TITLE = {c.label: c.value for c in Category}
 _CONFIDENCE = {
-    Confidence.CERTAIN: "certain: the program marked them itself",
-    Confidence.HIGH: "high: told from what repeats",
-    Confidence.LOW: "low: too few repetitions to be sure",
+    Confidence.CERTAIN: "the program marked them",
+    Confidence.HIGH: "told from what repeats",
+    Confidence.LOW: "too few repetitions to be sure",
 }
 
 
@@ -46,21 +46,23 @@ def analyse(run: Run) -> Page:
         return _page(Unavailable("nothing was recorded: the profile holds no event", _NOTHING), hidden=(environment,))
     found = tuple(rules.find(breakdown, mean, functions, run.has_device)) + tuple(_overheads(run))
     if mean.rows == 0:
-        sections: tuple[Section, ...] = (*_ops(run), Rows(environment))
+        sections: tuple[Section, ...] = (*_ops(run), Rows(environment, _HOST_COLUMNS))
         how = run.hosts[0].steps.how
         text = Text("No steps", f"No step was found: {how}. Per-op tables below are complete all the same. {_UNMARKED}")
         return _page(None, headline=f"No step was found in this profile: {how}.", sections=(text, *sections), findings=found)
     sections = (
         _summary(run, breakdown, mean),
+        Text("Evidence", _evidence(run, mean)),
         Chart("Average step", ChartKind.STACK_TOTAL, mean.table, "category", ("mean_ps",), _COLORS_BY_TITLE),
         Chart("Step time", ChartKind.STACK_SERIES, breakdown.steps, "step", _SHOWN, _COLORS, remark=_remark(run)),
         *_ops(run),
-        Rows(environment),
+        Rows(environment, _HOST_COLUMNS),
         *((Rows(functions, ("function", "calls", "traced", "eager", "total_ps", "expensive_ps")),) if len(functions) else ()),
     )
     return _page(None, headline=headline(run, mean), sections=sections, findings=found)
 
 
+_HOST_COLUMNS = ("host", "steps", "source", "mean_ps", "events", "window_ps", "devices", "cpu_cores", "framework")
 _NOTHING = (
     "Start the capture while the program trains: 'outpace profile train.py' waits for steps by itself; with a profiler server, "
     "capture for longer than one step takes."
@@ -104,7 +106,7 @@ def _summary(run: Run, breakdown: StepBreakdown, mean: Average) -> Figures:
     items = [
         Figure("Average step time", mean.mean, Unit.PS, f"± {spread} over {mean.rows} steps"),
         Figure("Steps per second", f"{1e12 / mean.mean * per_row:.3g}", Unit.TEXT, "per host"),
-        Figure("Boundaries of the steps", _CONFIDENCE[confidence], Unit.TEXT),
+        Figure("Step boundaries", confidence.value, Unit.TEXT, _CONFIDENCE[confidence]),
     ]
     if per_row > 1:
         items.append(Figure("Training steps per call", per_row, Unit.COUNT, "steps_per_execution; rows below are calls"))
@@ -114,16 +116,26 @@ def _summary(run: Run, breakdown: StepBreakdown, mean: Average) -> Figures:
     return Figures("Performance summary", tuple(items))
 
 
+def _evidence(run: Run, mean: Average) -> str:
+    """How good the evidence is: how many steps, how they were found, and what profiling itself cost."""
+    lines = [f"{mean.rows} steps: {_remark(run)}"]
+    for timeline in run.hosts:
+        slowdown = overhead_of(run, timeline)
+        if slowdown is not None:
+            lines.append(f"profiling made steps {slowdown:+.0%} {'slower' if slowdown >= 0 else 'faster'} ({timeline.host})")
+    return "\n".join(lines)
+
+
 def _remark(run: Run) -> str:
     return "; ".join(f"{t.host}: {t.steps.how}" if len(run.hosts) > 1 else t.steps.how for t in run.hosts)
 
 
 def _ops(run: Run) -> Iterator[Section]:
     for table in top_ops(op_metrics(run)):
-        yield Rows(table, ("rank", "self_fraction", "self_ps", "occurrences", "category", "operation"))
+        yield Rows(table, ("rank", "self_fraction", "self_ps", "occurrences", "operation", "category"))
 
 
 def _overheads(run: Run) -> Iterator[Finding]:
     for timeline in run.hosts:
-        samples = run.record(timeline.host).get("overhead") or {}
-        yield from rules.overhead(timeline.host, samples.get("before_ns") or (), samples.get("during_ns") or ())
+        before, during = overhead_samples(run, timeline)
+        yield from rules.overhead(timeline.host, before, during)

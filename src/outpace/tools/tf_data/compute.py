@@ -78,13 +78,26 @@ def _guide_bottleneck(graph: IteratorGraph, call: int) -> int:
 
 def _pipeline_row(name: str, pipeline: Pipeline, graph: IteratorGraph, ranked: Array, guide: int) -> tuple[object, ...]:
     bottleneck = pipeline.bottleneck
-    return (*_latency(pipeline.host, name, graph, pipeline.root, ranked), graph.types[guide], bottleneck.type if bottleneck else "")
+    return (
+        *_latency(pipeline.host, name, graph, pipeline.root, ranked),
+        graph.types[guide],
+        bottleneck.type if bottleneck else "",
+    )
 
 
 def _latency(host: str, name: str, graph: IteratorGraph, root: int, ranked: Array) -> tuple[object, ...]:
     duration = graph.trace.duration[graph.row[graph.roots[ranked]]]
     slow = int((duration > SLOW_CALL_PS).sum())
-    return (host, name, str(graph.ids[root]), len(ranked), slow, float(duration.mean()), int(duration.min()), int(duration.max()))
+    return (
+        host,
+        name,
+        str(graph.ids[root]),
+        len(ranked),
+        slow,
+        float(duration.mean()),
+        int(duration.min()),
+        int(duration.max()),
+    )
 
 
 def _device_rows(host: str, graph: IteratorGraph) -> list[tuple[object, ...]]:
@@ -107,8 +120,6 @@ def _stage_rows(name: str, pipeline: Pipeline, graph: IteratorGraph, run: Run, g
         is_bottleneck = pipeline.bottleneck is stage
         rows.append(
             (
-                pipeline.host,
-                name,
                 stage.type,
                 source(stage.label, record),
                 _depth(pipeline, at),
@@ -128,6 +139,8 @@ def _stage_rows(name: str, pipeline: Pipeline, graph: IteratorGraph, run: Run, g
                 stage.top_op,
                 f"{pipeline.host}/{name}/{at}",
                 f"{pipeline.host}/{name}/{stage.parent}" if stage.parent >= 0 else "",
+                pipeline.host,
+                name,
                 stage.position,
             )
         )
@@ -178,5 +191,7 @@ def _execution_rows(host: str, name: str, graph: IteratorGraph, ranked: Array) -
             iterator = int(calls.iterator[at])
             numbers = (int(calls.start[at]), int(calls.total[at]), int(calls.self_time[at]), int(calls.count[at]))
             identity = str(graph.ids[iterator])
-            rows.append((host, name, rank, graph.types[iterator], identity, *numbers, bool(calls.blocking[at]), iterator == guide))
+            rows.append(
+                (host, name, rank, graph.types[iterator], identity, *numbers, bool(calls.blocking[at]), iterator == guide)
+            )
     return rows

@@ -12,8 +12,10 @@ import numpy as np
 
 from outpace.metrics.segments import CHAIN, Pipeline, StageWork
 from outpace.metrics.step_breakdown import StepBreakdown
-from outpace.model import Evidence, Finding, Interval, Severity, Threshold, Unit, bootstrap_mean, humanize
+from outpace.model import Evidence, Finding, Interval, Severity, Threshold, Unit, bootstrap_saving, humanize
 from outpace.timeline import Run
+from outpace.timeline.run import Record
+from outpace.timeline.steps import Array
 from outpace.tools.tf_data.compute import Analysis, work
 from outpace.tools.tf_data.labels import injected, location, source, stage_record
 
@@ -21,7 +23,9 @@ _XPROF = "XProf's input pipeline page"
 _HIGH = Threshold("highly input-bound", 0.20, Unit.FRACTION, _XPROF)
 _MODERATE = Threshold("moderately input-bound", 0.05, Unit.FRACTION, _XPROF)
 _SHARE = Threshold("worth acting on", 0.20, Unit.FRACTION, "share of the slowest segment's work; less cannot free the pipeline")
-_BUFFER = Threshold("large shuffle buffer", 100.0, Unit.COUNT, "MB; shuffling file names or records before decoding keeps it small")
+_BUFFER = Threshold(
+    "large shuffle buffer", 100.0, Unit.COUNT, "MB; shuffling file names or records before decoding keeps it small"
+)
 _CACHES = ("MemoryCache", "FileCache", "CacheDataset", "FileReader", "MemoryReader", "MemoryWriter", "FileWriter")
 _SEQUENTIAL = ("Map", "Interleave", "Filter")
 
@@ -34,8 +38,12 @@ class _Context:
     host: str
     name: str
     pipeline: Pipeline
-    step: float
-    waits: np.ndarray  # type: ignore[type-arg]
+    steps: Array
+    waits: Array
+
+    @property
+    def step(self) -> float:
+        return float(self.steps.mean())
 
     @property
     def share(self) -> float:
@@ -43,10 +51,16 @@ class _Context:
 
     @property
     def severity(self) -> Severity:
-        return Severity.HIGH if self.share >= _HIGH.value else Severity.MODERATE if self.share >= _MODERATE.value else Severity.INFO
+        return (
+            Severity.HIGH
+            if self.share >= _HIGH.value
+            else Severity.MODERATE
+            if self.share >= _MODERATE.value
+            else Severity.INFO
+        )
 
     @property
-    def record(self):  # type: ignore[no-untyped-def]
+    def record(self) -> Record:
         return self.run.record(self.host)
 
     def called(self, stage: StageWork) -> str:
@@ -61,8 +75,8 @@ def find(run: Run, analysis: Analysis, breakdown: StepBreakdown) -> Iterator[Fin
         mine = whole["host"] == host
         if not mine.any() or not pipeline.segments:
             continue
-        step = float(whole["duration_ps"][mine].mean())
-        context = _Context(run, host, name, pipeline, step, whole["input_ps"][mine].astype(np.float64))
+        steps = whole["duration_ps"][mine].astype(np.float64)
+        context = _Context(run, host, name, pipeline, steps, whole["input_ps"][mine].astype(np.float64))
         yield from _slow_stage(context)
         if context.share < _MODERATE.value:
             continue
@@ -73,19 +87,19 @@ def find(run: Run, analysis: Analysis, breakdown: StepBreakdown) -> Iterator[Fin
     yield from _no_shard(run, analysis)
 
 
-def saving(context: _Context, stage: StageWork) -> Interval | None:
-    """Step time saved if the stage cost nothing: all of the wait, or what the next slowest segment leaves of it."""
+def _savings(context: _Context, stage: StageWork) -> dict[str, Interval]:
+    """Step time saved if the stage cost nothing, where steps wait for input: all of the wait, or what the next slowest segment leaves of it."""
     if context.share < _MODERATE.value:
-        return None
-    remaining = _busy_without(context.pipeline, stage)
-    full = bootstrap_mean(context.waits, Unit.PS, "")
-    saved = np.minimum(context.waits, np.maximum(context.step - remaining, 0.0))
-    least = bootstrap_mean(saved, Unit.PS, "")
+        return {}
     bound = (
         "if this stage cost nothing: the whole wait for input (95 % interval over the steps), or what is left of it when the next slowest "
         "segment of the pipeline becomes the limit"
     )
-    return Interval(min(least.low, full.low), max(full.high, least.high), Unit.PS, bound)
+    remaining = _busy_without(context.pipeline, stage)
+    least = bootstrap_saving(np.minimum(context.waits, np.maximum(context.steps - remaining, 0.0)), context.steps, bound)
+    most = bootstrap_saving(context.waits, context.steps, bound)
+    time, share = (Interval(low.low, high.high, low.unit, bound) for low, high in zip(least, most, strict=True))
+    return {"saving": time, "saving_fraction": share}
 
 
 def _busy_without(pipeline: Pipeline, stage: StageWork) -> float:
@@ -106,9 +120,10 @@ def _slow_stage(context: _Context) -> Iterator[Finding]:
         return
     busy = segment.busy
     called = context.called(stage)
-    saved = saving(context, stage)
     share = work(stage) / max(segment.work, 1)
-    waiting = f"{context.share:.0%} of the step waits for input" if context.share >= 0.005 else "hardly any step waits for input"
+    waiting = (
+        f"{context.share:.0%} of the step waits for input" if context.share >= 0.005 else "hardly any step waits for input"
+    )
     sentence = f"{called} limits the input pipeline: {_why(stage, context)}; {waiting}."
     if context.severity is Severity.INFO:
         sentence = f"The input pipeline keeps up ({waiting}); its slowest stage is {called}."
@@ -124,11 +139,10 @@ def _slow_stage(context: _Context) -> Iterator[Finding]:
         ),
         threshold=_HIGH if context.severity is Severity.HIGH else _MODERATE,
         counter_evidence=_against(context, stage),
-        saving=saved,
-        saving_fraction=saved.scaled(1 / context.step, Unit.FRACTION) if saved else None,
         location=location(stage.label, context.record),
         host=context.host,
         knobs=_knobs(stage),
+        **_savings(context, stage),
     )
 
 
@@ -141,7 +155,9 @@ def _why(stage: StageWork, context: _Context) -> str:
     if stage.type in _SEQUENTIAL:
         return f"it handles one element at a time ({each} each){_not_parallel(stage, context)}"
     if stage.asynchronous and stage.function:
-        return f"its function takes {each} per call on {stage.function_threads} threads, most of it in {stage.top_op or 'its ops'}"
+        return (
+            f"its function takes {each} per call on {stage.function_threads} threads, most of it in {stage.top_op or 'its ops'}"
+        )
     return f"it takes {each} per call on one thread"
 
 
@@ -177,7 +193,9 @@ def _knobs(stage: StageWork) -> tuple[str, ...]:
 def _against(context: _Context, stage: StageWork) -> tuple[str, ...]:
     notes = []
     if not context.run.has_device:
-        notes.append("On a CPU-only host the model needs the same cores: a parallel stage speeds up less than one that is gone (cached).")
+        notes.append(
+            "On a CPU-only host the model needs the same cores: a parallel stage speeds up less than one that is gone (cached)."
+        )
     remaining = _busy_without(context.pipeline, stage)
     if remaining > 0.5 * context.pipeline.segments[0].busy:
         notes.append(f"Without it the next slowest segment still needs {humanize(remaining, Unit.PS)} per step.")
@@ -219,7 +237,6 @@ def _no_cache(context: _Context) -> Iterator[Finding]:
         share = work(stage) / max(slowest.work, 1)
         if share < _SHARE.value:
             continue
-        saved = saving(context, stage)
         yield Finding(
             id="no_cache",
             severity=Severity.MODERATE,
@@ -228,11 +245,10 @@ def _no_cache(context: _Context) -> Iterator[Finding]:
             evidence=(Evidence("its share of the slowest segment's work", min(share, 1.0), Unit.FRACTION, "stages"),),
             threshold=_SHARE,
             counter_evidence=("Helps from the second epoch on, and only if the files do not change.",),
-            saving=saved,
-            saving_fraction=saved.scaled(1 / context.step, Unit.FRACTION) if saved else None,
             location=location(stage.label, context.record),
             host=context.host,
             knobs=("cache",),
+            **_savings(context, stage),
         )
 
 
@@ -267,7 +283,11 @@ def _late_shuffle(context: _Context) -> Iterator[Finding]:
         megabytes = _buffered(context, stage)
         if not batches and megabytes < _BUFFER.value:
             continue
-        what = "whole batches, so that examples of one batch always stay together" if batches else f"{megabytes:,.0f} MB of decoded elements"
+        what = (
+            "whole batches, so that examples of one batch always stay together"
+            if batches
+            else f"{megabytes:,.0f} MB of decoded elements"
+        )
         yield Finding(
             id="late_shuffle",
             severity=Severity.POTENTIAL,
@@ -302,7 +322,9 @@ def _no_shard(run: Run, analysis: Analysis) -> Iterator[Finding]:
     if len(run.hosts) < 2 or not analysis.named:
         return
     types = {stage.type for pipeline in analysis.named.values() for stage in pipeline.stages}
-    if any(t.startswith(("Shard", "AutoShard", "DataService")) for t in types) or any(injected(t) and "shard" in t for t in types):
+    if any(t.startswith(("Shard", "AutoShard", "DataService")) for t in types) or any(
+        injected(t) and "shard" in t for t in types
+    ):
         return
     yield Finding(
         id="no_shard",

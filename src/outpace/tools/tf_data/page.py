@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from outpace.metrics.step_breakdown import step_breakdown
-from outpace.model import Chart, ChartKind, Page, Rows, Section, Text, Unavailable, Unit, humanize
+from outpace.model import Chart, ChartKind, Page, Rows, Section, Table, Text, Unavailable, Unit, humanize
 from outpace.timeline import Run
 from outpace.tools.tf_data import findings as rules
 from outpace.tools.tf_data.compute import Analysis, compute
@@ -24,7 +26,7 @@ def analyse(run: Run) -> Page:
     shown = ("stage", "source", "calls", "work_ps", "work_per_step_ps", "self_ps", "total_ps", "asynchronous", "role")
     sections: list[Section] = [Text("Verdict", _verdict(analysis))] if analysis.named else []
     for (host, name), _ in analysis.named.items():
-        mine = analysis.stages.take((analysis.stages["host"] == host) & (analysis.stages["pipeline"] == name))
+        mine = _of_pipeline(analysis, host, name)
         if len(mine):
             title = f"Pipeline {name} of {host}" if len(run.hosts) > 1 else f"Pipeline {name}"
             sections.append(Chart(title, ChartKind.GRAPH, mine, "node", ("parent", "stage", "role"), remark=_GRAPH))
@@ -42,6 +44,14 @@ def analyse(run: Run) -> Page:
         findings=tuple(rules.find(run, analysis, step_breakdown(run))),
         hidden_tables=(analysis.executions,),
     )
+
+
+def _of_pipeline(analysis: Analysis, host: str, name: str) -> Table:
+    """The stages of one pipeline: the whole table where there is but one, a table of its own name otherwise."""
+    if len(analysis.named) == 1:
+        return analysis.stages
+    mine = analysis.stages.take((analysis.stages["host"] == host) & (analysis.stages["pipeline"] == name))
+    return replace(mine, name=f"stages {host} {name}")
 
 
 _GRAPH = "From the consumer down. Red: the stage to act on; bold: on the critical path of a call."

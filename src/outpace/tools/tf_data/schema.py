@@ -11,13 +11,15 @@ PIPELINES = (
     Field("mean_ps", Unit.PS, "mean time of a call", "Mean"),
     Field("min_ps", Unit.PS, "shortest call", "Min"),
     Field("max_ps", Unit.PS, "longest call", "Max"),
-    Field("guide_bottleneck", Unit.TEXT, "stage with the longest self time on the critical path of the slowest call (the guide's verdict)"),
+    Field(
+        "guide_bottleneck",
+        Unit.TEXT,
+        "stage with the longest self time on the critical path of the slowest call (the guide's verdict)",
+    ),
     Field("bottleneck", Unit.TEXT, "stage with most work in the slowest segment (Outpace's verdict)"),
 )
 
 STAGES = (
-    Field("host", Unit.TEXT, "host that ran the pipeline"),
-    Field("pipeline", Unit.TEXT, "pipeline that the stage belongs to"),
     Field("stage", Unit.TEXT, "what TensorFlow executed, which may differ from what was written"),
     Field("source", Unit.TEXT, "source line that built the stage, or the name that the user gave it; empty when unknown"),
     Field("depth", Unit.COUNT, "how far below the root"),
@@ -25,18 +27,26 @@ STAGES = (
     Field("start_ps", Unit.PS, "start of the first execution that a root call led to", "Start"),
     Field("total_ps", Unit.PS, "sum of the executions that root calls led to (waiting included)", "Total"),
     Field("self_ps", Unit.PS, "of it, not overlapped by the stages that it called (waiting included)", "Self"),
-    Field("work_ps", Unit.PS, "time in which threads worked for the stage: its own code, and its function on pool threads", "Work"),
+    Field(
+        "work_ps", Unit.PS, "time in which threads worked for the stage: its own code, and its function on pool threads", "Work"
+    ),
     Field("work_per_step_ps", Unit.PS, "work per root call, divided by the threads that did it", "Work per step"),
     Field("threads", Unit.COUNT, "threads that worked for the stage"),
     Field("asynchronous", Unit.BOOL, "whether other threads produce its elements while the caller waits", "Async"),
     Field("critical", Unit.BOOL, "whether it was on the critical path of a root call"),
     Field("segment", Unit.COUNT, "segment that its work belongs to, slowest first"),
     Field("role", Unit.TEXT, "bottleneck (most work in the slowest segment), critical (on the critical path) or other"),
-    Field("guide_bottleneck", Unit.BOOL, "whether the guide's rule names it: longest self time on the critical path of the slowest call"),
+    Field(
+        "guide_bottleneck",
+        Unit.BOOL,
+        "whether the guide's rule names it: longest self time on the critical path of the slowest call",
+    ),
     Field("python", Unit.BOOL, "whether its function runs Python"),
     Field("top_op", Unit.TEXT, "op that took most time in its function"),
     Field("node", Unit.TEXT, "the stage's own key within this table"),
     Field("parent", Unit.TEXT, "key of the stage that calls it; empty for the root"),
+    Field("host", Unit.TEXT, "host that ran the pipeline"),
+    Field("pipeline", Unit.TEXT, "pipeline that the stage belongs to"),
     Field("long_name", Unit.TEXT, "TensorFlow's full name of the iterator"),
 )
 

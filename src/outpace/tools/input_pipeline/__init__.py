@@ -1,0 +1,12 @@
+"""The input pipeline analyzer: is the program waiting for data, and where does input processing spend its time?"""
+
+from outpace.tools.input_pipeline.page import analyse
+from outpace.tools.tool import Tool
+
+TOOL = Tool(
+    id="input_pipeline",
+    title="Input pipeline",
+    question="Is the program waiting for input data, and where does input processing spend its time?",
+    order=20,
+    analyse=analyse,
+)

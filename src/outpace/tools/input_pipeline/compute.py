@@ -1,0 +1,81 @@
+"""The input pipeline tables."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from outpace.metrics.op_metrics import HOST
+from outpace.metrics.step_breakdown import StepBreakdown
+from outpace.model import Category, Table
+from outpace.timeline.steps import Array
+from outpace.tools.input_pipeline.schema import CATEGORIES, INPUT_OPS, STATISTICS
+
+ENQUEUE = "Enqueuing data to be transferred to device"
+ON_DEMAND = "Reading data from files on demand"
+IN_ADVANCE = "Reading data from files in advance"
+PREPROCESSING = "Data preprocessing"
+ADVICE = {
+    ON_DEMAND: "Read ahead: interleave over files with num_parallel_calls, and end the pipeline with prefetch.",
+    IN_ADVANCE: "Tune cycle_length of interleave, the reader's buffer_size and prefetch; use fewer, larger files.",
+    PREPROCESSING: "Set num_parallel_calls on map, cache what does not change, or preprocess offline.",
+    ENQUEUE: "Combine small transfers into fewer, larger ones.",
+}
+_READERS = re.compile(r"::(TFRecord|TextLine|FixedLengthRecord|SSTable|RecordIO|ArrayRecord)(V\d)?$")
+_AHEAD = ("::MemoryReader", "::MemoryWriter", "::Interleave", "::Prefetch", "::ParallelMap")
+_ENQUEUE_TYPES = ("InfeedEnqueue", "InfeedEnqueueTuple", "MemcpyHToD")
+
+
+def statistics(breakdown: StepBreakdown) -> Table:
+    """Average, deviation and range of the step time and of every category that occurs."""
+    whole = breakdown.whole
+    step = whole["duration_ps"].astype(np.float64)
+    rows = [_spread("Step time", step, step)]
+    for category in Category:
+        values = breakdown.category(category, whole)
+        if values.any():
+            rows.append(_spread(category.label, values, step))
+    return Table.from_rows("step_statistics", "Step time statistics", STATISTICS, rows)
+
+
+def _spread(name: str, values: Array, step: Array) -> tuple[object, ...]:
+    deviation = float(values.std(ddof=1)) if len(values) > 1 else 0.0
+    return (name, float(values.mean()), deviation, float(values.min()), float(values.max()), float(values.mean() / step.mean()))
+
+
+def category_of(name: str, op_type: str) -> str | None:
+    """Kind of input processing of a host op; None for ops that do none. `IteratorGetNext` waits for the pipeline, it is no part of it."""
+    if op_type in _ENQUEUE_TYPES:
+        return ENQUEUE
+    if op_type != "Dataset":
+        return None
+    if _READERS.search(name):
+        return IN_ADVANCE if any(part in name for part in _AHEAD) else ON_DEMAND
+    return PREPROCESSING
+
+
+def input_ops(metrics: Table) -> Table:
+    """The guide's table of input ops, all hosts together, by self time."""
+    sums: dict[tuple[str, str], list[int]] = {}
+    for row in metrics.records():
+        kind = category_of(row["name"], row["type"]) if row["side"] == HOST else None
+        if kind is not None:
+            known = sums.setdefault((row["name"], kind), [0, 0, 0])
+            known[0] += row["count"]
+            known[1] += row["total_ps"]
+            known[2] += row["self_ps"]
+    whole = sum(v[2] for v in sums.values()) or 1
+    rows = [(name, count, total, total / whole, own, own / whole, kind) for (name, kind), (count, total, own) in sums.items()]
+    return Table.from_rows("input_ops", "Input op statistics", INPUT_OPS, sorted(rows, key=lambda r: -r[4]))
+
+
+def host_categories(ops: Table, steps: int) -> Table:
+    """Input-processing self time by the guide's four kinds."""
+    own = ops["self_ps"].astype(np.float64)
+    whole = float(own.sum()) or 1.0
+    rows = []
+    for kind, advice in ADVICE.items():
+        value = float(own[ops["category"] == kind].sum())
+        rows.append((kind, value, value / steps if steps else float("nan"), value / whole, advice if value else ""))
+    return Table.from_rows("host_categories", "Input processing on the host", CATEGORIES, rows)

@@ -1,0 +1,58 @@
+"""The input pipeline page."""
+
+from __future__ import annotations
+
+from outpace.metrics.cpu_saturation import cpu_saturation
+from outpace.metrics.op_metrics import op_metrics
+from outpace.metrics.step_breakdown import StepBreakdown, step_breakdown
+from outpace.model import Category, Chart, ChartKind, Figure, Figures, Page, Rows, Section, Text, Unavailable, Unit
+from outpace.timeline import Run
+from outpace.tools.input_pipeline import findings as rules
+from outpace.tools.input_pipeline.compute import host_categories, input_ops, statistics
+
+_ID, _TITLE = "input_pipeline", "Input pipeline"
+_QUESTION = "Is the program waiting for input data, and where does input processing spend its time?"
+_NONE = Unavailable(
+    "neither steps nor input ops were recorded",
+    "Capture while the program trains, and mark the steps (or let 'outpace profile' do so).",
+)
+_COLUMNS = tuple(f"{c.value}_ps" for c in Category)
+
+
+def analyse(run: Run) -> Page:
+    """Build the page of a run."""
+    breakdown = step_breakdown(run)
+    ops = input_ops(op_metrics(run))
+    steps = len(breakdown.whole)
+    if steps == 0 and len(ops) == 0:
+        return Page(_ID, _TITLE, _QUESTION, unavailable=_NONE)
+    saturation = None if run.has_device or steps == 0 else cpu_saturation(run)
+    sections: list[Section] = (
+        list(_waiting(run, breakdown)) if steps else [Text("No steps", "No step was found, so nothing says who waits.")]
+    )
+    if saturation is not None:
+        sections.append(
+            Rows(saturation, remark="What 'waiting for input' cannot see: input threads that compete with the model for cores.")
+        )
+    if len(ops):
+        sections.append(Rows(host_categories(ops, steps), ("category", "per_step_ps", "fraction", "advice")))
+        sections.append(Rows(ops, ("op", "count", "self_ps", "self_fraction", "total_ps", "total_fraction", "category")))
+    headline = rules.verdict(breakdown)[1] if steps else "Input ops were recorded, but no step to relate them to."
+    return Page(
+        _ID, _TITLE, _QUESTION, headline=headline, sections=tuple(sections), findings=tuple(rules.find(breakdown, saturation))
+    )
+
+
+def _waiting(run: Run, breakdown: StepBreakdown) -> tuple[Section, ...]:
+    """Device-side analysis; without an accelerator the host is the device."""
+    table = statistics(breakdown)
+    share = rules.verdict(breakdown)[2]
+    where = "device" if run.has_device else "host (there is no accelerator, so that it computes the steps itself)"
+    chart = Chart(
+        "Step time", ChartKind.STACK_SERIES, breakdown.steps, "step", _COLUMNS, {c: c.removesuffix("_ps") for c in _COLUMNS}
+    )
+    return (
+        Figures("Summary", (Figure("Waiting for input", share, Unit.FRACTION, f"of the step time on the {where}"),)),
+        chart,
+        Rows(table, ("category", "mean_ps", "deviation_ps", "min_ps", "max_ps", "fraction")),
+    )

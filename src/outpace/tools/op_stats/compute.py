@@ -1,0 +1,84 @@
+"""The op tables, from the ops' metrics."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outpace.metrics.op_metrics import DEVICE, HOST
+from outpace.model import Table
+from outpace.timeline.steps import Array
+from outpace.tools.op_stats.schema import OPS, SLICES, TYPES
+
+SIDES = (HOST, DEVICE)
+_SLICES = 10
+
+
+def ops(metrics: Table) -> Table:
+    """One row per op of a host and side, device first as in the guide's table, by self time."""
+    order = np.lexsort((-metrics["self_ps"].astype(np.float64), metrics["side"].astype(str)))
+    table = metrics.take(order)
+    side, idle = table["side"], table["idle"].astype(bool)
+    own = table["self_ps"].astype(np.float64)
+    count = np.maximum(table["count"], 1)
+    columns: dict[str, Array] = {
+        "rank": np.zeros(len(table), np.int64),
+        "busy_fraction": np.zeros(len(table)),
+    }
+    for name in SIDES:
+        mine = side == name
+        share = _share(own, mine)
+        columns["rank"][mine] = np.arange(1, int(mine.sum()) + 1)
+        columns[f"{name.lower()}_fraction"] = share
+        columns[f"{name.lower()}_cumulative"] = np.where(mine, np.cumsum(share), 0.0)
+        columns["busy_fraction"] += _share(own, mine & ~idle)
+    mode = np.where(idle, "", np.where(table["eager_ps"] * 2 > own, "eager", "function"))
+    return Table.build(
+        "ops",
+        "Ops",
+        OPS,
+        {
+            **columns,
+            "side": side,
+            "type": table["type"],
+            "name": table["name"],
+            "occurrences": table["count"],
+            "self_ps": table["self_ps"],
+            "mean_self_ps": own / count,
+            "total_ps": table["total_ps"],
+            "mean_ps": table["total_ps"] / count,
+            "mode": mode.astype(object),
+            "idle": idle,
+            "host": table["host"],
+        },
+    )
+
+
+def _share(values: Array, mask: Array) -> Array:
+    total = float(values[mask].sum())
+    return np.where(mask, values / total, 0.0) if total else np.zeros(len(values))
+
+
+def types(table: Table) -> Table:
+    """Self time by op type and side, idle time left out, longest first."""
+    sums: dict[tuple[str, str], list[int]] = {}
+    for row in table.records():
+        if not row["idle"]:
+            known = sums.setdefault((row["side"], row["type"]), [0, 0, 0])
+            known[0] += 1
+            known[1] += row["occurrences"]
+            known[2] += row["self_ps"]
+    busy = {side: sum(v[2] for (s, _), v in sums.items() if s == side) for side in SIDES}
+    rows = [(side, name, *v, v[2] / busy[side] if busy[side] else 0.0) for (side, name), v in sums.items()]
+    return Table.from_rows("types", "Op types", TYPES, sorted(rows, key=lambda r: -r[4]))
+
+
+def slices(table: Table, side: str, label: str, name: str, title: str) -> Table | None:
+    """The largest self times of one side by column `label`, the rest as one; None when the side did nothing."""
+    sums: dict[str, int] = {}
+    for row in table.records():
+        if row["side"] == side and not row.get("idle"):
+            sums[row[label]] = sums.get(row[label], 0) + row["self_ps"]
+    ranked = sorted(sums.items(), key=lambda item: -item[1])
+    rest = sum(value for _, value in ranked[_SLICES:])
+    rows = [*ranked[:_SLICES], *([("all others", rest)] if rest else [])]
+    return Table.from_rows(name, title, SLICES, rows) if sum(v for _, v in rows) else None

@@ -1,0 +1,49 @@
+"""The page of op statistics."""
+
+from __future__ import annotations
+
+from outpace.metrics.op_metrics import op_metrics
+from outpace.model import Chart, ChartKind, Page, Rows, Section, Table, Unavailable
+from outpace.timeline import Run
+from outpace.tools.op_stats import findings as rules
+from outpace.tools.op_stats.compute import SIDES, ops, slices, types
+
+_ID, _TITLE = "op_stats", "Op statistics"
+_QUESTION = "Which ops, and which types of op, take the time on the host and on the device?"
+_NONE = Unavailable(
+    "no op was recorded",
+    "Capture with host tracer level 2 (the default of 'outpace profile'); on a GPU check that CUPTI is on the library path.",
+)
+
+
+def analyse(run: Run) -> Page:
+    """Build the page of a run."""
+    metrics = op_metrics(run)
+    if len(metrics) == 0:
+        return Page(_ID, _TITLE, _QUESTION, unavailable=_NONE)
+    table = ops(metrics)
+    by_type = types(table)
+    sections: list[Section] = []
+    for side in SIDES:
+        where = f"on the {side.lower()}"
+        for source, label, what in ((table, "name", "op"), (by_type, "type", "op type")):
+            part = slices(source, side, label, f"{side}_{label}_slices".lower(), f"Self time by {what} {where}")
+            if part is not None:
+                sections.append(Chart(part.title, ChartKind.PIE, part, "label", ("self_ps",), remark="idle time left out"))
+    shown = ("rank", "side", "self_ps", "busy_fraction", "occurrences", "total_ps", "type", "name")
+    sections += [
+        Rows(table, shown, limit=20, remark="Every op is in the CSV, JSON and HTML output."),
+        Rows(by_type, ("side", "type", "self_ps", "busy_fraction", "occurrences", "ops")),
+    ]
+    return Page(
+        _ID, _TITLE, _QUESTION, headline=_headline(by_type), sections=tuple(sections), findings=tuple(rules.find(metrics))
+    )
+
+
+def _headline(by_type: Table) -> str:
+    parts = []
+    for side in SIDES:
+        mine = [r for r in by_type.records() if r["side"] == side]
+        if mine:
+            parts.append(f"{mine[0]['type']} takes most op time on the {side.lower()} ({mine[0]['busy_fraction']:.0%})")
+    return "; ".join(parts) + "." if parts else "No op took any time."

@@ -1,0 +1,135 @@
+"""What every tool promises, on every kind of input: a page that answers its question or says why not, in every format."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from outpace import api
+from outpace.model import Chart, Page, Report, Rows
+from outpace.report import csv_, html, json_, terminal
+from outpace.tools import Tool, discover
+from tests.contract.inputs import INPUTS, SHUFFLED, opened
+from tests.support import opened as opened_profile
+
+TOOLS = {tool.id: tool for tool in discover()}
+
+
+@pytest.fixture(scope="module", params=INPUTS)
+def profile(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[api.Profile]:
+    yield opened(request.param, tmp_path_factory.mktemp("input"))
+
+
+@pytest.fixture(scope="module", params=TOOLS)
+def tool(request: pytest.FixtureRequest) -> Tool:
+    return TOOLS[request.param]
+
+
+@pytest.fixture
+def page(profile: api.Profile, tool: Tool) -> Page:
+    return profile.page(tool.id)
+
+
+@pytest.fixture
+def report(profile: api.Profile, tool: Tool) -> Report:
+    return profile.report([tool.id])
+
+
+def strict(text: str) -> Any:
+    """Parse JSON as RFC 8259 has it: no NaN, no repeated key."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        assert len({key for key, _ in pairs}) == len(pairs), "a key is repeated"
+        return dict(pairs)
+
+    def never(constant: str) -> None:
+        raise AssertionError(f"{constant} is not JSON")
+
+    return json.loads(text, object_pairs_hook=once, parse_constant=never)
+
+
+def test_the_page_is_the_tools(page: Page, tool: Tool) -> None:
+    assert (page.id, page.title, page.question) == (tool.id, tool.title, tool.question)
+    if page.unavailable:
+        assert page.unavailable.reason
+        assert page.unavailable.remedy, "whoever cannot be helped by this profile must know how to get one that helps"
+    else:
+        assert page.headline
+        assert page.sections
+
+
+def test_tables_are_described(page: Page) -> None:
+    tables = [s.table for s in page.sections if isinstance(s, (Rows, Chart))] + list(page.hidden_tables)
+    for name in {t.name for t in tables}:
+        assert len({id(t) for t in tables if t.name == name}) == 1, f"two tables are called {name}"
+    for table in page.tables():
+        names = [field.name for field in table.fields]
+        assert len(set(names)) == len(names)
+        assert table.title
+        for field, column in zip(table.fields, table.columns, strict=True):
+            assert len(field.meaning) > 3, f"{table.name}.{field.name} does not say what it means"
+            assert column.ndim == 1
+
+
+def test_sections_name_columns_that_exist(page: Page) -> None:
+    for section in page.sections:
+        if isinstance(section, Chart):
+            assert {section.x, *section.series} <= {f.name for f in section.table.fields}
+        elif isinstance(section, Rows):
+            assert set(section.columns) <= {f.name for f in section.table.fields}
+
+
+def test_findings_prove_themselves(profile: api.Profile, page: Page) -> None:
+    tables = {table.name for other in profile.report().pages for table in other.tables()}
+    assert len({(f.id, f.host, f.location) for f in page.findings}) == len(page.findings)
+    for finding in page.findings:
+        assert finding.sentence
+        assert finding.action
+        assert {e.table for e in finding.evidence} <= tables, f"{finding.id} cites a table that no page has"
+        assert all(np.isfinite(e.value) for e in finding.evidence)
+        assert finding.saving is None or finding.saving.low >= 0
+        assert finding.saving_fraction is None or 0 <= finding.saving_fraction.low <= finding.saving_fraction.high <= 1
+
+
+def test_json_is_strict(report: Report, tool: Tool) -> None:
+    document = strict(json_.render(report))
+    assert document["schema"] == 1
+    tables = document["tools"][tool.id]["tables"]
+    assert set(tables) == {table.name for table in report.pages[0].tables()}
+    for table in report.pages[0].tables():
+        assert len(tables[table.name]["rows"]) == len(table)
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_the_terminal_keeps_its_width(report: Report, width: int) -> None:
+    text = terminal.render(report, width=width)
+    assert text.strip()
+    assert "\x1b" not in text
+    wide = [line for line in text.splitlines() if len(line) > width]
+    assert not wide
+
+
+def test_html_and_csv_are_written(report: Report, page: Page, tool: Tool, tmp_path: Any) -> None:
+    text = html.render(report)
+    assert text.lower().startswith("<!doctype html>")
+    assert not re.search(r"""(src|href)=["']?(https?:)?//""", text), "the report must work offline"
+    assert html.render_fragment(page).strip()
+    written = csv_.write(report, tmp_path)
+    assert len(written) == len(list(page.tables()))
+    assert len({p.name for p in written}) == len(written)
+
+
+def test_the_same_run_gives_the_same_page(profile: api.Profile, tool: Tool) -> None:
+    again = tool.analyse(profile.run)
+    assert json_.render(Report("", "", (), (), (again,))) == json_.render(Report("", "", (), (), (profile.page(tool.id),)))
+
+
+def test_the_order_of_events_in_the_file_does_not_matter(tool: Tool, tmp_path: Any) -> None:
+    mixed, ordered = opened("shuffled", tmp_path), opened_profile(SHUFFLED[0])
+    pages = [json_.render(Report("", "", (), (), (p.page(tool.id),))) for p in (mixed, ordered)]
+    assert pages[0] == pages[1]

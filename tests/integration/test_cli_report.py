@@ -1,0 +1,201 @@
+"""`outpace report` as a user runs it: exit codes, sentences instead of tracebacks, files, and hostile input."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outpace.testing import Inline, SpaceBuilder, training_run
+from tests.support import DATA, profile_path
+
+BROKEN = DATA / "broken"
+MS = 1_000_000_000
+SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)>"
+ESCAPE = "\x1b]0;owned\x07\x1b[31mred\x1b[2J"
+FORMULA = "=cmd|' /C calc'!A0"
+
+
+def outpace(*arguments: object, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "outpace.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, encoding="utf-8")
+
+
+def one_sentence(done: subprocess.CompletedProcess[str]) -> str:
+    """The error message: one paragraph on stderr, nothing on stdout, no traceback."""
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith("outpace: ")
+    assert lines[0].endswith(".")
+    return lines[0]
+
+
+def strict(text: str) -> Any:
+    def never(constant: str) -> None:
+        raise AssertionError(f"{constant} is not JSON")
+
+    return json.loads(text, parse_constant=never)
+
+
+def cells(file: Path) -> list[list[str]]:
+    csv.field_size_limit(10_000_000)
+    with file.open(newline="", encoding="utf-8") as opened:
+        return list(csv.reader(opened))
+
+
+@pytest.mark.parametrize("name", ["empty.xplane.pb", "garbage.xplane.pb", "text_mangled.xplane.pb.gz"])
+def test_what_is_no_profile_says_so(name: str) -> None:
+    done = outpace("report", BROKEN / name)
+    assert done.returncode == 3
+    assert name in one_sentence(done)
+
+
+def test_a_missing_path_says_so(tmp_path: Path) -> None:
+    done = outpace("report", tmp_path / "nowhere")
+    assert done.returncode == 4
+    assert "nowhere" in one_sentence(done)
+    done = outpace("report", tmp_path)
+    assert done.returncode == 4
+    assert "holds no profile" in one_sentence(done)
+
+
+def test_an_unknown_tool_names_the_known_ones() -> None:
+    done = outpace("report", profile_path("idle_empty"), "--tool", "no_such_tool")
+    assert done.returncode == 2
+    assert "no_such_tool" in one_sentence(done)
+
+
+def test_unusable_places_for_files_say_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    for option in ("--csv", "--html"):
+        done = outpace("report", profile_path("idle_empty"), option, tmp_path / "file" / "below")
+        assert done.returncode == 6
+        assert "Traceback" not in done.stderr
+        assert "below" in done.stderr
+
+
+def test_a_truncated_profile_says_first_what_is_missing() -> None:
+    done = outpace("report", BROKEN / "truncated.xplane.pb")
+    assert done.returncode == 0, done.stderr
+    beginning = " ".join(done.stdout.split())[:600]
+    assert beginning.startswith("! truncated: ")
+    assert re.search(r"at byte [\d,]+", beginning)
+    warnings = strict(outpace("report", BROKEN / "truncated.xplane.pb", "--json").stdout)["warnings"]
+    assert any("bytes are missing" in w for w in warnings)
+
+
+def test_a_gzipped_profile_needs_no_ending() -> None:
+    done = outpace("report", BROKEN / "gzipped.xplane.pb")
+    assert done.returncode == 0
+    assert not done.stdout.lstrip().startswith("!")
+
+
+def test_an_idle_profile_says_what_to_do() -> None:
+    done = outpace("report", profile_path("idle_empty"))
+    assert done.returncode == 0
+    text = " ".join(done.stdout.split()).lower()
+    assert "nothing was recorded" in text
+    assert "capture" in text
+    assert "Traceback" not in done.stderr
+
+
+def test_json_has_the_tools_and_their_tables() -> None:
+    done = outpace("report", profile_path("custom_loop"), "--json")
+    assert done.stderr == ""
+    document = strict(done.stdout)
+    assert document["schema"] == 1
+    listed = [tool["id"] for tool in strict(outpace("tools", "--json").stdout)]
+    assert list(document["tools"]) == listed
+    steps = document["tools"]["overview"]["tables"]["steps"]
+    assert len(steps["rows"]) == 15
+    assert {"name", "unit", "meaning"} <= set(steps["columns"][0])
+
+
+def test_files_are_written_where_asked_and_nowhere_else(tmp_path: Path) -> None:
+    source, out = tmp_path / "profile", tmp_path / "out"
+    shutil.copytree(profile_path("custom_loop"), source)
+    before = sorted((p, p.stat().st_mtime_ns) for p in tmp_path.rglob("*"))
+    done = outpace("report", source, "--csv", out / "tables", "--html", out / "report.html")
+    assert done.returncode == 0, done.stderr
+    assert [e for e in before if e not in {(p, p.stat().st_mtime_ns) for p in tmp_path.rglob("*")}] == []
+    made = {p.relative_to(out).parts[0] for p in out.rglob("*")}
+    assert made == {"tables", "report.html"}, "no half-written file is left behind"
+    assert len(cells(out / "tables" / "overview.steps.csv")) == 1 + 15
+    assert (out / "report.html").read_text(encoding="utf-8").lower().startswith("<!doctype html>")
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    command = [sys.executable, "-m", "outpace.cli", "report", str(profile_path("custom_loop")), "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read(10)
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_no_line_is_wider_than_asked(width: int) -> None:
+    done = outpace("report", profile_path("unicode_names"), "--width", width)
+    assert done.returncode == 0
+    assert max(map(len, done.stdout.splitlines())) <= width
+
+
+def hostile(folder: Path) -> Path:
+    """A run whose ops, threads, functions and stages have names that attack the reader of the report."""
+    names = (SCRIPT, ESCAPE, FORMULA, "a" * 1_000_000)
+    ops = [(name, "dot_general", 2 * MS) for name in names]  # a type as JAX spells it allows any name
+    pipeline = ("Root", "Prefetch", f"Map{SCRIPT}", f"Shuffle{ESCAPE}")
+    space = training_run(steps=4, ops=ops, pipeline=pipeline, work_ps={f"Map{SCRIPT}": 5 * MS})
+    line = space.plane("/host:CPU").line(ESCAPE)
+    line.event(b"\xff\xfe\xc3(:dot", 0, 3 * MS, tf_function_call=Inline(SCRIPT), tracing_count=3)
+    line.event(f"{SCRIPT}{ESCAPE}:add", 4 * MS, 3 * MS, name=FORMULA)
+    line.event("\u202egnp.exe\x00\r\n:sub", 8 * MS, 3 * MS)
+    space.errors.append(f"profiler says {SCRIPT}{ESCAPE}\nand more")
+    return space.write(folder / "vm.xplane.pb")
+
+
+def test_hostile_names_are_harmless(tmp_path: Path) -> None:
+    path, page, tables = hostile(tmp_path), tmp_path / "r.html", tmp_path / "csv"
+    done = outpace("report", path, "--width", 100, "--html", page, "--csv", tables)
+    assert done.returncode == 0, done.stderr[-2000:]
+    for text in (done.stdout, done.stderr):
+        assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\u202e]", text), "control characters reach the terminal"
+    assert max(map(len, done.stdout.splitlines())) <= 100
+    assert len(done.stdout) < 100_000, "a name of a megabyte is shortened"
+    html = page.read_text(encoding="utf-8")
+    assert "<script>alert" not in html
+    assert "<img src=x" not in html
+    assert "\x1b" not in html
+    values = [value for file in tables.iterdir() for row in cells(file) for value in row]
+    assert f"'{FORMULA}" in values
+    assert not [value for value in values if value.startswith(("=", "@", "\t"))]
+
+
+def test_hostile_names_are_whole_in_json(tmp_path: Path) -> None:
+    done = outpace("report", hostile(tmp_path), "--json")
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "\x1b" not in done.stdout
+    document = strict(done.stdout)
+    names = {
+        v for t in document["tools"]["overview"]["tables"].values() for row in t["rows"] for v in row if isinstance(v, str)
+    }
+    assert {FORMULA, "a" * 1_000_000} <= names
+    assert any(SCRIPT in name for name in names)
+
+
+def test_a_name_with_a_line_break_stays_on_its_line(tmp_path: Path) -> None:
+    space = SpaceBuilder()
+    space.plane("/host:CPU").line("main").event("first\nforged: 100 % fast:dot", 0, MS)
+    done = outpace("report", space.write(tmp_path))
+    assert not any(line.strip().startswith("forged") for line in done.stdout.splitlines())
