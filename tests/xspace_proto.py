@@ -18,8 +18,21 @@ _SCHEMA = {
         "bytes_value=6 bytes value",
         "ref_value=7 uint64 value",
     ],
-    "XEventMetadata": ["id=1 int64", "name=2 string", "metadata=3 bytes", "display_name=4 string", "stats=5 *XStat", "child_id=6 *int64"],
-    "XEvent": ["metadata_id=1 int64", "offset_ps=2 int64 data", "num_occurrences=5 int64 data", "duration_ps=3 int64", "stats=4 *XStat"],
+    "XEventMetadata": [
+        "id=1 int64",
+        "name=2 string",
+        "metadata=3 bytes",
+        "display_name=4 string",
+        "stats=5 *XStat",
+        "child_id=6 *int64",
+    ],
+    "XEvent": [
+        "metadata_id=1 int64",
+        "offset_ps=2 int64 data",
+        "num_occurrences=5 int64 data",
+        "duration_ps=3 int64",
+        "stats=4 *XStat",
+    ],
     "XLine": [
         "id=1 int64",
         "display_id=10 int64",

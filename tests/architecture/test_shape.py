@@ -19,7 +19,7 @@ LONGEST_FILE, LONGEST_FUNCTION = 400, 60
 LONG_FILES: dict[str, str] = {}
 LONG_FUNCTIONS: dict[str, str] = {}
 OTHER_MEANINGS = {
-    ("timeline/infer.py", "tf_data"): "prefix of the names that TensorFlow gives its input threads",
+    ("timeline/names.py", "tf_data"): "prefix of the names that TensorFlow gives its input threads",
 }
 
 

@@ -63,7 +63,9 @@ def test_categories_equal_the_reference(name: str) -> None:
     pairs = paired(name)
     step = np.mean([mine["duration_ps"] for mine, _ in pairs])
     allowed = 0.01 * step
-    checked = {"1": GENERIC["1"]} if name == "tf_gpu_v100_bert" else GENERIC  # the reference dropped host events beside a device
+    checked = (
+        {"1": GENERIC["1"]} if name == "tf_gpu_v100_bert" else GENERIC
+    )  # the reference dropped host events beside a device
     for key, categories in checked.items():
         mine = np.mean([sum(row[f"{c.value}_ps"] for c in categories) for row, _ in pairs])
         theirs = np.mean([sum(row["stepBreakdownUs"].get(k, 0.0) for k in key.split("+")) * 1e6 for _, row in pairs])

@@ -93,7 +93,10 @@ def test_inference_on_jax_from_call_to_completion() -> None:
 
 def test_inference_counts_input_that_marks_leave_out() -> None:
     """`iterator_outside_step` marks only the call, the guide's anti-pattern: an inferred step is longer by the input fetched before it."""
-    marked, inferred = opened("iterator_outside_step").run.hosts[0], opened("iterator_outside_step", use_marks=False).run.hosts[0]
+    marked, inferred = (
+        opened("iterator_outside_step").run.hosts[0],
+        opened("iterator_outside_step", use_marks=False).run.hosts[0],
+    )
     gap = marked.steps.start[1:] - marked.steps.end[:-1]
     assert len(inferred.steps) == len(marked.steps)
     assert np.allclose(inferred.steps.duration[1:], marked.steps.duration[1:] + gap, rtol=0.02)

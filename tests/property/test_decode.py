@@ -96,7 +96,9 @@ stat_values = st.one_of(
 @st.composite
 def spaces(draw: st.DrawFn) -> Any:
     """An XSpace with any ids, repeated lines, unknown names, every kind of stat, aggregated events and unsorted times."""
-    space = XSpace(hostnames=draw(st.lists(st.text(max_size=5), max_size=2)), errors=draw(st.lists(st.text(max_size=5), max_size=2)))
+    space = XSpace(
+        hostnames=draw(st.lists(st.text(max_size=5), max_size=2)), errors=draw(st.lists(st.text(max_size=5), max_size=2))
+    )
     for index in range(draw(st.integers(1, 3))):
         plane = space.planes.add(id=draw(ids), name=f"/host:{index}")
         names = draw(st.lists(ids, max_size=5, unique=True))

@@ -1,7 +1,7 @@
 """How busy the cores are during steps, and how much of that is input processing.
 
-A thread counts as busy while an op runs on it (TensorFlow, JAX and XLA ops, tasks of the intra-op pool, and Python that waits for none of them cannot
-be seen). Threads of tf.data (`tf_data_*`) that wait inside an iterator are not busy: only ops and what producing an element costs count there.
+A thread counts as busy while an op runs on it. Python, and the tasks of the intra-op pool, cannot be seen. Threads of tf.data
+(`tf_data_*`) that wait inside an iterator are not busy: only ops, and the functions that stages run, count there.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import numpy as np
 from outpace.metrics.derived import derived
 from outpace.model import Field, Table, Unit
 from outpace.timeline import OpKind, Run, Timeline
+from outpace.timeline.names import INPUT_THREADS
 from outpace.timeline.steps import Array
 from outpace.trace.algorithms import cover
 
-_INPUT_THREADS = "tf_data"
 _BUSY_PREFIXES = ("ExecutorState::Process", "ThunkExecutor::Execute", "InstantiatedCapturedFunction::")
 
 FIELDS = (
@@ -38,7 +38,7 @@ def _row(run: Run, timeline: Timeline) -> tuple[object, ...]:
     begin, end = int(timeline.steps.start.min()), int(timeline.steps.end.max())
     window = max(end - begin, 1)
     busy = _busy_by_thread(timeline, begin, end)
-    on_input = sum(time for name, time in busy if name.startswith(_INPUT_THREADS))
+    on_input = sum(time for name, time in busy if name.startswith(INPUT_THREADS))
     total = sum(time for _, time in busy)
     cores = run.core_count(timeline)
     return (
@@ -70,4 +70,4 @@ def _working_names(timeline: Timeline) -> Array:
     is_op = timeline.is_kind(OpKind.TENSORFLOW, OpKind.JAX, OpKind.COPY)
     runs = np.fromiter((n.startswith(_BUSY_PREFIXES) for n in timeline.trace.names), bool, len(timeline.trace.names))
     waits = np.fromiter((op.type.startswith(("IteratorGetNext", "Collective")) for op in timeline.ops), bool, len(timeline.ops))
-    return (is_op | runs) & ~waits
+    return np.asarray((is_op | runs) & ~waits)

@@ -1,9 +1,9 @@
 """tf.data iterators: what each call of an input pipeline did, stage by stage.
 
-Meaning as in `xplane_to_tf_data_stats.cc` of openxla/xprof (the analysis that the TensorFlow Profiler guide describes): a call of the root iterator
-is followed into the iterators that it called on its own thread, and, across an asynchronous stage, into those that produced the very element
-that it consumed. A stage's self time leaves out the time that overlaps its children; a stage is on the critical path when it and all above it
-overlap their caller.
+Meaning as in `xplane_to_tf_data_stats.cc` of openxla/xprof, the analysis that the TensorFlow Profiler guide describes: a call of the
+root iterator is followed into the iterators that it called on its own thread, and, across an asynchronous stage, into those that
+produced the very element that it consumed. A stage's self time leaves out the time that overlaps its children; a stage is on the
+critical path when it and all above it overlap their caller.
 """
 
 from __future__ import annotations

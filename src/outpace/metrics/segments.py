@@ -9,8 +9,8 @@ pipeline is cut at its asynchronous stages into *segments* that run at the same 
   that its calls caused.
 
 A segment's busy time per step is its work, divided by the threads that ran it and by the steps. The slowest segment limits the
-pipeline, and its stage with most work is where to act. Stages are told apart by iterator id; nested datasets made per element (inside interleave
-and flat_map) count as one stage per position in the pipeline.
+pipeline, and its stage with most work is where to act. Stages are told apart by iterator id; nested datasets made per element
+(inside interleave and flat_map) count as one stage per position in the pipeline.
 """
 
 from __future__ import annotations

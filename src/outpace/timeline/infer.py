@@ -11,7 +11,7 @@ from collections import Counter
 
 import numpy as np
 
-from outpace.timeline.names import OpKind, parse_op
+from outpace.timeline.names import INPUT_THREADS, OpKind, parse_op
 from outpace.timeline.steps import Array, Confidence, Steps, StepSource, no_steps
 from outpace.trace import Trace
 from outpace.trace.algorithms import nest
@@ -19,9 +19,26 @@ from outpace.trace.algorithms import nest
 _SMALL_SHARE = 0.05  # a function that takes less of the thread's op time than this is not what an eager loop repeats
 _PERIODIC = 0.9  # share of ops that must recur one period later
 _LONGEST_PERIOD = 20_000
+# JAX runs a primitive outside of any jitted function as a jitted function of that name; such calls are glue, not the step.
 _LAX = frozenset(
-    ["add", "broadcast_in_dim", "concatenate", "convert_element_type", "copy", "dynamic_slice", "dynamic_update_slice", "fold_in", "gather", "iota", "multiply", "reshape", "scatter", "select_n", "slice", "squeeze", "subtract", "transpose", "true_divide", "_threefry_seed", "_threefry_split", "_unstack"]
-)  # JAX runs a primitive outside of any jitted function as a jitted function of that name; such calls are glue, not the step
+    (
+        *("add", "broadcast_in_dim", "concatenate", "convert_element_type", "copy", "dynamic_slice", "dynamic_update_slice"),
+        *(
+            "fold_in",
+            "gather",
+            "iota",
+            "multiply",
+            "reshape",
+            "scatter",
+            "select_n",
+            "slice",
+            "squeeze",
+            "subtract",
+            "transpose",
+        ),
+        *("true_divide", "_threefry_seed", "_threefry_split", "_unstack"),
+    )
+)
 _INFERENCE = ("predict", "serving", "serve", "one_step_on_data")
 
 
@@ -65,11 +82,12 @@ def _function_calls(trace: Trace, visible: Array) -> Array:
     mask = trace.stat("tf_function_call").has(len(trace)) | _starts(trace, ("PjitFunction(",))
     calls = _outermost(trace, mask & visible)
     glue = np.fromiter((n.removeprefix("PjitFunction(").rstrip(")") in _LAX for n in trace.names), bool, len(trace.names))
-    return calls[~glue[trace.name[calls]]] if not glue[trace.name[calls]].all() else calls
+    steps: Array = calls[~glue[trace.name[calls]]]
+    return steps if len(steps) else calls
 
 
 def _off_input_threads(trace: Trace, rows: Array) -> Array:
-    is_input = np.fromiter((n.startswith("tf_data") for n in trace.lines.names), bool, len(trace.lines))
+    is_input = np.fromiter((n.startswith(INPUT_THREADS) for n in trace.lines.names), bool, len(trace.lines))
     kept: Array = rows[~is_input[trace.line[rows]]]
     return kept
 
@@ -85,7 +103,8 @@ def _most_repeated(trace: Trace, rows: Array) -> Array:
     groups, inverse, count = np.unique(key, return_inverse=True, return_counts=True)
     total = np.bincount(inverse, weights=trace.duration[rows].astype(np.float64), minlength=len(groups))
     best = int(np.lexsort((total, count > 1))[-1])
-    return rows[inverse == best]
+    chosen: Array = rows[inverse == best]
+    return chosen
 
 
 def _between_ends(trace: Trace, rows: Array, visible: Array) -> Steps:

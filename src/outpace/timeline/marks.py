@@ -70,12 +70,9 @@ def _on_main_thread(trace: Trace, rows: Array, line: Array) -> Array:
 
 def device_step_lines(trace: Trace) -> list[tuple[Plane, int]]:
     """(plane, line) of the non-empty step lines of devices."""
-    found = []
-    for plane in trace.planes_like("/device:"):
-        for line in plane.lines:
-            if trace.lines.names[line] == STEP_LINE and trace.lines.first_event[line + 1] > trace.lines.first_event[line]:
-                found.append((plane, line))
-    return found
+    names, first = trace.lines.names, trace.lines.first_event
+    lines = [(plane, line) for plane in trace.planes_like("/device:") for line in plane.lines]
+    return [(plane, line) for plane, line in lines if names[line] == STEP_LINE and first[line + 1] > first[line]]
 
 
 def from_device_lines(trace: Trace, lines: list[tuple[Plane, int]]) -> Steps:

@@ -17,6 +17,9 @@ _COPIES = {"memcpyhtod": "MemcpyHToD", "memcpydtoh": "MemcpyDToH", "memcpydtod":
 _OLD_COPIES = {"memcpyh2d": "MemcpyHToD", "memcpyd2h": "MemcpyDToH", "memcpyd2d": "MemcpyDToD", "memcpyh2h": "MemcpyHToH"}
 
 
+INPUT_THREADS = "tf_data"  # what TensorFlow's names of its input threads start with
+
+
 class OpKind(str, Enum):
     """Family of an op."""
 

@@ -54,7 +54,9 @@ class StatColumn:
     def slice(self, low: int, high: int) -> StatColumn:
         """The values at positions [low, high)."""
         part = slice(low, high)
-        return StatColumn(self.name, self.row[part], self.kind[part], self.bits[part], self.length[part], self._data, self._names)
+        return StatColumn(
+            self.name, self.row[part], self.kind[part], self.bits[part], self.length[part], self._data, self._names
+        )
 
     @property
     def ints(self) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +15,12 @@ from outpace import _native
 from outpace.trace.stats import StatColumn, Value
 
 Array = npt.NDArray[Any]
+_NO_STATS: tuple[Array, Array, Array, Array] = (
+    np.zeros(0, np.int32),
+    np.zeros(0, np.uint8),
+    np.zeros(0, np.uint64),
+    np.zeros(0, np.uint32),
+)
 
 
 @dataclass(frozen=True)
@@ -138,8 +144,8 @@ class Trace:
         place = {name: i for i, name in enumerate(names)}
         column_of = np.fromiter((place.get(n, -1) for n in self.stat_names), np.int32, len(self.stat_names))
         if not np.any(column_of >= 0):  # the profile knows none of the names: no pass over the file
-            empty = [np.zeros(0, t) for t in (np.int32, np.uint8, np.uint64, np.uint32)]
-            return {name: StatColumn(name, *empty, self._handle.data, self.stat_names) for name in names}
+            none = StatColumn("", *_NO_STATS, self._handle.data, self.stat_names)
+            return {name: replace(none, name=name) for name in names}
         first, (row, *values) = self._handle.find_stats(column_of, len(names), window.start, window.stop)
         found = {}
         for i, name in enumerate(names):
@@ -185,7 +191,9 @@ class Handle:
         """Bounds of each column, and row, kind, value bits and length of the stats of events in [begin, end)."""
         core = _native.library()
         window = (ctypes.c_uint32(columns), ctypes.c_uint64(begin), ctypes.c_uint64(end))
-        found = ctypes.c_void_p(core.ox_find_stats(ctypes.c_void_p(self._space), _native.pointer(column_of), *window, _native.threads()))
+        found = ctypes.c_void_p(
+            core.ox_find_stats(ctypes.c_void_p(self._space), _native.pointer(column_of), *window, _native.threads())
+        )
         try:
             first = np.zeros(columns + 1, np.uint64)
             core.ox_stats_bounds(found, _native.pointer(first))

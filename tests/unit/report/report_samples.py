@@ -26,7 +26,7 @@ from outpace.model import (
 )
 
 MS = 1_000_000_000
-COLORS = {c.title: c.value for c in Category}
+COLORS = {c.label: c.value for c in Category}
 MEAN_STEP = {
     Category.COMPILATION: 0.4,
     Category.INPUT: 31.6,
@@ -48,7 +48,7 @@ def average_step() -> Chart:
         Field("share", Unit.FRACTION, "of the mean step time"),
     )
     total = sum(MEAN_STEP.values())
-    rows = [(c.title, int(v * MS), v / total) for c, v in MEAN_STEP.items()]
+    rows = [(c.label, int(v * MS), v / total) for c, v in MEAN_STEP.items()]
     table = Table.from_rows("average_step", "The average step", fields, rows)
     return Chart("The average step", ChartKind.STACK_TOTAL, table, "category", ("time_ps",), COLORS, "mean of 120 steps")
 
@@ -59,7 +59,7 @@ def step_graph(steps: int = 120) -> Chart:
     data: dict[str, object] = {"step": np.arange(steps)}
     total = np.zeros(steps, dtype=np.int64)
     for category, mean in MEAN_STEP.items():
-        fields.append(Field(f"{category.value}_ps", Unit.PS, category.meaning, category.title))
+        fields.append(Field(f"{category.value}_ps", Unit.PS, category.meaning, category.label))
         column = (rng.gamma(20, mean / 20 + 1e-9, steps) * MS).astype(np.int64)
         if category is Category.COMPILATION and steps:
             column[0] = 900 * MS

@@ -48,9 +48,9 @@ def test_the_first_screen_is_in_the_agreed_order():
 
 def test_the_average_step_names_every_part_with_time_and_share():
     legend = terminal.render(realistic(), width=80, tools=()).splitlines()
-    line = next(x for x in legend if Category.INPUT.title in x and "%" in x and "ms" in x)
+    line = next(x for x in legend if Category.INPUT.label in x and "%" in x and "ms" in x)
     assert re.search(r"31\.6 ms +51\.7 %$", line)
-    assert not any(Category.DEVICE_TO_DEVICE.title in x for x in legend)  # it took no time
+    assert not any(Category.DEVICE_TO_DEVICE.label in x for x in legend)  # it took no time
 
 
 def test_without_colours_bar_and_legend_use_the_same_glyphs():

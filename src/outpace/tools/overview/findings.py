@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from outpace.metrics.step_breakdown import StepBreakdown
-from outpace.model import Category, Evidence, Finding, Interval, Severity, Table, Threshold, Unit, bootstrap_saving
+from outpace.model import Category, Evidence, Finding, Severity, Table, Threshold, Unit, bootstrap_saving
 from outpace.tools.overview.compute import Average, precision
 
 _XPROF = "XProf's overview page"
@@ -93,7 +94,7 @@ def _category(rule: _Rule, breakdown: StepBreakdown, average: Average) -> Iterat
     )
 
 
-def _saving(breakdown: StepBreakdown, category: Category) -> dict[str, Interval]:
+def _saving(breakdown: StepBreakdown, category: Category) -> dict[str, Any]:
     """What a step saves if it spends no time on a category: in ps, and as a share of the mean step."""
     bound = f"if no step spent time on {category.label.lower()} (Amdahl's bound; 95 % interval over the steps)"
     saving, share = bootstrap_saving(breakdown.category(category), breakdown.whole["duration_ps"], bound)
@@ -168,7 +169,7 @@ def _expensive(functions: Table) -> Iterator[Finding]:
             id="expensive_tf_function",
             severity=Severity.HIGH if retraced else Severity.MODERATE,
             sentence=f"tf.function '{row['function']}' {reason}; that took {share:.0%} of its time.",
-            action="Pass tensors instead of Python numbers, give the function an input_signature (or reduce_retracing=True), and create it once, "
+            action="Pass tensors instead of Python numbers, give the function an input_signature, and create it once, "
             "outside the loop."
             if retraced
             else "Remove run_eagerly / tf.config.run_functions_eagerly(True).",

@@ -14,6 +14,7 @@ from outpace.timeline.steps import Array
 from outpace.tools.tf_data.labels import source
 from outpace.tools.tf_data.schema import EXECUTIONS, PIPELINES, SEGMENTS, STAGES
 
+Row = tuple[object, ...]
 SLOW_CALL_PS = 50_000_000  # the guide counts a call as slow from 50 µs on
 
 
@@ -32,7 +33,7 @@ def compute(run: Run) -> Analysis:
     """Analyse every pipeline of every host."""
     graphs = iterators(run)
     named = _names(run)
-    rows: dict[str, list[tuple[object, ...]]] = {"pipelines": [], "stages": [], "segments": [], "executions": []}
+    rows: dict[str, list[Row]] = {"pipelines": [], "stages": [], "segments": [], "executions": []}
     for (host, name), pipeline in named.items():
         graph = graphs[host]
         slowest = _ranked(graph, pipeline.root)
@@ -100,19 +101,19 @@ def _latency(host: str, name: str, graph: IteratorGraph, root: int, ranked: Arra
     )
 
 
-def _device_rows(host: str, graph: IteratorGraph) -> list[tuple[object, ...]]:
+def _device_rows(host: str, graph: IteratorGraph) -> list[Row]:
     """Pipelines that fetch from a host pipeline for a device: they only wait, so no bottleneck is named."""
-    found = []
+    found: list[Row] = []
     roots = [r for r in np.unique(graph.iterator[graph.roots]).tolist() if int(graph.ids[r]) in graph.device_ids]
     for i, root in enumerate(roots):
         found.append((*_latency(host, f"Device:{i}", graph, root, _ranked(graph, root)), "", ""))
     return found
 
 
-def _stage_rows(name: str, pipeline: Pipeline, graph: IteratorGraph, run: Run, guide: int) -> list[tuple[object, ...]]:
+def _stage_rows(name: str, pipeline: Pipeline, graph: IteratorGraph, run: Run, guide: int) -> list[Row]:
     calls = graph.calls
     record = run.record(pipeline.host)
-    rows = []
+    rows: list[Row] = []
     for at, stage in enumerate(pipeline.stages):
         mine = np.flatnonzero(np.isin(calls.iterator, stage.iterators))
         critical = bool(calls.blocking[mine].any())
@@ -172,8 +173,8 @@ def _depth(pipeline: Pipeline, at: int) -> int:
     return depth
 
 
-def _segment_rows(name: str, pipeline: Pipeline) -> list[tuple[object, ...]]:
-    rows = []
+def _segment_rows(name: str, pipeline: Pipeline) -> list[Row]:
+    rows: list[Row] = []
     for rank, segment in enumerate(pipeline.segments):
         members = ", ".join(pipeline.stages[at].type for at in segment.stages)
         dominant = pipeline.stages[segment.dominant].type
@@ -181,10 +182,10 @@ def _segment_rows(name: str, pipeline: Pipeline) -> list[tuple[object, ...]]:
     return rows
 
 
-def _execution_rows(host: str, name: str, graph: IteratorGraph, ranked: Array) -> list[tuple[object, ...]]:
+def _execution_rows(host: str, name: str, graph: IteratorGraph, ranked: Array) -> list[Row]:
     calls = graph.calls
     low, high = np.searchsorted(calls.call, ranked, "left"), np.searchsorted(calls.call, ranked, "right")
-    rows = []
+    rows: list[Row] = []
     for rank, (call, first, last) in enumerate(zip(ranked.tolist(), low.tolist(), high.tolist(), strict=True), start=1):
         guide = _guide_bottleneck(graph, call)
         for at in range(first, last):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -87,7 +88,7 @@ def find(run: Run, analysis: Analysis, breakdown: StepBreakdown) -> Iterator[Fin
     yield from _no_shard(run, analysis)
 
 
-def _savings(context: _Context, stage: StageWork) -> dict[str, Interval]:
+def _savings(context: _Context, stage: StageWork) -> dict[str, Any]:
     """Step time saved if the stage cost nothing, where steps wait for input: all of the wait, or what the next slowest segment leaves of it."""
     if context.share < _MODERATE.value:
         return {}
@@ -241,7 +242,7 @@ def _no_cache(context: _Context) -> Iterator[Finding]:
             id="no_cache",
             severity=Severity.MODERATE,
             sentence=f"{context.called(stage)} computes the same result again in every epoch, and nothing caches it.",
-            action="Put .cache() right after it if the elements fit into memory (.cache(filename) if they fit on disk), before any random step.",
+            action="Put .cache() right after it if the elements fit into memory (or .cache(filename)), before any random step.",
             evidence=(Evidence("its share of the slowest segment's work", min(share, 1.0), Unit.FRACTION, "stages"),),
             threshold=_SHARE,
             counter_evidence=("Helps from the second epoch on, and only if the files do not change.",),

@@ -25,7 +25,7 @@ def analyse(run: Run) -> Page:
         return Page(_ID, _TITLE, _QUESTION, unavailable=_NONE)
     shown = ("stage", "source", "calls", "work_ps", "work_per_step_ps", "self_ps", "total_ps", "asynchronous", "role")
     sections: list[Section] = [Text("Verdict", _verdict(analysis))] if analysis.named else []
-    for (host, name), _ in analysis.named.items():
+    for host, name in analysis.named:
         mine = _of_pipeline(analysis, host, name)
         if len(mine):
             title = f"Pipeline {name} of {host}" if len(run.hosts) > 1 else f"Pipeline {name}"

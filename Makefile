@@ -1,0 +1,51 @@
+# Everything runs in .venv, which is made when it is missing. `make` alone lists the targets.
+PYTHON ?= python3
+BIN := .venv/bin
+NATIVE := $(wildcard native/src/* native/include/*)
+SOURCES := $(shell find src -type f -not -name '*.so' -not -path '*/__pycache__/*')
+
+.DEFAULT_GOAL := help
+.PHONY: help test check demo bench verify clean
+
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
+
+# The dependencies of Outpace and of its development; Outpace itself is installed from a wheel, so that the tests see what users get.
+.venv/.dependencies: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade pip build
+	$(BIN)/python -c "import tomllib, pathlib; p = tomllib.loads(pathlib.Path('pyproject.toml').read_text())['project']; \
+	  print('\n'.join([*p['dependencies'], *p['optional-dependencies']['tensorflow'], *p['optional-dependencies']['dev']]))" > .venv/requirements.txt
+	$(BIN)/python -m pip install -q --disable-pip-version-check -r .venv/requirements.txt
+	@touch $@
+
+.venv/.installed: .venv/.dependencies setup.py $(NATIVE) $(SOURCES)
+	@rm -rf build dist
+	$(BIN)/python -m build -q --wheel --outdir dist .
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --force-reinstall dist/*.whl
+	@touch $@
+
+test: .venv/.installed  ## set everything up and run the tests against the installed wheel (under 10 minutes)
+	$(BIN)/python -m pytest
+
+check: .venv/.installed  ## lint, format, types, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+demo: .venv/.installed  ## profile a real training script (an image classifier with a naive input pipeline) and explain it
+	$(BIN)/python -m pip install -q --disable-pip-version-check pillow scikit-learn
+	$(BIN)/python examples/make_images.py demo/images
+	$(BIN)/outpace profile --logdir demo/logs --html demo/report.html examples/train_images.py demo/images
+	@echo "Open demo/report.html in a browser."
+
+bench: .venv/.installed  ## measure against XProf 2.24.2 and xprof-rs, side by side (see bench/README.md)
+	bash bench/run.sh
+
+verify: .venv/.installed  ## the long run: sanitizers and fuzzing, browser, reference tool, all shared profiles
+	bash native/tests/run.sh 2000
+	$(BIN)/python -m pytest -m verify
+
+clean:  ## remove what the targets made
+	rm -rf .venv .venv-bench build dist demo src/*.egg-info
