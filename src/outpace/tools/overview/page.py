@@ -62,6 +62,7 @@ def analyse(run: Run) -> Page:
     return _page(None, headline=headline(run, mean), sections=sections, findings=found)
 
 
+_PHASE_CHANGE = 0.10  # profiling does not speed steps up: before and during then compare different work
 _HOST_COLUMNS = ("host", "steps", "source", "mean_ps", "events", "window_ps", "devices", "cpu_cores", "framework")
 _NOTHING = (
     "Start the capture while the program trains: 'outpace profile train.py' waits for steps by itself; with a profiler server, "
@@ -122,8 +123,16 @@ def _evidence(run: Run, mean: Average) -> str:
     for timeline in run.hosts:
         slowdown = overhead_of(run, timeline)
         if slowdown is not None:
-            lines.append(f"profiling made steps {slowdown:+.0%} {'slower' if slowdown >= 0 else 'faster'} ({timeline.host})")
+            lines.append(f"{_cost(slowdown)} ({timeline.host})")
     return "\n".join(lines)
+
+
+def _cost(slowdown: float) -> str:
+    if slowdown < -_PHASE_CHANGE:
+        return "what profiling cost cannot be told: the steps right before the capture were of a slower phase"
+    if abs(slowdown) < 0.01:
+        return "profiling did not change the step time noticeably"
+    return f"steps were {abs(slowdown):.0%} {'slower' if slowdown > 0 else 'faster'} while they were profiled"
 
 
 def _remark(run: Run) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from outpace.metrics.cpu_saturation import cpu_saturation
 from outpace.metrics.segments import CHAIN, Pipeline, StageWork
 from outpace.metrics.step_breakdown import StepBreakdown
 from outpace.model import Evidence, Finding, Interval, Severity, Threshold, Unit, bootstrap_saving, humanize
@@ -28,6 +29,7 @@ _BUFFER = Threshold(
     "large shuffle buffer", 100.0, Unit.COUNT, "MB; shuffling file names or records before decoding keeps it small"
 )
 _CACHES = ("MemoryCache", "FileCache", "CacheDataset", "FileReader", "MemoryReader", "MemoryWriter", "FileWriter")
+_INPUT_AND_COMPUTE = ("input_ps", "host_compute_ps")
 _SEQUENTIAL = ("Map", "Interleave", "Filter")
 
 
@@ -41,6 +43,7 @@ class _Context:
     pipeline: Pipeline
     steps: Array
     waits: Array
+    computes: Array
 
     @property
     def step(self) -> float:
@@ -77,7 +80,7 @@ def find(run: Run, analysis: Analysis, breakdown: StepBreakdown) -> Iterator[Fin
         if not mine.any() or not pipeline.segments:
             continue
         steps = whole["duration_ps"][mine].astype(np.float64)
-        context = _Context(run, host, name, pipeline, steps, whole["input_ps"][mine].astype(np.float64))
+        context = _Context(run, host, name, pipeline, steps, *(whole[c][mine].astype(np.float64) for c in _INPUT_AND_COMPUTE))
         yield from _slow_stage(context)
         if context.share < _MODERATE.value:
             continue
@@ -94,13 +97,22 @@ def _savings(context: _Context, stage: StageWork) -> dict[str, Any]:
         return {}
     bound = (
         "if this stage cost nothing: the whole wait for input (95 % interval over the steps), or what is left of it when the next slowest "
-        "segment of the pipeline becomes the limit"
+        "segment of the pipeline becomes the limit; on saturated cores at most also the time that the model waits for one of them"
     )
     remaining = _busy_without(context.pipeline, stage)
     least = bootstrap_saving(np.minimum(context.waits, np.maximum(context.steps - remaining, 0.0)), context.steps, bound)
-    most = bootstrap_saving(context.waits, context.steps, bound)
+    most = bootstrap_saving(np.minimum(context.waits + _relief(context), context.steps), context.steps, bound)
     time, share = (Interval(low.low, high.high, low.unit, bound) for low, high in zip(least, most, strict=True))
     return {"saving": time, "saving_fraction": share}
+
+
+def _relief(context: _Context) -> Array:
+    """Host compute time per step that comes from having too few cores for input and model together, ps."""
+    if context.run.has_device:
+        return np.zeros(len(context.waits))
+    table = cpu_saturation(context.run)
+    saturation = float(np.nanmax(np.append(table["saturation"][table["host"] == context.host], 1.0)))
+    return context.computes * (1 - 1 / max(saturation, 1.0))
 
 
 def _busy_without(pipeline: Pipeline, stage: StageWork) -> float:

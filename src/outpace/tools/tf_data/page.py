@@ -55,7 +55,9 @@ def _of_pipeline(analysis: Analysis, host: str, name: str) -> Table:
 
 
 _GRAPH = "From the consumer down. Red: the stage to act on; bold: on the critical path of a call."
-_SEGMENTS = "Stages between two asynchronous ones run one after the other; segments run at the same time, so the slowest one limits the pipeline."
+_SEGMENTS = (
+    "Stages between two asynchronous ones run in turn; segments run at the same time, so that the slowest one is the limit."
+)
 
 
 def _headline(analysis: Analysis) -> str:
