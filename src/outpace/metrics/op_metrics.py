@@ -30,11 +30,10 @@ FIELDS = (
     Field("count", Unit.COUNT, "executions", "Occurrences"),
     Field("total_ps", Unit.PS, "time in the op, ops nested in it included"),
     Field("self_ps", Unit.PS, "time in the op itself"),
-    Field("eager_ps", Unit.PS, "of the self time, in executions op by op, outside any tf.function"),
     Field("outside_ps", Unit.PS, "of the device time, in ops outside an XLA program on a device that runs such programs"),
 )
 
-_Row = tuple[str, str, str, str, bool, int, int, int, int, int]
+_Row = tuple[str, str, str, str, bool, int, int, int, int]
 
 
 @derived
@@ -55,17 +54,16 @@ def _host_rows(timeline: Timeline) -> Iterator[_Row]:
         return
     _, _, self_time = nest(trace.lines.first_event, trace.start, trace.duration, mask)
     count, total, own, _, _ = group(trace.name, len(trace.names), trace.duration, self_time, mask)
-    eager = group(trace.name, len(trace.names), trace.duration, self_time, mask & _eager(timeline))[2]
     merged: dict[tuple[str, str], list[int]] = {}
     for name in np.flatnonzero(count).tolist():
         op = timeline.ops[name]
-        numbers = (int(count[name]), int(total[name]), int(own[name]), int(eager[name]))
-        known = merged.setdefault((op.type, op.name), [0, 0, 0, 0])
+        numbers = (int(count[name]), int(total[name]), int(own[name]))
+        known = merged.setdefault((op.type, op.name), [0, 0, 0])
         merged[op.type, op.name] = [a + b for a, b in zip(known, numbers, strict=True)]
-    for (op_type, op_name), (times, all_time, self_sum, eager_sum) in merged.items():
-        yield timeline.host, HOST, op_type, op_name, False, times, all_time, self_sum, eager_sum, 0
+    for (op_type, op_name), (times, all_time, self_sum) in merged.items():
+        yield timeline.host, HOST, op_type, op_name, False, times, all_time, self_sum, 0
     idle = _thread_spans(timeline, mask) - int(own.sum())
-    yield timeline.host, HOST, IDLE, IDLE, True, 0, idle, idle, 0, 0
+    yield timeline.host, HOST, IDLE, IDLE, True, 0, idle, idle, 0
 
 
 def _thread_spans(timeline: Timeline, mask: Array) -> int:
@@ -77,20 +75,6 @@ def _thread_spans(timeline: Timeline, mask: Array) -> int:
         if len(part):
             total += int(trace.end[part].max() - trace.start[part[0]])
     return total
-
-
-def _eager(timeline: Timeline) -> Array:
-    """Events below an eager execution that is no function call; boolean over all events."""
-    trace = timeline.trace
-    is_func = trace.stat("is_func")
-    inside = np.zeros(len(trace) + 1, np.int32)
-    if len(is_func) == 0:
-        return np.zeros(len(trace), bool)
-    _, subtree_end, _ = trace.nesting
-    single = is_func.row[is_func.ints == 0]
-    np.add.at(inside, single, 1)
-    np.add.at(inside, subtree_end[single], -1)
-    return np.asarray(np.cumsum(inside[:-1]) > 0)
 
 
 def _device_rows(timeline: Timeline) -> Iterator[_Row]:
@@ -105,8 +89,8 @@ def _device_rows(timeline: Timeline) -> Iterator[_Row]:
             _add_line(timeline, plane, line, merged)
         idle += _device_idle(timeline, plane)
     for (op_type, name), (count, total, own, outside) in merged.items():
-        yield timeline.host, DEVICE, op_type, name, False, count, total, own, 0, outside
-    yield timeline.host, DEVICE, IDLE, IDLE, True, 0, idle, idle, 0, 0
+        yield timeline.host, DEVICE, op_type, name, False, count, total, own, outside
+    yield timeline.host, DEVICE, IDLE, IDLE, True, 0, idle, idle, 0
 
 
 def _add_line(timeline: Timeline, plane: Plane, line: int, merged: dict[tuple[str, str], list[int]]) -> None:

@@ -31,7 +31,6 @@ def ops(metrics: Table) -> Table:
         columns[f"{name.lower()}_fraction"] = share
         columns[f"{name.lower()}_cumulative"] = np.where(mine, np.cumsum(share), 0.0)
         columns["busy_fraction"] += _share(own, mine & ~idle)
-    mode = np.where(idle, "", np.where(table["eager_ps"] * 2 > own, "eager", "function"))
     return Table.build(
         "ops",
         "Ops",
@@ -46,7 +45,6 @@ def ops(metrics: Table) -> Table:
             "mean_self_ps": own / count,
             "total_ps": table["total_ps"],
             "mean_ps": table["total_ps"] / count,
-            "mode": mode.astype(object),
             "idle": idle,
             "host": table["host"],
         },

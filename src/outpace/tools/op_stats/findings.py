@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from outpace.metrics.op_metrics import DEVICE, HOST
+from outpace.metrics.eager_ops import eager_share
+from outpace.metrics.op_metrics import DEVICE
 from outpace.model import Evidence, Finding, Severity, Table, Threshold, Unit
 
 _XPROF = "XProf's overview page"
@@ -14,20 +15,19 @@ _EAGER = Threshold("eager share", 0.10, Unit.FRACTION, _XPROF)
 _OUTSIDE = Threshold("share outside compilation", 0.05, Unit.FRACTION, _XPROF)
 
 
-def find(metrics: Table) -> Iterator[Finding]:
-    """All findings, from the ops' metrics."""
-    for side in (HOST, DEVICE):
-        share = _share(metrics, side, "eager_ps")
-        if share > _EAGER.value:
-            yield Finding(
-                id="eager_ops",
-                severity=Severity.MODERATE,
-                sentence=f"{share:.0%} of the op time on the {side.lower()} runs op by op, outside any tf.function.",
-                action="Put the whole training step into one @tf.function (or use model.fit without run_eagerly=True).",
-                evidence=(Evidence(f"eager share of the op time on the {side.lower()}", share, Unit.FRACTION, "ops"),),
-                threshold=_EAGER,
-                knobs=("tf_function",),
-            )
+def find(metrics: Table, eager: Table) -> Iterator[Finding]:
+    """All findings, from the ops' metrics and the ops that ran one by one."""
+    share = eager_share(eager)
+    if share > _EAGER.value:
+        yield Finding(
+            id="eager_ops",
+            severity=Severity.MODERATE,
+            sentence=f"{share:.0%} of the op time on the host runs op by op, outside any tf.function.",
+            action="Put the whole training step into one @tf.function (or use model.fit without run_eagerly=True).",
+            evidence=(Evidence("ops that ran one by one, of these and function calls", share, Unit.FRACTION, "eager_ops"),),
+            threshold=_EAGER,
+            knobs=("tf_function",),
+        )
     outside = _share(metrics, DEVICE, "outside_ps")
     if outside > _OUTSIDE.value:
         yield Finding(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from outpace.metrics.eager_ops import FUNCTION, eager_ops
 from outpace.metrics.op_metrics import op_metrics
 from outpace.model import Chart, ChartKind, Page, Rows, Section, Table, Unavailable
 from outpace.timeline import Run
@@ -35,9 +36,11 @@ def analyse(run: Run) -> Page:
         Rows(table, shown, limit=20, remark="Every op is in the CSV, JSON and HTML output."),
         Rows(by_type, ("side", "type", "self_ps", "busy_fraction", "occurrences", "ops")),
     ]
-    return Page(
-        _ID, _TITLE, _QUESTION, headline=_headline(by_type), sections=tuple(sections), findings=tuple(rules.find(metrics))
-    )
+    eager = eager_ops(run)
+    if any(op != FUNCTION for op in eager["op"]):
+        sections.append(Rows(eager, ("op", "count", "total_ps")))
+    found = tuple(rules.find(metrics, eager))
+    return Page(_ID, _TITLE, _QUESTION, headline=_headline(by_type), sections=tuple(sections), findings=found)
 
 
 def _headline(by_type: Table) -> str:

@@ -19,7 +19,6 @@ OPS = (
     ),
     Field("device_cumulative", Unit.FRACTION, "the same share of this op and those ranked above it"),
     Field("busy_fraction", Unit.FRACTION, "self time as a share of its side's, idle time left out", "Of busy"),
-    Field("mode", Unit.TEXT, "eager when most self time ran op by op, function when inside a tf.function"),
     Field("idle", Unit.BOOL, "whether the row stands for idle time"),
     Field("host", Unit.TEXT, "host that recorded the op"),
 )

@@ -43,7 +43,10 @@ def compute(run: Run) -> Analysis:
         rows["segments"] += _segment_rows(name, pipeline)
         rows["executions"] += _execution_rows(host, name, graph, slowest)
     for host, graph in graphs.items():
-        rows["pipelines"] += _device_rows(host, graph)
+        for i, root in enumerate(_device_roots(graph)):
+            ranked = _ranked(graph, root)
+            rows["pipelines"].append((*_latency(host, f"Device:{i}", graph, root, ranked), "", ""))
+            rows["executions"] += _execution_rows(host, f"Device:{i}", graph, ranked)
     return Analysis(
         Table.from_rows("pipelines", "Input pipelines", PIPELINES, rows["pipelines"]),
         Table.from_rows("stages", "Stages", STAGES, rows["stages"]),
@@ -101,13 +104,9 @@ def _latency(host: str, name: str, graph: IteratorGraph, root: int, ranked: Arra
     )
 
 
-def _device_rows(host: str, graph: IteratorGraph) -> list[Row]:
-    """Pipelines that fetch from a host pipeline for a device: they only wait, so no bottleneck is named."""
-    found: list[Row] = []
-    roots = [r for r in np.unique(graph.iterator[graph.roots]).tolist() if int(graph.ids[r]) in graph.device_ids]
-    for i, root in enumerate(roots):
-        found.append((*_latency(host, f"Device:{i}", graph, root, _ranked(graph, root)), "", ""))
-    return found
+def _device_roots(graph: IteratorGraph) -> list[int]:
+    """Roots of pipelines that fetch from a host pipeline for a device: they only wait, so that no bottleneck is named for them."""
+    return [r for r in np.unique(graph.iterator[graph.roots]).tolist() if int(graph.ids[r]) in graph.device_ids]
 
 
 def _stage_rows(name: str, pipeline: Pipeline, graph: IteratorGraph, run: Run, guide: int) -> list[Row]:
