@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import typer
 
-from outpace.api import Profile
+from outpace.api import Profile, tools
+
+
+def import_renderers(json: bool) -> None:
+    """Import what `show` will need: the tools, and the renderer of the form that was asked for."""
+    importlib.import_module("outpace.report.json_" if json else "outpace.report.terminal")
+    tools()
 
 
 def show(
     profile: Profile,
     *,
-    tools: Sequence[str] | None = None,
+    only: Sequence[str] | None = None,
     html: Path | None = None,
     csv: Path | None = None,
     json: bool = False,
@@ -25,15 +32,15 @@ def show(
     if json:
         from outpace.report import json_
 
-        sys.stdout.write(json_.render(profile.report(tools)) + "\n")
+        sys.stdout.write(json_.render(profile.report(only)) + "\n")
     else:
         from outpace.report import terminal
 
-        terminal.print_report(profile.report(tools), width=width, color=color, tools=tools)
+        terminal.print_report(profile.report(only), width=width, color=color, tools=only)
     if csv is not None:
         from outpace.report import csv_
 
-        written = csv_.write(profile.report(tools), csv)
+        written = csv_.write(profile.report(only), csv)
         typer.echo(f"{len(written)} tables are in {csv}", err=True)
     if html is not None:
         typer.echo(f"The HTML report is {profile.html(html)}", err=True)

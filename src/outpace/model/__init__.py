@@ -3,7 +3,7 @@
 from outpace.model.categories import Category
 from outpace.model.errors import CaptureError, NotFoundError, OutpaceError, OutputError, ProfileError, UsageError
 from outpace.model.finding import Evidence, Finding, Severity, Threshold
-from outpace.model.interval import Interval, bootstrap_mean, bootstrap_saving
+from outpace.model.interval import Interval, bootstrap_mean, bootstrap_saving, median
 from outpace.model.page import Chart, ChartKind, Figure, Figures, Page, Rows, Section, Text, Unavailable
 from outpace.model.report import Report
 from outpace.model.table import Field, Table
@@ -38,4 +38,5 @@ __all__ = [
     "bootstrap_mean",
     "bootstrap_saving",
     "humanize",
+    "median",
 ]

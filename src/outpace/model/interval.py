@@ -44,6 +44,11 @@ class Interval:
         return f"{humanize(self.low, self.unit)} to {humanize(self.high, self.unit)}"
 
 
+def median(samples: ArrayLike) -> float:
+    """Median of the samples. (NumPy's own `median` imports masked arrays, 12 ms in every fresh process.)"""
+    return float(np.quantile(np.asarray(samples, dtype=np.float64), 0.5))
+
+
 def bootstrap_mean(samples: ArrayLike, unit: Unit, bound: str, *, confidence: float = 0.95, seed: int = 0) -> Interval:
     """Confidence interval of the mean by the percentile bootstrap (2,000 resamples, fixed seed: the same report twice).
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from outpace.model import Chart, ChartKind, Field, Unit
+from outpace.model import Chart, ChartKind, Field, Unit, median
 from outpace.report import palette
 from outpace.report.text import clean, shown
 
@@ -111,7 +111,7 @@ def axis_end(totals: npt.NDArray[np.float64]) -> float:
     """End of the axis for columns of these heights; a few far above the median reach beyond it."""
     if not totals.size or not totals.max() > 0:
         return 1.0
-    limit = _TALL * float(np.median(totals))
+    limit = _TALL * median(totals)
     if limit <= 0 or totals.max() <= limit:
         return float(totals.max())
     return float(totals[totals <= limit].max()) * 1.15

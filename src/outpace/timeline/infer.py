@@ -11,6 +11,7 @@ from collections import Counter
 
 import numpy as np
 
+from outpace.model import median
 from outpace.timeline.names import INPUT_THREADS, OpKind, parse_op
 from outpace.timeline.steps import Array, Confidence, Steps, StepSource, no_steps
 from outpace.trace import Trace
@@ -169,7 +170,7 @@ def _looks_whole(trace: Trace, top: Array, start: Array, end: Array) -> bool:
         len(set(trace.name[top[(trace.start[top] >= s) & (trace.start[top] < e)]].tolist()))
         for s, e in zip(start[:6], end[:6], strict=True)
     ]
-    return kinds[0] >= 0.9 * float(np.median(kinds[1:]))
+    return kinds[0] >= 0.9 * median(kinds[1:])
 
 
 def _eager_loop(trace: Trace, ops: Array, visible: Array) -> Steps | None:
@@ -215,7 +216,7 @@ def _from_starts(trace: Trace, heads: Array, thread: Array, visible: Array, how:
     inside = step >= 0
     complete = np.ones(len(heads), bool)
     sizes = np.bincount(step[inside], minlength=len(heads))
-    complete[-1] = len(heads) < 3 or sizes[-1] >= 0.9 * float(np.median(sizes[:-1]))
+    complete[-1] = len(heads) < 3 or sizes[-1] >= 0.9 * median(sizes[:-1])
     return Steps(
         source=StepSource.INFERRED,
         confidence=Confidence.HIGH if len(heads) > 2 else Confidence.LOW,

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from outpace.model import median
 from outpace.timeline.causality import step_of_events
 from outpace.timeline.infer import infer_steps
 from outpace.timeline.marks import device_step_lines, from_device_lines, from_marks, keras_rows, marked_rows
@@ -98,7 +99,7 @@ class Timeline:
         pairs, count = np.unique(np.stack((step.astype(np.int64), ids.ints[below])), axis=1, return_counts=True)
         busiest = np.zeros(len(steps), np.int64)
         np.maximum.at(busiest, pairs[0], count)
-        return max(1, round(float(np.median(busiest[busiest > 0]))))
+        return max(1, round(median(busiest[busiest > 0])))
 
     @cached_property
     def ops(self) -> tuple[Op, ...]:

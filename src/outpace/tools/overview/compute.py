@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from outpace.metrics.step_breakdown import StepBreakdown
-from outpace.model import Category, Table
+from outpace.model import Category, Table, median
 from outpace.timeline import Run, Timeline
 from outpace.tools.overview.schema import AVERAGE, HOSTS, TOP_OPS
 
@@ -125,4 +125,4 @@ def overhead_of(run: Run, timeline: Timeline) -> float | None:
     before, during = overhead_samples(run, timeline)
     if len(before) < 2 or len(during) < 2:
         return None
-    return float(np.median(during)) / float(np.median(before)) - 1
+    return median(during) / median(before) - 1

@@ -6,10 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from outpace.metrics.step_breakdown import StepBreakdown
-from outpace.model import Category, Evidence, Finding, Severity, Table, Threshold, Unit, bootstrap_saving
+from outpace.model import Category, Evidence, Finding, Severity, Table, Threshold, Unit, bootstrap_saving, median
 from outpace.tools.overview.compute import Average, precision
 
 _XPROF = "XProf's overview page"
@@ -187,7 +185,7 @@ def overhead(host: str, before: Sequence[float], during: Sequence[float]) -> Ite
     """Whether profiling slowed the steps (ns per step before and while profiling)."""
     if len(before) < 2 or len(during) < 2:
         return
-    slower = float(np.median(during)) / float(np.median(before)) - 1
+    slower = median(during) / median(before) - 1
     if slower < _SLOWED.value:
         return
     yield Finding(
@@ -196,8 +194,8 @@ def overhead(host: str, before: Sequence[float], during: Sequence[float]) -> Ite
         sentence=f"Steps were {slower:.0%} slower while they were profiled; shares of short events are overstated.",
         action="Capture with a lower --host-level, or trust ratios between long events only.",
         evidence=(
-            Evidence("median step before profiling", float(np.median(before)) * 1000, Unit.PS, "overhead"),
-            Evidence("median step while profiling", float(np.median(during)) * 1000, Unit.PS, "overhead"),
+            Evidence("median step before profiling", median(before) * 1000, Unit.PS, "overhead"),
+            Evidence("median step while profiling", median(during) * 1000, Unit.PS, "overhead"),
         ),
         threshold=_SLOWED,
         host=host,
