@@ -21,8 +21,12 @@ void each_event(const Segment& segment, Visit visit) {
   Reader line(segment.begin, segment.end);
   while (line.more()) {
     const uint64_t field = line.varint();
-    if (field == tag(4, kBytes)) visit(line.message());
-    else line.skip(field);
+    if (field != tag(4, kBytes)) {
+      line.skip(field);
+      continue;
+    }
+    const Reader event = line.message();
+    if (line.whole()) visit(event);  // exactly what read_segment counted
   }
 }
 

@@ -126,7 +126,7 @@ void read_segment(Segment& segment, int32_t plane, ox_space& space) {
     switch (field) {
       case tag(4, kBytes):
         line.message();
-        ++segment.events;
+        if (line.whole()) ++segment.events;
         break;
       case tag(1, kVarint): segment.id = static_cast<int64_t>(line.varint()); break;
       case tag(3, kVarint): segment.timestamp_ns = static_cast<int64_t>(line.varint()); break;
@@ -140,8 +140,7 @@ void read_segment(Segment& segment, int32_t plane, ox_space& space) {
     }
   }
   space.check(line, begin, plane);
-  if (line.missing > 0) {  // the last event is not whole: drop it
-    if (segment.events > 0) --segment.events;
+  if (line.missing > 0) {  // the last event is not whole: it was not counted
     space.damaged(begin, static_cast<uint64_t>(line.end - begin), plane, OX_DAMAGE_TRUNCATED);
     segment.end = begin;
   }

@@ -18,6 +18,9 @@ struct Reader {
   bool more() const { return at < end; }
   uint64_t left() const { return static_cast<uint64_t>(end - at); }
 
+  // Nothing was wrong so far.
+  bool whole() const { return !bad && missing == 0; }
+
   void fail() {
     bad = true;
     at = end;

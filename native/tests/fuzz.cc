@@ -1,0 +1,82 @@
+// Mutates profiles and runs the whole core over each: index, events, stats, nesting. Built with sanitizers, any fault ends it.
+//
+//   fuzz MUTATIONS FILE...
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <vector>
+
+#include "outpace.h"
+
+namespace {
+
+using Bytes = std::vector<uint8_t>;
+
+uint64_t next(uint64_t& state) {  // xorshift64: the same mutations in every run
+  state ^= state << 13;
+  state ^= state >> 7;
+  state ^= state << 17;
+  return state;
+}
+
+// Run everything that takes untrusted bytes; returns the number of events.
+uint64_t exercise(const Bytes& data) {
+  ox_space* space = ox_open(data.data(), data.size(), 2);
+  ox_sizes sizes;
+  ox_get_sizes(space, &sizes);
+  const uint64_t n = sizes.events;
+  std::vector<int32_t> name(n), parent(n), subtree_end(n), group(n, -1);
+  std::vector<int64_t> start(n), duration(n), self(n);
+  std::vector<uint64_t> first(sizes.lines + 1), at(sizes.lines);
+  std::vector<uint32_t> plane(sizes.lines), length(sizes.lines);
+  std::vector<int64_t> id(sizes.lines), stamp(sizes.lines);
+  if (ox_events(space, 2, name.data(), start.data(), duration.data()) == 0) {
+    ox_lines(space, plane.data(), id.data(), stamp.data(), at.data(), length.data(), first.data());
+    ox_nest(sizes.lines, first.data(), start.data(), duration.data(), nullptr, 2, parent.data(), subtree_end.data(), self.data());
+    std::vector<int32_t> column(sizes.stat_names + 1, 0);
+    ox_stats* stats = ox_find_stats(space, column.data(), 1, 0, n, 2);
+    std::vector<uint64_t> bounds(2);
+    ox_stats_bounds(stats, bounds.data());
+    const uint64_t m = bounds[1];
+    std::vector<int32_t> row(m);
+    std::vector<uint8_t> kind(m);
+    std::vector<uint64_t> value(m);
+    std::vector<uint32_t> size(m);
+    ox_stats_take(stats, 2, row.data(), kind.data(), value.data(), size.data());
+    for (uint64_t i = 0; i < m; ++i) {
+      const bool text = kind[i] == OX_STAT_TEXT || kind[i] == OX_STAT_BYTES;
+      if (text && value[i] + size[i] > data.size()) std::abort();
+      if (row[i] < 0 || static_cast<uint64_t>(row[i]) >= n) std::abort();
+    }
+    ox_stats_close(stats);
+    const int32_t root = 0;
+    if (n > 0) ox_spread(n, subtree_end.data(), 0, nullptr, nullptr, 1, &root, &root, group.data());
+  }
+  ox_close(space);
+  return n;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  const long mutations = count > 1 ? std::strtol(arguments[1], nullptr, 10) : 100;
+  uint64_t state = 0x9E3779B97F4A7C15ull, events = 0, runs = 0;
+  for (int f = 2; f < count; ++f) {
+    std::ifstream file(arguments[f], std::ios::binary);
+    const Bytes whole((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    events += exercise(whole);
+    for (long i = 0; i < mutations; ++i) {
+      Bytes data = whole;
+      if (data.empty()) break;
+      if (next(state) % 3 == 0) data.resize(next(state) % data.size());
+      for (uint64_t k = next(state) % 8; k > 0 && !data.empty(); --k) data[next(state) % data.size()] = static_cast<uint8_t>(next(state));
+      data.shrink_to_fit();
+      events += exercise(data);
+      ++runs;
+    }
+  }
+  std::printf("%llu mutated files, %llu events decoded, no fault\n", static_cast<unsigned long long>(runs), static_cast<unsigned long long>(events));
+  return 0;
+}

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Build the core with AddressSanitizer and UndefinedBehaviorSanitizer, test its algorithms, and fuzz it: run.sh [MUTATIONS PER FILE]
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+flags=(-std=c++17 -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -Wall -Wextra -Inative/include -pthread)
+g++ "${flags[@]}" native/src/*.cc native/tests/algorithms.cc -o "$work/algorithms"
+g++ "${flags[@]}" native/src/*.cc native/tests/fuzz.cc -o "$work/fuzz"
+"$work/algorithms"
+for name in jax_loop unicode_names memory_heavy jax_rocm_gemm multi_worker_strategy predict_inference; do
+  for file in tests/data/profiles/$name/*.gz; do gunzip -c "$file" > "$work/$name-$(basename "$file" .gz)"; done
+done
+"$work/fuzz" "${1:-300}" "$work"/*.pb
