@@ -80,6 +80,13 @@ def nest(first_event: Array, start: Array, duration: Array, mask: Array | None =
     return parent, subtree_end, self_time
 
 
+def nest_rows(first_event: Array, start: Array, duration: Array, rows: Array) -> tuple[Array, Array]:
+    """Nesting among some events only: (parent row or -1, self time) of each of `rows`, which are sorted. The other events do not exist."""
+    bounds = np.searchsorted(rows, np.asarray(first_event, rows.dtype))
+    parent, _, self_time = nest(bounds, start[rows], duration[rows])
+    return np.where(parent >= 0, rows[parent], -1), self_time
+
+
 def group(key: Array, keys: int, duration: Array, self_time: Array, mask: Array | None = None) -> tuple[Array, ...]:
     """Count, total, self total, minimum and maximum duration per key in [0, keys); see `ox_group`."""
     out = tuple(np.empty(keys, np.int64) for _ in range(5))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from typing import Annotated
@@ -43,6 +44,7 @@ def _root(
 
 def main() -> None:
     """Entry point. Exit codes are those of `OutpaceError` and its kinds; `docs/exit-codes.md` lists them."""
+    gc.disable()  # a short process that makes no garbage worth collecting
     try:
         app()
     except OutpaceError as error:

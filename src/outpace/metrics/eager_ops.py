@@ -11,7 +11,7 @@ import numpy as np
 from outpace.metrics.derived import derived
 from outpace.model import Field, Table, Unit
 from outpace.timeline import Run, Timeline
-from outpace.trace.algorithms import nest
+from outpace.trace.algorithms import nest_rows
 
 _INPUT_OPS = ("IteratorGetNext", "MakeIterator", "OptionalGetValue", "OptionalHasValue")
 
@@ -36,9 +36,8 @@ def _rows(timeline: Timeline) -> list[tuple[object, ...]]:
     is_func, names = trace.stat("is_func"), trace.stat("eager_op")
     if len(is_func) == 0 or len(names) == 0:
         return []
-    mask = is_func.has(len(trace))
-    parent, _, _ = nest(trace.lines.first_event, trace.start, trace.duration, mask)
-    outermost = parent[is_func.row] < 0
+    parent, _ = nest_rows(trace.lines.first_event, trace.start, trace.duration, is_func.row)
+    outermost = parent < 0
     row, function = is_func.row[outermost], is_func.ints[outermost] != 0
     op_of = dict(zip(names.row.tolist(), names.texts(), strict=True))
     sums: dict[str, list[int]] = {}

@@ -16,7 +16,7 @@ from outpace.model import Field, Table, Unit
 from outpace.timeline import OpKind, Run, Timeline, parse_op
 from outpace.timeline.steps import Array
 from outpace.trace import Plane
-from outpace.trace.algorithms import cover, group, nest
+from outpace.trace.algorithms import cover, group, nest, nest_rows
 
 HOST, DEVICE, IDLE = "Host", "Device", "IDLE"
 _OP_STATS = ("tf_op", "annotation", "hlo_op")  # today's dialect, TensorFlow 2.3/2.4, XLA programs
@@ -48,12 +48,13 @@ def _host_rows(timeline: Timeline) -> Iterator[_Row]:
     is_op = timeline.is_kind(OpKind.TENSORFLOW, OpKind.TF_DATA, OpKind.JAX, OpKind.COPY)
     mask = np.zeros(len(trace), bool)
     for plane in timeline.host_planes:
-        rows = trace.rows_of(plane)
-        mask[rows] = is_op[trace.name[rows]]
+        events = trace.rows_of(plane)
+        mask[events] = is_op[trace.name[events]]
     if not mask.any():
         return
-    _, _, self_time = nest(trace.lines.first_event, trace.start, trace.duration, mask)
-    count, total, own, _, _ = group(trace.name, len(trace.names), trace.duration, self_time, mask)
+    rows = np.flatnonzero(mask)
+    _, self_time = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
+    count, total, own, _, _ = group(trace.name[rows], len(trace.names), trace.duration[rows], self_time)
     merged: dict[tuple[str, str], list[int]] = {}
     for name in np.flatnonzero(count).tolist():
         op = timeline.ops[name]

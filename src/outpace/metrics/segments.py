@@ -25,7 +25,7 @@ from outpace.metrics.iterators import IteratorGraph, is_async, iterators
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.steps import Array
 from outpace.trace import Trace
-from outpace.trace.algorithms import join, nest, spread
+from outpace.trace.algorithms import join, nest_rows, spread
 
 CHAIN, FUNCTION = "chain", "function"
 _PRODUCE, _CONSUME = "Produce", "Consume"
@@ -112,12 +112,15 @@ def _pipelines(timeline: Timeline, graph: IteratorGraph) -> list[Pipeline]:
 
 @dataclass(frozen=True, eq=False)
 class _Owners:
-    """For every event the iterator (index into the graph's ids) that it works for, -1 for none; and which events are what."""
+    """For every event the iterator (index into the graph's ids) that it works for, -1 for none; and the rows of iterator events, of producing
+    events (both with self time among these two kinds) and of what runs on pool threads.
+    """
 
     of: Array
-    self_time: Array
-    iterator_row: Array
+    iterator: Array
+    iterator_self: Array
     produce: Array
+    produce_self: Array
     pool: Array
 
 
@@ -135,21 +138,24 @@ def _owners(timeline: Timeline, graph: IteratorGraph) -> _Owners:
     cause, effect = _function_runs(trace)
     parent, subtree_end, _ = trace.nesting
     of = spread(subtree_end, cause, effect, rows[inner_first], iterator[inner_first])
-    _, _, self_time = nest(trace.lines.first_event, trace.start, trace.duration, is_iterator | produce)
+    nested = np.flatnonzero(is_iterator | produce)
+    _, self_time = nest_rows(trace.lines.first_event, trace.start, trace.duration, nested)
+    iterates = is_iterator[nested]
     outermost = (of >= 0) & ((parent < 0) | (of[parent] != of))
     hands_over = np.fromiter((n.endswith((_PRODUCE, _CONSUME)) for n in trace.names), bool, len(trace.names))[trace.name]
-    return _Owners(of, self_time, is_iterator, produce, outermost & ~is_iterator & ~hands_over)
+    pool = np.flatnonzero(outermost & ~is_iterator & ~hands_over)
+    return _Owners(of, nested[iterates], self_time[iterates], nested[~iterates], self_time[~iterates], pool)
 
 
 def _makers(trace: Trace, graph: IteratorGraph, produce: Array) -> tuple[Array, Array]:
     """Producing events with the asynchronous iterator that they work for: the parent of the first iterator that they call."""
-    index = {int(identity): i for i, identity in enumerate(graph.ids.tolist())}
     parent = trace.nesting[0][graph.row]
     below = np.flatnonzero((parent >= 0) & produce[np.maximum(parent, 0)])
     rows, first = np.unique(parent[below], return_index=True)
-    parent_of = [index.get(int(graph.parent_id[graph.iterator[below[i]]]), -1) for i in first.tolist()]
-    known = np.array(parent_of, np.int32) >= 0
-    return rows[known].astype(np.int32), np.array(parent_of, np.int32)[known]
+    wanted = graph.parent_id[graph.iterator[below[first]]]
+    at = np.minimum(np.searchsorted(graph.ids, wanted), len(graph.ids) - 1)
+    known = graph.ids[at] == wanted
+    return rows[known].astype(np.int32), at[known].astype(np.int32)
 
 
 def _function_runs(trace: Trace) -> tuple[Array, Array]:
@@ -210,23 +216,24 @@ def _totals(timeline: Timeline, owner: _Owners, by_stage: Array, count: int) -> 
     trace = timeline.trace
     line, lines = trace.line, max(len(trace.lines), 1)
 
-    def total(mask: Array, values: Array) -> Array:
-        rows = np.flatnonzero(mask & (by_stage >= 0))
-        return np.bincount(by_stage[rows], weights=values[rows].astype(np.float64), minlength=count).astype(np.int64)
+    def total(rows: Array, values: Array) -> Array:
+        stage = by_stage[rows]
+        mine = stage >= 0
+        return np.bincount(stage[mine], weights=values[mine].astype(np.float64), minlength=count).astype(np.int64)
 
-    def thread_count(mask: Array) -> Array:
-        rows = np.flatnonzero(mask & (by_stage >= 0) & (trace.duration > 0))
+    def thread_count(rows: Array) -> Array:
+        rows = rows[(by_stage[rows] >= 0) & (trace.duration[rows] > 0)]
         cell = by_stage[rows].astype(np.int64) * lines + line[rows]
         seen = np.bincount(cell, minlength=count * lines).reshape(count, lines) > 0
         return np.asarray(seen.sum(axis=1))
 
     op_time, python = _function_ops(timeline, by_stage, count)
     return _Totals(
-        own=total(owner.iterator_row, owner.self_time),
-        calls=total(owner.iterator_row, np.ones(len(trace))),
-        handing=total(owner.produce, owner.self_time),
-        function=total(owner.pool, trace.duration),
-        threads=thread_count(owner.iterator_row),
+        own=total(owner.iterator, owner.iterator_self),
+        calls=total(owner.iterator, np.ones(len(owner.iterator))),
+        handing=total(owner.produce, owner.produce_self),
+        function=total(owner.pool, trace.duration[owner.pool]),
+        threads=thread_count(owner.iterator),
         handing_threads=thread_count(owner.produce),
         function_threads=thread_count(owner.pool),
         python=python,

@@ -11,7 +11,7 @@ import numpy as np
 from outpace.metrics.derived import derived
 from outpace.model import Field, Table, Unit
 from outpace.timeline import Run, Timeline
-from outpace.trace.algorithms import nest
+from outpace.trace.algorithms import nest_rows
 
 FIELDS = (
     Field("host", Unit.TEXT, "host of the calls"),
@@ -39,12 +39,10 @@ def _rows(timeline: Timeline) -> list[tuple[object, ...]]:
     stat = trace.stat("tf_function_call")
     if len(stat) == 0:
         return []
-    mask = stat.has(len(trace))
-    _, _, self_time = nest(trace.lines.first_event, trace.start, trace.duration, mask)
+    _, time = nest_rows(trace.lines.first_event, trace.start, trace.duration, stat.row)
     mode = np.array(stat.texts(), dtype=str)
     traced, eager, xla = np.char.startswith(mode, "traced"), mode == "eager", np.char.endswith(mode, "-xla")
     graphs = trace.stat("tracing_count").dense(len(trace), 0)[stat.row]
-    time = self_time[stat.row]
     names = trace.name[stat.row]
     rows: list[tuple[object, ...]] = []
     for name in np.unique(names):

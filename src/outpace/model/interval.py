@@ -49,8 +49,13 @@ def median(samples: ArrayLike) -> float:
     return float(np.quantile(np.asarray(samples, dtype=np.float64), 0.5))
 
 
+def _resamples(samples: int) -> int:
+    """2,000 draws, fewer of many samples (their interval is narrow, and its ends need fewer draws), one of a single sample."""
+    return 1 if samples < 2 else max(400, min(2000, 200_000 // samples))
+
+
 def bootstrap_mean(samples: ArrayLike, unit: Unit, bound: str, *, confidence: float = 0.95, seed: int = 0) -> Interval:
-    """Confidence interval of the mean by the percentile bootstrap (2,000 resamples, fixed seed: the same report twice).
+    """Confidence interval of the mean by the percentile bootstrap (fixed seed: the same report twice).
 
     One sample, or none, gives a degenerate interval at the value itself (0 for none).
     """
@@ -58,7 +63,7 @@ def bootstrap_mean(samples: ArrayLike, unit: Unit, bound: str, *, confidence: fl
     if values.size < 2:
         point = float(values[0]) if values.size else 0.0
         return Interval(point, point, unit, bound)
-    draws = np.random.default_rng(seed).integers(0, values.size, size=(2000, values.size))
+    draws = np.random.default_rng(seed).integers(0, values.size, size=(_resamples(values.size), values.size))
     means = values[draws].mean(axis=1)
     tail = (1 - confidence) / 2
     low, high = np.quantile(means, [tail, 1 - tail])
@@ -68,12 +73,12 @@ def bootstrap_mean(samples: ArrayLike, unit: Unit, bound: str, *, confidence: fl
 def bootstrap_saving(part: ArrayLike, whole: ArrayLike, bound: str, *, seed: int = 0) -> tuple[Interval, Interval]:
     """What a step saves if `part` of it goes: (ps per step, share of the step time), both with 95 % confidence.
 
-    `part` and `whole` are ps per step, pairwise; steps are drawn together (2,000 resamples), so that the share never exceeds 1.
+    `part` and `whole` are ps per step, pairwise; steps are drawn together, so that the share never exceeds 1.
     """
     parts, steps = np.asarray(part, dtype=np.float64), np.asarray(whole, dtype=np.float64)
     if steps.size == 0 or steps.sum() <= 0:
         return Interval(0.0, 0.0, Unit.PS, bound), Interval(0.0, 0.0, Unit.FRACTION, bound)
-    draws = np.random.default_rng(seed).integers(0, steps.size, size=(2000 if steps.size > 1 else 1, steps.size))
+    draws = np.random.default_rng(seed).integers(0, steps.size, size=(_resamples(steps.size), steps.size))
     low, high = np.quantile(parts[draws].sum(axis=1) / steps[draws].sum(axis=1), [0.025, 0.975])
     share = Interval(float(low), float(high), Unit.FRACTION, bound)
     return share.scaled(float(steps.mean()), Unit.PS), share

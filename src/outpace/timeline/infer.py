@@ -15,7 +15,7 @@ from outpace.model import median
 from outpace.timeline.names import INPUT_THREADS, OpKind, parse_op
 from outpace.timeline.steps import Array, Confidence, Steps, StepSource, no_steps
 from outpace.trace import Trace
-from outpace.trace.algorithms import nest
+from outpace.trace.algorithms import nest_rows
 
 _SMALL_SHARE = 0.05  # a function that takes less of the thread's op time than this is not what an eager loop repeats
 _PERIODIC = 0.9  # share of ops that must recur one period later
@@ -74,9 +74,10 @@ def _starts(trace: Trace, prefixes: tuple[str, ...]) -> Array:
 
 def _outermost(trace: Trace, mask: Array) -> Array:
     """Rows of the masked events that lie in no other masked event of their line."""
-    parent, _, _ = nest(trace.lines.first_event, trace.start, trace.duration, mask)
-    rows: Array = np.flatnonzero(mask & (parent < 0))
-    return rows
+    rows = np.flatnonzero(mask)
+    parent, _ = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
+    outer: Array = rows[parent < 0]
+    return outer
 
 
 def _function_calls(trace: Trace, visible: Array) -> Array:
