@@ -1,73 +1,171 @@
 // The core's algorithms on small hand-made columns.
-#include <cstdio>
-#include <cstdlib>
 #include <vector>
 
+#include "check.h"
 #include "outpace.h"
 
 namespace {
 
-int failures = 0;
+using outpace_test::expect;
 
-template <class T>
-void expect(const char* what, const std::vector<T>& got, const std::vector<T>& wanted) {
-  if (got == wanted) return;
-  ++failures;
-  std::fprintf(stderr, "%s: got", what);
-  for (const T& v : got) std::fprintf(stderr, " %lld", static_cast<long long>(v));
-  std::fprintf(stderr, ", wanted");
-  for (const T& v : wanted) std::fprintf(stderr, " %lld", static_cast<long long>(v));
-  std::fprintf(stderr, "\n");
+constexpr int64_t kLongest = INT64_MAX / 4;  // what ox_events clamps durations to
+
+struct Nested {
+  std::vector<int32_t> parent, end;
+  std::vector<int64_t> self;
+};
+
+Nested nest(const std::vector<uint64_t>& lines, const std::vector<int64_t>& start, const std::vector<int64_t>& duration,
+            const uint8_t* mask = nullptr, int threads = 1) {
+  const size_t n = start.size();
+  Nested out{std::vector<int32_t>(n), std::vector<int32_t>(n), std::vector<int64_t>(n)};
+  ox_nest(lines.size() - 1, lines.data(), start.data(), duration.data(), mask, threads, out.parent.data(), out.end.data(),
+          out.self.data());
+  return out;
 }
 
 void nesting() {
   // An event of 10, in it one of 4 with an instant at its end, an instant at the outer end, a partial overlap, and a second line.
-  const std::vector<int64_t> start{0, 2, 6, 10, 12, 15, 0}, duration{10, 4, 0, 0, 6, 6, 5};
-  const std::vector<uint64_t> lines{0, 6, 7};
-  std::vector<int32_t> parent(7), end(7);
-  std::vector<int64_t> self(7);
-  ox_nest(2, lines.data(), start.data(), duration.data(), nullptr, 1, parent.data(), end.data(), self.data());
-  expect<int32_t>("parent", parent, {-1, 0, 1, 0, -1, -1, -1});
-  expect<int32_t>("subtree end", end, {4, 3, 3, 4, 5, 6, 7});
-  expect<int64_t>("self", self, {6, 4, 0, 0, 6, 6, 5});
+  const Nested n = nest({0, 6, 7}, {0, 2, 6, 10, 12, 15, 0}, {10, 4, 0, 0, 6, 6, 5});
+  expect<int32_t>("parent", n.parent, {-1, 0, 1, 0, -1, -1, -1});
+  expect<int32_t>("subtree end", n.end, {4, 3, 3, 4, 5, 6, 7});
+  expect<int64_t>("self", n.self, {6, 4, 0, 0, 6, 6, 5});
+}
+
+void nesting_of_equal_events() {
+  // Equal starts stand longer first; twins nest in file order; instants at one time contain each other and nothing longer.
+  const Nested n = nest({0, 5}, {0, 0, 0, 5, 5}, {8, 3, 3, 0, 0});
+  expect<int32_t>("parent of twins", n.parent, {-1, 0, 1, 0, 3});
+  expect<int32_t>("subtree end of twins", n.end, {5, 3, 3, 5, 5});
+  expect<int64_t>("self of twins", n.self, {5, 0, 3, 0, 0});
+  const Nested empty = nest({0, 0, 0}, {}, {});
+  expect("no event, no result", empty.parent.empty());
+}
+
+void nesting_of_overlaps() {
+  // Two partial overlaps inside one event: both are its children, and its self time counts their common part twice.
+  const Nested n = nest({0, 3}, {0, 1, 4}, {10, 5, 5});
+  expect<int32_t>("parent of overlaps", n.parent, {-1, 0, 0});
+  expect<int64_t>("self around overlaps", n.self, {0, 5, 5});
+  // Overlaps longer than any capture: the sum of the children leaves the range of int64 and stays at its end.
+  std::vector<int64_t> start{0}, duration{kLongest};
+  for (int i = 1; i < 12; ++i) {
+    start.push_back(i);
+    duration.push_back(kLongest - 12);
+  }
+  expect("self is negative, not wrapped", nest({0, 12}, start, duration).self[0] < 0);
+}
+
+void nesting_with_a_mask() {
+  const std::vector<uint8_t> mask{1, 0, 1, 1};
+  for (const int threads : {1, 2}) {
+    const Nested n = nest({0, 3, 4}, {0, 1, 2, 0}, {10, 8, 4, 3}, mask.data(), threads);
+    expect<int32_t>("parent past the masked one", n.parent, {-1, -1, 0, -1});
+    expect<int32_t>("subtree end with a mask", n.end, {3, 2, 3, 4});
+    expect<int64_t>("self with a mask", n.self, {6, 0, 4, 3});
+  }
+}
+
+std::vector<int32_t> spread(const std::vector<int32_t>& end, const std::vector<int32_t>& cause, const std::vector<int32_t>& effect,
+                            const std::vector<int32_t>& rows, const std::vector<int32_t>& groups) {
+  std::vector<int32_t> group(end.size(), -1);
+  ox_spread(end.size(), end.data(), cause.size(), cause.data(), effect.data(), rows.size(), rows.data(), groups.data(), group.data());
+  return group;
 }
 
 void spreading() {
   // Rows 0-2 are a tree, row 3 causes nothing, row 4 (with child 5) is caused by row 2; the second root finds its subtree taken.
-  const std::vector<int32_t> end{3, 2, 3, 4, 6, 6}, cause{2}, effect{4}, rows{0, 4}, groups{7, 8};
-  std::vector<int32_t> group(6, -1);
-  ox_spread(6, end.data(), 1, cause.data(), effect.data(), 2, rows.data(), groups.data(), group.data());
-  expect<int32_t>("group", group, {7, 7, 7, -1, 7, 7});
+  expect<int32_t>("group", spread({3, 2, 3, 4, 6, 6}, {2}, {4}, {0, 4}, {7, 8}), {7, 7, 7, -1, 7, 7});
+  expect<int32_t>("a circle of causes ends", spread({1, 2, 3}, {0, 1, 2}, {1, 2, 0}, {1}, {5}), {5, 5, 5});
+  expect<int32_t>("a root outside is ignored", spread({1, 2}, {0}, {9}, {-1, 7, 0}, {1, 2, 3}), {3, -1});
+  expect<int32_t>("a root inside another's subtree keeps the first", spread({3, 3, 3}, {}, {}, {1, 0}, {1, 2}), {2, 1, 1});
+}
+
+struct Joined {
+  std::vector<int32_t> cause, effect;
+};
+
+Joined join(const std::vector<int32_t>& cause, const std::vector<uint64_t>& cause_key, const std::vector<int32_t>& effect,
+            const std::vector<uint64_t>& effect_key, uint32_t crowd) {
+  uint64_t count = 0;
+  ox_pairs* pairs =
+      ox_join(cause.size(), cause.data(), cause_key.data(), effect.size(), effect.data(), effect_key.data(), crowd, &count);
+  Joined out{std::vector<int32_t>(count), std::vector<int32_t>(count)};
+  ox_pairs_take(pairs, out.cause.data(), out.effect.data());
+  return out;
 }
 
 void joining() {
-  const std::vector<int32_t> cause{1, 2, 3}, effect{10, 11, 12};
-  const std::vector<uint64_t> cause_key{5, 6, 5}, effect_key{5, 9, 6};
-  uint64_t count = 0;
-  ox_pairs* pairs = ox_join(3, cause.data(), cause_key.data(), 3, effect.data(), effect_key.data(), 0, &count);
-  std::vector<int32_t> left(count), right(count);
-  ox_pairs_take(pairs, left.data(), right.data());
-  expect<int32_t>("causes", left, {1, 3, 2});
-  expect<int32_t>("effects", right, {10, 10, 12});
+  const Joined some = join({1, 2, 3}, {5, 6, 5}, {10, 11, 12}, {5, 9, 6}, 0);
+  expect<int32_t>("causes", some.cause, {1, 3, 2});
+  expect<int32_t>("effects", some.effect, {10, 10, 12});
+  const Joined crowd = join({1, 2, 3}, {0, 0, UINT64_MAX}, {4, 5, 6}, {0, 0, UINT64_MAX}, 2);
+  expect<int32_t>("a crowded key is left out", crowd.cause, {3});
+  expect<int32_t>("extreme keys are keys", crowd.effect, {6});
+  expect("nothing joins nothing", join({}, {}, {}, {}, 0).cause.empty() && join({}, {}, {1}, {2}, 0).effect.empty());
+  std::vector<int32_t> rows;  // keys that differ in their upper bits only, as addresses do
+  std::vector<uint64_t> keys;
+  for (int32_t i = 0; i < 5000; ++i) {
+    rows.push_back(i);
+    keys.push_back(static_cast<uint64_t>(i) << 44);
+  }
+  expect<int32_t>("many keys meet themselves only", join(rows, keys, rows, keys, 0).cause, rows);
+}
+
+std::vector<int64_t> sweep(const std::vector<int32_t>& group, const std::vector<uint8_t>& priority, const std::vector<int64_t>& start,
+                           const std::vector<int64_t>& finish, const std::vector<int64_t>& begin, const std::vector<int64_t>& end) {
+  std::vector<int64_t> out(begin.size() * 3, 0);
+  ox_sweep(group.size(), group.data(), priority.data(), start.data(), finish.data(), begin.size(), begin.data(), end.data(), 3, 2,
+           out.data());
+  return out;
 }
 
 void sweeping() {
   // Priority 2 covers the middle of priority 1; an instant in the gap holds its priority until the next end of that priority.
-  const std::vector<int32_t> group{0, 0, 0, 0};
-  const std::vector<uint8_t> priority{1, 2, 1, 1};
-  const std::vector<int64_t> start{0, 2, 14, 16}, finish{10, 4, 14, 18}, begin{0}, end{20};
-  std::vector<int64_t> out(3, 0);
-  ox_sweep(4, group.data(), priority.data(), start.data(), finish.data(), 1, begin.data(), end.data(), 3, 1, out.data());
-  expect<int64_t>("time per priority", out, {6, 12, 2});
+  expect<int64_t>("time per priority", sweep({0, 0, 0, 0}, {1, 2, 1, 1}, {0, 2, 14, 16}, {10, 4, 14, 18}, {0}, {20}), {6, 12, 2});
+  // Spans are cut at their window; unknown groups and priorities, and spans outside, take no part; a window may be empty.
+  const std::vector<int64_t> cut = sweep({0, 1, 7, -1, 0, 1}, {1, 2, 1, 1, 9, 0}, {-5, 90, 0, 0, 0, 0}, {5, 300, 9, 9, 9, 9},
+                                         {0, 100, 50}, {10, 200, 50});
+  expect<int64_t>("windows", cut, {5, 5, 0, 0, 0, 100, 0, 0, 0});
+}
+
+void grouping() {
+  const std::vector<int32_t> key{0, 1, 0, -1, 5};
+  const std::vector<int64_t> duration{4, 7, 2, 1, 1}, self{1, 7, 2, 1, 1};
+  std::vector<int64_t> count(3), total(3), own(3), least(3), most(3);
+  ox_group(5, key.data(), nullptr, duration.data(), self.data(), 3, count.data(), total.data(), own.data(), least.data(), most.data());
+  expect<int64_t>("count", count, {2, 1, 0});
+  expect<int64_t>("total", total, {6, 7, 0});
+  expect<int64_t>("self total", own, {3, 7, 0});
+  expect<int64_t>("smallest", least, {2, 7, INT64_MAX});
+  expect<int64_t>("largest", most, {4, 7, 0});
+  const std::vector<int32_t> same(6, 0);
+  const std::vector<int64_t> longest(6, kLongest), shortest(6, -kLongest);
+  ox_group(6, same.data(), nullptr, longest.data(), shortest.data(), 1, count.data(), total.data(), own.data(), least.data(), most.data());
+  expect("sums stop at the end of int64", total[0] == INT64_MAX && own[0] == INT64_MIN);
+}
+
+void covering() {
+  const std::vector<int64_t> start{0, 5, 5, 20}, finish{10, 8, 12, 20};
+  int64_t covered = 0, summed = 0;
+  ox_cover(4, start.data(), finish.data(), 2, 30, &covered, &summed);
+  expect<int64_t>("covered and summed", {covered, summed}, {10, 18});
+  const std::vector<int64_t> early(6, 0), late(6, kLongest);
+  ox_cover(6, early.data(), late.data(), 0, kLongest, &covered, &summed);
+  expect<int64_t>("sums stop at the end", {covered, summed}, {kLongest, INT64_MAX});
 }
 
 }  // namespace
 
 int main() {
   nesting();
+  nesting_of_equal_events();
+  nesting_of_overlaps();
+  nesting_with_a_mask();
   spreading();
   joining();
   sweeping();
-  std::printf("core algorithms: %s\n", failures == 0 ? "as expected" : "WRONG");
-  return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  grouping();
+  covering();
+  return outpace_test::finish("core algorithms");
 }

@@ -1,13 +1,18 @@
 #!/usr/bin/env bash
-# Build the core with AddressSanitizer and UndefinedBehaviorSanitizer, test its algorithms, and fuzz it: run.sh [MUTATIONS PER FILE]
+# Build the core with AddressSanitizer and UndefinedBehaviorSanitizer, test it, and fuzz it: run.sh [MUTATIONS PER FILE]
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 flags=(-std=c++17 -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -Wall -Wextra -Inative/include -pthread)
-g++ "${flags[@]}" native/src/*.cc native/tests/algorithms.cc -o "$work/algorithms"
-g++ "${flags[@]}" native/src/*.cc native/tests/fuzz.cc -o "$work/fuzz"
+for source in native/src/*.cc; do
+  g++ "${flags[@]}" -c "$source" -o "$work/$(basename "$source" .cc).o"
+done
+for program in algorithms decoding fuzz; do
+  g++ "${flags[@]}" "$work"/*.o "native/tests/$program.cc" -o "$work/$program"
+done
 "$work/algorithms"
+"$work/decoding"
 for name in jax_loop unicode_names memory_heavy jax_rocm_gemm multi_worker_strategy predict_inference; do
   for file in tests/data/profiles/$name/*.gz; do gunzip -c "$file" > "$work/$name-$(basename "$file" .gz)"; done
 done

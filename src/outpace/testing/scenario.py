@@ -9,14 +9,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from outpace.testing.space import LineBuilder, SpaceBuilder, StatValue
+from outpace.testing.space import LineBuilder, SpaceBuilder, StatValue, Unsigned
 
 MS = 1_000_000_000  # picoseconds
 DEFAULT_OPS = (("model/dense/MatMul", "MatMul", 4 * MS), ("model/dense/BiasAdd", "BiasAdd", 1 * MS))
 DEFAULT_PIPELINE = ("Root", "Prefetch", "ParallelMapV2", "Shuffle", "TensorSlice")
 
-_MAIN, _COMPUTE, _KERAS_INPUT, _POOL = "python", "tf_Compute/1", "tf_Compute/2", "tf_data_private_threadpool/1"
-_FIRST_ITERATOR = 9_212_746_021_541_032_805  # TensorFlow's ids are addresses and hashes: large, some beyond 2^63
+_MAIN, _COMPUTE, _KERAS_INPUT, _POOL = "python", "tf_Compute/1", "tf_data_iterator_get_next/1", "tf_data_private_threadpool/1"
+_GOLDEN = 0x9E37_79B9_7F4A_7C15  # odd, so that multiples of it are different hashes for 2^64 numbers
 _HANDOVER = 1_000  # length of the event that takes an element over, ps
 _ASYNC = ("Prefetch", "ParallelMap", "ParallelInterleave", "ParallelBatch", "ParallelFilter", "MapAndBatch")
 _MARKS = {"train": "train_step", "keras": "multi_step_on_iterator", None: "train_step"}
@@ -42,6 +42,7 @@ def training_run(
     long as its parts. `marks` says who marked the steps: "train" (`tf.profiler.experimental.Trace`), "keras" (`Profiled batch`; the
     function asks for the input itself) or None. `pipeline` lists the tf.data stages, outermost first, and `work_ps` the work
     of a stage per step, by its type: on the thread that calls it, or, for an asynchronous stage, of its function in the thread pool.
+    A run has one host; for several, write one per `hostname` into the same folder.
     (The innermost stage takes up to 2 ns more: the time in which an element is handed over.) Raises ValueError for times that cannot be.
     """
     if marks not in _MARKS:
@@ -70,6 +71,11 @@ class _Log:
     def add(self, thread: str, name: str, start: int, end: int, **stats: StatValue) -> None:
         self.events.append((thread, name, start, end, stats))
 
+    def new_run(self) -> int:
+        """Id of another run of a function: a signed hash, as in TensorFlow."""
+        self.runs += 1
+        return _signed(_hash(self.runs))
+
     def build(self, hostname: str, timestamp_ns: int) -> SpaceBuilder:
         space = SpaceBuilder(hostname)
         plane, lines = space.plane("/host:CPU"), dict[str, LineBuilder]()
@@ -78,8 +84,8 @@ class _Log:
             line = lines.get(thread) or lines.setdefault(thread, plane.line(thread, timestamp_ns=timestamp_ns))
             line.event(name, start - origin, end - start, num_occurrences=None, **stats)
         last = max((end for _, _, _, end, _ in self.events), default=0)
-        environment = space.plane("Task Environment").stat("profile_start_time", timestamp_ns)
-        environment.stat("profile_stop_time", timestamp_ns + (last - origin) // 1000)
+        environment = space.plane("Task Environment").stat("profile_start_time", Unsigned(timestamp_ns))
+        environment.stat("profile_stop_time", Unsigned(timestamp_ns + (last - origin) // 1000))
         return space
 
 
@@ -106,12 +112,11 @@ def _loop_step(log: _Log, step: _Step, stages: _Stages, *, marked: bool) -> None
     """`for batch in dataset: train_step(batch)`: input, Python, call."""
     if marked:
         log.add(_MAIN, "train", step.start, step.end, step_num=step.number, _r=1)
-    log.runs += 1
     for name, stats in (
         ("TFE_Py_FastPathExecute_C", {}),
         ("EagerExecute", {"eager_op": "IteratorGetNext", "is_func": 0}),
         ("EagerLocalExecute: IteratorGetNext", {}),
-        ("IteratorGetNextOp::DoCompute", {"id": log.runs, "iter_num": 0}),
+        ("IteratorGetNextOp::DoCompute", {"id": log.new_run(), "iter_num": 0}),
     ):
         log.add(_MAIN, name, step.start, step.ready, **stats)
     stages.call(log, _MAIN, step)
@@ -121,7 +126,7 @@ def _loop_step(log: _Log, step: _Step, stages: _Stages, *, marked: bool) -> None
 
 
 def _keras_step(log: _Log, step: _Step, stages: _Stages, *, marked: bool) -> None:
-    """`model.fit`: the call fetches its input on an executor thread; Python (callbacks) follows."""
+    """`model.fit`: the call fetches its input on an input thread; Python (callbacks) follows."""
     log.add(_MAIN, "Profiled batch", step.start, step.end, step_num=step.number)
     run = _call(log, _MARKS["keras"], step.start, step.end - step.python)
     log.add(_KERAS_INPUT, "IteratorGetNextOp::DoCompute", step.start, step.ready, id=run, iter_num=0)
@@ -130,24 +135,24 @@ def _keras_step(log: _Log, step: _Step, stages: _Stages, *, marked: bool) -> Non
 
 
 def _call(log: _Log, function: str, start: int, end: int) -> int:
-    """The main thread's side of a `tf.function` call; returns the id of the executor run."""
-    log.runs += 1
+    """The main thread's side of a `tf.function` call; returns the id of the run."""
+    run = log.new_run()
     inner = f"__inference_{function}_530"
     for name, stats in (
         (function, {"tf_function_call": "notTraced-nonXla", "tracing_count": 1}),
         ("TFE_Py_ExecuteCancelable", {}),
         ("EagerExecute", {"eager_op": inner, "is_func": 1}),
         (f"EagerLocalExecute: {inner}", {}),
-        ("FunctionRun", {"id": log.runs, "_r": 1, "_pt": 2, "_p": log.runs}),
+        ("FunctionRun", {"id": run, "_r": 1, "_pt": 2, "_p": _link(run)}),
     ):
         log.add(_MAIN, name, start, end, **stats)
-    return log.runs
+    return run
 
 
 def _compute(log: _Log, step: _Step, start: int, run: int) -> None:
     """The executor's side of a call: its ops."""
     end = start + sum(ps for _, _, ps in step.ops)
-    log.add(_COMPUTE, "ExecutorState::Process", start, end, id=run, iter_num=0, _ct=2, _c=run)
+    log.add(_COMPUTE, "ExecutorState::Process", start, end, id=run, iter_num=0, _ct=2, _c=_link(run))
     for name, op_type, ps in step.ops:
         log.add(_COMPUTE, f"{name}:{op_type}", start, start + ps)
         start += ps
@@ -187,9 +192,9 @@ class _Stages:
         """Nested calls of a chain; each stage does its own work after its callee returned."""
         chain = self._chain(first)
         for at, stage in enumerate(chain, start=first):
-            stats: dict[str, StatValue] = {"id": _FIRST_ITERATOR + at}
+            stats: dict[str, StatValue] = {"id": _iterator(at)}
             if at:
-                stats["parent_id"] = _FIRST_ITERATOR + at - 1
+                stats["parent_id"] = _iterator(at - 1)
             log.add(thread, "::".join(("Iterator", *self.types[: at + 1])), start, end, **stats)
             if not _is_async(stage):
                 end -= self.work.get(stage, 0)
@@ -208,9 +213,10 @@ class _Stages:
         self._occupy(thread, made - length, made, name)
         log.add(thread, f"{_short(name)}Produce", made - length, made, element_id=_element(stage + 1, element))
         if function:
-            log.runs += 1
-            log.add(thread, "InstantiatedCapturedFunction::RunAsync", made - _HANDOVER, made, id=log.runs)
-            log.add(_POOL, "ExecutorState::Process", made, ready, id=log.runs, iter_num=0, _ct=2, _c=log.runs)
+            run = log.new_run()
+            log.add(thread, "InstantiatedCapturedFunction::RunAsync", made - _HANDOVER, made, id=run)
+            log.add(thread, "FunctionRun", made - _HANDOVER, made, id=run, _r=1, _pt=2, _p=_link(run))
+            log.add(_POOL, "ExecutorState::Process", made, ready, id=run, iter_num=0, _ct=2, _c=_link(run))
             log.add(_POOL, "resize/ResizeBilinear:ResizeBilinear", made, ready)
             made -= _HANDOVER
             length -= _HANDOVER
@@ -242,3 +248,22 @@ def _short(stage: str) -> str:
 
 def _element(stage: int, element: int) -> int:
     return (stage << 32) + element + 1
+
+
+def _hash(number: int) -> int:
+    """A different number of 64 bits for each: the ids of TensorFlow are hashes, half of them beyond 2^63."""
+    return number * _GOLDEN % (1 << 64)
+
+
+def _signed(number: int) -> int:
+    return number - (1 << 64) if number >> 63 else number
+
+
+def _iterator(stage: int) -> int:
+    """Id of a stage's iterator, unsigned."""
+    return _hash((1 << 32) + stage)
+
+
+def _link(run: int) -> int:
+    """What the caller and the executor of a run both name, unsigned."""
+    return _hash((1 << 48) + run)

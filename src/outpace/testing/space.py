@@ -17,6 +17,12 @@ class Inline(str):
     __slots__ = ()
 
 
+class Unsigned(int):
+    """A number that is written as `uint64_value` even where `int64_value` could hold it."""
+
+    __slots__ = ()
+
+
 StatValue = int | float | str | bytes
 
 
@@ -33,9 +39,9 @@ class SpaceBuilder:
         self.errors: list[str] = []
         self._planes: list[PlaneBuilder] = []
 
-    def plane(self, name: Name) -> PlaneBuilder:
-        """Add a plane (`/host:CPU`, `/device:GPU:0`, `Task Environment`)."""
-        self._planes.append(PlaneBuilder(len(self._planes) + 1, name))
+    def plane(self, name: Name, id: int = 0) -> PlaneBuilder:
+        """Add a plane (`/host:CPU`, `/device:GPU:0`, `Task Environment`). TensorFlow writes id 0 for all of a host, so ids repeat."""
+        self._planes.append(PlaneBuilder(id, name))
         return self._planes[-1]
 
     def to_bytes(self) -> bytes:
@@ -63,11 +69,19 @@ class PlaneBuilder:
         self._lines: list[LineBuilder] = []
         self._stats: list[bytes] = []
         self._events: dict[Name, int] = {}
+        self._details: dict[Name, bytes] = {}
         self._names: dict[Name, int] = {}
 
     def stat(self, name: Name, value: StatValue) -> PlaneBuilder:
         """Add a stat of the plane itself; returns the plane."""
         self._stats.append(self.encode_stat(name, value))
+        return self
+
+    def describe(self, event: Name, /, display_name: str = "", **stats: StatValue) -> PlaneBuilder:
+        """Give all events called `event` a display name, and stats that stand once, beside the name; returns the plane."""
+        self.event_id(event)
+        title = blob(4, display_name) if display_name else b""
+        self._details[event] = title + b"".join(blob(5, self.encode_stat(key, value)) for key, value in stats.items())
         return self
 
     def line(self, name: Name, id: int | None = None, timestamp_ns: int = 0) -> LineBuilder:
@@ -80,14 +94,14 @@ class PlaneBuilder:
         return self._events.setdefault(name, len(self._events) + 1)
 
     def encode_stat(self, name: Name, value: StatValue) -> bytes:
-        """One XStat message: int as int64 (uint64 from 2^63 on), text as a reference unless `Inline`."""
+        """One XStat message: int as int64 (uint64 from 2^63 on, or if `Unsigned`), text as a reference unless `Inline`."""
         return integer(1, self._intern(name)) + self._encode_value(value)
 
     def _encode_value(self, value: StatValue) -> bytes:
         if isinstance(value, float):
             return double(2, value)
         if isinstance(value, int):
-            return integer(3 if value >= 1 << 63 else 4, value)
+            return integer(3 if value >= 1 << 63 or isinstance(value, Unsigned) else 4, value)
         if isinstance(value, Inline):
             return blob(5, value)
         return blob(6, value) if isinstance(value, bytes) else integer(7, self._intern(value))
@@ -98,7 +112,7 @@ class PlaneBuilder:
     def to_bytes(self) -> bytes:
         """The XPlane message."""
         lines = b"".join(blob(3, line.to_bytes()) for line in self._lines)
-        events = b"".join(_entry(4, i, name) for name, i in self._events.items())
+        events = b"".join(_entry(4, i, name, self._details.get(name, b"")) for name, i in self._events.items())
         names = b"".join(_entry(5, i, name) for name, i in self._names.items())
         stats = b"".join(blob(6, stat) for stat in self._stats)
         return integer(1, self.id) + blob(2, self.name) + lines + events + names + stats
@@ -135,6 +149,6 @@ class LineBuilder:
         return integer(1, self.id) + blob(2, self.name) + integer(3, self.timestamp_ns) + events
 
 
-def _entry(field: int, key: int, name: Name) -> bytes:
+def _entry(field: int, key: int, name: Name, details: bytes = b"") -> bytes:
     """One entry of a plane's map from id to event or stat metadata."""
-    return blob(field, integer(1, key) + blob(2, integer(1, key) + blob(2, name)))
+    return blob(field, integer(1, key) + blob(2, integer(1, key) + blob(2, name) + details))

@@ -8,7 +8,12 @@ _VARINT, _FIXED64, _BYTES = 0, 1, 2
 
 
 def varint(value: int) -> bytes:
-    """Base-128 varint of a 64-bit integer; negative ones as their two's complement, as int64 fields are written."""
+    """Base-128 varint of a 64-bit integer; negative ones as their two's complement, as int64 fields are written.
+
+    Raises ValueError for a number that neither int64 nor uint64 can hold.
+    """
+    if not -(1 << 63) <= value < 1 << 64:
+        raise ValueError(f"{value} does not fit into 64 bits")
     value &= (1 << 64) - 1
     out = bytearray()
     while value > 0x7F:

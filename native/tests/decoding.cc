@@ -1,0 +1,196 @@
+// The wire reader on single fields, and the whole decoder on small profiles written here byte by byte.
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "../src/wire.h"
+#include "check.h"
+#include "outpace.h"
+
+namespace {
+
+using outpace::Reader;
+using outpace_test::expect;
+using Bytes = std::string;
+
+Reader reader(const Bytes& data) {
+  const auto* begin = reinterpret_cast<const uint8_t*>(data.data());
+  return Reader(begin, begin + data.size());
+}
+
+Bytes varint(uint64_t value) {
+  Bytes out;
+  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
+  out.push_back(static_cast<char>(value));
+  return out;
+}
+
+Bytes number(unsigned field, int64_t value) { return varint(outpace::tag(field, outpace::kVarint)) + varint(static_cast<uint64_t>(value)); }
+Bytes bytes(unsigned field, const Bytes& value) { return varint(outpace::tag(field, outpace::kBytes)) + varint(value.size()) + value; }
+
+void varints() {
+  for (const uint64_t value : {uint64_t{0}, uint64_t{127}, uint64_t{128}, uint64_t{1} << 35, UINT64_MAX}) {
+    const Bytes data = varint(value);
+    Reader r = reader(data);
+    expect("a varint is read back", r.varint() == value && r.whole() && !r.more());
+    if (data.size() == 1) continue;
+    const Bytes cut = data.substr(0, data.size() - 1);
+    Reader short_one = reader(cut);
+    short_one.varint();
+    expect("a cut varint is a fault", short_one.bad && !short_one.more());
+  }
+  const Bytes endless(11, '\xff');
+  Reader r = reader(endless);
+  r.varint();
+  expect("eleven bytes are no varint", r.bad);
+  const Bytes padded = Bytes(3, '\x80') + Bytes(1, '\0');
+  Reader zero = reader(padded);
+  expect("a padded zero is zero", zero.varint() == 0 && zero.whole());
+}
+
+void fields() {
+  const Bytes seven(7, 'x');
+  Reader fixed = reader(seven);
+  fixed.fixed64();
+  expect("seven bytes are no fixed64", fixed.bad);
+  const Bytes beyond = varint(10) + "abc";
+  Reader outer = reader(beyond);
+  const Reader inner = outer.message();
+  expect("a message that claims too much gives what there is", inner.left() == 3 && outer.missing == 7 && !outer.bad && !outer.whole());
+  const Bytes huge = varint(UINT64_MAX) + "abc";
+  Reader wide = reader(huge);
+  expect("a length near 2^64 does not wrap", wide.message().left() == 3 && wide.missing == UINT64_MAX - 3);
+  for (const unsigned type : {3u, 4u, 6u, 7u}) {
+    Reader r = reader(seven);
+    r.skip(outpace::tag(1, type));
+    expect("groups and unknown wire types are faults", r.bad);
+  }
+  Reader none = reader(seven);
+  none.skip(outpace::tag(0, outpace::kVarint));
+  expect("there is no field 0", none.bad);
+  const Bytes three(3, 'x');
+  Reader fixed32 = reader(three);
+  fixed32.skip(outpace::tag(1, 5));
+  expect("three bytes are no fixed32", fixed32.bad);
+}
+
+// A decoded profile, for as many stat columns as there are stat names.
+struct Decoded {
+  ox_sizes sizes{};
+  std::vector<int32_t> name, stat_row;
+  std::vector<int64_t> start, duration;
+  std::vector<uint64_t> bounds, stat_value, occurrence_row;
+  std::vector<uint8_t> stat_kind;
+  std::vector<int64_t> occurrences;
+};
+
+void take_stats(Decoded& d, ox_space* space) {
+  std::vector<int32_t> column;
+  for (uint64_t i = 0; i < d.sizes.stat_names; ++i) column.push_back(static_cast<int32_t>(i));
+  const auto columns = static_cast<uint32_t>(column.size());
+  ox_stats* stats = ox_find_stats(space, column.data(), columns, 0, d.sizes.events, 2);
+  d.bounds.resize(columns + 1);
+  ox_stats_bounds(stats, d.bounds.data());
+  const uint64_t n = d.bounds.back();
+  std::vector<uint32_t> length(n);
+  d.stat_row.resize(n);
+  d.stat_kind.resize(n);
+  d.stat_value.resize(n);
+  ox_stats_take(stats, 2, d.stat_row.data(), d.stat_kind.data(), d.stat_value.data(), length.data());
+  ox_stats_close(stats);
+}
+
+Decoded decode(const Bytes& space_bytes) {
+  ox_space* space = ox_open(reinterpret_cast<const uint8_t*>(space_bytes.data()), space_bytes.size(), 2);
+  Decoded d;
+  ox_get_sizes(space, &d.sizes);
+  d.name.resize(d.sizes.events);
+  d.start.resize(d.sizes.events);
+  d.duration.resize(d.sizes.events);
+  expect("events are decoded", ox_events(space, 2, d.name.data(), d.start.data(), d.duration.data()) == 0);
+  ox_get_sizes(space, &d.sizes);
+  d.occurrence_row.resize(d.sizes.aggregated);
+  d.occurrences.resize(d.sizes.aggregated);
+  ox_aggregated(space, d.occurrence_row.data(), d.occurrences.data());
+  take_stats(d, space);
+  ox_close(space);
+  return d;
+}
+
+Bytes event(int64_t name, int64_t offset, int64_t duration, const Bytes& rest = "") {
+  return bytes(4, number(1, name) + number(2, offset) + number(3, duration) + rest);
+}
+
+Bytes stat(int64_t name, unsigned field, int64_t value) { return bytes(4, number(1, name) + number(field, value)); }
+Bytes named(unsigned field, int64_t id, const Bytes& name) { return bytes(field, number(1, id) + bytes(2, number(1, id) + bytes(2, name))); }
+Bytes line(int64_t id, int64_t timestamp, const Bytes& events) { return bytes(3, number(1, id) + number(3, timestamp) + events); }
+Bytes space(const Bytes& plane) { return bytes(1, bytes(2, "/host:CPU") + plane); }
+
+void events_are_sorted() {
+  const Bytes events = event(1, 50, 5) + event(2, 10, 5) + event(2, 10, 30) + event(99, 50, 5);
+  const Decoded d = decode(space(line(1, 7, events) + named(4, 1, "one") + named(4, 2, "two")));
+  expect<int64_t>("start", d.start, {10, 10, 50, 50});
+  expect<int64_t>("duration, longer first", d.duration, {30, 5, 5, 5});
+  expect<int32_t>("names, the unknown one last", d.name, {1, 1, 0, 2});
+  expect("the origin is the line's time", d.sizes.origin_ns == 7 && d.sizes.damages_total == 0);
+}
+
+void lines_of_one_id_are_one() {
+  const Decoded d = decode(space(line(3, 5, event(1, 0, 1)) + line(4, 6, event(1, 0, 2)) + line(3, 4, event(1, 0, 3))));
+  expect("three messages, two lines", d.sizes.lines == 2 && d.sizes.origin_ns == 4);
+  expect<int64_t>("start from the common origin", d.start, {0, 1000, 2000});
+}
+
+void stats_follow_their_events() {
+  const Bytes events = event(1, 50, 5, stat(10, 3, 7) + stat(11, 7, 10)) + event(1, 10, 5, stat(10, 4, -1)) + event(1, 20, 5, stat(12, 3, 1));
+  const Decoded d = decode(space(line(1, 0, events) + named(5, 10, "size") + named(5, 11, "ref")));
+  expect<uint64_t>("bounds", d.bounds, {0, 2, 3});
+  expect<int32_t>("rows after sorting", d.stat_row, {0, 2, 2});
+  expect<uint8_t>("kinds", d.stat_kind, {OX_STAT_INT, OX_STAT_UINT, OX_STAT_REF});
+  expect<uint64_t>("values; a reference is a row of the names", d.stat_value, {UINT64_MAX, 7, 0});
+}
+
+void impossible_times_are_clamped() {
+  const int64_t most = std::numeric_limits<int64_t>::max(), least = std::numeric_limits<int64_t>::min();
+  const Bytes wild = line(1, least, event(1, least, least) + event(1, most, most)) + line(2, most, event(1, most, most));
+  const Decoded d = decode(space(wild + named(4, 1, "x")));
+  expect("all are counted", d.sizes.clamped == 3 && d.sizes.events == 3);
+  for (size_t i = 0; i < d.start.size(); ++i) {
+    expect("an end fits", d.duration[i] >= 0 && d.start[i] / 2 + d.duration[i] / 2 < most / 2);
+  }
+}
+
+void aggregated_events_are_told() {
+  const Bytes events = event(1, 5, 1) + bytes(4, number(1, 1) + number(5, 12) + number(3, 3));
+  const Decoded d = decode(space(line(1, 0, events)));
+  expect<uint64_t>("row after sorting", d.occurrence_row, {0});
+  expect<int64_t>("occurrences", d.occurrences, {12});
+}
+
+void every_prefix_decodes() {
+  const Bytes events = event(1, 50, 5, stat(10, 3, 7)) + event(1, 10, 5) + event(1, 20, 5);
+  const Bytes whole = space(line(1, 0, events) + named(4, 1, "op") + named(5, 10, "size"));
+  uint64_t seen = 0;
+  for (size_t size = 0; size < whole.size(); ++size) {
+    const Bytes cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
+    const Decoded d = decode(cut);
+    expect("more bytes never lose an event", d.sizes.events >= seen);
+    expect("a cut is told", size == 0 || d.sizes.damages_total > 0);
+    seen = d.sizes.events;
+  }
+  expect("all events stand before the names", seen == 3 && decode(whole).sizes.damages_total == 0);
+}
+
+}  // namespace
+
+int main() {
+  varints();
+  fields();
+  events_are_sorted();
+  lines_of_one_id_are_one();
+  stats_follow_their_events();
+  impossible_times_are_clamped();
+  aggregated_events_are_told();
+  every_prefix_decodes();
+  return outpace_test::finish("decoding");
+}
