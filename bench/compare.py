@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import shutil
 import statistics
 import subprocess
@@ -16,10 +17,13 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
+MEMORY_MB = 250
+MEDIANS = ("other_median", "outpace_median")
 XPROF = """
 import sys
 from xprof.convert import raw_to_tool_data
@@ -33,26 +37,33 @@ from tests.xspace_proto import XSpace
 from outpace.trace import open_trace
 times = {"upb": [], "outpace": []}
 data = open(sys.argv[1], "rb").read()
+def upb():
+    start = time.perf_counter(); space = XSpace.FromString(data); return time.perf_counter() - start, space
+def outpace():
+    start = time.perf_counter(); trace = open_trace(sys.argv[1]); return time.perf_counter() - start, trace
+sides = [("upb", upb), ("outpace", outpace)]
 for i in range(int(sys.argv[3]) + 1):
-    start = time.perf_counter(); space = XSpace.FromString(data); upb = time.perf_counter() - start
-    del space
-    start = time.perf_counter(); trace = open_trace(sys.argv[1]); ours = time.perf_counter() - start
-    events = len(trace)
-    del trace
-    if i: times["upb"].append(upb); times["outpace"].append(ours)
+    for side, run in sides:
+        seconds, result = run()
+        if side == "outpace": events = len(result)
+        del result
+        if i: times[side].append(seconds)
+    sides.reverse()
 print(json.dumps({"events": events, **times}))
 """
 
 
 def timed(command: list[str], environment: dict[str, str]) -> tuple[float, float]:
     """Wall seconds and peak resident MB of one process."""
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | environment
     start = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, **environment})
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=clean)
     _, status, usage = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - start
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
         raise SystemExit(f"{command[0]} failed with exit code {process.returncode}")
-    return time.perf_counter() - start, usage.ru_maxrss / 1024
+    return wall, usage.ru_maxrss / 1024
 
 
 def interval(ratios: list[float]) -> tuple[float, float, float]:
@@ -77,11 +88,71 @@ def report(profile: Path, options: argparse.Namespace) -> dict[str, list[tuple[f
                 "xprof-rs": [options.xprof_rs, "get_overview", str(session)],
                 "xprof": [options.xprof_python, "-c", XPROF, copy],
             }
-            for side, command in sides.items():
+            for side, command in list(sides.items())[:: -1 if number % 2 else 1]:
                 result = timed(command, clean)
                 if number:
                     runs[side].append(result)
     return runs
+
+
+def decoding(profile: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """Milliseconds of both decoders, alternating in one process."""
+    command = [options.decode_python, "-c", DECODE, profile, ROOT, str(options.rounds)]
+    return dict(json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
+
+
+def compared(work: str, other: str, theirs: list[float], ours: list[float], target: float, unit: str = "s") -> dict[str, Any]:
+    """One row of the result: medians, the ratio per round with its interval, and whether the target is met."""
+    ratio, low, high = interval([o / m for o, m in zip(theirs, ours, strict=True)])
+    medians = {"other_median": statistics.median(theirs), "outpace_median": statistics.median(ours)}
+    bounds = {"ratio": ratio, "ratio_low": low, "ratio_high": high, "target": target, "met": ratio >= target}
+    return {"work": work, "other": other, "unit": unit, **medians, **bounds, "other_runs": theirs, "outpace_runs": ours}
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Everything, as the document that --json writes."""
+    decode = decoding(options.profile, options)
+    runs = report(options.profile, options)
+    upb, opened = ([1e3 * t for t in decode[side]] for side in ("upb", "outpace"))
+    rows = [compared("decode, same process", "upb parse alone", upb, opened, 5, "ms")]
+    seconds = {side: [wall for wall, _ in results] for side, results in runs.items()}
+    memory = {side: [peak for _, peak in results] for side, results in runs.items()}
+    for side, target in (("xprof", 10), ("xprof-rs", 1.5)):
+        work, other = "whole report (all tools), fresh process", f"{side}, overview alone"
+        rows.append(compared(work, other, seconds[side], seconds["outpace"], target))
+    return {
+        "profile": {"events": decode["events"], "bytes": options.profile.stat().st_size},
+        "machine": {"cores": len(os.sched_getaffinity(0)), "python": platform.python_version()},
+        "rounds": options.rounds,
+        "comparisons": rows,
+        "peak_mb": {side: statistics.median(peaks) for side, peaks in memory.items()},
+        "peak_mb_runs": memory,
+        "peak_mb_target": MEMORY_MB,
+        "peak_mb_met": max(memory["outpace"]) <= MEMORY_MB,
+    }
+
+
+def table(result: dict[str, Any]) -> str:
+    """The result as Markdown."""
+    lines = [
+        f"{result['profile']['events']:,} events, {result['profile']['bytes'] / 1e6:.1f} MB; {result['machine']['cores']} cores; "
+        f"Python {result['machine']['python']}; {result['rounds']} rounds\n",
+        "| work | other side | other, median | Outpace, median | ratio [95 %] | target | met |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in result["comparisons"]:
+        other, ours = (f"{row[key]:{'.0f' if row['unit'] == 'ms' else '.2f'}} {row['unit']}" for key in MEDIANS)
+        ratio = f"{row['ratio']:.2f}x [{row['ratio_low']:.2f}, {row['ratio_high']:.2f}]"
+        met = "yes" if row["met"] else "**no**"
+        lines.append(f"| {row['work']} | {row['other']} | {other} | {ours} | {ratio} | {row['target']}x | {met} |")
+    peak = result["peak_mb"]
+    met = "yes" if result["peak_mb_met"] else "**no**"
+    lines += [
+        f"| peak memory of the same | {side}, overview alone | {peak[side]:.0f} MB | {peak['outpace']:.0f} MB | "
+        f"{peak[side] / peak['outpace']:.2f}x | at most {MEMORY_MB} MB | {met} |"
+        for side in ("xprof", "xprof-rs")
+    ]
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -92,31 +163,12 @@ def main() -> None:
     parser.add_argument("--decode-python", default=sys.executable, help="an environment with Outpace and protobuf")
     parser.add_argument("--xprof-python", required=True)
     parser.add_argument("--xprof-rs", required=True)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write every round's numbers to this file")
     options = parser.parse_args()
-    done = subprocess.run(
-        [options.decode_python, "-c", DECODE, options.profile, ROOT, str(options.rounds)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    decode = json.loads(done.stdout)
-    runs = report(options.profile, options)
-    size = options.profile.stat().st_size
-    print(f"profile: {decode['events']:,} events, {size / 1e6:.1f} MB; {os.cpu_count()} cores; {options.rounds} rounds\n")
-    print("| work | other side | other, median | Outpace, median | ratio [95 %] |\n|---|---|---|---|---|")
-    ratio, low, high = interval([u / o for u, o in zip(decode["upb"], decode["outpace"], strict=True)])
-    upb, ours = (statistics.median(decode[k]) * 1e3 for k in ("upb", "outpace"))
-    print(f"| decode, same process | upb parse alone | {upb:.0f} ms | {ours:.0f} ms | {ratio:.1f}x [{low:.1f}, {high:.1f}] |")
-    mine = runs["outpace"]
-    for side in ("xprof", "xprof-rs"):
-        ratio, low, high = interval([o[0] / m[0] for o, m in zip(runs[side], mine, strict=True)])
-        cells = [
-            f"{statistics.median(r[0] for r in x):.2f} s, {statistics.median(r[1] for r in x):.0f} MB"
-            for x in (runs[side], mine)
-        ]
-        print(
-            f"| report, fresh process | {side}, overview alone | {cells[0]} | {cells[1]} | {ratio:.2f}x [{low:.2f}, {high:.2f}] |"
-        )
+    result = measure(options)
+    print(table(result))
+    if options.json is not None:
+        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

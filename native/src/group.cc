@@ -4,6 +4,7 @@
 
 #include "outpace.h"
 #include "parallel.h"
+#include "saturate.h"
 
 namespace {
 
@@ -59,8 +60,8 @@ void ox_group(uint64_t events, const int32_t* key, const uint8_t* mask, const in
     const int32_t k = key[i];
     if (k < 0 || static_cast<uint64_t>(k) >= keys) continue;
     ++count[k];
-    total[k] += duration_ps[i];
-    self_total[k] += self_ps[i];
+    total[k] = outpace::add(total[k], duration_ps[i]);
+    self_total[k] = outpace::add(self_total[k], self_ps[i]);
     smallest[k] = std::min(smallest[k], duration_ps[i]);
     largest[k] = std::max(largest[k], duration_ps[i]);
   }
@@ -90,7 +91,7 @@ void ox_cover(uint64_t spans, const int64_t* start_ps, const int64_t* end_ps, in
     const int64_t from = std::max(start_ps[i], begin);
     const int64_t to = std::min(end_ps[i], end);
     if (from >= to) continue;
-    *summed += to - from;
+    *summed = outpace::add(*summed, to - from);
     if (to > reached) {
       *covered += to - std::max(from, reached);
       reached = to;

@@ -4,6 +4,7 @@
 
 #include "outpace.h"
 #include "parallel.h"
+#include "saturate.h"
 
 namespace {
 
@@ -36,7 +37,7 @@ void nest_line(uint64_t begin, uint64_t end, const Nesting& n) {
     n.self[i] = n.duration[i];
     if (!open.empty()) {
       n.parent[i] = open.back();
-      n.self[open.back()] -= n.duration[i];
+      n.self[open.back()] = outpace::subtract(n.self[open.back()], n.duration[i]);
     }
     open.push_back(row);
   }

@@ -101,7 +101,8 @@ void take_stats(Decoded& d, ox_space* space) {
 }
 
 Decoded decode(const Bytes& space_bytes) {
-  ox_space* space = ox_open(reinterpret_cast<const uint8_t*>(space_bytes.data()), space_bytes.size(), 2);
+  const std::vector<uint8_t> data(space_bytes.begin(), space_bytes.end());  // ends where it ends: a string has a zero more
+  ox_space* space = ox_open(data.data(), data.size(), 2);
   Decoded d;
   ox_get_sizes(space, &d.sizes);
   d.name.resize(d.sizes.events);

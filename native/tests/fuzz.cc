@@ -21,6 +21,50 @@ uint64_t next(uint64_t& state) {  // xorshift64: the same mutations in every run
   return state;
 }
 
+// Every text that a table names lies within the data.
+void require_inside(const std::vector<uint64_t>& at, const std::vector<uint32_t>& length, const Bytes& data) {
+  for (size_t i = 0; i < at.size(); ++i) {
+    if (length[i] > 0 && (at[i] > data.size() || length[i] > data.size() - at[i])) std::abort();
+  }
+}
+
+// The tables that stand beside the events.
+void exercise_tables(const ox_space* space, const ox_sizes& sizes, const Bytes& data) {
+  const auto table = [&](uint64_t rows, auto copy) {
+    std::vector<uint32_t> plane(rows), length(rows), display_length(rows);
+    std::vector<int64_t> id(rows);
+    std::vector<uint64_t> at(rows), display_at(rows);
+    std::vector<int32_t> owner(rows), stat_name(rows);
+    std::vector<uint8_t> kind(rows);
+    copy(plane, id, at, length, display_at, display_length, owner, stat_name, kind);
+    require_inside(at, length, data);
+    require_inside(display_at, display_length, data);
+    for (const uint32_t index : plane) {
+      if (index >= sizes.planes) std::abort();
+    }
+  };
+  table(sizes.planes, [&](auto&, auto& id, auto& at, auto& length, auto&, auto&, auto&, auto&, auto&) {
+    std::vector<uint32_t> first(sizes.planes);
+    ox_planes(space, id.data(), at.data(), length.data(), first.data());
+  });
+  table(sizes.event_names, [&](auto& plane, auto& id, auto& at, auto& length, auto& shown_at, auto& shown, auto&, auto&, auto&) {
+    ox_event_names(space, plane.data(), id.data(), at.data(), length.data(), shown_at.data(), shown.data());
+  });
+  table(sizes.stat_names, [&](auto& plane, auto& id, auto& at, auto& length, auto&, auto&, auto&, auto&, auto&) {
+    ox_stat_names(space, plane.data(), id.data(), at.data(), length.data());
+  });
+  table(sizes.owner_stats, [&](auto& plane, auto&, auto& at, auto& length, auto&, auto&, auto& owner, auto& stat_name, auto& kind) {
+    ox_owner_stats(space, plane.data(), owner.data(), stat_name.data(), kind.data(), at.data(), length.data());
+  });
+  table(sizes.strings, [&](auto&, auto&, auto& at, auto& length, auto&, auto&, auto&, auto&, auto& field) {
+    ox_strings(space, field.data(), at.data(), length.data());
+  });
+  std::vector<uint64_t> at(sizes.damages), lost(sizes.damages);
+  std::vector<int32_t> plane(sizes.damages);
+  std::vector<uint8_t> why(sizes.damages);
+  ox_damages(space, at.data(), lost.data(), plane.data(), why.data());
+}
+
 // Run everything that takes untrusted bytes; returns the number of events.
 uint64_t exercise(const Bytes& data) {
   ox_space* space = ox_open(data.data(), data.size(), 2);
@@ -33,7 +77,13 @@ uint64_t exercise(const Bytes& data) {
   std::vector<uint32_t> plane(sizes.lines), length(sizes.lines);
   std::vector<int64_t> id(sizes.lines), stamp(sizes.lines);
   if (ox_events(space, 2, name.data(), start.data(), duration.data()) == 0) {
+    ox_get_sizes(space, &sizes);
+    exercise_tables(space, sizes, data);
+    std::vector<int64_t> occurrences(sizes.aggregated);
+    std::vector<uint64_t> aggregated(sizes.aggregated);
+    ox_aggregated(space, aggregated.data(), occurrences.data());
     ox_lines(space, plane.data(), id.data(), stamp.data(), at.data(), length.data(), first.data());
+    require_inside(at, length, data);
     ox_nest(sizes.lines, first.data(), start.data(), duration.data(), nullptr, 2, parent.data(), subtree_end.data(), self.data());
     std::vector<int32_t> column(sizes.stat_names + 1, 0);
     ox_stats* stats = ox_find_stats(space, column.data(), 1, 0, n, 2);
@@ -47,7 +97,7 @@ uint64_t exercise(const Bytes& data) {
     ox_stats_take(stats, 2, row.data(), kind.data(), value.data(), size.data());
     for (uint64_t i = 0; i < m; ++i) {
       const bool text = kind[i] == OX_STAT_TEXT || kind[i] == OX_STAT_BYTES;
-      if (text && value[i] + size[i] > data.size()) std::abort();
+      if (text && (value[i] > data.size() || size[i] > data.size() - value[i])) std::abort();
       if (row[i] < 0 || static_cast<uint64_t>(row[i]) >= n) std::abort();
     }
     ox_stats_close(stats);

@@ -50,8 +50,8 @@ class Profile:
         """The pages of the given tools (all by default), with ranked findings."""
         pages = tuple(self.page(t) for t in (tools or [t.id for t in discover()]))
         first = next((p for p in pages if p.headline), None)
-        reason = next((p.unavailable.reason for p in pages if p.unavailable), "")
-        headline = first.headline if first else f"{reason[:1].upper()}{reason[1:]}."
+        reason, remedy = next(((p.unavailable.reason, p.unavailable.remedy) for p in pages if p.unavailable), ("", ""))
+        headline = first.headline if first else f"{reason[:1].upper()}{reason[1:]}. {remedy}"
         return Report(self.run.source, headline, self.warnings, rank(pages), pages)
 
     def html(self, path: str | os.PathLike[str]) -> Path:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outpace.testing import Inline, SpaceBuilder
+from outpace.testing import Inline, SpaceBuilder, Unsigned
 from outpace.testing.wire import varint
 from outpace.trace import read_trace
 from tests.property.test_decode import decoded, expected
@@ -19,6 +19,7 @@ times = st.integers(0, 10**13)
 keys = st.text(max_size=8)
 values = st.one_of(
     st.integers(-(2**63), 2**64 - 1),
+    st.integers(0, 2**63 - 1).map(Unsigned),
     st.floats(allow_nan=False),
     st.text(max_size=8),
     st.text(max_size=8).map(Inline),
@@ -27,16 +28,19 @@ values = st.one_of(
 stats = st.dictionaries(keys, values, max_size=4)
 events = st.tuples(names, times, times, st.none() | st.integers(1, 2**40), stats)
 lines = st.tuples(names, st.integers(-(2**63), 2**63 - 1), times, st.lists(events, max_size=6))
-planes = st.tuples(names.map("/host:{}".format), stats, st.lists(lines, max_size=3, unique_by=lambda line: line[1]))
+described = st.dictionaries(names, st.tuples(names, stats), max_size=2)
+planes = st.tuples(names.map("/host:{}".format), stats, described, st.lists(lines, max_size=3, unique_by=lambda line: line[1]))
 contents = st.lists(planes, min_size=1, max_size=3)
 
 
 def built(content: list[Any]) -> SpaceBuilder:
     space = SpaceBuilder("worker-0")
-    for name, plane_stats, plane_lines in content:
+    for name, plane_stats, details, plane_lines in content:
         plane = space.plane(name)
         for key, value in plane_stats.items():
             plane.stat(key, value)
+        for event, (title, event_stats) in details.items():
+            plane.describe(event, title, **event_stats)
         for line_name, line_id, stamp, line_events in plane_lines:
             line = plane.line(line_name, id=line_id, timestamp_ns=stamp)
             for event, start, duration, occurrences, event_stats in line_events:
@@ -47,6 +51,8 @@ def built(content: list[Any]) -> SpaceBuilder:
 def parsed_value(stat: Any, plane: Any) -> Any:
     kind = stat.WhichOneof("value")
     value = plane.stat_metadata[stat.ref_value].name if kind == "ref_value" else getattr(stat, kind)
+    if kind == "uint64_value" and value < 2**63:
+        return Unsigned(value)
     return Inline(value) if kind == "str_value" else value
 
 
@@ -74,9 +80,12 @@ def parsed(event: Any, plane: Any) -> Any:
 def test_protobuf_parses_what_was_built(content: list[Any]) -> None:
     space = XSpace.FromString(built(content).to_bytes())
     assert list(space.hostnames) == ["worker-0"]
-    assert [p.name for p in space.planes] == [name for name, _, _ in content]
-    for plane, (_, plane_stats, plane_lines) in zip(space.planes, content, strict=True):
+    assert [p.name for p in space.planes] == [name for name, *_ in content]
+    for plane, (_, plane_stats, details, plane_lines) in zip(space.planes, content, strict=True):
         assert parsed_stats(plane, plane) == typed(plane_stats)
+        found_details = {m.name: (m.display_name, parsed_stats(m, plane)) for m in plane.event_metadata.values()}
+        asked_details = {name: (title, typed(found)) for name, (title, found) in details.items()}
+        assert asked_details == {name: found_details[name] for name in details}
         assert [(x.name, x.id, x.timestamp_ns) for x in plane.lines] == [line[:3] for line in plane_lines]
         for line, (*_, line_events) in zip(plane.lines, plane_lines, strict=True):
             found = [parsed(event, plane) for event in line.events]

@@ -12,8 +12,11 @@ import pytest
 
 from tests.support import opened
 
-pytestmark = pytest.mark.verify
-CHROMIUM = shutil.which("chromium")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = [
+    pytest.mark.verify,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; install Debian's package chromium"),
+]
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"),
     *("--disable-sync", "--no-first-run", "--enable-logging=stderr", "--v=0", "--host-resolver-rules=MAP * ~NOTFOUND"),
@@ -21,7 +24,7 @@ FLAGS = (
 
 
 def browse(page: Path, folder: Path, *extra: str) -> subprocess.CompletedProcess[str]:
-    assert CHROMIUM, "install Debian's package chromium"
+    assert CHROMIUM is not None
     command = [CHROMIUM, *FLAGS, f"--user-data-dir={folder / 'profile'}", *extra, page.as_uri()]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
 

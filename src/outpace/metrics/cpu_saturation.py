@@ -15,6 +15,7 @@ from outpace.timeline.names import INPUT_THREADS
 from outpace.timeline.steps import Array
 from outpace.trace.algorithms import cover
 
+_XLA_THREADS = "tf_XLA"  # XLA's workers on a CPU: they record nothing but computation
 _BUSY_PREFIXES = ("ExecutorState::Process", "ThunkExecutor::Execute", "InstantiatedCapturedFunction::")
 
 FIELDS = (
@@ -59,7 +60,9 @@ def _busy_by_thread(timeline: Timeline, begin: int, end: int) -> list[tuple[str,
     for plane in timeline.host_planes:
         for line in plane.lines:
             rows = trace.lines.rows(line)
-            mine = works[trace.name[rows]] & (trace.duration[rows] > 0)
+            mine = trace.duration[rows] > 0
+            if not trace.lines.names[line].startswith(_XLA_THREADS):
+                mine &= works[trace.name[rows]]
             covered, _ = cover(trace.start[rows][mine], trace.end[rows][mine], begin, end)
             found.append((trace.lines.names[line], covered))
     return found

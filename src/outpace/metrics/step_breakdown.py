@@ -64,7 +64,6 @@ _TPU_KIND = {
     "all-to-all": "collective",
     "reduce-scatter": "collective",
     "collective": "collective",
-    "copy": "device_to_device",
 }
 
 FIELDS = (

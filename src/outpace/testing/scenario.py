@@ -205,7 +205,7 @@ class _Stages:
 
     def _produce(self, log: _Log, stage: int, ready: int, element: int) -> None:
         """Make one element of an asynchronous stage, done at `ready`."""
-        name, thread = self.types[stage], f"tf_data_{_short(self.types[stage])}/{stage}"
+        name, thread = self.types[stage], f"tf_data_iterator_resource/{stage}"
         function = self.work.get(name, 0)
         self._occupy(_POOL if function else "", ready - function, ready, name)
         made = ready - function

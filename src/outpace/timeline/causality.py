@@ -97,11 +97,10 @@ def _saved_groups(trace: Trace, steps: Steps) -> Array:
 
 
 def _devices_by_time(trace: Trace, steps: Steps, group: Array) -> Array:
-    """Device events that no link reaches belong to the step in whose time they start (device step lines, profiles without launch links)."""
-    for plane in trace.planes_like("/device:"):
-        rows = trace.rows_of(plane)
-        mine = group[rows]
-        if np.any(mine >= 0) or rows.start == rows.stop:
+    """Events of device lines that no link reaches belong to the step in whose time they start (step lines, profiles without links)."""
+    for line in (line for plane in trace.planes_like("/device:") for line in plane.lines):
+        rows = trace.lines.rows(line)
+        if rows.start == rows.stop or np.any(group[rows] >= 0):
             continue
         at = np.searchsorted(steps.start, trace.start[rows], side="right") - 1
         inside = (at >= 0) & (trace.start[rows] < steps.end[np.maximum(at, 0)])

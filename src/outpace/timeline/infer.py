@@ -1,8 +1,9 @@
 """Steps of profiles without marks: the call that the training thread repeats.
 
 A step runs from the end of the previous call to the end of this one, so that the input it waited for belongs to it. Where dispatch is
-asynchronous it ends at the awaited completion. Tried in this order: calls of a `tf.function` or jitted function; the input call of an eager
-loop; the repeating sequence of eager ops; executor runs of old profiles; program runs on a device.
+asynchronous it ends at the awaited completion. Tried in this order: program runs on a device that lists them; calls of a `tf.function`
+or jitted function; the input call of an eager loop; the repeating sequence of eager ops; ops that a GPU repeats; executor runs of old
+profiles.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ _INFERENCE = ("predict", "serving", "serve", "one_step_on_data")
 
 def infer_steps(trace: Trace, hidden: Array) -> Steps:
     """Find the repeated call; `hidden` are mark rows that must not be looked at."""
+    if (steps := _device_programs(trace)) is not None:
+        return steps
     visible = np.ones(len(trace), bool)
     visible[hidden] = False
     calls = _function_calls(trace, visible)
@@ -64,7 +67,7 @@ def infer_steps(trace: Trace, hidden: Array) -> Steps:
         rows = _most_repeated(trace, _off_input_threads(trace, _outermost(trace, visible & _starts(trace, names))))
         if len(rows) > 1:
             return _between_ends(trace, rows, visible)
-    return _device_programs(trace) or no_steps("nothing in the profile repeats like a training step")
+    return no_steps("nothing in the profile repeats like a training step")
 
 
 def _starts(trace: Trace, prefixes: tuple[str, ...]) -> Array:

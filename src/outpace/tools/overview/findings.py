@@ -63,12 +63,13 @@ _RULES = (
 )
 
 
-def find(breakdown: StepBreakdown, average: Average, functions: Table, has_device: bool) -> Iterator[Finding]:
-    """All findings of the overview."""
+def find(breakdown: StepBreakdown, average: Average, functions: Table, has_device: bool, unlinked: bool) -> Iterator[Finding]:
+    """All findings of the overview. `unlinked`: worker threads compute in the time that no event of a step explains."""
     if average.rows:
         for rule in _RULES:
             yield from _category(rule, breakdown, average)
-        yield from _python(breakdown, average)
+        if not unlinked:
+            yield from _python(breakdown, average)
         yield from _compilation(breakdown, average, functions)
     if has_device:
         yield from _low_precision(breakdown)
@@ -96,6 +97,8 @@ def _saving(breakdown: StepBreakdown, category: Category) -> dict[str, Any]:
     """What a step saves if it spends no time on a category: in ps, and as a share of the mean step."""
     bound = f"if no step spent time on {category.label.lower()} (Amdahl's bound; 95 % interval over the steps)"
     saving, share = bootstrap_saving(breakdown.category(category), breakdown.whole["duration_ps"], bound)
+    if saving.width > saving.middle:  # so wide that it could hardly be wrong: no prediction
+        return {}
     return {"saving": saving, "saving_fraction": share}
 
 

@@ -24,16 +24,20 @@ from outpace.model import (
 )
 from outpace.timeline import Confidence, Run
 from outpace.tools.overview import findings as rules
-from outpace.tools.overview.compute import Average, average, hosts, overhead_of, overhead_samples, precision, top_ops
+from outpace.tools.overview.compute import (
+    Average,
+    average,
+    hosts,
+    overhead_of,
+    overhead_samples,
+    precision,
+    top_ops,
+    works_unlinked,
+)
 
 _SHOWN = tuple(f"{c.value}_ps" for c in Category)
 _COLORS = {f"{c.value}_ps": c.value for c in Category}
 _COLORS_BY_TITLE = {c.label: c.value for c in Category}
-_CONFIDENCE = {
-    Confidence.CERTAIN: "the program marked them",
-    Confidence.HIGH: "told from what repeats",
-    Confidence.LOW: "too few repetitions to be sure",
-}
 
 
 def analyse(run: Run) -> Page:
@@ -44,11 +48,11 @@ def analyse(run: Run) -> Page:
     functions = tf_functions(run)
     if run.events == 0:
         return _page(Unavailable("nothing was recorded: the profile holds no event", _NOTHING), hidden=(environment,))
-    found = tuple(rules.find(breakdown, mean, functions, run.has_device)) + tuple(_overheads(run))
+    found = tuple(rules.find(breakdown, mean, functions, run.has_device, works_unlinked(run, mean))) + tuple(_overheads(run))
     if mean.rows == 0:
         sections: tuple[Section, ...] = (*_ops(run), Rows(environment, _HOST_COLUMNS))
         how = run.hosts[0].steps.how
-        text = Text("No steps", f"No step was found: {how}. Per-op tables below are complete all the same. {_UNMARKED}")
+        text = Text("No steps", f"No step was found: {how}. {_UNMARKED}")
         return _page(None, headline=f"No step was found in this profile: {how}.", sections=(text, *sections), findings=found)
     sections = (
         _summary(run, breakdown, mean),
@@ -62,6 +66,8 @@ def analyse(run: Run) -> Page:
     return _page(None, headline=headline(run, mean), sections=sections, findings=found)
 
 
+_UNLINKED = "Bound by computation on worker threads, which the profile does not link to steps"
+_UNSEEN = "Bound by time without any recognised event (Python, or work that was not traced)"
 _PHASE_CHANGE = 0.10  # profiling does not speed steps up: before and during then compare different work
 _HOST_COLUMNS = ("host", "steps", "source", "mean_ps", "events", "window_ps", "devices", "cpu_cores", "framework")
 _NOTHING = (
@@ -84,8 +90,10 @@ def _page(unavailable: Unavailable | None, hidden: tuple = (), **kwargs) -> Page
 
 def headline(run: Run, mean: Average) -> str:
     """One sentence: what bounds the program, and by how much."""
-    ranked = sorted(Category, key=lambda c: -mean.share(c))
-    top = ranked[0]
+    shares = {c: mean.share(c) for c in Category}
+    halves = (Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32)
+    shares[halves[1]] += shares.pop(halves[0])  # one sentence speaks of device compute as a whole
+    top = max(shares, key=lambda c: shares[c])
     kind = "inference call" if all(t.steps.kind == "inference" for t in run.hosts if len(t.steps)) else "step"
     step = f"{humanize(mean.mean, Unit.PS)} {kind}"
     waits = mean.share(Category.INPUT)
@@ -93,11 +101,10 @@ def headline(run: Run, mean: Average) -> str:
         return f"Input-bound: {waits:.0%} of the {step} waits for input data."
     bound = {
         Category.HOST_COMPUTE: "Bound by computation on the host",
-        Category.DEVICE_COMPUTE_16: "Bound by computation on the device",
         Category.DEVICE_COMPUTE_32: "Bound by computation on the device",
-        Category.ALL_OTHERS: "Bound by time without any recognised event (Python, or work that was not traced)",
+        Category.ALL_OTHERS: _UNLINKED if works_unlinked(run, mean) else _UNSEEN,
     }.get(top, f"Bound by {top.label.lower()}")
-    return f"{bound}: {mean.share(top):.0%} of the {step}; {waits:.0%} waits for input."
+    return f"{bound}: {shares[top]:.0%} of the {step}; {waits:.0%} waits for input."
 
 
 def _summary(run: Run, breakdown: StepBreakdown, mean: Average) -> Figures:
@@ -105,9 +112,9 @@ def _summary(run: Run, breakdown: StepBreakdown, mean: Average) -> Figures:
     confidence = max((t.steps.confidence for t in run.hosts if len(t.steps)), key=list(Confidence).index)
     per_row = max(breakdown.per_row.values(), default=1)
     items = [
-        Figure("Average step time", mean.mean, Unit.PS, f"± {spread} over {mean.rows} steps"),
+        Figure("Average step time", mean.mean, Unit.PS, f"± {spread} over {_steps(mean)}"),
         Figure("Steps per second", f"{1e12 / mean.mean * per_row:.3g}", Unit.TEXT, "per host"),
-        Figure("Step boundaries", confidence.value, Unit.TEXT, _CONFIDENCE[confidence]),
+        Figure("Step boundaries", confidence.value, Unit.TEXT, _source(run)),
     ]
     if per_row > 1:
         items.append(Figure("Training steps per call", per_row, Unit.COUNT, "steps_per_execution; rows below are calls"))
@@ -119,12 +126,20 @@ def _summary(run: Run, breakdown: StepBreakdown, mean: Average) -> Figures:
 
 def _evidence(run: Run, mean: Average) -> str:
     """How good the evidence is: how many steps, how they were found, and what profiling itself cost."""
-    lines = [f"{mean.rows} steps: {_remark(run)}"]
+    lines = [f"{_steps(mean)}: {_remark(run)}"]
     for timeline in run.hosts:
         slowdown = overhead_of(run, timeline)
         if slowdown is not None:
             lines.append(f"{_cost(slowdown)} ({timeline.host})")
     return "\n".join(lines)
+
+
+def _steps(mean: Average) -> str:
+    return f"{mean.rows} step{'' if mean.rows == 1 else 's'}"
+
+
+def _source(run: Run) -> str:
+    return ", ".join(dict.fromkeys(t.steps.source.value for t in run.hosts if len(t.steps)))
 
 
 def _cost(slowdown: float) -> str:

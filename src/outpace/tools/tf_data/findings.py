@@ -103,6 +103,8 @@ def _savings(context: _Context, stage: StageWork) -> dict[str, Any]:
     least = bootstrap_saving(np.minimum(context.waits, np.maximum(context.steps - remaining, 0.0)), context.steps, bound)
     most = bootstrap_saving(np.minimum(context.waits + _relief(context), context.steps), context.steps, bound)
     time, share = (Interval(low.low, high.high, low.unit, bound) for low, high in zip(least, most, strict=True))
+    if time.width > time.middle:  # so wide that it could hardly be wrong: no prediction
+        return {}
     return {"saving": time, "saving_fraction": share}
 
 
