@@ -11,4 +11,5 @@ $work/outpace/bin/python -m pip install "${quiet[@]}" dist/*.whl
 $work/xprof/bin/python -m pip install "${quiet[@]}" xprof==2.24.2 xprof-rs==0.1.3
 [ -d $work/profile-"$steps" ] || .venv/bin/python bench/make_big_profile.py "$steps" $work/profile-"$steps"
 .venv/bin/python bench/compare.py $work/profile-"$steps"/plugins/profile/*/*.xplane.pb \
-  --outpace-python $work/outpace/bin/python --xprof-python $work/xprof/bin/python --xprof-rs $work/xprof/bin/xprof-rs
+  --outpace-python $work/outpace/bin/python --xprof-python $work/xprof/bin/python --xprof-rs $work/xprof/bin/xprof-rs \
+  --json $work/results-"$steps".json

@@ -18,7 +18,7 @@ namespace outpace {
 
 void IdMap::set(int64_t id, int32_t row) {
   const auto key = static_cast<uint64_t>(id);
-  if (key >= kDenseLimit) {
+  if (key >= kSlack + kPerEntry * entries_++) {
     sparse_.emplace(key, row);
     return;
   }

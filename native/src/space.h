@@ -41,14 +41,16 @@ class IdMap {
   void set(int64_t id, int32_t row);
   int32_t get(int64_t id, int32_t missing) const {
     const auto key = static_cast<uint64_t>(id);
-    if (key < dense_.size()) return dense_[key] < 0 ? missing : dense_[key];
+    if (key < dense_.size() && dense_[key] >= 0) return dense_[key];
     if (sparse_.empty()) return missing;
     const auto found = sparse_.find(key);
     return found == sparse_.end() ? missing : found->second;
   }
 
  private:
-  static constexpr uint64_t kDenseLimit = 1 << 16;
+  // A key goes to the vector only while that stays in proportion to the entries: memory must not follow what a hostile file claims.
+  static constexpr uint64_t kSlack = 64, kPerEntry = 16;
+  uint64_t entries_ = 0;
   std::vector<int32_t> dense_;
   std::unordered_map<uint64_t, int32_t> sparse_;
 };
