@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 NATIVE := $(wildcard native/src/* native/include/*)
-SOURCES := $(shell find src -type f -not -name '*.so' -not -path '*/__pycache__/*')
+SOURCES := $(shell find src -type f -not -name '*.so' -not -path '*/__pycache__/*' -not -path '*.egg-info/*')
 
 .DEFAULT_GOAL := help
 .PHONY: help test check demo bench verify clean
@@ -11,10 +11,12 @@ help:  ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
 
 # The dependencies of Outpace and of its development; Outpace itself is installed from a wheel, so that the tests see what users get.
+# (Python 3.10 has no tomllib; `build` brings tomli there.)
 .venv/.dependencies: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade pip build
-	$(BIN)/python -c "import tomllib, pathlib; p = tomllib.loads(pathlib.Path('pyproject.toml').read_text())['project']; \
+	$(BIN)/python -c "import importlib, pathlib, sys; toml = importlib.import_module('tomllib' if sys.version_info >= (3, 11) else 'tomli'); \
+	  p = toml.loads(pathlib.Path('pyproject.toml').read_text())['project']; \
 	  print('\n'.join([*p['dependencies'], *p['optional-dependencies']['tensorflow'], *p['optional-dependencies']['dev']]))" > .venv/requirements.txt
 	$(BIN)/python -m pip install -q --disable-pip-version-check -r .venv/requirements.txt
 	@touch $@
@@ -35,7 +37,6 @@ check: .venv/.installed  ## lint, format, types, layers
 	$(BIN)/lint-imports
 
 demo: .venv/.installed  ## profile a real training script (an image classifier with a naive input pipeline) and explain it
-	$(BIN)/python -m pip install -q --disable-pip-version-check pillow scikit-learn
 	$(BIN)/python examples/make_images.py demo/images
 	$(BIN)/outpace profile --logdir demo/logs --html demo/report.html examples/train_images.py demo/images
 	@echo "Open demo/report.html in a browser."
