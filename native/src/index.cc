@@ -26,42 +26,6 @@ void IdMap::set(int64_t id, int32_t row) {
   if (dense_[key] < 0) dense_[key] = row;
 }
 
-Stat read_stat(Reader message, const ox_space& space) {
-  Stat stat;
-  while (message.more()) {
-    const uint64_t field = message.varint();
-    switch (field) {
-      case tag(1, kVarint): stat.id = message.varint(); break;
-      case tag(2, kFixed64):
-        stat.value = message.fixed64();
-        stat.kind = OX_STAT_DOUBLE;
-        break;
-      case tag(3, kVarint):
-      case tag(4, kVarint):
-      case tag(7, kVarint):
-        stat.value = message.varint();
-        stat.kind = static_cast<uint8_t>(field >> 3);
-        break;
-      case tag(5, kBytes):
-      case tag(6, kBytes): {
-        const Text text = space.text(message.message());
-        stat.value = text.at;
-        stat.length = text.length;
-        stat.kind = static_cast<uint8_t>(field >> 3);
-        break;
-      }
-      default: message.skip(field);
-    }
-  }
-  return stat;
-}
-
-void resolve(Stat& stat, const IdMap& stat_names) {
-  if (stat.kind != OX_STAT_REF) return;
-  const int32_t row = stat_names.get(static_cast<int64_t>(stat.value), -1);
-  stat.value = row < 0 ? UINT64_MAX : static_cast<uint64_t>(row);
-}
-
 namespace {
 
 // One entry of an event_metadata or stat_metadata map: key = 1, value = 2 {id, name, ...}.

@@ -6,40 +6,40 @@
 
 namespace {
 
-// Open addressing from key to a dense slot; the table is at most half full.
+// Open addressing from key to a dense slot; the table is at most half full, and key and slot share a cache line.
 class Slots {
  public:
   explicit Slots(uint64_t keys) {
     uint64_t size = 16;
     while (size < keys * 2) size *= 2;
     mask_ = size - 1;
-    slot_.assign(size, -1);
-    key_.resize(size);
+    table_.assign(size, {0, -1});
   }
 
   int32_t add(uint64_t key) {
-    const uint64_t at = find(key);
-    if (slot_[at] < 0) {
-      key_[at] = key;
-      slot_[at] = count_++;
-    }
-    return slot_[at];
+    Entry& entry = table_[find(key)];
+    if (entry.slot < 0) entry = {key, count_++};
+    return entry.slot;
   }
 
-  int32_t get(uint64_t key) const { return slot_[find(key)]; }
+  int32_t get(uint64_t key) const { return table_[find(key)].slot; }
   int32_t count() const { return count_; }
 
  private:
+  struct Entry {
+    uint64_t key;
+    int32_t slot;
+  };
+
   uint64_t find(uint64_t key) const {
     uint64_t at = (key * 0x9E3779B97F4A7C15ull) >> 20 & mask_;
-    while (slot_[at] >= 0 && key_[at] != key) at = (at + 1) & mask_;
+    while (table_[at].slot >= 0 && table_[at].key != key) at = (at + 1) & mask_;
     return at;
   }
 
   uint64_t mask_;
   int32_t count_ = 0;
-  std::vector<int32_t> slot_;
-  std::vector<uint64_t> key_;
+  std::vector<Entry> table_;
 };
 
 }  // namespace
@@ -65,6 +65,8 @@ ox_pairs* ox_join(uint64_t causes, const int32_t* cause, const uint64_t* cause_k
     if (effect_slot[i] >= 0) ++consumers[effect_slot[i]];
   }
   auto* pairs = new ox_pairs;
+  pairs->cause.reserve(effects);  // most effects have one cause
+  pairs->effect.reserve(effects);
   for (uint64_t i = 0; i < effects; ++i) {
     const int32_t slot = effect_slot[i];
     if (slot < 0) continue;

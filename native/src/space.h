@@ -118,10 +118,42 @@ namespace outpace {
 constexpr uint64_t kMaxDamages = 256;
 
 // Read one XStat; text and bytes stay where they are.
-Stat read_stat(Reader message, const ox_space& space);
+inline Stat read_stat(Reader message, const ox_space& space) {
+  Stat stat;
+  while (message.more()) {
+    const uint64_t field = message.varint();
+    switch (field) {
+      case tag(1, kVarint): stat.id = message.varint(); break;
+      case tag(2, kFixed64):
+        stat.value = message.fixed64();
+        stat.kind = OX_STAT_DOUBLE;
+        break;
+      case tag(3, kVarint):
+      case tag(4, kVarint):
+      case tag(7, kVarint):
+        stat.value = message.varint();
+        stat.kind = static_cast<uint8_t>(field >> 3);
+        break;
+      case tag(5, kBytes):
+      case tag(6, kBytes): {
+        const Text text = space.text(message.message());
+        stat.value = text.at;
+        stat.length = text.length;
+        stat.kind = static_cast<uint8_t>(field >> 3);
+        break;
+      }
+      default: message.skip(field);
+    }
+  }
+  return stat;
+}
 
 // Turn the id that a `ref` value names into a row of the stat names (UINT64_MAX when there is none).
-void resolve(Stat& stat, const IdMap& stat_names);
+inline void resolve(Stat& stat, const IdMap& stat_names) {
+  if (stat.kind != OX_STAT_REF) return;
+  const int32_t row = stat_names.get(static_cast<int64_t>(stat.value), -1);
+  stat.value = row < 0 ? UINT64_MAX : static_cast<uint64_t>(row);
+}
 
 void build_index(ox_space& space, int threads);
 

@@ -28,6 +28,22 @@ struct Reader {
 
   uint64_t varint() {
     if (at < end && *at < 0x80) return *at++;
+    if (left() >= 8) {  // two to eight bytes at once: find the last one, then squeeze out the continuation bits
+      uint64_t word;
+      std::memcpy(&word, at, 8);
+      const uint64_t stops = ~word & 0x8080808080808080u;
+      if (stops != 0) {
+        at += (__builtin_ctzll(stops) >> 3) + 1;
+        word &= (stops ^ (stops - 1)) & 0x7f7f7f7f7f7f7f7fu;
+        word = (word & 0x007f007f007f007fu) | (word & 0x7f007f007f007f00u) >> 1;
+        word = (word & 0x00003fff00003fffu) | (word & 0x3fff00003fff0000u) >> 2;
+        return (word & 0x000000000fffffffu) | (word & 0x0fffffff00000000u) >> 4;
+      }
+    }
+    return long_varint();
+  }
+
+  uint64_t long_varint() {
     uint64_t value = 0;
     for (int shift = 0; shift < 64 && at < end; shift += 7) {
       const uint8_t byte = *at++;

@@ -1,8 +1,11 @@
-"""The command line: one file per command, and one place where errors become exit codes."""
+"""The command line: one file per command, and one place where errors become exit codes.
+
+Commands import what they work with when they run: help is instant, and `report` settles its process before NumPy is loaded.
+"""
 
 from __future__ import annotations
 
-import gc
+import errno
 import os
 import sys
 from typing import Annotated
@@ -11,7 +14,7 @@ import typer
 
 from outpace._version import __version__
 from outpace.cli import profile, report, tools
-from outpace.model import OutpaceError
+from outpace.cli.process import leave
 
 app = typer.Typer(
     name="outpace",
@@ -44,12 +47,32 @@ def _root(
 
 def main() -> None:
     """Entry point. Exit codes are those of `OutpaceError` and its kinds; `docs/exit-codes.md` lists them."""
-    gc.disable()  # a short process that makes no garbage worth collecting
     try:
         app()
-    except OutpaceError as error:
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except OSError as error:
+        code = _lost_output(error)
+    except Exception as error:
+        from outpace.model import OutpaceError
+
+        if not isinstance(error, OutpaceError):
+            raise
         typer.echo(f"outpace: {error}", err=True)
-        sys.exit(error.exit_code)
-    except BrokenPipeError:  # the reader of our output went away (`outpace report ... | head`)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        code = error.exit_code
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        code = _lost_output(error)
+    leave(code)
+
+
+def _lost_output(error: OSError) -> int:
+    """Exit code when standard output takes no more; raises any other error again."""
+    if error.filename is not None or error.errno not in (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EBADF):
+        raise error
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if error.errno == errno.EPIPE:  # the reader went away, as in `outpace report ... | head`
+        return 0
+    typer.echo(f"outpace: The report cannot be written to standard output: {error.strerror}.", err=True)
+    return 6

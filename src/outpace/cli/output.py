@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import typer
 
-from outpace.api import Profile, tools
-
-
-def import_renderers(json: bool) -> None:
-    """Import what `show` will need: the tools, and the renderer of the form that was asked for."""
-    importlib.import_module("outpace.report.json_" if json else "outpace.report.terminal")
-    tools()
+from outpace.api import Profile
 
 
 def show(

@@ -7,11 +7,6 @@ from typing import Annotated
 
 import typer
 
-from outpace import api
-from outpace.capture import CaptureOptions, run_script
-from outpace.cli.output import show
-from outpace.model import CaptureError, UsageError
-
 _SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": False}
 
 
@@ -54,6 +49,11 @@ def profile(
     The script needs no change. Keras fit, evaluate and predict, tf.function loops and eager loops are recognised by themselves; the
     capture starts after a warm-up. Exit code: the script's own when the script fails, otherwise Outpace's (docs/exit-codes.md).
     """
+    from outpace import api
+    from outpace.capture import CaptureOptions, run_script
+    from outpace.cli.output import show
+    from outpace.model import CaptureError, UsageError
+
     if then not in ("stop", "continue"):
         raise UsageError(f"--then takes 'stop' or 'continue', not '{then}'.")
     options = CaptureOptions(

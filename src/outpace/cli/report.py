@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from outpace import api
-from outpace.cli.output import import_renderers, show
+from outpace.cli.process import tune
 
 
 def register(app: typer.Typer) -> None:
@@ -36,8 +34,8 @@ def report(
 
     Reads profiles of TensorFlow 2.4 to 2.21 and JAX, gzipped or not, of one host or many. Nothing is written beside the profile.
     """
-    warm = threading.Thread(target=import_renderers, args=(json,), daemon=True)
-    warm.start()  # imports run beside the decoding, which needs no interpreter lock
-    profile = api.open(path)
-    warm.join()
-    show(profile, only=tool, html=html, csv=csv, json=json, width=width, color=color)
+    tune()
+    from outpace import api
+    from outpace.cli.output import show
+
+    show(api.open(path), only=tool, html=html, csv=csv, json=json, width=width, color=color)

@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from outpace import api
-
 
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
@@ -17,6 +15,8 @@ def register(app: typer.Typer) -> None:
 
 def tools(json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False) -> None:
     """List the analysis tools and the question that each answers."""
+    from outpace import api
+
     found = api.tools()
     if json:
         typer.echo(jsonlib.dumps([{"id": t.id, "title": t.title, "question": t.question} for t in found], indent=1))

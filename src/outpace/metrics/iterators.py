@@ -150,7 +150,9 @@ def _edges(trace: Trace, row: Array, ids: Array, parent_id: Array) -> tuple[Arra
 
     element = trace.stat("element_id")
     produces, consumes = _pairs(trace, element)
-    producer = np.flatnonzero(np.isin(parent, element.row[produces]))
+    makes = np.zeros(len(trace) + 1, bool)  # the last entry answers for events without a parent
+    makes[element.row[produces]] = True
+    producer = np.flatnonzero(makes[parent])
     _, first_child = np.unique(parent[producer], return_index=True)  # an element's first iterator is what produced it
     producer = producer[first_child]
     producer = producer[parent_id[producer] != 0]

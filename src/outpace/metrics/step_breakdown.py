@@ -16,7 +16,7 @@ from outpace.metrics.derived import derived
 from outpace.model import Category, Field, Table, Unit
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.steps import Array
-from outpace.trace.algorithms import sweep
+from outpace.trace.algorithms import distinct, sweep
 
 # Kinds of time in order of rising priority, and the category that shows them. "Waiting for input" outranks collectives: an all-reduce
 # that overlaps a wait for input is waiting too.
@@ -168,8 +168,8 @@ def event_kinds(timeline: Timeline) -> Array:
 def _is_mark(timeline: Timeline) -> Array:
     """Which root events are marks (they span the step and are no work), not work that inference gathered."""
     roots = timeline.steps.root_row
-    marked = timeline.trace.stat("step_num").row
-    return np.isin(roots, marked)
+    marked = timeline.trace.stat("step_num").has(len(timeline.trace))
+    return np.asarray(marked[roots])
 
 
 def _host_kind(name: str, op_type: str, has_device: bool) -> int:
@@ -207,7 +207,7 @@ def _mark_devices(timeline: Timeline, kind: Array) -> None:
         is_tpu = "TPU" in plane.name
         for line in timeline.device_lines(plane):
             rows = np.arange(*trace.lines.rows(line).indices(len(trace)))
-            names = np.unique(trace.name[rows])
+            names = distinct(trace.name[rows])
             table = np.zeros(len(trace.names), np.uint8)
             table[names] = [_tpu_kind(timeline, int(n)) if is_tpu else _gpu_kind(timeline, int(n)) for n in names]
             kind[rows] = table[trace.name[rows]]

@@ -11,7 +11,7 @@ import numpy as np
 from outpace.metrics.derived import derived
 from outpace.model import Field, Table, Unit
 from outpace.timeline import Run, Timeline
-from outpace.trace.algorithms import nest_rows
+from outpace.trace.algorithms import distinct, nest_rows
 
 FIELDS = (
     Field("host", Unit.TEXT, "host of the calls"),
@@ -45,7 +45,7 @@ def _rows(timeline: Timeline) -> list[tuple[object, ...]]:
     graphs = trace.stat("tracing_count").dense(len(trace), 0)[stat.row]
     names = trace.name[stat.row]
     rows: list[tuple[object, ...]] = []
-    for name in np.unique(names):
+    for name in distinct(names):
         mine = names == name
         rows.append(
             (

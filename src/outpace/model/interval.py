@@ -45,8 +45,15 @@ class Interval:
 
 
 def median(samples: ArrayLike) -> float:
-    """Median of the samples. (NumPy's own `median` imports masked arrays, 12 ms in every fresh process.)"""
-    return float(np.quantile(np.asarray(samples, dtype=np.float64), 0.5))
+    """Median of the samples, at least one."""
+    return quantiles(samples, 0.5)[0]
+
+
+def quantiles(samples: ArrayLike, *shares: float) -> list[float]:
+    """The samples' quantiles, interpolated linearly. (NumPy's own import masked arrays, 10 ms in every fresh process.)"""
+    ordered = np.sort(np.asarray(samples, dtype=np.float64))
+    places: list[float] = np.interp(np.array(shares) * (ordered.size - 1), np.arange(ordered.size), ordered).tolist()
+    return places
 
 
 def _resamples(samples: int) -> int:
@@ -66,8 +73,8 @@ def bootstrap_mean(samples: ArrayLike, unit: Unit, bound: str, *, confidence: fl
     draws = np.random.default_rng(seed).integers(0, values.size, size=(_resamples(values.size), values.size))
     means = values[draws].mean(axis=1)
     tail = (1 - confidence) / 2
-    low, high = np.quantile(means, [tail, 1 - tail])
-    return Interval(float(low), float(high), unit, bound)
+    low, high = quantiles(means, tail, 1 - tail)
+    return Interval(low, high, unit, bound)
 
 
 def bootstrap_saving(part: ArrayLike, whole: ArrayLike, bound: str, *, seed: int = 0) -> tuple[Interval, Interval]:
@@ -79,6 +86,7 @@ def bootstrap_saving(part: ArrayLike, whole: ArrayLike, bound: str, *, seed: int
     if steps.size == 0 or steps.sum() <= 0:
         return Interval(0.0, 0.0, Unit.PS, bound), Interval(0.0, 0.0, Unit.FRACTION, bound)
     draws = np.random.default_rng(seed).integers(0, steps.size, size=(_resamples(steps.size), steps.size))
-    low, high = np.quantile(parts[draws].sum(axis=1) / steps[draws].sum(axis=1), [0.025, 0.975])
-    share = Interval(float(low), float(high), Unit.FRACTION, bound)
+    shares = parts[draws].sum(axis=1) / steps[draws].sum(axis=1)
+    low, high = quantiles(shares, 0.025, 0.975)
+    share = Interval(low, high, Unit.FRACTION, bound)
     return share.scaled(float(steps.mean()), Unit.PS), share

@@ -48,8 +48,9 @@ def cell(value: Any) -> Any:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
-        return "'" + value
+    if isinstance(value, str):
+        value = value.replace("\0", "\ufffd")  # Python 3.10's csv refuses it
+        return "'" + value if value.startswith(_FORMULA_STARTS) else value
     return value
 
 

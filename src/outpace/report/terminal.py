@@ -26,6 +26,7 @@ _SEVERITY_STYLES = {
     Severity.INFO: "bold",
 }
 _NARROWEST = 40
+_HEIGHT = 25  # nothing depends on it, but without it Rich asks the terminal again for every line
 _WIDEST_PROSE = 110
 _MOST_OTHERS = 4
 
@@ -58,6 +59,7 @@ def _console(file: TextIO, width: int | None, color: bool | None) -> Console:
     return Console(
         file=file,
         width=max(columns, _NARROWEST),
+        height=_HEIGHT,
         force_terminal=color,
         no_color=None if color is None else not color,
         color_system="auto" if color is None else "truecolor" if color else None,

@@ -6,7 +6,7 @@ import numpy as np
 
 from outpace.timeline.steps import Array, Steps
 from outpace.trace import StatColumn, Trace
-from outpace.trace.algorithms import join, nest, spread
+from outpace.trace.algorithms import common, join, nest, spread
 
 _CROWD = (
     64  # a context with this many producers and this many consumers says nothing about who caused whom (as in group_events.cc)
@@ -45,8 +45,8 @@ def _both(first: StatColumn, second: StatColumn) -> tuple[Array, Array, Array]:
     """Rows that carry both stats, and the values of each there, uint64."""
     if np.array_equal(first.row, second.row):
         return first.row, first.uints, second.uints
-    rows, at_first, at_second = np.intersect1d(first.row, second.row, assume_unique=True, return_indices=True)
-    return rows, first.uints[at_first], second.uints[at_second]
+    at_first, at_second = common(first.row, second.row)
+    return first.row[at_first], first.uints[at_first], second.uints[at_second]
 
 
 def _mixed(first: Array, second: Array) -> Array:

@@ -6,6 +6,7 @@ import numpy as np
 
 from outpace.timeline.steps import Array, Confidence, Steps, StepSource
 from outpace.trace import Plane, Trace
+from outpace.trace.algorithms import common, distinct
 
 KERAS_BATCH = "Profiled batch"
 STEP_LINE = "Steps"
@@ -14,12 +15,16 @@ STEP_LINE = "Steps"
 def marked_rows(trace: Trace) -> Array:
     """Event rows of explicit marks: they carry `_r` and a step number. (`_r` alone also sits on tf.data's function runs.)"""
     trace.load(("_r", "step_num"))
-    return np.intersect1d(trace.stat("_r").row, trace.stat("step_num").row)
+    return _with_number(trace, trace.stat("_r").row)
 
 
 def keras_rows(trace: Trace) -> Array:
     """Event rows of Keras' own batch marks, which lack `_r`."""
-    return np.intersect1d(trace.named(lambda name: name == KERAS_BATCH), trace.stat("step_num").row)
+    return _with_number(trace, trace.named(lambda name: name == KERAS_BATCH))
+
+
+def _with_number(trace: Trace, rows: Array) -> Array:
+    return distinct(rows[common(rows, trace.stat("step_num").row)[0]])
 
 
 def from_marks(trace: Trace, rows: Array, source: StepSource) -> Steps:
@@ -63,7 +68,7 @@ def _on_main_thread(trace: Trace, rows: Array, line: Array) -> Array:
     start, end = trace.start[rows][order], trace.end[rows][order]
     if not np.any(start[1:] < np.maximum.accumulate(end)[:-1]):
         return np.ones(len(rows), bool)
-    threads = np.unique(line)
+    threads = distinct(line)
     busiest = max(threads, key=lambda t: int(trace.duration[rows[line == t]].sum()))
     return np.asarray(line == busiest)
 

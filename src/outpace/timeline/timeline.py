@@ -14,6 +14,7 @@ from outpace.timeline.marks import device_step_lines, from_device_lines, from_ma
 from outpace.timeline.names import Op, OpKind, parse_op
 from outpace.timeline.steps import Array, Steps, StepSource
 from outpace.trace import Plane, Trace
+from outpace.trace.algorithms import distinct
 
 _INPUT_REQUESTS = ("IteratorGetNextOp::DoCompute", "IteratorGetNextAsOptionalOp::DoCompute")
 _DERIVED_LINES = {
@@ -56,7 +57,7 @@ class Timeline:
             return np.zeros(0, np.int64)
         rows = [marked_rows(self.trace), keras_rows(self.trace)]
         rows += [np.arange(*self.trace.lines.rows(line).indices(len(self.trace))) for _, line in device_step_lines(self.trace)]
-        return np.unique(np.concatenate(rows))
+        return distinct(np.concatenate(rows))
 
     @cached_property
     def _found(self) -> Steps:

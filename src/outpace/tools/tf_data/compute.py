@@ -13,6 +13,7 @@ from outpace.timeline import Run
 from outpace.timeline.steps import Array
 from outpace.tools.tf_data.labels import source
 from outpace.tools.tf_data.schema import EXECUTIONS, PIPELINES, SEGMENTS, STAGES
+from outpace.trace.algorithms import distinct
 
 Row = tuple[object, ...]
 SLOW_CALL_PS = 50_000_000  # the guide counts a call as slow from 50 µs on
@@ -106,7 +107,7 @@ def _latency(host: str, name: str, graph: IteratorGraph, root: int, ranked: Arra
 
 def _device_roots(graph: IteratorGraph) -> list[int]:
     """Roots of pipelines that fetch from a host pipeline for a device: they only wait, so that no bottleneck is named for them."""
-    return [r for r in np.unique(graph.iterator[graph.roots]).tolist() if int(graph.ids[r]) in graph.device_ids]
+    return [r for r in distinct(graph.iterator[graph.roots]).tolist() if int(graph.ids[r]) in graph.device_ids]
 
 
 def _stage_rows(name: str, pipeline: Pipeline, graph: IteratorGraph, run: Run, guide: int) -> list[Row]:

@@ -1,0 +1,37 @@
+"""What makes a short run shorter, at its start and its end. For processes that are Outpace's own: a training script keeps its settings."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import gc
+import os
+import sys
+from typing import NoReturn
+
+_MMAP_THRESHOLD, _TOP_PAD, _TRIM_THRESHOLD = -3, -2, -1  # of glibc's malloc.h
+
+
+def tune() -> None:
+    """Settings to make before NumPy is imported.
+
+    A report makes large arrays, uses each once and ends: memory that is freed serves the next array instead of going back to the system
+    (fresh pages cost a sixth of a report's time), no garbage is collected, and BLAS, which is not used, starts no threads.
+    """
+    gc.disable()
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc only
+    if mallopt is not None:
+        mallopt(_MMAP_THRESHOLD, 1 << 30)
+        mallopt(_TRIM_THRESHOLD, (1 << 31) - 1)
+        mallopt(_TOP_PAD, 16 << 20)
+
+
+def leave(code: int) -> NoReturn:
+    """End the process once everything registered for its end has run.
+
+    Without the interpreter's teardown, which spends 20 ms on freeing memory that the system takes back anyway.
+    """
+    atexit._run_exitfuncs()
+    sys.stderr.flush()
+    os._exit(code)
