@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 _SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": False}
+
+
+class Then(str, Enum):
+    """What becomes of the script after the capture."""
+
+    STOP = "stop"
+    CONTINUE = "continue"
 
 
 def register(app: typer.Typer) -> None:
@@ -27,9 +35,7 @@ def profile(
     seconds: Annotated[
         float | None, typer.Option(help="Seconds to capture at most; works where no steps can be seen, too.")
     ] = None,
-    then: Annotated[
-        str, typer.Option(metavar="stop|continue", help="After the capture, stop the script or let it train on.")
-    ] = "stop",
+    then: Annotated[Then, typer.Option(help="After the capture, stop the script or let it train on.")] = Then.STOP,
     host_level: Annotated[int, typer.Option(min=0, max=3, help="Detail of host events.")] = 2,
     python_level: Annotated[int, typer.Option(min=0, max=1, help="1 also records Python calls.")] = 0,
     device_level: Annotated[int, typer.Option(min=0, max=1, help="0 leaves devices out.")] = 1,
@@ -52,16 +58,14 @@ def profile(
     from outpace import api
     from outpace.capture import CaptureOptions, run_script
     from outpace.cli.output import show
-    from outpace.model import CaptureError, UsageError
+    from outpace.model import CaptureError
 
-    if then not in ("stop", "continue"):
-        raise UsageError(f"--then takes 'stop' or 'continue', not '{then}'.")
     options = CaptureOptions(
         logdir=logdir,
         warmup=warmup,
         steps=steps if steps is not None or seconds is not None else 20,
         seconds=seconds,
-        stop=then == "stop",
+        stop=then is Then.STOP,
         host_level=host_level,
         python_level=python_level,
         device_level=device_level,
@@ -69,12 +73,11 @@ def profile(
         module=module,
     )
     result = run_script(script, args or [], options)
-    if result.run is None:
-        if result.exit_code:
-            raise typer.Exit(result.exit_code)
+    if result.run is not None:
+        html = html or _report_file(logdir, result.run)
+        show(api.open(result.run), html=html, csv=csv, json=json, width=width, color=color)
+    elif not result.exit_code:
         raise CaptureError(result.reason or "No profile was captured.")
-    opened = api.open(result.run)
-    show(opened, html=html or _report_file(logdir, result.run), csv=csv, json=json, width=width, color=color)
     if result.exit_code:
         raise typer.Exit(result.exit_code)
 
