@@ -41,12 +41,19 @@ demo: .venv/.installed  ## profile a real training script (an image classifier w
 	$(BIN)/outpace profile --logdir demo/logs --html demo/report.html examples/train_images.py demo/images
 	@echo "Open demo/report.html in a browser."
 
-bench: .venv/.installed  ## measure against XProf 2.24.2 and xprof-rs, side by side (see bench/README.md)
+# The reference tools, in an environment of their own.
+.venv-bench/xprof/.installed:
+	$(PYTHON) -m venv .venv-bench/xprof
+	.venv-bench/xprof/bin/python -m pip install -q --disable-pip-version-check xprof==2.24.2 xprof-rs==0.1.3
+	@touch $@
+
+bench: .venv/.installed .venv-bench/xprof/.installed  ## measure against XProf 2.24.2 and xprof-rs, side by side (see bench/README.md)
 	bash bench/run.sh
 
-verify: .venv/.installed  ## the long run: sanitizers and fuzzing, browser, reference tool, all shared profiles
+verify: .venv/.installed .venv-bench/xprof/.installed  ## the long run: sanitizers, fuzzing, browser, XProf live, all shared profiles, other versions
 	bash native/tests/run.sh 2000
-	$(BIN)/python -m pytest -m verify
+	OUTPACE_XPROF_PYTHON=$(CURDIR)/.venv-bench/xprof/bin/python $(BIN)/python -m pytest -m verify -rs
+	bash tests/versions.sh
 
 clean:  ## remove what the targets made
-	rm -rf .venv .venv-bench build dist demo src/*.egg-info
+	rm -rf .venv .venv-* build dist demo src/*.egg-info

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Set up all sides and compare them: bench/run.sh [STEPS]. Outpace is measured as a user installs it, without development tools.
+# Compare with the reference tools of .venv-bench/xprof (`make bench` installs them): bench/run.sh [STEPS].
+# Outpace is measured as a user installs it, without development tools.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 steps=${1:-670}
 work=.venv-bench
 quiet=(-q --disable-pip-version-check)
-[ -d $work/outpace ] || { python3 -m venv $work/outpace; python3 -m venv $work/xprof; }
+[ -d $work/outpace ] || python3 -m venv $work/outpace
 $work/outpace/bin/python -m pip install "${quiet[@]}" --force-reinstall --no-deps dist/*.whl
 $work/outpace/bin/python -m pip install "${quiet[@]}" dist/*.whl
-$work/xprof/bin/python -m pip install "${quiet[@]}" xprof==2.24.2 xprof-rs==0.1.3
 [ -d $work/profile-"$steps" ] || .venv/bin/python bench/make_big_profile.py "$steps" $work/profile-"$steps"
 .venv/bin/python bench/compare.py $work/profile-"$steps"/plugins/profile/*/*.xplane.pb \
   --outpace-python $work/outpace/bin/python --xprof-python $work/xprof/bin/python --xprof-rs $work/xprof/bin/xprof-rs \

@@ -199,3 +199,20 @@ def test_a_name_with_a_line_break_stays_on_its_line(tmp_path: Path) -> None:
     space.plane("/host:CPU").line("main").event("first\nforged: 100 % fast:dot", 0, MS)
     done = outpace("report", space.write(tmp_path))
     assert not any(line.strip().startswith("forged") for line in done.stdout.splitlines())
+
+
+def test_a_full_disk_is_said_and_not_taken_for_success() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "outpace", "report", str(profile_path("custom_loop"))],
+            stdout=full, stderr=subprocess.PIPE, text=True, timeout=120,
+        )  # fmt: skip
+    assert done.returncode == 6
+    assert "Traceback" not in done.stderr
+    assert "No space left" in done.stderr
+
+
+def test_a_reader_that_leaves_early_is_no_failure() -> None:
+    command = f"{sys.executable} -m outpace report {profile_path('custom_loop')} --json | head -c 100"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -86,7 +86,8 @@ def bootstrap_saving(part: ArrayLike, whole: ArrayLike, bound: str, *, seed: int
     if steps.size == 0 or steps.sum() <= 0:
         return Interval(0.0, 0.0, Unit.PS, bound), Interval(0.0, 0.0, Unit.FRACTION, bound)
     draws = np.random.default_rng(seed).integers(0, steps.size, size=(_resamples(steps.size), steps.size))
-    shares = parts[draws].sum(axis=1) / steps[draws].sum(axis=1)
+    drawn = steps[draws].sum(axis=1)  # 0 where only steps of no duration were drawn
+    shares = np.divide(parts[draws].sum(axis=1), drawn, out=np.zeros_like(drawn), where=drawn > 0)
     low, high = quantiles(shares, 0.025, 0.975)
     share = Interval(low, high, Unit.FRACTION, bound)
     return share.scaled(float(steps.mean()), Unit.PS), share
