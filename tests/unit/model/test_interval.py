@@ -1,0 +1,33 @@
+"""Quantiles and bootstrap intervals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outpace.model import Unit
+from outpace.model.interval import bootstrap_mean, bootstrap_saving, quantiles
+
+SAMPLES = st.lists(st.floats(0, 1e12), min_size=1)
+
+
+@given(SAMPLES, st.floats(0, 1))
+def test_quantiles_are_numpys(samples: list[float], share: float) -> None:
+    assert quantiles(samples, share)[0] == pytest.approx(np.quantile(samples, share), rel=1e-9, abs=1e-6)
+
+
+def test_the_mean_lies_in_its_interval_as_often_as_promised() -> None:
+    source = np.random.default_rng(7)
+    held = [
+        (found := bootstrap_mean(source.normal(100, 10, 40), Unit.PS, "")).low <= 100 <= found.high for _ in range(300)
+    ]
+    assert 0.90 <= np.mean(held) <= 0.98
+
+
+@given(SAMPLES)
+def test_a_saving_is_never_more_than_the_step(steps: list[float]) -> None:
+    saved, share = bootstrap_saving(np.array(steps) * 0.5, steps, "")
+    assert 0 <= share.low <= share.high <= 0.5 + 1e-9
+    assert saved.high <= np.mean(steps) * 0.5 * (1 + 1e-9) + 1e-9
