@@ -80,10 +80,12 @@ OX_API void ox_stats_close(ox_stats* stats);
 OX_API void ox_nest(uint64_t lines, const uint64_t* first_event, const int64_t* start_ps, const int64_t* duration_ps, const uint8_t* mask,
                     int32_t threads, int32_t* parent, int32_t* subtree_end, int64_t* self_ps);
 
-/* All pairs of a cause and an effect with equal keys, ordered by effect. A key with at least `crowd` causes and `crowd` effects is left out
- * (0: none is). Returns the number of pairs; ox_pairs_take copies and frees them. */
-OX_API ox_pairs* ox_join(uint64_t causes, const int32_t* cause, const uint64_t* cause_key, uint64_t effects, const int32_t* effect,
-                         const uint64_t* effect_key, uint32_t crowd, uint64_t* count);
+/* All pairs of a cause and an effect with equal keys, ordered by effect. A key is one column, or two (`*_second`, else NULL) that are mixed
+ * into 64 bits. A key with at least `crowd` causes and `crowd` effects is left out (0: none is). Gives the number of pairs; ox_pairs_take
+ * copies and frees them; until then the columns must live. */
+OX_API ox_pairs* ox_join(uint64_t causes, const int32_t* cause, const uint64_t* cause_key, const uint64_t* cause_second, uint64_t effects,
+                         const int32_t* effect, const uint64_t* effect_key, const uint64_t* effect_second, uint32_t crowd,
+                         int32_t threads, uint64_t* count);
 OX_API void ox_pairs_take(ox_pairs* pairs, int32_t* cause, int32_t* effect);
 
 /* Group-by key in [0, keys): count, sum of duration, sum of self, minimum and maximum duration. `mask` may be NULL. */

@@ -86,10 +86,11 @@ struct Joined {
 };
 
 Joined join(const std::vector<int32_t>& cause, const std::vector<uint64_t>& cause_key, const std::vector<int32_t>& effect,
-            const std::vector<uint64_t>& effect_key, uint32_t crowd) {
+            const std::vector<uint64_t>& effect_key, uint32_t crowd, const std::vector<uint64_t>* second = nullptr) {
   uint64_t count = 0;
-  ox_pairs* pairs =
-      ox_join(cause.size(), cause.data(), cause_key.data(), effect.size(), effect.data(), effect_key.data(), crowd, &count);
+  const uint64_t* seconds = second == nullptr ? nullptr : second->data();
+  ox_pairs* pairs = ox_join(cause.size(), cause.data(), cause_key.data(), seconds, effect.size(), effect.data(), effect_key.data(), seconds,
+                            crowd, 3, &count);
   Joined out{std::vector<int32_t>(count), std::vector<int32_t>(count)};
   ox_pairs_take(pairs, out.cause.data(), out.effect.data());
   return out;
@@ -105,11 +106,18 @@ void joining() {
   expect("nothing joins nothing", join({}, {}, {}, {}, 0).cause.empty() && join({}, {}, {1}, {2}, 0).effect.empty());
   std::vector<int32_t> rows;  // keys that differ in their upper bits only, as addresses do
   std::vector<uint64_t> keys;
-  for (int32_t i = 0; i < 5000; ++i) {
+  for (int32_t i = 0; i < 50000; ++i) {  // enough for several threads
     rows.push_back(i);
     keys.push_back(static_cast<uint64_t>(i) << 44);
   }
   expect<int32_t>("many keys meet themselves only", join(rows, keys, rows, keys, 0).cause, rows);
+  const std::vector<uint64_t> same(rows.size(), 7);
+  expect<int32_t>("keys of two columns", join(rows, same, rows, same, 0, &keys).cause, rows);
+  std::vector<uint64_t> halves(keys);
+  for (std::size_t i = 0; i < halves.size(); ++i) halves[i] = i / 2;
+  const Joined doubled = join(rows, halves, rows, halves, 0);
+  expect<int32_t>("pairs come by effect", {doubled.effect.begin() + 4, doubled.effect.begin() + 8}, {2, 2, 3, 3});
+  expect<int32_t>("and by cause", {doubled.cause.begin() + 4, doubled.cause.begin() + 8}, {2, 3, 2, 3});
 }
 
 std::vector<int64_t> sweep(const std::vector<int32_t>& group, const std::vector<uint8_t>& priority, const std::vector<int64_t>& start,

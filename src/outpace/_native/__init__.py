@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+Key = Array | tuple[Array, Array]
 
 
 class Sizes(ctypes.Structure):
@@ -122,22 +123,23 @@ def spread(subtree_end: Array, cause: Array, effect: Array, root_row: Array, roo
     return result
 
 
-def join(cause: Array, cause_key: Array, effect: Array, effect_key: Array, crowd: int = 0) -> tuple[Array, Array]:
-    """All pairs (cause row, effect row) with equal 64-bit keys, int32; see `ox_join`."""
-    rows = [np.ascontiguousarray(a, np.int32) for a in (cause, effect)]
-    keys = [np.ascontiguousarray(a, np.uint64) for a in (cause_key, effect_key)]
+def join(cause: Array, cause_key: Key, effect: Array, effect_key: Key, crowd: int = 0) -> tuple[Array, Array]:
+    """All pairs (cause row, effect row) with equal keys, int32, ordered by effect; see `ox_join`.
+
+    A key is one uint64 column, or two that are compared together.
+    """
+    sides = []  # named, so that the columns live until the pairs are taken
+    for rows, key in ((cause, cause_key), (effect, effect_key)):
+        first, second = key if isinstance(key, tuple) else (key, None)
+        sides.append((
+            np.ascontiguousarray(rows, np.int32),
+            np.ascontiguousarray(first, np.uint64),
+            None if second is None else np.ascontiguousarray(second, np.uint64),
+        ))  # fmt: skip
     count = ctypes.c_uint64()
+    columns = ((ctypes.c_uint64(len(side[0])), *map(pointer, side)) for side in sides)
     pairs = ctypes.c_void_p(
-        library().ox_join(
-            ctypes.c_uint64(len(rows[0])),
-            pointer(rows[0]),
-            pointer(keys[0]),
-            ctypes.c_uint64(len(rows[1])),
-            pointer(rows[1]),
-            pointer(keys[1]),
-            ctypes.c_uint32(crowd),
-            ctypes.byref(count),
-        )
+        library().ox_join(*next(columns), *next(columns), ctypes.c_uint32(crowd), threads(), ctypes.byref(count))
     )
     out = np.empty(count.value, np.int32), np.empty(count.value, np.int32)
     library().ox_pairs_take(pairs, *map(pointer, out))

@@ -163,7 +163,7 @@ def _edges(trace: Trace, row: Array, ids: Array, parent_id: Array) -> tuple[Arra
     consumer = position[consumer_row[inside]]
     consumed = element.uints[consumes][inside][consumer >= 0]
     consumer = consumer[consumer >= 0]
-    linked, maker = join(consumer, _key(ids[consumer], consumed), producer, _key(parent_id[producer], produced))
+    linked, maker = join(consumer, (ids[consumer], consumed), producer, (parent_id[producer], produced))
     return np.concatenate((caller[nested], linked)), np.concatenate((nested.astype(np.int32), maker))
 
 
@@ -173,11 +173,6 @@ def _pairs(trace: Trace, element: StatColumn) -> tuple[Array, Array]:
     consumes = np.fromiter((n.endswith(_CONSUME) for n in trace.names), bool, len(trace.names))
     names = trace.name[element.row]
     return np.flatnonzero(produces[names]), np.flatnonzero(consumes[names])
-
-
-def _key(iterator: Array, element: Array) -> Array:
-    with np.errstate(over="ignore"):
-        return iterator * np.uint64(0x9E3779B97F4A7C15) + element * np.uint64(0xC2B2AE3D27D4EB4F)
 
 
 def _follow(graph: IteratorGraph) -> Calls:

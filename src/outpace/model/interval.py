@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from outpace.model.units import Unit, humanize
@@ -56,13 +58,27 @@ def quantiles(samples: ArrayLike, *shares: float) -> list[float]:
     return places
 
 
-def _resamples(samples: int) -> int:
-    """2,000 draws, fewer of many samples (their interval is narrow, and its ends need fewer draws), one of a single sample."""
-    return 1 if samples < 2 else max(400, min(2000, 200_000 // samples))
+@lru_cache(maxsize=8)
+def _resamples(samples: int) -> npt.NDArray[np.int64]:
+    """Indices of bootstrap draws, shape (draws, samples): the same in every run, so that a report says the same twice.
+
+    2,000 draws, fewer of many samples (their interval is narrow, and its ends need fewer draws), one of a single sample. The numbers are
+    SplitMix64 of a counter: `numpy.random` costs a fresh process 20 ms to import.
+    """
+    draws = 1 if samples < 2 else max(400, min(2000, 200_000 // samples))
+    bits = np.arange(1, draws * samples + 1, dtype=np.uint64)
+    for shift, factor in ((0, 0x9E3779B97F4A7C15), (30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        if shift:
+            bits ^= bits >> np.uint64(shift)
+        bits *= np.uint64(factor)
+    bits ^= bits >> np.uint64(31)
+    bits >>= np.uint64(32)
+    places = bits * np.uint64(samples) >> np.uint64(32)
+    return places.astype(np.int64).reshape(draws, samples)
 
 
-def bootstrap_mean(samples: ArrayLike, unit: Unit, bound: str, *, confidence: float = 0.95, seed: int = 0) -> Interval:
-    """Confidence interval of the mean by the percentile bootstrap (fixed seed: the same report twice).
+def bootstrap_mean(samples: ArrayLike, unit: Unit, bound: str, *, confidence: float = 0.95) -> Interval:
+    """Confidence interval of the mean by the percentile bootstrap.
 
     One sample, or none, gives a degenerate interval at the value itself (0 for none).
     """
@@ -70,14 +86,13 @@ def bootstrap_mean(samples: ArrayLike, unit: Unit, bound: str, *, confidence: fl
     if values.size < 2:
         point = float(values[0]) if values.size else 0.0
         return Interval(point, point, unit, bound)
-    draws = np.random.default_rng(seed).integers(0, values.size, size=(_resamples(values.size), values.size))
-    means = values[draws].mean(axis=1)
+    means = values[_resamples(values.size)].mean(axis=1)
     tail = (1 - confidence) / 2
     low, high = quantiles(means, tail, 1 - tail)
     return Interval(low, high, unit, bound)
 
 
-def bootstrap_saving(part: ArrayLike, whole: ArrayLike, bound: str, *, seed: int = 0) -> tuple[Interval, Interval]:
+def bootstrap_saving(part: ArrayLike, whole: ArrayLike, bound: str) -> tuple[Interval, Interval]:
     """What a step saves if `part` of it goes: (ps per step, share of the step time), both with 95 % confidence.
 
     `part` and `whole` are ps per step, pairwise; steps are drawn together, so that the share never exceeds 1.
@@ -85,7 +100,7 @@ def bootstrap_saving(part: ArrayLike, whole: ArrayLike, bound: str, *, seed: int
     parts, steps = np.asarray(part, dtype=np.float64), np.asarray(whole, dtype=np.float64)
     if steps.size == 0 or steps.sum() <= 0:
         return Interval(0.0, 0.0, Unit.PS, bound), Interval(0.0, 0.0, Unit.FRACTION, bound)
-    draws = np.random.default_rng(seed).integers(0, steps.size, size=(_resamples(steps.size), steps.size))
+    draws = _resamples(steps.size)
     drawn = steps[draws].sum(axis=1)  # 0 where only steps of no duration were drawn
     shares = np.divide(parts[draws].sum(axis=1), drawn, out=np.zeros_like(drawn), where=drawn > 0)
     low, high = quantiles(shares, 0.025, 0.975)

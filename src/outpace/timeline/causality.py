@@ -41,40 +41,32 @@ def _links(trace: Trace) -> tuple[Array, Array]:
     return np.concatenate([p[0] for p in pairs]), np.concatenate([p[1] for p in pairs])
 
 
-def _both(first: StatColumn, second: StatColumn) -> tuple[Array, Array, Array]:
+def _both(first: StatColumn, second: StatColumn) -> tuple[Array, tuple[Array, Array]]:
     """Rows that carry both stats, and the values of each there, uint64."""
     if np.array_equal(first.row, second.row):
-        return first.row, first.uints, second.uints
+        return first.row, (first.uints, second.uints)
     at_first, at_second = common(first.row, second.row)
-    return first.row[at_first], first.uints[at_first], second.uints[at_second]
-
-
-def _mixed(first: Array, second: Array) -> Array:
-    """One 64-bit key of two values."""
-    with np.errstate(over="ignore"):
-        return first * np.uint64(0x9E3779B97F4A7C15) + second * np.uint64(0xC2B2AE3D27D4EB4F)
+    return first.row[at_first], (first.uints[at_first], second.uints[at_second])
 
 
 def _contexts(trace: Trace) -> tuple[Array, Array]:
     """`_pt`/`_p` (producer) to `_ct`/`_c` (consumer)."""
-    cause, *cause_values = _both(trace.stat("_p"), trace.stat("_pt"))
-    effect, *effect_values = _both(trace.stat("_c"), trace.stat("_ct"))
-    return join(cause, _mixed(*cause_values), effect, _mixed(*effect_values), _CROWD)
+    cause, cause_key = _both(trace.stat("_p"), trace.stat("_pt"))
+    effect, effect_key = _both(trace.stat("_c"), trace.stat("_ct"))
+    return join(cause, cause_key, effect, effect_key, _CROWD)
 
 
 def _executor_inputs(trace: Trace) -> tuple[Array, Array]:
     """The executor run that asked for input, to the input op that a tf.data thread runs for it."""
-    inputs = trace.named(lambda n: n in _INPUT_OPS)
-    none = np.zeros(0, np.int32)
-    if len(inputs) == 0:
-        return none, none
-    rows, *values = _both(trace.stat("id"), trace.stat("iter_num"))
-    key = _mixed(*values)
-    is_input = np.isin(rows, inputs, assume_unique=True)
-    executor = np.fromiter((n == _EXECUTOR for n in trace.names), bool, len(trace.names))[trace.name[rows]]
-    cause, cause_key = rows[executor], key[executor]
-    last = len(cause) - 1 - np.unique(cause_key[::-1], return_index=True)[1]  # of several runs with one key the last one counts
-    return join(cause[last], cause_key[last], rows[is_input], key[is_input])
+    rows, (run, iteration) = _both(trace.stat("id"), trace.stat("iter_num"))
+    name = trace.name[rows]
+    asked = np.flatnonzero(np.fromiter((n == _EXECUTOR for n in trace.names), bool, len(trace.names))[name])
+    ran = np.flatnonzero(np.fromiter((n in _INPUT_OPS for n in trace.names), bool, len(trace.names))[name])
+    if len(ran) == 0:
+        return rows[ran], rows[ran]
+    cause, effect = join(rows[asked], (run[asked], iteration[asked]), rows[ran], (run[ran], iteration[ran]))
+    last = np.diff(effect, append=-1) != 0  # of several executions with one key the last one counts
+    return cause[last], effect[last]
 
 
 def _launches(trace: Trace) -> tuple[Array, Array]:

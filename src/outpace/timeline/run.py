@@ -43,6 +43,11 @@ class Run:
         """Whether any accelerator recorded events."""
         return any(t.device_planes for t in self.hosts)
 
+    def settle(self) -> None:
+        """Find the steps and ops of every host. All pages need them: threads that make pages should find them done."""
+        for timeline in self.hosts:
+            _ = timeline.steps, timeline.ops
+
     def record(self, host: str) -> Record:
         """What Outpace's capture noted for this host; empty when it did not make the profile."""
         return self.records.get(host, {})

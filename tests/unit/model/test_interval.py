@@ -20,9 +20,7 @@ def test_quantiles_are_numpys(samples: list[float], share: float) -> None:
 
 def test_the_mean_lies_in_its_interval_as_often_as_promised() -> None:
     source = np.random.default_rng(7)
-    held = [
-        (found := bootstrap_mean(source.normal(100, 10, 40), Unit.PS, "")).low <= 100 <= found.high for _ in range(300)
-    ]
+    held = [(found := bootstrap_mean(source.normal(100, 10, 40), Unit.PS, "")).low <= 100 <= found.high for _ in range(300)]
     assert 0.90 <= np.mean(held) <= 0.98
 
 
