@@ -19,6 +19,7 @@ class Unit(str, Enum):
     COUNT = "count"
     PS = "ps"
     BYTES = "bytes"
+    BYTES_PER_S = "bytes/s"
     FRACTION = "fraction"  # 0..1, shown as a percentage; the column's meaning says of what
     RATIO = "ratio"
     CORES = "cores"
@@ -44,6 +45,8 @@ def _humanize_number(value: float, unit: Unit) -> str:
         return _scaled(value, _TIME_STEPS)
     if unit is Unit.BYTES:
         return _scaled(value, _BYTE_STEPS)
+    if unit is Unit.BYTES_PER_S:
+        return _scaled(value, _BYTE_STEPS) + "/s"
     if unit is Unit.FRACTION:
         return f"{value * 100:.1f} %"
     if unit is Unit.COUNT:

@@ -14,7 +14,7 @@ from outpace.model import Field, OutputError, Report, Table, Unit
 from outpace.report.json_ import plain
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-_SUFFIXES = {Unit.PS: "_ps", Unit.BYTES: "_bytes"}
+_SUFFIXES = {Unit.PS: "_ps", Unit.BYTES: "_bytes", Unit.BYTES_PER_S: "_bytes_per_s"}
 
 
 def write(report: Report, directory: str | os.PathLike[str]) -> list[Path]:

@@ -22,7 +22,10 @@ def parsed(space: SpaceBuilder) -> Any:
 def fields(descriptor: Any) -> dict[str, dict[str, tuple[int, int, bool]]]:
     """Number, type and whether it repeats, of every field of every message in a file."""
     found = {
-        name: {f.name: (f.number, f.type, f.is_repeated) for f in m.fields}
+        name: {
+            f.name: (f.number, f.type, f.is_repeated if hasattr(f, "is_repeated") else f.label == f.LABEL_REPEATED)
+            for f in m.fields
+        }
         for name, m in descriptor.message_types_by_name.items()
     }
     return {name: found[name] for name in sorted(found)}

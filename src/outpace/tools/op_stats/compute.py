@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from outpace.metrics.op_metrics import DEVICE, HOST
+from outpace.metrics.slices import slices as pie
 from outpace.model import Table
 from outpace.timeline.steps import Array
 from outpace.tools.op_stats.schema import OPS, SLICES, TYPES
 
 SIDES = (HOST, DEVICE)
-_SLICES = 10
 
 
 def ops(metrics: Table) -> Table:
@@ -76,7 +76,4 @@ def slices(table: Table, side: str, label: str, name: str, title: str) -> Table 
     for row in table.records():
         if row["side"] == side and not row.get("idle"):
             sums[row[label]] = sums.get(row[label], 0) + row["self_ps"]
-    ranked = sorted(sums.items(), key=lambda item: -item[1])
-    rest = sum(value for _, value in ranked[_SLICES:])
-    rows = [*ranked[:_SLICES], *([("all others", rest)] if rest else [])]
-    return Table.from_rows(name, title, SLICES, rows) if sum(v for _, v in rows) else None
+    return pie(sums, name, title, SLICES)
