@@ -15,11 +15,12 @@ from outpace.metrics.derived import derived
 from outpace.model import Field, Table, Unit
 from outpace.timeline import OpKind, Run, Timeline, parse_op
 from outpace.timeline.steps import Array
-from outpace.trace import Plane
-from outpace.trace.algorithms import cover, group, nest, nest_rows
+from outpace.trace import Plane, StatColumn
+from outpace.trace.algorithms import common, cover, distinct, group, nest, nest_rows
 
 HOST, DEVICE, IDLE = "Host", "Device", "IDLE"
 _OP_STATS = ("tf_op", "annotation", "hlo_op")  # today's dialect, TensorFlow 2.3/2.4, XLA programs
+_PROGRAM = "XlaModule:"
 
 FIELDS = (
     Field("host", Unit.TEXT, "host that recorded the op"),
@@ -100,20 +101,22 @@ def _add_line(timeline: Timeline, plane: Plane, line: int, merged: dict[tuple[st
     bounds = np.array([rows.start, rows.stop])
     start, duration = trace.start[rows], trace.duration[rows]
     _, _, self_time = nest(bounds - rows.start, start, duration)
-    xla = any(trace.lines.names[i] == "XLA Modules" for i in plane.lines)
-    in_program = set(_stat_rows(timeline, "hlo_op", rows).tolist()) if xla else set()
-    names = _op_names(timeline, rows)
-    for i, full_name in enumerate(names):
-        if duration[i] == 0:
-            continue
-        op_type, name = _device_op(full_name)
-        known = merged.setdefault((op_type, name), [0, 0, 0, 0])
-        known[0] += 1
-        known[1] += int(duration[i])
-        known[2] += int(self_time[i])
-        known[3] += (
-            int(self_time[i]) if xla and "XLA" not in trace.lines.names[line] and rows.start + i not in in_program else 0
-        )
+    code, texts = op_texts(timeline, np.arange(rows.start, rows.stop))
+    key = np.where(code == 0, len(texts) + trace.name[rows].astype(np.int64), code)
+    names = distinct(key)
+    key = np.searchsorted(names, key)
+    counted = duration > 0
+    count, total, own, _, _ = group(key, len(names), duration, self_time, counted)
+    outside = np.zeros(len(names), np.int64)
+    if any(trace.lines.names[i] == "XLA Modules" for i in plane.lines) and "XLA" not in trace.lines.names[line]:
+        counted[_stat_rows(timeline, "hlo_op", rows) - rows.start] = False
+        _, _, outside, _, _ = group(key, len(names), duration, self_time, counted)
+    for i in np.flatnonzero(count).tolist():
+        name = int(names[i])
+        full_name = texts[name] if name < len(texts) else trace.names[name - len(texts)]
+        numbers = (int(count[i]), int(total[i]), int(own[i]), int(outside[i]))
+        known = merged.setdefault(device_op(full_name), [0, 0, 0, 0])
+        known[:] = [a + b for a, b in zip(known, numbers, strict=True)]
 
 
 def _stat_rows(timeline: Timeline, name: str, rows: slice) -> Array:
@@ -122,26 +125,56 @@ def _stat_rows(timeline: Timeline, name: str, rows: slice) -> Array:
     return np.asarray(column[low:high])
 
 
-def _op_names(timeline: Timeline, rows: slice) -> list[str]:
-    """Full op name of each event of a device line: from its stats, from its metadata's stats, or its own name."""
+def op_texts(timeline: Timeline, rows: Array) -> tuple[Array, list[str]]:
+    """Full op name of device events, `rows` sorted: (index of each into the texts, int64; the distinct texts).
+
+    From the events' stats, or from the stats that stand beside their name; text 0 is "", for events that name no op. A program that XLA
+    compiled names itself (`XlaModule`) as the op, and the framework op of a kernel in its annotation's `name`.
+    """
     trace = timeline.trace
-    from_metadata = {
-        n: str(stats.get("tf_op") or stats.get("hlo_op") or "")
-        for n, stats in trace.name_stats.items()
-        if "tf_op" in stats or "hlo_op" in stats
-    }
-    names = [from_metadata.get(n) or trace.names[n] for n in trace.name[rows].tolist()]
+    known = {"": 0}
+    beside = np.zeros(len(trace.names), np.int64)
+    for name, stats in trace.name_stats.items():
+        if text := str(stats.get("tf_op") or stats.get("hlo_op") or ""):
+            beside[name] = known.setdefault(text, len(known))
+    code = beside[trace.name[rows]]
     for stat_name in reversed(_OP_STATS):  # the first one found wins: apply it last
         stat = trace.stat(stat_name)
-        low, high = np.searchsorted(stat.row, np.array([rows.start, rows.stop], stat.row.dtype))
-        texts = stat.slice(low, high).texts()
-        for row, text in zip(stat.row[low:high].tolist(), texts, strict=True):
-            if text:
-                names[row - rows.start] = text
-    return names
+        at, place = common(rows, stat.row)
+        found, texts = distinct_texts(stat, place)
+        index = np.fromiter((known.setdefault(t, len(known)) for t in texts), np.int64, len(texts))[found]
+        code[at] = np.where(index > 0, index, code[at])
+    programs = np.fromiter((t.startswith(_PROGRAM) for t in known), bool, len(known))
+    inside = np.flatnonzero(programs[code])
+    if len(inside):
+        at, place = common(rows[inside], trace.stat("name").row)
+        found, texts = distinct_texts(trace.stat("name"), place)
+        code[inside[at]] = np.fromiter((known.setdefault(t, len(known)) for t in texts), np.int64, len(texts))[found]
+    return code, list(known)
 
 
-def _device_op(full_name: str) -> tuple[str, str]:
+def distinct_texts(stat: StatColumn, at: Array) -> tuple[Array, list[str]]:
+    """The texts of a stat at positions `at`: (index of each into the texts, int64; the distinct texts, in no special order).
+
+    Interned texts are compared by reference and decoded once; texts written in place are decoded once per place.
+    """
+    if len(at) == 0:
+        return np.zeros(0, np.int64), []
+    keys = (stat.length[at], stat.bits[at], stat.kind[at])
+    order = np.lexsort(keys)
+    new = np.zeros(len(at), bool)
+    new[0] = True
+    for key in keys:
+        new[1:] |= key[order][1:] != key[order][:-1]
+    known: dict[str, int] = {}
+    values = [stat.value(place) for place in at[order[new]].tolist()]
+    indices = [known.setdefault(v if isinstance(v, str) else "" if v is None else str(v), len(known)) for v in values]
+    codes = np.empty(len(at), np.int64)
+    codes[order] = np.array(indices, np.int64)[np.cumsum(new) - 1]
+    return codes, list(known)
+
+
+def device_op(full_name: str) -> tuple[str, str]:
     """(type, name) of a device op; an annotation's `#key=value,..#` tail is no part of the name."""
     op = parse_op(full_name.split("#", 1)[0].rstrip())
     return op.type or op.name.rsplit("/", 1)[-1], op.name

@@ -1,0 +1,116 @@
+"""The work of one GPU, row by row: kernels, and everything that keeps a stream busy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from outpace.metrics.op_metrics import distinct_texts
+from outpace.timeline import Timeline
+from outpace.timeline.steps import Array
+from outpace.tools.kernel_stats.details import KernelDetails, parse_kernel
+from outpace.trace import Plane, Trace
+from outpace.trace.algorithms import common
+
+STATS = (
+    "kernel_details",
+    "memcpy_details",
+    "memset_details",
+    "memalloc_details",
+    "equation",
+    "correlation_id",
+    "tf_op",
+    "annotation",
+    "hlo_op",
+    "name",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Device:
+    """One GPU of one host. `rows`: event rows of its own streams, sorted; `kernels`: those of them that are kernels."""
+
+    timeline: Timeline
+    plane: Plane
+
+    @property
+    def trace(self) -> Trace:
+        """The host's trace."""
+        return self.timeline.trace
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """(device, host)."""
+        return self.plane.name.removeprefix("/device:"), self.timeline.host
+
+    @cached_property
+    def rows(self) -> Array:
+        """All events of the streams; lines that the profiler derived are left out (their times would count twice)."""
+        parts = [np.arange(*self.trace.lines.rows(i).indices(len(self.trace))) for i in self.timeline.device_lines(self.plane)]
+        return np.sort(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
+
+    @cached_property
+    def busy_rows(self) -> Array:
+        """Events that took time, in order of their start."""
+        rows = self.rows[self.trace.duration[self.rows] > 0]
+        return rows[np.argsort(self.trace.start[rows], kind="stable")]
+
+    @cached_property
+    def _found(self) -> tuple[Array, Array, list[str]]:
+        """Rows that say how they were launched and took time, and the code and distinct texts of that."""
+        stat = self.trace.stat("kernel_details")
+        at, place = common(self.rows, stat.row)
+        rows = self.rows[at]
+        code, texts = distinct_texts(stat, place)
+        said = np.fromiter((bool(t.strip()) for t in texts), bool, len(texts))[code] & (self.trace.duration[rows] > 0)
+        return rows[said], code[said], texts
+
+    @property
+    def kernels(self) -> Array:
+        """Rows of the kernels: events with kernel details that took time (as in `xplane_to_kernel_stats_db.cc`)."""
+        return self._found[0]
+
+    @property
+    def detail(self) -> Array:
+        """Index into `details` of every kernel."""
+        return self._found[1]
+
+    @cached_property
+    def details(self) -> tuple[KernelDetails, ...]:
+        """The distinct ways in which kernels were launched."""
+        return tuple(parse_kernel(text) for text in self._found[2])
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        """CUDA compute capability; (0, 0) where it is not known, and for other vendors, whose numbers mean something else."""
+        stats = self.plane.stats
+        if str(stats.get("device_vendor", "Nvidia")).lower() != "nvidia":
+            return 0, 0
+        return whole(stats.get("compute_cap_major")), whole(stats.get("compute_cap_minor"))
+
+    @property
+    def memory_bandwidth(self) -> int:
+        """Of the device's memory, bytes per second; 0 where it is not known."""
+        return whole(self.plane.stats.get("memory_bandwidth"))
+
+
+def devices(timeline: Timeline) -> Iterator[Device]:
+    """The GPUs of a host that recorded a kernel, or a copy."""
+    planes = timeline.device_planes
+    if planes:
+        timeline.trace.load(STATS)
+    for plane in planes:
+        device = Device(timeline, plane)
+        if len(device.kernels) or len(common(device.rows, timeline.trace.stat("memcpy_details").row)[0]):
+            yield device
+
+
+def whole(value: object) -> int:
+    """A plane's stat as a whole number; profilers write numbers as text or as numbers. 0 for anything else."""
+    try:
+        return int(float(str(value)))
+    except (ValueError, OverflowError):
+        return 0

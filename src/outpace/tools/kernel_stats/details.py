@@ -1,0 +1,122 @@
+"""What the detail texts of GPU events say: kernel launches, copies, memory sets and allocations.
+
+Three dialects are in use (`cupti_collector.h` and `rocm_collector.h` in XLA write them):
+
+    TensorFlow 2.3/2.4   regs:38 shm:0 grid:160,1,1 block:1024,1,1              size:802816 dest:0 async:1
+    today, CUDA          regs:38 static_shared:0 dynamic_shared:0 grid:.. block:.. occ_pct:100
+                                                                                kind_src:pageable kind_dst:device size:4 dest:0 async:1
+    ROCm                 grid:16,18,1 block:256,1,1 private_mem:0 group_mem:65408 occ_pct:0    kind:Unknown size:0 dest:512 async:1
+
+A profile repeats few distinct texts: parse each once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Dim = tuple[int, int, int]
+_ONE: Dim = (1, 1, 1)
+
+
+@dataclass(frozen=True)
+class KernelDetails:
+    """How a kernel was launched. None means that the profile does not record it; sizes are bytes per block.
+
+    `shared` is static plus dynamic shared memory (AMD: LDS). `occupancy` is the recorded theoretical occupancy, 0..1.
+    """
+
+    registers: int | None = None
+    static: int | None = None
+    dynamic: int | None = None
+    shared: int | None = None
+    grid: Dim = _ONE
+    block: Dim = _ONE
+    occupancy: float | None = None
+
+    @property
+    def threads(self) -> int:
+        """Threads per block."""
+        return self.block[0] * self.block[1] * self.block[2]
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What tells two launches of a kernel apart; occupancy follows from it and is left out, as in the reference."""
+        return self.grid, self.block, self.registers, self.shared, self.static, self.dynamic
+
+
+@dataclass(frozen=True)
+class CopyDetails:
+    """What moved: kinds of memory ("" where not recorded), bytes, and whether the call returned before it was done."""
+
+    source: str = ""
+    destination: str = ""
+    bytes: int = 0
+    is_async: bool | None = None
+
+
+def pairs(text: str) -> dict[str, str]:
+    """The `key:value` words of a detail text; words of another form are passed over."""
+    words = (word.split(":") for word in text.split())
+    return {word[0]: word[1] for word in words if len(word) == 2}
+
+
+def parse_kernel(text: str) -> KernelDetails:
+    """Parse `kernel_details` of any dialect; what is missing or malformed stays unknown (dimensions: 1,1,1)."""
+    found = pairs(text)
+    static, dynamic = _number(found, "static_shared"), _number(found, "dynamic_shared")
+    shared = _number(found, "shm", "group_mem")
+    if shared is None and (static is not None or dynamic is not None):
+        shared = (static or 0) + (dynamic or 0)
+    return KernelDetails(
+        registers=_number(found, "regs"),
+        static=static,
+        dynamic=dynamic,
+        shared=shared,
+        grid=_dim(found.get("grid", "")),
+        block=_dim(found.get("block", "")),
+        occupancy=_percent(found.get("occ_pct", "")),
+    )
+
+
+def parse_copy(text: str) -> CopyDetails:
+    """Parse `memcpy_details`, `memset_details`, `memalloc_details` or `memory_residency_details` of any dialect."""
+    found = pairs(text)
+    one = _memory(found.get("kind", ""))
+    flag = _number(found, "async")
+    return CopyDetails(
+        source=_memory(found.get("kind_src", "")),
+        destination=_memory(found.get("kind_dst", "")) or one,
+        bytes=_number(found, "size", "num_bytes") or 0,
+        is_async=None if flag is None else bool(flag),
+    )
+
+
+def _number(found: dict[str, str], *names: str) -> int | None:
+    for name in names:
+        text = found.get(name, "")
+        if text.isascii() and text.isdigit():
+            return int(text)
+    return None
+
+
+def _dim(text: str) -> Dim:
+    parts = text.split(",")
+    if len(parts) != 3 or not all(p.isascii() and p.isdigit() for p in parts):
+        return _ONE
+    x, y, z = (int(p) for p in parts)
+    return x, y, z
+
+
+def _percent(text: str) -> float | None:
+    """Share of a percentage; 0 is what a profiler writes that does not know it (a running kernel occupies something)."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value / 100 if 0 < value <= 100 else None
+
+
+def _memory(kind: str) -> str:
+    """Kind of memory in lower case; "" for the words that say that it is not known."""
+    word = kind.lower()
+    return "" if word in ("unknown", "invalid") else word

@@ -1,0 +1,93 @@
+"""From the host's launch call to the start on the device."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outpace.model import Table
+from outpace.model.interval import quantiles
+from outpace.timeline.steps import Array
+from outpace.tools.kernel_stats.collect import Device
+from outpace.tools.kernel_stats.schema import LAUNCHES
+from outpace.trace.algorithms import common
+
+
+def launch_rows(device: Device, rows: Array) -> Array:
+    """Row of the host's call that launched each of `rows` (sorted), -1 where it is not known; int64.
+
+    The profiler gives both the same `correlation_id`. A CUDA graph is launched by one call, so that many device events may share one; of
+    several calls with one id the first is taken. 0 is no id.
+    """
+    trace = device.trace
+    stat = trace.stat("correlation_id")
+    on_host = np.fromiter((p.name.startswith("/host:") for p in trace.planes), bool, len(trace.planes))
+    host = np.flatnonzero(on_host[trace.lines.plane[trace.line[stat.row]]] & (stat.uints != 0))
+    host = host[np.lexsort((trace.start[stat.row[host]], stat.uints[host]))]
+    found = np.full(len(rows), -1, np.int64)
+    at, place = common(rows, stat.row)
+    if len(host) and len(at):
+        keys, wanted = stat.uints[host], stat.uints[place]
+        first = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        found[at] = np.where(keys[first] == wanted, stat.row[host[first]], -1)
+    return found
+
+
+def latencies(device: Device, rows: Array, calls: Array) -> Array:
+    """Start on the device minus start of the launch call, ps, float64; NaN where the call is not known.
+
+    The two clocks are aligned by the profiler; where a rest of their difference makes the device seem first, the latency is 0.
+    """
+    start = device.trace.start
+    known = calls >= 0
+    return np.where(known, np.maximum(start[rows] - start[np.maximum(calls, 0)], 0), np.nan)
+
+
+def queued(device: Device, rows: Array, calls: Array) -> Array:
+    """Of each latency, the time in which the event's own stream was busy with earlier work, ps, int64; 0 where the call is not known."""
+    trace = device.trace
+    waits = np.zeros(len(rows), np.int64)
+    line = trace.line[rows]
+    for stream in device.timeline.device_lines(device.plane):
+        mine = np.flatnonzero((line == stream) & (calls >= 0))
+        if len(mine) == 0:
+            continue
+        events = trace.lines.rows(stream)
+        start, end = merged(trace.start[events], trace.end[events])
+        began = trace.start[rows[mine]]
+        called = np.minimum(trace.start[calls[mine]], began)
+        waits[mine] = busy_until(start, end, began) - busy_until(start, end, called)
+    return waits
+
+
+def merged(start: Array, end: Array) -> tuple[Array, Array]:
+    """Union of spans (sorted by start) as spans that neither overlap nor touch, in order; int64 ps."""
+    if len(start) == 0:
+        return start, end
+    reach = np.maximum.accumulate(end)
+    opens = np.flatnonzero(np.concatenate(([True], start[1:] > reach[:-1])))
+    return start[opens], reach[np.append(opens[1:] - 1, len(reach) - 1)]
+
+
+def busy_until(start: Array, end: Array, times: Array) -> Array:
+    """Length of the part of disjoint, ordered spans that lies before each of `times`."""
+    total = np.concatenate(([0], np.cumsum(end - start)))
+    at = np.searchsorted(start, times, side="right")
+    last = np.maximum(at - 1, 0)
+    return np.where(at > 0, total[last] + np.minimum(times, end[last]) - start[last], 0)
+
+
+def launches(found: list[Device]) -> Table:
+    """One row per device that ran kernels."""
+    rows = []
+    for device in found:
+        kernels = device.kernels
+        if len(kernels) == 0:
+            continue
+        calls = launch_rows(device, kernels)
+        latency = latencies(device, kernels, calls)[calls >= 0]
+        middle, high, longest = quantiles(latency, 0.5, 0.95, 1.0) if len(latency) else (np.nan,) * 3
+        matched = len(latency)
+        waits = int(queued(device, kernels, calls).sum())
+        numbers = (len(kernels), matched, len(kernels) - matched, middle, high, longest, float(latency.sum()), float(waits))
+        rows.append((*numbers, *device.place))
+    return Table.from_rows("launches", "Kernel launches", LAUNCHES, rows)

@@ -1,0 +1,92 @@
+"""Tensor cores (AMD: matrix cores): which kernels use them, and which ops could. Names are all that a profile has to tell it by."""
+
+from __future__ import annotations
+
+# kernel_stats_utils.cc of openxla/xprof: cuBLAS, cuDNN and CUTLASS kernels from Volta to Ampere.
+_REFERENCE = (
+    "16816",
+    "c1688",
+    "conv1x1",
+    "conv2d_c1_k1",
+    "dgrad_1x1_stride_2x2",
+    "direct_group",
+    "first_layer_wgrad_kernel",
+    "h1688",
+    "h884",
+    "hmma",
+    "i16832",
+    "i8816",
+    "s884",
+    "s1688",
+    "xmma_gemm",
+    "xmma_implicit_gemm",
+    "xmma_sparse_conv",
+    "xmma_sparse_gemm",
+    "xmma_warp_specialized_implicit_gemm",
+)
+# What XProf 2.24.2 (PyPI) knows beyond these, as its answers show: XLA's Triton matrix multiplications and AMD's matrix instructions.
+_XPROF = ("gemm_fusion", "mfma", "wmma")
+# Hopper and Blackwell. `gmma` is the warp-group instruction (PTX `wgmma`; SASS `hgmma`, `bgmma`, `qgmma`, `igmma`), `tcgen05` and
+# `utc?mma` are Blackwell's (PTX ISA, CUDA Binary Utilities); `nvjet_` is cuBLAS' kernel family for both, `cutlass3x_sm90...tensorop`
+# is CUTLASS 3's naming (`cutlass_library`). A name counts that holds all words of one of the groups below.
+_NEWER = (
+    ("gmma",),
+    ("tcgen05",),
+    ("utcmma",),
+    ("utchmma",),
+    ("utcqmma",),
+    ("nvjet_",),
+    ("cutlass", "tensorop"),
+    ("sm90_xmma",),
+    ("sm100_xmma",),
+)
+# AMD: Tensile (rocBLAS, hipBLASLt) names its kernels after the index order, `Cijk_` (also `Custom_Cijk_`); XProf 2.24.2 counts all of
+# them. Composable Kernel calls its matrix-core operators `xdlops` (`xdl` in newer names).
+_AMD = ("Cijk_", "xdlops", "_xdl_")
+
+_OP_ENDS = (
+    "Conv2D",
+    "Conv2DBackpropFilter",
+    "Conv2DBackpropInput",
+    "Conv3D",
+    "DepthwiseConv2dNative",
+    "DepthwiseConv2dNativeBackpropFilter",
+    "DepthwiseConv2dNativeBackpropInput",
+    "/MatMul",
+    "FusedMatMul",
+    "/CudnnRNN",
+    "XlaDot",
+    "XlaDotV2",
+)
+_OP_PARTS = ("BatchMatMul", "CudnnRNNV", "CudnnRNNForward", "CudnnRNNBackprop")
+# JAX primitives, by the last part of an op's name; XProf 2.24.2 counts them too.
+_JAX_PARTS = ("dot_general", "conv_general_dilated")
+
+
+def uses_tensor_cores(kernel: str) -> bool:
+    """Whether the name is that of a kernel with tensor-core (matrix-core) instructions."""
+    lower = kernel.lower()
+    if any(part in kernel for part in (*_REFERENCE, *_AMD)) or any(part in lower for part in _XPROF):
+        return True
+    return any(all(part in lower for part in group) for group in _NEWER)
+
+
+def is_eligible(op: str, equation: str = "") -> bool:
+    """Whether an op could use tensor cores: by its name (rules of `IsOpTensorCoreEligible`), or as an einsum of two operands."""
+    if op.endswith(_OP_ENDS) or any(part in op for part in (*_OP_PARTS, *_JAX_PARTS)):
+        return True
+    operands, arrow, result = equation.partition("->")
+    return bool(arrow) and "->" not in result and operands.count(",") == 1
+
+
+def equation_of(annotation: str) -> str:
+    """The einsum equation in an op name's tail (`einsum:Einsum#equation=ab,bc->ac#`), "" without one.
+
+    An equation has commas of its own; the next key of the tail ends it.
+    """
+    _, found, rest = annotation.partition("equation=")
+    if not found:
+        return ""
+    rest = rest.split("#", 1)[0].split(";", 1)[0]
+    head, equals, _ = rest.partition("=")
+    return (head.rpartition(",")[0] if equals else head).strip()
