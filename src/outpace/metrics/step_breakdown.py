@@ -16,6 +16,7 @@ from outpace.metrics.derived import derived
 from outpace.model import Category, Field, Table, Unit
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.steps import Array
+from outpace.trace import Plane
 from outpace.trace.algorithms import distinct, sweep
 
 # Kinds of time in order of rising priority, and the category that shows them. "Waiting for input" outranks collectives: an all-reduce
@@ -111,7 +112,6 @@ def step_breakdown(run: Run) -> StepBreakdown:
 def _host_rows(timeline: Timeline) -> dict[str, Array]:
     steps = timeline.steps
     count = len(steps)
-    by_kind = category_times(timeline)
     rows: dict[str, Array] = {
         "host": np.full(count, timeline.host, dtype=object),
         "step": steps.number,
@@ -120,22 +120,25 @@ def _host_rows(timeline: Timeline) -> dict[str, Array]:
         "start_ps": steps.start - timeline.span[0],
         "duration_ps": steps.duration,
     }
-    for category in Category:
-        codes = [code for code, (_, shown) in enumerate(_KINDS) if shown is category]
-        rows[f"{category.value}_ps"] = by_kind[:, codes].sum(axis=1)
-    return rows
+    return {**rows, **category_times(timeline)}
 
 
-def category_times(timeline: Timeline) -> Array:
-    """Time of each kind (in the order of `_KINDS`) within each step, int64 ps of shape (steps, kinds)."""
-    steps = timeline.steps
-    if len(steps) == 0:
-        return np.zeros((0, len(_KINDS)), np.int64)
-    trace = timeline.trace
-    kind = event_kinds(timeline)
-    rows = np.flatnonzero((kind > 0) & (timeline.step_of >= 0))
-    rows = rows[~_covered(timeline, kind, rows)]
-    return sweep(timeline.step_of[rows], kind[rows], trace.start[rows], trace.end[rows], steps.start, steps.end, len(_KINDS))
+def category_times(timeline: Timeline, plane: Plane | None = None) -> dict[str, Array]:
+    """Time of each category within each step as `<category>_ps`, int64 of shape (steps,); of one plane's events only, if one is given."""
+    steps, trace = timeline.steps, timeline.trace
+    times = np.zeros((len(steps), len(_KINDS)), np.int64)
+    if len(steps):
+        kind = event_kinds(timeline)
+        wanted = (kind > 0) & (timeline.step_of >= 0)
+        if plane is not None:
+            only = trace.rows_of(plane)
+            wanted[: only.start] = wanted[only.stop :] = False
+        rows = np.flatnonzero(wanted)
+        rows = rows[~_covered(timeline, kind, rows)]
+        spans = (trace.start[rows], trace.end[rows], steps.start, steps.end)
+        times = sweep(timeline.step_of[rows], kind[rows], *spans, len(_KINDS))
+    codes = {c: [code for code, (_, shown) in enumerate(_KINDS) if shown is c] for c in Category}
+    return {f"{c.value}_ps": times[:, codes[c]].sum(axis=1) for c in Category}
 
 
 def _covered(timeline: Timeline, kind: Array, rows: Array) -> Array:

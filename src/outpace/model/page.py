@@ -61,7 +61,11 @@ class Text:
 
 @dataclass(frozen=True)
 class Chart:
-    """A picture of `table`; see `ChartKind` for what `x` and `series` mean. `colors` maps a part's name to a category key."""
+    """A picture of `table`; see `ChartKind` for what `x` and `series` mean. `colors` maps a part's name to a category key.
+
+    `select` names a column whose values a reader chooses between: the rows with one value are drawn at a time, those with the first
+    value to begin with (STACK_SERIES only).
+    """
 
     title: str
     kind: ChartKind
@@ -70,6 +74,7 @@ class Chart:
     series: tuple[str, ...]
     colors: dict[str, str] = field(default_factory=dict)
     remark: str = ""
+    select: str = ""
 
 
 @dataclass(frozen=True)

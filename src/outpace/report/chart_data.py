@@ -85,11 +85,14 @@ def parts(chart: Chart) -> tuple[Part, ...]:
 def columns(chart: Chart, most: int) -> Columns:
     """Stacked columns of a STACK_SERIES chart, at most `most` of them (neighbours are averaged)."""
     fields = [chart.table.field(name) for name in chart.series]
-    heights = np.array([sizes(chart.table[f.name]) for f in fields]).reshape(len(fields), len(chart.table))
+    table = chart.table
+    if chart.select and len(table):
+        table = table.take(table[chart.select] == table[chart.select][0])
+    heights = np.array([sizes(table[f.name]) for f in fields]).reshape(len(fields), len(table))
     totals = heights.sum(axis=0)
     top = axis_end(totals)
     beyond = totals.size > 0 and totals.max() > top
-    per_column = max(1, math.ceil(len(chart.table) / max(most, 1)))
+    per_column = max(1, math.ceil(len(table) / max(most, 1)))
     starts = np.arange(0, heights.shape[1], per_column)
     if per_column > 1:
         counts = np.diff(np.append(starts, heights.shape[1]))
@@ -97,13 +100,13 @@ def columns(chart: Chart, most: int) -> Columns:
     return Columns(
         keys=tuple(series_key(chart, f, i) for i, f in enumerate(fields)),
         names=tuple(clean(part_title(f)) for f in fields),
-        labels=tuple(clean(v) for v in chart.table[chart.x][starts].tolist()),
+        labels=tuple(clean(v) for v in table[chart.x][starts].tolist()),
         heights=heights,
         unit=fields[0].unit if fields else Unit.NONE,
         per_column=per_column,
         top=top,
         cut=tuple(int(j) for j in np.flatnonzero(heights.sum(axis=0) > top * (1 + 1e-9))),
-        highest=(clean(chart.table[chart.x][int(totals.argmax())]), float(totals.max())) if beyond else None,
+        highest=(clean(table[chart.x][int(totals.argmax())]), float(totals.max())) if beyond else None,
     )
 
 

@@ -44,6 +44,7 @@ def chart_data(chart: Chart, table_id: str) -> dict[str, Any]:
     return {
         "table": table_id,
         "x": chart.x,
+        "select": chart.select,
         "xLabel": clean(chart.table.field(chart.x).label),
         "series": [f.name for f in fields],
         "names": [clean(part_title(f)) for f in fields],

@@ -18,6 +18,7 @@ STATIC_ROWS = 25
 _SHORT_NAME = 72
 _MOST_COLUMNS = 240
 _MOST_BARS = 30
+_MOST_NAMED = 12
 
 
 def document_view(report: Report) -> dict[str, Any]:
@@ -121,16 +122,25 @@ def _part(part: chart_data.Part) -> dict[str, str]:
 
 def _columns(chart: Chart) -> dict[str, Any]:
     data = chart_data.columns(chart, _MOST_COLUMNS)
-    used = [i for i in range(len(data.keys)) if data.heights[i].any()]
+    used = [i for i, name in enumerate(chart.series) if chart_data.sizes(chart.table[name]).any()]
+    x = chart.table.field(chart.x)
     return {
         "svg": svg.stacked_columns(data, clean(chart.title)),
         "legend": [{"key": data.keys[i], "name": data.names[i], "series": i} for i in used],
         "top": shown(data.top, data.unit),
         "ends": (data.labels[0], data.labels[-1]) if data.labels else ("", ""),
-        "x_label": clean(chart.table.field(chart.x).label),
+        "named": data.labels if x.unit is Unit.TEXT and len(data.labels) <= _MOST_NAMED else (),
+        "x_label": clean(x.label),
         "per_column": data.per_column,
         "cut": data.highest and {"label": data.highest[0], "value": shown(data.highest[1], data.unit)},
+        "select": chart.select and _select(chart),
     }
+
+
+def _select(chart: Chart) -> dict[str, Any]:
+    values = list(dict.fromkeys(chart.table[chart.select].tolist()))
+    first = clean(values[0]) if values else ""
+    return {"label": clean(chart.table.field(chart.select).label), "count": len(values), "first": first}
 
 
 def _tree(chart: Chart) -> dict[str, Any]:

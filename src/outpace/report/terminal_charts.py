@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from rich.cells import cell_len
 from rich.text import Text
 
-from outpace.model import Chart, ChartKind
+from outpace.model import Chart, ChartKind, Unit
 from outpace.report import chart_data, palette
 from outpace.report.terminal_grid import Column, fit, grid
 from outpace.report.text import shown
@@ -49,6 +49,8 @@ def stacked_bar(chart: Chart, width: int, colored: bool) -> list[Text]:
 
 def stacked_columns(chart: Chart, width: int, colored: bool) -> list[Text]:
     """Stacked columns as a block of text with an axis and a legend."""
+    if chart.table.field(chart.x).unit is Unit.TEXT:
+        return stacked_rows(chart, width, colored)
     edge = 9
     width = min(width, _WIDEST)
     data = chart_data.columns(chart, max(width - edge, 1))
@@ -70,6 +72,26 @@ def stacked_columns(chart: Chart, width: int, colored: bool) -> list[Text]:
     lines.append(_axis(data, edge, wide * count))
     notes = [Text(" " * edge + note, style="dim") for note in _notes(data)]
     return [*lines, *_legend(data, edge, width, colored), *notes]
+
+
+def stacked_rows(chart: Chart, width: int, colored: bool) -> list[Text]:
+    """One stacked bar per named column, longest first where there are many: names do not fit below columns."""
+    data = chart_data.columns(chart, len(chart.table))
+    totals = data.heights.sum(axis=0).tolist()
+    kept = sorted(sorted(range(len(totals)), key=lambda i: -totals[i])[:_MOST_BARS])
+    if not kept:
+        return [Text("nothing to draw", style="dim")]
+    width = min(width, _WIDEST)
+    sizes = tuple(shown(totals[i], data.unit) for i in kept)
+    lines, _ = grid([Column("", tuple(data.labels[i] for i in kept)), Column("", sizes, right=True)], width // 2, header=False)
+    edge = max(len(line) for line in lines) + 2
+    for line, i in zip(lines, kept, strict=True):
+        line.pad_right(edge - line.cell_len)
+        room = round((width - edge) * min(1.0, totals[i] / data.top))
+        for part, cells in enumerate(split_cells(data.heights[:, i].tolist(), room)):
+            line.append(_glyph(part, colored) * cells, style=_style(data.keys[part], colored))
+    more = [Text(f"… and {len(totals) - len(kept):,} more", style="dim")] if len(totals) > len(kept) else []
+    return [*lines, *more, *_legend(data, edge, width, colored)]
 
 
 def bars(chart: Chart, width: int, colored: bool) -> list[Text]:

@@ -17,6 +17,7 @@ from outpace.trace import Plane, Trace
 from outpace.trace.algorithms import distinct
 
 _INPUT_REQUESTS = ("IteratorGetNextOp::DoCompute", "IteratorGetNextAsOptionalOp::DoCompute")
+_UNIX = 10**17  # ns: 1973; times since the start of a capture are far below
 _DERIVED_LINES = {
     "Steps",
     "TensorFlow Ops",
@@ -126,6 +127,15 @@ class Timeline:
         lines = [i for i in plane.lines if self.trace.lines.names[i] not in _DERIVED_LINES]
         xla = [i for i in lines if self.trace.lines.names[i] == "XLA Ops"]
         return xla or [i for i in lines if not self.trace.lines.names[i].startswith(("XLA", "Async", "Overlay", "_counters_"))]
+
+    @cached_property
+    def unix_origin_ns(self) -> int | None:
+        """Unix time at which the trace's zero lies on the host's clock, ns; None where the profile does not tell."""
+        if self.trace.origin_ns > _UNIX:  # lines that carry absolute time
+            return self.trace.origin_ns
+        environment = self.trace.plane("Task Environment")
+        began = environment.stats.get("profile_start_time") if environment else None
+        return began + self.trace.origin_ns if isinstance(began, int) and began > _UNIX else None
 
     @cached_property
     def span(self) -> tuple[int, int]:

@@ -5,7 +5,15 @@ const Charts = (() => {
 
   const color = (name) => getComputedStyle(document.body).getPropertyValue(name).trim();
 
-  function hover(spec, table) {
+  /* The columns of a table; of a chart with a choice, only the rows that have the chosen value. */
+  function rowsOf(spec, table, choice) {
+    const column = (name) => table.data[table.columns.findIndex((c) => c.name === name)];
+    if (!spec.select) return column;
+    const rows = column(spec.select).flatMap((value, i) => (value === choice ? [i] : []));
+    return (name) => rows.map((i) => column(name)[i]);
+  }
+
+  function hover(spec, column) {
     return (points) => {
       const box = document.createElement("div");
       box.className = "hover";
@@ -19,7 +27,6 @@ const Charts = (() => {
         div.append(mark, name, number);
         box.append(div);
       };
-      const column = (name) => table.data[table.columns.findIndex((c) => c.name === name)];
       const total = spec.series.reduce((sum, name) => sum + (column(name)[row] || 0), 0);
       line("", spec.xLabel + " " + column(spec.x)[row], Units.humanize(total, spec.unit));
       for (const point of [...points].reverse())
@@ -28,8 +35,7 @@ const Charts = (() => {
     };
   }
 
-  function optionsOf(spec, table, whole) {
-    const column = (name) => table.data[table.columns.findIndex((c) => c.name === name)];
+  function optionsOf(spec, column, whole) {
     const muted = color("--muted"), line = color("--line"), count = column(spec.x).length;
     const axis = { axisLine: { lineStyle: { color: line } }, axisTick: { show: false }, axisLabel: { color: muted, hideOverlap: true } };
     const zoom = { type: "slider", height: 18, bottom: 4, borderColor: line, textStyle: { color: muted }, brushSelect: false, showDetail: false };
@@ -37,7 +43,7 @@ const Charts = (() => {
       animation: false,
       grid: { left: 64, right: 12, top: 8, bottom: count > ZOOM_FROM ? 52 : 26 },
       legend: { show: false, data: spec.names },
-      tooltip: { trigger: "axis", axisPointer: { type: "shadow" }, formatter: hover(spec, table), confine: true, padding: 0, borderWidth: 0, backgroundColor: "transparent", extraCssText: "box-shadow:none" },
+      tooltip: { trigger: "axis", axisPointer: { type: "shadow" }, formatter: hover(spec, column), confine: true, padding: 0, borderWidth: 0, backgroundColor: "transparent", extraCssText: "box-shadow:none" },
       xAxis: { type: "category", data: column(spec.x).map(String), ...axis },
       yAxis: { type: "value", max: spec.top && !whole ? spec.top : null, ...axis, splitLine: { lineStyle: { color: line } },
         axisLabel: { color: muted, formatter: (value) => Units.humanize(value, spec.unit), showMaxLabel: !(spec.top && !whole) } },
@@ -71,8 +77,19 @@ const Charts = (() => {
     box.querySelector(".still").hidden = true;
     const chart = echarts.init(live, null, { renderer: "canvas" });
     let whole = false;
-    const draw = () => chart.setOption(optionsOf(spec, table, whole));
+    const choices = spec.select ? [...new Set(rowsOf({}, table)(spec.select))] : [];
+    let choice = choices[0];
+    const draw = () => chart.setOption(optionsOf(spec, rowsOf(spec, table, choice), whole));
     draw();
+    const select = box.querySelector(".select");
+    if (select) {
+      select.hidden = false;
+      select.querySelector("input").addEventListener("input", (event) => {
+        choice = choices[Number(event.target.value)];
+        select.querySelector("b").textContent = choice;
+        draw();
+      });
+    }
     legend(box, chart, spec);
     const button = box.querySelector(".whole");
     if (button) {

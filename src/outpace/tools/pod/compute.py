@@ -1,0 +1,167 @@
+"""The pod viewer's tables: every worker's steps, their averages, and the collectives in which workers wait for each other."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from outpace.metrics.step_breakdown import category_times, step_breakdown
+from outpace.model import Category, Table, median
+from outpace.timeline import Run, Timeline
+from outpace.timeline.steps import Array
+from outpace.tools.pod.align import Alignment, origin
+from outpace.tools.pod.schema import COLLECTIVES, SUMMARY, WORKERS
+from outpace.trace import Plane
+
+CATEGORIES = tuple(f"{c.value}_ps" for c in Category)
+OWN = tuple(f"{c.value}_ps" for c in Category if c not in (Category.ALL_OTHERS, Category.DEVICE_COLLECTIVES))  # of a device
+_EXPLAINS = 0.5  # of the excess, for a category to be called its cause
+_COLLECTIVES = (
+    "Collective",
+    "Nccl",
+    "nccl",
+    "rccl",
+    "all-reduce",
+    "all-gather",
+    "all-to-all",
+    "reduce-scatter",
+    "AllReduce",
+    "AllGather",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Worker:
+    """One column of the pod viewer: a host, or one of a host's several devices. `times`: per step, ps by category."""
+
+    name: str
+    timeline: Timeline
+    plane: Plane | None
+    times: dict[str, Array]
+
+    @property
+    def duration(self) -> Array:
+        """Length of every step, ps."""
+        return self.timeline.steps.duration
+
+
+def workers(run: Run) -> tuple[Worker, ...]:
+    """All workers: the hosts, or the devices of hosts that have several."""
+    table, found = step_breakdown(run).steps, []
+    for timeline in run.hosts:
+        planes = timeline.device_planes
+        if len(timeline.steps) == 0:
+            continue
+        if len(planes) < 2:
+            mine = table.take(table["host"] == timeline.host)
+            found.append(Worker(timeline.host, timeline, None, {name: mine[name] for name in CATEGORIES}))
+        else:
+            found += [_device(timeline, plane) for plane in planes]
+    return tuple(found)
+
+
+def _device(timeline: Timeline, plane: Plane) -> Worker:
+    """A device: what it did itself; the rest of the step it waited, which is all others."""
+    times = category_times(timeline, plane)
+    return Worker(f"{timeline.host} {plane.name.removeprefix('/device:')}", timeline, plane, times)
+
+
+def steps(found: tuple[Worker, ...], aligned: Alignment, run: Run) -> Table:
+    """`WORKERS`: the average of every worker first, then step by step in the order of their numbers."""
+    rows = [
+        (
+            "average",
+            w.name,
+            w.timeline.host,
+            np.nan,
+            False,
+            np.nan,
+            float(w.duration[w.timeline.steps.whole].mean()),
+            *_means(w),
+        )
+        for w in found
+    ]
+    single = []
+    shared = set(aligned.shared)
+    for place, w in enumerate(found):
+        zero = origin(run, w.timeline.host)
+        columns = (w.timeline.steps.start + zero, w.duration, *(w.times[name] for name in CATEGORIES))
+        values = zip(*(c.astype(float).tolist() for c in columns), strict=True)
+        for number, known, (start, *times) in zip(
+            aligned.numbers[w.timeline.host].tolist(), w.timeline.steps.number.tolist(), values, strict=True
+        ):
+            view = str(number) if number >= 0 else f"{known} of {w.timeline.host}"
+            single.append((number, place, (view, w.name, w.timeline.host, known, number in shared, start, *times)))
+    single.sort(key=lambda row: (row[0] < 0, row[:2]))
+    return Table.from_rows("workers", "Steps by worker", WORKERS, [*rows, *(row for _, _, row in single)])
+
+
+def _means(worker: Worker) -> tuple[float, ...]:
+    whole = worker.timeline.steps.whole
+    return tuple(float(worker.times[name][whole].mean()) for name in CATEGORIES)
+
+
+def summary(found: tuple[Worker, ...], shared_wait: Table) -> Table:
+    """`SUMMARY`: each worker against the median of the others, what it waits in collectives left out."""
+    means = np.array([_means(w) for w in found])
+    total = np.array([float(w.duration[w.timeline.steps.whole].mean()) for w in found])
+    own = total - _waits(found, shared_wait)
+    busy = means[:, [CATEGORIES.index(name) for name in OWN]].sum(axis=1)
+    own = np.where([w.plane is not None for w in found], busy, own)
+    rows = []
+    for i, w in enumerate(found):
+        others = [j for j in range(len(found)) if j != i]
+        base = median(own[others]) if others else float(own[i])
+        excess = float(own[i]) - base
+        apart = means[i] - np.array([median(means[others, k]) for k in range(len(CATEGORIES))]) if others else means[i] * 0
+        at = int(np.argmax(apart if excess >= 0 else -apart))
+        explains = abs(apart[at]) >= _EXPLAINS * abs(excess) > 0
+        cause, differs = (tuple(Category)[at].label, float(apart[at])) if explains else ("", np.nan)
+        steps_used = len(w.timeline.steps.whole)
+        rows.append((w.name, steps_used, total[i], own[i], excess, excess / base if base else 0.0, cause, differs))
+    return Table.from_rows("summary", "Workers compared", SUMMARY, rows)
+
+
+def _waits(found: tuple[Worker, ...], shared_wait: Table) -> Array:
+    """Per worker: time per step in collectives beyond that of the worker that spends least in them, ps."""
+    waits = {w.name: 0.0 for w in found}
+    for row in shared_wait.records():
+        waits[row["worker"]] += max(0.0, row["imbalance_ps"])
+    return np.array([min(waits[w.name], float(w.duration[w.timeline.steps.whole].mean())) for w in found])
+
+
+def collectives(found: tuple[Worker, ...]) -> Table:
+    """`COLLECTIVES`: time of every type of collective operation on every worker."""
+    sums: dict[tuple[str, str], tuple[int, int]] = {}
+    for w in found:
+        for name, count, total in _collectives_of(w):
+            known = sums.get((w.name, name), (0, 0))
+            sums[w.name, name] = (known[0] + count, known[1] + total)
+    used = {w.name: max(len(w.timeline.steps), 1) for w in found}
+    least: dict[str, float] = {}
+    for name in {collective for _, collective in sums}:
+        least[name] = min(sums.get((w, name), (0, 0))[1] / used[w] for w in used)
+    rows = [(w, name, n, total, total / used[w], total / used[w] - least[name]) for (w, name), (n, total) in sums.items()]
+    return Table.from_rows("collectives", "Collective operations", COLLECTIVES, sorted(rows, key=lambda r: -r[3]))
+
+
+def _collectives_of(worker: Worker) -> list[tuple[str, int, int]]:
+    """(type, count, ps) of the collectives within steps: kernels and ops of the device, or ops on the host's threads."""
+    timeline, trace = worker.timeline, worker.timeline.trace
+    kinds: dict[str, list[int]] = {}
+    for at, op in enumerate(timeline.ops):
+        name = op.type or (op.name if timeline.device_planes else "")
+        if name.startswith(_COLLECTIVES):
+            kinds.setdefault(re.split(r"[.(<]", name)[0], []).append(at)
+    found = []
+    for name, wanted in kinds.items():
+        rows = np.flatnonzero(np.bincount(wanted, minlength=len(trace.names)).astype(bool)[trace.name])
+        if worker.plane is not None:
+            only = trace.rows_of(worker.plane)
+            rows = rows[(rows >= only.start) & (rows < only.stop)]
+        rows = rows[timeline.step_of[rows] >= 0]
+        if len(rows):
+            found.append((name, len(rows), int(trace.duration[rows].sum())))
+    return found

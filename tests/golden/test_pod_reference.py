@@ -1,0 +1,106 @@
+"""The pod viewer: rows equal the reference's, the slow host of `multi_host` is named with its cause, and hosts are aligned honestly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from outpace import api
+from outpace.model import Category, Page, Text
+from outpace.testing import training_run
+from outpace.timeline import Run
+from outpace.trace import read_trace
+from tests.golden.test_step_breakdown_reference import GENERIC, reference_rows
+from tests.support import MARKED, opened
+
+MS = 1_000_000_000
+CATEGORIES = [f"{c.value}_ps" for c in Category]
+
+
+def single(page: Page) -> list[dict[str, Any]]:
+    return [row for row in page.table("workers").records() if row["view"] != "average"]
+
+
+@pytest.mark.parametrize("name", MARKED)
+def test_every_step_of_every_host_is_the_reference_row(name: str) -> None:
+    """The reference names all hosts of a remote capture alike and numbers steps anew: rows are paired by duration, which is unique."""
+    mine = single(opened(name).pod())
+    theirs = reference_rows(name)
+    assert theirs
+    for row in theirs:
+        duration = row["totalDurationUs"] * 1e6
+        nearest = min(mine, key=lambda r: abs(r["duration_ps"] - duration))
+        assert nearest["duration_ps"] == pytest.approx(duration, rel=1e-3)
+        for key, categories in GENERIC.items():
+            ours = sum(nearest[f"{c.value}_ps"] for c in categories)
+            reference = sum(row["stepBreakdownUs"].get(k, 0.0) for k in key.split("+")) * 1e6
+            assert ours == pytest.approx(reference, abs=0.01 * duration), (name, nearest["step"], key)
+
+
+@pytest.mark.parametrize("name", MARKED)
+def test_categories_sum_to_the_step(name: str) -> None:
+    for row in opened(name).pod().table("workers").records():
+        assert sum(row[c] for c in CATEGORIES) == pytest.approx(row["duration_ps"], rel=1e-9)
+
+
+def test_the_slow_host_is_named_with_its_cause() -> None:
+    page = opened("multi_host").pod()
+    assert "localhost_7011 is the slow worker" in page.headline
+    (finding,) = page.findings
+    assert (finding.id, finding.host) == ("straggler", "localhost_7011")
+    assert "Input" in finding.sentence
+    assert "input pipeline" in finding.action
+    rows = {row["worker"]: row for row in page.table("summary").records()}
+    assert rows["localhost_7011"]["cause"] == Category.INPUT.label
+
+
+def test_steps_that_hosts_do_not_share_are_said_to_be_so() -> None:
+    page = opened("multi_host").pod()
+    shared = {row["step"] for row in single(page) if row["shared"]}
+    assert shared == {137}
+    text = next(s.body for s in page.sections if isinstance(s, Text) and s.title == "Steps of different hosts")
+    assert "Step 137 is on all 3 hosts" in text
+    assert "other steps are not on every host" in text
+    assert "train independently" in text
+
+
+def test_synchronous_workers_share_all_steps() -> None:
+    page = opened("multi_worker_strategy").pod()
+    assert all(row["shared"] for row in single(page))
+    apart = page.table("clocks")["offset_ps"]
+    assert np.abs(apart).max() < 1 * MS  # both on one machine
+    waits = {r["worker"]: r["imbalance_ps"] for r in page.table("collectives").records()}
+    assert min(waits.values()) == 0
+    assert max(waits, key=lambda w: waits[w]) != page.findings[0].host  # the slow one waits least
+
+
+def run_of(**hosts: Any) -> Run:
+    """A run of several hosts; each value is the arguments of `training_run`."""
+    return Run.of([read_trace(training_run(hostname=host, **given).to_bytes(), host) for host, given in hosts.items()])
+
+
+def test_a_slow_worker_is_found_exactly() -> None:
+    page = api.Profile(run_of(a={}, b={"input_ps": 12 * MS}, c={})).pod()
+    (finding,) = page.findings
+    assert finding.host == "b"
+    row = next(r for r in page.table("summary").records() if r["worker"] == "b")
+    assert row["excess_ps"] == pytest.approx(10 * MS, rel=1e-3)
+    assert row["cause"] == Category.INPUT.label
+
+
+def test_equal_workers_have_no_straggler() -> None:
+    page = api.Profile(run_of(a={}, b={})).pod()
+    assert page.findings == ()
+    assert "No worker" in page.headline
+
+
+def test_one_worker_has_nothing_to_compare_but_keeps_its_rows() -> None:
+    page = opened("custom_loop").pod()
+    assert page.unavailable is not None
+    assert len(single(page)) == 15
+
+
+def test_idle_devices_are_said_to_be_idle() -> None:
+    assert "take no part in the steps: gpu_worker GPU:1, gpu_worker GPU:4" in opened("tf_gpu_v100_bert").pod().headline
