@@ -59,15 +59,15 @@ class Profile:
         headline = first.headline if first else f"{reason[:1].upper()}{reason[1:]}. {remedy}"
         return Report(self.run.source, headline, self.warnings, rank(pages), pages)
 
-    def html(self, path: str | os.PathLike[str]) -> Path:
-        """Write the whole report as one offline HTML file; returns its path."""
+    def html(self, path: str | os.PathLike[str], tools: Sequence[str] | None = None) -> Path:
+        """Write the report (of the given tools, all by default) as one offline HTML file; returns its path."""
         from outpace.report import html
 
         target = Path(path)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             partial = target.with_name(f".{target.name}.part")
-            partial.write_text(html.render(self.report()), encoding="utf-8", errors="replace")
+            partial.write_text(html.render(self.report(tools)), encoding="utf-8", errors="replace")
             partial.replace(target)
         except OSError as error:
             raise OutputError(

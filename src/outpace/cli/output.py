@@ -36,4 +36,4 @@ def show(
         written = csv_.write(profile.report(only), csv)
         typer.echo(f"{len(written)} tables are in {csv}", err=True)
     if html is not None:
-        typer.echo(f"The HTML report is {profile.html(html)}", err=True)
+        typer.echo(f"The HTML report is {profile.html(html, only)}", err=True)

@@ -10,7 +10,7 @@ from rich.text import Text
 from outpace.model import Chart, ChartKind, Unit
 from outpace.report import chart_data, palette
 from outpace.report.terminal_grid import Column, fit, grid
-from outpace.report.text import shown
+from outpace.report.text import clean, shown
 
 GLYPHS = "█▓▒░#=+:o."
 HEIGHT = 7
@@ -24,7 +24,13 @@ _ROLE_MARKS = {"bottleneck": "◀ bottleneck", "critical": "● critical path", 
 
 def draw(chart: Chart, width: int, colored: bool) -> list[Text]:
     """Lines that show `chart` in `width` cells."""
-    return _DRAWERS[chart.kind](chart, width, colored)
+    lines = _DRAWERS[chart.kind](chart, width, colored)
+    if chart.select and len(chart.table):
+        values = list(dict.fromkeys(chart.table[chart.select].tolist()))
+        label = chart.table.field(chart.select).label
+        rest = f"; the other {len(values) - 1:,} are in the HTML report" if len(values) > 1 else ""
+        lines.append(Text(fit(f"{label}: {clean(values[0])}{rest}", width), style="dim"))
+    return lines
 
 
 def stacked_bar(chart: Chart, width: int, colored: bool) -> list[Text]:

@@ -25,7 +25,7 @@ const Tables = (() => {
   function widthOf(spec, values) {
     const longest = (texts) => texts.reduce((most, text) => Math.max(most, text.length), 0);
     const cells = longest(values.map((value) => Units.humanize(value, spec.unit)));
-    return Math.max(60, cells * 7.4 + 16, longest(spec.label.split(" ")) * 7.4 + 16, spec.label.length * 3.9 + 16);
+    return Math.max(60, cells * 7.4 + 16, longest(spec.label.split(" ")) * 8.4 + 16, spec.label.length * 3.9 + 16);
   }
 
   function columnOf(spec, index, values) {

@@ -10,8 +10,12 @@ KERNELS = (
     Field("kernel", Unit.TEXT, "name of the kernel"),
     Field("registers", Unit.COUNT, "registers per thread; missing where the profiler does not record them (AMD)"),
     Field("shared_bytes", Unit.BYTES, "shared memory per block, static and dynamic (AMD: LDS)", "Shared"),
-    Field("static_bytes", Unit.BYTES, "static shared memory per block; missing where only the sum is recorded", "Static shared"),
-    Field("dynamic_bytes", Unit.BYTES, "dynamic shared memory per block; missing where only the sum is recorded", "Dynamic shared"),
+    Field(
+        "static_bytes", Unit.BYTES, "static shared memory per block; missing where only the sum is recorded", "Static shared"
+    ),
+    Field(
+        "dynamic_bytes", Unit.BYTES, "dynamic shared memory per block; missing where only the sum is recorded", "Dynamic shared"
+    ),
     Field("block", Unit.TEXT, "threads per block, x,y,z"),
     Field("grid", Unit.TEXT, "blocks per grid, x,y,z"),
     Field("occupancy", Unit.FRACTION, "theoretical occupancy: resident warps of a multiprocessor of the most that it can hold"),
@@ -24,7 +28,12 @@ KERNELS = (
     Field("eligible", Unit.BOOL, "whether the op could use tensor cores (AMD: matrix cores), by its name", "Op eligible"),
     Field("tensor_cores", Unit.BOOL, "whether the kernel has tensor-core instructions, by its name", "Tensor cores"),
     Field("op", Unit.TEXT, "op that launched the kernel; empty where the profile names none"),
-    Field("hlo_op", Unit.TEXT, "instruction of the compiled program, the first by time if there are several; empty outside XLA", "HLO op"),
+    Field(
+        "hlo_op",
+        Unit.TEXT,
+        "instruction of the compiled program, the first by time if there are several; empty outside XLA",
+        "HLO op",
+    ),
     Field("occurrences", Unit.COUNT, "executions in the capture", "Count"),
     Field("total_ps", Unit.PS, "time on the device, all executions"),
     Field("mean_ps", Unit.PS, "time per execution"),
@@ -96,7 +105,9 @@ GAPS = (
     Field("length_ps", Unit.PS, "how long no stream of the device was busy"),
     Field("step", Unit.COUNT, "number of the step that the work after the gap belongs to; missing outside steps"),
     Field("next", Unit.TEXT, "kernel or copy that ended the gap"),
-    Field("host_activity", Unit.TEXT, "innermost host event that covers most of the gap on the thread that launched that kernel"),
+    Field(
+        "host_activity", Unit.TEXT, "innermost host event that covers most of the gap on the thread that launched that kernel"
+    ),
     Field("thread", Unit.TEXT, "thread of that event"),
     _DEVICE,
     _HOST,

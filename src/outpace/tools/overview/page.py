@@ -58,7 +58,7 @@ def analyse(run: Run) -> Page:
         _summary(run, breakdown, mean),
         Text("Evidence", _evidence(run, mean)),
         Chart("Average step", ChartKind.STACK_TOTAL, mean.table, "category", ("mean_ps",), _COLORS_BY_TITLE),
-        Chart("Step time", ChartKind.STACK_SERIES, breakdown.steps, "step", _SHOWN, _COLORS, remark=_remark(run)),
+        _graph(run, breakdown),
         *_ops(run),
         Rows(environment, _HOST_COLUMNS),
         *((Rows(functions, ("function", "calls", "traced", "eager", "total_ps", "expensive_ps")),) if len(functions) else ()),
@@ -105,6 +105,13 @@ def headline(run: Run, mean: Average) -> str:
         Category.ALL_OTHERS: _UNLINKED if works_unlinked(run, mean) else _UNSEEN,
     }.get(top, f"Bound by {top.label.lower()}")
     return f"{bound}: {shares[top]:.0%} of the {step}; {waits:.0%} waits for input."
+
+
+def _graph(run: Run, breakdown: StepBreakdown) -> Chart:
+    """The steps in order; of several hosts one at a time, for the reader to choose."""
+    several = len({t.host for t in run.hosts if len(t.steps)}) > 1
+    chosen = "host" if several else ""
+    return Chart("Step time", ChartKind.STACK_SERIES, breakdown.steps, "step", _SHOWN, _COLORS, _remark(run), chosen)
 
 
 def _summary(run: Run, breakdown: StepBreakdown, mean: Average) -> Figures:
