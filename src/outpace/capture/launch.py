@@ -27,6 +27,7 @@ from outpace.capture.session import Session, tell
 from outpace.capture.steps_keras import KerasSteps
 from outpace.capture.steps_tf import LoopSteps, hook_marks, hook_profiler
 from outpace.capture.timed import TimedWindow
+from outpace.capture.tracing import TraceRecorder
 from outpace.capture.window import CaptureDone, Phase
 from outpace.store.record import CaptureRecord, Overhead, Window, write_record
 
@@ -39,6 +40,7 @@ class Launch:
         self.plan = plan
         self.session = Session(plan, self._saved)
         self.recorder = PipelineRecorder(plan.options.label)
+        self.tracing = TraceRecorder()
         self._loops: LoopSteps | None = None
         self._timed = TimedWindow(self.session)
         os.register_at_fork(after_in_child=self.session.window.disable)
@@ -47,6 +49,7 @@ class Launch:
         """TensorFlow was imported."""
         self.session.add_framework("tensorflow", tf)
         self.recorder.install(tf)
+        self.tracing.install(tf)
         self._loops = LoopSteps(self.session, tf)
         self._loops.install(tf)
         hook_marks(self.session, self._loops, tf.profiler.experimental, "Trace", "tensorflow")
@@ -116,6 +119,7 @@ class Launch:
             steps_per_execution=step.steps_per_execution if step else 1,
             overhead=Overhead(tuple(step.recent if step else ()), tuple(window.during), tuple(window.after)),
             pipeline=tuple(self.recorder.stages),
+            traces=tuple(self.tracing.traces),
             cpu_count=usable_cpus(),
             exit=code,
             stopped=plan.options.stop and window.phase is not Phase.OPEN and window.stopping,

@@ -38,7 +38,7 @@ _CODE = {name: code for code, (name, _) in enumerate(_KINDS)}
 
 _WRAPPERS = ("EagerExecute", "EagerLocalExecute", "EagerKernelExecute", "FunctionRun")
 _MARKS = ("train", "test", "TraceContext")
-_COMPILERS = (
+COMPILERS = (
     "tf.function-graph_building",
     "XlaCompile",
     "XlaCompiler",
@@ -176,7 +176,7 @@ def _is_mark(timeline: Timeline) -> Array:
 
 
 def _host_kind(name: str, op_type: str, has_device: bool) -> int:
-    if name.startswith(_COMPILERS):
+    if name.startswith(COMPILERS):
         return _CODE["compile"]
     if name.startswith(_WRAPPERS) or (name.startswith(_MARKS) and "/" not in name and ":" not in name):
         return 0

@@ -31,7 +31,7 @@ FIELDS = (
 def tf_functions(run: Run) -> Table:
     """One row per host and function, longest first."""
     rows = [row for timeline in run.hosts for row in _rows(timeline)]
-    return Table.from_rows("functions", "tf.function calls", FIELDS, rows).sorted_by("total_ps")
+    return Table.from_rows("function_calls", "tf.function calls", FIELDS, rows).sorted_by("total_ps")
 
 
 def _rows(timeline: Timeline) -> list[tuple[object, ...]]:

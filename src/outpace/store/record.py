@@ -44,6 +44,21 @@ class PipelineStage:
 
 
 @dataclass(frozen=True)
+class FunctionTrace:
+    """One graph that a `tf.function` built: where the function stands, when (Unix ns), how long (ns), and for which arguments.
+
+    `arguments` maps parameter names to the types that TensorFlow told apart: `TensorSpec(...)` or `Literal[...]` for Python values.
+    """
+
+    function: str
+    file: str
+    line: int
+    start_ns: int
+    duration_ns: int
+    arguments: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Window:
     """The captured steps: numbers of the marks, and what was counted before and around them.
 
@@ -82,6 +97,7 @@ class CaptureRecord:
     overhead: Overhead
     pipeline: tuple[PipelineStage, ...]
     cpu_count: int
+    traces: tuple[FunctionTrace, ...] = ()
     exit: int | None = None
     stopped: bool = False
     created: str = ""
@@ -142,6 +158,13 @@ def _stage(data: Mapping[str, Any]) -> PipelineStage:
     return PipelineStage(**known)
 
 
+def _trace(data: Mapping[str, Any]) -> FunctionTrace:
+    known = _known(FunctionTrace, data)
+    known.update({key: int(known[key]) for key in ("line", "start_ns", "duration_ns")})
+    known["arguments"] = {str(name): str(text) for name, text in known.get("arguments", {}).items()}
+    return FunctionTrace(**known)
+
+
 def _build(data: Mapping[str, Any]) -> CaptureRecord:
     known = _known(CaptureRecord, data)
     window = _known(Window, data["window"])
@@ -154,6 +177,7 @@ def _build(data: Mapping[str, Any]) -> CaptureRecord:
         window=Window(**window),
         overhead=Overhead(**overhead),
         pipeline=tuple(_stage(item) for item in data["pipeline"]),
+        traces=tuple(_trace(item) for item in data.get("traces", ())),
         steps_per_execution=int(data["steps_per_execution"]),
         cpu_count=int(data["cpu_count"]),
     )

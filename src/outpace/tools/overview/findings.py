@@ -16,10 +16,7 @@ _SOME_OUTPUT = Threshold("moderately output-bound", 0.05, Unit.FRACTION, _XPROF)
 _HIGH_OTHER = Threshold("high share", 0.15, Unit.FRACTION, _XPROF)
 _SOME_OTHER = Threshold("moderate share", 0.03, Unit.FRACTION, _XPROF)
 _LOW_PRECISION = Threshold("low 16-bit share", 0.10, Unit.FRACTION, _XPROF)
-_EXPENSIVE = Threshold("expensive tf.function calls", 0.20, Unit.FRACTION, _XPROF)
-_RETRACES = Threshold(
-    "retraced in steady state", 2, Unit.COUNT, "tf.function guide: a function should be traced once per input signature"
-)
+_MOSTLY_COMPILING = 0.20
 _COMPILING = Threshold("compilation in steady state", 0.05, Unit.FRACTION, "a step that repeats has nothing left to compile")
 _SLOWED = Threshold("slowed by profiling", 0.10, Unit.FRACTION, "above this the shares of short events are distorted")
 
@@ -73,7 +70,6 @@ def find(breakdown: StepBreakdown, average: Average, functions: Table, has_devic
         yield from _compilation(breakdown, average, functions)
     if has_device:
         yield from _low_precision(breakdown)
-    yield from _expensive(functions)
 
 
 def _category(rule: _Rule, breakdown: StepBreakdown, average: Average) -> Iterator[Finding]:
@@ -127,13 +123,13 @@ def _compilation(breakdown: StepBreakdown, average: Average, functions: Table) -
     traced = int(functions["traced"].sum()) if len(functions) else 0
     yield Finding(
         id="compiling_in_steps",
-        severity=Severity.HIGH if share >= _EXPENSIVE.value else Severity.MODERATE,
+        severity=Severity.HIGH if share >= _MOSTLY_COMPILING else Severity.MODERATE,
         sentence=f"{share:.0%} of the step time goes to building graphs and compiling.",
         action="Keep shapes, dtypes and Python arguments of the step function constant, so that it is traced and compiled once; "
         "capture after a warm-up.",
         evidence=(
             Evidence("Compilation share of the mean step", share, Unit.FRACTION, "average_step"),
-            Evidence("calls that built a graph", float(traced), Unit.COUNT, "functions"),
+            Evidence("calls that built a graph", float(traced), Unit.COUNT, "function_calls"),
         ),
         threshold=_COMPILING,
         **_saving(breakdown, Category.COMPILATION),
@@ -155,33 +151,6 @@ def _low_precision(breakdown: StepBreakdown) -> Iterator[Finding]:
         counter_evidence=("The precision is told from kernel names and shapes; kernels that hide it count as 32-bit.",),
         knobs=("mixed_precision",),
     )
-
-
-def _expensive(functions: Table) -> Iterator[Finding]:
-    for row in functions.records():
-        share = row["expensive_ps"] / row["total_ps"] if row["total_ps"] else 0.0
-        retraced = row["traced"] >= _RETRACES.value
-        if share < _EXPENSIVE.value or not (retraced or row["eager"]):
-            continue
-        reason = (
-            f"built a new graph in {row['traced']} of {row['calls']} calls" if retraced else "ran op by op, without a graph"
-        )
-        yield Finding(
-            id="expensive_tf_function",
-            severity=Severity.HIGH if retraced else Severity.MODERATE,
-            sentence=f"tf.function '{row['function']}' {reason}; that took {share:.0%} of its time.",
-            action="Pass tensors instead of Python numbers, give the function an input_signature, and create it once, "
-            "outside the loop."
-            if retraced
-            else "Remove run_eagerly / tf.config.run_functions_eagerly(True).",
-            evidence=(
-                Evidence("share of the function's time in such calls", share, Unit.FRACTION, "functions"),
-                Evidence("graphs that the function had at its last call", float(row["graphs"]), Unit.COUNT, "functions"),
-            ),
-            threshold=_EXPENSIVE,
-            host=row["host"],
-            knobs=("input_signature",),
-        )
 
 
 def overhead(host: str, before: Sequence[float], during: Sequence[float]) -> Iterator[Finding]:

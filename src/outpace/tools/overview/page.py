@@ -61,7 +61,6 @@ def analyse(run: Run) -> Page:
         _graph(run, breakdown),
         *_ops(run),
         Rows(environment, _HOST_COLUMNS),
-        *((Rows(functions, ("function", "calls", "traced", "eager", "total_ps", "expensive_ps")),) if len(functions) else ()),
     )
     return _page(None, headline=headline(run, mean), sections=sections, findings=found)
 

@@ -1,0 +1,64 @@
+"""Advice about functions that are traced again or run without a graph."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from outpace.model import Evidence, Finding, Severity, Table, Threshold, Unit
+from outpace.timeline import Run
+from outpace.tools.functions import traces as kinds
+
+EXPENSIVE = Threshold("expensive tf.function calls", 0.20, Unit.FRACTION, "XProf's overview page")
+RETRACES = Threshold(
+    "retraced in steady state", 2, Unit.COUNT, "tf.function guide: a function should be traced once per input signature"
+)
+_FIXES = {
+    kinds.VALUE: "Pass it as a tensor (tf.constant, or a tf.Variable that is assigned): each Python value is a new graph.",
+    kinds.SHAPE: "Give the function an input_signature with None where sizes change, or make the sizes equal (batch with drop_remainder=True, "
+    "padded_batch); reduce_retracing=True relaxes shapes after the second one.",
+    kinds.DTYPE: "Cast the argument to one dtype before the call.",
+    kinds.STRUCTURE: "Pass the same arguments in every call; move optional parts into functions of their own.",
+    kinds.SAME: "Create the function once, outside the loop: every tf.function(...) has graphs of its own, and so has every new object with "
+    "a decorated method.",
+}
+_FIX = "Pass tensors instead of Python numbers, give the function an input_signature, and create it once, outside the loop."
+_EAGER = "Remove run_eagerly / tf.config.run_functions_eagerly(True)."
+
+
+def find(run: Run, functions: Table, built: Table) -> Iterator[Finding]:
+    """A finding for every function whose calls mostly build graphs or run op by op, and for names that are built again and again."""
+    for row in functions.records():
+        share = row["expensive_ps"] / row["total_ps"] if row["total_ps"] else 0.0
+        retraced = row["traced"] >= RETRACES.value
+        if share >= EXPENSIVE.value and (retraced or row["eager"]):
+            yield _expensive(row, share, retraced, [t for t in built.records() if _same(t, row)])
+
+
+def _same(trace: dict[str, Any], row: dict[str, Any]) -> bool:
+    return bool(trace["function"] == row["function"] and trace["host"] == row["host"])
+
+
+def _expensive(row: dict[str, Any], share: float, retraced: bool, built: list[dict[str, Any]]) -> Finding:
+    reason = f"built a new graph in {row['traced']} of {row['calls']} calls" if retraced else "ran op by op, without a graph"
+    known = [t for t in built if t["kind"] not in (kinds.FIRST, kinds.UNKNOWN)]
+    main = Counter(t["kind"] for t in known).most_common(1)
+    example = next((t for t in known if main and t["kind"] == main[0][0]), None)
+    why = f" Last seen: {example['cause']}." if example else ""
+    action = _FIXES[example["kind"]] if example else _FIX
+    return Finding(
+        id="expensive_tf_function",
+        severity=Severity.HIGH if retraced else Severity.MODERATE,
+        sentence=f"tf.function '{row['function']}' {reason}; that took {share:.0%} of its time.{why}",
+        action=action if retraced else _EAGER,
+        evidence=(
+            Evidence("share of the function's time in such calls", share, Unit.FRACTION, "function_calls"),
+            Evidence("graphs that the function had at its last call", float(row["graphs"]), Unit.COUNT, "function_calls"),
+            *((Evidence(f"calls because of: {main[0][0]}", float(main[0][1]), Unit.COUNT, "traces"),) if main else ()),
+        ),
+        threshold=EXPENSIVE,
+        location=next((t["source"] for t in built if t["source"]), ""),
+        host=row["host"],
+        knobs=("input_signature",),
+    )

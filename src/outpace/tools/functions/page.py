@@ -1,0 +1,68 @@
+"""The page about functions and compilation."""
+
+from __future__ import annotations
+
+from outpace.metrics.tf_functions import tf_functions
+from outpace.model import Figure, Figures, Page, Rows, Section, Table, Unavailable, Unit, humanize
+from outpace.timeline import Run
+from outpace.tools.functions import findings as rules
+from outpace.tools.functions.compute import compilations, control_flow
+from outpace.tools.functions.traces import traces
+
+_ID, _TITLE = "functions", "Functions and compilation"
+_QUESTION = "Which functions are traced or compiled again and again, and because of which argument?"
+_NONE = Unavailable(
+    "no tf.function was called and nothing was compiled in this capture",
+    "An eager program has none; a jitted JAX program compiles before the capture starts unless the first calls are captured.",
+)
+
+
+def analyse(run: Run) -> Page:
+    """Build the page of a run."""
+    functions, compiled, control = tf_functions(run), compilations(run), control_flow(run)
+    if len(functions) == 0 and len(compiled) == 0:
+        return Page(_ID, _TITLE, _QUESTION, unavailable=_NONE)
+    built = traces(run)
+    sections: list[Section] = [_summary(functions, compiled)]
+    if len(functions):
+        shown = ("function", "calls", "traced", "eager", "xla", "graphs", "total_ps", "traced_ps")
+        sections.append(Rows(functions, shown))
+    if len(built):
+        unknown = "unknown" in built["kind"].tolist()
+        remark = "'outpace profile' notes the arguments of every graph and names the one that changed." if unknown else ""
+        sections.append(Rows(built, ("function", "source", "step", "duration_ps", "graphs", "cause"), remark=remark))
+    if len(compiled):
+        sections.append(Rows(compiled, ("event", "count", "total_ps", "in_steps_ps", "longest_ps")))
+    if len(control):
+        sections.append(Rows(control, ("type", "op", "count", "total_ps"), remark=_AUTOGRAPH))
+    found = tuple(rules.find(run, functions, built))
+    return Page(_ID, _TITLE, _QUESTION, _headline(functions, compiled), tuple(sections), found)
+
+
+_AUTOGRAPH = (
+    "Python's if and while on tensors become these ops: their branches cannot be fused with what stands around them. A condition that "
+    "is known when the graph is built (a Python bool) costs nothing; tf.where computes both sides without a branch."
+)
+
+
+def _summary(functions: Table, compiled: Table) -> Figures:
+    return Figures(
+        "Summary",
+        (
+            Figure("Calls of functions", int(functions["calls"].sum()), Unit.COUNT),
+            Figure("Calls that built a graph", int(functions["traced"].sum()), Unit.COUNT),
+            Figure("Building and compiling", int(compiled["total_ps"].sum()), Unit.PS, "in the capture"),
+            Figure("Of it in steps", int(compiled["in_steps_ps"].sum()), Unit.PS, "the step-time category Compilation"),
+        ),
+    )
+
+
+def _headline(functions: Table, compiled: Table) -> str:
+    again = [row for row in functions.records() if row["traced"] >= rules.RETRACES.value]
+    if again:
+        worst = max(again, key=lambda row: int(row["traced_ps"]))
+        time = humanize(worst["traced_ps"], Unit.PS)
+        return f"'{worst['function']}' built a graph in {worst['traced']} of {worst['calls']} calls, which took {time}."
+    if compiled["in_steps_ps"].sum() > 0:
+        return f"{humanize(int(compiled['in_steps_ps'].sum()), Unit.PS)} of the steps went to building graphs and compiling."
+    return "Every function ran from graphs that were built before the capture: nothing was traced or compiled in a step."

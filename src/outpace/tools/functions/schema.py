@@ -1,0 +1,32 @@
+"""Columns of the tables about functions."""
+
+from outpace.model import Field, Unit
+
+TRACES = (
+    Field("host", Unit.TEXT, "host of the call"),
+    Field("function", Unit.TEXT, "name of the tf.function"),
+    Field("source", Unit.TEXT, "where the function is defined; needs a capture by 'outpace profile'"),
+    Field("step", Unit.COUNT, "step that the call belongs to; missing outside of steps"),
+    Field("start_ps", Unit.PS, "start of the call, counted from the earliest event of its host", "Start"),
+    Field("duration_ps", Unit.PS, "length of the call, building the graph included", "Call"),
+    Field("graphs", Unit.COUNT, "graphs that the function had after the call"),
+    Field("cause", Unit.TEXT, "what differs from the graph that was built before for this function"),
+    Field("kind", Unit.TEXT, "first, python value, shape, dtype, structure, same arguments or unknown"),
+)
+
+COMPILATIONS = (
+    Field("host", Unit.TEXT, "host that compiled"),
+    Field("event", Unit.TEXT, "what was done: building a graph, or compiling a program"),
+    Field("count", Unit.COUNT, "times in the capture"),
+    Field("total_ps", Unit.PS, "time of all of them, those inside others left out"),
+    Field("in_steps_ps", Unit.PS, "of it, within steps", "In steps"),
+    Field("longest_ps", Unit.PS, "the longest one", "Longest"),
+)
+
+CONTROL_FLOW = (
+    Field("host", Unit.TEXT, "host that ran the op"),
+    Field("type", Unit.TEXT, "If, While or Case: what autograph makes of Python's if and while on tensors"),
+    Field("op", Unit.TEXT, "name of the op"),
+    Field("count", Unit.COUNT, "executions in the capture"),
+    Field("total_ps", Unit.PS, "time in the op, the branch or body that it ran included where it ran on the same thread"),
+)

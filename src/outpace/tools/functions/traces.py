@@ -1,0 +1,106 @@
+"""Calls that built a graph, and what made TensorFlow build it."""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from outpace.model import Table
+from outpace.timeline import Run, Timeline
+from outpace.tools.functions.schema import TRACES
+
+FIRST, VALUE, SHAPE, DTYPE, STRUCTURE, SAME, UNKNOWN = (
+    "first",
+    "python value",
+    "shape",
+    "dtype",
+    "structure",
+    "same arguments",
+    "unknown",
+)
+_SPEC = re.compile(r"TensorSpec\(shape=(?P<shape>.*?), dtype=(?P<dtype>[^)]*)\)")
+_SLACK_NS = 2_000_000  # the profiler's clock is read at another time than the one that notes traces
+_Trace = Mapping[str, Any]
+
+
+def traces(run: Run) -> Table:
+    """`TRACES`: every call that built a graph, in order of time."""
+    rows = [row for timeline in run.hosts for row in _rows(timeline, run.record(timeline.host).get("traces") or ())]
+    return Table.from_rows("traces", "Calls that built a graph", TRACES, rows)
+
+
+def _rows(timeline: Timeline, noted: tuple[_Trace, ...]) -> list[tuple[object, ...]]:
+    trace = timeline.trace
+    stat = trace.stat("tf_function_call")
+    traced = [mode.startswith("traced") for mode in stat.texts()]
+    graphs = trace.stat("tracing_count").dense(len(trace), 0)
+    found: list[tuple[object, ...]] = []
+    for row in stat.row[np.array(traced, bool)].tolist() if len(stat) else ():
+        name = trace.names[trace.name[row]]
+        start, duration = int(trace.start[row]), int(trace.duration[row])
+        step = int(timeline.step_of[row])
+        number = int(timeline.steps.number[step]) if step >= 0 else float("nan")
+        source, cause, kind = _why(timeline, noted, name, start, duration, int(graphs[row]))
+        found.append((timeline.host, name, source, number, start - timeline.span[0], duration, int(graphs[row]), cause, kind))
+    return found
+
+
+def _why(
+    timeline: Timeline, noted: tuple[_Trace, ...], name: str, start: int, duration: int, graphs: int
+) -> tuple[str, str, str]:
+    """(source line, cause, kind of cause) of one call."""
+    origin = timeline.unix_origin_ns
+    mine = [t for t in noted if t["function"] == name]
+    if origin is None or not mine:
+        if graphs == 1:
+            return "", "the function's first graph", FIRST
+        return "", "unknown: the profile holds no arguments", UNKNOWN
+    begin = origin + start // 1000
+    at = bisect.bisect_left([t["start_ns"] for t in mine], begin - _SLACK_NS)
+    if at == len(mine) or mine[at]["start_ns"] > begin + duration // 1000 + _SLACK_NS:
+        return "", "unknown: the graph was built outside of what the capture noted", UNKNOWN
+    here = mine[at]
+    source = f"{os.path.basename(here['file'])}:{here['line']}" if here["line"] else ""
+    before = [t for t in mine[:at] if (t["file"], t["line"]) == (here["file"], here["line"])]
+    return (source, *difference(before[-1]["arguments"] if before else None, here["arguments"]))
+
+
+def difference(before: Mapping[str, str] | None, now: Mapping[str, str]) -> tuple[str, str]:
+    """(what changed between the arguments of two graphs, kind of change)."""
+    if before is None:
+        return "the function's first graph", FIRST
+    changes = [
+        (name, before.get(name), now.get(name)) for name in dict.fromkeys((*before, *now)) if before.get(name) != now.get(name)
+    ]
+    if not changes:
+        return "the same arguments as before: a new function object, or state that it captured", SAME
+    kinds = [_kind(old, new) for _, old, new in changes]
+    kind = next(k for k in (VALUE, SHAPE, DTYPE, STRUCTURE) if k in kinds)
+    text = "; ".join(f"{name}: {_short(old)} → {_short(new)}" for name, old, new in changes)
+    return text, kind
+
+
+def _kind(old: str | None, new: str | None) -> str:
+    if old is None or new is None:
+        return STRUCTURE
+    if old.startswith("Literal[") and new.startswith("Literal["):
+        return VALUE
+    was, is_ = _SPEC.fullmatch(old), _SPEC.fullmatch(new)
+    if was and is_:
+        return SHAPE if was["shape"] != is_["shape"] else DTYPE
+    return SHAPE if _SPEC.sub("", old) == _SPEC.sub("", new) else STRUCTURE
+
+
+def _short(text: str | None) -> str:
+    if text is None:
+        return "nothing"
+    text = re.sub(r"^Literal\[(.*)\]$", r"\1", text)
+    with contextlib.suppress(ValueError):
+        text = f"{float(text):.4g}"
+    return _SPEC.sub(lambda m: f"{m['dtype'].removeprefix('tf.')}{m['shape'].replace(' ', '')}", text)
