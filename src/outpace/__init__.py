@@ -19,4 +19,8 @@ def __getattr__(name: str) -> object:
     """Load a public name when it is first used: training processes import the package too, and must stay as they were."""
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
+    if not name.startswith("_"):  # what a tool says of a Keras model alone
+        for tool in importlib.import_module("outpace.tools").discover():
+            if tool.id == name and tool.of_model is not None:
+                return tool.of_model
     raise AttributeError(f"module 'outpace' has no attribute {name!r}")

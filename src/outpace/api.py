@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import threading
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from outpace.advice import rank
 from outpace.model import OutputError, Page, Report
@@ -32,18 +33,20 @@ class Profile:
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *(t.id for t in discover())]
 
-    def __getattr__(self, name: str) -> Callable[[], Page]:
+    def __getattr__(self, name: str) -> Callable[..., Page]:
         if name.startswith("_") or name not in {t.id for t in discover()}:
             raise AttributeError(f"'Profile' has no tool or attribute {name!r}; outpace.tools() lists the tools")
-        return lambda: self.page(name)
+        return functools.partial(self.page, name)
 
-    def page(self, tool: str) -> Page:
-        """What one tool says; UsageError for an unknown tool."""
+    def page(self, tool: str, **options: Any) -> Page:
+        """What one tool says; UsageError for an unknown tool. Some tools take options (see `help` of their `analyse`)."""
+        if options:
+            return find(tool).analyse(self.run, **options)
         if tool not in self._pages:
             self._pages[tool] = find(tool).analyse(self.run)
         return self._pages[tool]
 
-    @cached_property
+    @functools.cached_property
     def warnings(self) -> tuple[str, ...]:
         """What a reader must know first: bytes that were lost, messages of the profiler, doubtful hosts."""
         return (*self.run.remarks, *(w for t in self.run.hosts for w in _warnings(t.trace)))

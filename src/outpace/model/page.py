@@ -24,6 +24,8 @@ class ChartKind(str, Enum):
     BARS          one horizontal bar per row; `x` names it, `series[0]` is its length.
     GRAPH         nodes of a tree; `x` is the node's id, `series` = (parent id, label, role); the role is one of
                   "bottleneck", "critical", "other". Extra columns of the table are shown on hover.
+    ICICLE        nodes of a tree as nested bars; `x` is the node's id, `series` = (parent id, label, size); a node's size holds
+                  those of its children. Rows come parents first.
     """
 
     STACK_TOTAL = "stack_total"
@@ -31,6 +33,7 @@ class ChartKind(str, Enum):
     PIE = "pie"
     BARS = "bars"
     GRAPH = "graph"
+    ICICLE = "icicle"
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from outpace.model import Page
-from outpace.timeline import Run
 
 
 @dataclass(frozen=True)
 class Tool:
     """One analysis. A tool is a package below `outpace.tools` (one folder) whose `__init__` defines `TOOL`.
 
-    `id` names it on the command line and in JSON; `order` is its place in a report (smaller first); `analyse` turns a run into a page.
+    `id` names it on the command line and in JSON; `order` is its place in a report (smaller first); `analyse` turns a run into a page and
+    may take options by name, all with defaults. `of_model` makes a page of a Keras model alone (`outpace.<id>(model)`), where that makes sense.
     Command line, HTML, JSON, CSV and notebooks follow from this object alone.
     """
 
@@ -21,4 +21,5 @@ class Tool:
     title: str
     question: str
     order: int
-    analyse: Callable[[Run], Page]
+    analyse: Callable[..., Page]
+    of_model: Callable[..., Page] | None = None

@@ -1,0 +1,122 @@
+"""The tree of name scopes, from the ops' names."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from outpace.metrics.op_metrics import op_metrics
+from outpace.model import Table
+from outpace.timeline import Run, Timeline
+from outpace.tools.scopes.schema import OPS, SCOPES
+
+MAX_DEPTH = 6
+_WRAPPERS = ("StatefulPartitionedCall", "PartitionedCall")  # calls of functions: their ops belong to the scope that they name
+_NO_SCOPE = "(no scope)"
+
+
+@dataclass
+class Node:
+    """One scope while it is summed up; times in ps."""
+
+    own: int = 0
+    total: int = 0
+    count: int = 0
+    ops: int = 0
+    memory: int = 0
+    types: dict[str, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0]))
+
+
+Tree = dict[tuple[str, tuple[str, ...]], Node]
+
+
+def tree(run: Run, max_depth: int = MAX_DEPTH) -> Tree:
+    """Every scope by (side, path), the levels above each included; ops deeper than `max_depth` count for the scope at that depth."""
+    found: Tree = defaultdict(Node)
+    memory = allocations(run)
+    for row in op_metrics(run).records():
+        if row["idle"] or row["type"] == "Dataset":  # tf.data iterators have a tool of their own
+            continue
+        path = scope_of(row["name"])[:max_depth]
+        size = memory.pop(row["name"], 0) if row["side"] == "Host" else 0
+        for depth in range(len(path) + 1):
+            node = found[row["side"], path[:depth]]
+            node.total += row["self_ps"]
+            node.count += row["count"]
+            node.ops += 1
+            node.memory += size
+        node = found[row["side"], path]
+        node.own += row["self_ps"]
+        sums = node.types[row["type"]]
+        sums[0], sums[1], sums[2] = sums[0] + row["count"], sums[1] + row["self_ps"], sums[2] + size
+    return found
+
+
+def scope_of(op: str) -> tuple[str, ...]:
+    """Scopes around an op, outermost first; calls of functions are no scope."""
+    parts = [p for p in op.split("/")[:-1] if p and p not in _WRAPPERS]
+    return tuple(parts) or (_NO_SCOPE,)
+
+
+def allocations(run: Run) -> Counter[str]:
+    """Bytes allocated in the capture by the op that asked for them; empty when the profile has no memory events."""
+    found: Counter[str] = Counter()
+    for timeline in run.hosts:
+        found.update(_allocated(timeline))
+    return found
+
+
+def _allocated(timeline: Timeline) -> dict[str, int]:
+    trace = timeline.trace
+    rows = trace.named(lambda name: name == "MemoryAllocation")
+    if len(rows) == 0:
+        return {}
+    size = trace.stat("allocation_bytes").dense(len(trace), 0)
+    op, sums = trace.stat("tf_op"), defaultdict(int)
+    wanted = np.zeros(len(trace), bool)
+    wanted[rows] = True
+    texts = np.array(op.texts(), dtype=object)
+    mine = wanted[op.row]
+    for text, nbytes in zip(texts[mine].tolist(), size[op.row[mine]].tolist(), strict=True):
+        sums[text.partition(":")[0]] += nbytes
+    return sums
+
+
+def scopes(found: Tree) -> Table:
+    """`SCOPES`: a row per scope, parents first, the largest branch first."""
+    whole = {side: node.total for (side, path), node in found.items() if not path}
+    remembered = any(node.memory for node in found.values())
+    order = sorted((key for key in found if key[1]), key=lambda key: _branch(found, key))
+    rows = []
+    for side, path in order:
+        node = found[side, path]
+        parent = _id(side, path[:-1]) if len(path) > 1 else ""
+        share = node.total / whole[side] if whole[side] else 0.0
+        memory = float(node.memory) if remembered else float("nan")
+        numbers = (node.total, share, node.own, node.count, node.ops, memory)
+        rows.append((_id(side, path), parent, path[-1], side, len(path) - 1, *numbers))
+    return Table.from_rows("scopes", "Scopes", SCOPES, rows)
+
+
+def _branch(found: Tree, key: tuple[str, tuple[str, ...]]) -> tuple[object, ...]:
+    """Sort key that keeps a branch together: at each level, the larger one first."""
+    side, path = key
+    levels = [(-found[side, path[:depth]].total, path[depth - 1]) for depth in range(1, len(path) + 1)]
+    return side, *(part for level in levels for part in level)
+
+
+def _id(side: str, path: tuple[str, ...]) -> str:
+    return f"{side}:{'/'.join(path)}"
+
+
+def by_type(found: Tree) -> Table:
+    """`OPS`: the op view, a row per scope and type of op, longest first."""
+    remembered = any(node.memory for node in found.values())
+    rows = [
+        ("/".join(path), side, name, count, own, float(memory) if remembered else float("nan"))
+        for (side, path), node in found.items()
+        for name, (count, own, memory) in node.types.items()
+    ]
+    return Table.from_rows("scope_ops", "Ops by scope", OPS, rows).sorted_by("self_ps")

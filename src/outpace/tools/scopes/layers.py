@@ -1,0 +1,146 @@
+"""Parameters, FLOPs and time of every layer of a Keras model that the user hands over. Keras itself is not imported: a model is read by its attributes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from outpace.metrics.op_metrics import op_metrics
+from outpace.model import Chart, ChartKind, Figure, Figures, Page, Rows, Table, Unit, UsageError
+from outpace.timeline import Run
+from outpace.tools.scopes.compute import MAX_DEPTH, scope_of
+from outpace.tools.scopes.schema import LAYERS
+
+_GRADIENT = "gradient_tape"
+_NAN = float("nan")
+_NO_FLOPS = ("InputLayer", "Flatten", "Reshape", "Dropout", "Permute", "ZeroPadding2D", "Cropping2D", "RandomFlip")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer and where it stands: `path` of names from the model down."""
+
+    path: tuple[str, ...]
+    layer: Any
+
+
+def of_model(model: Any, *, max_depth: int = MAX_DEPTH, show_trainable: bool = True) -> Page:
+    """Parameters and FLOPs of every layer of a Keras model, without a profile. Raises UsageError for something else than a built model."""
+    table = layers(model, None, max_depth)
+    return Page("scopes", f"Layers of {model.name}", "Where are the model's parameters and FLOPs?", _headline(table), sections(table, show_trainable))
+
+
+def sections(table: Table, show_trainable: bool = True) -> tuple[Figures | Chart | Rows, ...]:
+    """What a page shows of the layers."""
+    top = next(table.records())
+    columns = ["layer", "type", "output", "parameters", *(["trainable"] if show_trainable else []), "flops"]
+    timed = any(row["forward_ps"] is not None for row in table.records())
+    if timed:
+        columns[3:3] = ["forward_ps", "backward_ps", "share"]
+    items = (
+        Figure("Parameters", top["parameters"], Unit.COUNT, f"{top['trainable']:,} of them trainable"),
+        Figure("Forward pass", top["flops"], Unit.COUNT, "FLOPs per example, of the layers that are known"),
+    )
+    inner = table.take(table["depth"] > 0)
+    size = "parameters"
+    return (
+        Figures("Model", items),
+        Chart("Parameters by layer", ChartKind.ICICLE, inner, "id", ("parent", "layer", size)),
+        Rows(inner, tuple(columns), limit=40),
+    )
+
+
+def layers(model: Any, run: Run | None, max_depth: int = MAX_DEPTH) -> Table:
+    """`LAYERS`: a row per layer, the model first; with a run, also the time of each layer's ops."""
+    if not hasattr(model, "layers") or not hasattr(model, "count_params"):
+        raise UsageError(f"A Keras model is needed, not a {type(model).__name__}.")
+    if not getattr(model, "built", True):
+        raise UsageError(f"The model '{model.name}' has no weights yet: call it once, or give it an Input, before asking for its layers.")
+    found = [Layer((model.name,), model), *_walk(model, (model.name,), max_depth)]
+    times = _times(run, {layer.path[-1] for layer in found}) if run is not None else {}
+    inner = sum(sum(times.get(layer.path[-1], (0, 0))) for layer in found if len(layer.path) > 1 and not _children(layer.layer))
+    rows = []
+    for item in found:
+        forward, backward = times.get(item.path[-1], (0, 0)) if run is not None else (_NAN, _NAN)
+        share = (forward + backward) / inner if inner else _NAN
+        numbers = (_parameters(item.layer), _trainable(item.layer), flops(item.layer), forward, backward, min(share, 1.0) if share == share else _NAN)
+        kind = type(item.layer).__name__
+        rows.append(("/".join(item.path), "/".join(item.path[:-1]), item.path[-1], kind, len(item.path) - 1, _output(item.layer), *numbers))
+    return Table.from_rows("layers", "Layers", LAYERS, rows)
+
+
+def _headline(table: Table) -> str:
+    rows = [row for row in table.records() if row["depth"] > 0]
+    if not rows:
+        return "The model has no layers."
+    most = max(rows, key=lambda row: int(row["parameters"]))
+    whole = max(next(table.records())["parameters"], 1)
+    return f"{most['layer']} ({most['type']}) holds {most['parameters'] / whole:.0%} of the {whole:,} parameters."
+
+
+def _walk(layer: Any, path: tuple[str, ...], max_depth: int) -> Iterator[Layer]:
+    for child in _children(layer):
+        here = (*path, child.name)
+        yield Layer(here, child)
+        if len(here) < max_depth:
+            yield from _walk(child, here, max_depth)
+
+
+def _children(layer: Any) -> list[Any]:
+    return list(getattr(layer, "layers", None) or ())
+
+
+def _parameters(layer: Any) -> int:
+    return int(layer.count_params())
+
+
+def _trainable(layer: Any) -> int:
+    return sum(math.prod(w.shape) for w in layer.trainable_weights)
+
+
+def _output(layer: Any) -> str:
+    shape = _shape(layer)
+    return "" if shape is None else "×".join("?" if n is None else str(n) for n in shape)
+
+
+def _shape(layer: Any) -> tuple[int | None, ...] | None:
+    try:
+        shape = layer.output.shape
+        return tuple(None if n is None else int(n) for n in shape)
+    except (AttributeError, ValueError, TypeError):  # a layer that was called several times, or has several outputs
+        return None
+
+
+def flops(layer: Any) -> float:
+    """FLOPs of one example's forward pass: two per weight of the kernel and position of the output. NaN where the formula does not hold."""
+    children = _children(layer)
+    if children:
+        known = [flops(child) for child in children]
+        return sum(n for n in known if n == n)
+    kind, shape = type(layer).__name__, _shape(layer)
+    if kind in _NO_FLOPS:
+        return 0.0
+    if shape is None or any(n is None for n in shape[1:]):
+        return _NAN
+    sizes = [n for n in shape[1:] if n is not None]
+    kernel = getattr(layer, "kernel", None)
+    if kernel is None or kind.startswith(("LSTM", "GRU", "SimpleRNN", "EinsumDense", "Separable")):
+        return _NAN if getattr(layer, "weights", None) else float(math.prod(sizes))
+    channels = sizes[:1] if getattr(layer, "data_format", "channels_last") == "channels_first" else sizes[-1:]
+    return 2.0 * math.prod(kernel.shape) * math.prod(sizes) / math.prod(channels)
+
+
+def _times(run: Run, names: set[str]) -> dict[str, tuple[int, int]]:
+    """(forward, backward) self time of the ops below each scope of these names, ps. A scope counts once for an op, however often it is named."""
+    times: dict[str, tuple[int, int]] = {}
+    for row in op_metrics(run).records():
+        if row["idle"]:
+            continue
+        path = scope_of(row["name"])
+        backward = path[0] == _GRADIENT
+        for name in names.intersection(path):
+            known = times.get(name, (0, 0))
+            times[name] = (known[0], known[1] + row["self_ps"]) if backward else (known[0] + row["self_ps"], known[1])
+    return times

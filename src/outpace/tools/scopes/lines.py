@@ -1,0 +1,57 @@
+"""Time by source line: device ops that name the line they were compiled from, and Python calls where they were recorded."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from outpace.model import Table
+from outpace.timeline import Run, Timeline
+from outpace.timeline.steps import Array
+from outpace.tools.scopes.schema import LINES
+from outpace.trace.algorithms import group, nest_rows
+
+_FRAME = re.compile(r"^\$(?P<place>.+?\.py:\d+) (?P<function>.*)$")  # `$train.py:12 step`, as the Python tracer writes it
+_DEVICE, _PYTHON = "device ops", "Python calls"
+
+
+def lines(run: Run) -> Table:
+    """`LINES`: a row per source line and kind, longest self time first; empty when the profile names no lines."""
+    sums: dict[tuple[str, str], list[int]] = {}
+    for timeline in run.hosts:
+        for place, kind, count, total, own in (*_device(timeline), *_python(timeline)):
+            known = sums.setdefault((place, kind), [0, 0, 0])
+            known[0], known[1], known[2] = known[0] + count, known[1] + total, known[2] + own
+    rows = [(place, kind, *numbers) for (place, kind), numbers in sums.items()]
+    return Table.from_rows("lines", "Time by source line", LINES, rows).sorted_by("self_ps")
+
+
+def _device(timeline: Timeline) -> list[tuple[str, str, int, int, int]]:
+    trace = timeline.trace
+    place = {name: str(stats["source"]) for name, stats in trace.name_stats.items() if stats.get("source")}
+    if not place:
+        return []
+    rows = [np.arange(*trace.lines.rows(line).indices(len(trace))) for p in timeline.device_planes for line in timeline.device_lines(p)]
+    if not rows:
+        return []
+    return [(place[name], _DEVICE, *numbers) for name, numbers in _sums(timeline, np.concatenate(rows)) if name in place]
+
+
+def _python(timeline: Timeline) -> list[tuple[str, str, int, int, int]]:
+    trace = timeline.trace
+    frames = {i: f"{m['place']} {m['function']}" for i, name in enumerate(trace.names) if (m := _FRAME.match(name))}
+    if not frames:
+        return []
+    wanted = np.zeros(len(trace.names), bool)
+    wanted[list(frames)] = True
+    return [(frames[name], _PYTHON, *numbers) for name, numbers in _sums(timeline, np.flatnonzero(wanted[trace.name]))]
+
+
+def _sums(timeline: Timeline, rows: Array) -> list[tuple[int, tuple[int, int, int]]]:
+    """(name row, (count, total, self)) of the events at `rows`, nested among themselves."""
+    trace = timeline.trace
+    rows = np.sort(rows)
+    _, own = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
+    count, total, self_total, _, _ = group(trace.name[rows], len(trace.names), trace.duration[rows], own)
+    return [(int(n), (int(count[n]), int(total[n]), int(self_total[n]))) for n in np.flatnonzero(count)]
