@@ -90,3 +90,13 @@ def test_eager_ops_are_told_from_functions() -> None:
     assert finding.evidence[0].value > 0.5
     assert "eager_ops" not in {f.id for f in opened("tfrecord_pipeline").op_stats().findings}
     assert {"Conv2D", "MatMul"} <= set(opened("eager_loop").op_stats().table("eager_ops")["op"])
+
+
+@pytest.mark.parametrize("profile", ["jax_rocm_gemm", "jax_rocm_conv_8gpu"])
+def test_kernels_of_compiled_programs_have_the_frameworks_op(profile: str) -> None:
+    """Their `tf_op` is only the program; the op stands in the annotation's `name`. (We count kernels, the reference executions of the op.)"""
+    device = {r["name"]: r for r in op_metrics(opened(profile).run).records() if r["side"] == "Device" and not r["idle"]}
+    for cells in reference(profile, "framework_op_stats.xprof")[0]["rows"]:
+        side, name, total_us = (cells["c"][i]["v"] for i in (1, 3, 5))
+        if side == "Device" and name.startswith("jit("):
+            assert device[name]["total_ps"] / 1e6 == pytest.approx(total_us, abs=TOLERANCE_US)

@@ -19,7 +19,7 @@ class Unit(str, Enum):
     COUNT = "count"
     PS = "ps"
     BYTES = "bytes"
-    BYTES_PER_S = "bytes/s"
+    BYTES_PER_S = "bytes_per_s"
     FRACTION = "fraction"  # 0..1, shown as a percentage; the column's meaning says of what
     RATIO = "ratio"
     CORES = "cores"

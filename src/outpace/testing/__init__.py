@@ -1,6 +1,18 @@
-"""Synthetic profiles for tests: a builder of XSpace files, and training runs whose every time is known."""
+"""Synthetic profiles for tests: a builder of XSpace files, of GPUs in them, and training runs whose every time is known."""
 
+from outpace.testing.gpu import Dialect, GpuBuilder, Launch
 from outpace.testing.scenario import training_run
 from outpace.testing.space import Inline, LineBuilder, PlaneBuilder, SpaceBuilder, StatValue, Unsigned
 
-__all__ = ["Inline", "LineBuilder", "PlaneBuilder", "SpaceBuilder", "StatValue", "Unsigned", "training_run"]
+__all__ = [
+    "Dialect",
+    "GpuBuilder",
+    "Inline",
+    "Launch",
+    "LineBuilder",
+    "PlaneBuilder",
+    "SpaceBuilder",
+    "StatValue",
+    "Unsigned",
+    "training_run",
+]

@@ -84,10 +84,15 @@ class Device:
         return tuple(parse_kernel(text) for text in self._found[2])
 
     @property
+    def amd(self) -> bool:
+        """Whether AMD made the device; a profile that does not say is one of CUPTI, NVIDIA's."""
+        return str(self.plane.stats.get("device_vendor", "")).lower() == "amd"
+
+    @property
     def capability(self) -> tuple[int, int]:
-        """CUDA compute capability; (0, 0) where it is not known, and for other vendors, whose numbers mean something else."""
+        """CUDA compute capability; (0, 0) where it is not known, and for AMD, whose numbers mean something else."""
         stats = self.plane.stats
-        if str(stats.get("device_vendor", "Nvidia")).lower() != "nvidia":
+        if self.amd:
             return 0, 0
         return whole(stats.get("compute_cap_major")), whole(stats.get("compute_cap_minor"))
 

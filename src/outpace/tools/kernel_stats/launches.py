@@ -9,6 +9,7 @@ from outpace.model.interval import quantiles
 from outpace.timeline.steps import Array
 from outpace.tools.kernel_stats.collect import Device
 from outpace.tools.kernel_stats.schema import LAUNCHES
+from outpace.tools.kernel_stats.spans import busy_until, merged
 from outpace.trace.algorithms import common
 
 
@@ -57,23 +58,6 @@ def queued(device: Device, rows: Array, calls: Array) -> Array:
         called = np.minimum(trace.start[calls[mine]], began)
         waits[mine] = busy_until(start, end, began) - busy_until(start, end, called)
     return waits
-
-
-def merged(start: Array, end: Array) -> tuple[Array, Array]:
-    """Union of spans (sorted by start) as spans that neither overlap nor touch, in order; int64 ps."""
-    if len(start) == 0:
-        return start, end
-    reach = np.maximum.accumulate(end)
-    opens = np.flatnonzero(np.concatenate(([True], start[1:] > reach[:-1])))
-    return start[opens], reach[np.append(opens[1:] - 1, len(reach) - 1)]
-
-
-def busy_until(start: Array, end: Array, times: Array) -> Array:
-    """Length of the part of disjoint, ordered spans that lies before each of `times`."""
-    total = np.concatenate(([0], np.cumsum(end - start)))
-    at = np.searchsorted(start, times, side="right")
-    last = np.maximum(at - 1, 0)
-    return np.where(at > 0, total[last] + np.minimum(times, end[last]) - start[last], 0)
 
 
 def launches(found: list[Device]) -> Table:

@@ -8,6 +8,7 @@ _DEVICE = Field("device", Unit.TEXT, "device, as its plane is called")
 KERNELS = (
     Field("rank", Unit.COUNT, "place by total time among all kernel-op pairs"),
     Field("kernel", Unit.TEXT, "name of the kernel"),
+    Field("function", Unit.TEXT, "the kernel's own name, without namespaces, types and arguments"),
     Field("registers", Unit.COUNT, "registers per thread; missing where the profiler does not record them (AMD)"),
     Field("shared_bytes", Unit.BYTES, "shared memory per block, static and dynamic (AMD: LDS)", "Shared"),
     Field(
@@ -89,12 +90,15 @@ DEVICES = (
     Field("span_ps", Unit.PS, "from the device's first to its last event"),
     Field("busy_ps", Unit.PS, "of the span, some stream was busy"),
     Field("idle_ps", Unit.PS, "of the span, no stream was busy"),
-    Field("idle_fraction", Unit.FRACTION, "idle time as a share of the span", "Idle"),
+    Field("idle_fraction", Unit.FRACTION, "idle time as a share of the span", "Of span"),
     Field(
         "unlaunched_ps",
         Unit.PS,
         "of the idle time, before the host began to launch the work that ended it; missing if no launch is known",
         "Not launched yet",
+    ),
+    Field(
+        "outside_ps", Unit.PS, "of the idle time, ended by work of no step; missing if the host has no steps", "Outside steps"
     ),
     _DEVICE,
     _HOST,
@@ -104,9 +108,11 @@ GAPS = (
     Field("start_ps", Unit.PS, "start, from the run's first event"),
     Field("length_ps", Unit.PS, "how long no stream of the device was busy"),
     Field("step", Unit.COUNT, "number of the step that the work after the gap belongs to; missing outside steps"),
-    Field("next", Unit.TEXT, "kernel or copy that ended the gap"),
+    Field("next", Unit.TEXT, "kernel (its own name) or copy that ended the gap"),
     Field(
-        "host_activity", Unit.TEXT, "innermost host event that covers most of the gap on the thread that launched that kernel"
+        "host_activity",
+        Unit.TEXT,
+        "host event that covers most of the gap, the innermost: on the thread that launched what ended it, else on any",
     ),
     Field("thread", Unit.TEXT, "thread of that event"),
     _DEVICE,

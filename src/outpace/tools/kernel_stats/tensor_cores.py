@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 # kernel_stats_utils.cc of openxla/xprof: cuBLAS, cuDNN and CUTLASS kernels from Volta to Ampere.
 _REFERENCE = (
     "16816",
@@ -24,8 +26,6 @@ _REFERENCE = (
     "xmma_sparse_gemm",
     "xmma_warp_specialized_implicit_gemm",
 )
-# What XProf 2.24.2 (PyPI) knows beyond these, as its answers show: XLA's Triton matrix multiplications and AMD's matrix instructions.
-_XPROF = ("gemm_fusion", "mfma", "wmma")
 # Hopper and Blackwell. `gmma` is the warp-group instruction (PTX `wgmma`; SASS `hgmma`, `bgmma`, `qgmma`, `igmma`), `tcgen05` and
 # `utc?mma` are Blackwell's (PTX ISA, CUDA Binary Utilities); `nvjet_` is cuBLAS' kernel family for both, `cutlass3x_sm90...tensorop`
 # is CUTLASS 3's naming (`cutlass_library`). A name counts that holds all words of one of the groups below.
@@ -40,9 +40,12 @@ _NEWER = (
     ("sm90_xmma",),
     ("sm100_xmma",),
 )
-# AMD: Tensile (rocBLAS, hipBLASLt) names its kernels after the index order, `Cijk_` (also `Custom_Cijk_`); XProf 2.24.2 counts all of
-# them. Composable Kernel calls its matrix-core operators `xdlops` (`xdl` in newer names).
-_AMD = ("Cijk_", "xdlops", "_xdl_")
+# AMD's matrix cores, as XProf 2.24.2 (PyPI) tells them, found by asking it: the instructions (CDNA `mfma`, `smfmac`; RDNA `wmma`), XLA's
+# matrix multiplications by Triton, and Composable Kernel's operators, `xdl` or `xdlops`. Tensile (rocBLAS, hipBLASLt) names its kernels
+# after the order of the indices, `Cijk_`, and the matrix instruction that a kernel is made of, `_MI16x16x16x1`; those tuned by hand are
+# `Custom_Cijk_`. Tensile kernels without `_MI` are made of vector instructions.
+_AMD = ("mfma", "smfmac", "wmma", "gemm_fusion", "xdl", "custom_cijk_")
+_TENSILE = re.compile(r"Cijk_.*_MI\d")
 
 _OP_ENDS = (
     "Conv2D",
@@ -63,12 +66,12 @@ _OP_PARTS = ("BatchMatMul", "CudnnRNNV", "CudnnRNNForward", "CudnnRNNBackprop")
 _JAX_PARTS = ("dot_general", "conv_general_dilated")
 
 
-def uses_tensor_cores(kernel: str) -> bool:
-    """Whether the name is that of a kernel with tensor-core (matrix-core) instructions."""
+def uses_tensor_cores(kernel: str, amd: bool = False) -> bool:
+    """Whether the name is that of a kernel with tensor-core instructions (on an AMD device: matrix-core instructions)."""
     lower = kernel.lower()
-    if any(part in kernel for part in (*_REFERENCE, *_AMD)) or any(part in lower for part in _XPROF):
-        return True
-    return any(all(part in lower for part in group) for group in _NEWER)
+    if amd:
+        return any(part in lower for part in _AMD) or _TENSILE.search(kernel) is not None
+    return any(part in kernel for part in _REFERENCE) or any(all(part in lower for part in group) for group in _NEWER)
 
 
 def is_eligible(op: str, equation: str = "") -> bool:

@@ -1,0 +1,144 @@
+"""A GPU of a synthetic profile: kernels, copies and their launches, written as one of the profilers in use writes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from outpace.testing.space import LineBuilder, SpaceBuilder, StatValue
+
+Dim = tuple[int, int, int]
+_GARBAGE = "regs:17179869185 shm:7 grid:1,210453397508,0 block:0,0,0"  # what TensorFlow 2.3/2.4 wrote beside a launch call
+_STREAMS = {"kernel": "Kernel", "copy": "Memcpy"}
+
+
+class Dialect(str, Enum):
+    """Who wrote the profile."""
+
+    TF_2_4 = "TensorFlow 2.3/2.4, CUPTI"
+    CUDA = "today, CUPTI"
+    ROCM = "today, rocprofiler"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How a kernel is launched; shared memory in bytes per block, occupancy as a percentage (0: not recorded)."""
+
+    registers: int = 32
+    static: int = 0
+    dynamic: int = 0
+    grid: Dim = (80, 1, 1)
+    block: Dim = (256, 1, 1)
+    occupancy: float = 0
+
+    def text(self, dialect: Dialect) -> str:
+        """The `kernel_details` of a dialect."""
+        size = "grid:{},{},{} block:{},{},{}".format(*self.grid, *self.block)
+        shared = self.static + self.dynamic
+        if dialect is Dialect.TF_2_4:
+            return f"regs:{self.registers} shm:{shared} {size}"
+        if dialect is Dialect.ROCM:
+            return f" {size} private_mem:0 group_mem:{shared} occ_pct:{self.occupancy:g}"
+        memory = f"static_shared:{self.static} dynamic_shared:{self.dynamic}"
+        return f"regs:{self.registers} {memory} {size} occ_pct:{self.occupancy:g}"
+
+
+class GpuBuilder:
+    """A GPU plane in the making. Times are ps after the file's first timestamp; methods return the builder.
+
+    >>> space = SpaceBuilder()
+    >>> host = space.plane("/host:CPU").line("python")
+    >>> gpu = GpuBuilder(space, host).kernel("gemm", 5_000_000, 2_000_000, op="dense/MatMul:MatMul", called=1_000_000)
+    """
+
+    def __init__(
+        self, space: SpaceBuilder, host: LineBuilder, *, index: int = 0, dialect: Dialect = Dialect.CUDA, **stats: StatValue
+    ) -> None:
+        """`host` is the thread that launches. `stats` are the plane's (`compute_cap_major=9`, `memory_bandwidth=..`)."""
+        self.dialect = dialect
+        self._host = host
+        self._plane = space.plane(f"/device:GPU:{index}")
+        for name, value in stats.items():
+            self._plane.stat(name, value)
+        self._lines: dict[int, LineBuilder] = {}
+        self._launches = (index + 1) * 1_000_000  # correlation ids are unique within a process
+
+    def kernel(
+        self,
+        name: str,
+        start_ps: int,
+        duration_ps: int,
+        *,
+        op: str = "",
+        launch: Launch = Launch(),
+        stream: int = 7,
+        called: int | None = None,
+        call_ps: int = 1_000_000,
+        **stats: StatValue,
+    ) -> GpuBuilder:
+        """Add a kernel; `called` is when the host's launch call began (None: the launch is not in the profile)."""
+        details = launch.text(self.dialect)
+        event: dict[str, StatValue] = {
+            **self._op(op),
+            "kernel_details": details,
+            "correlation_id": self._correlation(),
+            **stats,
+        }
+        self._line(stream, "kernel").event(name, start_ps, duration_ps, num_occurrences=None, **event)
+        if called is not None:
+            old = self.dialect is Dialect.TF_2_4
+            call = name if old else "cuLaunchKernel" if self.dialect is Dialect.CUDA else "hipLaunchKernel"
+            said = _GARBAGE if old else details
+            self._host.event(call, called, call_ps, correlation_id=self._launches, kernel_details=said)
+        return self
+
+    def copy(
+        self,
+        direction: str,
+        size: int,
+        start_ps: int,
+        duration_ps: int,
+        *,
+        source: str = "pageable",
+        destination: str = "device",
+        stream: int = 8,
+        called: int | None = None,
+        call_ps: int = 1_000_000,
+    ) -> GpuBuilder:
+        """Add a copy of `size` bytes; `direction` as in the event's name: H2D, D2H, D2D, P2P. Only CUDA's dialect says kinds of memory."""
+        details = {
+            Dialect.TF_2_4: f"size:{size} dest:0 async:1",
+            Dialect.CUDA: f"kind_src:{source} kind_dst:{destination} size:{size} dest:0 async:1",
+            Dialect.ROCM: f"kind:Unknown size:{size} dest:0 async:1",
+        }[self.dialect]
+        name = f"Memcpy{direction}"
+        self._line(stream, "copy").event(
+            name, start_ps, duration_ps, memcpy_details=details, correlation_id=self._correlation()
+        )
+        if called is not None:
+            call = name if self.dialect is Dialect.TF_2_4 else "cuMemcpyAsync"
+            self._host.event(call, called, call_ps, correlation_id=self._launches)
+        return self
+
+    def memset(self, size: int, start_ps: int, duration_ps: int, *, stream: int = 7) -> GpuBuilder:
+        """Add a memory set of `size` bytes."""
+        details = f"kind:device num_bytes:{size} async:1"
+        self._line(stream, "kernel").event(
+            "Memset", start_ps, duration_ps, memset_details=details, correlation_id=self._correlation()
+        )
+        return self
+
+    def _op(self, op: str) -> dict[str, StatValue]:
+        if not op:
+            return {}
+        return {"annotation": f"{op}#shape=(8,8)#"} if self.dialect is Dialect.TF_2_4 else {"tf_op": op}
+
+    def _correlation(self) -> int:
+        self._launches += 1
+        return self._launches
+
+    def _line(self, stream: int, what: str) -> LineBuilder:
+        if stream not in self._lines:
+            kind = "Compute" if self.dialect is Dialect.TF_2_4 and what == "kernel" else _STREAMS[what]
+            self._lines[stream] = self._plane.line(f"Stream #{stream}({kind})", id=stream)
+        return self._lines[stream]

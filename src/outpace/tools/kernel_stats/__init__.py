@@ -1,0 +1,12 @@
+"""GPU kernels: time per kernel and op, launches, copies and idle gaps (the guide's GPU kernel stats)."""
+
+from outpace.tools.kernel_stats.page import analyse
+from outpace.tools.tool import Tool
+
+TOOL = Tool(
+    id="kernel_stats",
+    title="GPU kernels",
+    question="Which GPU kernels take the time, which op launched them, and why is the GPU idle?",
+    order=45,
+    analyse=analyse,
+)

@@ -1,0 +1,161 @@
+"""The kernel table: time per kernel-op pair."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from outpace.metrics.op_metrics import device_op, distinct_texts, op_texts
+from outpace.metrics.slices import slices
+from outpace.model import Table
+from outpace.timeline.steps import Array
+from outpace.tools.kernel_stats.collect import Device
+from outpace.tools.kernel_stats.details import KernelDetails
+from outpace.tools.kernel_stats.launches import latencies, launch_rows
+from outpace.tools.kernel_stats.names import function_name
+from outpace.tools.kernel_stats.occupancy import occupancy
+from outpace.tools.kernel_stats.schema import KERNELS, SLICES
+from outpace.tools.kernel_stats.tensor_cores import equation_of, is_eligible, uses_tensor_cores
+from outpace.trace.algorithms import common, distinct, group
+
+RECORDED, COMPUTED, UNKNOWN = "recorded", "computed", "unknown"
+_PROGRAM = "XlaModule"  # what a compiled program calls itself: no op of the framework
+
+
+@dataclass(frozen=True, eq=False)
+class _Ops:
+    """The op of every kernel: index into `names`, and whether it could use tensor cores by its name or equation."""
+
+    names: tuple[str, ...]
+    index: Array
+    eligible: Array
+
+
+def kernels(found: list[Device]) -> Table:
+    """One row per host, device and kernel-op pair, longest first; none is left out.
+
+    A pair is the reference's (`kernel_stats_utils.cc`): kernel, launch dimensions, registers, shared memory, tensor cores used, op
+    eligible, and op. Rows of equal time are in the order of these.
+    """
+    rows = [row for device in found for row in _device_rows(device)]
+    rows.sort(key=lambda r: (-r["total_ps"], r["kernel"], r["grid"], r["block"], r["op"], r["device"], r["host"]))
+    whole = sum(r["total_ps"] for r in rows)
+    for rank, row in enumerate(rows, start=1):
+        row["rank"] = rank
+        row["kernel_fraction"] = row["total_ps"] / whole
+    return Table.build("kernels", "Kernels", KERNELS, {f.name: [r[f.name] for r in rows] for f in KERNELS})
+
+
+def kernel_slices(table: Table) -> Table:
+    """Time by kernel name, the ten longest and the rest as one; `table` has rows."""
+    sums: dict[str, int] = {}
+    for name, total in zip(table["kernel"], table["total_ps"].tolist(), strict=True):
+        sums[name] = sums.get(name, 0) + total
+    part = slices(sums, "kernel_slices", "Kernel time", SLICES)
+    if part is None:
+        raise ValueError("kernel_slices wants a table with rows")
+    return part
+
+
+def _device_rows(device: Device) -> Iterator[dict[str, Any]]:
+    trace, rows = device.trace, device.kernels
+    if len(rows) == 0:
+        return
+    identities: dict[tuple[object, ...], int] = {}
+    launch = np.array([identities.setdefault(d.identity, len(identities)) for d in device.details], np.int64)[device.detail]
+    name, ops = trace.name[rows].astype(np.int64), _ops(device)
+    key = ((name * len(identities) + launch) * len(ops.names) + ops.index) * 2 + ops.eligible
+    keys = distinct(key)
+    member = np.searchsorted(keys, key)
+    duration = trace.duration[rows]
+    count, total, _, low, high = group(member, len(keys), duration, duration)
+    first = np.full(len(keys), len(rows), np.int64)
+    np.minimum.at(first, member, np.arange(len(rows)))
+    latency = _means(latencies(device, rows, launch_rows(device, rows)), member, len(keys))
+    hlo = _longest_hlo(device, member, len(keys))
+    for i, kernel in enumerate(first.tolist()):
+        details = device.details[int(device.detail[kernel])]
+        kernel_name, op = trace.names[int(name[kernel])], ops.names[int(ops.index[kernel])]
+        yield {
+            "kernel": kernel_name,
+            "function": function_name(kernel_name),
+            **_launch(details, device.capability),
+            "eligible": bool(ops.eligible[kernel]),
+            "tensor_cores": uses_tensor_cores(kernel_name, device.amd),
+            "op": op,
+            "hlo_op": hlo[i],
+            "occurrences": int(count[i]),
+            "total_ps": int(total[i]),
+            "mean_ps": int(total[i]) / int(count[i]),
+            "min_ps": int(low[i]),
+            "max_ps": int(high[i]),
+            "mean_latency_ps": float(latency[i]),
+            "device": device.place[0],
+            "host": device.place[1],
+        }
+
+
+def _launch(details: KernelDetails, capability: tuple[int, int]) -> dict[str, Any]:
+    """The columns that say how a kernel was launched."""
+    computed = occupancy(details, capability) if details.occupancy is None else None
+    share = computed if details.occupancy is None else details.occupancy
+    return {
+        "registers": _or_missing(details.registers),
+        "shared_bytes": _or_missing(details.shared),
+        "static_bytes": _or_missing(details.static),
+        "dynamic_bytes": _or_missing(details.dynamic),
+        "block": ",".join(map(str, details.block)),
+        "grid": ",".join(map(str, details.grid)),
+        "occupancy": _or_missing(share),
+        "occupancy_source": RECORDED if details.occupancy is not None else UNKNOWN if computed is None else COMPUTED,
+    }
+
+
+def _or_missing(value: float | None) -> float:
+    return float("nan") if value is None else float(value)
+
+
+def _ops(device: Device) -> _Ops:
+    trace, rows = device.trace, device.kernels
+    code, texts = op_texts(device.timeline, rows)
+    names: dict[str, int] = {}
+    index = np.empty(len(texts), np.int64)
+    eligible = np.zeros(len(texts), bool)
+    for i, text in enumerate(texts):
+        op = device_op(text)[1] if text else ""
+        index[i] = names.setdefault("" if op == _PROGRAM else op, len(names))
+        eligible[i] = is_eligible(op, equation_of(text))
+    able = eligible[code]
+    at, place = common(rows, trace.stat("equation").row)
+    equation, equations = distinct_texts(trace.stat("equation"), place)
+    able[at] |= np.fromiter((is_eligible("", e) for e in equations), bool, len(equations))[equation]
+    used = np.fromiter((uses_tensor_cores(n, device.amd) for n in trace.names), bool, len(trace.names))[trace.name[rows]]
+    return _Ops(tuple(names), index[code], (able | used) & (code > 0))
+
+
+def _means(values: Array, member: Array, groups: int) -> Array:
+    """Mean of the known values of each group; NaN for a group without any."""
+    known = ~np.isnan(values)
+    sums = np.bincount(member[known], values[known], groups)
+    counts = np.bincount(member[known], minlength=groups)
+    means: Array = np.divide(sums, counts, out=np.full(groups, np.nan), where=counts > 0)
+    return means
+
+
+def _longest_hlo(device: Device, member: Array, groups: int) -> list[str]:
+    """For each group, the instruction of the compiled program with the most time."""
+    trace, rows, found = device.trace, device.kernels, [""] * groups
+    at, place = common(rows, trace.stat("hlo_op").row)
+    code, texts = distinct_texts(trace.stat("hlo_op"), place)
+    if len(at) == 0:
+        return found
+    key = member[at] * len(texts) + code
+    keys = distinct(key)
+    duration = trace.duration[rows[at]]
+    _, total, *_ = group(np.searchsorted(keys, key), len(keys), duration, duration)
+    for i in np.argsort(total, kind="stable").tolist():  # the longest is written last
+        found[int(keys[i]) // len(texts)] = texts[int(keys[i]) % len(texts)]
+    return found

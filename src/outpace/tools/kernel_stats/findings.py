@@ -1,0 +1,186 @@
+"""Advice from the kernel tables: tensor cores left out, a device that waits for launches, tiny kernels, low occupancy, pageable copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from outpace.model import Evidence, Finding, Severity, Table, Threshold, Unit
+from outpace.tools.kernel_stats.idle import NOTHING
+from outpace.tools.kernel_stats.names import short
+
+_OURS = "our choice"
+_NO_TENSOR_CORES = Threshold("eligible without tensor cores", 0.10, Unit.FRACTION, _OURS)
+_UNLAUNCHED = Threshold("device waits for launches", 0.20, Unit.FRACTION, _OURS)
+_TINY = Threshold("tiny kernels", 10e6, Unit.PS, "our choice: two to three times what a launch costs")
+_TINY_COUNT = 100  # fewer say nothing about a step
+_LOW_OCCUPANCY = Threshold("low occupancy", 0.25, Unit.FRACTION, _OURS)
+_TOP_KERNEL = 0.05  # of all kernel time: what a kernel must take to be worth a look
+_PAGEABLE = Threshold("pageable copies", 0.05, Unit.FRACTION, _OURS)
+
+
+def find(kernels: Table, devices: Table, causes: Table, copies: Table) -> Iterator[Finding]:
+    """All findings. Of a host's devices the worst stands for all."""
+    yield from _tensor_cores(kernels)
+    for host in dict.fromkeys(devices["host"]):
+        here = [r for r in devices.records() if r["host"] == host and r["span_ps"]]
+        yield from _late_launches(here, [r for r in causes.records() if r["host"] == host])
+        yield from _tiny(here)
+        yield from _pageable(here, [r for r in copies.records() if r["host"] == host])
+    yield from _occupancy(kernels)
+
+
+def _worst(rows: list[dict[str, Any]], share: Callable[[dict[str, Any]], float]) -> tuple[dict[str, Any], str] | None:
+    """The row with the largest share above 0, and its device as the start of a sentence."""
+    bad = [r for r in rows if share(r) > 0]
+    if not bad:
+        return None
+    worst = max(bad, key=share)
+    return worst, worst["device"] + (f" (of {len(rows)} devices the worst)" if len(rows) > 1 else "")
+
+
+def _tensor_cores(kernels: Table) -> Iterator[Finding]:
+    """An op counts when none of its kernels uses them: the kernels that rearrange data for one that does are no fault."""
+    rows = list(kernels.records())
+    served = {r["op"] for r in rows if r["tensor_cores"]}
+    left = [r for r in rows if r["eligible"] and r["op"] not in served]
+    share = sum(r["kernel_fraction"] for r in left)
+    if not left or share < _NO_TENSOR_CORES.value:
+        return
+    top = left[0]
+    yield Finding(
+        id="tensor_cores_unused",
+        severity=Severity.HIGH if share >= 3 * _NO_TENSOR_CORES.value else Severity.MODERATE,
+        sentence=f"{share:.0%} of the kernel time is in ops that could use tensor cores but run on kernels without them, "
+        f"most of it in '{top['op']}'.",
+        action="Train in 16 bits (keras.mixed_precision.set_global_policy('mixed_float16' or 'mixed_bfloat16')), compile with "
+        "jit_compile=True, and make batch size and layer widths multiples of 8.",
+        evidence=(
+            Evidence("share of kernel time in eligible ops without tensor cores", share, Unit.FRACTION, "kernels"),
+            Evidence(f"time of the longest such kernel ({short(top['kernel'])})", top["total_ps"], Unit.PS, "kernels"),
+        ),
+        threshold=_NO_TENSOR_CORES,
+        counter_evidence=("Tensor cores are told from kernel names; a kernel of an unknown name counts as one without.",),
+        knobs=("mixed_precision", "jit_compile"),
+    )
+
+
+def _late_launches(devices: list[dict[str, Any]], causes: list[dict[str, Any]]) -> Iterator[Finding]:
+    found = _worst(devices, lambda r: (r["unlaunched_ps"] or 0) / r["span_ps"])
+    if found is None:
+        return
+    device, who = found
+    waited = device["unlaunched_ps"]
+    share, top = waited / device["span_ps"], next(r for r in causes if r["device"] == device["device"])
+    if share < _UNLAUNCHED.value:
+        return
+    outside = (device["outside_ps"] or 0) / device["idle_ps"]
+    against = (
+        (f"{outside:.0%} of the idle time was ended by work of no step: start-up, evaluation, or saving.",)
+        if outside > 0.1
+        else ()
+    )
+    severity = Severity.HIGH if share >= 2 * _UNLAUNCHED.value else Severity.MODERATE
+    if outside > 0.5:  # the steps themselves may be in order
+        severity = Severity.POTENTIAL
+    did = f"What the host did in most of the idle time ({top['idle_fraction']:.0%}): {top['host_activity'][:100]}."
+    if top["host_activity"] == NOTHING:
+        did = f"In {top['idle_fraction']:.0%} of the idle time no host thread recorded what it did: Python, or work that was not traced."
+    yield Finding(
+        id="late_launches",
+        severity=severity,
+        sentence=f"{who} stood idle for {share:.0%} of its time because the host had not launched the next work yet. {did}",
+        action="Shorten that host work, or move it off the thread that launches (the table of idle gaps says when it was). Waiting for input "
+        "is the input pipeline's matter; many short launches want fewer and larger kernels.",
+        evidence=(
+            Evidence("idle before the next launch began", waited, Unit.PS, "devices"),
+            Evidence("idle as a share of the device's time", device["idle_fraction"], Unit.FRACTION, "devices"),
+            Evidence("idle during that host activity", top["idle_ps"], Unit.PS, "idle_causes"),
+        ),
+        threshold=_UNLAUNCHED,
+        counter_evidence=against,
+        host=device["host"],
+        knobs=("jit_compile", "steps_per_execution"),
+    )
+
+
+def _tiny(devices: list[dict[str, Any]]) -> Iterator[Finding]:
+    many = [r for r in devices if r["kernels"] >= _TINY_COUNT]
+    found = _worst(many, lambda r: 1 / r["mean_kernel_ps"])
+    if found is None or found[0]["mean_kernel_ps"] >= _TINY.value:
+        return
+    device, who = found
+    mean = device["mean_kernel_ps"]
+    yield Finding(
+        id="tiny_kernels",
+        severity=Severity.POTENTIAL,
+        sentence=f"{who} ran {device['kernels']:,} kernels of {mean / 1e6:.1f} µs on average; to launch one takes the host about as long.",
+        action="Let XLA fuse them (jit_compile=True, jax.jit), raise the batch size, or replay them as a CUDA graph (XLA calls that command "
+        "buffers: XLA_FLAGS=--xla_gpu_enable_command_buffer=FUSION,CUBLAS,CUDNN).",
+        evidence=(
+            Evidence("mean time of a kernel", mean, Unit.PS, "devices"),
+            Evidence("kernels", device["kernels"], Unit.COUNT, "devices"),
+        ),
+        threshold=_TINY,
+        host=device["host"],
+        knobs=("jit_compile", "batch_size"),
+    )
+
+
+def _pageable(devices: list[dict[str, Any]], copies: list[dict[str, Any]]) -> Iterator[Finding]:
+    slow = [r for r in copies if "pageable" in (r["source"], r["destination"])]
+    times = {d["device"]: sum(r["total_ps"] for r in slow if r["device"] == d["device"]) for d in devices}
+    found = _worst(devices, lambda d: times[d["device"]] / d["span_ps"])
+    if found is None:
+        return
+    device, who = found
+    share = times[device["device"]] / device["span_ps"]
+    if share < _PAGEABLE.value:
+        return
+    top = next(r for r in slow if r["device"] == device["device"])
+    rate = (
+        [Evidence(f"bandwidth of those of kind {top['kind']}", top["bandwidth"], Unit.BYTES_PER_S, "copies")]
+        if top["bandwidth"]
+        else []
+    )
+    yield Finding(
+        id="pageable_copies",
+        severity=Severity.MODERATE,
+        sentence=f"{who} spends {share:.0%} of its time on copies from or to pageable host memory, which the driver first copies once more.",
+        action="Feed the model from tf.data with prefetch at its end instead of from NumPy arrays, so that batches arrive from pinned memory; "
+        "read results back less often.",
+        evidence=(Evidence("time of copies with pageable memory", times[device["device"]], Unit.PS, "copies"), *rate),
+        threshold=_PAGEABLE,
+        host=device["host"],
+        knobs=("prefetch",),
+    )
+
+
+def _occupancy(kernels: Table) -> Iterator[Finding]:
+    low = [
+        r
+        for r in kernels.records()
+        if r["occupancy"] is not None and r["occupancy"] <= _LOW_OCCUPANCY.value and r["kernel_fraction"] >= _TOP_KERNEL
+    ]
+    # Kernels on tensor cores keep few warps and many registers on purpose.
+    low = [r for r in low if not r["tensor_cores"]]
+    if not low:
+        return
+    top, share = low[0], sum(r["kernel_fraction"] for r in low)
+    yield Finding(
+        id="low_occupancy",
+        severity=Severity.POTENTIAL,
+        sentence=f"{len(low)} of the longest kernels ({share:.0%} of the kernel time) can fill only a small part of a multiprocessor: "
+        f"{short(top['kernel'])} {top['occupancy']:.0%}.",
+        action="For kernels of your own: fewer registers or less shared memory per block, or another block size. For the framework's: "
+        "jit_compile=True, or a larger batch.",
+        evidence=(
+            Evidence(
+                f"occupancy of {short(top['kernel'])} ({top['occupancy_source']})", top["occupancy"], Unit.FRACTION, "kernels"
+            ),
+            Evidence("share of kernel time in such kernels", share, Unit.FRACTION, "kernels"),
+        ),
+        threshold=_LOW_OCCUPANCY,
+        counter_evidence=("Occupancy is how many warps could be resident; a kernel can be fast with few of them.",),
+        knobs=("jit_compile",),
+    )

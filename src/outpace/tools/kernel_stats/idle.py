@@ -1,0 +1,157 @@
+"""When no stream of a device is busy, and what the host does meanwhile."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from outpace.model import Table
+from outpace.timeline import OpKind, Timeline
+from outpace.timeline.steps import Array
+from outpace.tools.kernel_stats.collect import Device
+from outpace.tools.kernel_stats.copies import copy_time
+from outpace.tools.kernel_stats.launches import launch_rows
+from outpace.tools.kernel_stats.names import function_name
+from outpace.tools.kernel_stats.schema import CAUSES, DEVICES, GAPS
+from outpace.tools.kernel_stats.spans import merged
+from outpace.tools.kernel_stats.within import Activity, innermost
+from outpace.trace.algorithms import distinct, group
+
+NOTHING, LAUNCHING = "(nothing recorded)", "(launching a kernel)"
+_SHOWN = 50
+_WAITS = re.compile(r"wait|await|block|sleep|poll|select|acquire|join|synchronize", re.IGNORECASE)
+_API_LINES = "Host Threads/"  # where CUPTI and rocprofiler put the launch calls when they know the thread only by its number
+
+
+@dataclass(frozen=True, eq=False)
+class Idle:
+    """The idle gaps of a device that ran kernels, in order of time; ps.
+
+    `next`: row of the event that ended the gap; `called`: start of the call that launched it (-1 where not known); `activity`: row of the
+    host event that stands for what the host did, -1 for nothing.
+    """
+
+    device: Device
+    span: tuple[int, int]
+    start: Array
+    end: Array
+    next: Array
+    called: Array
+    activity: Array
+
+    @property
+    def length(self) -> Array:
+        """Length of every gap."""
+        return self.end - self.start
+
+    @property
+    def unlaunched(self) -> float:
+        """Idle time before the launch of the work that ended it began; NaN if no launch is known."""
+        known = self.called >= 0
+        late = np.clip(self.called - self.start, 0, self.length)[known]
+        return float(late.sum()) if known.any() else float("nan")
+
+    @property
+    def outside(self) -> float:
+        """Idle time that was ended by work of no step; NaN if the host has no steps."""
+        timeline = self.device.timeline
+        return float(self.length[timeline.step_of[self.next] < 0].sum()) if len(timeline.steps) else float("nan")
+
+
+def idle(device: Device) -> Idle:
+    """Find the gaps of one device, and what the host did in each."""
+    trace, rows = device.trace, device.busy_rows
+    start, end = merged(trace.start[rows], trace.end[rows])
+    from_, to = end[:-1], start[1:]
+    after = rows[np.searchsorted(trace.start[rows], to)]
+    by_row = np.argsort(after, kind="stable")
+    calls = np.full(len(after), -1, np.int64)
+    calls[by_row] = launch_rows(device, after[by_row])
+    called = np.where(calls >= 0, trace.start[np.maximum(calls, 0)], -1)
+    span = (int(start[0]), int(end[-1])) if len(start) else (0, 0)
+    return Idle(device, span, from_, to, after, called, _activities(device.timeline, from_, to, calls))
+
+
+def _activities(timeline: Timeline, start: Array, end: Array, calls: Array) -> Array:
+    """Row of the host event that covers most of each gap, -1 for none.
+
+    First on the thread that launched what ended the gap; where that thread is not known, or had nothing to do, among all threads: ops before
+    other events, these before events that only wait, then the one that covers more.
+    """
+    trace = timeline.trace
+    found = np.full(len(start), -1, np.int64)
+    caller = np.where(calls >= 0, trace.line[np.maximum(calls, 0)], -1)
+    for line in distinct(caller[caller >= 0]).tolist():
+        mine = np.flatnonzero(caller == line)
+        found[mine] = innermost(trace, line, start[mine], end[mine]).row
+    api = np.fromiter((n.startswith(_API_LINES) for n in trace.lines.names), bool, len(trace.lines))
+    open_ = np.flatnonzero(found < 0)
+    if len(open_) == 0:
+        return found
+    standing = _standing(timeline)
+    best = Activity(np.full(len(open_), -1, np.int64), np.zeros(len(open_), np.int64))
+    for line in (i for plane in timeline.host_planes for i in plane.lines if not api[i]):
+        best = best.better(innermost(trace, line, start[open_], end[open_]), lambda row: standing[trace.name[row]])
+    found[open_] = best.row
+    return found
+
+
+def _standing(timeline: Timeline) -> Array:
+    """How well an event explains an idle device, by its name: 2 for an op, 0 for one that waits, 1 for any other."""
+    waits = np.fromiter((bool(_WAITS.search(n)) for n in timeline.trace.names), bool, len(timeline.trace.names))
+    is_op = timeline.is_kind(OpKind.TENSORFLOW, OpKind.TF_DATA, OpKind.JAX)
+    return np.where(waits, 0, np.where(is_op, 2, 1))
+
+
+def _said(device: Device) -> tuple[str, ...]:
+    """What to call a host event, by its name: TensorFlow 2.3/2.4 name a launch call after the kernel that it launches."""
+    trace = device.trace
+    kernels = {trace.names[i] for i in distinct(trace.name[device.kernels]).tolist()}
+    return tuple(LAUNCHING if name in kernels else name for name in trace.names)
+
+
+def devices_table(found: list[Idle]) -> Table:
+    """Kernel, copy, busy and idle time of every device that ran kernels."""
+    rows = []
+    for gaps in found:
+        device, (first, last) = gaps.device, gaps.span
+        times = device.trace.duration[device.kernels]
+        missing = int(gaps.length.sum())
+        span = last - first
+        numbers = (int(times.sum()), float(times.mean()), copy_time(device), span, span - missing, missing, missing / span)
+        rows.append((len(times), *numbers, gaps.unlaunched, gaps.outside, *device.place))
+    return Table.from_rows("devices", "Devices", DEVICES, rows)
+
+
+def gaps_table(found: list[Idle]) -> Table:
+    """The longest gaps of all devices."""
+    rows = []
+    for gaps in found:
+        trace, timeline, said = gaps.device.trace, gaps.device.timeline, _said(gaps.device)
+        for i in np.argsort(-gaps.length, kind="stable")[:_SHOWN].tolist():
+            after, row = int(gaps.next[i]), int(gaps.activity[i])
+            step = int(timeline.step_of[after])
+            number = float(timeline.steps.number[step]) if step >= 0 else float("nan")
+            did, thread = (said[trace.name[row]], trace.lines.names[trace.line[row]]) if row >= 0 else (NOTHING, "")
+            when = (int(gaps.start[i]), int(gaps.length[i]))
+            rows.append((*when, number, function_name(trace.names[trace.name[after]]), did, thread, *gaps.device.place))
+    rows.sort(key=lambda r: -r[1])
+    return Table.from_rows("idle", f"Longest idle gaps (at most {_SHOWN})", GAPS, rows[:_SHOWN])
+
+
+def causes_table(found: list[Idle]) -> Table:
+    """Idle time by what the host did, longest first."""
+    rows = []
+    for gaps in found:
+        trace, said, whole = gaps.device.trace, _said(gaps.device), int(gaps.length.sum())
+        name = np.where(gaps.activity >= 0, trace.name[np.maximum(gaps.activity, 0)], len(trace.names))
+        count, total, *_ = group(name, len(trace.names) + 1, gaps.length, gaps.length)
+        sums: dict[str, list[int]] = {}
+        for code in np.flatnonzero(count).tolist():
+            known = sums.setdefault(said[code] if code < len(said) else NOTHING, [0, 0])
+            known[:] = [known[0] + int(count[code]), known[1] + int(total[code])]
+        rows += [(did, times, length, length / whole, *gaps.device.place) for did, (times, length) in sums.items()]
+    rows.sort(key=lambda r: (-r[2], r[0], r[4]))
+    return Table.from_rows("idle_causes", "What the host did while the device was idle", CAUSES, rows)

@@ -1,0 +1,91 @@
+"""The page of GPU kernels."""
+
+from __future__ import annotations
+
+from outpace.model import Chart, ChartKind, Figure, Figures, Page, Rows, Section, Table, Unavailable, Unit
+from outpace.timeline import Run
+from outpace.tools.kernel_stats import findings as rules
+from outpace.tools.kernel_stats.collect import devices
+from outpace.tools.kernel_stats.compute import kernel_slices, kernels
+from outpace.tools.kernel_stats.copies import copies
+from outpace.tools.kernel_stats.idle import causes_table, devices_table, gaps_table, idle
+from outpace.tools.kernel_stats.launches import launches
+from outpace.tools.kernel_stats.names import short
+
+_ID, _TITLE = "kernel_stats", "GPU kernels"
+_QUESTION = "Which GPU kernels take the time, which op launched them, and why is the GPU idle?"
+_NO_DEVICE = Unavailable(
+    "the profile holds no events of a GPU",
+    "Train on a GPU that TensorFlow lists (tf.config.list_physical_devices('GPU')) or JAX (jax.devices()), and capture again. If it was "
+    "there, the profiler could not reach CUPTI: put libcupti on the library path, or allow it (NVreg_RestrictProfilingToAdminUsers=0).",
+)
+_NO_KERNEL = Unavailable(
+    "the profile has device events, but none of them is a GPU kernel",
+    "For a TPU the op statistics say where its time goes. On a GPU, capture while training runs, with device tracing on "
+    "(device_tracer_level=1, the default).",
+)
+
+
+def analyse(run: Run) -> Page:
+    """Build the page of a run."""
+    found = [device for timeline in run.hosts for device in devices(timeline)]
+    table = kernels(found)
+    if len(table) == 0:
+        return Page(_ID, _TITLE, _QUESTION, unavailable=_NO_KERNEL if run.has_device else _NO_DEVICE)
+    gaps = [idle(device) for device in found if len(device.kernels)]
+    by_device, causes, moved = devices_table(gaps), causes_table(gaps), copies(found)
+    sections: list[Section] = [_figures(table, by_device)]
+    part = kernel_slices(table)
+    sections.append(Chart(part.title, ChartKind.PIE, part, "kernel", ("total_ps",)))
+    where = ("device",) if len(by_device) > 1 else ()
+    shown = (
+        "rank",
+        *where,
+        "total_ps",
+        "kernel_fraction",
+        "occurrences",
+        "function",
+        "op",
+        "tensor_cores",
+        "occupancy",
+        "mean_ps",
+    )
+    sections += [
+        Rows(table, shown, limit=20, remark="Every kernel-op pair is in the CSV, JSON and HTML output."),
+        Rows(by_device, ("device", "kernels", "kernel_ps", "mean_kernel_ps", "idle_ps", "idle_fraction", "unlaunched_ps")),
+        Rows(causes, ("idle_ps", "idle_fraction", "gaps", "device", "host_activity")),
+        Rows(gaps_table(gaps), ("start_ps", "length_ps", "step", "device", "next", "host_activity")),
+        Rows(
+            launches(found),
+            ("device", "kernels", "unmatched", "median_latency_ps", "p95_latency_ps", "latency_ps", "queued_ps"),
+        ),
+    ]
+    if len(moved):
+        sections.append(
+            Rows(moved, ("kind", "source", "destination", "occurrences", "bytes", "total_ps", "bandwidth", "device"))
+        )
+    advice = tuple(rules.find(table, by_device, causes, moved))
+    return Page(_ID, _TITLE, _QUESTION, headline=_headline(part, by_device), sections=tuple(sections), findings=advice)
+
+
+def _figures(table: Table, by_device: Table) -> Figures:
+    total = table["total_ps"].astype(float)
+    able, used = table["eligible"].astype(bool), table["tensor_cores"].astype(bool)
+    span, idle_time = by_device["span_ps"].sum(), by_device["idle_ps"].sum()
+    return Figures(
+        "Kernels",
+        (
+            Figure("Kernels run", int(table["occurrences"].sum()), Unit.COUNT, f"{len(table):,} kernel-op pairs"),
+            Figure("Kernel time", int(total.sum()), Unit.PS, f"on {len(by_device)} device(s)"),
+            Figure("In kernels with tensor cores", float(total[used].sum() / total.sum()), Unit.FRACTION, "of kernel time"),
+            Figure("In ops that could use them", float(total[able].sum() / total.sum()), Unit.FRACTION, "of kernel time"),
+            Figure("Idle", float(idle_time / span) if span else 0.0, Unit.FRACTION, "of first to last event"),
+        ),
+    )
+
+
+def _headline(largest: Table, by_device: Table) -> str:
+    top = next(iter(largest.records()))
+    span, idle_time = by_device["span_ps"].sum(), by_device["idle_ps"].sum()
+    share = top["total_ps"] / largest["total_ps"].sum()
+    return f"The GPU stands idle for {idle_time / span:.0%} of its time; of its kernels {short(top['kernel'])} takes most ({share:.0%})."

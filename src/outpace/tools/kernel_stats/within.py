@@ -1,0 +1,87 @@
+"""Which event of a thread covers most of a span of time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from outpace.timeline.steps import Array
+from outpace.tools.kernel_stats.spans import busy_until, merged
+from outpace.trace import Trace
+
+
+@dataclass(frozen=True, eq=False)
+class Activity:
+    """For each span the event that stands for it (`row`, -1 for none) and how much of the span it covers, ps."""
+
+    row: Array
+    covers: Array
+
+    def better(self, other: Activity, standing: Callable[[Array], Array]) -> Activity:
+        """For each span the better of two: of higher standing (whole numbers, by row), then the one that covers more; ties stay."""
+        mine, theirs = self._rank(standing), other._rank(standing)
+        take = (other.row >= 0) & ((theirs > mine) | ((theirs == mine) & (other.covers > self.covers)))
+        return Activity(np.where(take, other.row, self.row), np.where(take, other.covers, self.covers))
+
+    def _rank(self, standing: Callable[[Array], Array]) -> Array:
+        known = self.row >= 0
+        return np.where(known, 1 + standing(np.maximum(self.row, 0)), 0)
+
+
+def innermost(trace: Trace, line: int, start: Array, end: Array) -> Activity:
+    """The innermost event of a line that covers at least half of each span [start, end); ps, spans in order and disjoint.
+
+    Where no single event covers half but all together do, the one that covers most. Two kinds of event are looked at: those that begin inside
+    a span (of those that cover half, the last to begin is the innermost), and those that are open when it begins (a chain of parents, each
+    longer than the one inside it).
+    """
+    rows = trace.lines.rows(line)
+    best = _Best(np.full(len(start), -1, np.int64), np.zeros(len(start), np.int64))
+    if rows.start == rows.stop or len(start) == 0:
+        return best.row_and_part()
+    begins, ends = trace.start[rows], trace.end[rows]
+    first = np.searchsorted(begins, start, side="right") + rows.start
+    last = np.searchsorted(begins, end, side="left") + rows.start
+    best.begun_inside(trace, start, end, first, last)
+    best.open_before(trace, start, end, np.where(first > rows.start, first - 1, -1))
+    together = np.diff([busy_until(*merged(begins, ends), times) for times in (start, end)], axis=0)[0]
+    several = (best.row < 0) & (2 * together >= end - start)
+    best.row[several], best.part[several] = best.largest[several], best.most[several]
+    return best.row_and_part()
+
+
+class _Best:
+    """The best events so far: `row` covers half of its span, `largest` covers most of it."""
+
+    def __init__(self, row: Array, part: Array) -> None:
+        self.row, self.part = row, part
+        self.largest, self.most = row.copy(), part.copy()
+
+    def row_and_part(self) -> Activity:
+        return Activity(self.row, np.where(self.row >= 0, self.part, 0))
+
+    def begun_inside(self, trace: Trace, start: Array, end: Array, first: Array, last: Array) -> None:
+        count = np.maximum(last - first, 0)
+        span = np.repeat(np.arange(len(start)), count)
+        event = np.arange(len(span)) - np.repeat(np.cumsum(count) - count, count) + first[span]
+        part = np.minimum(trace.end[event], end[span]) - trace.start[event]
+        half = 2 * part >= (end - start)[span]
+        self.row[span[half]], self.part[span[half]] = event[half], part[half]  # in order of start: the last one stays
+        order = np.argsort(part, kind="stable")
+        self.largest[span[order]], self.most[span[order]] = event[order], part[order]
+
+    def open_before(self, trace: Trace, start: Array, end: Array, at: Array) -> None:
+        parent = trace.nesting[0]
+        span = np.flatnonzero((at >= 0) & (self.row < 0))
+        at = at[span]
+        while len(span):
+            part = np.maximum(np.minimum(trace.end[at], end[span]) - start[span], 0)
+            more = part > self.most[span]
+            self.largest[span[more]], self.most[span[more]] = at[more], part[more]
+            half = 2 * part >= (end - start)[span]
+            self.row[span[half]], self.part[span[half]] = at[half], part[half]
+            at = parent[at]
+            up = (at >= 0) & ~half
+            span, at = span[up], at[up]
