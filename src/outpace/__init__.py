@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING
 
 from outpace._version import __version__
@@ -19,8 +20,8 @@ def __getattr__(name: str) -> object:
     """Load a public name when it is first used: training processes import the package too, and must stay as they were."""
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
-    if not name.startswith("_"):  # what a tool says of a Keras model alone
-        for tool in importlib.import_module("outpace.tools").discover():
-            if tool.id == name and tool.of_model is not None:
-                return tool.of_model
+    if os.path.isdir(os.path.join(__path__[0], "tools", name)):  # a tool that also speaks of a Keras model alone
+        of_model = importlib.import_module(f"outpace.tools.{name}").TOOL.of_model
+        if of_model is not None:
+            return of_model
     raise AttributeError(f"module 'outpace' has no attribute {name!r}")

@@ -176,6 +176,11 @@ def distinct_texts(stat: StatColumn, at: Array) -> tuple[Array, list[str]]:
 
 def device_op(full_name: str) -> tuple[str, str]:
     """(type, name) of a device op; an annotation's `#key=value,..#` tail is no part of the name."""
+    if (
+        full_name.startswith("%") and " = " in full_name
+    ):  # an HLO instruction written out: `%copy-done.2 = f32[5]{0} copy-done(..)`
+        name = full_name[1:].split(" = ", 1)[0]
+        return name.rstrip("0123456789").removesuffix("."), name
     op = parse_op(full_name.split("#", 1)[0].rstrip())
     return op.type or op.name.rsplit("/", 1)[-1], op.name
 

@@ -110,6 +110,44 @@ def columns(chart: Chart, most: int) -> Columns:
     )
 
 
+@dataclass(frozen=True)
+class Cell:
+    """One node of an icicle: where it begins and how wide it is as shares of the whole, its depth, and its text."""
+
+    depth: int
+    left: float
+    width: float
+    name: str
+    label: str
+    position: int
+
+
+def icicle(chart: Chart, thinnest: float) -> tuple[Cell, ...]:
+    """Nodes of an ICICLE chart in reading order, without those narrower than `thinnest` (a share of the whole) and what is below them."""
+    parent_name, label_name, size_name = chart.series
+    table, unit = chart.table, chart.table.field(size_name).unit
+    size = sizes(table[size_name]).tolist()
+    parents, ids = table[parent_name].tolist(), table[chart.x].tolist()
+    known = set(ids)
+    whole = sum(s for s, p in zip(size, parents, strict=True) if p not in known)
+    cells: dict[object, Cell] = {}
+    used: dict[object, float] = {}
+    branch = 0
+    for node, parent, name, value in zip(ids, parents, table[label_name].tolist(), size, strict=True):
+        above = cells.get(parent)
+        if whole <= 0 or node in cells or (above is None and parent in known):
+            continue
+        width = value / whole
+        left = (above.left if above else 0.0) + used.get(parent if above else None, 0.0)
+        used[parent if above else None] = used.get(parent if above else None, 0.0) + width
+        if width < thinnest:
+            continue
+        position = above.position if above else branch
+        branch += above is None
+        cells[node] = Cell(above.depth + 1 if above else 0, left, width, clean(name), shown(value, unit), position)
+    return tuple(cells.values())
+
+
 def axis_end(totals: npt.NDArray[np.float64]) -> float:
     """End of the axis for columns of these heights; a few far above the median reach beyond it."""
     if not totals.size or not totals.max() > 0:

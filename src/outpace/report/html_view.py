@@ -19,6 +19,7 @@ _SHORT_NAME = 72
 _MOST_COLUMNS = 240
 _MOST_BARS = 30
 _MOST_NAMED = 12
+_THINNEST = 0.001
 
 
 def document_view(report: Report) -> dict[str, Any]:
@@ -95,6 +96,9 @@ def _chart(chart: Chart, chart_id: str) -> dict[str, Any]:
         return {**view, **_columns(chart)}
     if chart.kind is ChartKind.GRAPH:
         return {**view, **_tree(chart)}
+    if chart.kind is ChartKind.ICICLE:
+        cells = chart_data.icicle(chart, _THINNEST)
+        return {**view, "cells": len(cells), "svg": svg.icicle(cells)}
     return {**view, **_parts(chart)}
 
 

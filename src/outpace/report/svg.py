@@ -10,8 +10,11 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from outpace.report.chart_data import Columns, Part
+from outpace.report.chart_data import Cell, Columns, Part
+from outpace.report.palette import key_of
 
+_ROW = 22  # pixels of one level of an icicle
+_CHARACTERS = 110  # of a name that fit into the whole width of an icicle on a phone or a desk, roughly
 _MOST_CENTRE = 0.9999  # an arc over the whole circle would start where it ends and draw nothing
 
 
@@ -70,6 +73,24 @@ def stacked_columns(data: Columns, axis_label: str) -> Markup:
                 Markup('<path d="{}" class="k-{}"><title>{}</title></path>').format("".join(moves), key, data.names[i])
             )
     return _svg("columns", f'viewBox="0 0 {wide:.0f} {high:.0f}" preserveAspectRatio="none"', shapes, axis_label)
+
+
+def icicle(cells: Sequence[Cell]) -> Markup:
+    """Nested bars: every row is one level of the tree, a bar's width its share of the whole, with its name where it fits."""
+    rows = max((cell.depth for cell in cells), default=-1) + 1
+    shapes = []
+    for cell in cells:
+        tip = f"{cell.name}: {cell.label} ({cell.width * 100:.1f} %)"
+        left, top, key = _number(cell.left * 100), cell.depth * _ROW, key_of("", cell.position, {})
+        shape = Markup(
+            '<rect x="{}%" y="{}" width="{}%" height="{}" class="k-{} d{}" data-tip="{}"><title>{}</title></rect>'
+        ).format(left, top, _number(max(cell.width * 100 - 0.1, 0.05)), _ROW - 1, key, min(cell.depth, 9), tip, tip)
+        shapes.append(shape)
+        room = int(cell.width * _CHARACTERS)
+        if room >= 4:
+            name = cell.name if len(cell.name) <= room else cell.name[: room - 1] + "…"
+            shapes.append(Markup('<text x="{}%" y="{}" dx="4">{}</text>').format(left, top + _ROW - 7, name))
+    return _svg("icicle", f'width="100%" height="{rows * _ROW}"', shapes, "icicle")
 
 
 def _tipped(shape: Markup, tag: str, part: Part) -> Markup:

@@ -18,6 +18,7 @@ _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _WIDEST = 118  # a longer bar is no easier to read
 _MOST_BARS = 12
 _MOST_NODES = 60
+_SMALLEST = 0.02
 _ROLE_STYLES = {"bottleneck": "bold red", "critical": "bold", "other": ""}
 _ROLE_MARKS = {"bottleneck": "◀ bottleneck", "critical": "● critical path", "other": ""}
 
@@ -140,6 +141,25 @@ def graph(chart: Chart, width: int, colored: bool) -> list[Text]:
     return lines
 
 
+def icicle(chart: Chart, width: int, colored: bool) -> list[Text]:
+    """The same tree as indented names with a bar each; what is too small to see is left out."""
+    cells = chart_data.icicle(chart, _SMALLEST)[:_MOST_NODES]
+    if not cells:
+        return [Text("nothing to draw", style="dim")]
+    room = max(10, min(width, _WIDEST) // 3)
+    columns = [
+        Column("", tuple("  " * min(c.depth, 12) + c.name for c in cells)),
+        Column("", tuple(c.label for c in cells), right=True),
+        Column("", tuple(f"{c.width * 100:.1f} %" for c in cells), right=True),
+    ]
+    lines, _ = grid(columns, width - room - 2, header=False)
+    edge = max(len(line) for line in lines) + 2
+    for line, cell in zip(lines, cells, strict=True):
+        line.pad_right(edge - line.cell_len)
+        line.append(_bar(cell.width, room), style=_style(palette.key_of("", cell.position, {}), colored))
+    return lines
+
+
 def is_number(unit: str) -> bool:
     """Whether a column of this unit is aligned to the right."""
     return unit not in ("text", "bool")
@@ -223,4 +243,5 @@ _DRAWERS: dict[ChartKind, Callable[[Chart, int, bool], list[Text]]] = {
     ChartKind.PIE: bars,
     ChartKind.BARS: bars,
     ChartKind.GRAPH: graph,
+    ChartKind.ICICLE: icicle,
 }

@@ -279,7 +279,11 @@ def hostile() -> Report:
         bad, Severity.MODERATE, bad, bad, (Evidence(bad, float("nan"), Unit.PS, bad),), Threshold(bad, 1.0, Unit.COUNT, bad),
         (bad,), Interval(0, float("inf"), Unit.PS, bad), None, bad, (bad,), bad,
     )  # fmt: skip
-    charts = tuple(Chart(bad, kind, table, "name", ("mixed",), {}, bad) for kind in ChartKind if kind is not ChartKind.GRAPH)
+    trees = (ChartKind.GRAPH, ChartKind.ICICLE)
+    charts = tuple(Chart(bad, kind, table, "name", ("mixed",), {}, bad) for kind in ChartKind if kind not in trees)
+    icicle_fields = (*tree_fields[:3], Field("size", Unit.PS, bad))
+    icicle_rows = [(str(i), "0" if i % 2 else "", name, 1e9 - i) for i, name in enumerate(HOSTILE_NAMES)]
+    nested = Table.from_rows("nested", bad, icicle_fields, icicle_rows)
     page = Page(
         id="hostile",
         title=bad,
@@ -288,6 +292,8 @@ def hostile() -> Report:
         sections=(
             *charts,
             Chart(bad, ChartKind.GRAPH, tree, "id", ("parent", "label", "role")),
+            Chart(bad, ChartKind.ICICLE, nested, "id", ("parent", "label", "size")),
+            Chart(bad, ChartKind.STACK_SERIES, table, "name", ("mixed",), {}, bad, select="name"),
             Rows(table, limit=50, remark=bad),
             Rows(empty_table()),
             Text(bad, bad + "\nsecond line"),
@@ -295,6 +301,8 @@ def hostile() -> Report:
             Chart("empty", ChartKind.STACK_SERIES, empty_table(), "name", ("n",)),
             Chart("empty", ChartKind.STACK_TOTAL, empty_table(), "name", ("n",)),
             Chart("empty", ChartKind.PIE, empty_table(), "name", ("n",)),
+            Chart("empty", ChartKind.ICICLE, empty_table(), "name", ("name", "name", "n")),
+            Chart("empty", ChartKind.STACK_SERIES, empty_table(), "name", ("n",), select="name"),
         ),
         findings=(finding,),
     )

@@ -80,3 +80,33 @@ def test_a_deep_tree_needs_no_stack():
         Chart("c", ChartKind.GRAPH, Table.from_rows("t", "T", fields, rows), "id", ("parent", "label", "role"))
     ).nodes
     assert nodes[-1].depth == 4999
+
+
+def nodes(*rows):
+    fields = (*(Field(n, Unit.TEXT, n) for n in ("id", "parent", "label")), Field("size", Unit.PS, "a size"))
+    return Chart("c", ChartKind.ICICLE, Table.from_rows("t", "T", fields, rows), "id", ("parent", "label", "size"))
+
+
+def test_an_icicle_puts_children_below_their_parents_side_by_side():
+    chart = nodes(("a", "", "a", 60.0), ("a/x", "a", "x", 40.0), ("a/y", "a", "y", 20.0), ("b", "", "b", 40.0))
+    cells = {c.name: (c.depth, c.left, c.width, c.position) for c in chart_data.icicle(chart, 0.01)}
+    assert cells == {
+        "a": (0, 0.0, 0.6, 0),
+        "x": (1, 0.0, 0.4, 0),
+        "y": (1, pytest.approx(0.4), 0.2, 0),
+        "b": (0, 0.6, 0.4, 1),
+    }
+
+
+def test_an_icicle_leaves_out_what_is_too_thin_but_keeps_its_room():
+    chart = nodes(("a", "", "a", 1.0), ("a/x", "a", "x", 1.0), ("b", "", "b", 99.0))
+    (cell,) = chart_data.icicle(chart, 0.05)
+    assert (cell.name, cell.left) == ("b", pytest.approx(0.01))
+
+
+def test_a_chart_with_a_choice_draws_the_first():
+    fields = (Field("step", Unit.TEXT, "s"), Field("host", Unit.TEXT, "h"), Field("n", Unit.PS, "n"))
+    rows = [("average", "a", 1.0), ("average", "b", 2.0), ("1", "a", 9.0)]
+    source = Chart("c", ChartKind.STACK_SERIES, Table.from_rows("t", "T", fields, rows), "host", ("n",), select="step")
+    data = chart_data.columns(source, 10)
+    assert (data.labels, data.heights.tolist()) == (("a", "b"), [[1.0, 2.0]])

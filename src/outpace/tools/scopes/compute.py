@@ -14,7 +14,7 @@ from outpace.tools.scopes.schema import OPS, SCOPES
 
 MAX_DEPTH = 6
 _WRAPPERS = ("StatefulPartitionedCall", "PartitionedCall")  # calls of functions: their ops belong to the scope that they name
-_NO_SCOPE = "(no scope)"
+NO_SCOPE = "(no scope)"
 
 
 @dataclass
@@ -57,7 +57,7 @@ def tree(run: Run, max_depth: int = MAX_DEPTH) -> Tree:
 def scope_of(op: str) -> tuple[str, ...]:
     """Scopes around an op, outermost first; calls of functions are no scope."""
     parts = [p for p in op.split("/")[:-1] if p and p not in _WRAPPERS]
-    return tuple(parts) or (_NO_SCOPE,)
+    return tuple(parts) or (NO_SCOPE,)
 
 
 def allocations(run: Run) -> Counter[str]:
@@ -74,7 +74,8 @@ def _allocated(timeline: Timeline) -> dict[str, int]:
     if len(rows) == 0:
         return {}
     size = trace.stat("allocation_bytes").dense(len(trace), 0)
-    op, sums = trace.stat("tf_op"), defaultdict(int)
+    op = trace.stat("tf_op")
+    sums: dict[str, int] = defaultdict(int)
     wanted = np.zeros(len(trace), bool)
     wanted[rows] = True
     texts = np.array(op.texts(), dtype=object)

@@ -1,4 +1,7 @@
-"""Parameters, FLOPs and time of every layer of a Keras model that the user hands over. Keras itself is not imported: a model is read by its attributes."""
+"""Parameters, FLOPs and time of every layer of a Keras model that the user hands over.
+
+Keras itself is not imported: a model is read by its attributes.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,13 @@ class Layer:
 def of_model(model: Any, *, max_depth: int = MAX_DEPTH, show_trainable: bool = True) -> Page:
     """Parameters and FLOPs of every layer of a Keras model, without a profile. Raises UsageError for something else than a built model."""
     table = layers(model, None, max_depth)
-    return Page("scopes", f"Layers of {model.name}", "Where are the model's parameters and FLOPs?", _headline(table), sections(table, show_trainable))
+    return Page(
+        "scopes",
+        f"Layers of {model.name}",
+        "Where are the model's parameters and FLOPs?",
+        _headline(table),
+        sections(table, show_trainable),
+    )
 
 
 def sections(table: Table, show_trainable: bool = True) -> tuple[Figures | Chart | Rows, ...]:
@@ -57,7 +66,9 @@ def layers(model: Any, run: Run | None, max_depth: int = MAX_DEPTH) -> Table:
     if not hasattr(model, "layers") or not hasattr(model, "count_params"):
         raise UsageError(f"A Keras model is needed, not a {type(model).__name__}.")
     if not getattr(model, "built", True):
-        raise UsageError(f"The model '{model.name}' has no weights yet: call it once, or give it an Input, before asking for its layers.")
+        raise UsageError(
+            f"The model '{model.name}' has no weights yet: call it once, or give it an Input, before asking for its layers."
+        )
     found = [Layer((model.name,), model), *_walk(model, (model.name,), max_depth)]
     times = _times(run, {layer.path[-1] for layer in found}) if run is not None else {}
     inner = sum(sum(times.get(layer.path[-1], (0, 0))) for layer in found if len(layer.path) > 1 and not _children(layer.layer))
@@ -65,9 +76,26 @@ def layers(model: Any, run: Run | None, max_depth: int = MAX_DEPTH) -> Table:
     for item in found:
         forward, backward = times.get(item.path[-1], (0, 0)) if run is not None else (_NAN, _NAN)
         share = (forward + backward) / inner if inner else _NAN
-        numbers = (_parameters(item.layer), _trainable(item.layer), flops(item.layer), forward, backward, min(share, 1.0) if share == share else _NAN)
+        numbers = (
+            _parameters(item.layer),
+            _trainable(item.layer),
+            flops(item.layer),
+            forward,
+            backward,
+            min(share, 1.0) if share == share else _NAN,
+        )
         kind = type(item.layer).__name__
-        rows.append(("/".join(item.path), "/".join(item.path[:-1]), item.path[-1], kind, len(item.path) - 1, _output(item.layer), *numbers))
+        rows.append(
+            (
+                "/".join(item.path),
+                "/".join(item.path[:-1]),
+                item.path[-1],
+                kind,
+                len(item.path) - 1,
+                _output(item.layer),
+                *numbers,
+            )
+        )
     return Table.from_rows("layers", "Layers", LAYERS, rows)
 
 
@@ -129,11 +157,11 @@ def flops(layer: Any) -> float:
     if kernel is None or kind.startswith(("LSTM", "GRU", "SimpleRNN", "EinsumDense", "Separable")):
         return _NAN if getattr(layer, "weights", None) else float(math.prod(sizes))
     channels = sizes[:1] if getattr(layer, "data_format", "channels_last") == "channels_first" else sizes[-1:]
-    return 2.0 * math.prod(kernel.shape) * math.prod(sizes) / math.prod(channels)
+    return float(2 * math.prod(int(n) for n in kernel.shape) * math.prod(sizes) / math.prod(channels))
 
 
 def _times(run: Run, names: set[str]) -> dict[str, tuple[int, int]]:
-    """(forward, backward) self time of the ops below each scope of these names, ps. A scope counts once for an op, however often it is named."""
+    """(forward, backward) self time of the ops below each scope of these names, ps; a name counts once for an op."""
     times: dict[str, tuple[int, int]] = {}
     for row in op_metrics(run).records():
         if row["idle"]:

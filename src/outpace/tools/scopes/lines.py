@@ -32,7 +32,11 @@ def _device(timeline: Timeline) -> list[tuple[str, str, int, int, int]]:
     place = {name: str(stats["source"]) for name, stats in trace.name_stats.items() if stats.get("source")}
     if not place:
         return []
-    rows = [np.arange(*trace.lines.rows(line).indices(len(trace))) for p in timeline.device_planes for line in timeline.device_lines(p)]
+    rows = [
+        np.arange(*trace.lines.rows(line).indices(len(trace)))
+        for p in timeline.device_planes
+        for line in timeline.device_lines(p)
+    ]
     if not rows:
         return []
     return [(place[name], _DEVICE, *numbers) for name, numbers in _sums(timeline, np.concatenate(rows)) if name in place]

@@ -7,11 +7,12 @@ from typing import Any
 from outpace.model import Chart, ChartKind, Page, Rows, Section, Table, Unavailable
 from outpace.timeline import Run
 from outpace.tools.scopes import layers as keras
-from outpace.tools.scopes.compute import MAX_DEPTH, by_type, scopes, tree
+from outpace.tools.scopes.compute import MAX_DEPTH, NO_SCOPE, by_type, scopes, tree
 from outpace.tools.scopes.lines import lines
 
 _ID, _TITLE = "scopes", "Name scopes"
 _QUESTION = "Which layer, which part of the model, or which line of code takes the time and the memory?"
+_MOST_OF = 0.8  # of a scope's time, for one below it to be named in its place
 _NONE = Unavailable("no op with a name was recorded", "Capture with host tracer level 2 (the default of 'outpace profile').")
 
 
@@ -23,14 +24,20 @@ def analyse(run: Run, *, model: Any = None, max_depth: int = MAX_DEPTH, show_tra
     """
     found = tree(run, max_depth)
     table, code = scopes(found), lines(run)
-    sections: list[Section] = list(keras.sections(keras.layers(model, run, max_depth), show_trainable)) if model is not None else []
+    sections: list[Section] = (
+        list(keras.sections(keras.layers(model, run, max_depth), show_trainable)) if model is not None else []
+    )
     for side in ("Device", "Host"):
         mine = table.take(table["side"] == side)
         if len(mine):
             named = Table(f"{side.lower()}_scopes", f"Scopes on the {side.lower()}", mine.fields, mine.columns)
-            sections.append(Chart(f"Self time by scope on the {side.lower()}", ChartKind.ICICLE, named, "id", ("parent", "scope", "total_ps")))
+            sections.append(
+                Chart(
+                    f"Self time by scope on the {side.lower()}", ChartKind.ICICLE, named, "id", ("parent", "scope", "total_ps")
+                )
+            )
             shown = ("id", "total_ps", "fraction", "self_ps", "occurrences", "ops", "allocated_bytes")
-            sections.append(Rows(named, shown, limit=15))
+            sections.append(Rows(named, shown, limit=10))
     if len(code):
         sections.append(Rows(code, ("source", "what", "occurrences", "total_ps", "self_ps"), limit=15))
     if not sections:
@@ -40,10 +47,14 @@ def analyse(run: Run, *, model: Any = None, max_depth: int = MAX_DEPTH, show_tra
 
 
 def _headline(table: Table, code: Table) -> str:
-    leaves = [row for row in table.records() if row["depth"] == 0]
-    if leaves:
-        side = "Device" if any(row["side"] == "Device" for row in leaves) else "Host"
-        most = max((row for row in leaves if row["side"] == side), key=lambda row: int(row["total_ps"]))
-        return f"{most['scope']} takes {most['fraction']:.0%} of the op time on the {side.lower()}."
-    top = next(code.records())
-    return f"{top['source']} takes the most time of all source lines."
+    rows = list(table.records())
+    if not rows:
+        return f"{next(code.records())['source']} takes the most time of all source lines."
+    side = "Device" if any(row["side"] == "Device" for row in rows) else "Host"
+    where = f"of the op time on the {side.lower()}"
+    node = max((row for row in rows if row["side"] == side and row["depth"] == 0), key=lambda row: int(row["total_ps"]))
+    if node["scope"] == NO_SCOPE:
+        return f"Ops outside of any scope take {node['fraction']:.0%} {where}."
+    while below := [row for row in rows if row["parent"] == node["id"] and row["total_ps"] >= _MOST_OF * node["total_ps"]]:
+        node = max(below, key=lambda row: int(row["total_ps"]))
+    return f"{node['id'].partition(':')[2]} takes {node['fraction']:.0%} {where}."

@@ -13,7 +13,12 @@ SCOPES = (
     Field("self_ps", Unit.PS, "self time of the ops directly in it, and of scopes below the depth limit", "Self"),
     Field("occurrences", Unit.COUNT, "executions of ops in it and below", "Count"),
     Field("ops", Unit.COUNT, "distinct ops in it and below"),
-    Field("allocated_bytes", Unit.BYTES, "bytes that its ops allocated in the capture, freed ones included; missing when none were recorded", "Allocated"),
+    Field(
+        "allocated_bytes",
+        Unit.BYTES,
+        "bytes that its ops allocated in the capture, freed ones included; missing when none were recorded",
+        "Allocated",
+    ),
 )
 
 OPS = (
@@ -22,7 +27,12 @@ OPS = (
     Field("type", Unit.TEXT, "type of op"),
     Field("occurrences", Unit.COUNT, "executions in the capture", "Count"),
     Field("self_ps", Unit.PS, "self time of these ops", "Self"),
-    Field("allocated_bytes", Unit.BYTES, "bytes that these ops allocated in the capture; missing when none were recorded", "Allocated"),
+    Field(
+        "allocated_bytes",
+        Unit.BYTES,
+        "bytes that these ops allocated in the capture; missing when none were recorded",
+        "Allocated",
+    ),
 )
 
 LINES = (
@@ -42,8 +52,15 @@ LAYERS = (
     Field("output", Unit.TEXT, "shape of its output"),
     Field("parameters", Unit.COUNT, "all weights, those of inner layers included"),
     Field("trainable", Unit.COUNT, "weights that training changes"),
-    Field("flops", Unit.COUNT, "floating-point operations of one example's forward pass, a multiply-add as two; missing where not known", "FLOPs"),
+    Field(
+        "flops",
+        Unit.COUNT,
+        "floating-point operations of one example's forward pass, a multiply-add as two; missing where not known",
+        "FLOPs",
+    ),
     Field("forward_ps", Unit.PS, "self time of its forward ops in the capture; missing without a profile", "Forward"),
     Field("backward_ps", Unit.PS, "self time of its gradient ops in the capture; missing without a profile", "Backward"),
-    Field("share", Unit.FRACTION, "forward and backward as a share of the layers' time; missing without a profile", "Of layers"),
+    Field(
+        "share", Unit.FRACTION, "forward and backward as a share of the layers' time; missing without a profile", "Of layers"
+    ),
 )

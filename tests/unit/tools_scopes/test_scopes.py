@@ -1,0 +1,73 @@
+"""Name scopes: sums hold, depth is limited, and lines and allocations are found."""
+
+from __future__ import annotations
+
+import pytest
+
+from outpace import api
+from outpace.metrics.op_metrics import op_metrics
+from outpace.testing import training_run
+from outpace.timeline import Run
+from outpace.tools.scopes.compute import NO_SCOPE, scope_of
+from outpace.trace import read_trace
+from tests.support import PROFILES, opened
+
+MS = 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("op", "scope"),
+    [
+        ("model/dense/MatMul", ("model", "dense")),
+        ("StatefulPartitionedCall/gradient_tape/model/dense/MatMul", ("gradient_tape", "model", "dense")),
+        ("MatMul", (NO_SCOPE,)),
+    ],
+)
+def test_scope_of(op: str, scope: tuple[str, ...]) -> None:
+    assert scope_of(op) == scope
+
+
+@pytest.mark.parametrize("name", [n for n in PROFILES if n != "idle_empty"])
+def test_the_tree_holds_every_op_once(name: str) -> None:
+    page = opened(name).scopes()
+    if page.unavailable:
+        return
+    rows = [row for table in page.tables() if table.name.endswith("_scopes") for row in table.records()]
+    ops = [r for r in op_metrics(opened(name).run).records() if not r["idle"] and r["type"] != "Dataset"]
+    total = sum(r["self_ps"] for r in ops)
+    assert sum(row["total_ps"] for row in rows if row["depth"] == 0) == total
+    assert sum(row["self_ps"] for row in rows) == total
+    assert sum(row["self_ps"] for row in page.table("scope_ops").records()) == total
+    by_id = {row["id"]: row for row in rows}
+    for row in rows:
+        below = sum(r["total_ps"] for r in rows if r["parent"] == row["id"])
+        assert row["total_ps"] == row["self_ps"] + below
+        assert row["parent"] == "" or by_id[row["parent"]]["depth"] == row["depth"] - 1
+
+
+def test_a_known_model_has_known_times() -> None:
+    ops = (("net/a/MatMul", "MatMul", 3 * MS), ("net/a/BiasAdd", "BiasAdd", 1 * MS), ("net/b/inner/Relu", "Relu", 2 * MS))
+    run = Run.of([read_trace(training_run(steps=5, ops=ops).to_bytes())])
+    rows = {r["id"]: r for r in api.Profile(run).scopes().table("host_scopes").records()}
+    assert rows["Host:net"]["total_ps"] == 5 * 6 * MS
+    assert rows["Host:net/a"]["self_ps"] == 5 * 4 * MS
+    assert rows["Host:net/b/inner"]["total_ps"] == 5 * 2 * MS
+    flat = {r["id"]: r for r in api.Profile(run).scopes(max_depth=2).table("host_scopes").records()}
+    assert "Host:net/b/inner" not in flat
+    assert flat["Host:net/b"]["self_ps"] == 5 * 2 * MS
+
+
+def test_device_ops_are_found_by_source_line() -> None:
+    rows = {r["source"].rsplit("/", 1)[-1]: r for r in opened("tpu_v6e_inference").scopes().table("lines").records()}
+    assert rows["host_offload_stress_test.py:29"]["occurrences"] == 1200
+    assert rows["host_offload_stress_test.py:29"]["self_ps"] > 9e12
+
+
+def test_python_calls_are_found() -> None:
+    sources = [r["source"] for r in opened("jax_loop").scopes().table("lines").records()]
+    assert any(source.startswith("profiler.py:") for source in sources)
+
+
+def test_allocations_stand_at_the_op_that_asked() -> None:
+    rows = opened("memory_heavy").scopes().table("scope_ops").records()
+    assert sum(row["allocated_bytes"] or 0 for row in rows) > 1e6
