@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -10,47 +11,34 @@ import numpy as np
 from outpace.timeline import Run, Timeline
 from outpace.timeline.steps import Array
 from outpace.tools.memory_profile.datatypes import data_type
-from outpace.trace import StatColumn
+from outpace.tools.memory_profile.words import Words, encode
+from outpace.trace import StatColumn, Trace
+from outpace.trace.algorithms import distinct
 
 ALLOCATION, DEALLOCATION = "MemoryAllocation", "MemoryDeallocation"
-_IDS = ("index_on_host", "device_ordinal", "allocator_name")  # later ones win, as names say more than numbers
-_NUMBERS = {
-    "stack": "bytes_reserved",
-    "heap": "bytes_allocated",
-    "free": "bytes_available",
-    "peak": "peak_bytes_in_use",
-    "requested": "requested_bytes",
-    "allocated": "allocation_bytes",
-    "address": "addr",
-}
-_TEXTS = {"op": "tf_op", "region": "region_type", "shape": "shape"}
-_TYPE, _FRAGMENTATION = "data_type", "fragmentation"
-_ORDERED = {"tensor_shapes": "shape"}  # older spelling
-
-
-@dataclass(frozen=True, eq=False)
-class Words:
-    """A text column: `names[code[i]]` is the text of row i; name 0 is empty, for rows without a text."""
-
-    code: Array
-    names: tuple[str, ...]
-
-    def __getitem__(self, rows: Array) -> Words:
-        return Words(self.code[rows], self.names)
-
-    def texts(self) -> Array:
-        """The texts, as an object column."""
-        return np.array(self.names, dtype=object)[self.code]
+HEAP = "bytes_allocated"
+_STATES = ("bytes_reserved", HEAP, "bytes_available", "peak_bytes_in_use")
+_AMOUNTS = ("requested_bytes", "allocation_bytes")
+_NUMBERS = (*_STATES, *_AMOUNTS, "addr")
+_TEXTS = ("tf_op", "region_type", "shape")
+_TYPE = "data_type"
+_ORDINALS = ("index_on_host", "device_ordinal")
+_STATS = (*_NUMBERS, *_TEXTS, _TYPE, *_ORDINALS, "allocator_name", "fragmentation")
+_UINT, _INT = 3, 4  # kinds of number, as the file tags them
+_MOST = 1 << 50  # 1 PiB; a size beyond it is damage, and must not overflow a sum
 
 
 @dataclass(frozen=True, eq=False)
 class MemoryLog:
-    """Events of one memory of one host, in order of time; all columns have one row per event.
+    """Events of one memory of one host, in order of time; every column has one row per event.
 
-    row: event row of the trace; time: int64 ps; is_allocation: bool; stack, heap, free: bytes of this memory right after the event (int64,
-    -1 where not recorded is 0); fragmentation: share of the free memory outside its largest chunk, NaN where not recorded; peak: largest use
-    so far in the allocator's life, bytes; requested, allocated: bytes of this allocation or deallocation; address: int64 (the bits of the
-    unsigned address); step: index of the step that caused the event, -1 for none.
+    row: event row of the trace; time: int64 ps; is_allocation: bool; stack, heap, free: bytes of the memory right after the event, as its
+    allocator reports them; peak: most bytes in use in the allocator's life so far; fragmentation: NaN where not recorded; requested,
+    allocated: bytes of this allocation or deallocation, of the joined allocation where a deallocation does not say, -1 where neither does;
+    address: bits of the unsigned address; step: index of the step that caused the event, -1 for none; partner: for a deallocation the
+    position of its allocation, for an allocation that of its deallocation, -1 where the capture holds none; following: position of the next
+    event at the same address, the number of events where there is none; op, region, shape, data_type: a deallocation has those of its
+    allocation.
     """
 
     host: str
@@ -61,12 +49,14 @@ class MemoryLog:
     stack: Array
     heap: Array
     free: Array
-    fragmentation: Array
     peak: Array
+    fragmentation: Array
     requested: Array
     allocated: Array
     address: Array
     step: Array
+    partner: Array
+    following: Array
     op: Words
     region: Words
     shape: Words
@@ -78,9 +68,173 @@ class MemoryLog:
     @cached_property
     def in_use(self) -> Array:
         """Bytes in use right after each event: stack and heap."""
-        return self.stack + self.heap
+        used: Array = self.stack + self.heap
+        return used
 
     @cached_property
     def at_peak(self) -> int:
-        """The event after which most was in use, the last one of several."""
+        """The event after which most was in use; the latest of several."""
         return len(self) - 1 - int(np.argmax(self.in_use[::-1]))
+
+    @cached_property
+    def capacity(self) -> int | None:
+        """Bytes that the memory can hold (stack, heap and free at the peak); None where its allocator knows no limit."""
+        if not np.any(self.free > 0):
+            return None
+        return int(self.in_use[self.at_peak] + self.free[self.at_peak])
+
+    @cached_property
+    def phase(self) -> Array:
+        """Step index of every event, as XProf's memory profile has it: an event of no step is counted to the step after the last one seen.
+
+        Between two steps this is the step to come, whose input is being made; before the first step it is 0.
+        """
+        seen = np.maximum.accumulate(np.where(self.step >= 0, np.arange(len(self)), -1))
+        last = np.where(seen >= 0, self.step[seen], -1)
+        return np.where(self.step >= 0, self.step, last + 1)
+
+    def live_at(self, position: int) -> Array:
+        """Positions of the allocations of this capture that are live right after event `position`."""
+        # Whatever comes next at its address ends an allocation: if that is another allocation, the free in between was not recorded.
+        until = slice(position + 1)
+        return np.flatnonzero(self.is_allocation[until] & (self.following[until] > position))
+
+
+def memory_logs(run: Run) -> tuple[tuple[MemoryLog, ...], int]:
+    """The logs of all hosts and memories, by host and memory; and how many memory events do not say how much is in use, and are left out."""
+    logs: list[MemoryLog] = []
+    lost = 0
+    for timeline in run.hosts:
+        rows = _rows(timeline)
+        if len(rows) == 0:
+            continue
+        timeline.trace.load(_STATS)
+        heap = timeline.trace.stat(HEAP)
+        sized = rows[heap.has(len(timeline.trace))[rows]]
+        lost += len(rows) - len(sized)
+        logs += sorted(_logs(timeline, sized), key=lambda log: log.memory)
+    return tuple(logs), lost
+
+
+def _rows(timeline: Timeline) -> Array:
+    """Memory events of the host's threads."""
+    trace = timeline.trace
+    rows = trace.named(lambda name: name in (ALLOCATION, DEALLOCATION))
+    mine = np.zeros(len(rows), bool)
+    for plane in timeline.host_planes:
+        span = trace.rows_of(plane)
+        mine |= (rows >= span.start) & (rows < span.stop)
+    return rows[mine]
+
+
+def _logs(timeline: Timeline, rows: Array) -> Iterator[MemoryLog]:
+    """Split by memory: its allocator's name, or the device's ordinal where only that is recorded (TPU)."""
+    if len(rows) == 0:
+        return
+    rows = rows[np.argsort(timeline.trace.start[rows], kind="stable")]
+    read = _Reader(timeline.trace, rows)
+    named = read.words("allocator_name")
+    ordinal = np.full(len(rows), -1, np.int64)
+    for stat in _ORDINALS:
+        ordinal = np.where(ordinal < 0, read.numbers(stat, missing=-1), ordinal)
+    key = np.where(named.code > 0, named.code, -1 - ordinal)
+    numbers = {stat: read.numbers(stat, missing=-1 if stat in _AMOUNTS else 0) for stat in _NUMBERS}
+    words = {stat: read.words(stat) for stat in _TEXTS} | {_TYPE: read.words(_TYPE, as_type)}
+    fragmentation = read.floats("fragmentation")
+    for value in distinct(key).tolist():
+        memory = named.names[value] if value > 0 else str(-1 - value) if value < 0 else "unnamed"
+        mine = np.flatnonzero(key == value)
+        part = {name: column[mine] for name, column in numbers.items()}
+        texts = {name: column[mine] for name, column in words.items()}
+        yield _log(timeline, memory, rows[mine], part, texts, fragmentation[mine])
+
+
+def _log(
+    timeline: Timeline, memory: str, rows: Array, numbers: dict[str, Array], words: dict[str, Words], fragmentation: Array
+) -> MemoryLog:
+    trace = timeline.trace
+    is_allocation = np.fromiter((n == ALLOCATION for n in trace.names), bool, len(trace.names))[trace.name[rows]]
+    address = numbers["addr"]
+    partner, following = _join(address, is_allocation)
+    origin = np.where(is_allocation | (partner < 0), np.arange(len(rows)), partner)  # whose description holds
+    sizes = {stat: np.clip(numbers[stat], -_MOST, _MOST) for stat in _STATES}
+    for stat in _AMOUNTS:
+        values = np.clip(numbers[stat], -1, _MOST)
+        sizes[stat] = np.where(values < 0, values[origin], values)
+    return MemoryLog(
+        host=timeline.host,
+        memory=memory,
+        row=rows,
+        time=trace.start[rows],
+        is_allocation=is_allocation,
+        fragmentation=fragmentation,
+        address=address,
+        step=timeline.step_of[rows].astype(np.int64),
+        partner=partner,
+        following=following,
+        data_type=words[_TYPE][origin],
+        op=words["tf_op"][origin],
+        region=words["region_type"][origin],
+        shape=words["shape"][origin],
+        stack=sizes["bytes_reserved"],
+        heap=sizes[HEAP],
+        free=sizes["bytes_available"],
+        peak=sizes["peak_bytes_in_use"],
+        requested=sizes["requested_bytes"],
+        allocated=sizes["allocation_bytes"],
+    )
+
+
+def _join(address: Array, is_allocation: Array) -> tuple[Array, Array]:
+    """(partner, following) of events in order of time: a deallocation frees what was last allocated at its address."""
+    count = len(address)
+    partner, following = np.full(count, -1, np.int64), np.full(count, count, np.int64)
+    order = np.argsort(address, kind="stable")  # by address, in order of time within
+    first, second = order[:-1], order[1:]
+    same = address[first] == address[second]
+    following[first[same]] = second[same]
+    pair = same & is_allocation[first] & ~is_allocation[second]
+    partner[first[pair]], partner[second[pair]] = second[pair], first[pair]
+    return partner, following
+
+
+def as_type(value: object) -> str:
+    """A text, or the name of the data type that a number stands for."""
+    return data_type(value) if isinstance(value, int) else str(value)
+
+
+class _Reader:
+    """Stats of some events of one host, in the order of `rows`."""
+
+    def __init__(self, trace: Trace, rows: Array) -> None:
+        self._trace, self._count = trace, len(rows)
+        self._place = np.full(len(trace), -1, np.int32)  # cheaper than a search for every stat
+        self._place[rows] = np.arange(len(rows), dtype=np.int32)
+
+    def _aligned(self, name: str) -> tuple[StatColumn, Array, Array]:
+        """The stat, and the positions in it that belong to the events, with the event of each."""
+        stat = self._trace.stat(name)
+        at = self._place[stat.row]
+        source = np.flatnonzero(at >= 0)
+        return stat, at[source], source
+
+    def numbers(self, name: str, *, missing: int) -> Array:
+        """int64 values, `missing` where none, or no whole number, is recorded."""
+        stat, at, source = self._aligned(name)
+        values = np.full(self._count, missing, np.int64)
+        kind = stat.kind[source]
+        whole = (kind == _UINT) | (kind == _INT)
+        values[at[whole]] = stat.ints[source[whole]]
+        return values
+
+    def floats(self, name: str) -> Array:
+        """float64 values, NaN where none is recorded."""
+        stat, at, source = self._aligned(name)
+        values = np.full(self._count, np.nan)
+        values[at] = stat.floats()[source]
+        return values
+
+    def words(self, name: str, spell: Callable[[object], str] = str) -> Words:
+        """Texts, empty where none is recorded."""
+        stat, at, source = self._aligned(name)
+        return encode(stat, source, at, self._count, spell)

@@ -1,0 +1,12 @@
+"""Memory profile: peak use, what holds it, how it moves over time, and whether it grows (the guide's Memory profile tool)."""
+
+from outpace.tools.memory_profile.page import analyse
+from outpace.tools.tool import Tool
+
+TOOL = Tool(
+    id="memory_profile",
+    title="Memory profile",
+    question="How much memory is in use, what holds it at the peak, does it grow, and what still fits?",
+    order=50,
+    analyse=analyse,
+)

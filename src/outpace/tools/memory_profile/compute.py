@@ -1,0 +1,228 @@
+"""The memory tables: summary, timeline, breakdown at the peak, and what still fits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from outpace.model import Table
+from outpace.timeline import Run
+from outpace.timeline.steps import Array
+from outpace.tools.memory_profile.breakdown import Holding, holdings, merged
+from outpace.tools.memory_profile.events import MemoryLog
+from outpace.tools.memory_profile.schema import BREAKDOWN, HEADROOM, MEMORIES, TIMELINE, USE
+
+POINTS = 1000  # rows of the timeline per memory, as many as XProf shows
+SLICES = 64  # columns of a chart, so that 80 columns of text need not average them
+_MOST_TIMES = 8.0  # our choice: beyond it a straight line says nothing of a batch size
+_SCALING = ("temp", "output")
+
+Logs = Sequence[MemoryLog]
+
+
+def fullest_first(logs: Logs) -> list[MemoryLog]:
+    """Logs by the share of the capacity that is in use at the peak, those without a capacity last, by their peak."""
+
+    def rank(log: MemoryLog) -> tuple[bool, float]:
+        peak = float(log.in_use[log.at_peak])
+        return log.capacity is not None, peak / log.capacity if log.capacity else peak
+
+    return sorted(logs, key=rank, reverse=True)
+
+
+def memories(run: Run, logs: Logs) -> Table:
+    """One row per host and memory, the fullest first."""
+    return Table.from_rows("memories", "Memories", MEMORIES, [_memory(run, log) for log in fullest_first(logs)])
+
+
+def _memory(run: Run, log: MemoryLog) -> tuple[object, ...]:
+    at = log.at_peak
+    peak, heap = int(log.in_use[at]), int(log.heap[at])
+    live = log.live_at(at)
+    in_step = log.phase[live] == log.phase[at]
+    step, earlier = (int(np.maximum(log.allocated[live[mine]], 0).sum()) for mine in (in_step, ~in_step))
+    begin, numbers = _begin_and_numbers(run, log)
+    count = len(log)
+    orphan = ~log.is_allocation & (log.partner < 0)
+    open_ = log.is_allocation & (log.partner < 0)
+    phase = int(log.phase[at])
+    return (
+        log.host,
+        log.memory,
+        int(log.is_allocation.sum()),
+        int(count - log.is_allocation.sum()),
+        np.nan if log.capacity is None else log.capacity,
+        int(log.peak.max()),
+        peak,
+        np.nan if log.capacity is None else peak / log.capacity,
+        int(log.time[at]) - begin,
+        int(numbers[phase]) if phase < len(numbers) and np.any(log.step >= 0) else None,
+        int(log.stack[at]),
+        heap,
+        int(log.free[at]) if log.capacity is not None else np.nan,
+        float(log.fragmentation[at]),
+        np.nan if log.capacity is None else log.capacity - peak,
+        step,
+        earlier,
+        max(heap - step - earlier, 0),
+        int(np.maximum(log.allocated[orphan], 0).sum()),
+        int((open_ & (log.following == count)).sum()),
+        int((open_ & (log.following < count)).sum()),
+    )
+
+
+def _begin_and_numbers(run: Run, log: MemoryLog) -> tuple[int, Array]:
+    """First event of the log's host, and the numbers of its steps."""
+    timeline = next(t for t in run.hosts if t.host == log.host)
+    return timeline.span[0], timeline.steps.number
+
+
+def timeline(run: Run, logs: Logs) -> Table:
+    """Up to about `POINTS` events per memory: of each stretch the event with most in use, and always the first, the last and the peak."""
+    parts = [_points(run, log, thinned(log)) for log in logs]
+    columns = (
+        {f.name: np.concatenate([part[f.name] for part in parts]) for f in TIMELINE}
+        if parts
+        else {f.name: () for f in TIMELINE}
+    )
+    return Table.build("timeline", "Memory over time", TIMELINE, columns)
+
+
+def thinned(log: MemoryLog) -> Array:
+    """Positions of the events to show, in order of time."""
+    count = len(log)
+    if count <= POINTS:
+        return np.arange(count)
+    stretch = np.arange(count) * POINTS // count
+    order = np.lexsort((log.in_use, stretch))  # the highest of a stretch stands last in it
+    highest = order[np.flatnonzero(np.diff(stretch, append=POINTS))]
+    kept = np.zeros(count, bool)
+    kept[highest] = True
+    kept[[0, count - 1, log.at_peak]] = True
+    return np.flatnonzero(kept)
+
+
+def _points(run: Run, log: MemoryLog, rows: Array) -> dict[str, Array]:
+    begin, numbers = _begin_and_numbers(run, log)
+    sign = np.where(log.is_allocation[rows], 1, -1)
+    step = np.full(len(rows), None, dtype=object)
+    of_step = log.step[rows] >= 0
+    step[of_step] = numbers[log.step[rows][of_step]].astype(object)
+    return {
+        "host": _repeated(log.host, len(rows)),
+        "memory": _repeated(log.memory, len(rows)),
+        "time_ps": log.time[rows] - begin,
+        "event": np.array(["deallocation", "allocation"], dtype=object)[log.is_allocation[rows].astype(int)],
+        "requested_bytes": _known(log.requested[rows]) * sign,
+        "allocated_bytes": _known(log.allocated[rows]) * sign,
+        "op": log.op[rows].texts(),
+        "step": step,
+        "region": log.region[rows].texts(),
+        "data_type": log.data_type[rows].texts(),
+        "shape": log.shape[rows].texts(),
+        "in_use_bytes": log.in_use[rows],
+        "stack_bytes": log.stack[rows],
+        "heap_bytes": log.heap[rows],
+        "free_bytes": log.free[rows].astype(np.float64) if log.capacity is not None else np.full(len(rows), np.nan),
+        "fragmentation": log.fragmentation[rows],
+    }
+
+
+def _repeated(text: str, count: int) -> Array:
+    return np.full(count, text, dtype=object)
+
+
+def _known(sizes: Array) -> Array:
+    return np.where(sizes < 0, np.nan, sizes)
+
+
+def use_over_time(run: Run, logs: Logs) -> Table:
+    """Per memory, the fullest first: the capture in `SLICES` equal slices of time, each with the state in which most was in use."""
+    begin = min(int(log.time[0]) for log in logs)
+    end = max(int(log.time[-1]) for log in logs)
+    parts = [_slices(run, log, begin, end) for log in fullest_first(logs)]
+    return Table.build("use", "Memory in use over time", USE, {f.name: np.concatenate([p[f.name] for p in parts]) for f in USE})
+
+
+def _slices(run: Run, log: MemoryLog, first: int, last: int) -> dict[str, Array]:
+    """A slice begins with the state that the last event before it left; before the first event that is the state after it."""
+    width = (last - first) // SLICES + 1
+    slot = (log.time - first) // width
+    order = np.lexsort((log.in_use, slot))
+    highest = order[np.flatnonzero(np.diff(slot, append=SLICES))]
+    begins = first + np.arange(SLICES) * width
+    row = np.maximum(np.searchsorted(log.time, begins, side="left") - 1, 0)
+    higher = log.in_use[highest] > log.in_use[row[slot[highest]]]
+    row[slot[highest[higher]]] = highest[higher]
+    columns = {name: getattr(log, name)[row] for name in ("stack", "heap", "free")}
+    return {
+        "memory": _repeated(called(run, log), SLICES),
+        "time_ms": np.round((begins - first) / 1e9, 1),
+        **{f"{name}_bytes": np.maximum(values, 0) for name, values in columns.items()},
+        "fragmentation": log.fragmentation[row],
+    }
+
+
+def called(run: Run, log: MemoryLog) -> str:
+    """Name of the memory for people, with its host where there are several."""
+    name = f"device {log.memory}" if log.memory.isdecimal() else log.memory
+    return f"{name} on {log.host}" if len(run.hosts) > 1 else name
+
+
+def breakdown(logs: Logs) -> Table:
+    """What is live at the peak of every memory, in XProf's rows; see `holdings`."""
+    rows = [_row(log, held) for log in fullest_first(logs) for held in holdings(log)]
+    return Table.from_rows("breakdown", "Memory breakdown at the peak", BREAKDOWN, rows)
+
+
+def earlier(logs: Logs) -> Table:
+    """Allocations of the capture that are live at the peak but were made before the peak's step, largest sum first."""
+    rows = []
+    for log in fullest_first(logs):
+        live = log.live_at(log.at_peak)
+        found = merged(log, live[log.phase[live] != log.phase[log.at_peak]])
+        rows += [_row(log, held) for held in sorted(found, key=lambda h: (-h.total, h.op, h.shape))]
+    return Table.from_rows("earlier", "Live at the peak, from earlier steps of the capture", BREAKDOWN, rows)
+
+
+def _row(log: MemoryLog, held: Holding) -> tuple[object, ...]:
+    peak = int(log.in_use[log.at_peak])
+    described = (held.op, held.allocated, held.requested, held.occurrences, held.region, held.data_type, held.shape)
+    return (log.host, log.memory, *described, held.total, held.total / peak if peak else 0.0)
+
+
+def headroom(logs: Logs) -> Table:
+    """How many times the batch size should fit, an estimate: what is live at the peak as temp or output scales with it, the rest does not.
+
+    With capacity C, peak P, scaling bytes S and bytes of unknown region U: (C - (P - S - U)) / (S + U) if the unknown scale too, else
+    (C - (P - S)) / S.
+    """
+    return Table.from_rows(
+        "headroom", "Room for a larger batch (estimate)", HEADROOM, [_room(log) for log in fullest_first(logs)]
+    )
+
+
+def _room(log: MemoryLog) -> tuple[object, ...]:
+    peak = int(log.in_use[log.at_peak])
+    live = log.live_at(log.at_peak)
+    region, size = log.region[live], np.maximum(log.allocated[live], 0)
+    scales = np.fromiter((name in _SCALING for name in region.names), bool, len(region.names))[region.code]
+    scaling, unknown = int(size[scales].sum()), int(size[region.code == 0].sum())
+    low, high = np.nan, np.nan
+    if log.capacity is not None and scaling:
+        room = log.capacity - peak
+        low, high = 1 + room / (scaling + unknown), 1 + room / scaling
+    known = np.nan if log.capacity is None else log.capacity
+    parts = (known, peak, scaling, unknown, max(peak - scaling - unknown, 0))
+    return (log.host, log.memory, *parts, low, high, _in_words(log, scaling, low, high))
+
+
+def _in_words(log: MemoryLog, scaling: int, low: float, high: float) -> str:
+    if log.capacity is None:
+        return "none: no limit known"
+    if not scaling:
+        return "none: no region types"
+    if low > _MOST_TIMES:
+        return f"over {_MOST_TIMES:.0f} x"
+    return f"{low:.2g} x" if high - low < 0.05 * low else f"{low:.2g} to {high:.2g} x"

@@ -1,0 +1,139 @@
+"""Advice from the memory tables: nearly full, fragmented, growing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from outpace.model import Evidence, Finding, Severity, Table, Threshold, Unit, humanize
+from outpace.tools.memory_profile.growth import MATERIAL, RISING
+
+_FULL = Threshold(
+    "nearly full", 0.90, Unit.FRACTION, "our choice: of the capacity; an allocator also needs room for its own rounding"
+)
+_VERY_FULL = Threshold("full but for rounding", 0.97, Unit.FRACTION, "our choice: of the capacity")
+_FRAGMENTED = Threshold("fragmented", 0.50, Unit.FRACTION, "our choice: half of the free memory is outside the largest chunk")
+_TIGHT = 0.50  # our choice: with more than half of the capacity free, an allocator can get a new region instead
+
+Row = dict[str, Any]
+
+
+def find(memories: Table, growth: Table, unfreed: Table) -> Iterator[Finding]:
+    """All findings: of every host its worst memory by each rule."""
+    for host in dict.fromkeys(memories["host"].tolist()):
+        mine = [row for row in memories.records() if row["host"] == host]
+        yield from _near_capacity(host, [m for m in mine if (m["peak_share"] or 0.0) >= _FULL.value])
+        fragmented = [
+            m for m in mine if (m["fragmentation"] or 0.0) >= _FRAGMENTED.value and (m["peak_share"] or 0.0) >= _TIGHT
+        ]
+        yield from _fragmented(host, sorted(fragmented, key=lambda m: -m["fragmentation"]))
+        yield from _growing(host, [row for row in growth.records() if row["host"] == host and row["leak"]], mine, unfreed)
+
+
+def _more(rows: list[Row]) -> tuple[str, ...]:
+    """A note on the host's other memories of which the same is true."""
+    others = ", ".join(str(row["memory"]) for row in rows[1:5])
+    return (
+        (f"The same holds for {len(rows) - 1} more memories of this host: {others}{' ...' if len(rows) > 5 else ''}.",)
+        if others
+        else ()
+    )
+
+
+def _near_capacity(host: str, rows: list[Row]) -> Iterator[Finding]:
+    """Little more, and an allocation fails."""
+    if not rows:
+        return
+    worst = rows[0]  # the fullest comes first
+    high = worst["peak_share"] >= _VERY_FULL.value
+    share, free = worst["peak_share"], humanize(worst["headroom_bytes"], Unit.BYTES)
+    yield Finding(
+        id="near_capacity",
+        severity=Severity.HIGH if high else Severity.MODERATE,
+        sentence=f"{worst['memory']} is {share:.0%} full at its peak ({free} left): a slightly larger step runs out of memory.",
+        action=(
+            "Free memory at the peak, largest rows of the breakdown first: a smaller batch, mixed precision, or recomputing activations "
+            "(tf.recompute_grad, jax.checkpoint). If other processes share the device, tf.config.experimental.set_memory_growth."
+        ),
+        evidence=(
+            Evidence("peak as a share of the capacity", share, Unit.FRACTION, "memories"),
+            Evidence("peak", worst["peak_bytes"], Unit.BYTES, "memories"),
+            Evidence("capacity", worst["capacity_bytes"], Unit.BYTES, "memories"),
+        ),
+        threshold=_VERY_FULL if high else _FULL,
+        counter_evidence=(
+            "A program that ran through with this peak is not at risk while its shapes stay as they are.",
+            *_more(rows),
+        ),
+        host=host,
+        knobs=("batch_size", "mixed_precision", "recompute"),
+    )
+
+
+def _fragmented(host: str, rows: list[Row]) -> Iterator[Finding]:
+    """Free memory in pieces that are too small to use."""
+    if not rows:
+        return
+    worst = rows[0]
+    yield Finding(
+        id="fragmentation",
+        severity=Severity.MODERATE,
+        sentence=f"{worst['fragmentation']:.0%} of the free memory of {worst['memory']} lies outside its largest chunk at the peak.",
+        action=(
+            "Use equal shapes in every step (pad sequences, drop_remainder=True in batch), so that freed chunks fit again; "
+            "on a GPU try TF_GPU_ALLOCATOR=cuda_malloc_async, which TensorFlow's own out-of-memory message suggests."
+        ),
+        evidence=(
+            Evidence("fragmentation at the peak", worst["fragmentation"], Unit.FRACTION, "memories"),
+            Evidence("peak as a share of the capacity", worst["peak_share"], Unit.FRACTION, "memories"),
+        ),
+        threshold=_FRAGMENTED,
+        counter_evidence=("It costs nothing unless one allocation is larger than the largest free chunk.", *_more(rows)),
+        host=host,
+        knobs=("fixed_shapes", "async_allocator"),
+    )
+
+
+def _growing(host: str, rows: list[Row], mine: list[Row], unfreed: Table) -> Iterator[Finding]:
+    """More in use after every step."""
+    if not rows:
+        return
+    worst = rows[0]  # the fastest comes first
+    memory = worst["memory"]
+    left = next(
+        (r for r in unfreed.records() if r["host"] == host and r["memory"] == memory and r["steps"] * 2 > worst["steps"]), None
+    )
+    evidence = [
+        Evidence("growth per step", worst["per_step_bytes"], Unit.BYTES, "growth"),
+        Evidence("growth over the capture", worst["grown_bytes"], Unit.BYTES, "growth"),
+        Evidence("steps that end with more in use than the step before", worst["rising"], Unit.FRACTION, "growth"),
+    ]
+    blame = ""
+    if left is not None:
+        evidence.append(Evidence("left behind per step by the largest op", left["per_step_bytes"], Unit.BYTES, "unfreed"))
+        blame = f"; most is left behind by {left['op'] or 'allocations without an op'}"
+    yield Finding(
+        id="memory_growth",
+        severity=Severity.HIGH,
+        sentence=f"{memory} holds {humanize(worst['per_step_bytes'], Unit.BYTES)} more after every step{blame}.{_until_full(worst, mine)}",
+        action=(
+            "Look for tensors that the program keeps from step to step: lists of losses (append float(loss) instead), metrics that "
+            "concatenate, a tape with persistent=True, or a tf.function that traces again and keeps constants."
+        ),
+        evidence=tuple(evidence),
+        threshold=MATERIAL,
+        counter_evidence=(
+            f"It rose in {worst['rising']:.0%} of {worst['steps']} steps (limit: {RISING}); a cache or buffer that is still filling looks "
+            "the same, and ends.",
+            *_more(rows),
+        ),
+        host=host,
+    )
+
+
+def _until_full(worst: Row, mine: list[Row]) -> str:
+    """When the memory is full, if it goes on like this."""
+    headroom = next((m["headroom_bytes"] for m in mine if m["memory"] == worst["memory"]), None)
+    if headroom is None:
+        return ""
+    return f" At this rate it is full after {max(headroom, 0) / worst['per_step_bytes']:,.0f} more steps."

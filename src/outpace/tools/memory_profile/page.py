@@ -1,0 +1,159 @@
+"""The page of the memory profile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from outpace.model import Chart, ChartKind, Figure, Figures, Page, Rows, Section, Table, Text, Unavailable, Unit, humanize
+from outpace.timeline import Run
+from outpace.tools.memory_profile import findings as rules
+from outpace.tools.memory_profile.breakdown import PREALLOCATED
+from outpace.tools.memory_profile.compute import (
+    breakdown,
+    called,
+    earlier,
+    fullest_first,
+    headroom,
+    memories,
+    timeline,
+    use_over_time,
+)
+from outpace.tools.memory_profile.events import MemoryLog, memory_logs
+from outpace.tools.memory_profile.growth import growth, step_ends, unfreed
+
+_ID, _TITLE = "memory_profile", "Memory profile"
+_QUESTION = "How much memory is in use, what holds it at the peak, does it grow, and what still fits?"
+_REMEDY = (
+    "Capture with host tracer level 2 or more (the default of 'outpace profile') while the program allocates: TensorFlow's GPU and CPU "
+    "allocators and JAX on GPU and TPU record every allocation. JAX on a CPU records none; jax.profiler.save_device_memory_profile does."
+)
+_NONE = Unavailable("no memory event was recorded", _REMEDY)
+_UNSIZED = Unavailable("the memory events that were recorded do not say how much memory is in use", _REMEDY)
+_FREE_SHOWN = 0.25  # share of the capacity in use from which free memory fits into the chart
+_SLICED = "Each column is the moment of its slice of time at which most was in use."
+_ESTIMATE = (
+    "An estimate, not a measurement: what is live at the peak as temp or output is taken to grow with the batch size, all other memory to "
+    "stay. What has no region type may do either: hence a range."
+)
+_HELD = (
+    f"Rows are XProf's: allocations of the peak's step, equal ones merged; '{PREALLOCATED}' is everything else on the heap, in use or not: "
+    "weights, optimizer state, batches that were prefetched."
+)
+
+
+def analyse(run: Run) -> Page:
+    """Build the page of a run."""
+    logs, unsized = memory_logs(run)
+    if not logs:
+        return Page(_ID, _TITLE, _QUESTION, unavailable=_UNSIZED if unsized else _NONE)
+    summary = memories(run, logs)
+    ends = step_ends(run, logs)
+    trend, left = growth(ends, logs), unfreed(run, logs)
+    sections = [
+        _figures(run, logs, summary),
+        _chart(run, logs, summary),
+        *_notes(run, logs, unsized),
+        Rows(
+            summary,
+            _shown(run, "memory", "peak_bytes", "capacity_bytes", "peak_share", "headroom_bytes", "fragmentation", "peak_step"),
+        ),
+        Rows(breakdown(logs), _breakdown_columns(run, logs), limit=15, remark=_HELD),
+    ]
+    if len(since := earlier(logs)):
+        sections.append(
+            Rows(since, _breakdown_columns(run, logs), limit=5, remark="Part of the row of preallocated memory above.")
+        )
+    if len(trend):
+        sections.append(
+            Rows(trend, _shown(run, "memory", "steps", "rising", "first_bytes", "last_bytes", "per_step_bytes", "leak"))
+        )
+    if len(left):
+        sections.append(
+            Rows(left, _shown(run, "memory", "op", "occurrences", "total_bytes", "steps", "per_step_bytes"), limit=5)
+        )
+    sections.append(
+        Rows(headroom(logs), _shown(run, "memory", "peak_bytes", "scaling_bytes", "fixed_bytes", "estimate"), remark=_ESTIMATE)
+    )
+    found = tuple(rules.find(summary, trend, left))
+    hidden = (timeline(run, logs), ends)
+    return Page(_ID, _TITLE, _QUESTION, _headline(run, logs, summary), tuple(sections), found, hidden)
+
+
+def _shown(run: Run, *columns: str) -> tuple[str, ...]:
+    """Columns to show first; the host only where there are several."""
+    return ("host", *columns) if len(run.hosts) > 1 else columns
+
+
+def _breakdown_columns(run: Run, logs: Sequence[MemoryLog]) -> tuple[str, ...]:
+    columns = (
+        "op",
+        "total_bytes",
+        "occurrences",
+        "region",
+        "shape",
+        "data_type",
+        "allocated_bytes",
+        "requested_bytes",
+        "share",
+    )
+    return _shown(run, *(("memory", *columns) if len(logs) > 1 else columns))
+
+
+def _headline(run: Run, logs: Sequence[MemoryLog], summary: Table) -> str:
+    first = next(summary.records())
+    where = called(run, fullest_first(logs)[0])
+    peak = humanize(first["peak_bytes"], Unit.BYTES)
+    step = "" if first["peak_step"] is None else f" in step {first['peak_step']}"
+    if first["capacity_bytes"] is None:
+        return f"{where} has {peak} in use at its peak{step}; its allocator reports no limit."
+    fullest = ", the fullest memory," if len(summary) > 1 else ""
+    capacity = humanize(first["capacity_bytes"], Unit.BYTES)
+    return f"{where}{fullest} has {peak} of {capacity} in use at its peak{step} ({first['peak_share']:.1%})."
+
+
+def _figures(run: Run, logs: Sequence[MemoryLog], summary: Table) -> Figures:
+    """The guide's summary, of the fullest memory."""
+    row = next(summary.records())
+    known = "as its allocator reports it" if row["capacity_bytes"] else "its allocator reports no limit"
+    before = humanize(row["before_bytes"], Unit.BYTES)
+    items = (
+        Figure("Allocations", row["allocations"], Unit.COUNT, f"{row['deallocations']:,} deallocations"),
+        Figure("Capacity", row["capacity_bytes"], Unit.BYTES, known),
+        Figure("Peak heap", row["peak_heap_bytes"], Unit.BYTES, "since the program started, as reported"),
+        Figure(
+            "Peak in the capture",
+            row["peak_bytes"],
+            Unit.BYTES,
+            f"{humanize(row['peak_time_ps'], Unit.PS)} after its first event",
+        ),
+        Figure("Stack", row["stack_bytes"], Unit.BYTES, "at this peak"),
+        Figure("Heap", row["heap_bytes"], Unit.BYTES, f"at this peak; {before} are older than the capture"),
+        Figure("Free", row["free_bytes"], Unit.BYTES, "at this peak"),
+        Figure("Fragmentation", row["fragmentation"], Unit.FRACTION, "free memory outside its largest chunk"),
+    )
+    return Figures(called(run, fullest_first(logs)[0]), items)
+
+
+def _chart(run: Run, logs: Sequence[MemoryLog], summary: Table) -> Chart:
+    """Use over time of the memory that the reader chooses, the fullest to begin with."""
+    table = use_over_time(run, logs)
+    parts = ["heap_bytes"]
+    if table["stack_bytes"].any():
+        parts.insert(0, "stack_bytes")
+    if max((share or 0.0) for share in summary["peak_share"].tolist()) >= _FREE_SHOWN:
+        parts.append("free_bytes")
+    title = f"Memory in use over time (ms): {table['memory'][0]}" if len(logs) == 1 else "Memory in use over time (ms)"
+    return Chart(
+        title, ChartKind.STACK_SERIES, table, "time_ms", tuple(parts), remark=_SLICED, select="memory" if len(logs) > 1 else ""
+    )
+
+
+def _notes(run: Run, logs: Sequence[MemoryLog], unsized: int) -> list[Section]:
+    """What is not recorded."""
+    notes = []
+    if unsized:
+        notes.append(f"{unsized:,} memory events that do not say how much is in use are left out.")
+    silent = [t.host for t in run.hosts if t.host not in {log.host for log in logs}]
+    if silent:
+        notes.append(f"No memory event was recorded on {', '.join(silent)}.")
+    return [Text("", " ".join(notes))] if notes else []
