@@ -11,7 +11,7 @@ from outpace.metrics.segments import FUNCTION, Pipeline, StageWork, pipelines
 from outpace.model import Table
 from outpace.timeline import Run
 from outpace.timeline.steps import Array
-from outpace.tools.tf_data.labels import source
+from outpace.metrics.stage_labels import source
 from outpace.tools.tf_data.schema import EXECUTIONS, PIPELINES, SEGMENTS, STAGES
 from outpace.trace.algorithms import distinct
 

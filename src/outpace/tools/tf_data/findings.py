@@ -19,7 +19,7 @@ from outpace.timeline import Run
 from outpace.timeline.run import Record
 from outpace.timeline.steps import Array
 from outpace.tools.tf_data.compute import Analysis, work
-from outpace.tools.tf_data.labels import injected, location, source, stage_record
+from outpace.metrics.stage_labels import injected, location, source, stage_record
 
 _XPROF = "XProf's input pipeline page"
 _HIGH = Threshold("highly input-bound", 0.20, Unit.FRACTION, _XPROF)
