@@ -58,7 +58,7 @@ def stacked_columns(chart: Chart, width: int, colored: bool) -> list[Text]:
     """Stacked columns as a block of text with an axis and a legend."""
     if chart.table.field(chart.x).unit is Unit.TEXT:
         return stacked_rows(chart, width, colored)
-    edge = 9
+    edge = 10  # room for "14.0 GiB"
     width = min(width, _WIDEST)
     data = chart_data.columns(chart, max(width - edge, 1))
     count = data.heights.shape[1]

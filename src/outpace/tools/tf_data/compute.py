@@ -8,10 +8,10 @@ import numpy as np
 
 from outpace.metrics.iterators import IteratorGraph, iterators
 from outpace.metrics.segments import FUNCTION, Pipeline, StageWork, pipelines
+from outpace.metrics.stage_labels import source
 from outpace.model import Table
 from outpace.timeline import Run
 from outpace.timeline.steps import Array
-from outpace.metrics.stage_labels import source
 from outpace.tools.tf_data.schema import EXECUTIONS, PIPELINES, SEGMENTS, STAGES
 from outpace.trace.algorithms import distinct
 

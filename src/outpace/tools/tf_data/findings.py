@@ -13,13 +13,13 @@ import numpy as np
 
 from outpace.metrics.cpu_saturation import cpu_saturation
 from outpace.metrics.segments import CHAIN, Pipeline, StageWork
+from outpace.metrics.stage_labels import injected, location, source, stage_record
 from outpace.metrics.step_breakdown import StepBreakdown
 from outpace.model import Evidence, Finding, Interval, Severity, Threshold, Unit, bootstrap_saving, humanize
 from outpace.timeline import Run
 from outpace.timeline.run import Record
 from outpace.timeline.steps import Array
 from outpace.tools.tf_data.compute import Analysis, work
-from outpace.metrics.stage_labels import injected, location, source, stage_record
 
 _XPROF = "XProf's input pipeline page"
 _HIGH = Threshold("highly input-bound", 0.20, Unit.FRACTION, _XPROF)
