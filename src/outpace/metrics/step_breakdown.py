@@ -123,10 +123,16 @@ def _host_rows(timeline: Timeline) -> dict[str, Array]:
     return {**rows, **category_times(timeline)}
 
 
-def category_times(timeline: Timeline, plane: Plane | None = None) -> dict[str, Array]:
-    """Time of each category within each step as `<category>_ps`, int64 of shape (steps,); of one plane's events only, if one is given."""
+def category_times(
+    timeline: Timeline, plane: Plane | None = None, windows: tuple[Array, Array] | None = None
+) -> dict[str, Array]:
+    """Time of each category within each step as `<category>_ps`, int64 of shape (steps,).
+
+    `plane` counts one plane's events only; `windows` (start, end per step, ps) a part of each step instead of the whole.
+    """
     steps, trace = timeline.steps, timeline.trace
     times = np.zeros((len(steps), len(_KINDS)), np.int64)
+    start, end = windows or (steps.start, steps.end)
     if len(steps):
         kind = event_kinds(timeline)
         wanted = (kind > 0) & (timeline.step_of >= 0)
@@ -135,7 +141,7 @@ def category_times(timeline: Timeline, plane: Plane | None = None) -> dict[str, 
             wanted[: only.start] = wanted[only.stop :] = False
         rows = np.flatnonzero(wanted)
         rows = rows[~_covered(timeline, kind, rows)]
-        spans = (trace.start[rows], trace.end[rows], steps.start, steps.end)
+        spans = (trace.start[rows], trace.end[rows], start, end)
         times = sweep(timeline.step_of[rows], kind[rows], *spans, len(_KINDS))
     codes = {c: [code for code, (_, shown) in enumerate(_KINDS) if shown is c] for c in Category}
     return {f"{c.value}_ps": times[:, codes[c]].sum(axis=1) for c in Category}

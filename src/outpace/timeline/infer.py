@@ -44,6 +44,11 @@ _LAX = frozenset(
 _INFERENCE = ("predict", "serving", "serve", "one_step_on_data")
 
 
+def is_prediction(function: str) -> bool:
+    """Whether a function's name says that it predicts or serves."""
+    return any(word in function for word in _INFERENCE)
+
+
 def infer_steps(trace: Trace, hidden: Array) -> Steps:
     """Find the repeated call; `hidden` are mark rows that must not be looked at."""
     if (steps := _device_programs(trace)) is not None:
@@ -138,7 +143,7 @@ def _between_ends(trace: Trace, rows: Array, visible: Array) -> Steps:
         complete=complete,
         root_row=roots[inside].astype(np.int32),
         root_step=step[inside].astype(np.int32),
-        kind="inference" if any(word in name for word in _INFERENCE) else "training",
+        kind="prediction" if is_prediction(name) else "training",
     )
 
 

@@ -39,7 +39,7 @@ class Steps:
     complete: whether the capture holds the whole step; `root_row[i]` is an event row that belongs to step `root_step[i]`: what
     happens below it, or is caused by it, belongs to the step. `per_row` is how many training steps one row stands for
     (Keras' `steps_per_execution`). `groups` maps the `group_id` stat of a file that was saved grouped to the step.
-    `how` says in a sentence how the steps were found; `kind` is "training" or "inference".
+    `how` says in a sentence how the steps were found; `kind` is "training" or "prediction".
     """
 
     source: StepSource

@@ -93,7 +93,7 @@ def headline(run: Run, mean: Average) -> str:
     halves = (Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32)
     shares[halves[1]] += shares.pop(halves[0])  # one sentence speaks of device compute as a whole
     top = max(shares, key=lambda c: shares[c])
-    kind = "inference call" if all(t.steps.kind == "inference" for t in run.hosts if len(t.steps)) else "step"
+    kind = "prediction" if all(t.steps.kind == "prediction" for t in run.hosts if len(t.steps)) else "step"
     step = f"{humanize(mean.mean, Unit.PS)} {kind}"
     waits = mean.share(Category.INPUT)
     if top is Category.INPUT or waits >= 0.2:

@@ -1,0 +1,12 @@
+"""Inference: the latency of predictions, and what made the slow ones slow."""
+
+from outpace.tools.inference.page import analyse
+from outpace.tools.tool import Tool
+
+TOOL = Tool(
+    id="inference",
+    title="Inference latency",
+    question="How long do predictions take, and where did the slowest ones spend their time?",
+    order=80,
+    analyse=analyse,
+)

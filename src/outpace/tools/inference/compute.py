@@ -1,0 +1,125 @@
+"""Requests: calls that look like predictions, their latency and their parts."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from outpace.metrics.step_breakdown import category_times
+from outpace.model import Category, Table, Unit, humanize
+from outpace.model.interval import quantiles
+from outpace.timeline import OpKind, Run, Timeline
+from outpace.timeline.infer import is_prediction
+from outpace.timeline.steps import Array
+from outpace.tools.inference.schema import HISTOGRAM, LATENCY, REQUESTS
+from outpace.trace.algorithms import nest_rows
+
+CATEGORIES = tuple(f"{c.value}_ps" for c in Category)
+_SESSION = (
+    "SessionRun",
+    "TFSessionRun",
+    "Session::Run",
+    "BatchingSessionRun",
+    "TfServing",
+)  # TensorFlow Serving and TF 1 servers
+_BUCKETS = 12
+
+
+def requests(run: Run) -> Table:
+    """`REQUESTS`: every call that is a prediction, in order of time."""
+    rows = [row for timeline in run.hosts for row in _rows(timeline)]
+    return Table.from_rows("requests", "Requests", REQUESTS, rows)
+
+
+def _rows(timeline: Timeline) -> list[tuple[object, ...]]:
+    trace = timeline.trace
+    calls = _calls(timeline)
+    if len(calls) == 0:
+        return []
+    start, end = trace.start[calls], trace.end[calls]
+    before = np.concatenate(([0], np.maximum(start[1:] - np.maximum.accumulate(end)[:-1], 0)))
+    parts, step = _parts(timeline, calls), timeline.step_of[calls]
+    ops = _longest_ops(timeline, calls)
+    found: list[tuple[object, ...]] = []
+    for i, row in enumerate(calls.tolist()):
+        own = [parts[name][i] for name in CATEGORIES] if step[i] >= 0 else [float("nan")] * len(CATEGORIES)
+        head = (
+            timeline.host,
+            i,
+            trace.names[trace.name[row]],
+            int(start[i]) - timeline.span[0],
+            int(end[i] - start[i]),
+            int(before[i]),
+        )
+        found.append((*head, *own, *ops[i]))
+    return found
+
+
+def _calls(timeline: Timeline) -> Array:
+    """Rows of the outermost calls that are predictions, by time."""
+    trace = timeline.trace
+    functions = trace.stat("tf_function_call").has(len(trace))
+    predicts = np.fromiter((is_prediction(n) for n in trace.names), bool, len(trace.names))
+    serves = np.fromiter((n.startswith(_SESSION) for n in trace.names), bool, len(trace.names))
+    jitted = np.fromiter((n.startswith("PjitFunction(") for n in trace.names), bool, len(trace.names))
+    rows = np.flatnonzero(((functions | jitted[trace.name]) & predicts[trace.name]) | serves[trace.name])
+    parent, _ = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
+    rows = rows[parent < 0]
+    return np.asarray(rows[np.argsort(trace.start[rows], kind="stable")])
+
+
+def _parts(timeline: Timeline, calls: Array) -> dict[str, Array]:
+    """Categories of each call, ps: of its step's time, the part in which the call ran."""
+    steps, trace = timeline.steps, timeline.trace
+    start, end = steps.start.copy(), steps.start.copy()  # empty windows, but where a call is known
+    step = timeline.step_of[calls]
+    known = step >= 0
+    start[step[known]], end[step[known]] = trace.start[calls[known]], trace.end[calls[known]]
+    times = category_times(timeline, windows=(start, end))
+    return {
+        name: values[np.maximum(step, 0)] if len(values) else np.zeros(len(calls), np.int64) for name, values in times.items()
+    }
+
+
+def _longest_ops(timeline: Timeline, calls: Array) -> list[tuple[str, int]]:
+    """(op, self time) that took longest in each call's step."""
+    trace, step = timeline.trace, timeline.step_of
+    is_op = timeline.is_kind(OpKind.TENSORFLOW, OpKind.JAX)
+    rows = np.flatnonzero(is_op[trace.name] & (step >= 0))
+    _, own = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
+    order = np.lexsort((-own, step[rows]))
+    _, first = np.unique(step[rows][order], return_index=True)
+    best = {int(step[rows[order[i]]]): (timeline.ops[trace.name[rows[order[i]]]].name, int(own[order[i]])) for i in first}
+    return [best.get(int(s), ("", 0)) for s in step[calls]]
+
+
+def latency(table: Table) -> Table:
+    """`LATENCY`: the distribution by host and function, most calls first."""
+    groups: dict[tuple[str, str], list[dict[str, int]]] = {}
+    for row in table.records():
+        groups.setdefault((row["host"], row["function"]), []).append(row)
+    rows = []
+    for (host, function), mine in groups.items():
+        times = [row["latency_ps"] for row in mine]
+        span = max(row["start_ps"] + row["latency_ps"] for row in mine) - min(row["start_ps"] for row in mine)
+        rate = len(mine) / (span / 1e12) if span else 0.0
+        rows.append(
+            (host, function, len(mine), float(np.mean(times)), *quantiles(times, 0.5, 0.9, 0.99), float(max(times)), rate)
+        )
+    return Table.from_rows("latency", "Latency", LATENCY, rows).sorted_by("requests")
+
+
+def histogram(table: Table) -> Table:
+    """`HISTOGRAM`: how many calls took how long, in ranges that grow by a constant factor (latencies spread over orders of magnitude)."""
+    times = np.maximum(table["latency_ps"].astype(np.float64), 1.0)
+    low, high = math.log(times.min()), math.log(times.max() * 1.0001)
+    count = min(_BUCKETS, max(1, math.ceil(2 * len(times) ** 0.5)))
+    bounds = np.exp(np.linspace(low, max(high, low + 1e-3), count + 1))
+    place = np.clip(np.searchsorted(bounds, times, side="right") - 1, 0, count - 1)
+    sums = np.bincount(place, minlength=count)
+    names = [
+        f"{humanize(a, Unit.PS)} to {humanize(b, Unit.PS)}"
+        for a, b in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
+    ]
+    return Table.from_rows("histogram", "Calls by latency", HISTOGRAM, list(zip(names, sums.tolist(), strict=True)))
