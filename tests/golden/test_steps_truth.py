@@ -59,7 +59,7 @@ def test_every_step_is_found(name: str) -> None:
 
 def test_prediction_is_no_training() -> None:
     steps = opened("predict_inference").run.hosts[0].steps
-    assert steps.kind == "inference"
+    assert steps.kind == "prediction"
     assert len(steps) == 16
 
 

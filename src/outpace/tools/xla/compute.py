@@ -1,0 +1,163 @@
+"""HLO ops: gathered from device lines that list them, from kernels and from host threads that name them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from outpace.model import Table
+from outpace.timeline import Run, Timeline
+from outpace.timeline.hlo import HloOp, programs
+from outpace.timeline.steps import Array
+from outpace.tools.xla.schema import CATEGORIES, OPS, PROGRAMS
+from outpace.trace import Plane, Value
+from outpace.trace.algorithms import nest_rows
+
+_Key = tuple[str, str, str, int, str]  # host, device, program, program id, op
+_UNKNOWN = HloOp("", "", "")
+
+
+@dataclass
+class Sums:
+    """One op while it is summed up; `flops` and `memory` are of one execution, -1 where the profile does not count them."""
+
+    category: str
+    framework_op: str
+    source: str
+    flops: float
+    memory: float
+    count: int = 0
+    total: int = 0
+    own: int = 0
+
+
+Found = dict[_Key, Sums]
+
+
+def gather(run: Run) -> Found:
+    """Every HLO op of every host, device and program."""
+    found: Found = {}
+    for timeline in run.hosts:
+        known = programs(timeline.trace)
+        for plane in timeline.device_planes:
+            _from_lines(timeline, plane, known, found)
+        _from_stats(timeline, known, found)
+    return found
+
+
+def _from_lines(timeline: Timeline, plane: Plane, known: dict[int, dict[str, HloOp]], found: Found) -> None:
+    """Devices with a line of XLA ops: each event's name is an instruction, described by stats of the name."""
+    trace = timeline.trace
+    lines = [i for i in plane.lines if trace.lines.names[i] == "XLA Ops"]
+    names = {_program_id(trace.names[n]): trace.names[n].partition("(")[0] for n in _module_names(timeline, plane)}
+    device = plane.name.removeprefix("/device:")
+    for line in lines:
+        rows = np.arange(*trace.lines.rows(line).indices(len(trace)))
+        _, own = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
+        for name in dict.fromkeys(trace.name[rows].tolist()):
+            stats = trace.name_stats.get(name, {})
+            mine = trace.name[rows] == name
+            op = trace.display_names.get(name) or trace.names[name].lstrip("%").split(" = ")[0]
+            program = _unsigned(stats.get("program_id"))
+            key = (timeline.host, device, names.get(program, ""), program, op)
+            _add(found, key, stats, known.get(program, {}).get(op, _UNKNOWN), trace.duration[rows[mine]], own[mine])
+
+
+def _module_names(timeline: Timeline, plane: Plane) -> list[int]:
+    trace = timeline.trace
+    rows = [trace.lines.rows(i) for i in plane.lines if trace.lines.names[i] == "XLA Modules"]
+    return list(dict.fromkeys(n for part in rows for n in trace.name[part].tolist()))
+
+
+def _from_stats(timeline: Timeline, known: dict[int, dict[str, HloOp]], found: Found) -> None:
+    """Kernels and host threads: the op stands in each event's stats."""
+    trace = timeline.trace
+    trace.load(("hlo_op", "hlo_module", "program_id", "tf_op"))
+    op, module = trace.stat("hlo_op"), trace.stat("hlo_module")
+    if len(op) == 0 or len(module) == 0:
+        return
+    rows, at_op, at_module = np.intersect1d(op.row, module.row, assume_unique=True, return_indices=True)
+    program = trace.stat("program_id").dense(len(trace), -1)[rows]
+    framework = dict(zip((tf := trace.stat("tf_op")).row.tolist(), tf.texts(), strict=True)) if len(trace.stat("tf_op")) else {}
+    _, own = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
+    plane_of = trace.lines.plane[trace.line[rows]]
+    ops, modules = np.array(op.texts(), object)[at_op], np.array(module.texts(), object)[at_module]
+    groups: dict[_Key, list[int]] = {}
+    for i, parts in enumerate(zip(plane_of.tolist(), modules.tolist(), program.tolist(), ops.tolist(), strict=True)):
+        plane, name, number, text = parts
+        device = trace.planes[plane].name.removeprefix("/device:") if trace.planes[plane].name.startswith("/device:") else "CPU"
+        groups.setdefault((timeline.host, device, name, number, text), []).append(i)
+    for key, places in groups.items():
+        mine = np.array(places)
+        op_of = known.get(key[3], {}).get(key[4], _UNKNOWN)
+        stats: dict[str, Value] = {"tf_op": framework.get(int(rows[mine[0]]), "")}
+        _add(found, key, stats, op_of, trace.duration[rows[mine]], own[mine])
+
+
+def _add(found: Found, key: _Key, stats: dict[str, Value], op: HloOp, duration: Array, own: Array) -> None:
+    framework = op.framework_op or str(stats.get("tf_op") or "").rstrip(":")
+    source = str(stats.get("source") or op.source)
+    category = str(stats.get("hlo_category") or op.opcode or "unknown")
+    sums = found.setdefault(
+        key, Sums(category, framework, source, _number(stats.get("flops")), _number(stats.get("bytes_accessed")))
+    )
+    sums.count += len(duration)
+    sums.total += int(duration.sum())
+    sums.own += int(own.sum())
+
+
+def _number(value: Value) -> float:
+    return float(value) if isinstance(value, (int, float)) else -1.0
+
+
+def _unsigned(value: Value) -> int:
+    return int(value) & (2**64 - 1) if isinstance(value, int) else -1
+
+
+def _program_id(name: str) -> int:
+    digits = name.rpartition("(")[2].rstrip(")")
+    return int(digits) if digits.isdigit() else -1
+
+
+def ops(found: Found) -> Table:
+    """`OPS`: a row per op, by self time."""
+    order = sorted(found.items(), key=lambda item: -item[1].own)
+    whole = sum(s.own for s in found.values()) or 1
+    rows, running = [], 0
+    for rank, ((host, device, program, _, op), s) in enumerate(order, 1):
+        running += s.own
+        seconds = s.own / 1e12
+        flops = s.flops * s.count / seconds if s.flops > 0 and seconds else float("nan")
+        traffic = s.memory * s.count / seconds if s.memory > 0 and seconds else float("nan")
+        intensity = s.flops / s.memory if s.flops >= 0 and s.memory > 0 else float("nan")
+        head = (rank, host, device, program, op, s.category, s.framework_op, s.source)
+        rows.append((*head, s.count, s.total, s.own, s.own / whole, running / whole, flops, traffic, intensity))
+    return Table.from_rows("hlo_ops", "HLO ops", OPS, rows)
+
+
+def by_program(found: Found) -> Table:
+    """`PROGRAMS`: a row per program, by the time of its ops."""
+    sums: dict[tuple[str, str, int], list[Sums]] = {}
+    for (host, _, program, number, _), s in found.items():
+        sums.setdefault((host, program, number), []).append(s)
+    whole = sum(s.own for s in found.values()) or 1
+    rows = []
+    for (host, program, number), mine in sums.items():
+        own = sum(s.own for s in mine)
+        runs = Counter({s.count: 0 for s in mine})
+        runs.update(s.count for s in mine)
+        name_id = str(number) if number >= 0 else ""
+        rows.append((host, program, name_id, runs.most_common(1)[0][0], len(mine), own, own / whole))
+    return Table.from_rows("programs", "Programs", PROGRAMS, sorted(rows, key=lambda r: -r[5]))
+
+
+def by_category(found: Found) -> Table:
+    """`CATEGORIES`: time by category of op, longest first."""
+    sums: dict[str, list[int]] = {}
+    for s in found.values():
+        known = sums.setdefault(s.category, [0, 0])
+        known[0], known[1] = known[0] + s.count, known[1] + s.own
+    rows = [(name, count, own) for name, (count, own) in sums.items()]
+    return Table.from_rows("hlo_categories", "Time by category", CATEGORIES, sorted(rows, key=lambda r: -r[2]))

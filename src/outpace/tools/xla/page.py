@@ -1,0 +1,48 @@
+"""The page about XLA programs."""
+
+from __future__ import annotations
+
+from outpace.model import Chart, ChartKind, Page, Rows, Table, Unavailable
+from outpace.timeline import Run
+from outpace.tools.xla.compute import by_category, by_program, gather, ops
+
+_ID, _TITLE = "xla", "XLA programs"
+_QUESTION = "Which compiled programs and HLO ops take the time, where do they come from, and what limits them?"
+_NONE = Unavailable(
+    "no op of an XLA program was recorded",
+    "Programs come from jax.jit, from tf.function(jit_compile=True) and model.compile(jit_compile=True), and run on every TPU.",
+)
+
+
+def analyse(run: Run) -> Page:
+    """Build the page of a run."""
+    found = gather(run)
+    if not found:
+        return Page(_ID, _TITLE, _QUESTION, unavailable=_NONE)
+    table, categories, compiled = ops(found), by_category(found), by_program(found)
+    shown = (
+        "rank",
+        "self_ps",
+        "fraction",
+        "occurrences",
+        "op",
+        "category",
+        "framework_op",
+        "source",
+        "flops_per_s",
+        "bytes_per_s",
+        "intensity",
+    )
+    sections = (
+        Chart("Time by category of op", ChartKind.PIE, categories, "category", ("self_ps",)),
+        Rows(table, shown, limit=15),
+        Rows(compiled, ("program", "runs", "ops", "self_ps", "fraction")),
+    )
+    return Page(_ID, _TITLE, _QUESTION, _headline(table, compiled), sections)
+
+
+def _headline(table: Table, compiled: Table) -> str:
+    op, program = next(table.records()), next(compiled.records())
+    origin = f", compiled from {op['framework_op'] or op['source']}" if op["framework_op"] or op["source"] else ""
+    name = program["program"] or "One program"
+    return f"{name} takes {program['fraction']:.0%} of the op time; the longest op is {op['op']} ({op['category']}{origin})."
