@@ -55,7 +55,7 @@ def test_a_damaged_program_never_fails(cut: int) -> None:
 def test_a_jax_step_is_traced_back_to_its_operations() -> None:
     trace = opened("jax_loop").run.hosts[0].trace
     assert programs(trace)[8]["dot.1"].opcode == "dot"
-    rows = {row["op"]: row for row in opened("jax_loop").xla().table("hlo_ops").records()}
+    rows = {row["op"]: row for row in opened("jax_loop").hlo_stats().table("hlo_ops").records()}
     assert rows["dot.1"]["program"] == "jit_step"
     assert rows["dot.1"]["framework_op"].startswith("jit(step)/")
     assert rows["dot.1"]["occurrences"] == int((np.array(trace.stat("hlo_op").texts()) == "dot.1").sum())
@@ -63,7 +63,7 @@ def test_a_jax_step_is_traced_back_to_its_operations() -> None:
 
 def test_gpu_ops_name_the_line_and_count_every_kernel_once() -> None:
     run = opened("jax_rocm_gemm").run
-    rows = list(opened("jax_rocm_gemm").xla().table("hlo_ops").records())
+    rows = list(opened("jax_rocm_gemm").hlo_stats().table("hlo_ops").records())
     trace = run.hosts[0].trace
     events = trace.stat("hlo_op").row
     assert sum(row["occurrences"] for row in rows) == len(events)
@@ -72,7 +72,7 @@ def test_gpu_ops_name_the_line_and_count_every_kernel_once() -> None:
 
 
 def test_tpu_ops_have_rates() -> None:
-    page = opened("tpu_v6e_inference").xla()
+    page = opened("tpu_v6e_inference").hlo_stats()
     row = next(r for r in page.table("hlo_ops").records() if r["category"] == "loop fusion")
     seconds = row["self_ps"] / 1e12
     assert row["flops_per_s"] == pytest.approx(1342177280 * row["occurrences"] / seconds)
@@ -84,7 +84,7 @@ def test_tpu_ops_have_rates() -> None:
 
 @pytest.mark.parametrize("name", [n for n in PROFILES if n not in ("idle_empty",)])
 def test_shares_add_up(name: str) -> None:
-    page = opened(name).xla()
+    page = opened(name).hlo_stats()
     if page.unavailable is None:
         assert sum(row["fraction"] for row in page.table("hlo_ops").records()) == pytest.approx(1)
         assert sum(row["fraction"] for row in page.table("programs").records()) == pytest.approx(1)

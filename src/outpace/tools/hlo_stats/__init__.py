@@ -1,10 +1,10 @@
 """XLA programs: the time of every HLO op, the framework op and source line behind it, and how well it uses the device."""
 
 from outpace.tools.tool import Tool
-from outpace.tools.xla.page import analyse
+from outpace.tools.hlo_stats.page import analyse
 
 TOOL = Tool(
-    id="xla",
+    id="hlo_stats",
     title="XLA programs",
     question="Which compiled programs and HLO ops take the time, where do they come from, and what limits them?",
     order=40,

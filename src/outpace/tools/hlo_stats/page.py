@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from outpace.model import Chart, ChartKind, Page, Rows, Table, Unavailable
 from outpace.timeline import Run
-from outpace.tools.xla.compute import by_category, by_program, gather, ops
+from outpace.tools.hlo_stats.compute import by_category, by_program, gather, ops
 
-_ID, _TITLE = "xla", "XLA programs"
+_ID, _TITLE = "hlo_stats", "XLA programs"
 _QUESTION = "Which compiled programs and HLO ops take the time, where do they come from, and what limits them?"
 _NONE = Unavailable(
     "no op of an XLA program was recorded",

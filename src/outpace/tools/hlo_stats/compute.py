@@ -11,7 +11,7 @@ from outpace.model import Table
 from outpace.timeline import Run, Timeline
 from outpace.timeline.hlo import HloOp, programs
 from outpace.timeline.steps import Array
-from outpace.tools.xla.schema import CATEGORIES, OPS, PROGRAMS
+from outpace.tools.hlo_stats.schema import CATEGORIES, OPS, PROGRAMS
 from outpace.trace import Plane, Value
 from outpace.trace.algorithms import nest_rows
 
