@@ -1,5 +1,7 @@
 """Builds the native core; everything else is declared in pyproject.toml."""
 
+from glob import glob
+
 from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
@@ -23,14 +25,7 @@ setup(
     ext_modules=[
         Extension(
             "outpace._native.core",
-            sources=[
-                "native/src/capi.cc",
-                "native/src/index.cc",
-                "native/src/columns.cc",
-                "native/src/nest.cc",
-                "native/src/group.cc",
-                "native/src/join.cc",
-            ],
+            sources=sorted(glob("native/src/*.cc")),
             depends=[],
             include_dirs=["native/include"],
             language="c++",

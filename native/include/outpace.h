@@ -107,6 +107,56 @@ OX_API void ox_sweep(uint64_t spans, const int32_t* group, const uint8_t* priori
 OX_API void ox_cover(uint64_t spans, const int64_t* start_ps, const int64_t* end_ps, int64_t begin, int64_t end, int64_t* covered,
                      int64_t* summed);
 
+/* Writing a trace file for a viewer, straight to a file descriptor. Times become whole nanoseconds: start and end are rounded down, so that
+ * nesting survives. Tracks are numbered by the caller, from 1; ids of the same number in one file are its business. Texts are UTF-8 (what is
+ * not becomes U+FFFD). Every event becomes exactly one slice: those of one line that overlap without nesting go to further lanes of its track. */
+typedef struct ox_export ox_export;
+enum { OX_FORMAT_PERFETTO = 1, OX_FORMAT_JSON = 2 };
+enum { OX_TRACK_SECTION = 1, OX_TRACK_SLICES = 2, OX_TRACK_BYTES = 3, OX_TRACK_COUNTER = 4 };
+
+/* Events of one line of a decoded space. The columns are those of ox_events, whole. */
+typedef struct {
+  const ox_space* space;
+  const int32_t* name;
+  const int64_t* start_ps;
+  const int64_t* duration_ps;
+  const uint8_t* mask;     /* which events are written; NULL: all */
+  const uint8_t* argument; /* per stat name: is it written; NULL: no arguments at all */
+  int64_t shift_ns;        /* added to all times */
+  uint64_t line, track;
+  uint64_t flows;          /* arrows, sorted by event row: id, and whether it ends (1) or begins (0) at the event */
+  const int32_t* flow_row;
+  const uint64_t* flow_id;
+  const uint8_t* flow_ends;
+} ox_line_slices;
+
+/* Slices that are no event of the file, sorted by (start, longer first). A text is a number into text_at, which has texts + 1 entries into
+ * `text`. Argument c of slice i stands at [c * slices + i]: a value of argument_kind[c], for OX_STAT_TEXT the number of a text. */
+typedef struct {
+  uint64_t slices, arguments, texts, track;
+  const int64_t* start_ps;
+  const int64_t* duration_ps;
+  const uint32_t* name;
+  const uint32_t* argument_name;
+  const uint8_t* argument_kind;
+  const uint64_t* argument_value;
+  const char* text;
+  const uint64_t* text_at;
+  uint32_t category; /* a text, or UINT32_MAX for none */
+  int64_t shift_ns;
+} ox_made_slices;
+
+/* NULL when out of memory, or for an unknown format. */
+OX_API ox_export* ox_export_open(int32_t file, int32_t format);
+OX_API void ox_export_track(ox_export* out, uint64_t track, uint64_t parent, int32_t kind, int32_t rank, const char* name, uint32_t name_len,
+                            const char* description, uint32_t description_len);
+/* Both return the number of slices that were written. */
+OX_API uint64_t ox_export_line(ox_export* out, const ox_line_slices* line);
+OX_API uint64_t ox_export_made(ox_export* out, const ox_made_slices* made);
+OX_API void ox_export_counter(ox_export* out, uint64_t track, uint64_t count, const int64_t* at_ps, const int64_t* value, int64_t shift_ns);
+/* Write what is left and free the writer; the descriptor stays open. Returns 0, or the errno of the first write that failed. */
+OX_API int32_t ox_export_close(ox_export* out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -15,21 +15,6 @@ struct Event {
   int64_t occurrences = 0;
 };
 
-// Call visit(message) for each XEvent of a segment.
-template <class Visit>
-void each_event(const Segment& segment, Visit visit) {
-  Reader line(segment.begin, segment.end);
-  while (line.more()) {
-    const uint64_t field = line.varint();
-    if (field != tag(4, kBytes)) {
-      line.skip(field);
-      continue;
-    }
-    const Reader event = line.message();
-    if (line.whole()) visit(event);  // exactly what read_segment counted
-  }
-}
-
 Event read_event(Reader& message) {
   Event event;
   while (message.more()) {

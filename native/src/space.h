@@ -155,6 +155,21 @@ inline void resolve(Stat& stat, const IdMap& stat_names) {
   stat.value = row < 0 ? UINT64_MAX : static_cast<uint64_t>(row);
 }
 
+// Call visit(message) for each XEvent of a segment.
+template <class Visit>
+void each_event(const Segment& segment, Visit visit) {
+  Reader line(segment.begin, segment.end);
+  while (line.more()) {
+    const uint64_t field = line.varint();
+    if (field != tag(4, kBytes)) {
+      line.skip(field);
+      continue;
+    }
+    const Reader event = line.message();
+    if (line.whole()) visit(event);  // exactly what read_segment counted
+  }
+}
+
 void build_index(ox_space& space, int threads);
 
 }  // namespace outpace

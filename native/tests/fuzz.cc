@@ -1,6 +1,8 @@
 // Mutates profiles and runs the whole core over each: index, events, stats, nesting. Built with sanitizers, any fault ends it.
 //
 //   fuzz MUTATIONS FILE...
+#include <fcntl.h>
+
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -65,6 +67,26 @@ void exercise_tables(const ox_space* space, const ox_sizes& sizes, const Bytes& 
   ox_damages(space, at.data(), lost.data(), plane.data(), why.data());
 }
 
+// Write the events as a trace file, in both formats, with all arguments, and arrows between whatever events there are.
+void exercise_writer(const ox_space* space, const ox_sizes& sizes, const int32_t* name, const int64_t* start, const int64_t* duration) {
+  static const int nowhere = open("/dev/null", O_WRONLY);
+  const std::vector<uint8_t> wanted(sizes.stat_names + 1, 1);
+  const std::vector<int32_t> flow_row{0, 0, 1};
+  const std::vector<uint64_t> flow_id{1, 2, 1};
+  const std::vector<uint8_t> flow_ends{0, 0, 1};
+  for (const int32_t format : {OX_FORMAT_PERFETTO, OX_FORMAT_JSON}) {
+    ox_export* out = ox_export_open(nowhere, format);
+    ox_export_track(out, 1, 0, OX_TRACK_SECTION, 0, "section", 7, nullptr, 0);
+    uint64_t written = 0;
+    for (uint64_t i = 0; i < sizes.lines; ++i) {
+      ox_export_track(out, i + 2, 1, OX_TRACK_SLICES, 0, "\xff\"", 2, "line", 4);
+      const ox_line_slices line{space, name, start, duration, nullptr, wanted.data(), 1000, i, i + 2, 3, flow_row.data(), flow_id.data(), flow_ends.data()};
+      written += ox_export_line(out, &line);
+    }
+    if (written != sizes.events || ox_export_close(out) != 0) std::abort();
+  }
+}
+
 // Run everything that takes untrusted bytes; returns the number of events.
 uint64_t exercise(const Bytes& data) {
   ox_space* space = ox_open(data.data(), data.size(), 2);
@@ -101,6 +123,7 @@ uint64_t exercise(const Bytes& data) {
       if (row[i] < 0 || static_cast<uint64_t>(row[i]) >= n) std::abort();
     }
     ox_stats_close(stats);
+    exercise_writer(space, sizes, name.data(), start.data(), duration.data());
     const int32_t root = 0;
     if (n > 0) ox_spread(n, subtree_end.data(), 0, nullptr, nullptr, 1, &root, &root, group.data());
   }

@@ -28,6 +28,29 @@ class Sizes(ctypes.Structure):
     ]
 
 
+class LineSlices(ctypes.Structure):
+    """Mirror of `ox_line_slices`."""
+
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("space", "name", "start_ps", "duration_ps", "mask", "argument")),
+        ("shift_ns", ctypes.c_int64),
+        *((name, ctypes.c_uint64) for name in ("line", "track", "flows")),
+        *((name, ctypes.c_void_p) for name in ("flow_row", "flow_id", "flow_ends")),
+    ]
+
+
+class MadeSlices(ctypes.Structure):
+    """Mirror of `ox_made_slices`."""
+
+    _fields_ = [
+        *((name, ctypes.c_uint64) for name in ("slices", "arguments", "texts", "track")),
+        *((name, ctypes.c_void_p) for name in ("start_ps", "duration_ps", "name", "argument_name", "argument_kind")),
+        *((name, ctypes.c_void_p) for name in ("argument_value", "text", "text_at")),
+        ("category", ctypes.c_uint32),
+        ("shift_ns", ctypes.c_int64),
+    ]
+
+
 @lru_cache(maxsize=1)
 def library() -> ctypes.CDLL:
     """Load the core once. Raises ImportError with the way out when the package was not built."""
@@ -43,6 +66,8 @@ def library() -> ctypes.CDLL:
     core.ox_find_stats.restype = ctypes.c_void_p
     core.ox_join.restype = ctypes.c_void_p
     core.ox_events.restype = ctypes.c_int32
+    core.ox_export_open.restype = ctypes.c_void_p
+    core.ox_export_line.restype = core.ox_export_made.restype = ctypes.c_uint64
     return core
 
 

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from outpace._version import __version__
-from outpace.cli import profile, report, tools
+from outpace.cli import profile, report, tools, trace
 from outpace.cli.process import leave
 
 app = typer.Typer(
@@ -27,6 +27,7 @@ app = typer.Typer(
 )
 report.register(app)
 profile.register(app)
+trace.register(app)
 tools.register(app)
 
 

@@ -37,7 +37,7 @@ def step_of_events(trace: Trace, steps: Steps, hidden: Array) -> Array:
 
 def _links(trace: Trace) -> tuple[Array, Array]:
     """All cause and effect rows."""
-    pairs = [_contexts(trace), _executor_inputs(trace), _launches(trace)]
+    pairs = [_contexts(trace), _executor_inputs(trace), launches(trace)]
     return np.concatenate([p[0] for p in pairs]), np.concatenate([p[1] for p in pairs])
 
 
@@ -69,7 +69,7 @@ def _executor_inputs(trace: Trace) -> tuple[Array, Array]:
     return cause[last], effect[last]
 
 
-def _launches(trace: Trace) -> tuple[Array, Array]:
+def launches(trace: Trace) -> tuple[Array, Array]:
     """Host launch to device execution, by correlation id."""
     stat = trace.stat("correlation_id")
     if len(stat) == 0:

@@ -154,6 +154,11 @@ class Trace:
             found[name] = StatColumn(name, row[mine], kind, bits, length, self._handle.data, self.stat_names)
         return found
 
+    @property
+    def space(self) -> int:
+        """Address of the core's index, for its other functions; valid as long as the trace lives."""
+        return self._handle.address
+
     def event_stats(self, row: int) -> dict[str, Value]:
         """All stats of one event by name (for a details view; slow for many)."""
         names = list(dict.fromkeys(self.stat_names))
@@ -171,6 +176,11 @@ class Handle:
             raise MemoryError("the profile's index does not fit into memory")
         self.sizes = _native.Sizes()
         _native.library().ox_get_sizes(ctypes.c_void_p(self._space), ctypes.byref(self.sizes))
+
+    @property
+    def address(self) -> int:
+        """Address of the index."""
+        return int(self._space)
 
     def fill(self, function: str, *arrays: Array) -> None:
         """Call `ox_<function>(space, arrays...)`."""

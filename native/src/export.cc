@@ -1,0 +1,316 @@
+// Trace files for viewers: lays the slices of a line out in lanes and hands them, properly nested, to the writer of a format.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <new>
+#include <numeric>
+
+#include "lanes.h"
+#include "space.h"
+#include "trace_sink.h"
+
+namespace outpace {
+
+void Output::flush() {
+  const uint8_t* at = bytes_.data();
+  size_t left = error_ == 0 ? bytes_.size() : 0;
+  while (left > 0) {
+    const ssize_t done = ::write(fd_, at, left);
+    if (done < 0 && errno == EINTR) continue;
+    if (done <= 0) {
+      error_ = done < 0 ? errno : EIO;
+      break;
+    }
+    at += done;
+    left -= static_cast<size_t>(done);
+  }
+  bytes_.clear();
+}
+
+// Length of the well-formed UTF-8 sequence at the start of `text`, 0 for none (overlong forms and surrogates are none).
+static size_t sequence(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
+  const uint8_t head = byte(0);
+  if (head < 0x80) return 1;
+  const size_t length = head >= 0xC2 && head < 0xE0 ? 2 : head >= 0xE0 && head < 0xF0 ? 3 : head >= 0xF0 && head < 0xF5 ? 4 : 0;
+  if (length == 0 || text.size() < length) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  }
+  if ((head == 0xE0 && byte(1) < 0xA0) || (head == 0xED && byte(1) > 0x9F)) return 0;
+  if ((head == 0xF0 && byte(1) < 0x90) || (head == 0xF4 && byte(1) > 0x8F)) return 0;
+  return length;
+}
+
+std::string_view valid_utf8(std::string_view text, std::string& hold) {
+  size_t good = 0;
+  while (good < text.size()) {
+    const size_t length = sequence(text.substr(good));
+    if (length == 0) break;
+    good += length;
+  }
+  if (good == text.size()) return text;
+  hold.clear();
+  while (!text.empty()) {
+    const size_t length = sequence(text);
+    if (length == 0) hold += "\xEF\xBF\xBD";
+    else hold.append(text.data(), length);
+    text.remove_prefix(length == 0 ? 1 : length);
+  }
+  return hold;
+}
+
+}  // namespace outpace
+
+struct ox_export {
+  outpace::Output out;
+  std::unique_ptr<outpace::TraceSink> sink;
+  std::map<uint64_t, outpace::Track> tracks;
+
+  explicit ox_export(int file) : out(file) {}
+};
+
+namespace outpace {
+namespace {
+
+constexpr char kUnnamed[] = "(name lost)";  // as UNNAMED in outpace/trace/reader.py
+
+uint64_t lane_id(uint64_t track, uint64_t lane) { return track << 32 | lane; }
+
+std::string text_of(const char* text, uint32_t length) { return length == 0 ? std::string() : std::string(text, length); }
+
+std::string_view text_of(const ox_space& space, const Text& text) {
+  return {reinterpret_cast<const char*>(space.base) + text.at, text.length};
+}
+
+// Write `count` slices: time(i) gives start and duration in ps, fill(i, slice) everything else.
+template <class Time, class Fill>
+uint64_t write_slices(ox_export& out, uint64_t track, size_t names, size_t arguments, uint64_t count, int64_t shift_ns, Time time, Fill fill) {
+  std::vector<uint32_t> lane(count);
+  Lanes lanes;
+  for (uint64_t i = 0; i < count; ++i) {
+    const auto [start, duration] = time(i);
+    lane[i] = lanes.place(start, start + duration);
+  }
+  std::vector<uint64_t> order;  // lane by lane
+  if (lanes.count() > 1) {
+    order.resize(count);
+    std::iota(order.begin(), order.end(), uint64_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](uint64_t a, uint64_t b) { return lane[a] < lane[b]; });
+  }
+  std::vector<std::pair<int64_t, int64_t>> open;  // ends, in ps and ns
+  Slice slice{};
+  for (uint64_t n = 0; n < count; ++n) {
+    const uint64_t i = order.empty() ? n : order[n];
+    const uint64_t last = n == 0 ? 0 : order.empty() ? n - 1 : order[n - 1];
+    if (n == 0 || lane[i] != lane[last]) {
+      for (; !open.empty(); open.pop_back()) out.sink->close(open.back().second);
+      if (lane[i] > 0) {
+        Track more = out.tracks[track];
+        more.id = lane_id(track, lane[i]);
+        out.sink->track(more);
+      }
+      out.sink->begin_lane(lane_id(track, lane[i]), names, arguments);
+    }
+    const auto [start, duration] = time(i);
+    const int64_t end = start + duration;
+    for (; !open.empty() && open.back().first < end && open.back().first <= start; open.pop_back()) out.sink->close(open.back().second);
+    slice.start_ns = shift_ns + floor_ns(start);
+    slice.end_ns = shift_ns + floor_ns(end);
+    slice.leaf = true;
+    if (n + 1 < count && slice.start_ns == slice.end_ns && duration > 0) {
+      const uint64_t next = order.empty() ? n + 1 : order[n + 1];
+      const auto [next_start, next_duration] = time(next);
+      slice.leaf = lane[next] != lane[i] || next_start + next_duration > end;
+    }
+    fill(i, slice);
+    out.sink->open(slice);
+    if (!slice.leaf || slice.start_ns != slice.end_ns) open.emplace_back(end, slice.end_ns);
+  }
+  for (; !open.empty(); open.pop_back()) out.sink->close(open.back().second);
+  return count;
+}
+
+// The arguments of one event: its own stats, then those that its name carries.
+class Arguments {
+ public:
+  Arguments(const ox_line_slices& job, const Plane& plane) : job_(job), space_(*job.space), plane_(plane) {
+    const auto owner = static_cast<uint32_t>(&plane - space_.planes.data());
+    for (const OwnerStat& stat : space_.owner_stats) {
+      if (stat.plane == owner && stat.event_name >= 0) by_name_.emplace_back(stat.event_name, &stat.stat);
+    }
+    std::stable_sort(by_name_.begin(), by_name_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  }
+
+  const std::vector<Argument>* of(Reader event, int32_t name) {
+    found_.clear();
+    if (job_.argument == nullptr) return &found_;
+    while (event.more()) {
+      const uint64_t field = event.varint();
+      if (field != tag(4, kBytes)) {
+        event.skip(field);
+        continue;
+      }
+      Stat stat = read_stat(event.message(), space_);
+      resolve(stat, plane_.stat_names);
+      add(stat);
+    }
+    const size_t own = found_.size();
+    auto at = std::lower_bound(by_name_.begin(), by_name_.end(), name, [](const auto& entry, int32_t key) { return entry.first < key; });
+    for (; at != by_name_.end() && at->first == name; ++at) add(*at->second, own);
+    add_long_name(name);
+    return &found_;
+  }
+
+  // How many keys argument names and texts have: stat names, the long name, event names.
+  static size_t keys(const ox_space& space) { return space.stat_names.size() + 1 + space.event_names.size(); }
+
+ private:
+  // The name of the event where its slice shows another one (XLA: the whole instruction beside `fusion.12`).
+  void add_long_name(int32_t name) {
+    if (static_cast<size_t>(name) >= space_.event_names.size()) return;
+    const Name& entry = space_.event_names[static_cast<size_t>(name)];
+    const std::string_view text = text_of(space_, entry.name);
+    if (entry.display.length == 0 || text.empty() || text == text_of(space_, entry.display)) return;
+    const auto key = static_cast<int32_t>(space_.stat_names.size());
+    found_.push_back({{"long_name", key}, OX_STAT_TEXT, 0, {text, key + 1 + name}});
+  }
+
+  // Add a stat, unless one of the first `own` arguments has its name: what an event says itself counts.
+  void add(const Stat& stat, size_t own = 0) {
+    const int32_t name = plane_.stat_names.get(static_cast<int64_t>(stat.id), -1);
+    if (name < 0 || job_.argument[name] == 0) return;
+    for (size_t i = 0; i < own; ++i) {
+      if (found_[i].name.key == name) return;
+    }
+    Argument argument{{text_of(space_, space_.stat_names[static_cast<size_t>(name)].name), name}, stat.kind, stat.value, {{}, -1}};
+    if (stat.kind == OX_STAT_NONE || stat.kind == OX_STAT_BYTES) return;  // bytes are protobuf messages: nothing to read in a details pane
+    if (stat.kind == OX_STAT_TEXT) argument.text.text = text_of(space_, {stat.value, stat.length});
+    if (stat.kind == OX_STAT_REF) {
+      if (stat.value >= space_.stat_names.size()) return;
+      argument.text = {text_of(space_, space_.stat_names[stat.value].name), static_cast<int32_t>(stat.value)};
+    }
+    found_.push_back(argument);
+  }
+
+  const ox_line_slices& job_;
+  const ox_space& space_;
+  const Plane& plane_;
+  std::vector<std::pair<int32_t, const Stat*>> by_name_;
+  std::vector<Argument> found_;
+};
+
+// Where the messages of a line's events stand, by row within the line.
+std::vector<Reader> messages_of(const Line& line) {
+  std::vector<Reader> messages(line.events, Reader(nullptr, nullptr));
+  uint64_t i = 0;
+  for (const Segment& segment : line.segments) {
+    each_event(segment, [&](Reader event) {
+      messages[line.row_of.empty() ? i : line.row_of[i]] = event;
+      ++i;
+    });
+  }
+  return messages;
+}
+
+uint64_t write_line(ox_export& out, const ox_line_slices& job) {
+  const ox_space& space = *job.space;
+  const Line& line = space.lines[job.line];
+  const Plane& plane = space.planes[line.plane];
+  std::vector<uint64_t> rows;  // of the whole space; only the wanted ones
+  rows.reserve(line.events);
+  for (uint64_t row = line.first_event; row < line.first_event + line.events; ++row) {
+    if (job.mask == nullptr || job.mask[row] != 0) rows.push_back(row);
+  }
+  const std::vector<Reader> messages = job.argument == nullptr ? std::vector<Reader>() : messages_of(line);
+  Arguments arguments(job, plane);
+  std::vector<uint64_t> flows_out, flows_in;
+  const auto time = [&](uint64_t i) { return std::make_pair(job.start_ps[rows[i]], job.duration_ps[rows[i]]); };
+  const auto fill = [&](uint64_t i, Slice& slice) {
+    const auto row = static_cast<int32_t>(rows[i]);
+    const int32_t name = job.name[row];
+    const bool known = static_cast<size_t>(name) < space.event_names.size();
+    slice.name = {kUnnamed, name};
+    if (known) {
+      const Name& entry = space.event_names[static_cast<size_t>(name)];
+      slice.name.text = text_of(space, entry.display.length > 0 ? entry.display : entry.name);
+    }
+    slice.arguments = messages.empty() ? nullptr : arguments.of(messages[rows[i] - line.first_event], name);
+    flows_out.clear();
+    flows_in.clear();
+    const int32_t* end = job.flow_row + job.flows;
+    for (const int32_t* at = std::lower_bound(job.flow_row, end, row); at != end && *at == row; ++at) {
+      const auto flow = static_cast<size_t>(at - job.flow_row);
+      (job.flow_ends[flow] != 0 ? flows_in : flows_out).push_back(job.flow_id[flow]);
+    }
+    slice.flows_out = flows_out.data();
+    slice.flows_out_end = slice.flows_out + flows_out.size();
+    slice.flows_in = flows_in.data();
+    slice.flows_in_end = slice.flows_in + flows_in.size();
+  };
+  return write_slices(out, job.track, space.event_names.size() + 1, Arguments::keys(space), rows.size(), job.shift_ns, time, fill);
+}
+
+uint64_t write_made(ox_export& out, const ox_made_slices& job) {
+  const auto text = [&](uint64_t i) { return std::string_view(job.text + job.text_at[i], job.text_at[i + 1] - job.text_at[i]); };
+  std::vector<Argument> arguments;
+  const auto time = [&](uint64_t i) { return std::make_pair(job.start_ps[i], job.duration_ps[i]); };
+  const auto fill = [&](uint64_t i, Slice& slice) {
+    arguments.clear();
+    for (uint64_t c = 0; c < job.arguments; ++c) {
+      const uint64_t value = job.argument_value[c * job.slices + i];
+      const auto name = static_cast<int32_t>(job.argument_name[c]);
+      Argument argument{{text(job.argument_name[c]), name}, job.argument_kind[c], value, {{}, -1}};
+      if (argument.kind == OX_STAT_TEXT) argument.text = {text(value), static_cast<int32_t>(value)};
+      arguments.push_back(argument);
+    }
+    slice.name = {text(job.name[i]), static_cast<int32_t>(job.name[i])};
+    slice.category = job.category == UINT32_MAX ? std::string_view() : text(job.category);
+    slice.arguments = &arguments;
+  };
+  return write_slices(out, job.track, job.texts, job.texts, job.slices, job.shift_ns, time, fill);
+}
+
+}  // namespace
+}  // namespace outpace
+
+extern "C" {
+
+ox_export* ox_export_open(int32_t file, int32_t format) {
+  auto* out = new (std::nothrow) ox_export(file);
+  if (out == nullptr) return nullptr;
+  if (format == OX_FORMAT_PERFETTO) out->sink = outpace::perfetto_sink(out->out);
+  if (format == OX_FORMAT_JSON) out->sink = outpace::json_sink(out->out);
+  if (out->sink != nullptr) return out;
+  delete out;
+  return nullptr;
+}
+
+void ox_export_track(ox_export* out, uint64_t track, uint64_t parent, int32_t kind, int32_t rank, const char* name, uint32_t name_len,
+                     const char* description, uint32_t description_len) {
+  const outpace::Track added{outpace::lane_id(track, 0), parent == 0 ? 0 : outpace::lane_id(parent, 0), static_cast<outpace::TrackKind>(kind),
+                             rank, outpace::text_of(name, name_len), outpace::text_of(description, description_len)};
+  out->tracks[track] = added;
+  out->sink->track(added);
+}
+
+uint64_t ox_export_line(ox_export* out, const ox_line_slices* line) { return outpace::write_line(*out, *line); }
+
+uint64_t ox_export_made(ox_export* out, const ox_made_slices* made) { return outpace::write_made(*out, *made); }
+
+void ox_export_counter(ox_export* out, uint64_t track, uint64_t count, const int64_t* at_ps, const int64_t* value, int64_t shift_ns) {
+  out->sink->begin_lane(outpace::lane_id(track, 0), 0, 0);
+  for (uint64_t i = 0; i < count; ++i) out->sink->counter(shift_ns + outpace::floor_ns(at_ps[i]), value[i]);
+}
+
+int32_t ox_export_close(ox_export* out) {
+  out->sink->finish();
+  out->out.flush();
+  const int32_t error = out->out.error();
+  delete out;
+  return error;
+}
+
+}  // extern "C"

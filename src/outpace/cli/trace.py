@@ -1,0 +1,169 @@
+"""`outpace trace`: the timeline, in a viewer or as a file."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated
+
+import typer
+
+from outpace.cli.process import tune
+
+if TYPE_CHECKING:
+    from outpace.api import Profile
+    from outpace.viewer import Selection, Written
+
+_Out = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write the trace to this file (compressed when it ends in .gz) and open no viewer."),
+]
+_Form = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        metavar="perfetto|json",
+        help="Perfetto's own format, or Chrome's Trace Event JSON (several times the size).",
+    ),
+]
+_Window = Annotated[
+    str | None,
+    typer.Option(metavar="BEGIN:END", help="Only this time, counted from the trace's beginning: 1.2s:1.5s, 800ms: or :2s."),
+]
+_Steps = Annotated[
+    str | None, typer.Option(metavar="FIRST:LAST", help="Only the time of these steps, both included: 3:5, 3: or 3.")
+]
+_Track = Annotated[
+    str | None,
+    typer.Option(metavar="REGEX", help="Only tracks whose SECTION/TRACK matches: 'GPU', 'Host.*/python', '/Steps$'."),
+]
+_Arguments = Annotated[
+    str,
+    typer.Option(
+        metavar="all|useful|none",
+        help="What is kept about each event beside name and time; 'useful' leaves out the ids by which the profiler links events.",
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command()(trace)
+
+
+def trace(
+    path: Annotated[
+        str, typer.Argument(help="A *.xplane.pb file, a run folder, or a log directory (its newest run); local or a URL.")
+    ],
+    out: _Out = None,
+    form: _Form = "perfetto",
+    window: _Window = None,
+    steps: _Steps = None,
+    track: _Track = None,
+    arguments: _Arguments = "all",
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the viewer in the browser, or only print its address.")
+    ] = True,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the viewer on this machine; any free one by default.")
+    ] = 0,
+) -> None:
+    """Look at a profile's timeline: every event of every thread and device, steps, memory, and arrows from launch to kernel.
+
+    Opens Perfetto's viewer, served from this machine and cut off from every other: nothing of the profile leaves it. End it with Ctrl-C.
+    Keys in the viewer: W and S zoom, A and D move, M marks the selected slice, ? lists all; a click on a slice shows its arguments.
+
+    With --out it writes the trace instead, for ui.perfetto.dev, for SQL with Perfetto's trace processor, or (--format json) for
+    chrome://tracing. All hosts of a run stand in one trace, on one clock. Nothing is written beside the profile.
+    """
+    tune()
+    from outpace import api
+    from outpace.model import UsageError
+    from outpace.viewer import Arguments, parse_selection
+
+    for option, value, known in (("--format", form, ("perfetto", "json")), ("--arguments", arguments, tuple(Arguments))):
+        if value not in known:
+            raise UsageError(f"{option} {value!r} is unknown: give {' or '.join(str(getattr(k, 'value', k)) for k in known)}.")
+    selection = parse_selection(window, steps, track, Arguments(arguments))
+    if out is not None:
+        profile = api.open(path)
+        written = _to_file(profile, out, form, selection)
+        _tell(profile, written, f"The trace is {out} ({out.stat().st_size / 1e6:,.1f} MB)")
+    else:
+        _view(path, form, selection, browser, port)
+
+
+def _write(profile: Profile, file: IO[bytes], form: str, selection: Selection) -> Written:
+    from outpace.trace.export import Format
+    from outpace.viewer import write_trace
+
+    return write_trace(profile.run, file.fileno(), Format[form.upper()], selection)
+
+
+def _to_file(profile: Profile, target: Path, form: str, selection: Selection) -> Written:
+    from outpace.model import OutputError
+    from outpace.viewer.pack import packed
+
+    partial = target.with_name(f".{target.name}.part")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with partial.open("wb") as file:
+            if target.suffix == ".gz":
+                with packed(file) as pipe:
+                    written = _write(profile, pipe, form, selection)
+            else:
+                written = _write(profile, file, form, selection)
+        partial.replace(target)
+    except OSError as error:
+        raise OutputError(
+            f"The trace cannot be written to {target}: {error.strerror or error}. Choose another place with --out."
+        ) from error
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+    return written
+
+
+def _view(path: str, form: str, selection: Selection, browser: bool, port: int) -> None:
+    import webbrowser
+
+    from outpace import api
+    from outpace.model import OutputError
+    from outpace.viewer.serve import Server, interface
+
+    folder = interface()
+    profile = api.open(path)
+    with tempfile.TemporaryFile() as file:
+        try:
+            written = _write(profile, file, form, selection)
+        except OSError as error:
+            raise OutputError(
+                f"The trace cannot be written to {tempfile.gettempdir()}: {error.strerror or error}. Set TMPDIR to another place."
+            ) from error
+        with Server(folder, file, port) as server:
+            _tell(profile, written, f"The viewer is at {server.address} (end it with Ctrl-C)")
+            if browser and not webbrowser.open(server.address):
+                typer.echo("No browser could be started here: open the address yourself.", err=True)
+            try:
+                server.serve_forever()
+            except KeyboardInterrupt:
+                typer.echo("", err=True)
+
+
+def _tell(profile: Profile, written: Written, place: str) -> None:
+    """What stands in the trace, what is missing from the profile, and where the trace is."""
+    for warning in profile.warnings:
+        typer.echo(f"Note: {warning}", err=True)
+    parts = [
+        f"{written.events:,} of {profile.run.events:,} events",
+        f"{written.steps:,} step{'' if written.steps == 1 else 's'}",
+    ]
+    parts += [
+        f"{count:,} {what}" for count, what in ((written.arrows, "launch arrows"), (written.counts, "memory values")) if count
+    ]
+    parts += [f"{written.stages:,} calls of tf.data stages by source line"] if written.stages else []
+    typer.echo(f"{', '.join(parts)}.", err=True)
+    typer.echo(place, err=True)
+    if written.slices == 0:
+        typer.echo("The trace is empty: nothing was recorded, or nothing of it was selected.", err=True)

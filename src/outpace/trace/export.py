@@ -1,0 +1,172 @@
+"""Writing a trace file for a viewer: tracks, the events of lines, computed slices, counters. The core does the writing."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from outpace import _native
+from outpace.trace.trace import Trace
+
+Array = npt.NDArray[Any]
+NO_CATEGORY = (1 << 32) - 1
+_DOUBLE, _INT, _TEXT = 2, 4, 5
+
+
+class Format(IntEnum):
+    """File formats of the core."""
+
+    PERFETTO = 1
+    JSON = 2
+
+
+class Kind(IntEnum):
+    """What a track is: a section, a row of slices, or a counter."""
+
+    SECTION = 1
+    SLICES = 2
+    BYTES = 3
+    COUNTER = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Flows:
+    """Arrows of one host, sorted by event row. id: uint64, one per arrow; ends: whether it ends (1) or begins (0) at the event."""
+
+    row: Array
+    id: Array
+    ends: Array
+
+    @classmethod
+    def between(cls, cause: Array, effect: Array, first_id: int = 1) -> Flows:
+        """An arrow from each of `cause` to the event at the same position of `effect` (event rows)."""
+        row = np.concatenate((cause, effect)).astype(np.int32)
+        identity = np.tile(np.arange(first_id, first_id + len(cause), dtype=np.uint64), 2)
+        ends = np.repeat(np.array([0, 1], np.uint8), len(cause))
+        order = np.argsort(row, kind="stable")
+        return cls(row[order], identity[order], ends[order])
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """Slices that are no event of the file: start, duration (int64 ps), names and argument columns (ints, floats or texts, one per slice)."""
+
+    start: Array
+    duration: Array
+    names: Sequence[str]
+    arguments: Mapping[str, Sequence[Any] | Array]
+    category: str = ""
+
+
+class Writer:
+    """A trace file being written to an open file descriptor, which stays open. Use it as a context manager.
+
+    Leaving the block finishes the file, and raises the OSError of the first write that failed.
+    """
+
+    def __init__(self, file: int, form: Format) -> None:
+        self._core = _native.library()
+        self._out = ctypes.c_void_p(self._core.ox_export_open(ctypes.c_int32(file), ctypes.c_int32(form)))
+        self._tracks = 0
+        if not self._out:
+            raise MemoryError("there is no memory for writing a trace")
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        out, self._out = self._out, ctypes.c_void_p()
+        number = self._core.ox_export_close(out)
+        if number != 0 and error is None:
+            raise OSError(number, os.strerror(number))
+
+    def track(self, name: str, kind: Kind, *, parent: int = 0, rank: int = 0, description: str = "") -> int:
+        """Add a track below `parent` (0: none) and return its number; siblings are ordered by rank."""
+        self._tracks += 1
+        texts = (text.encode("utf-8", "replace") for text in (name, description))
+        sized = [part for text in texts for part in (ctypes.c_char_p(text), ctypes.c_uint32(len(text)))]
+        numbers = (ctypes.c_uint64(self._tracks), ctypes.c_uint64(parent), ctypes.c_int32(kind), ctypes.c_int32(rank))
+        self._core.ox_export_track(self._out, *numbers, *sized)
+        return self._tracks
+
+    def line(
+        self,
+        track: int,
+        trace: Trace,
+        line: int,
+        *,
+        shift_ns: int = 0,
+        mask: Array | None = None,
+        arguments: Array | None = None,
+        flows: Flows | None = None,
+    ) -> int:
+        """Write the events of one line; returns how many.
+
+        mask: bool over all events of the trace; arguments: bool over `trace.stat_names`, which stats are written (None: none).
+        """
+        wanted = None if mask is None else np.ascontiguousarray(mask, np.uint8)
+        stats = None if arguments is None else np.ascontiguousarray(arguments, np.uint8)
+        arrows = flows or Flows(np.zeros(0, np.int32), np.zeros(0, np.uint64), np.zeros(0, np.uint8))
+        columns = (trace.name, trace.start, trace.duration, wanted, stats)
+        ends = (arrows.row, arrows.id, arrows.ends)
+        job = _native.LineSlices(
+            trace.space, *map(_native.pointer, columns), shift_ns, line, track, len(arrows.row), *map(_native.pointer, ends)
+        )
+        return int(self._core.ox_export_line(self._out, ctypes.byref(job)))
+
+    def made(self, track: int, slices: Made, *, shift_ns: int = 0) -> int:
+        """Write computed slices; returns how many. They may overlap and come in any order."""
+        order = np.lexsort((-slices.duration, slices.start))
+        texts = _Texts()
+        start, duration = (np.ascontiguousarray(column[order], np.int64) for column in (slices.start, slices.duration))
+        name = np.array([texts.number(n) for n in slices.names], np.uint32)[order]
+        keys = np.array([texts.number(n) for n in slices.arguments], np.uint32)
+        columns = [_column(values, texts) for values in slices.arguments.values()]
+        kinds = np.array([kind for kind, _ in columns], np.uint8)
+        values = np.concatenate([np.zeros(0, np.uint64), *(bits[order] for _, bits in columns)])
+        category = texts.number(slices.category) if slices.category else NO_CATEGORY
+        text, text_at = texts.joined()
+        arrays: tuple[Array, ...] = (start, duration, name, keys, kinds, values, text, text_at)
+        sizes = (len(order), len(kinds), len(text_at) - 1, track)
+        job = _native.MadeSlices(*sizes, *map(_native.pointer, arrays), category, shift_ns)
+        return int(self._core.ox_export_made(self._out, ctypes.byref(job)))
+
+    def counter(self, track: int, at: Array, value: Array, *, shift_ns: int = 0) -> None:
+        """Write a counter's values (integers) at times (ps) in order."""
+        columns = [np.ascontiguousarray(column, np.int64) for column in (at, value)]
+        count = (ctypes.c_uint64(track), ctypes.c_uint64(len(at)))
+        self._core.ox_export_counter(self._out, *count, *map(_native.pointer, columns), ctypes.c_int64(shift_ns))
+
+
+class _Texts:
+    """Distinct texts with their numbers."""
+
+    def __init__(self) -> None:
+        self._number: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        return self._number.setdefault(text, len(self._number))
+
+    def joined(self) -> tuple[Array, Array]:
+        """All texts as UTF-8 bytes, and where each begins."""
+        parts = [text.encode("utf-8", "replace") for text in self._number]
+        at = np.cumsum([0, *map(len, parts)]).astype(np.uint64)
+        return np.frombuffer(b"".join(parts) or b"\0", np.uint8), at
+
+
+def _column(values: Sequence[Any] | Array, texts: _Texts) -> tuple[int, Array]:
+    """Kind and bits of an argument column."""
+    if len(values) and isinstance(values[0], str):
+        return _TEXT, np.array([texts.number(value) for value in values], np.uint64)
+    column = np.asarray(values)
+    if column.dtype.kind == "f":
+        return _DOUBLE, column.astype(np.float64).view(np.uint64)
+    return _INT, column.astype(np.int64).view(np.uint64)

@@ -1,0 +1,87 @@
+"""Tracks that are no line of the profile: steps, allocated memory, and tf.data stages by source line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from outpace.metrics.iterators import IteratorGraph
+from outpace.metrics.stage_labels import source
+from outpace.timeline import Timeline
+from outpace.timeline.run import Record
+from outpace.timeline.steps import Array
+from outpace.trace import StatColumn, Trace
+from outpace.trace.algorithms import common, distinct
+from outpace.trace.export import Made
+
+STEPS, STAGES = "step", "tf.data stage"  # categories, which tell computed slices from events
+_REFERENCE = 7  # kind of a value that names a text, OX_STAT_REF
+_MEMORY = ("MemoryAllocation", "MemoryDeallocation")
+
+
+def steps(timeline: Timeline) -> Made:
+    """One slice per step, with what is known about it."""
+    found = timeline.steps
+    count = len(found)
+    whole = ["yes" if complete else "no: the capture begins or ends within it" for complete in found.complete.tolist()]
+    return Made(
+        found.start,
+        found.duration,
+        [f"step {number}" for number in found.number.tolist()],
+        {
+            "number": found.number,
+            "kind": [found.kind] * count,
+            "complete": whole,
+            "found by": [found.source.value] * count,
+            "confidence": [found.confidence.value] * count,
+            "steps in it": np.full(count, found.per_row),
+        },
+        STEPS,
+    )
+
+
+def memory(trace: Trace) -> Iterator[tuple[str, Array, Array]]:
+    """Bytes allocated over time: (allocator, times in ps, bytes) for every allocator that reports its allocations."""
+    trace.load(("allocator_name", "bytes_allocated"))
+    rows = trace.named(lambda name: name in _MEMORY).astype(np.int32)
+    used, allocator = trace.stat("bytes_allocated"), trace.stat("allocator_name")
+    of_rows, at = common(rows, used.row)
+    rows, amount = rows[of_rows], used.ints[at]
+    of_rows, at = common(rows, allocator.row)
+    names, code = texts(allocator, at)
+    for number, name in enumerate(names):
+        mine = of_rows[code == number]
+        order = np.argsort(trace.start[rows[mine]], kind="stable")
+        yield name, trace.start[rows[mine]][order], amount[mine][order]
+
+
+def stages(graph: IteratorGraph, record: Record) -> Iterator[tuple[str, Made]]:
+    """(source line, its calls) for every tf.data stage whose label leads to a line of the program; nothing without such labels."""
+    trace, label = graph.trace, graph.trace.stat("name")
+    of_rows, at = common(graph.row.astype(np.int32), label.row)
+    names, code = texts(label, at)
+    for number, name in enumerate(names):
+        line = source(name, record) if record else ""
+        if not line:
+            continue
+        rows = graph.row[of_rows[code == number]]
+        long_names = [trace.names[n] for n in trace.name[rows].tolist()]
+        yield line, Made(trace.start[rows], trace.duration[rows], long_names, {}, STAGES)
+
+
+def texts(stat: StatColumn, at: Array) -> tuple[list[str], Array]:
+    """Distinct texts of the values at some positions, and which of them each value is."""
+    if len(at) == 0:
+        return [], np.zeros(0, np.int64)
+    kinds = distinct(stat.kind[at].astype(np.int64))
+    first, code = at, np.arange(len(at))
+    if len(kinds) == 1 and kinds[0] == _REFERENCE:  # one text per number
+        bits = stat.bits[at]
+        order = np.argsort(bits, kind="stable")
+        numbers = distinct(bits)
+        first, code = at[order[np.searchsorted(bits[order], numbers)]], np.searchsorted(numbers, bits)
+    spelled = [str(stat.value(int(position)) or "") for position in first.tolist()]
+    number: dict[str, int] = {}
+    translate = np.array([number.setdefault(text, len(number)) for text in spelled])
+    return list(number), translate[code]

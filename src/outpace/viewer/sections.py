@@ -1,0 +1,69 @@
+"""How a profile is arranged in the viewer: one section per device and per host, and in each the lines that recorded something."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from outpace.timeline import Run, Timeline
+from outpace.trace import Plane
+
+_FIRST_LINES = (
+    "Steps",
+    "XLA Modules",
+    "TensorFlow Name Scope",
+    "TensorFlow Ops",
+    "XLA Ops",
+)  # the guide's order, from coarse to fine
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """A plane with events. `lines`: (line, name) in the order of display; `is_host`: it holds a host's threads."""
+
+    timeline: Timeline
+    title: str
+    is_host: bool
+    lines: tuple[tuple[int, str], ...]
+
+
+def sections(run: Run) -> list[Section]:
+    """All sections: devices of all hosts first, then hosts, then whatever else recorded events."""
+    found = [(_class(plane), _section(run, t, plane)) for t in run.hosts for plane in t.trace.planes]
+    kept = [(order, section) for order, section in found if section.lines or section.is_host]
+    return [section for _, section in sorted(kept, key=lambda entry: entry[0])]
+
+
+def _class(plane: Plane) -> int:
+    return 0 if plane.name.startswith("/device:") else 1 if plane.name == "/host:CPU" else 2
+
+
+def _section(run: Run, timeline: Timeline, plane: Plane) -> Section:
+    is_host = plane.name == "/host:CPU"
+    lines = sorted(_lines(timeline, plane, is_host), key=lambda entry: _rank(timeline, entry[0], entry[1], is_host))
+    title = "Host Threads" if is_host else plane.name
+    where = f" of {timeline.host}" if is_host or len(run.hosts) > 1 else ""
+    return Section(timeline, title + where, is_host, tuple(lines))
+
+
+def _lines(timeline: Timeline, plane: Plane, is_host: bool) -> Iterator[tuple[int, str]]:
+    """Lines with events. A thread's name is completed by its id, which tells threads of one name apart."""
+    lines = timeline.trace.lines
+    for line in plane.lines:
+        rows = lines.rows(line)
+        if rows.stop == rows.start:
+            continue
+        name, identity = lines.names[line], int(lines.id[line])
+        known = str(identity) in name or str(identity - (1 << 32)) in name  # older files write ids as signed 32-bit numbers
+        if not name or (is_host and not known):
+            name = f"{name or 'thread'}/{identity}"
+        yield line, name
+
+
+def _rank(timeline: Timeline, line: int, name: str, is_host: bool) -> tuple[object, ...]:
+    """Threads that train first, the others by name (numbers in it by value); lines of a device from coarse to fine, then as in the file."""
+    if not is_host:
+        return (_FIRST_LINES.index(name) if name in _FIRST_LINES else len(_FIRST_LINES), line)
+    parts = tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name))
+    return (not bool((timeline.steps.line == line).any()), parts)

@@ -1,0 +1,123 @@
+"""What of a profile goes into the trace file: a stretch of time, steps, tracks, and how much is said about every event."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from outpace.model import UsageError
+from outpace.timeline import Timeline
+from outpace.timeline.steps import Array
+
+_PICOSECONDS = {"s": 10**12, "ms": 10**9, "us": 10**6, "µs": 10**6, "ns": 10**3}
+_TIME = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(s|ms|us|µs|ns)")
+_BOOKKEEPING = {"_pt", "_p", "_ct", "_c", "_a", "_r", "producer_type", "producer_id", "consumer_type", "consumer_id"}
+
+
+class Arguments(str, Enum):
+    """Which of an event's stats are written as its arguments."""
+
+    ALL = "all"
+    USEFUL = "useful"
+    NONE = "none"
+
+    def of(self, stat_names: tuple[str, ...]) -> Array | None:
+        """Whether each stat is written; None when none is. "useful" leaves out the ids by which the profiler links events."""
+        if self is Arguments.NONE:
+            return None
+        left_out = _BOOKKEEPING if self is Arguments.USEFUL else set()
+        return np.fromiter((name not in left_out for name in stat_names), bool, len(stat_names))
+
+
+@dataclass(frozen=True)
+class Selection:
+    """window: ps from the trace's beginning, [begin, end), an end may be open; steps: first and last step number; track: see `wants`."""
+
+    window: tuple[int | None, int | None] | None = None
+    steps: tuple[int | None, int | None] | None = None
+    track: re.Pattern[str] | None = None
+    arguments: Arguments = Arguments.ALL
+
+    def wants(self, section: str, track: str) -> bool:
+        """Whether the pattern is found in "section/track" (always, without a pattern)."""
+        return self.track is None or self.track.search(f"{section}/{track}") is not None
+
+    def span(self, timeline: Timeline, shift_ps: int) -> tuple[int, int] | None:
+        """The selected time of one host, ps of its own clock; None for all of it. `shift_ps` is what the host's times are moved by.
+
+        Raises UsageError when the host has none of the steps.
+        """
+        low, high = -(1 << 62), 1 << 62
+        if self.steps is not None:
+            low, high = _steps_span(timeline, *self.steps)
+        elif self.window is not None:
+            begin, end = self.window
+            low = low if begin is None else begin - shift_ps
+            high = high if end is None else end - shift_ps
+        else:
+            return None
+        return low, high
+
+
+def _steps_span(timeline: Timeline, first: int | None, last: int | None) -> tuple[int, int]:
+    steps = timeline.steps
+    wanted = np.ones(len(steps), bool)
+    if first is not None:
+        wanted &= steps.number >= first
+    if last is not None:
+        wanted &= steps.number <= last
+    if not wanted.any():
+        there = f"steps {steps.number.min()} to {steps.number.max()}" if len(steps) else "no steps"
+        raise UsageError(f"The selected steps are not in the profile: {timeline.host} has {there}. Select others with --steps.")
+    return int(steps.start[wanted].min()), int(steps.end[wanted].max())
+
+
+def overlaps(start: Array, duration: Array, span: tuple[int, int]) -> Array:
+    """Whether each slice reaches into the half-open span; one without duration belongs to the instant at which it stands."""
+    return (start < span[1]) & ((start + duration > span[0]) | (start >= span[0]))
+
+
+def parse_selection(
+    window: str | None, steps: str | None, track: str | None, arguments: Arguments = Arguments.ALL
+) -> Selection:
+    """A selection from what the user wrote. Raises UsageError for what makes no sense."""
+    if window is not None and steps is not None:
+        raise UsageError("--window and --steps both choose the time to write: give one of them.")
+    try:
+        pattern = None if track is None else re.compile(track)
+    except re.error as error:
+        raise UsageError(f"--track {track!r} is no regular expression: {error}.") from error
+    return Selection(
+        None if window is None else _window(window), None if steps is None else _numbers(steps), pattern, arguments
+    )
+
+
+def _window(text: str) -> tuple[int | None, int | None]:
+    begin, colon, end = text.partition(":")
+    low, high = _moment(begin, text), _moment(end, text)
+    if not colon or (low is not None and high is not None and low >= high):
+        raise UsageError(f"--window {text!r} is no stretch of time: write begin:end, as in 1.2s:1.5s, 800ms: or :2s.")
+    return low, high
+
+
+def _moment(text: str, whole: str) -> int | None:
+    if not text.strip():
+        return None
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(f"--window {whole!r}: {text!r} is no time: write a number and s, ms, us or ns, as in 1.2s:1.5s.")
+    return round(float(match[1]) * _PICOSECONDS[match[2]])
+
+
+def _numbers(text: str) -> tuple[int | None, int | None]:
+    match = re.fullmatch(r"\s*(-?\d+)?\s*(:?)\s*(-?\d+)?\s*", text)
+    if match is None or not (match[1] or match[3]):
+        raise UsageError(f"--steps {text!r} is no range of steps: write first:last, as in 3:5 (both included), or one number.")
+    first = None if match[1] is None else int(match[1])
+    last = first if not match[2] else None if match[3] is None else int(match[3])
+    if first is not None and last is not None and first > last:
+        raise UsageError(f"--steps {text!r} ends before it begins: write the smaller number first.")
+    return first, last
