@@ -77,8 +77,10 @@ def _write(report: Report, console: Console, tools: Sequence[str] | None) -> Non
     if not tools:
         writer.summary(report, screen)
     for page in report.pages:
-        if tools is None or page.id in tools:
+        if page.id in tools if tools is not None else page.id not in report.brief:
             writer.page(page, screen.average_step if tools is None else None)
+    if tools is None:
+        writer.more([page for page in report.pages if page.id in report.brief])
 
 
 class _Writer:
@@ -129,6 +131,20 @@ class _Writer:
         for finding in page.findings:
             self._blank()
             self._finding(finding)
+
+    def more(self, pages: Sequence[Page]) -> None:
+        """Pages of which only the headline is shown, and how to see them."""
+        if not pages:
+            return
+        self._blank()
+        self.console.print(Rule(Text("More", style="bold"), align="left", style="dim", characters="─"))
+        self._prose(
+            "Each with 'outpace report PATH --tool NAME'; all of them are in the HTML, CSV and JSON output.", "dim italic"
+        )
+        edge = max(len(page.id) for page in pages) + 2
+        for page in sorted(pages, key=lambda p: p.unavailable is not None):
+            text = clean_prose(page.headline) if page.unavailable is None else f"– {clean_prose(page.unavailable.reason)}"
+            self._prose(f"{page.id:<{edge}}{text}", "dim" if page.unavailable else "", hang=edge)
 
     def _section(self, section: Section) -> None:
         if isinstance(section, Chart):
