@@ -144,7 +144,7 @@ class _Writer:
         edge = max(len(page.id) for page in pages) + 2
         for page in sorted(pages, key=lambda p: p.unavailable is not None):
             text = clean_prose(page.headline) if page.unavailable is None else f"– {clean_prose(page.unavailable.reason)}"
-            self._prose(f"{page.id:<{edge}}{text}", "dim" if page.unavailable else "", hang=edge)
+            self._print(Text(text, "dim" if page.unavailable else ""), 2, label=f"{page.id:<{edge}}")
 
     def _section(self, section: Section) -> None:
         if isinstance(section, Chart):
@@ -270,12 +270,13 @@ class _Writer:
     def _prose(self, text: str, style: str = "", *, indent: int = 2, hang: int = 0) -> None:
         self._print(Text(text, style=style), indent, hang)
 
-    def _print(self, text: Text, indent: int, hang: int = 0) -> None:
-        """Print `text` wrapped, later lines indented by `hang` more. A name longer than a line is broken, never lost."""
+    def _print(self, text: Text, indent: int, hang: int = 0, label: str = "") -> None:
+        """Print `text` wrapped, later lines indented by `hang` more, or all of them beside a label. A long name is broken, never lost."""
+        hang = hang or len(label)
         lines = text.wrap(self.console, min(self.console.width, _WIDEST_PROSE) - indent - hang, overflow="fold")
         for i, line in enumerate(lines):
             line.rstrip()
-            self.console.print(Text(" " * (indent + (hang if i else 0))) + line, no_wrap=True)
+            self.console.print(Text(" " * indent + (" " * hang if i else label)) + line, no_wrap=True)
 
     def _blank(self) -> None:
         self.console.print()
