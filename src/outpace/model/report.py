@@ -30,3 +30,11 @@ class Report:
             if page.id == tool:
                 return page
         raise KeyError(f"no page of a tool called {tool!r}")
+
+    def places(self) -> dict[str, str]:
+        """Id of the first page that holds a table, by the table's name."""
+        found: dict[str, str] = {}
+        for page in self.pages:
+            for table in page.tables():
+                found.setdefault(table.name, page.id)
+        return found

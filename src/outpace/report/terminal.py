@@ -5,14 +5,14 @@ from __future__ import annotations
 import io
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 from rich.console import Console
 from rich.rule import Rule
 from rich.text import Text
 
-from outpace.model import Chart, Figures, Finding, Page, Report, Rows, Section, Severity, Unavailable
+from outpace.model import Chart, Figures, Finding, Links, Page, Report, Rows, Section, Severity, Unavailable
 from outpace.model import Text as Paragraph
 from outpace.report import terminal_charts
 from outpace.report.first_screen import FirstScreen, first_screen, saving_bound, saving_text
@@ -71,7 +71,7 @@ def _console(file: TextIO, width: int | None, color: bool | None) -> Console:
 
 
 def _write(report: Report, console: Console, tools: Sequence[str] | None) -> None:
-    writer = _Writer(console)
+    writer = _Writer(console, report.places())
     screen = first_screen(report)
     writer.warnings(screen)
     if not tools:
@@ -86,8 +86,8 @@ def _write(report: Report, console: Console, tools: Sequence[str] | None) -> Non
 class _Writer:
     """Writes blocks to one console; knows its width and whether it has colours."""
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
+    def __init__(self, console: Console, places: Mapping[str, str]) -> None:
+        self.console, self.places = console, places
         self.colored = console.color_system is not None
         self.width = console.width - 2  # every block is indented by two
 
@@ -153,12 +153,25 @@ class _Writer:
             self._rows(section)
         elif isinstance(section, Figures):
             self._figures(section)
+        elif isinstance(section, Links):
+            self._links(section)
         else:
             self._paragraph(section)
 
     def _paragraph(self, section: Paragraph) -> None:
         self._heading(section.title)
         self._prose(clean_prose(section.body))
+
+    def _links(self, section: Links) -> None:
+        self._heading(section.title)
+        found = [next((t for t in item.tables if t in self.places), "") for item in section.items]
+        columns = [
+            Column("", tuple(clean(i.label) for i in section.items)),
+            Column("", tuple(shown(i.value, i.unit) for i in section.items), right=True),
+            Column("", tuple(f"--tool {self.places[t]}: {t}" if t else "" for t in found), fixed=True),
+            Column("", tuple(clean_prose(i.why) for i in section.items)),
+        ]
+        self._lines(grid(columns, self.width, header=False)[0])
 
     def _figures(self, section: Figures) -> None:
         self._heading(section.title)
