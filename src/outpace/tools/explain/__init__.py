@@ -7,7 +7,7 @@ TOOL = Tool(
     id="explain",
     title="A step explained",
     question="Which events make up the time of one step, category by category?",
-    order=15,
+    order=90,
     analyse=analyse,
     brief=True,
 )
