@@ -5,7 +5,7 @@ NATIVE := $(wildcard native/src/* native/include/*)
 SOURCES := $(shell find src -type f -not -name '*.so' -not -path '*/__pycache__/*' -not -path '*.egg-info/*')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check demo bench verify clean
+.PHONY: help test check docs demo bench verify clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -30,11 +30,15 @@ help:  ## list the targets
 test: .venv/.installed  ## set everything up and run the tests against the installed wheel (under 10 minutes)
 	$(BIN)/python -m pytest
 
-check: .venv/.installed  ## lint, format, types, layers
+check: .venv/.installed  ## lint, format, types, layers, documentation
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/mkdocs build -q --strict
+
+docs: .venv/.installed  ## build the documentation into build/site
+	$(BIN)/mkdocs build --strict
 
 demo: .venv/.installed  ## profile a real training script (an image classifier with a naive input pipeline) and explain it
 	$(BIN)/python examples/make_images.py demo/images

@@ -60,7 +60,12 @@ class Profile:
         first = next((p for p in pages if p.headline), None)
         reason, remedy = next(((p.unavailable.reason, p.unavailable.remedy) for p in pages if p.unavailable), ("", ""))
         headline = first.headline if first else f"{reason[:1].upper()}{reason[1:]}. {remedy}"
-        return Report(self.run.source, headline, self.warnings, rank(pages), pages)
+        brief = frozenset(t.id for t in discover() if t.brief and tools is None)
+        return Report(self.run.source, headline, self.warnings, rank(pages), pages, brief)
+
+    def report_of(self, page: Page) -> Report:
+        """One page as a report of its own."""
+        return Report(self.run.source, page.headline, self.warnings, rank((page,)), (page,))
 
     def html(self, path: str | os.PathLike[str], tools: Sequence[str] | None = None) -> Path:
         """Write the report (of the given tools, all by default) as one offline HTML file; returns its path."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from outpace.model import errors
+from outpace.tools import Tool, discover
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
@@ -36,3 +37,12 @@ def test_links_lead_somewhere(document: Path) -> None:
     links = re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text(encoding="utf-8"))
     missing = [link for link in links if not link.startswith("http") and not (document.parent / link).exists()]
     assert not missing
+
+
+@pytest.mark.parametrize("tool", discover(), ids=lambda t: t.id)
+def test_every_tool_says_what_it_answers_how_to_read_it_and_where_it_ends(tool: Tool) -> None:
+    page = (ROOT / "src" / "outpace" / "tools" / tool.id / "README.md").read_text(encoding="utf-8")
+    assert page.startswith(f"# {tool.id}: ")
+    for part in ("**Question.**", "**How to read it.**", "**Tables.**", "**Limits.**"):
+        assert part in page, part
+    assert f"| `{tool.id}` | {tool.question} |" in text("README.md")

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from outpace._version import __version__
-from outpace.cli import profile, report, tools, trace
+from outpace.cli import explain, profile, report, tools, trace
 from outpace.cli.process import leave
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 report.register(app)
+explain.register(app)
 profile.register(app)
 trace.register(app)
 tools.register(app)

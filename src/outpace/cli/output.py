@@ -9,6 +9,7 @@ from pathlib import Path
 import typer
 
 from outpace.api import Profile
+from outpace.model import Report
 
 
 def show(
@@ -22,14 +23,7 @@ def show(
     color: bool | None = None,
 ) -> None:
     """Write the files that were asked for and print the report (JSON instead, when asked)."""
-    if json:
-        from outpace.report import json_
-
-        sys.stdout.write(json_.render(profile.report(only)) + "\n")
-    else:
-        from outpace.report import terminal
-
-        terminal.print_report(profile.report(only), width=width, color=color, tools=only)
+    say(profile.report(only), single=only is not None, json=json, width=width, color=color)
     if csv is not None:
         from outpace.report import csv_
 
@@ -37,3 +31,17 @@ def show(
         typer.echo(f"{len(written)} tables are in {csv}", err=True)
     if html is not None:
         typer.echo(f"The HTML report is {profile.html(html, only)}", err=True)
+
+
+def say(
+    report: Report, *, single: bool = False, json: bool = False, width: int | None = None, color: bool | None = None
+) -> None:
+    """Print a report (JSON instead, when asked); `single` leaves out what introduces a whole report."""
+    if json:
+        from outpace.report import json_
+
+        sys.stdout.write(json_.render(report) + "\n")
+    else:
+        from outpace.report import terminal
+
+        terminal.print_report(report, width=width, color=color, tools=[p.id for p in report.pages] if single else None)

@@ -147,6 +147,11 @@ def category_times(
     return {f"{c.value}_ps": times[:, codes[c]].sum(axis=1) for c in Category}
 
 
+def category_of(kind: int) -> Category:
+    """The category that shows time of a kind (a code of `event_kinds`)."""
+    return _KINDS[kind][1]
+
+
 def _covered(timeline: Timeline, kind: Array, rows: Array) -> Array:
     """Events inside a parent of the same kind and step add nothing to a union: leave them out before sorting."""
     parent = timeline.trace.nesting[0][rows]

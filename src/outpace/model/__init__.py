@@ -4,7 +4,7 @@ from outpace.model.categories import Category
 from outpace.model.errors import CaptureError, NotFoundError, OutpaceError, OutputError, ProfileError, UsageError
 from outpace.model.finding import Evidence, Finding, Severity, Threshold
 from outpace.model.interval import Interval, bootstrap_mean, bootstrap_saving, median
-from outpace.model.page import Chart, ChartKind, Figure, Figures, Page, Rows, Section, Text, Unavailable
+from outpace.model.page import Chart, ChartKind, Figure, Figures, Link, Links, Page, Rows, Section, Text, Unavailable
 from outpace.model.report import Report
 from outpace.model.table import Field, Table
 from outpace.model.units import Unit, humanize
@@ -20,6 +20,8 @@ __all__ = [
     "Figures",
     "Finding",
     "Interval",
+    "Link",
+    "Links",
     "NotFoundError",
     "OutpaceError",
     "OutputError",

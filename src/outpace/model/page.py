@@ -55,6 +55,25 @@ class Figures:
 
 
 @dataclass(frozen=True)
+class Link:
+    """A number and where to read on: `tables` names tables of any page, the best one first; `why` says what is found there."""
+
+    label: str
+    value: object
+    unit: Unit
+    tables: tuple[str, ...]
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Links:
+    """Numbers with the tables behind them. A renderer leads to the page that holds the first of a link's tables that there is."""
+
+    title: str
+    items: tuple[Link, ...]
+
+
+@dataclass(frozen=True)
 class Text:
     """A short paragraph; `title` may be empty."""
 
@@ -90,7 +109,7 @@ class Rows:
     remark: str = ""
 
 
-Section = Figures | Text | Chart | Rows
+Section = Figures | Links | Text | Chart | Rows
 
 
 @dataclass(frozen=True)

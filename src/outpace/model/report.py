@@ -14,6 +14,7 @@ class Report:
 
     `source` is the path or URL that was opened; `headline` is the one sentence a reader takes away; `warnings` say first what is
     missing or doubtful (a truncated file, dropped events); `findings` are those of all pages, ranked, without duplicates.
+    `brief` are ids of pages of which a terminal shows only the headline, unless they are asked for.
     """
 
     source: str
@@ -21,6 +22,7 @@ class Report:
     warnings: tuple[str, ...]
     findings: tuple[Finding, ...]
     pages: tuple[Page, ...]
+    brief: frozenset[str] = frozenset()
 
     def page(self, tool: str) -> Page:
         """The page of the tool with this id."""
@@ -28,3 +30,11 @@ class Report:
             if page.id == tool:
                 return page
         raise KeyError(f"no page of a tool called {tool!r}")
+
+    def places(self) -> dict[str, str]:
+        """Id of the first page that holds a table, by the table's name."""
+        found: dict[str, str] = {}
+        for page in self.pages:
+            for table in page.tables():
+                found.setdefault(table.name, page.id)
+        return found

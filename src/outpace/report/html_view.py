@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from markupsafe import Markup
 
-from outpace.model import Chart, ChartKind, Figures, Finding, Page, Report, Rows, Section, Unit
+from outpace.model import Chart, ChartKind, Figures, Finding, Link, Links, Page, Report, Rows, Section, Unit
 from outpace.report import chart_data, html_data, svg
 from outpace.report.first_screen import first_screen, saving_bound, saving_text
 from outpace.report.text import clean, clean_prose, shorten, shown
@@ -26,18 +27,19 @@ def document_view(report: Report) -> dict[str, Any]:
     """Everything that the full document shows."""
     screen = first_screen(report)
     first = screen.first_finding
+    places = {table: _anchor(page) for table, page in report.places().items()}
     return {
         "source": clean(report.source),
         "warnings": screen.warnings,
         "headline": screen.headline,
         "average_step": _average_step(report, screen.average_step),
-        "first": _finding(first) if first else None,
+        "first": _finding(first, places) if first else None,
         "evidence": screen.evidence,
-        "others": [_finding(f) for f in report.findings if f is not first],
+        "others": [_finding(f, places) for f in report.findings if f is not first],
         "pages": [
             {
-                **page_view(page, f"p{i}", shown_above=screen.average_step),
-                "anchor": f"page-{_slug(page.id)}",
+                **page_view(page, f"p{i}", places, shown_above=screen.average_step),
+                "anchor": _anchor(page.id),
                 "data": _embedded(page, f"p{i}"),
             }
             for i, page in enumerate(report.pages)
@@ -45,10 +47,13 @@ def document_view(report: Report) -> dict[str, Any]:
     }
 
 
-def page_view(page: Page, prefix: str, *, shown_above: Chart | None = None) -> dict[str, Any]:
+def page_view(
+    page: Page, prefix: str, places: Mapping[str, str] | None = None, *, shown_above: Chart | None = None
+) -> dict[str, Any]:
     """Everything that one page shows; `prefix` makes the ids of its tables unique in the document.
 
-    The chart `shown_above` stands on the first screen and is not drawn a second time.
+    `places` are the anchors of the pages that hold a table, by the table's name (none: nothing is linked). The chart `shown_above` stands on
+    the first screen and is not drawn a second time.
     """
     ids = _table_ids(page, prefix)
     return {
@@ -57,8 +62,10 @@ def page_view(page: Page, prefix: str, *, shown_above: Chart | None = None) -> d
         "headline": clean_prose(page.headline),
         "unavailable": page.unavailable
         and {"reason": clean_prose(page.unavailable.reason), "remedy": clean_prose(page.unavailable.remedy)},
-        "sections": [_section(s, ids, f"{prefix}-s{i}") for i, s in enumerate(page.sections) if s is not shown_above],
-        "findings": [_finding(f) for f in page.findings],
+        "sections": [
+            _section(s, ids, f"{prefix}-s{i}", places or {}) for i, s in enumerate(page.sections) if s is not shown_above
+        ],
+        "findings": [_finding(f, places or {}) for f in page.findings],
     }
 
 
@@ -74,7 +81,7 @@ def _table_ids(page: Page, prefix: str) -> dict[str, str]:
     return {table.name: f"{prefix}-t{i}" for i, table in enumerate(page.tables())}
 
 
-def _section(section: Section, ids: dict[str, str], section_id: str) -> dict[str, Any]:
+def _section(section: Section, ids: dict[str, str], section_id: str, places: Mapping[str, str]) -> dict[str, Any]:
     if isinstance(section, Chart):
         return {**_chart(section, section_id), "behind": _table(section, ids[section.table.name])}
     if isinstance(section, Rows):
@@ -82,7 +89,25 @@ def _section(section: Section, ids: dict[str, str], section_id: str) -> dict[str
     if isinstance(section, Figures):
         items = [{"label": clean(i.label), "value": shown(i.value, i.unit), "remark": clean(i.remark)} for i in section.items]
         return {"kind": "figures", "title": clean(section.title), "items": items}
+    if isinstance(section, Links):
+        return {"kind": "links", "title": clean(section.title), "items": [_link(item, places) for item in section.items]}
     return {"kind": "text", "title": clean(section.title), "paragraphs": clean_prose(section.body).split("\n")}
+
+
+def _link(item: Link, places: Mapping[str, str]) -> dict[str, str]:
+    table = next((t for t in item.tables if t in places), "")
+    value = shown(item.value, item.unit)
+    return {
+        "label": clean(item.label),
+        "value": value,
+        "why": clean_prose(item.why),
+        "table": clean(table),
+        "anchor": places.get(table, ""),
+    }
+
+
+def _anchor(page_id: str) -> str:
+    return f"page-{_slug(page_id)}"
 
 
 def _chart(chart: Chart, chart_id: str) -> dict[str, Any]:
@@ -203,14 +228,16 @@ def _cell(value: object, unit: Unit) -> dict[str, Any]:
     return {"text": shorten(text, _SHORT_NAME), "full": text if len(text) > _SHORT_NAME else "", "right": _is_number(unit)}
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def _finding(finding: Finding, places: Mapping[str, str]) -> dict[str, Any]:
     return {
         "severity": finding.severity.value,
         "sentence": clean_prose(finding.sentence),
         "action": clean_prose(finding.action),
         "saving": saving_text(finding),
         "bound": saving_bound(finding),
-        "evidence": [{"text": clean(str(e)), "table": clean(e.table)} for e in finding.evidence],
+        "evidence": [
+            {"text": clean(str(e)), "table": clean(e.table), "anchor": places.get(e.table, "")} for e in finding.evidence
+        ],
         "threshold": finding.threshold and f"{clean(finding.threshold.name)} = {clean(str(finding.threshold))}",
         "counter_evidence": [clean(c) for c in finding.counter_evidence],
         "location": clean(finding.location),

@@ -5,14 +5,14 @@ from __future__ import annotations
 import io
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 from rich.console import Console
 from rich.rule import Rule
 from rich.text import Text
 
-from outpace.model import Chart, Figures, Finding, Page, Report, Rows, Section, Severity, Unavailable
+from outpace.model import Chart, Figures, Finding, Links, Page, Report, Rows, Section, Severity, Unavailable
 from outpace.model import Text as Paragraph
 from outpace.report import terminal_charts
 from outpace.report.first_screen import FirstScreen, first_screen, saving_bound, saving_text
@@ -71,21 +71,23 @@ def _console(file: TextIO, width: int | None, color: bool | None) -> Console:
 
 
 def _write(report: Report, console: Console, tools: Sequence[str] | None) -> None:
-    writer = _Writer(console)
+    writer = _Writer(console, report.places())
     screen = first_screen(report)
     writer.warnings(screen)
     if not tools:
         writer.summary(report, screen)
     for page in report.pages:
-        if tools is None or page.id in tools:
+        if page.id in tools if tools is not None else page.id not in report.brief:
             writer.page(page, screen.average_step if tools is None else None)
+    if tools is None:
+        writer.more([page for page in report.pages if page.id in report.brief])
 
 
 class _Writer:
     """Writes blocks to one console; knows its width and whether it has colours."""
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
+    def __init__(self, console: Console, places: Mapping[str, str]) -> None:
+        self.console, self.places = console, places
         self.colored = console.color_system is not None
         self.width = console.width - 2  # every block is indented by two
 
@@ -130,6 +132,20 @@ class _Writer:
             self._blank()
             self._finding(finding)
 
+    def more(self, pages: Sequence[Page]) -> None:
+        """Pages of which only the headline is shown, and how to see them."""
+        if not pages:
+            return
+        self._blank()
+        self.console.print(Rule(Text("More", style="bold"), align="left", style="dim", characters="─"))
+        self._prose(
+            "Each with 'outpace report PATH --tool NAME'; all of them are in the HTML, CSV and JSON output.", "dim italic"
+        )
+        edge = max(len(page.id) for page in pages) + 2
+        for page in sorted(pages, key=lambda p: p.unavailable is not None):
+            text = clean_prose(page.headline) if page.unavailable is None else f"– {clean_prose(page.unavailable.reason)}"
+            self._print(Text(text, "dim" if page.unavailable else ""), 2, label=f"{page.id:<{edge}}")
+
     def _section(self, section: Section) -> None:
         if isinstance(section, Chart):
             self._chart(section)
@@ -137,12 +153,25 @@ class _Writer:
             self._rows(section)
         elif isinstance(section, Figures):
             self._figures(section)
+        elif isinstance(section, Links):
+            self._links(section)
         else:
             self._paragraph(section)
 
     def _paragraph(self, section: Paragraph) -> None:
         self._heading(section.title)
         self._prose(clean_prose(section.body))
+
+    def _links(self, section: Links) -> None:
+        self._heading(section.title)
+        found = [next((t for t in item.tables if t in self.places), "") for item in section.items]
+        columns = [
+            Column("", tuple(clean(i.label) for i in section.items)),
+            Column("", tuple(shown(i.value, i.unit) for i in section.items), right=True),
+            Column("", tuple(f"--tool {self.places[t]}: {t}" if t else "" for t in found), fixed=True),
+            Column("", tuple(clean_prose(i.why) for i in section.items)),
+        ]
+        self._lines(grid(columns, self.width, header=False)[0])
 
     def _figures(self, section: Figures) -> None:
         self._heading(section.title)
@@ -254,12 +283,13 @@ class _Writer:
     def _prose(self, text: str, style: str = "", *, indent: int = 2, hang: int = 0) -> None:
         self._print(Text(text, style=style), indent, hang)
 
-    def _print(self, text: Text, indent: int, hang: int = 0) -> None:
-        """Print `text` wrapped, later lines indented by `hang` more. A name longer than a line is broken, never lost."""
+    def _print(self, text: Text, indent: int, hang: int = 0, label: str = "") -> None:
+        """Print `text` wrapped, later lines indented by `hang` more, or all of them beside a label. A long name is broken, never lost."""
+        hang = hang or len(label)
         lines = text.wrap(self.console, min(self.console.width, _WIDEST_PROSE) - indent - hang, overflow="fold")
         for i, line in enumerate(lines):
             line.rstrip()
-            self.console.print(Text(" " * (indent + (hang if i else 0))) + line, no_wrap=True)
+            self.console.print(Text(" " * indent + (" " * hang if i else label)) + line, no_wrap=True)
 
     def _blank(self) -> None:
         self.console.print()

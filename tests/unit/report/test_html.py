@@ -7,8 +7,8 @@ from html.parser import HTMLParser
 import pytest
 from report_samples import average_step, hostile, op_table, realistic
 
-from outpace.model import Page, Report, Rows, Text
-from outpace.report import html, html_data
+from outpace.model import Field, Link, Links, Page, Report, Rows, Table, Text, Unit
+from outpace.report import html, html_data, terminal
 
 VOID = {"meta", "br", "input", "link", "img", "hr"}
 FETCHING = {"src", "href", "srcset", "action", "data", "poster", "background", "ping", "manifest", "formaction"}
@@ -208,3 +208,16 @@ def test_a_fragment_shows_the_page():
     assert "tf.data bottleneck" in text
     assert "29.1 ms" in text
     assert "bottleneck" in text
+
+
+def test_a_number_leads_to_the_page_that_holds_its_table():
+    table = Table.from_rows("stages", "Stages", (Field("n", Unit.COUNT, "n"),), [(1,)])
+    link = Links("Behind", (Link("Input", 5, Unit.PS, ("nowhere", "stages"), "which stage"), Link("Output", 6, Unit.PS, ("nowhere",))))
+    pages = (Page("first", "First", "?", "a", (link,)), Page("second", "Second", "?", "b", (Rows(table),)))
+    report = Report("x", "h", (), (), pages)
+    page = html.render(report)
+    assert '<a href="#page-second">table stages</a>' in page
+    assert "#page-first" in page  # the navigation's
+    text = terminal.render(report, width=80)
+    assert "--tool second: stages" in text
+    assert "--tool first" not in text

@@ -9,4 +9,5 @@ TOOL = Tool(
     question="Which functions are traced or compiled again and again, and because of which argument?",
     order=70,
     analyse=analyse,
+    brief=True,
 )

@@ -9,4 +9,5 @@ TOOL = Tool(
     question="How long do predictions take, and where did the slowest ones spend their time?",
     order=80,
     analyse=analyse,
+    brief=True,
 )

@@ -9,4 +9,5 @@ TOOL = Tool(
     question="Which GPU kernels take the time, which op launched them, and why is the GPU idle?",
     order=45,
     analyse=analyse,
+    brief=True,
 )

@@ -9,4 +9,5 @@ TOOL = Tool(
     question="How much memory is in use, what holds it at the peak, does it grow, and what still fits?",
     order=50,
     analyse=analyse,
+    brief=True,
 )

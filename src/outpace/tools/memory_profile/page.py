@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from outpace.model import Chart, ChartKind, Figure, Figures, Page, Rows, Section, Table, Text, Unavailable, Unit, humanize
+from outpace.model import (
+    Category,
+    Chart,
+    ChartKind,
+    Figure,
+    Figures,
+    Page,
+    Rows,
+    Section,
+    Table,
+    Text,
+    Unavailable,
+    Unit,
+    humanize,
+)
 from outpace.timeline import Run
 from outpace.tools.memory_profile import findings as rules
 from outpace.tools.memory_profile.breakdown import PREALLOCATED
@@ -29,6 +43,11 @@ _REMEDY = (
 )
 _NONE = Unavailable("no memory event was recorded", _REMEDY)
 _UNSIZED = Unavailable("the memory events that were recorded do not say how much memory is in use", _REMEDY)
+_COLORS = {  # the guide's: stack red, heap orange, free green
+    "stack_bytes": Category.INPUT.value,
+    "heap_bytes": Category.KERNEL_LAUNCH.value,
+    "free_bytes": Category.DEVICE_COMPUTE_32.value,
+}
 _FREE_SHOWN = 0.25  # share of the capacity in use from which free memory fits into the chart
 _SLICED = "Each column is the moment of its slice of time at which most was in use."
 _ESTIMATE = (
@@ -143,9 +162,8 @@ def _chart(run: Run, logs: Sequence[MemoryLog], summary: Table) -> Chart:
     if max((share or 0.0) for share in summary["peak_share"].tolist()) >= _FREE_SHOWN:
         parts.append("free_bytes")
     title = f"Memory in use over time (ms): {table['memory'][0]}" if len(logs) == 1 else "Memory in use over time (ms)"
-    return Chart(
-        title, ChartKind.STACK_SERIES, table, "time_ms", tuple(parts), remark=_SLICED, select="memory" if len(logs) > 1 else ""
-    )
+    chosen = "memory" if len(logs) > 1 else ""
+    return Chart(title, ChartKind.STACK_SERIES, table, "time_ms", tuple(parts), _COLORS, _SLICED, chosen)
 
 
 def _notes(run: Run, logs: Sequence[MemoryLog], unsized: int) -> list[Section]:

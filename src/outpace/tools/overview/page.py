@@ -14,6 +14,8 @@ from outpace.model import (
     Figure,
     Figures,
     Finding,
+    Link,
+    Links,
     Page,
     Rows,
     Section,
@@ -59,6 +61,7 @@ def analyse(run: Run) -> Page:
         Text("Evidence", _evidence(run, mean)),
         Chart("Average step", ChartKind.STACK_TOTAL, mean.table, "category", ("mean_ps",), _COLORS_BY_TITLE),
         _graph(run, breakdown),
+        _links(mean),
         *_ops(run),
         Rows(environment, _HOST_COLUMNS),
     )
@@ -104,6 +107,32 @@ def headline(run: Run, mean: Average) -> str:
         Category.ALL_OTHERS: _UNLINKED if works_unlinked(run, mean) else _UNSEEN,
     }.get(top, f"Bound by {top.label.lower()}")
     return f"{bound}: {shares[top]:.0%} of the {step}; {waits:.0%} waits for input."
+
+
+_SMALL = 0.01  # of the step: what is below needs no further reading
+_BEHIND: dict[Category, tuple[tuple[str, ...], str]] = {
+    Category.COMPILATION: (("traces", "compilations"), "which function was built or compiled, and why"),
+    Category.INPUT: (("stages", "input_ops"), "which stage of the input pipeline"),
+    Category.OUTPUT: (("copies",), "what is copied back"),
+    Category.KERNEL_LAUNCH: (("launches",), "how long launches wait"),
+    Category.HOST_COMPUTE: (("ops",), "which ops"),
+    Category.DEVICE_TO_DEVICE: (("copies",), "what is copied between devices"),
+    Category.DEVICE_COLLECTIVES: (("collectives",), "which collective, and who waits"),
+    Category.DEVICE_COMPUTE_16: (("kernels", "hlo_ops", "ops"), "which kernels and ops"),
+    Category.DEVICE_COMPUTE_32: (("kernels", "hlo_ops", "ops"), "which kernels and ops"),
+    Category.ALL_OTHERS: (("events",), "between which events"),
+}
+
+
+def _links(mean: Average) -> Links:
+    """Where each part of the step is looked into."""
+    rows = zip(Category, mean.table["mean_ps"].tolist(), mean.table["fraction"].tolist(), strict=True)
+    return Links(
+        "What is behind each part",
+        tuple(
+            Link(c.label, time, Unit.PS, *_BEHIND[c]) for c, time, share in sorted(rows, key=lambda r: -r[1]) if share >= _SMALL
+        ),
+    )
 
 
 def _graph(run: Run, breakdown: StepBreakdown) -> Chart:

@@ -9,4 +9,5 @@ TOOL = Tool(
     question="Do all workers take the same time for a step, and if not, which one is slow, and why?",
     order=60,
     analyse=analyse,
+    brief=True,
 )

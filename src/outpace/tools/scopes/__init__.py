@@ -10,5 +10,6 @@ TOOL = Tool(
     question="Which layer, which part of the model, or which line of code takes the time and the memory?",
     order=35,
     analyse=analyse,
+    brief=True,
     of_model=of_model,
 )

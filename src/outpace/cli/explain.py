@@ -1,0 +1,58 @@
+"""`outpace explain`: the events behind a number of the step-time breakdown."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from outpace.cli.process import tune
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command()(explain)
+
+
+def explain(
+    path: Annotated[str, typer.Argument(help="A profile file, a run folder, or a log directory; local or a URL.")],
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[step NUMBER] [CATEGORY]",
+            help="The step, as the overview numbers it (the slowest one by default), and a category such as kernel_launch (all by default).",
+        ),
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="Host of the step; the first one that has it by default.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON (docs/json-schema.md) instead of text.")] = False,
+    width: Annotated[int | None, typer.Option(min=40, help="Columns to print to; the terminal's by default.")] = None,
+    color: Annotated[
+        bool | None, typer.Option("--color/--no-color", help="Colours; by default when printing to a terminal.")
+    ] = None,
+) -> None:
+    """List the very events that make up a step, or one category of it: outpace explain logs step 7 kernel_launch."""
+    tune()
+    from outpace import api
+    from outpace.cli.output import say
+
+    step, category = _parse(what or [])
+    profile = api.open(path)
+    say(
+        profile.report_of(profile.explain(step=step, category=category, host=host)),
+        single=True,
+        json=json,
+        width=width,
+        color=color,
+    )
+
+
+def _parse(words: list[str]) -> tuple[int | None, str | None]:
+    """(step, category) of `step 7 kernel launch`; the word "step" may be left out."""
+    from outpace.model import UsageError
+
+    words = [word for word in words if word.lower() != "step"]
+    number = words.pop(0) if words and words[0].lstrip("-").isdigit() else None
+    category = "_".join(words) or None
+    if category is not None and any(word.lstrip("-").isdigit() for word in words):
+        raise UsageError("Name one step: outpace explain PATH step 7 kernel_launch.")
+    return None if number is None else int(number), category

@@ -1,0 +1,152 @@
+"""Which event each moment of a step counts for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from outpace.metrics.step_breakdown import category_of, event_kinds, step_breakdown
+from outpace.model import Category, Table, UsageError
+from outpace.timeline import Run, Timeline
+from outpace.tools.explain.schema import EVENTS, GROUPS, PARTS
+
+_NOBODY = -1
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The step to explain: a host, and the place of the step among its steps."""
+
+    timeline: Timeline
+    index: int
+
+    @property
+    def number(self) -> int:
+        """Number of the step as the program counts it."""
+        return int(self.timeline.steps.number[self.index])
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Start and end, ps."""
+        steps = self.timeline.steps
+        return int(steps.start[self.index]), int(steps.end[self.index])
+
+
+def choose(run: Run, step: int | None, host: str | None) -> Chosen | None:
+    """The step with a number, or the slowest complete one; None without steps. UsageError for a step or host that is not there."""
+    hosts = [t for t in run.hosts if len(t.steps)]
+    if host is not None:
+        hosts = [t for t in hosts if t.host == host]
+        if not hosts:
+            raise UsageError(f"No host '{host}' recorded steps. There are: {', '.join(t.host for t in run.hosts)}.")
+    if not hosts:
+        return None
+    if step is None:
+        slowest = [(int(t.steps.duration[i]), t, int(i)) for t in hosts for i in t.steps.whole]
+        _, timeline, index = max(slowest, key=lambda item: item[0])
+        return Chosen(timeline, index)
+    for timeline in hosts:
+        places = np.flatnonzero(timeline.steps.number == step)
+        if len(places):
+            return Chosen(timeline, int(places[0]))
+    numbers = "; ".join(f"{t.host}: {t.steps.number[0]} to {t.steps.number[-1]}" for t in hosts)
+    raise UsageError(f"There is no step {step}. Recorded are {numbers}.")
+
+
+def attribution(chosen: Chosen) -> dict[tuple[int, int], int]:
+    """Time in ps by (kind, event row) of one step; row -1 stands for time of no event.
+
+    The walk is that of the step-time breakdown (`ox_sweep`): the highest kind that is open gets the time. Of the events of that kind it is the
+    one that started last, which is the innermost where they nest; one without duration holds its kind open until the next one of it ends.
+    """
+    timeline, (begin, end) = chosen.timeline, chosen.span
+    trace, kind = timeline.trace, event_kinds(timeline)
+    rows = np.flatnonzero((kind > 0) & (timeline.step_of == chosen.index))
+    first, last = np.maximum(trace.start[rows], begin), np.minimum(trace.end[rows], end)
+    inside = first <= last
+    rows, first, last = rows[inside], first[inside], last[inside]
+    at = np.concatenate((first, last))
+    opens = np.repeat([True, False], len(rows))
+    both = np.concatenate((rows, rows))
+    order = np.lexsort((both, -kind[both].astype(np.int64), opens, at))
+    return _walk(at[order].tolist(), opens[order].tolist(), both[order].tolist(), kind[both[order]].tolist(), begin, end)
+
+
+def _walk(
+    at: list[int], opens: list[bool], row: list[int], kind: list[int], begin: int, end: int
+) -> dict[tuple[int, int], int]:
+    found: dict[tuple[int, int], int] = {}
+    balance = [0] * 256
+    stacks: dict[int, list[int]] = {}
+    closed: set[int] = set()
+    highest, now = 0, begin
+    for moment, starts, event, k in zip(at, opens, row, kind, strict=True):
+        if moment > now:
+            key = (highest, _owner(stacks.get(highest, []), closed) if highest else _NOBODY)
+            found[key] = found.get(key, 0) + moment - now
+            now = moment
+        if starts:
+            balance[k] += 1
+            stacks.setdefault(k, []).append(event)
+            highest = max(highest, k)
+        else:
+            balance[k] -= 1
+            closed.add(event)
+            if balance[k] == 0 and k == highest:
+                highest -= 1
+                while highest > 0 and balance[highest] <= 0:
+                    highest -= 1
+    if end > now:
+        found[0, _NOBODY] = found.get((0, _NOBODY), 0) + end - now
+    return found
+
+
+def _owner(stack: list[int], closed: set[int]) -> int:
+    """The event that started last of those still open; of events without duration, which end first, the last one."""
+    for event in reversed(stack):
+        if event not in closed:
+            return event
+    return stack[-1] if stack else _NOBODY
+
+
+def events(chosen: Chosen, wanted: Category | None) -> Table:
+    """`EVENTS`: the events of a step that count for a category (all categories when none is given), most time first."""
+    trace, (begin, _) = chosen.timeline.trace, chosen.span
+    rows = []
+    for kind, row, counted in _counted(chosen, wanted):
+        if row == _NOBODY:
+            rows.append((category_of(kind).label, "(no event)", "", "", 0, 0, counted))
+            continue
+        line = int(trace.line[row])
+        place = (trace.planes[trace.lines.plane[line]].name, trace.lines.names[line])
+        start, duration = int(trace.start[row]) - begin, int(trace.duration[row])
+        rows.append((category_of(kind).label, trace.names[trace.name[row]], *place, start, duration, counted))
+    return Table.from_rows("events", "Events", EVENTS, sorted(rows, key=lambda r: (-r[6], r[4])))
+
+
+def _counted(chosen: Chosen, wanted: Category | None) -> Iterator[tuple[int, int, int]]:
+    for (kind, row), counted in attribution(chosen).items():
+        if wanted is None or category_of(kind) is wanted:
+            yield kind, row, counted
+
+
+def groups(table: Table) -> Table:
+    """`GROUPS`: events of one name and thread together, most time first."""
+    sums: dict[tuple[str, str, str], list[int]] = {}
+    for row in table.records():
+        known = sums.setdefault((row["category"], row["event"], row["thread"]), [0, 0, 0])
+        known[0], known[1], known[2] = known[0] + 1, known[1] + row["counted_ps"], known[2] + row["duration_ps"]
+    rows = [(*key, *numbers) for key, numbers in sums.items()]
+    return Table.from_rows("step_events", "Events by name", GROUPS, sorted(rows, key=lambda r: -r[4]))
+
+
+def parts(run: Run, chosen: Chosen, table: Table) -> Table:
+    """`PARTS`: the categories of the step beside those of the host's mean step."""
+    whole = step_breakdown(run).whole
+    mine = whole.take(whole["host"] == chosen.timeline.host)
+    counts = {c.label: int((table["category"] == c.label).sum()) for c in Category}
+    sums = {c.label: int(table["counted_ps"][table["category"] == c.label].sum()) for c in Category}
+    rows = [(c.label, sums[c.label], float(np.mean(mine[f"{c.value}_ps"])), counts[c.label]) for c in Category]
+    return Table.from_rows("step_parts", "Categories", PARTS, [row for row in rows if row[1] or row[2]])

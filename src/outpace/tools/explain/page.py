@@ -1,0 +1,91 @@
+"""The page that explains one step."""
+
+from __future__ import annotations
+
+from outpace.model import (
+    Category,
+    Chart,
+    ChartKind,
+    Figure,
+    Figures,
+    Page,
+    Rows,
+    Section,
+    Table,
+    Unavailable,
+    Unit,
+    UsageError,
+    humanize,
+)
+from outpace.timeline import Run
+from outpace.tools.explain.compute import Chosen, choose, events, groups, parts
+
+_ID, _TITLE = "explain", "A step explained"
+_QUESTION = "Which events make up the time of one step, category by category?"
+_NONE = Unavailable("no step was found in this profile", "See the overview for how steps are found and marked.")
+_HOW = (
+    "Every moment counts for one event only: of the categories that overlap, the one that the breakdown prefers, and of its events the "
+    "innermost. 'outpace explain PATH step NUMBER [CATEGORY]' explains another step."
+)
+
+
+def analyse(run: Run, *, step: int | None = None, category: Category | str | None = None, host: str | None = None) -> Page:
+    """Build the page of one step: the slowest complete one unless `step` names another (of `host`, else of the first host that has it).
+
+    `category` limits the events to one category (its key, as `kernel_launch`, or its name). UsageError for what is not there.
+    """
+    wanted = None if category is None else _category(category)
+    chosen = choose(run, step, host)
+    if chosen is None:
+        return Page(_ID, _TITLE, _QUESTION, unavailable=_NONE)
+    every = events(chosen, None)
+    shown = every if wanted is None else events(chosen, wanted)
+    compared = parts(run, chosen, every)
+    begin, end = chosen.span
+    items = (
+        Figure(
+            "Step",
+            chosen.number,
+            Unit.COUNT,
+            f"of {chosen.timeline.host}" + (", the slowest complete one" if step is None else ""),
+        ),
+        Figure("Length", end - begin, Unit.PS),
+        Figure("Starts", begin - chosen.timeline.span[0], Unit.PS, "after the first event of its host"),
+    )
+    sections: tuple[Section, ...] = (
+        Figures("The step", items),
+        Chart(
+            "Its categories", ChartKind.STACK_TOTAL, compared, "category", ("time_ps",), {c.label: c.value for c in Category}
+        ),
+        Rows(compared),
+        Rows(groups(shown), ("category", "event", "thread", "count", "counted_ps"), limit=15, remark=_HOW),
+        Rows(
+            shown, ("category", "event", "thread", "offset_ps", "duration_ps", "counted_ps"), limit=10 if step is None else 40
+        ),
+    )
+    return Page(_ID, _TITLE, _QUESTION, _headline(chosen, compared, wanted), sections)
+
+
+def _category(name: Category | str) -> Category:
+    wanted = str(getattr(name, "value", name)).lower().replace(" ", "_").replace("-", "_")
+    for category in Category:
+        if wanted in (category.value, category.label.lower().replace(" ", "_").replace("-", "_")):
+            return category
+    raise UsageError(f"There is no category '{name}'. There are: {', '.join(c.value for c in Category)}.")
+
+
+def _headline(chosen: Chosen, compared: Table, wanted: Category | None) -> str:
+    records = list(compared.records())
+    begin, end = chosen.span
+    if wanted is not None:
+        mine = next((r for r in records if r["category"] == wanted.label), None)
+        time = mine["time_ps"] if mine else 0
+        return f"{humanize(time, Unit.PS)} of the {humanize(end - begin, Unit.PS)} of step {chosen.number} are {wanted.label.lower()}."
+    most = max(records, key=lambda r: r["time_ps"] - r["usual_ps"])
+    more = most["time_ps"] - most["usual_ps"]
+    if more <= 0:
+        return f"Step {chosen.number} took {humanize(end - begin, Unit.PS)}, no longer than others in any category."
+    return (
+        f"Step {chosen.number} took {humanize(end - begin, Unit.PS)}; it differs most from the mean step in {most['category'].lower()} "
+        f"({humanize(more, Unit.PS)} more)."
+    )
