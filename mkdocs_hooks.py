@@ -27,7 +27,12 @@ def page(tool: Tool) -> str:
     text = (HOME / tool.id / "README.md").read_text(encoding="utf-8")
     schema = importlib.import_module(f"{HOME.parent.name}.tools.{tool.id}.schema")
     for name, fields in vars(schema).items():
-        if isinstance(fields, tuple) and fields and all(isinstance(field, Field) for field in fields) and not name.startswith("_"):
+        if (
+            isinstance(fields, tuple)
+            and fields
+            and all(isinstance(field, Field) for field in fields)
+            and not name.startswith("_")
+        ):
             rows = "\n".join(f"| `{f.name}` | {f.unit.value or 'none'} | {f.meaning} |" for f in fields)
             text += f"\n## Columns: {name.lower()}\n\n| column | unit | meaning |\n|---|---|---|\n{rows}\n"
     return text

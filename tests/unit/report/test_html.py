@@ -212,7 +212,9 @@ def test_a_fragment_shows_the_page():
 
 def test_a_number_leads_to_the_page_that_holds_its_table():
     table = Table.from_rows("stages", "Stages", (Field("n", Unit.COUNT, "n"),), [(1,)])
-    link = Links("Behind", (Link("Input", 5, Unit.PS, ("nowhere", "stages"), "which stage"), Link("Output", 6, Unit.PS, ("nowhere",))))
+    link = Links(
+        "Behind", (Link("Input", 5, Unit.PS, ("nowhere", "stages"), "which stage"), Link("Output", 6, Unit.PS, ("nowhere",)))
+    )
     pages = (Page("first", "First", "?", "a", (link,)), Page("second", "Second", "?", "b", (Rows(table),)))
     report = Report("x", "h", (), (), pages)
     page = html.render(report)

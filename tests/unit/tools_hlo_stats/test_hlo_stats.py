@@ -46,10 +46,10 @@ def test_ops_of_a_program() -> None:
     assert dict(ops_of(PROTO)) == EXPECTED
 
 
-@pytest.mark.parametrize("cut", range(len(PROTO)))
-def test_a_damaged_program_never_fails(cut: int) -> None:
-    dict(ops_of(PROTO[:cut]))
-    dict(ops_of(PROTO[:cut] + b"\xff" * 12))
+def test_a_damaged_program_never_fails() -> None:
+    for cut in range(len(PROTO)):
+        assert set(dict(ops_of(PROTO[:cut]))) <= {*EXPECTED, ""}
+        dict(ops_of(PROTO[:cut] + b"\xff" * 12))
 
 
 def test_a_jax_step_is_traced_back_to_its_operations() -> None:
