@@ -34,12 +34,12 @@ def programs(trace: Trace) -> dict[int, dict[str, HloOp]]:
     for row, stats in trace.name_stats.items():
         proto = stats.get("Hlo Proto")
         if isinstance(proto, bytes):
-            found[_program_id(trace.names[row])] = dict(_ops(proto))
+            found[program_id(trace.names[row])] = dict(_ops(proto))
     return found
 
 
-def _program_id(name: str) -> int:
-    """`jit_step(8)` is program 8."""
+def program_id(name: str) -> int:
+    """`jit_step(8)` is program 8; -1 for a name without an id."""
     digits = name.rpartition("(")[2].rstrip(")")
     return int(digits) if digits.isdigit() else -1
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from outpace.model import Table
 from outpace.timeline import Run, Timeline
-from outpace.timeline.hlo import HloOp, programs
+from outpace.timeline.hlo import HloOp, program_id, programs
 from outpace.timeline.steps import Array
 from outpace.tools.hlo_stats.schema import CATEGORIES, OPS, PROGRAMS
 from outpace.trace import Plane, Value
@@ -51,7 +51,7 @@ def _from_lines(timeline: Timeline, plane: Plane, known: dict[int, dict[str, Hlo
     """Devices with a line of XLA ops: each event's name is an instruction, described by stats of the name."""
     trace = timeline.trace
     lines = [i for i in plane.lines if trace.lines.names[i] == "XLA Ops"]
-    names = {_program_id(trace.names[n]): trace.names[n].partition("(")[0] for n in _module_names(timeline, plane)}
+    names = {program_id(trace.names[n]): trace.names[n].partition("(")[0] for n in _module_names(timeline, plane)}
     device = plane.name.removeprefix("/device:")
     for line in lines:
         rows = np.arange(*trace.lines.rows(line).indices(len(trace)))
@@ -114,11 +114,6 @@ def _number(value: Value) -> float:
 
 def _unsigned(value: Value) -> int:
     return int(value) & (2**64 - 1) if isinstance(value, int) else -1
-
-
-def _program_id(name: str) -> int:
-    digits = name.rpartition("(")[2].rstrip(")")
-    return int(digits) if digits.isdigit() else -1
 
 
 def ops(found: Found) -> Table:
