@@ -9,7 +9,7 @@ import pytest
 from outpace import api
 from outpace.store.record import FunctionTrace
 from outpace.testing import training_run
-from outpace.timeline import Run
+from outpace.timeline import Run, Timeline
 from outpace.tools.functions.traces import DTYPE, FIRST, SAME, SHAPE, STRUCTURE, VALUE, difference
 from outpace.trace import read_trace
 from tests.support import opened
@@ -69,3 +69,15 @@ def test_steady_functions_are_said_to_be_steady() -> None:
     page = api.Profile(Run.of([read_trace(training_run().to_bytes())])).functions()
     assert "nothing was traced" in page.headline or page.unavailable is not None
     assert page.findings == ()
+
+
+def test_without_absolute_time_graphs_are_counted() -> None:
+    """Profiles of TensorFlow 2.16 do not say when they began; the third graph of a function is the third that was noted."""
+    trace = dataclasses.replace(
+        opened("retracing").run.hosts[0].trace, planes=opened("retracing").run.hosts[0].trace.planes[:1]
+    )
+    noted = [FunctionTrace("step", "t.py", 12, 0, 1, {"rate": f"Literal[{i}]"}) for i in range(1, 9)]
+    run = Run("", (Timeline(trace),), {trace.host: {"traces": [dataclasses.asdict(t) for t in noted]}})
+    assert run.hosts[0].unix_origin_ns is None
+    causes = [row["cause"] for row in api.Profile(run).functions().table("traces").records()]
+    assert causes[1:3] == ["rate: 1 → 2", "rate: 2 → 3"]

@@ -55,20 +55,31 @@ def _why(
     timeline: Timeline, noted: tuple[_Trace, ...], name: str, start: int, duration: int, graphs: int
 ) -> tuple[str, str, str]:
     """(source line, cause, kind of cause) of one call."""
-    origin = timeline.unix_origin_ns
     mine = [t for t in noted if t["function"] == name]
-    if origin is None or not mine:
+    if not mine:
         if graphs == 1:
             return "", "the function's first graph", FIRST
         return "", "unknown: the profile holds no arguments", UNKNOWN
-    begin = origin + start // 1000
-    at = bisect.bisect_left([t["start_ns"] for t in mine], begin - _SLACK_NS)
-    if at == len(mine) or mine[at]["start_ns"] > begin + duration // 1000 + _SLACK_NS:
+    at = _place(timeline, mine, start, duration, graphs)
+    if at is None:
         return "", "unknown: the graph was built outside of what the capture noted", UNKNOWN
     here = mine[at]
     source = f"{os.path.basename(here['file'])}:{here['line']}" if here["line"] else ""
     before = [t for t in mine[:at] if (t["file"], t["line"]) == (here["file"], here["line"])]
     return (source, *difference(before[-1]["arguments"] if before else None, here["arguments"]))
+
+
+def _place(timeline: Timeline, mine: list[_Trace], start: int, duration: int, graphs: int) -> int | None:
+    """Which of a function's noted traces belongs to a call: by time, or, in profiles of TensorFlow 2.16 that state none, by their number."""
+    origin = timeline.unix_origin_ns
+    if origin is None:
+        one_function = len({(t["file"], t["line"]) for t in mine}) == 1
+        return graphs - 1 if one_function and 1 <= graphs <= len(mine) else None
+    begin = origin + start // 1000
+    at = bisect.bisect_left([t["start_ns"] for t in mine], begin - _SLACK_NS)
+    if at == len(mine) or mine[at]["start_ns"] > begin + duration // 1000 + _SLACK_NS:
+        return None
+    return at
 
 
 def difference(before: Mapping[str, str] | None, now: Mapping[str, str]) -> tuple[str, str]:
