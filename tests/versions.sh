@@ -6,6 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- 3.10:2.16.2 3.12:2.18.1 3.13:2.21.0
 wheel=$(ls dist/*.whl)
+failed=""
 for version; do
   python=${version%:*} tensorflow=${version#*:} home=.venv-${version/:/-}
   interpreter=$(ls -d "$HOME"/.pyenv/versions/"$python".*/bin/python 2>/dev/null | tail -1 || true)
@@ -18,5 +19,6 @@ for version; do
   "$home/bin/python" -m pip install -q --disable-pip-version-check "tensorflow-cpu==$tensorflow" "$wheel[dev]"
   "$home/bin/python" -m pip install -q --disable-pip-version-check --no-deps --force-reinstall "$wheel"
   echo "Python $python, TensorFlow $tensorflow:"
-  "$home/bin/python" -m pytest -q
+  "$home/bin/python" -m pytest -q || failed="$failed $version"
 done
+[ -z "$failed" ] || { echo "failed:$failed"; exit 1; }
