@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from outpace.metrics.derived import derived
+from outpace.metrics.segments import function_runs
 from outpace.model import Field, Table, Unit
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.names import INPUT_THREADS
@@ -55,14 +56,14 @@ def _row(run: Run, timeline: Timeline) -> tuple[object, ...]:
 def _busy_by_thread(timeline: Timeline, begin: int, end: int) -> list[tuple[str, int]]:
     """(thread name, busy ps within [begin, end)) of every host thread."""
     trace = timeline.trace
-    works = _working_names(timeline)
+    works = _working_names(timeline)[trace.name] & (trace.duration > 0)
+    asked, ran = function_runs(trace)
+    works[asked[trace.line[asked] != trace.line[ran]]] = False  # a stage whose function runs on other threads waits for them
     found = []
     for plane in timeline.host_planes:
         for line in plane.lines:
             rows = trace.lines.rows(line)
-            mine = trace.duration[rows] > 0
-            if not trace.lines.names[line].startswith(_XLA_THREADS):
-                mine &= works[trace.name[rows]]
+            mine = trace.duration[rows] > 0 if trace.lines.names[line].startswith(_XLA_THREADS) else works[rows]
             covered, _ = cover(trace.start[rows][mine], trace.end[rows][mine], begin, end)
             found.append((trace.lines.names[line], covered))
     return found

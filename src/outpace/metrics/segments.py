@@ -135,7 +135,7 @@ def _owners(timeline: Timeline, graph: IteratorGraph) -> _Owners:
     inner_first = np.argsort(
         -rows, kind="stable"
     )  # a nested event has a larger row: it claims its subtree before its caller does
-    cause, effect = _function_runs(trace)
+    cause, effect = function_runs(trace)
     parent, subtree_end, _ = trace.nesting
     of = spread(subtree_end, cause, effect, rows[inner_first], iterator[inner_first])
     nested = np.flatnonzero(is_iterator | produce)
@@ -158,7 +158,7 @@ def _makers(trace: Trace, graph: IteratorGraph, produce: Array) -> tuple[Array, 
     return rows[known].astype(np.int32), at[known].astype(np.int32)
 
 
-def _function_runs(trace: Trace) -> tuple[Array, Array]:
+def function_runs(trace: Trace) -> tuple[Array, Array]:
     """The run of a stage's function to the executor's work for it on other threads: both carry the run's id."""
     stat = trace.stat("id")
     functions = np.fromiter((n.startswith(_FUNCTION) for n in trace.names), bool, len(trace.names))[trace.name[stat.row]]
