@@ -37,7 +37,7 @@ def test_the_argument_that_retraces_is_named(tmp_path: Path) -> None:
     page = api.open(result.run).functions()
     rows = [row for row in page.table("traces").records() if row["function"] == "step"]
     assert len(rows) >= 5
-    assert {row["kind"] for row in rows} == {"python value"}
+    assert {row["kinds"] for row in rows} == {"python value"}
     assert all(row["source"] == "train.py:8" and row["cause"].startswith("rate: ") for row in rows)
     finding = next(f for f in page.findings if f.id == "expensive_tf_function")
     assert finding.location == "train.py:8"

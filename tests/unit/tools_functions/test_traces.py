@@ -38,7 +38,7 @@ def test_difference(before: dict[str, str] | None, now: dict[str, str], text: st
 def test_without_a_record_the_cause_is_unknown_and_the_first_graph_known() -> None:
     page = opened("retracing").functions()
     rows = list(page.table("traces").records())
-    assert [row["kind"] for row in rows] == [FIRST, *["unknown"] * 7]
+    assert [row["kinds"] for row in rows] == [FIRST, *["unknown"] * 7]
     assert [row["step"] for row in rows] == list(range(8))
     (finding,) = page.findings
     assert finding.id == "expensive_tf_function"
@@ -59,7 +59,7 @@ def test_a_record_names_the_argument_and_the_line() -> None:
     run = Run("", opened("retracing").run.hosts, records)
     page = api.Profile(run).functions()
     row = list(page.table("traces").records())[3]
-    assert (row["source"], row["cause"], row["kind"]) == ("train.py:12", "rate: 0.2 → 0.1", VALUE)
+    assert (row["source"], row["cause"], row["kinds"]) == ("train.py:12", "rate: 0.2 → 0.1", VALUE)
     (finding,) = page.findings
     assert finding.location == "train.py:12"
     assert "tf.constant" in finding.action

@@ -15,10 +15,10 @@ RETRACES = Threshold(
     "retraced in steady state", 2, Unit.COUNT, "tf.function guide: a function should be traced once per input signature"
 )
 _FIXES = {
-    kinds.VALUE: "Pass it as a tensor (tf.constant, or a tf.Variable that is assigned): each Python value is a new graph.",
+    kinds.VALUE: "Pass Python values as tensors (tf.constant, or a tf.Variable that is assigned): each value is a new graph.",
     kinds.SHAPE: "Give the function an input_signature with None where sizes change, or make the sizes equal (batch with drop_remainder=True, "
     "padded_batch); reduce_retracing=True relaxes shapes after the second one.",
-    kinds.DTYPE: "Cast the argument to one dtype before the call.",
+    kinds.DTYPE: "Cast arguments to one dtype before the call.",
     kinds.STRUCTURE: "Pass the same arguments in every call; move optional parts into functions of their own.",
     kinds.SAME: "Create the function once, outside the loop: every tf.function(...) has graphs of its own, and so has every new object with "
     "a decorated method.",
@@ -42,11 +42,11 @@ def _same(trace: dict[str, Any], row: dict[str, Any]) -> bool:
 
 def _expensive(row: dict[str, Any], share: float, retraced: bool, built: list[dict[str, Any]]) -> Finding:
     reason = f"built a new graph in {row['traced']} of {row['calls']} calls" if retraced else "ran op by op, without a graph"
-    known = [t for t in built if t["kind"] not in (kinds.FIRST, kinds.UNKNOWN)]
-    main = Counter(t["kind"] for t in known).most_common(1)
-    example = next((t for t in known if main and t["kind"] == main[0][0]), None)
-    why = f" Last seen: {example['cause']}." if example else ""
-    action = _FIXES[example["kind"]] if example else _FIX
+    known = [t for t in built if t["kinds"] not in (kinds.FIRST, kinds.UNKNOWN)]
+    causes = Counter(kind for t in known for kind in t["kinds"].split(", ")).most_common()
+    example = next((t for t in known if causes and causes[0][0] in t["kinds"].split(", ")), None)
+    why = f" For example: {example['cause']}." if example else ""
+    action = " ".join(_FIXES[kind] for kind, _ in causes) or _FIX
     return Finding(
         id="expensive_tf_function",
         severity=Severity.HIGH if retraced else Severity.MODERATE,
@@ -55,7 +55,7 @@ def _expensive(row: dict[str, Any], share: float, retraced: bool, built: list[di
         evidence=(
             Evidence("share of the function's time in such calls", share, Unit.FRACTION, "function_calls"),
             Evidence("graphs that the function had at its last call", float(row["graphs"]), Unit.COUNT, "function_calls"),
-            *((Evidence(f"calls because of: {main[0][0]}", float(main[0][1]), Unit.COUNT, "traces"),) if main else ()),
+            *(Evidence(f"calls because of: {kind}", float(count), Unit.COUNT, "traces") for kind, count in causes),
         ),
         threshold=EXPENSIVE,
         location=next((t["source"] for t in built if t["source"]), ""),

@@ -28,7 +28,7 @@ def analyse(run: Run) -> Page:
         shown = ("function", "calls", "traced", "eager", "xla", "graphs", "total_ps", "traced_ps")
         sections.append(Rows(functions, shown))
     if len(built):
-        unknown = "unknown" in built["kind"].tolist()
+        unknown = "unknown" in built["kinds"].tolist()
         remark = "'outpace profile' notes the arguments of every graph and names the one that changed." if unknown else ""
         sections.append(Rows(built, ("function", "source", "step", "duration_ps", "graphs", "cause"), remark=remark))
     if len(compiled):

@@ -11,7 +11,11 @@ TRACES = (
     Field("duration_ps", Unit.PS, "length of the call, building the graph included", "Call"),
     Field("graphs", Unit.COUNT, "graphs that the function had after the call"),
     Field("cause", Unit.TEXT, "what differs from the graph that was built before for this function"),
-    Field("kind", Unit.TEXT, "first, python value, shape, dtype, structure, same arguments or unknown"),
+    Field(
+        "kinds",
+        Unit.TEXT,
+        "first, same arguments or unknown; else python value, shape, dtype and structure, as far as they apply",
+    ),
 )
 
 COMPILATIONS = (

@@ -83,7 +83,7 @@ def _place(timeline: Timeline, mine: list[_Trace], start: int, duration: int, gr
 
 
 def difference(before: Mapping[str, str] | None, now: Mapping[str, str]) -> tuple[str, str]:
-    """(what changed between the arguments of two graphs, kind of change)."""
+    """(what changed between the arguments of two graphs, kinds of change)."""
     if before is None:
         return "the function's first graph", FIRST
     changes = [
@@ -91,10 +91,10 @@ def difference(before: Mapping[str, str] | None, now: Mapping[str, str]) -> tupl
     ]
     if not changes:
         return "the same arguments as before: a new function object, or state that it captured", SAME
-    kinds = [_kind(old, new) for _, old, new in changes]
-    kind = next(k for k in (VALUE, SHAPE, DTYPE, STRUCTURE) if k in kinds)
+    found = {_kind(old, new) for _, old, new in changes}
+    kinds = ", ".join(k for k in (VALUE, SHAPE, DTYPE, STRUCTURE) if k in found)
     text = "; ".join(f"{name}: {_short(old)} → {_short(new)}" for name, old, new in changes)
-    return text, kind
+    return text, kinds
 
 
 def _kind(old: str | None, new: str | None) -> str:

@@ -46,6 +46,25 @@ def average(breakdown: StepBreakdown) -> Average:
     return Average(len(duration), mean, float(duration.std(ddof=1)) if len(duration) > 1 else 0.0, table)
 
 
+@dataclass(frozen=True)
+class Pace:
+    """How steps follow each other, over all hosts: training steps per second of one host, and the share of the time that no step covers."""
+
+    per_second: float
+    outside: float
+
+
+def pace(run: Run) -> Pace:
+    """From the first step's start to the last one's end of every host; steps of a host do not overlap."""
+    rates, spans, inside = [], 0, 0
+    for steps in (t.steps for t in run.hosts if len(t.steps)):
+        span = int(steps.end.max() - steps.start.min())
+        if span > 0:
+            rates.append(len(steps) * steps.per_row / (span / 1e12))
+            spans, inside = spans + span, inside + int(steps.duration.sum())
+    return Pace(float(np.mean(rates)) if rates else 0.0, max(0.0, 1 - inside / spans) if spans else 0.0)
+
+
 def precision(breakdown: StepBreakdown) -> tuple[float, float] | None:
     """Shares of device compute time in 16 and in 32 bits; None without device compute."""
     half = float(breakdown.category(Category.DEVICE_COMPUTE_16).sum())

@@ -8,7 +8,7 @@ from typing import Any
 
 from outpace.metrics.step_breakdown import StepBreakdown
 from outpace.model import Category, Evidence, Finding, Severity, Table, Threshold, Unit, bootstrap_saving, median
-from outpace.tools.overview.compute import Average, precision
+from outpace.tools.overview.compute import Average, Pace, precision
 
 _XPROF = "XProf's overview page"
 _HIGH_OUTPUT = Threshold("highly output-bound", 0.20, Unit.FRACTION, _XPROF)
@@ -18,6 +18,9 @@ _SOME_OTHER = Threshold("moderate share", 0.03, Unit.FRACTION, _XPROF)
 _LOW_PRECISION = Threshold("low 16-bit share", 0.10, Unit.FRACTION, _XPROF)
 _MOSTLY_COMPILING = 0.20
 _COMPILING = Threshold("compilation in steady state", 0.05, Unit.FRACTION, "a step that repeats has nothing left to compile")
+_OUTSIDE = Threshold("time between steps", 0.20, Unit.FRACTION, "our choice: a training loop that only trains has next to none")
+_MOSTLY_OUTSIDE = 0.5
+_LEAST_STEPS = 3
 _SLOWED = Threshold("slowed by profiling", 0.10, Unit.FRACTION, "above this the shares of short events are distorted")
 
 
@@ -150,6 +153,27 @@ def _low_precision(breakdown: StepBreakdown) -> Iterator[Finding]:
         threshold=_LOW_PRECISION,
         counter_evidence=("The precision is told from kernel names and shapes; kernels that hide it count as 32-bit.",),
         knobs=("mixed_precision",),
+    )
+
+
+def outside(pace: Pace, average: Average, predicts: bool) -> Iterator[Finding]:
+    """Whether much of the time lies between steps, where the breakdown does not look."""
+    if average.rows < _LEAST_STEPS or pace.outside < _OUTSIDE.value:
+        return
+    what = "calls" if predicts else "steps"
+    action = (
+        "Each predict() call sets up a data pipeline of its own: predict once on all data, or call model(x) for single batches."
+        if predicts
+        else "Look at what runs there with 'outpace trace': evaluation, checkpoints, callbacks, or next(iterator) outside the step mark."
+    )
+    yield Finding(
+        id="time_outside_steps",
+        severity=Severity.HIGH if pace.outside >= _MOSTLY_OUTSIDE else Severity.MODERATE,
+        sentence=f"{pace.outside:.0%} of the time from the first step to the last lies between the {what}, which the breakdown does not cover.",
+        action=action,
+        evidence=(Evidence(f"time outside of {what}", pace.outside, Unit.FRACTION, "steps"),),
+        threshold=_OUTSIDE,
+        knobs=("metrics_every_n",),
     )
 
 

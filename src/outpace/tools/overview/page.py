@@ -32,6 +32,7 @@ from outpace.tools.overview.compute import (
     hosts,
     overhead_of,
     overhead_samples,
+    pace,
     precision,
     top_ops,
     works_unlinked,
@@ -51,6 +52,7 @@ def analyse(run: Run) -> Page:
     if run.events == 0:
         return _page(Unavailable("nothing was recorded: the profile holds no event", _NOTHING), hidden=(environment,))
     found = tuple(rules.find(breakdown, mean, functions, run.has_device, works_unlinked(run, mean))) + tuple(_overheads(run))
+    found += tuple(rules.outside(pace(run), mean, _predicts(run)))
     if mean.rows == 0:
         sections: tuple[Section, ...] = (*_ops(run), Rows(environment, _HOST_COLUMNS))
         how = run.hosts[0].steps.how
@@ -96,7 +98,7 @@ def headline(run: Run, mean: Average) -> str:
     halves = (Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32)
     shares[halves[1]] += shares.pop(halves[0])  # one sentence speaks of device compute as a whole
     top = max(shares, key=lambda c: shares[c])
-    kind = "prediction" if all(t.steps.kind == "prediction" for t in run.hosts if len(t.steps)) else "step"
+    kind = "prediction" if _predicts(run) else "step"
     step = f"{humanize(mean.mean, Unit.PS)} {kind}"
     waits = mean.share(Category.INPUT)
     if top is Category.INPUT or waits >= 0.2:
@@ -142,15 +144,25 @@ def _graph(run: Run, breakdown: StepBreakdown) -> Chart:
     return Chart("Step time", ChartKind.STACK_SERIES, breakdown.steps, "step", _SHOWN, _COLORS, _remark(run), chosen)
 
 
+def _predicts(run: Run) -> bool:
+    """Whether the steps are predictions."""
+    return all(t.steps.kind == "prediction" for t in run.hosts if len(t.steps))
+
+
 def _summary(run: Run, breakdown: StepBreakdown, mean: Average) -> Figures:
     spread = humanize(mean.deviation, Unit.PS)
     confidence = max((t.steps.confidence for t in run.hosts if len(t.steps)), key=list(Confidence).index)
     per_row = max(breakdown.per_row.values(), default=1)
+    speed = pace(run)
     items = [
         Figure("Average step time", mean.mean, Unit.PS, f"± {spread} over {_steps(mean)}"),
-        Figure("Steps per second", f"{1e12 / mean.mean * per_row:.3g}", Unit.TEXT, "per host"),
+        Figure("Steps per second", f"{speed.per_second:.3g}", Unit.TEXT, "per host, from the first step to the last"),
         Figure("Step boundaries", confidence.value, Unit.TEXT, _source(run)),
     ]
+    if speed.outside >= _SMALL:
+        items.append(
+            Figure("Time outside of steps", speed.outside, Unit.FRACTION, "of the time from the first step to the last")
+        )
     if per_row > 1:
         items.append(Figure("Training steps per call", per_row, Unit.COUNT, "steps_per_execution; rows below are calls"))
     if (shares := precision(breakdown)) is not None:
