@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import typer
@@ -21,9 +22,10 @@ def show(
     json: bool = False,
     width: int | None = None,
     color: bool | None = None,
+    summary: bool = False,
 ) -> None:
-    """Write the files that were asked for and print the report (JSON instead, when asked)."""
-    say(profile.report(only), single=only is not None, json=json, width=width, color=color)
+    """Write the files that were asked for and print the report (JSON instead, when asked); of a `summary`, the headlines of all pages."""
+    say(replace(profile.report(only), summary=summary), single=only is not None, json=json, width=width, color=color)
     if csv is not None:
         from outpace.report import csv_
 

@@ -75,7 +75,7 @@ def profile(
     result = run_script(script, args or [], options)
     if result.run is not None:
         html = html or _report_file(logdir, result.run)
-        show(api.open(result.run), html=html, csv=csv, json=json, width=width, color=color)
+        show(api.open(result.run), html=html, csv=csv, json=json, width=width, color=color, summary=True)
     elif not result.exit_code:
         raise CaptureError(result.reason or "No profile was captured.")
     if result.exit_code:

@@ -14,7 +14,7 @@ class Report:
 
     `source` is the path or URL that was opened; `headline` is the one sentence a reader takes away; `warnings` say first what is
     missing or doubtful (a truncated file, dropped events); `findings` are those of all pages, ranked, without duplicates.
-    `brief` are ids of pages of which a terminal shows only the headline, unless they are asked for.
+    `brief` are ids of pages of which a terminal shows only the headline, unless they are asked for; with `summary` it does so of all.
     """
 
     source: str
@@ -23,6 +23,7 @@ class Report:
     findings: tuple[Finding, ...]
     pages: tuple[Page, ...]
     brief: frozenset[str] = frozenset()
+    summary: bool = False
 
     def page(self, tool: str) -> Page:
         """The page of the tool with this id."""

@@ -76,11 +76,22 @@ def _write(report: Report, console: Console, tools: Sequence[str] | None) -> Non
     writer.warnings(screen)
     if not tools:
         writer.summary(report, screen)
-    for page in report.pages:
-        if page.id in tools if tools is not None else page.id not in report.brief:
-            writer.page(page, screen.average_step if tools is None else None)
     if tools is None:
-        writer.more([page for page in report.pages if page.id in report.brief])
+        brief = [page for page in report.pages if _is_brief(page, report, screen)]
+        for page in report.pages:
+            if page not in brief:
+                writer.page(page, screen.average_step)
+        writer.more(brief, report.source)
+    for page in report.pages:
+        if page.id in (tools or ()):
+            writer.page(page, None)
+
+
+def _is_brief(page: Page, report: Report, screen: FirstScreen) -> bool:
+    """Whether a whole report names a page in a line only: the brief ones and the empty ones, but not the one with the first thing to change."""
+    if report.summary:
+        return True
+    return (page.id in report.brief or page.unavailable is not None) and screen.first_finding not in page.findings
 
 
 class _Writer:
@@ -132,15 +143,14 @@ class _Writer:
             self._blank()
             self._finding(finding)
 
-    def more(self, pages: Sequence[Page]) -> None:
+    def more(self, pages: Sequence[Page], source: str) -> None:
         """Pages of which only the headline is shown, and how to see them."""
         if not pages:
             return
         self._blank()
         self.console.print(Rule(Text("More", style="bold"), align="left", style="dim", characters="─"))
-        self._prose(
-            "Each with 'outpace report PATH --tool NAME'; all of them are in the HTML, CSV and JSON output.", "dim italic"
-        )
+        self._prose("All of it is in the HTML, CSV and JSON output, and each page here with:", "dim italic")
+        self._prose(f"outpace report {clean(source)} --tool NAME", "dim")
         edge = max(len(page.id) for page in pages) + 2
         for page in sorted(pages, key=lambda p: p.unavailable is not None):
             text = clean_prose(page.headline) if page.unavailable is None else f"– {clean_prose(page.unavailable.reason)}"

@@ -70,7 +70,8 @@ def test_tools_chooses_pages_and_keeps_the_warnings():
 
 
 def test_an_unavailable_page_says_why_and_what_to_do():
-    text = terminal.render(realistic(), width=80)
+    assert "memory  – the profile holds no allocation events" in terminal.render(realistic(), width=80)
+    text = terminal.render(realistic(), width=80, tools=["memory"])
     assert "Not measurable in this profile: the profile holds no allocation events" in text
     assert "→ Capture with host_tracer_level=2" in text
 
@@ -141,3 +142,19 @@ def test_grid_aligns_numbers_right_and_counts_wide_characters():
 @pytest.mark.parametrize("width", range(3, 20))
 def test_fit_cuts_by_cells(width):
     assert cell_len(fit("日本語の名前/Größe/MatMul", width)) <= width
+
+
+def test_a_summary_names_every_page_in_a_line():
+    text = terminal.render(dataclasses.replace(realistic(), summary=True), width=100)
+    assert "First thing to change" in text
+    assert "--tool NAME" in text
+    for page in realistic().pages:
+        assert f"\n  {page.id} " in text
+    assert len(text.splitlines()) < 60
+
+
+def test_the_page_with_the_first_thing_to_change_is_shown_whole():
+    report = realistic()
+    first = next(page for page in report.pages if page.findings)
+    brief = dataclasses.replace(report, brief=frozenset(page.id for page in report.pages))
+    assert first.question in " ".join(terminal.render(brief, width=200).split())

@@ -94,6 +94,13 @@ def _page(unavailable: Unavailable | None, hidden: tuple = (), **kwargs) -> Page
 
 def headline(run: Run, mean: Average) -> str:
     """One sentence: what bounds the program, and by how much."""
+    between = pace(run).outside
+    apart = f"{between:.0%} of the time lies between the steps. Within them: " if between >= _MOSTLY_BETWEEN else ""
+    return apart + _bound(run, mean)
+
+
+def _bound(run: Run, mean: Average) -> str:
+    """What bounds the mean step."""
     shares = {c: mean.share(c) for c in Category}
     halves = (Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32)
     shares[halves[1]] += shares.pop(halves[0])  # one sentence speaks of device compute as a whole
@@ -111,6 +118,7 @@ def headline(run: Run, mean: Average) -> str:
     return f"{bound}: {shares[top]:.0%} of the {step}; {waits:.0%} waits for input."
 
 
+_MOSTLY_BETWEEN = 0.5
 _SMALL = 0.01  # of the step: what is below needs no further reading
 _BEHIND: dict[Category, tuple[tuple[str, ...], str]] = {
     Category.COMPILATION: (("traces", "compilations"), "which function was built or compiled, and why"),
@@ -146,7 +154,10 @@ def _graph(run: Run, breakdown: StepBreakdown) -> Chart:
 
 def _predicts(run: Run) -> bool:
     """Whether the steps are predictions."""
-    return all(t.steps.kind == "prediction" for t in run.hosts if len(t.steps))
+    known = [
+        t.steps.kind == "prediction" or "predict" in str(run.record(t.host).get("mode")) for t in run.hosts if len(t.steps)
+    ]
+    return bool(known) and all(known)
 
 
 def _summary(run: Run, breakdown: StepBreakdown, mean: Average) -> Figures:
