@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from outpace._version import __version__
 
 if TYPE_CHECKING:
-    from outpace.api import Profile, open, tools
+    from outpace.api import Profile, open
     from outpace.model import OutpaceError
 
-__all__ = ["OutpaceError", "Profile", "__version__", "open", "tools"]
-_HOMES = {"OutpaceError": "outpace.model", "Profile": "outpace.api", "open": "outpace.api", "tools": "outpace.api"}
+__all__ = ["OutpaceError", "Profile", "__version__", "open"]
+_HOMES = {"OutpaceError": "outpace.model", "Profile": "outpace.api", "open": "outpace.api"}
 
 
 def __getattr__(name: str) -> object:
@@ -25,3 +25,7 @@ def __getattr__(name: str) -> object:
         if of_model is not None:
             return of_model
     raise AttributeError(f"module 'outpace' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

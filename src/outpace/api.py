@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from outpace.advice import rank
-from outpace.model import OutputError, Page, Report
+from outpace.model import OutputError, Page, ProfileError, Report
 from outpace.store.logdir import find_profiles, local_copy, read_capture_record
 from outpace.timeline import Run
 from outpace.tools import Tool, discover, find
@@ -35,7 +35,9 @@ class Profile:
 
     def __getattr__(self, name: str) -> Callable[..., Page]:
         if name.startswith("_") or name not in {t.id for t in discover()}:
-            raise AttributeError(f"'Profile' has no tool or attribute {name!r}; outpace.tools() lists the tools")
+            raise AttributeError(
+                f"'Profile' has no tool or attribute {name!r}; the tools are: {', '.join(t.id for t in discover())}"
+            )
         return functools.partial(self.page, name)
 
     def page(self, tool: str, **options: Any) -> Page:
@@ -92,13 +94,20 @@ def open(path: str | os.PathLike[str], *, use_marks: bool = True) -> Profile:
     found = find_profiles(path)
     records, remarks, traces = {}, [], []
     for file in found.files:
-        traces.append(open_trace(local_copy(file), file.host))
+        try:
+            traces.append(open_trace(local_copy(file), file.host))
+        except ProfileError as error:
+            if len(found.files) == 1 or (file is found.files[-1] and not traces):
+                raise
+            remarks.append(f"{file.host} is left out: {error}")
+            continue
         record, warning = read_capture_record(found.folder, file.host)
         if record is not None:
             records[file.host] = dataclasses.asdict(record)
         if warning:
             remarks.append(warning)
-    return Profile(Run.of(traces, str(path), use_marks=use_marks, records=records, remarks=tuple(remarks)))
+    source = str(path) if len(found.files) == 1 and found.files[0].path == str(path) else found.folder
+    return Profile(Run.of(traces, source, use_marks=use_marks, records=records, remarks=tuple(remarks)))
 
 
 def tools() -> tuple[Tool, ...]:

@@ -216,3 +216,12 @@ def test_a_reader_that_leaves_early_is_no_failure() -> None:
     command = f"{sys.executable} -m outpace report {profile_path('custom_loop')} --json | head -c 100"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_folder_with_one_readable_profile_reports_it_and_names_the_others(tmp_path: Path) -> None:
+    shutil.copytree(profile_path("custom_loop"), tmp_path / "run")
+    shutil.copy(BROKEN / "garbage.xplane.pb", tmp_path / "run" / "zz.xplane.pb")
+    done = outpace("report", tmp_path / "run", "--width", 100)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("  ! zz is left out:")
+    assert "15 steps" in done.stdout

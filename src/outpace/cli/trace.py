@@ -87,6 +87,8 @@ def trace(
             raise UsageError(f"{option} {value!r} is unknown: give {' or '.join(str(getattr(k, 'value', k)) for k in known)}.")
     selection = parse_selection(window, steps, track, Arguments(arguments))
     if out is not None:
+        if form == "perfetto" and out.name.endswith((".json", ".json.gz")):
+            form = "json"
         profile = api.open(path)
         written = _to_file(profile, out, form, selection)
         _tell(profile, written, f"The trace is {out} ({out.stat().st_size / 1e6:,.1f} MB)")
@@ -166,4 +168,6 @@ def _tell(profile: Profile, written: Written, place: str) -> None:
     typer.echo(f"{', '.join(parts)}.", err=True)
     typer.echo(place, err=True)
     if written.slices == 0:
-        typer.echo("The trace is empty: nothing was recorded, or nothing of it was selected.", err=True)
+        typer.echo(
+            "The trace is empty: nothing was recorded, or nothing of it was selected (--window, --steps, --track).", err=True
+        )

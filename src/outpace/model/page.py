@@ -120,7 +120,7 @@ class Unavailable:
     remedy: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Page:
     """What one tool says of one run."""
 
@@ -132,6 +132,10 @@ class Page:
     findings: tuple[Finding, ...] = ()
     hidden_tables: tuple[Table, ...] = ()
     unavailable: Unavailable | None = None
+
+    def __repr__(self) -> str:
+        said = self.headline or (self.unavailable.reason if self.unavailable else "")
+        return f"<outpace page {self.id!r}: {said} Tables: {', '.join(t.name for t in self.tables())}>"
 
     def tables(self) -> Iterator[Table]:
         """Every table of the page once, by name: shown as rows, behind a chart, or only exported."""

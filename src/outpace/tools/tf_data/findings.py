@@ -184,6 +184,12 @@ def _not_parallel(stage: StageWork, context: _Context) -> str:
 
 
 def _action(stage: StageWork, context: _Context) -> str:
+    library = stage_record(stage.label, context.record).get("library")
+    if library:
+        return (
+            f"{str(library).capitalize()} built this stage itself, from the arrays that it was given: use a larger batch, or hand over a tf.data.Dataset of your "
+            "own that ends in .batch(...).prefetch(tf.data.AUTOTUNE)."
+        )
     cache = "" if _has_cache(context.pipeline) else " If its result is the same in every epoch, put .cache() after it."
     if stage.type == "Generator":
         return (
@@ -247,7 +253,11 @@ def _no_cache(context: _Context) -> Iterator[Finding]:
     slowest = context.pipeline.segments[0]
     for stage in context.pipeline.stages:
         noted = stage_record(stage.label, context.record)
-        if noted.get("op") != "map" or any("andom" in str(reason) for reason in noted.get("stateful") or ()):
+        if (
+            noted.get("op") != "map"
+            or noted.get("library")
+            or any("andom" in str(reason) for reason in noted.get("stateful") or ())
+        ):
             continue
         share = work(stage) / max(slowest.work, 1)
         if share < _SHARE.value:
