@@ -187,8 +187,8 @@ def _action(stage: StageWork, context: _Context) -> str:
     library = stage_record(stage.label, context.record).get("library")
     if library:
         return (
-            f"{str(library).capitalize()} built this stage itself, from the arrays that it was given: use a larger batch, or hand over a tf.data.Dataset of your "
-            "own that ends in .batch(...).prefetch(tf.data.AUTOTUNE)."
+            f"{str(library).capitalize()} built this stage itself, from the arrays that it was given: use a larger batch, or hand over a "
+            "tf.data.Dataset of your own that ends in .batch(...).prefetch(tf.data.AUTOTUNE)."
         )
     cache = "" if _has_cache(context.pipeline) else " If its result is the same in every epoch, put .cache() after it."
     if stage.type == "Generator":
