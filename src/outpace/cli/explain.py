@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 import typer
 
 from outpace.cli.process import tune
+
+_NUMBER = re.compile(r"-?[0-9]+")
 
 
 def register(app: typer.Typer) -> None:
@@ -51,8 +54,8 @@ def _parse(words: list[str]) -> tuple[int | None, str | None]:
     from outpace.model import UsageError
 
     words = [word for word in words if word.lower() != "step"]
-    number = words.pop(0) if words and words[0].lstrip("-").isdigit() else None
+    number = words.pop(0) if words and _NUMBER.fullmatch(words[0]) else None
     category = "_".join(words) or None
-    if category is not None and any(word.lstrip("-").isdigit() for word in words):
+    if category is not None and any(_NUMBER.fullmatch(word) for word in words):
         raise UsageError("Name one step: outpace explain PATH step 7 kernel_launch.")
     return None if number is None else int(number), category

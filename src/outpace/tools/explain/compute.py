@@ -80,11 +80,12 @@ def _walk(
     found: dict[tuple[int, int], int] = {}
     balance = [0] * 256
     stacks: dict[int, list[int]] = {}
+    last: dict[int, int] = {}
     closed: set[int] = set()
     highest, now = 0, begin
     for moment, starts, event, k in zip(at, opens, row, kind, strict=True):
         if moment > now:
-            key = (highest, _owner(stacks.get(highest, []), closed) if highest else _NOBODY)
+            key = (highest, _owner(highest, stacks, closed, last) if highest else _NOBODY)
             found[key] = found.get(key, 0) + moment - now
             now = moment
         if starts:
@@ -103,12 +104,12 @@ def _walk(
     return found
 
 
-def _owner(stack: list[int], closed: set[int]) -> int:
-    """The event that started last of those still open; of events without duration, which end first, the last one."""
-    for event in reversed(stack):
-        if event not in closed:
-            return event
-    return stack[-1] if stack else _NOBODY
+def _owner(kind: int, stacks: dict[int, list[int]], closed: set[int], last: dict[int, int]) -> int:
+    """The event of a kind that started last of those still open; with none open, the last one without duration, which ended before it began."""
+    stack = stacks.get(kind, [])
+    while stack and stack[-1] in closed:
+        last[kind] = stack.pop()
+    return stack[-1] if stack else last.get(kind, _NOBODY)
 
 
 def events(chosen: Chosen, wanted: Category | None) -> Table:

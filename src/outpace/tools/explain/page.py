@@ -81,7 +81,9 @@ def _headline(chosen: Chosen, compared: Table, wanted: Category | None) -> str:
         mine = next((r for r in records if r["category"] == wanted.label), None)
         time = mine["time_ps"] if mine else 0
         return f"{humanize(time, Unit.PS)} of the {humanize(end - begin, Unit.PS)} of step {chosen.number} are {wanted.label.lower()}."
-    most = max(records, key=lambda r: r["time_ps"] - r["usual_ps"])
+    most = max(records, key=lambda r: r["time_ps"] - r["usual_ps"], default=None)
+    if most is None or len(chosen.timeline.steps) == 1:
+        return f"Step {chosen.number}, the only one, took {humanize(end - begin, Unit.PS)}."
     more = most["time_ps"] - most["usual_ps"]
     if more <= 0:
         return f"Step {chosen.number} took {humanize(end - begin, Unit.PS)}, no longer than others in any category."

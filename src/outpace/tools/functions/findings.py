@@ -14,6 +14,7 @@ EXPENSIVE = Threshold("expensive tf.function calls", 0.20, Unit.FRACTION, "XProf
 RETRACES = Threshold(
     "retraced in steady state", 2, Unit.COUNT, "tf.function guide: a function should be traced once per input signature"
 )
+_MATERIAL = 0.01  # of the time in steps
 _FIXES = {
     kinds.VALUE: "Pass Python values as tensors (tf.constant, or a tf.Variable that is assigned): each value is a new graph.",
     kinds.SHAPE: "Give the function an input_signature with None where sizes change, or make the sizes equal (batch with drop_remainder=True, "
@@ -29,7 +30,10 @@ _EAGER = "Remove run_eagerly / tf.config.run_functions_eagerly(True)."
 
 def find(run: Run, functions: Table, built: Table) -> Iterator[Finding]:
     """A finding for every function whose calls mostly build graphs or run op by op, and for names that are built again and again."""
+    in_steps = sum(int(t.steps.duration.sum()) for t in run.hosts)
     for row in functions.records():
+        if row["expensive_ps"] < _MATERIAL * in_steps:
+            continue
         share = row["expensive_ps"] / row["total_ps"] if row["total_ps"] else 0.0
         retraced = row["traced"] >= RETRACES.value
         if share >= EXPENSIVE.value and (retraced or row["eager"]):

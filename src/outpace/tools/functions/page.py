@@ -62,7 +62,11 @@ def _headline(functions: Table, compiled: Table) -> str:
     if again:
         worst = max(again, key=lambda row: int(row["traced_ps"]))
         time = humanize(worst["traced_ps"], Unit.PS)
-        return f"'{worst['function']}' built a graph in {worst['traced']} of {worst['calls']} calls, which took {time}."
+        return f"'{worst['function']}' built a graph in {worst['traced']} of {worst['calls']} calls; those calls took {time}."
     if compiled["in_steps_ps"].sum() > 0:
         return f"{humanize(int(compiled['in_steps_ps'].sum()), Unit.PS)} of the steps went to building graphs and compiling."
+    if len(compiled):
+        return (
+            f"{humanize(int(compiled['total_ps'].sum()), Unit.PS)} went to building graphs and compiling, none of it in a step."
+        )
     return "Every function ran from graphs that were built before the capture: nothing was traced or compiled in a step."

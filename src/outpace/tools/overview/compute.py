@@ -74,11 +74,11 @@ def precision(breakdown: StepBreakdown) -> tuple[float, float] | None:
 
 def hosts(run: Run, breakdown: StepBreakdown) -> Table:
     """Run environment, one row per host."""
-    return Table.from_rows("hosts", "Run environment", HOSTS, [_host(run, t, breakdown) for t in run.hosts])
-
-
-def _host(run: Run, timeline: Timeline, breakdown: StepBreakdown) -> tuple[object, ...]:
     whole = breakdown.whole
+    return Table.from_rows("hosts", "Run environment", HOSTS, [_host(run, t, whole) for t in run.hosts])
+
+
+def _host(run: Run, timeline: Timeline, whole: Table) -> tuple[object, ...]:
     mine = whole["duration_ps"][whole["host"] == timeline.host]
     cores = run.core_count(timeline)
     planes = timeline.device_planes

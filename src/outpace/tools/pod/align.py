@@ -31,7 +31,7 @@ def align(run: Run) -> Alignment:
     numbers = {t.host: t.steps.number for t in hosts}
     shared = _common(numbers)
     how = "only one host recorded steps" if len(hosts) < 2 else _by_number(hosts, shared, zero)
-    if len(hosts) > 1 and not shared and (matched := _by_overlap(hosts, zero)):
+    if len(hosts) > 1 and not shared and _common(matched := _by_overlap(hosts, zero)):
         numbers, shared = matched, _common(matched)
         how = f"the hosts count their steps differently; {len(shared)} of them are matched by when they ran, numbered as on {hosts[0].host}"
     return Alignment(numbers, shared, how, _clocks(run, numbers, shared, zero))
@@ -65,16 +65,17 @@ def _by_number(hosts: list[Timeline], shared: tuple[int, ...], zero: dict[str, i
     how = f"{steps} on {'both' if len(hosts) == 2 else f'all {len(hosts)}'} hosts, matched by number"
     if len(shared) < fewest:
         how += "; the other steps are not on every host"
-    apart = [number for number in shared if not _together(hosts, number, zero)]
+    places = [dict(zip(t.steps.number.tolist(), range(len(t.steps)), strict=True)) for t in hosts]
+    apart = [number for number in shared if not _together(hosts, [p[number] for p in places], zero)]
     if len(apart) > len(shared) / 2:
         how += "; steps of one number did not run at the same time, so these look like programs that train independently"
     return how
 
 
-def _together(hosts: list[Timeline], number: int, zero: dict[str, int]) -> bool:
+def _together(hosts: list[Timeline], places: list[int], zero: dict[str, int]) -> bool:
+    """Whether the steps at these places of the hosts overlap in time, by half of the shortest one."""
     spans = []
-    for t in hosts:
-        at = int(np.flatnonzero(t.steps.number == number)[0])
+    for t, at in zip(hosts, places, strict=True):
         spans.append((int(t.steps.start[at]) + zero[t.host], int(t.steps.end[at]) + zero[t.host]))
     overlap = min(end for _, end in spans) - max(start for start, _ in spans)
     return overlap >= _OVERLAP * min(end - start for start, end in spans)
@@ -98,10 +99,11 @@ def _by_overlap(hosts: list[Timeline], zero: dict[str, int]) -> dict[str, Array]
 
 def _clocks(run: Run, numbers: dict[str, Array], shared: tuple[int, ...], zero: dict[str, int]) -> Table:
     ends: dict[str, dict[int, int]] = {}
+    on_all = set(shared)
     for t in run.hosts:
         if t.host in numbers:
             known = zip(numbers[t.host].tolist(), (t.steps.end + zero[t.host]).tolist(), strict=True)
-            ends[t.host] = {number: end for number, end in known if number in shared}
+            ends[t.host] = {number: end for number, end in known if number in on_all}
     base = next(iter(ends.values()), {})
     rows = []
     for t in run.hosts:

@@ -14,9 +14,11 @@ from outpace.timeline.steps import Array
 from outpace.tools.pod.align import Alignment, origin
 from outpace.tools.pod.schema import COLLECTIVES, SUMMARY, WORKERS
 from outpace.trace import Plane
+from outpace.trace.algorithms import sweep
 
 CATEGORIES = tuple(f"{c.value}_ps" for c in Category)
 OWN = tuple(f"{c.value}_ps" for c in Category if c not in (Category.ALL_OTHERS, Category.DEVICE_COLLECTIVES))  # of a device
+HOST_OWN = (*OWN, f"{Category.ALL_OTHERS.value}_ps")
 _EXPLAINS = 0.5  # of the excess, for a category to be called its cause
 _COLLECTIVES = (
     "Collective",
@@ -103,11 +105,11 @@ def _means(worker: Worker) -> tuple[float, ...]:
     return tuple(float(worker.times[name][whole].mean()) for name in CATEGORIES)
 
 
-def summary(found: tuple[Worker, ...], shared_wait: Table) -> Table:
+def summary(found: tuple[Worker, ...]) -> Table:
     """`SUMMARY`: each worker against the median of the others, what it waits in collectives left out."""
     means = np.array([_means(w) for w in found])
     total = np.array([float(w.duration[w.timeline.steps.whole].mean()) for w in found])
-    own = total - _waits(found, shared_wait)
+    own = total - np.minimum(_waits(found), total)
     busy = means[:, [CATEGORIES.index(name) for name in OWN]].sum(axis=1)
     own = np.where([w.plane is not None for w in found], busy, own)
     rows = []
@@ -116,6 +118,7 @@ def summary(found: tuple[Worker, ...], shared_wait: Table) -> Table:
         base = median(own[others]) if others else float(own[i])
         excess = float(own[i]) - base
         apart = means[i] - np.array([median(means[others, k]) for k in range(len(CATEGORIES))]) if others else means[i] * 0
+        apart = np.where([name in (HOST_OWN if w.plane is None else OWN) for name in CATEGORIES], apart, 0.0)
         at = int(np.argmax(apart if excess >= 0 else -apart))
         explains = abs(apart[at]) >= _EXPLAINS * abs(excess) > 0
         cause, differs = (tuple(Category)[at].label, float(apart[at])) if explains else ("", np.nan)
@@ -124,31 +127,40 @@ def summary(found: tuple[Worker, ...], shared_wait: Table) -> Table:
     return Table.from_rows("summary", "Workers compared", SUMMARY, rows)
 
 
-def _waits(found: tuple[Worker, ...], shared_wait: Table) -> Array:
-    """Per worker: time per step in collectives beyond that of the worker that spends least in them, ps."""
-    waits = {w.name: 0.0 for w in found}
-    for row in shared_wait.records():
-        waits[row["worker"]] += max(0.0, row["imbalance_ps"])
-    return np.array([min(waits[w.name], float(w.duration[w.timeline.steps.whole].mean())) for w in found])
+def _waits(found: tuple[Worker, ...]) -> Array:
+    """Per worker: time per step in which a collective runs, beyond that of the worker with the least, ps. Overlapping ones count once."""
+    spent = []
+    for w in found:
+        rows = [rows for _, rows in _collective_rows(w)]
+        every = np.concatenate(rows) if rows else np.zeros(0, np.int64)
+        spent.append(float(_per_step(w, every)[w.timeline.steps.whole].mean()))
+    return np.array(spent) - min(spent)
+
+
+def _per_step(worker: Worker, rows: Array) -> Array:
+    """Time of each step that the events at `rows` cover, ps."""
+    timeline, trace = worker.timeline, worker.timeline.trace
+    spans = (trace.start[rows], trace.end[rows], timeline.steps.start, timeline.steps.end)
+    covered: Array = sweep(timeline.step_of[rows], np.ones(len(rows), np.uint8), *spans, 2)[:, 1]
+    return covered
 
 
 def collectives(found: tuple[Worker, ...]) -> Table:
     """`COLLECTIVES`: time of every type of collective operation on every worker."""
     sums: dict[tuple[str, str], tuple[int, int]] = {}
     for w in found:
-        for name, count, total in _collectives_of(w):
-            known = sums.get((w.name, name), (0, 0))
-            sums[w.name, name] = (known[0] + count, known[1] + total)
+        for name, rows in _collective_rows(w):
+            sums[w.name, name] = (len(rows), int(_per_step(w, rows).sum()))
     used = {w.name: max(len(w.timeline.steps), 1) for w in found}
     least: dict[str, float] = {}
     for name in {collective for _, collective in sums}:
         least[name] = min(sums.get((w, name), (0, 0))[1] / used[w] for w in used)
-    rows = [(w, name, n, total, total / used[w], total / used[w] - least[name]) for (w, name), (n, total) in sums.items()]
-    return Table.from_rows("collectives", "Collective operations", COLLECTIVES, sorted(rows, key=lambda r: -r[3]))
+    found_rows = [(w, name, n, total, total / used[w], total / used[w] - least[name]) for (w, name), (n, total) in sums.items()]
+    return Table.from_rows("collectives", "Collective operations", COLLECTIVES, sorted(found_rows, key=lambda r: -r[3]))
 
 
-def _collectives_of(worker: Worker) -> list[tuple[str, int, int]]:
-    """(type, count, ps) of the collectives within steps: kernels and ops of the device, or ops on the host's threads."""
+def _collective_rows(worker: Worker) -> list[tuple[str, Array]]:
+    """(type, event rows within steps) of the collectives: kernels and ops of the device, or ops on the host's threads."""
     timeline, trace = worker.timeline, worker.timeline.trace
     kinds: dict[str, list[int]] = {}
     for at, op in enumerate(timeline.ops):
@@ -163,5 +175,5 @@ def _collectives_of(worker: Worker) -> list[tuple[str, int, int]]:
             rows = rows[(rows >= only.start) & (rows < only.stop)]
         rows = rows[timeline.step_of[rows] >= 0]
         if len(rows):
-            found.append((name, len(rows), int(trace.duration[rows].sum())))
+            found.append((name, rows))
     return found

@@ -7,7 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from outpace.model import Category, Evidence, Finding, Interval, Severity, Table, Threshold, Unit, bootstrap_mean, humanize
+from outpace.model import (
+    Category,
+    Evidence,
+    Finding,
+    Interval,
+    Severity,
+    Table,
+    Threshold,
+    Unit,
+    bootstrap_mean,
+    humanize,
+    median,
+)
 from outpace.tools.pod.compute import OWN, Worker
 
 _OURS = "our choice: below it, workers differ by chance"
@@ -34,28 +46,31 @@ def find(found: tuple[Worker, ...], summary: Table) -> Iterator[Finding]:
     by_name = {w.name: w for w in found}
     for row in summary.records():
         worker = by_name[row["worker"]]
-        excess = _excess(row, worker)
+        excess = _excess(row, worker, [w for w in found if w is not worker])
         if is_slow(row) and row["steps"] >= _LEAST_STEPS and excess.low > 0:
             yield _slow(row, worker, excess)
 
 
-def _excess(row: dict[str, Any], worker: Worker) -> Interval:
-    """What the worker's steps would save if its own time were the median of the others'."""
+def _excess(row: dict[str, Any], worker: Worker, others: list[Worker]) -> Interval:
+    """What the worker's steps would save if its own time were the median of the others'; as wide as both sides' noise makes it."""
+    low, high = _noise(worker)
+    around = [_noise(other) for other in others]
+    low, high = low - median([up for _, up in around]), high - median([down for down, _ in around])
+    bound = "if it took as long as the median of the others (95 % intervals over the steps of all)"
+    return Interval(row["excess_ps"] + low, row["excess_ps"] + high, Unit.PS, bound)
+
+
+def _noise(worker: Worker) -> tuple[float, float]:
+    """95 % interval of the mean own time, around that mean, ps."""
     own = worker.duration if worker.plane is None else np.sum([worker.times[name] for name in OWN], axis=0)
     samples = own[worker.timeline.steps.whole].astype(np.float64)
-    mean = bootstrap_mean(samples, Unit.PS, "")
-    shift = row["excess_ps"] - float(samples.mean())
-    return Interval(
-        mean.low + shift,
-        mean.high + shift,
-        Unit.PS,
-        "if it took as long as the median of the others (95 % interval over its steps)",
-    )
+    interval, mean = bootstrap_mean(samples, Unit.PS, ""), float(samples.mean())
+    return interval.low - mean, interval.high - mean
 
 
 def _slow(row: dict[str, Any], worker: Worker, excess: Interval) -> Finding:
     why = (
-        f", most of it {row['cause']} ({humanize(row['cause_ps'], Unit.PS)})"
+        f"; its {row['cause']} alone takes {humanize(row['cause_ps'], Unit.PS)} more"
         if row["cause"]
         else ", spread over several categories"
     )

@@ -6,7 +6,7 @@ from outpace.model import Category, Chart, ChartKind, Page, Rows, Section, Table
 from outpace.timeline import Run
 from outpace.tools.pod import findings as rules
 from outpace.tools.pod.align import align
-from outpace.tools.pod.compute import CATEGORIES, collectives, steps, summary, workers
+from outpace.tools.pod.compute import CATEGORIES, Worker, collectives, steps, summary, workers
 
 _ID, _TITLE = "pod", "Pod viewer"
 _QUESTION = "Do all workers take the same time for a step, and if not, which one is slow, and why?"
@@ -28,7 +28,7 @@ def analyse(run: Run) -> Page:
     if len(found) == 1:
         return Page(_ID, _TITLE, _QUESTION, unavailable=_ALONE, hidden_tables=(table, aligned.clocks))
     waits = collectives(found)
-    compared = summary(found, waits)
+    compared = summary(found)
     sections: list[Section] = [
         Chart("Step time by worker", ChartKind.STACK_SERIES, table, "worker", CATEGORIES, _COLORS, select="view"),
         Rows(compared, ("worker", "steps", "duration_ps", "own_ps", "excess_ps", "excess_fraction", "cause")),
@@ -41,14 +41,18 @@ def analyse(run: Run) -> Page:
         sections.append(Rows(aligned.clocks))
         hidden = ()
     found_rules = tuple(rules.find(found, compared))
-    return Page(_ID, _TITLE, _QUESTION, _headline(compared), tuple(sections), found_rules, hidden)
+    return Page(_ID, _TITLE, _QUESTION, _headline(found, compared), tuple(sections), found_rules, hidden)
 
 
-def _headline(compared: Table) -> str:
+def _headline(found: tuple[Worker, ...], compared: Table) -> str:
     rows = list(compared.records())
-    idle = [row["worker"] for row in rows if row["own_ps"] == 0]
+    idle = [
+        w.name
+        for w in found
+        if not any(w.times[name].any() for name in CATEGORIES if not name.startswith(Category.ALL_OTHERS.value))
+    ]
     slowest = max(rows, key=lambda row: float(row["excess_ps"]))
-    if idle:
+    if idle and len(idle) < len(found):
         return f"{len(idle)} of {len(rows)} workers take no part in the steps: {', '.join(idle)}."
     if not rules.is_slow(slowest):
         return f"No worker is more than {rules.SLOW.value:.0%} slower than the others; {slowest['worker']} is the slowest."

@@ -54,7 +54,7 @@ COLLECTIVES = (
     Field("worker", Unit.TEXT, "host, or host and device"),
     Field("collective", Unit.TEXT, "type of the collective operation"),
     Field("occurrences", Unit.COUNT, "executions in the capture", "Count"),
-    Field("total_ps", Unit.PS, "time of all of them, on all threads or streams"),
+    Field("total_ps", Unit.PS, "time within steps in which one of them ran; what overlaps counts once"),
     Field("per_step_ps", Unit.PS, "time of all of them per step"),
     Field(
         "imbalance_ps",
