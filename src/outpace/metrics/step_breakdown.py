@@ -124,25 +124,25 @@ def _host_rows(timeline: Timeline) -> dict[str, Array]:
 
 
 def category_times(
-    timeline: Timeline, plane: Plane | None = None, windows: tuple[Array, Array] | None = None
+    timeline: Timeline, plane: Plane | None = None, windows: tuple[Array, Array, Array] | None = None
 ) -> dict[str, Array]:
     """Time of each category within each step as `<category>_ps`, int64 of shape (steps,).
 
-    `plane` counts one plane's events only; `windows` (start, end per step, ps) a part of each step instead of the whole.
+    `plane` counts one plane's events only. `windows` (start and end of each, ps, and the window of every event, -1 for none) are looked into
+    instead of steps.
     """
     steps, trace = timeline.steps, timeline.trace
-    times = np.zeros((len(steps), len(_KINDS)), np.int64)
-    start, end = windows or (steps.start, steps.end)
-    if len(steps):
+    start, end, of_row = windows or (steps.start, steps.end, timeline.step_of)
+    times = np.zeros((len(start), len(_KINDS)), np.int64)
+    if len(start):
         kind = event_kinds(timeline)
-        wanted = (kind > 0) & (timeline.step_of >= 0)
+        wanted = (kind > 0) & (of_row >= 0)
         if plane is not None:
             only = trace.rows_of(plane)
             wanted[: only.start] = wanted[only.stop :] = False
         rows = np.flatnonzero(wanted)
-        rows = rows[~_covered(timeline, kind, rows)]
-        spans = (trace.start[rows], trace.end[rows], start, end)
-        times = sweep(timeline.step_of[rows], kind[rows], *spans, len(_KINDS))
+        rows = rows[~_covered(timeline, kind, of_row, rows)]
+        times = sweep(of_row[rows], kind[rows], trace.start[rows], trace.end[rows], start, end, len(_KINDS))
     codes = {c: [code for code, (_, shown) in enumerate(_KINDS) if shown is c] for c in Category}
     return {f"{c.value}_ps": times[:, codes[c]].sum(axis=1) for c in Category}
 
@@ -152,10 +152,10 @@ def category_of(kind: int) -> Category:
     return _KINDS[kind][1]
 
 
-def _covered(timeline: Timeline, kind: Array, rows: Array) -> Array:
-    """Events inside a parent of the same kind and step add nothing to a union: leave them out before sorting."""
+def _covered(timeline: Timeline, kind: Array, of_row: Array, rows: Array) -> Array:
+    """Events inside a parent of the same kind and window add nothing to a union: leave them out before sorting."""
     parent = timeline.trace.nesting[0][rows]
-    same = (parent >= 0) & (kind[parent] == kind[rows]) & (timeline.step_of[parent] == timeline.step_of[rows])
+    same = (parent >= 0) & (kind[parent] == kind[rows]) & (of_row[parent] == of_row[rows])
     return np.asarray(same)
 
 

@@ -39,11 +39,12 @@ def _rows(timeline: Timeline) -> list[tuple[object, ...]]:
         return []
     start, end = trace.start[calls], trace.end[calls]
     before = np.concatenate(([0], np.maximum(start[1:] - np.maximum.accumulate(end)[:-1], 0)))
-    parts, step = _parts(timeline, calls), timeline.step_of[calls]
-    ops = _longest_ops(timeline, calls)
+    call_of = _call_of(timeline, calls)
+    parts = category_times(timeline, windows=(start, end, call_of))
+    ops = _longest_ops(timeline, call_of, len(calls))
     found: list[tuple[object, ...]] = []
     for i, row in enumerate(calls.tolist()):
-        own = [parts[name][i] for name in CATEGORIES] if step[i] >= 0 else [float("nan")] * len(CATEGORIES)
+        own = [parts[name][i] for name in CATEGORIES]
         head = (
             timeline.host,
             i,
@@ -69,29 +70,26 @@ def _calls(timeline: Timeline) -> Array:
     return np.asarray(rows[np.argsort(trace.start[rows], kind="stable")])
 
 
-def _parts(timeline: Timeline, calls: Array) -> dict[str, Array]:
-    """Categories of each call, ps: of its step's time, the part in which the call ran."""
-    steps, trace = timeline.steps, timeline.trace
-    start, end = steps.start.copy(), steps.start.copy()  # empty windows, but where a call is known
-    step = timeline.step_of[calls]
-    known = step >= 0
-    start[step[known]], end[step[known]] = trace.start[calls[known]], trace.end[calls[known]]
-    times = category_times(timeline, windows=(start, end))
-    return {
-        name: values[np.maximum(step, 0)] if len(values) else np.zeros(len(calls), np.int64) for name, values in times.items()
-    }
+def _call_of(timeline: Timeline, calls: Array) -> Array:
+    """The call that every event works for, -1 for none: it runs during the call, in the step that the call belongs to (or on its thread)."""
+    trace = timeline.trace
+    start, end = trace.start[calls], trace.end[calls]
+    at = np.clip(np.searchsorted(start, trace.start, side="right") - 1, 0, None)
+    during = (trace.start >= start[at]) & (trace.start <= end[at])
+    same_step = (timeline.step_of >= 0) & (timeline.step_of == timeline.step_of[calls][at])
+    return np.where(during & (same_step | (trace.line == trace.line[calls][at])), at, -1).astype(np.int32)
 
 
-def _longest_ops(timeline: Timeline, calls: Array) -> list[tuple[str, int]]:
-    """(op, self time) that took longest in each call's step."""
-    trace, step = timeline.trace, timeline.step_of
+def _longest_ops(timeline: Timeline, call_of: Array, count: int) -> list[tuple[str, int]]:
+    """(op, self time) that took longest in each call."""
+    trace = timeline.trace
     is_op = timeline.is_kind(OpKind.TENSORFLOW, OpKind.JAX)
-    rows = np.flatnonzero(is_op[trace.name] & (step >= 0))
+    rows = np.flatnonzero(is_op[trace.name] & (call_of >= 0))
     _, own = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
-    order = np.lexsort((-own, step[rows]))
-    _, first = np.unique(step[rows][order], return_index=True)
-    best = {int(step[rows[order[i]]]): (timeline.ops[trace.name[rows[order[i]]]].name, int(own[order[i]])) for i in first}
-    return [best.get(int(s), ("", 0)) for s in step[calls]]
+    order = np.lexsort((-own, call_of[rows]))
+    _, first = np.unique(call_of[rows][order], return_index=True)
+    best = {int(call_of[rows[order[i]]]): (timeline.ops[trace.name[rows[order[i]]]].name, int(own[order[i]])) for i in first}
+    return [best.get(i, ("", 0)) for i in range(count)]
 
 
 def latency(table: Table) -> Table:

@@ -12,6 +12,8 @@ from outpace.timeline.steps import Array
 _OURS = "our choice"
 TAIL = Threshold("slowest calls against the median", 3.0, Unit.RATIO, _OURS)
 _LEAST = 10  # calls, to speak of a tail
+_SHARE, _SHARE_OF_TIME = 0.01, 0.05  # of the calls, or of their time, that the slow ones make up
+_EXPLAINS = 0.5  # of the difference, for a category to be its cause
 _FIRST = Threshold("first call against the median", 5.0, Unit.RATIO, _OURS)
 _FIXES = {
     Category.COMPILATION: "They built a graph or compiled: warm the model up with every input shape that it will see, or give it an "
@@ -24,22 +26,22 @@ _FIX = "Look at what else the machine did at that time; the trace viewer shows a
 
 
 def find(table: Table) -> Iterator[Finding]:
-    """Findings per function: what the first call cost, and what the slow calls have that the others have not."""
-    for name in dict.fromkeys(table["function"].tolist()):
-        mine = table.take(table["function"] == name)
+    """Findings per host and function: what the first call cost, and what the slow calls have that the others have not."""
+    for host, name in dict.fromkeys(zip(table["host"].tolist(), table["function"].tolist(), strict=True)):
+        mine = table.take((table["host"] == host) & (table["function"] == name))
         times = mine["latency_ps"].astype(np.float64)
         if len(times) < _LEAST:
             continue
         middle = median(times)
         if times[0] >= _FIRST.value * middle:
-            yield _first(name, float(times[0]), middle)
+            yield _first(host, name, float(times[0]), middle)
         slow = np.flatnonzero(times >= TAIL.value * middle)
         slow = slow[slow > 0]  # the first call has a finding of its own
-        if len(slow):
-            yield _tail(name, mine, slow, middle)
+        if len(slow) >= _SHARE * len(times) or times[slow].sum() >= _SHARE_OF_TIME * times.sum():
+            yield from _tail(host, mine, slow, middle)
 
 
-def _first(name: str, first: float, middle: float) -> Finding:
+def _first(host: str, name: str, first: float, middle: float) -> Finding:
     return Finding(
         id="slow_first_call",
         severity=Severity.POTENTIAL,
@@ -50,28 +52,37 @@ def _first(name: str, first: float, middle: float) -> Finding:
             Evidence("median latency", middle, Unit.PS, "latency"),
         ),
         threshold=_FIRST,
+        host=host,
         counter_evidence=("The first call in the capture is the program's first only if the capture began before it.",),
     )
 
 
-def _tail(name: str, mine: Table, slow: Array, middle: float) -> Finding:
-    usual = np.setdiff1d(np.arange(1, len(mine)), slow)
-    gaps = {}
-    for category in Category:
-        values = mine[f"{category.value}_ps"].astype(np.float64)
-        gaps[category] = float(np.nanmean(values[slow]) - np.nanmean(values[usual])) if len(usual) else 0.0
+def _tail(host: str, mine: Table, slow: Array, middle: float) -> Iterator[Finding]:
+    if len(slow) == 0:
+        return
+    name, usual = mine["function"][0], np.setdiff1d(np.arange(1, len(mine)), slow)
+    gaps = {c: _mean(mine, c, slow) - _mean(mine, c, usual) for c in Category}
     cause = max(gaps, key=lambda c: gaps[c])
     mean = float(mine["latency_ps"][slow].mean())
-    return Finding(
+    known = gaps[cause] >= _EXPLAINS * (mean - middle)
+    why = f", most of the difference in {cause.label.lower()} ({humanize(gaps[cause], Unit.PS)} more)" if known else ""
+    evidence = [
+        Evidence("mean latency of the slow calls", mean, Unit.PS, "requests"),
+        Evidence("median latency", middle, Unit.PS, "latency"),
+    ]
+    if known:
+        evidence.append(Evidence(f"{cause.label} beyond the other calls", gaps[cause], Unit.PS, "requests"))
+    yield Finding(
         id="latency_tail",
         severity=Severity.MODERATE,
         sentence=f"{len(slow)} of {len(mine)} calls of '{name}' took at least {TAIL.value:.0f} times the median "
-        f"({humanize(middle, Unit.PS)}), most of the difference in {cause.label.lower()} ({humanize(gaps[cause], Unit.PS)} more).",
-        action=_FIXES.get(cause, _FIX),
-        evidence=(
-            Evidence("mean latency of the slow calls", mean, Unit.PS, "requests"),
-            Evidence("median latency", middle, Unit.PS, "latency"),
-            Evidence(f"{cause.label} beyond the other calls", gaps[cause], Unit.PS, "requests"),
-        ),
+        f"({humanize(middle, Unit.PS)}){why}.",
+        action=_FIXES.get(cause, _FIX) if known else _FIX,
+        evidence=tuple(evidence),
         threshold=TAIL,
+        host=host,
     )
+
+
+def _mean(mine: Table, category: Category, rows: Array) -> float:
+    return float(mine[f"{category.value}_ps"][rows].mean()) if len(rows) else 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from outpace.model import Chart, ChartKind, Page, Rows, Section, Table, Unavailable
+from outpace.model import Chart, ChartKind, Page, Rows, Section, Table, Unavailable, UsageError
 from outpace.timeline import Run
 from outpace.tools.scopes import layers as keras
 from outpace.tools.scopes.compute import MAX_DEPTH, NO_SCOPE, by_type, scopes, tree
@@ -22,6 +22,8 @@ def analyse(run: Run, *, model: Any = None, max_depth: int = MAX_DEPTH, show_tra
     `model`, a Keras model, adds parameters, FLOPs and time by layer; `max_depth` limits the levels of the tree (deeper ops count for the scope
     at that depth); `show_trainable` shows trainable parameters apart.
     """
+    if max_depth < 1:
+        raise UsageError(f"max_depth must be at least 1, not {max_depth}.")
     found = tree(run, max_depth)
     table, code = scopes(found), lines(run)
     sections: list[Section] = (
@@ -51,7 +53,11 @@ def _headline(table: Table, code: Table) -> str:
     if not rows:
         return f"{next(code.records())['source']} takes the most time of all source lines."
     side = "Device" if any(row["side"] == "Device" for row in rows) else "Host"
-    where = f"of the op time on the {side.lower()}"
+    where = (
+        f"of the time of framework ops on the {side.lower()}, tf.data left out"
+        if side == "Host"
+        else "of the op time on the device"
+    )
     node = max((row for row in rows if row["side"] == side and row["depth"] == 0), key=lambda row: int(row["total_ps"]))
     if node["scope"] == NO_SCOPE:
         return f"Ops outside of any scope take {node['fraction']:.0%} {where}."
