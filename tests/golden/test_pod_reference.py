@@ -104,3 +104,28 @@ def test_one_worker_has_nothing_to_compare_but_keeps_its_rows() -> None:
 
 def test_idle_devices_are_said_to_be_idle() -> None:
     assert "take no part in the steps: gpu_worker GPU:1, gpu_worker GPU:4" in opened("tf_gpu_v100_bert").pod().headline
+
+
+def test_hosts_that_share_nothing_are_shown_each_by_itself() -> None:
+    apart = Run.of(
+        [
+            read_trace(training_run(steps=4, hostname=h, timestamp_ns=2 * 10**18 + ns).to_bytes(), h)
+            for h, ns in (("a", 0), ("b", 10**12))
+        ]
+    )
+    for step, timeline in enumerate(apart.hosts):
+        timeline.steps.number[:] += 100 * step
+    text = next(
+        s.body for s in api.Profile(apart).pod().sections if isinstance(s, Text) and s.title == "Steps of different hosts"
+    )
+    assert text.startswith("The hosts share no step number, and no steps of theirs ran at the same time")
+
+
+def test_noise_alone_is_no_straggler() -> None:
+    waits = [1, 9, 2, 8, 1, 9, 3, 7]
+    page = api.Profile(
+        run_of(
+            a={"steps": 8, "input_ps": [w * MS for w in waits]}, b={"steps": 8, "input_ps": [(w + 1) * MS for w in waits[::-1]]}
+        )
+    ).pod()
+    assert page.findings == ()

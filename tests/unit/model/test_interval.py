@@ -29,3 +29,15 @@ def test_a_saving_is_never_more_than_the_step(steps: list[float]) -> None:
     saved, share = bootstrap_saving(np.array(steps) * 0.5, steps, "")
     assert 0 <= share.low <= share.high <= 0.5 + 1e-9
     assert saved.high <= np.mean(steps) * 0.5 * (1 + 1e-9) + 1e-9
+
+
+def test_many_samples_need_no_draws_and_say_the_same() -> None:
+    source = np.random.default_rng(3)
+    steps = source.gamma(4.0, 10.0, 4999)
+    drawn, exact = bootstrap_mean(steps, Unit.PS, ""), bootstrap_mean(np.append(steps, steps[:2]), Unit.PS, "")
+    assert exact.low == pytest.approx(drawn.low, rel=0.005)
+    assert exact.high == pytest.approx(drawn.high, rel=0.005)
+    part = steps * source.uniform(0.2, 0.4, len(steps))
+    _, share = bootstrap_saving(part, steps, "")
+    _, more = bootstrap_saving(np.append(part, part[:2]), np.append(steps, steps[:2]), "")
+    assert (more.low, more.high) == (pytest.approx(share.low, rel=0.005), pytest.approx(share.high, rel=0.005))
