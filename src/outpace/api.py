@@ -125,7 +125,7 @@ def _on_all_cores(page: Callable[[str], Page], tools: Sequence[str]) -> None:
 
     def work() -> None:
         while queue:
-            with contextlib.suppress(Exception, IndexError):
+            with contextlib.suppress(Exception):
                 page(queue.pop())
 
     threads = [threading.Thread(target=work) for _ in range(min(len(os.sched_getaffinity(0)), len(tools)) - 1)]

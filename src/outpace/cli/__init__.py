@@ -76,5 +76,7 @@ def _lost_output(error: OSError) -> int:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if error.errno == errno.EPIPE:  # the reader went away, as in `outpace report ... | head`
         return 0
+    from outpace.model import OutputError
+
     typer.echo(f"outpace: The report cannot be written to standard output: {error.strerror}.", err=True)
-    return 6
+    return OutputError.exit_code

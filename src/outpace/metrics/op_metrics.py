@@ -15,7 +15,7 @@ from outpace.metrics.derived import derived
 from outpace.model import Field, Table, Unit
 from outpace.timeline import OpKind, Run, Timeline, parse_op
 from outpace.timeline.steps import Array
-from outpace.trace import Plane, StatColumn
+from outpace.trace import Plane
 from outpace.trace.algorithms import common, cover, distinct, group, nest, nest_rows
 
 HOST, DEVICE, IDLE = "Host", "Device", "IDLE"
@@ -141,44 +141,22 @@ def op_texts(timeline: Timeline, rows: Array) -> tuple[Array, list[str]]:
     for stat_name in reversed(_OP_STATS):  # the first one found wins: apply it last
         stat = trace.stat(stat_name)
         at, place = common(rows, stat.row)
-        found, texts = distinct_texts(stat, place)
+        found, texts = stat.codes(place)
         index = np.fromiter((known.setdefault(t, len(known)) for t in texts), np.int64, len(texts))[found]
         code[at] = np.where(index > 0, index, code[at])
     programs = np.fromiter((t.startswith(_PROGRAM) for t in known), bool, len(known))
     inside = np.flatnonzero(programs[code])
     if len(inside):
         at, place = common(rows[inside], trace.stat("name").row)
-        found, texts = distinct_texts(trace.stat("name"), place)
+        found, texts = trace.stat("name").codes(place)
         code[inside[at]] = np.fromiter((known.setdefault(t, len(known)) for t in texts), np.int64, len(texts))[found]
     return code, list(known)
 
 
-def distinct_texts(stat: StatColumn, at: Array) -> tuple[Array, list[str]]:
-    """The texts of a stat at positions `at`: (index of each into the texts, int64; the distinct texts, in no special order).
-
-    Interned texts are compared by reference and decoded once; texts written in place are decoded once per place.
-    """
-    if len(at) == 0:
-        return np.zeros(0, np.int64), []
-    keys = (stat.length[at], stat.bits[at], stat.kind[at])
-    order = np.lexsort(keys)
-    new = np.zeros(len(at), bool)
-    new[0] = True
-    for key in keys:
-        new[1:] |= key[order][1:] != key[order][:-1]
-    known: dict[str, int] = {}
-    values = [stat.value(place) for place in at[order[new]].tolist()]
-    indices = [known.setdefault(v if isinstance(v, str) else "" if v is None else str(v), len(known)) for v in values]
-    codes = np.empty(len(at), np.int64)
-    codes[order] = np.array(indices, np.int64)[np.cumsum(new) - 1]
-    return codes, list(known)
-
-
 def device_op(full_name: str) -> tuple[str, str]:
     """(type, name) of a device op; an annotation's `#key=value,..#` tail is no part of the name."""
-    if (
-        full_name.startswith("%") and " = " in full_name
-    ):  # an HLO instruction written out: `%copy-done.2 = f32[5]{0} copy-done(..)`
+    if full_name.startswith("%") and " = " in full_name:
+        # An HLO instruction written out: `%copy-done.2 = f32[5]{0} copy-done(..)`.
         name = full_name[1:].split(" = ", 1)[0]
         return name.rstrip("0123456789").removesuffix("."), name
     op = parse_op(full_name.split("#", 1)[0].rstrip())

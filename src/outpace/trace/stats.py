@@ -85,6 +85,26 @@ class StatColumn:
             decoded.append(value if isinstance(value, str) else "" if value is None else str(value))
         return decoded
 
+    def codes(self, at: Array) -> tuple[Array, list[str]]:
+        """The values at positions `at` as texts: (index of each into the texts, int64; the distinct texts, in no special order).
+
+        Interned texts are compared by reference and decoded once; texts written in place are decoded once per place.
+        """
+        if len(at) == 0:
+            return np.zeros(0, np.int64), []
+        keys = (self.length[at], self.bits[at], self.kind[at])
+        order = np.lexsort(keys)
+        new = np.zeros(len(at), bool)
+        new[0] = True
+        for key in keys:
+            new[1:] |= key[order][1:] != key[order][:-1]
+        known: dict[str, int] = {}
+        values = [self.value(place) for place in at[order[new]].tolist()]
+        indices = [known.setdefault(v if isinstance(v, str) else "" if v is None else str(v), len(known)) for v in values]
+        found = np.empty(len(at), np.int64)
+        found[order] = np.array(indices, np.int64)[np.cumsum(new) - 1]
+        return found, list(known)
+
     def dense(self, count: int, missing: int = -1) -> Array:
         """int64 column over all `count` events, `missing` where the stat is absent."""
         column = np.full(count, missing, np.int64)

@@ -11,12 +11,11 @@ from outpace.metrics.stage_labels import source
 from outpace.timeline import Timeline
 from outpace.timeline.run import Record
 from outpace.timeline.steps import Array
-from outpace.trace import StatColumn, Trace
-from outpace.trace.algorithms import common, distinct
+from outpace.trace import Trace
+from outpace.trace.algorithms import common
 from outpace.trace.export import Made
 
 STEPS, STAGES = "step", "tf.data stage"  # categories, which tell computed slices from events
-_REFERENCE = 7  # kind of a value that names a text, OX_STAT_REF
 _MEMORY = ("MemoryAllocation", "MemoryDeallocation")
 
 
@@ -49,7 +48,7 @@ def memory(trace: Trace) -> Iterator[tuple[str, Array, Array]]:
     of_rows, at = common(rows, used.row)
     rows, amount = rows[of_rows], used.ints[at]
     of_rows, at = common(rows, allocator.row)
-    names, code = texts(allocator, at)
+    code, names = allocator.codes(at)
     for number, name in enumerate(names):
         mine = of_rows[code == number]
         order = np.argsort(trace.start[rows[mine]], kind="stable")
@@ -60,7 +59,7 @@ def stages(graph: IteratorGraph, record: Record) -> Iterator[tuple[str, Made]]:
     """(source line, its calls) for every tf.data stage whose label leads to a line of the program; nothing without such labels."""
     trace, label = graph.trace, graph.trace.stat("name")
     of_rows, at = common(graph.row.astype(np.int32), label.row)
-    names, code = texts(label, at)
+    code, names = label.codes(at)
     for number, name in enumerate(names):
         line = source(name, record) if record else ""
         if not line:
@@ -68,20 +67,3 @@ def stages(graph: IteratorGraph, record: Record) -> Iterator[tuple[str, Made]]:
         rows = graph.row[of_rows[code == number]]
         long_names = [trace.names[n] for n in trace.name[rows].tolist()]
         yield line, Made(trace.start[rows], trace.duration[rows], long_names, {}, STAGES)
-
-
-def texts(stat: StatColumn, at: Array) -> tuple[list[str], Array]:
-    """Distinct texts of the values at some positions, and which of them each value is."""
-    if len(at) == 0:
-        return [], np.zeros(0, np.int64)
-    kinds = distinct(stat.kind[at].astype(np.int64))
-    first, code = at, np.arange(len(at))
-    if len(kinds) == 1 and kinds[0] == _REFERENCE:  # one text per number
-        bits = stat.bits[at]
-        order = np.argsort(bits, kind="stable")
-        numbers = distinct(bits)
-        first, code = at[order[np.searchsorted(bits[order], numbers)]], np.searchsorted(numbers, bits)
-    spelled = [str(stat.value(int(position)) or "") for position in first.tolist()]
-    number: dict[str, int] = {}
-    translate = np.array([number.setdefault(text, len(number)) for text in spelled])
-    return list(number), translate[code]

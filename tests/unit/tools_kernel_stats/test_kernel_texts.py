@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from outpace.metrics.op_metrics import distinct_texts
 from outpace.testing import Dialect, Inline, Launch, SpaceBuilder
 from outpace.tools.kernel_stats.copies import kind_of
 from outpace.tools.kernel_stats.details import CopyDetails, KernelDetails, parse_copy, parse_kernel
@@ -219,9 +218,9 @@ def test_distinct_texts_decodes_a_text_once(tmp_path) -> None:  # type: ignore[n
         line.event("e", at * 10, 5, ref=text, inline=Inline(text), number=at % 2)
     trace = open_trace(space.write(tmp_path))
     for name in ("ref", "inline"):
-        codes, texts = distinct_texts(trace.stat(name), np.arange(5))
+        codes, texts = trace.stat(name).codes(np.arange(5))
         assert [texts[c] for c in codes] == written
         assert sorted(texts) == ["one", "three", "two"]
-    codes, texts = distinct_texts(trace.stat("number"), np.array([4, 1]))
+    codes, texts = trace.stat("number").codes(np.array([4, 1]))
     assert [texts[c] for c in codes] == ["0", "1"]
-    assert distinct_texts(trace.stat("absent"), np.zeros(0, np.int64))[1] == []
+    assert trace.stat("absent").codes(np.zeros(0, np.int64))[1] == []

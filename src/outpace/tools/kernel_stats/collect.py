@@ -8,7 +8,6 @@ from functools import cached_property
 
 import numpy as np
 
-from outpace.metrics.op_metrics import distinct_texts
 from outpace.timeline import Timeline
 from outpace.timeline.steps import Array
 from outpace.tools.kernel_stats.details import KernelDetails, parse_kernel
@@ -64,7 +63,7 @@ class Device:
         stat = self.trace.stat("kernel_details")
         at, place = common(self.rows, stat.row)
         rows = self.rows[at]
-        code, texts = distinct_texts(stat, place)
+        code, texts = stat.codes(place)
         said = np.fromiter((bool(t.strip()) for t in texts), bool, len(texts))[code] & (self.trace.duration[rows] > 0)
         return rows[said], code[said], texts
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from outpace.metrics.op_metrics import device_op, distinct_texts, op_texts
+from outpace.metrics.op_metrics import device_op, op_texts
 from outpace.metrics.slices import slices
 from outpace.model import Table
 from outpace.timeline.steps import Array
@@ -130,7 +130,7 @@ def _ops(device: Device) -> _Ops:
         eligible[i] = is_eligible(op, equation_of(text))
     able = eligible[code]
     at, place = common(rows, trace.stat("equation").row)
-    equation, equations = distinct_texts(trace.stat("equation"), place)
+    equation, equations = trace.stat("equation").codes(place)
     able[at] |= np.fromiter((is_eligible("", e) for e in equations), bool, len(equations))[equation]
     used = np.fromiter((uses_tensor_cores(n, device.amd) for n in trace.names), bool, len(trace.names))[trace.name[rows]]
     return _Ops(tuple(names), index[code], (able | used) & (code > 0))
@@ -149,7 +149,7 @@ def _longest_hlo(device: Device, member: Array, groups: int) -> list[str]:
     """For each group, the instruction of the compiled program with the most time."""
     trace, rows, found = device.trace, device.kernels, [""] * groups
     at, place = common(rows, trace.stat("hlo_op").row)
-    code, texts = distinct_texts(trace.stat("hlo_op"), place)
+    code, texts = trace.stat("hlo_op").codes(place)
     if len(at) == 0:
         return found
     key = member[at] * len(texts) + code

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from outpace.metrics.op_metrics import distinct_texts
 from outpace.model import Table
 from outpace.timeline import parse_op
 from outpace.timeline.steps import Array
@@ -39,7 +38,7 @@ def _add(device: Device, stat_name: str, sums: dict[tuple[str, ...], list[int]])
     trace, stat = device.trace, device.trace.stat(stat_name)
     at, place = common(device.rows, stat.row)
     rows = device.rows[at]
-    code, texts = distinct_texts(stat, place)
+    code, texts = stat.codes(place)
     key = code * len(trace.names) + trace.name[rows]
     keys = distinct(key)
     count, total, *_ = group(np.searchsorted(keys, key), len(keys), trace.duration[rows], trace.duration[rows])

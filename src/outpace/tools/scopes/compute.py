@@ -10,7 +10,9 @@ import numpy as np
 from outpace.metrics.op_metrics import op_metrics
 from outpace.model import Table
 from outpace.timeline import Run, Timeline
+from outpace.timeline.steps import Array
 from outpace.tools.scopes.schema import OPS, SCOPES
+from outpace.trace.algorithms import common
 
 MAX_DEPTH = 6
 _WRAPPERS = ("StatefulPartitionedCall", "PartitionedCall")  # calls of functions: their ops belong to the scope that they name
@@ -71,18 +73,20 @@ def allocations(run: Run) -> Counter[str]:
 def _allocated(timeline: Timeline) -> dict[str, int]:
     trace = timeline.trace
     rows = trace.named(lambda name: name == "MemoryAllocation")
-    if len(rows) == 0:
-        return {}
-    size = trace.stat("allocation_bytes").dense(len(trace), 0)
     op = trace.stat("tf_op")
+    at, place = common(rows, op.row)
+    code, texts = op.codes(place)
+    size = trace.stat("allocation_bytes").dense(len(trace), 0)[rows[at]]
     sums: dict[str, int] = defaultdict(int)
-    wanted = np.zeros(len(trace), bool)
-    wanted[rows] = True
-    texts = np.array(op.texts(), dtype=object)
-    mine = wanted[op.row]
-    for text, nbytes in zip(texts[mine].tolist(), size[op.row[mine]].tolist(), strict=True):
+    for text, nbytes in zip(texts, _sums(code, size, len(texts)), strict=True):
         sums[text.partition(":")[0]] += nbytes
     return sums
+
+
+def _sums(code: Array, size: Array, count: int) -> list[int]:
+    sums = np.zeros(count, np.int64)
+    np.add.at(sums, code, size)
+    return [int(value) for value in sums]
 
 
 def scopes(found: Tree) -> Table:
