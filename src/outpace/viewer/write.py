@@ -11,10 +11,10 @@ import numpy as np
 from outpace.metrics.iterators import iterators
 from outpace.timeline import Run, Timeline
 from outpace.timeline.causality import launches
+from outpace.timeline.clock import shifts_ns
 from outpace.timeline.steps import Array
 from outpace.trace.export import Flows, Format, Kind, Made, Writer
 from outpace.viewer import computed
-from outpace.viewer.clock import shifts_ns
 from outpace.viewer.sections import Section, sections
 from outpace.viewer.select import Selection, overlaps
 

@@ -14,10 +14,10 @@ from perfetto_trace import Decoded, decode
 
 from outpace.testing import SpaceBuilder
 from outpace.timeline import Run
+from outpace.timeline.clock import shifts_ns
 from outpace.trace import Trace, read_trace
 from outpace.trace.export import Format
 from outpace.viewer import Arguments, Selection, Written, parse_selection, write_trace
-from outpace.viewer.clock import shifts_ns
 from outpace.viewer.sections import sections
 from tests.support import PROFILES, opened, profile_bytes
 

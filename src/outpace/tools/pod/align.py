@@ -8,6 +8,7 @@ import numpy as np
 
 from outpace.model import Table, median
 from outpace.timeline import Run, Timeline
+from outpace.timeline.clock import shifts_ns
 from outpace.timeline.steps import Array
 from outpace.tools.pod.schema import CLOCKS
 
@@ -27,7 +28,7 @@ class Alignment:
 def align(run: Run) -> Alignment:
     """Match steps by their numbers when hosts count alike, and by overlap in time where the numbers have nothing in common."""
     hosts = [t for t in run.hosts if len(t.steps)]
-    zero = _origins(run)
+    zero = origins(run)
     numbers = {t.host: t.steps.number for t in hosts}
     shared = _common(numbers)
     how = "only one host recorded steps" if len(hosts) < 2 else _by_number(hosts, shared, zero)
@@ -37,19 +38,9 @@ def align(run: Run) -> Alignment:
     return Alignment(numbers, shared, how, _clocks(run, numbers, shared, zero))
 
 
-def origin(run: Run, host: str) -> int:
-    """Time of a host's first event on the clocks of the hosts, ps after the earliest event of the run."""
-    return _origins(run)[host]
-
-
-def _origins(run: Run) -> dict[str, int]:
-    """Per host: ps from the run's earliest event to the trace's zero. Hosts that state no absolute time are taken to have started together."""
-    zero = {t.host: t.unix_origin_ns for t in run.hosts}
-    known = [ns for ns in zero.values() if ns is not None]
-    first = min((1000 * ns + t.span[0] for t in run.hosts if (ns := t.unix_origin_ns) is not None), default=0)
-    if len(known) < len(zero):
-        return {t.host: -t.span[0] for t in run.hosts}
-    return {host: 1000 * ns - first for host, ns in zero.items() if ns is not None}
+def origins(run: Run) -> dict[str, int]:
+    """Per host: ps from the run's earliest event to the trace's zero, on one clock."""
+    return {host: 1000 * shift for host, shift in shifts_ns(run).items()}
 
 
 def _common(numbers: dict[str, Array]) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from outpace.metrics.step_breakdown import category_times, step_breakdown
 from outpace.model import Category, Table, median
 from outpace.timeline import Run, Timeline
 from outpace.timeline.steps import Array
-from outpace.tools.pod.align import Alignment, origin
+from outpace.tools.pod.align import Alignment, origins
 from outpace.tools.pod.schema import COLLECTIVES, SUMMARY, WORKERS
 from outpace.trace import Plane
 from outpace.trace.algorithms import sweep
@@ -86,10 +86,9 @@ def steps(found: tuple[Worker, ...], aligned: Alignment, run: Run) -> Table:
         for w in found
     ]
     single = []
-    shared = set(aligned.shared)
+    shared, zero = set(aligned.shared), origins(run)
     for place, w in enumerate(found):
-        zero = origin(run, w.timeline.host)
-        columns = (w.timeline.steps.start + zero, w.duration, *(w.times[name] for name in CATEGORIES))
+        columns = (w.timeline.steps.start + zero[w.timeline.host], w.duration, *(w.times[name] for name in CATEGORIES))
         values = zip(*(c.astype(float).tolist() for c in columns), strict=True)
         for number, known, (start, *times) in zip(
             aligned.numbers[w.timeline.host].tolist(), w.timeline.steps.number.tolist(), values, strict=True

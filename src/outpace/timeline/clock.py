@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from outpace.timeline import Run
-from outpace.trace import Trace
+from outpace.timeline.run import Run
+from outpace.timeline.timeline import Timeline
 
 _COMPARABLE = 24 * 3600 * 10**9  # hosts further apart than a day were not captured together, or their clocks say nothing
 
@@ -14,7 +14,7 @@ def shifts_ns(run: Run) -> dict[str, int]:
     The moments of hosts are compared by the wall clock where all files say when their capture began (a profiler counts from there), else by
     the times that stand in them. Hosts whose clocks do not compare all begin at 0.
     """
-    origin = {t.host: _origin(t.trace) for t in run.hosts if len(t.trace)}
+    origin = {t.host: _origin(t) for t in run.hosts if len(t.trace)}
     if not origin:
         return {t.host: 0 for t in run.hosts}
     if len({walled for _, walled in origin.values()}) > 1:
@@ -26,10 +26,7 @@ def shifts_ns(run: Run) -> dict[str, int]:
     return {t.host: origin[t.host][0] - first_of[t.host] if t.host in origin else 0 for t in run.hosts}
 
 
-def _origin(trace: Trace) -> tuple[int, bool]:
+def _origin(timeline: Timeline) -> tuple[int, bool]:
     """Origin in ns, and whether it is by the wall clock."""
-    environment = trace.plane("Task Environment")
-    began = environment.stats.get("profile_start_time") if environment else None
-    if not isinstance(began, int) or began <= 0:
-        return trace.origin_ns, False
-    return (trace.origin_ns if trace.origin_ns >= began else trace.origin_ns + began), True
+    unix = timeline.unix_origin_ns
+    return (timeline.trace.origin_ns, False) if unix is None else (unix, True)
