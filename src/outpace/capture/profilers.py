@@ -19,10 +19,17 @@ class ProfilerBusy(Exception):
 class Profiler(Protocol):
     """One framework's profiler."""
 
-    def start(self, logdir: str) -> None: ...  # noqa: D102
-    def stop(self, save: bool) -> None: ...  # noqa: D102
-    def mark(self, name: str, number: int) -> Callable[[], None]: ...  # noqa: D102
-    def sync(self) -> None: ...  # noqa: D102
+    def start(self, logdir: str) -> None:
+        """Begin to record; the profile is written below `logdir`."""
+
+    def stop(self, save: bool) -> None:
+        """End recording; without `save`, what was recorded is thrown away."""
+
+    def mark(self, name: str, number: int) -> Callable[[], None]:
+        """Begin a step mark; the returned function ends it."""
+
+    def sync(self) -> None:
+        """Wait until work that was dispatched is done."""
 
 
 class TensorFlowProfiler:

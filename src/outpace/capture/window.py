@@ -38,9 +38,14 @@ class Phase(Enum):
 class Profiling(Protocol):
     """What the window needs of a profiler; `session.Session` is the real one."""
 
-    def open(self, candidate: Candidate | None) -> bool: ...  # noqa: D102
-    def mark(self, name: str, number: int) -> Callable[[], None]: ...  # noqa: D102
-    def close(self) -> None: ...  # noqa: D102
+    def open(self, candidate: Candidate | None) -> bool:
+        """Begin to record the steps of a candidate; False when that is not possible."""
+
+    def mark(self, name: str, number: int) -> Callable[[], None]:
+        """Begin a step mark; the returned function ends it."""
+
+    def close(self) -> None:
+        """End recording and save."""
 
 
 @dataclass(eq=False)

@@ -30,16 +30,35 @@ class Tree(Protocol):
 
     root: str
 
-    def is_file(self, path: str) -> bool: ...  # noqa: D102
-    def is_folder(self, path: str) -> bool: ...  # noqa: D102
-    def files(self, folder: str) -> list[Entry]: ...  # noqa: D102
-    def folders(self, folder: str) -> list[str]: ...  # noqa: D102
-    def size(self, path: str) -> int: ...  # noqa: D102
-    def read(self, path: str) -> bytes: ...  # noqa: D102
-    def download(self, path: str, target: str) -> None: ...  # noqa: D102
-    def upload(self, path: str, target: str) -> None: ...  # noqa: D102
-    def public(self, path: str) -> str: ...  # noqa: D102
-    def private(self, path: str) -> str: ...  # noqa: D102
+    def is_file(self, path: str) -> bool:
+        """Whether a file is there."""
+
+    def is_folder(self, path: str) -> bool:
+        """Whether a folder is there."""
+
+    def files(self, folder: str) -> list[Entry]:
+        """Files directly in a folder."""
+
+    def folders(self, folder: str) -> list[str]:
+        """Folders directly in a folder."""
+
+    def size(self, path: str) -> int:
+        """Size of a file in bytes."""
+
+    def read(self, path: str) -> bytes:
+        """Content of a file."""
+
+    def download(self, path: str, target: str) -> None:
+        """Copy a file to a local path."""
+
+    def upload(self, path: str, target: str) -> None:
+        """Copy a local file to a path."""
+
+    def public(self, path: str) -> str:
+        """A path as the user writes it, with its scheme."""
+
+    def private(self, path: str) -> str:
+        """A path as this tree takes it, without its scheme."""
 
 
 def is_url(place: str) -> bool:

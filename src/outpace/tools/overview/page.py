@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from outpace.metrics.op_metrics import op_metrics
 from outpace.metrics.step_breakdown import StepBreakdown, step_breakdown
@@ -19,6 +20,7 @@ from outpace.model import (
     Page,
     Rows,
     Section,
+    Table,
     Text,
     Unavailable,
     Unit,
@@ -81,7 +83,7 @@ _NOTHING = (
 _UNMARKED = "Mark steps with tf.profiler.experimental.Trace('train', step_num=n, _r=1), or capture with 'outpace profile'."
 
 
-def _page(unavailable: Unavailable | None, hidden: tuple = (), **kwargs) -> Page:  # type: ignore[no-untyped-def, type-arg]
+def _page(unavailable: Unavailable | None, hidden: tuple[Table, ...] = (), **kwargs: Any) -> Page:
     return Page(
         id="overview",
         title="Overview",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from outpace.metrics.step_breakdown import step_breakdown
 from outpace.model import Chart, ChartKind, Page, Rows, Section, Table, Text, Unavailable, Unit, humanize
@@ -70,7 +71,7 @@ def _headline(analysis: Analysis) -> str:
     return f"The pipeline can deliver a batch every {busy}; {row['stage']}{where} limits it."
 
 
-def _slowest(analysis: Analysis) -> tuple[dict, dict] | None:  # type: ignore[type-arg]
+def _slowest(analysis: Analysis) -> tuple[dict[str, Any], dict[str, Any]] | None:
     """The bottleneck stage and the segment of the slowest pipeline, as records."""
     segments = [s for s in analysis.segments.records() if s["segment"] == 0]
     if not segments:
