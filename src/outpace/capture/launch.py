@@ -9,27 +9,25 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import datetime
 import gc
 import io
 import os
-import platform
 import sys
 from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
+from outpace.capture.notes import write_notes
 from outpace.capture.options import Outcome, Plan
 from outpace.capture.pipeline import PipelineRecorder
-from outpace.capture.profilers import framework_versions
+from outpace.capture.recording import Saved, tell
 from outpace.capture.script import hide_own_frames, run_as_main
-from outpace.capture.session import Session, tell
+from outpace.capture.session import Session
 from outpace.capture.steps_keras import KerasSteps
 from outpace.capture.steps_tf import LoopSteps, hook_marks, hook_profiler
 from outpace.capture.timed import TimedWindow
 from outpace.capture.tracing import TraceRecorder
 from outpace.capture.window import CaptureDone, Phase
-from outpace.store.record import CaptureRecord, Overhead, Window, write_record
 
 
 class Launch:
@@ -38,11 +36,12 @@ class Launch:
     def __init__(self, plan: Plan) -> None:
         """Prepare the session of one plan; nothing is hooked yet."""
         self.plan = plan
-        self.session = Session(plan, self._saved)
+        self.session = Session(plan.options, plan.logdir, plan.shown_logdir, self._note, self._saved)
         self.recorder = PipelineRecorder(plan.options.label)
         self.tracing = TraceRecorder()
         self._loops: LoopSteps | None = None
         self._timed = TimedWindow(self.session)
+        self._code: int | None = None
         os.register_at_fork(after_in_child=self.session.window.disable)
 
     def on_tensorflow(self, tf: ModuleType) -> None:
@@ -93,39 +92,29 @@ class Launch:
 
     def _finish(self, code: int, stopped: bool) -> None:
         hide_own_frames()
+        self._code = code
         outcome = self.session.finish(code, stopped)
         if os.getpid() == self.session.pid:
             leave(self.plan.outcome, outcome)
             _last_handlers.append((self.plan.outcome, replace(outcome, ending=True), self.session.pid))
 
-    def _saved(self, session: Session, code: int | None) -> None:
-        """Write the record, and the outcome at once: a script may end itself with `os._exit`, or be killed."""
+    def _note(self, session: Session, saved: Saved) -> None:
+        """Write the record: before the run appears, and once more when the script's exit code is known."""
         window, plan = session.window, self.plan
-        if session.run is None or session.host is None:
-            return
-        if code is None:
-            leave(plan.outcome, Outcome(session.run, session.host))
-        step = window.chosen
-        record = CaptureRecord(
-            outpace=plan.version,
-            script=plan.script,
-            argv=plan.argv,
-            versions=framework_versions(),
-            python=platform.python_version(),
-            mode=step.mode if step else "seconds",
-            window=Window(
-                window.first_step, len(window.during), plan.options.warmup, window.seconds, tuple(window.interrupted)
-            ),
-            steps_per_execution=step.steps_per_execution if step else 1,
-            overhead=Overhead(tuple(step.recent if step else ()), tuple(window.during), tuple(window.after)),
-            pipeline=tuple(self.recorder.stages),
-            traces=tuple(self.tracing.traces),
-            cpu_count=usable_cpus(),
-            exit=code,
+        write_notes(
+            saved,
+            window,
+            plan.script,
+            plan.argv,
+            stages=self.recorder.stages,
+            traces=self.tracing.traces,
+            exit_code=self._code,
             stopped=plan.options.stop and window.phase is not Phase.OPEN and window.stopping,
-            created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         )
-        write_record(session.run, session.host, record)
+
+    def _saved(self, saved: Saved) -> None:
+        """Leave the outcome at once: a script may end itself with `os._exit`, or be killed."""
+        leave(self.plan.outcome, Outcome(saved.run, saved.host))
 
 
 _last_handlers: list[tuple[str, Outcome, int]] = []
@@ -163,13 +152,6 @@ def exit_code(code: object) -> int:
     if code is None:
         return 0
     return code & 0xFF if isinstance(code, int) else 1
-
-
-def usable_cpus() -> int:
-    """Cores that this process may run on, which a container or `taskset` can make fewer than the machine has."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def main() -> int:

@@ -58,7 +58,6 @@ class Plan:
     logdir: str
     shown_logdir: str
     outcome: str
-    version: str
     options: CaptureOptions
 
     def to_json(self) -> str:

@@ -123,6 +123,9 @@ class JaxProfiler:
             (self._jax.device_put(0, device) + 0).block_until_ready()
 
 
+MAKERS: dict[str, Callable[[Any, CaptureOptions], Profiler]] = {"tensorflow": TensorFlowProfiler, "jax": JaxProfiler}
+
+
 def framework_versions() -> dict[str, str]:
     """Versions of the frameworks that the script has imported."""
     names = ("tensorflow", "keras", "tf_keras", "jax", "jaxlib", "numpy")

@@ -18,7 +18,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import FrameType
 
-from outpace._version import __version__
 from outpace.capture.options import CaptureOptions, Outcome, Plan
 from outpace.model.errors import CaptureError, NotFoundError, UsageError
 from outpace.store.logdir import read_capture_record, upload_run
@@ -61,23 +60,14 @@ def run_script(script: str, argv: Sequence[str], options: CaptureOptions) -> Cap
     try:
         local = os.path.join(folder, "logs") if is_url(shown) else os.path.abspath(os.path.expanduser(shown))
         _make_logdir(local, shown)
-        plan = Plan(script, tuple(argv), local, shown, os.path.join(folder, "outcome.json"), __version__, options)
+        plan = Plan(script, tuple(argv), local, shown, os.path.join(folder, "outcome.json"), options)
         code, outcome = _run(plan, os.path.join(folder, "plan.json"))
         result = _result(code, outcome)
         if result.run and is_url(shown):
-            result = replace(result, run=_upload(result.run, shown))
+            result = replace(result, run=upload_run(result.run, shown))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return result
-
-
-def _upload(run: str, logdir: str) -> str:
-    try:
-        return upload_run(run, logdir)
-    except Exception:
-        kept = os.path.join(tempfile.mkdtemp(prefix="outpace-kept-"), os.path.basename(run))
-        shutil.copytree(run, kept)  # the folder that the message names must outlive this call
-        return upload_run(kept, logdir)
 
 
 def _make_logdir(local: str, shown: str) -> None:

@@ -20,13 +20,13 @@ class TimedWindow:
 
     def start(self) -> None:
         """Start waiting, when the options ask for seconds; a second call does nothing."""
-        if self._session.plan.options.seconds is None or self._thread is not None:
+        if self._session.options.seconds is None or self._thread is not None:
             return
         self._thread = threading.Thread(target=self._wait, name="outpace-window", daemon=True)
         self._thread.start()
 
     def _wait(self) -> None:
-        options, window = self._session.plan.options, self._session.window
+        options, window = self._session.options, self._session.window
         time.sleep(options.delay)
         framework = "jax" if "jax" in self._session.profilers else "tensorflow"
         if not window.open_for_time(Candidate("seconds", mark=None, framework=framework)):

@@ -1,13 +1,22 @@
-"""What flows through Outpace: tables, pages, findings, intervals, units and errors. Imports nothing else of the package."""
+"""What flows through Outpace: tables, pages, findings, intervals, units and errors. Imports nothing else of the package.
 
-from outpace.model.categories import Category
-from outpace.model.errors import CaptureError, NotFoundError, OutpaceError, OutputError, ProfileError, UsageError
-from outpace.model.finding import Evidence, Finding, Severity, Threshold
-from outpace.model.interval import Interval, bootstrap_mean, bootstrap_saving, median
-from outpace.model.page import Chart, ChartKind, Figure, Figures, Link, Links, Page, Rows, Section, Text, Unavailable
-from outpace.model.report import Report
-from outpace.model.table import Field, Table
-from outpace.model.units import Unit, humanize
+The names load on first use: a training process imports the errors, and must not see NumPy before its script has imported it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from outpace.model.categories import Category
+    from outpace.model.errors import CaptureError, NotFoundError, OutpaceError, OutputError, ProfileError, UsageError
+    from outpace.model.finding import Evidence, Finding, Severity, Threshold
+    from outpace.model.interval import Interval, bootstrap_mean, bootstrap_saving, median
+    from outpace.model.page import Chart, ChartKind, Figure, Figures, Link, Links, Page, Rows, Section, Text, Unavailable
+    from outpace.model.report import Report
+    from outpace.model.table import Field, Table
+    from outpace.model.units import Unit, humanize
 
 __all__ = [
     "CaptureError",
@@ -42,3 +51,22 @@ __all__ = [
     "humanize",
     "median",
 ]
+_HOMES = {
+    "categories": "Category",
+    "errors": "CaptureError NotFoundError OutpaceError OutputError ProfileError UsageError",
+    "finding": "Evidence Finding Severity Threshold",
+    "interval": "Interval bootstrap_mean bootstrap_saving median",
+    "page": "Chart ChartKind Figure Figures Link Links Page Rows Section Text Unavailable",
+    "report": "Report",
+    "table": "Field Table",
+    "units": "Unit humanize",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value

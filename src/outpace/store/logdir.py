@@ -7,6 +7,7 @@ user's profile: remote files are read through a temporary copy.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import re
 import shutil
@@ -121,7 +122,8 @@ def read_capture_record(folder: str, host: str) -> tuple[CaptureRecord | None, s
 def upload_run(folder: str, logdir: str) -> str:
     """Copy a local run folder into a remote log directory and return the URL of the new run folder.
 
-    Profiles go last, so that a run whose upload broke off holds none and is not found.
+    Profiles go last, so that a run whose upload is under way holds none and is not found. When the upload breaks off, what was
+    written is removed, and OutputError names a local copy that outlives the given folder.
     """
     tree = open_tree(logdir)
     target = f"{tree.root.rstrip('/')}/{PROFILE_FOLDER}/{os.path.basename(folder)}"
@@ -129,9 +131,12 @@ def upload_run(folder: str, logdir: str) -> str:
     try:
         for name in names:
             tree.upload(os.path.join(folder, name), f"{target}/{name}")
-    except OSError as error:
+    except Exception as error:  # every store has errors of its own
+        kept = shutil.copytree(folder, os.path.join(tempfile.mkdtemp(prefix="outpace-kept-"), os.path.basename(folder)))
+        with contextlib.suppress(Exception):
+            tree.remove(target)
         raise OutputError(
-            f"The profile could not be written to {logdir} ({error}). A copy is kept in {folder}; copy it by hand."
+            f"The profile could not be written to {logdir} ({error}). A copy is kept in {kept}; copy it by hand."
         ) from error
     return tree.public(target)
 

@@ -54,6 +54,9 @@ class Tree(Protocol):
     def upload(self, path: str, target: str) -> None:
         """Copy a local file to a path."""
 
+    def remove(self, folder: str) -> None:
+        """Remove a folder with all that it holds."""
+
     def public(self, path: str) -> str:
         """A path as the user writes it, with its scheme."""
 
@@ -102,6 +105,9 @@ class _Local:
 
     def upload(self, path: str, target: str) -> None:
         raise NotImplementedError("a local folder needs no upload")
+
+    def remove(self, folder: str) -> None:
+        raise NotImplementedError("a local run is published whole")
 
     def public(self, path: str) -> str:
         return path
@@ -157,6 +163,9 @@ class _Remote:
     def upload(self, path: str, target: str) -> None:
         self.fs.makedirs(target.rpartition("/")[0], exist_ok=True)
         self.fs.put_file(path, target)
+
+    def remove(self, folder: str) -> None:
+        self.fs.rm(folder, recursive=True)
 
     def public(self, path: str) -> str:
         return str(self.fs.unstrip_protocol(path))

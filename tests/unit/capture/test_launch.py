@@ -20,7 +20,7 @@ def test_exit_code_is_what_python_returns(given: object, code: int) -> None:
 
 
 def test_plan_and_outcome_survive_json(tmp_path: Path) -> None:
-    plan = Plan("a b.py", ("--x", "ü"), "/logs", "logs", "/o.json", "1", CaptureOptions(steps=None, seconds=2.5))
+    plan = Plan("a b.py", ("--x", "ü"), "/logs", "logs", "/o.json", CaptureOptions(steps=None, seconds=2.5))
     assert Plan.from_json(plan.to_json()) == plan
     outcome = Outcome("run", "host", None, True, 3, True)
     leave(str(tmp_path / "o.json"), outcome)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import fsspec
 import pytest
 
-from outpace.model.errors import NotFoundError, UsageError
+from outpace.model.errors import NotFoundError, OutputError, UsageError
 from outpace.store.logdir import find_profiles, host_of, list_runs, local_copy, read_capture_record, upload_run
 
 
@@ -156,3 +158,24 @@ def test_upload_puts_profiles_last(tmp_path: Path, memory: fsspec.AbstractFileSy
     assert order[-1] == "h.xplane.pb"
     assert find_profiles(url).files[0].host == "h"
     assert find_profiles("memory://there/logs").run == "2026_01_01_00_00_00"
+
+
+def test_an_upload_that_breaks_off_leaves_nothing_there_and_a_copy_here(tmp_path, monkeypatch):
+    run = tmp_path / "2026_01_01_00_00_00"
+    for host in ("a", "b"):
+        put(run / f"{host}.xplane.pb")
+    memory = fsspec.filesystem("memory")
+    real = type(memory).put_file
+
+    def full(self: object, source: str, target: str, **kwargs: object) -> None:
+        if target.endswith("b.xplane.pb"):
+            raise OSError("quota exceeded")
+        real(self, source, target, **kwargs)
+
+    monkeypatch.setattr(type(memory), "put_file", full)
+    with pytest.raises(OutputError, match="quota exceeded") as error:
+        upload_run(str(run), "memory://full/logs")
+    assert not memory.exists("/full/logs/plugins/profile/2026_01_01_00_00_00")
+    kept = re.search(r"kept in (\S+);", str(error.value))
+    assert kept and sorted(os.listdir(kept[1])) == ["a.xplane.pb", "b.xplane.pb"]
+    shutil.rmtree(kept[1])

@@ -1,0 +1,54 @@
+"""Fills the capture record from what a window saw."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+from collections.abc import Sequence
+
+from outpace._version import __version__
+from outpace.capture.profilers import framework_versions
+from outpace.capture.recording import Saved
+from outpace.capture.window import StepWindow
+from outpace.store.record import CaptureRecord, FunctionTrace, Overhead, PipelineStage, Window, write_record
+
+
+def write_notes(
+    saved: Saved,
+    window: StepWindow,
+    script: str,
+    argv: Sequence[str],
+    *,
+    stages: Sequence[PipelineStage] = (),
+    traces: Sequence[FunctionTrace] = (),
+    exit_code: int | None = None,
+    stopped: bool = False,
+) -> None:
+    """Write the record of one capture beside its profile; raises OSError when that is impossible."""
+    step = window.chosen
+    record = CaptureRecord(
+        outpace=__version__,
+        script=script,
+        argv=tuple(argv),
+        versions=framework_versions(),
+        python=platform.python_version(),
+        mode=step.mode if step else "seconds",
+        window=Window(window.first_step, len(window.during), window.options.warmup, window.seconds, tuple(window.interrupted)),
+        steps_per_execution=step.steps_per_execution if step else 1,
+        overhead=Overhead(tuple(step.recent if step else ()), tuple(window.during), tuple(window.after)),
+        pipeline=tuple(stages),
+        traces=tuple(traces),
+        cpu_count=usable_cpus(),
+        exit=exit_code,
+        stopped=stopped,
+        created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+    )
+    write_record(saved.run, saved.host, record)
+
+
+def usable_cpus() -> int:
+    """Cores that this process may run on, which a container or `taskset` can make fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,138 @@
+"""One profiler session of this process, from its start to the run that appears in the log directory."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import glob
+import os
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from outpace.capture.interrupt import OnTermination
+from outpace.capture.profilers import Profiler
+from outpace.model.errors import CaptureError
+from outpace.store.staging import Staging
+
+ENDING = ".xplane.pb"
+
+
+def tell(text: str) -> None:
+    """One line for the user, on the stderr that the process started with: the script may have replaced sys.stderr."""
+    stream = sys.__stderr__
+    if stream is not None:
+        with contextlib.suppress(OSError, ValueError):
+            stream.write(f"outpace: {text}\n")
+            stream.flush()
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A profile that is in place: its run folder (path or URL) and the host that it names."""
+
+    run: str
+    host: str
+
+
+class Recording:
+    """A running profiler. `start` raises when it cannot run; after `stop` or `discard` nothing is left of it but the run.
+
+    When the process is told to end (SIGTERM) while it records, the user is told, nothing half-written stays, and the process ends
+    as it would have. When it ends by itself, what was recorded is saved.
+    """
+
+    def __init__(self, profiler: Profiler, logdir: str) -> None:
+        self.pid = os.getpid()
+        self._profiler = profiler
+        self._logdir = logdir
+        self._staging: Staging | None = None
+        self._termination = OnTermination(self._terminated)
+        self._lock = threading.Lock()
+
+    @property
+    def active(self) -> bool:
+        """Whether the profiler records in this process; a fork's child records nothing."""
+        return self._staging is not None and os.getpid() == self.pid
+
+    def start(self, at_exit: Callable[[], object] | None = None) -> None:
+        """Start the profiler; `at_exit` is called when the process ends while it records (`discard` by default).
+
+        Raises CaptureError when the log directory is not writable, ProfilerBusy when another session runs, and whatever else the
+        framework raises.
+        """
+        staging = Staging(self._logdir)
+        try:
+            self._profiler.sync()
+            self._profiler.start(staging.folder)
+        except BaseException:
+            staging.discard()
+            raise
+        self._staging = staging
+        self._at_exit = at_exit or self.discard
+        atexit.register(self._exiting)
+        self._termination.install()
+
+    def stop(self, finish: Callable[[Saved], None] | None = None) -> Saved:
+        """Stop the profiler, let `finish` add to the run while nobody sees it, and publish it.
+
+        Raises CaptureError, or OutputError when the run cannot be uploaded; the profiler is stopped all the same.
+        """
+        staging = self._take()
+        try:
+            if staging is None:
+                raise CaptureError("Nothing is being recorded.")
+            try:
+                self._profiler.sync()
+                self._profiler.stop(save=True)
+            except Exception as error:
+                raise CaptureError(f"The profiler could not save the profile: {_first_line(error)}") from error
+            host = self._host(staging)
+            if finish is not None:
+                finish(Saved(staging.run_folder(), host))
+            return Saved(staging.publish(), host)
+        finally:
+            self._release(staging)
+
+    def discard(self) -> None:
+        """Stop the profiler and throw away what it recorded."""
+        staging = self._take()
+        if staging is not None:
+            with contextlib.suppress(Exception):
+                self._profiler.stop(save=False)
+        self._release(staging)
+
+    @staticmethod
+    def _host(staging: Staging) -> str:
+        found = sorted(glob.glob(os.path.join(glob.escape(staging.run_folder()), f"*{ENDING}")))
+        if not found or not os.path.getsize(found[0]):
+            raise CaptureError("The profiler wrote no file, so there is no profile to save.")
+        return os.path.basename(found[0])[: -len(ENDING)]
+
+    def _take(self) -> Staging | None:
+        """The staging folder, for one taker: a timer, the training thread and the exit handler may all want to stop."""
+        with self._lock:
+            staging, self._staging = self._staging, None
+        return staging if os.getpid() == self.pid else None
+
+    def _release(self, staging: Staging | None) -> None:
+        if staging is not None:
+            staging.discard()
+            self._termination.remove()
+            atexit.unregister(self._exiting)
+
+    def _exiting(self) -> None:
+        if self.active:
+            with contextlib.suppress(BaseException):
+                self._at_exit()
+
+    def _terminated(self, name: str) -> None:
+        staging = self._staging
+        if staging is not None and os.getpid() == self.pid:
+            staging.discard()
+            tell(f"{name} ended the process during a capture; nothing was saved")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
