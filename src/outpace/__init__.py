@@ -4,27 +4,50 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from outpace._lazy import lazy
 from outpace._version import __version__
 
 if TYPE_CHECKING:
     from outpace.api import Profile, open
+    from outpace.capture.callback import ProfilerCallback, mark_tensorboard_steps
+    from outpace.capture.manual import capture, start, stop
+    from outpace.capture.marks import step
     from outpace.model import OutpaceError
 
-__all__ = ["OutpaceError", "Profile", "__version__", "open"]
-_HOMES = {"OutpaceError": "outpace.model", "Profile": "outpace.api", "open": "outpace.api"}
+__all__ = [
+    "OutpaceError",
+    "Profile",
+    "ProfilerCallback",
+    "__version__",
+    "capture",
+    "mark_tensorboard_steps",
+    "open",
+    "start",
+    "step",
+    "stop",
+]
+_public = lazy(
+    __name__,
+    {
+        "api": "Profile open",
+        "capture.callback": "ProfilerCallback mark_tensorboard_steps",
+        "capture.manual": "start stop",
+        "capture.marks": "step",
+        "model": "OutpaceError",
+    },
+)
 
 
-def __getattr__(name: str) -> object:
-    """Load a public name when it is first used: training processes import the package too, and must stay as they were."""
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
+def __getattr__(name: str) -> Any:
+    if name == "capture":  # the package itself can be called
+        return importlib.import_module("outpace.capture")
     if os.path.isdir(os.path.join(__path__[0], "tools", name)):  # a tool that also speaks of a Keras model alone
         of_model = importlib.import_module(f"outpace.tools.{name}").TOOL.of_model
         if of_model is not None:
             return of_model
-    raise AttributeError(f"module 'outpace' has no attribute {name!r}")
+    return _public(name)
 
 
 def __dir__() -> list[str]:

@@ -17,7 +17,7 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from outpace.capture.notes import write_notes
+from outpace.capture.notes import notes_of, write_notes
 from outpace.capture.options import Outcome, Plan
 from outpace.capture.pipeline import PipelineRecorder
 from outpace.capture.recording import Saved, tell
@@ -103,7 +103,7 @@ class Launch:
         window, plan = session.window, self.plan
         write_notes(
             saved,
-            window,
+            notes_of(window),
             plan.script,
             plan.argv,
             stages=self.recorder.stages,

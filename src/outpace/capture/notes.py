@@ -6,6 +6,7 @@ import datetime
 import os
 import platform
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from outpace._version import __version__
 from outpace.capture.profilers import framework_versions
@@ -14,9 +15,30 @@ from outpace.capture.window import StepWindow
 from outpace.store.record import CaptureRecord, FunctionTrace, Overhead, PipelineStage, Window, write_record
 
 
+@dataclass(frozen=True)
+class Notes:
+    """What was seen of the steps: how they were recognised, the window, steps per call, and single durations."""
+
+    mode: str
+    window: Window
+    steps_per_execution: int = 1
+    overhead: Overhead = field(default_factory=Overhead)
+
+
+def notes_of(window: StepWindow) -> Notes:
+    """What a step window has seen until now."""
+    step = window.chosen
+    return Notes(
+        step.mode if step else "seconds",
+        Window(window.first_step, len(window.during), window.options.warmup, window.seconds, tuple(window.interrupted)),
+        step.steps_per_execution if step else 1,
+        Overhead(tuple(step.recent if step else ()), tuple(window.during), tuple(window.after)),
+    )
+
+
 def write_notes(
     saved: Saved,
-    window: StepWindow,
+    notes: Notes,
     script: str,
     argv: Sequence[str],
     *,
@@ -26,17 +48,16 @@ def write_notes(
     stopped: bool = False,
 ) -> None:
     """Write the record of one capture beside its profile; raises OSError when that is impossible."""
-    step = window.chosen
     record = CaptureRecord(
         outpace=__version__,
         script=script,
         argv=tuple(argv),
         versions=framework_versions(),
         python=platform.python_version(),
-        mode=step.mode if step else "seconds",
-        window=Window(window.first_step, len(window.during), window.options.warmup, window.seconds, tuple(window.interrupted)),
-        steps_per_execution=step.steps_per_execution if step else 1,
-        overhead=Overhead(tuple(step.recent if step else ()), tuple(window.during), tuple(window.after)),
+        mode=notes.mode,
+        window=notes.window,
+        steps_per_execution=notes.steps_per_execution,
+        overhead=notes.overhead,
         pipeline=tuple(stages),
         traces=tuple(traces),
         cpu_count=usable_cpus(),

@@ -90,7 +90,10 @@ class Recording:
                 raise CaptureError(f"The profiler could not save the profile: {_first_line(error)}") from error
             host = self._host(staging)
             if finish is not None:
-                finish(Saved(staging.run_folder(), host))
+                try:
+                    finish(Saved(staging.run_folder(), host))
+                except OSError as error:
+                    tell(f"the record beside the profile could not be written: {error}")
             return Saved(staging.publish(), host)
         finally:
             self._release(staging)

@@ -23,26 +23,30 @@ KINDS = {"train": "keras fit", "test": "keras evaluate", "predict": "keras predi
 class KerasSteps:
     """Watches Keras batches. A validation inside `fit` is not counted: its batches are no training steps."""
 
-    def __init__(self, session: Session, loops: Callable[[], LoopSteps | None], backend: str) -> None:
-        """`loops` answers the watcher of custom loops, which rests during Keras batches."""
+    def __init__(
+        self, session: Session, loops: Callable[[], LoopSteps | None], backend: str, first: int = 0, mark: bool = True
+    ) -> None:
+        """`loops` answers the watcher of custom loops, which rests during Keras batches; `first` is the number of the first batch."""
         self._window = session.window
         self._loops = loops
         self._contiguous = backend != "tensorflow"
         framework = "jax" if backend == "jax" else "tensorflow"
-        self._steps = {kind: Candidate(mode, mark=kind, framework=framework) for kind, mode in KINDS.items()}
+        self._steps = {
+            kind: Candidate(mode, mark=kind if mark else None, framework=framework, count=first) for kind, mode in KINDS.items()
+        }
         self._active: str | None = None
 
     def install(self, callback_list: Any) -> None:
         """Wrap the batch and phase methods of Keras' callback list."""
         for kind in KINDS:
-            self._wrap(callback_list, f"on_{kind}_begin", functools.partial(self._phase_begins, kind), None)
-            self._wrap(callback_list, f"on_{kind}_end", None, functools.partial(self._phase_ends, kind))
-            begin = functools.partial(self._batch_begins, kind)
+            self._wrap(callback_list, f"on_{kind}_begin", functools.partial(self.phase_begins, kind), None)
+            self._wrap(callback_list, f"on_{kind}_end", None, functools.partial(self.phase_ends, kind))
+            begin = functools.partial(self.batch_begins, kind)
             self._wrap(callback_list, f"on_{kind}_batch_begin", begin, None)
-            self._wrap(callback_list, f"on_{kind}_batch_end", None, functools.partial(self._batch_ends, kind))
+            self._wrap(callback_list, f"on_{kind}_batch_end", None, functools.partial(self.batch_ends, kind))
 
     @staticmethod
-    def _wrap(owner: Any, name: str, before: Callable[[Any], None] | None, after: Callable[[Any], None] | None) -> None:
+    def _wrap(owner: Any, name: str, before: Callable[[Any], None] | None, after: Callable[[Any], object] | None) -> None:
         original = getattr(owner, name)
 
         @functools.wraps(original)
@@ -56,28 +60,35 @@ class KerasSteps:
 
         setattr(owner, name, method)
 
-    def _phase_begins(self, kind: str, callbacks: Any) -> None:
+    def phase_begins(self, kind: str, callbacks: Any) -> None:
+        """`fit`, `evaluate` or `predict` begins, or a validation inside `fit`."""
         if kind == "train" or self._active != "train":
+            self._window.abandon(self._steps[kind])  # a fit that an exception ended before
             self._active = kind
             return
         step = self._steps["train"]
         step.interrupted = step.began is not None
 
-    def _phase_ends(self, kind: str, callbacks: Any) -> None:
-        if kind == self._active:
-            self._active = None
-            self._window.abandon(self._steps[kind])
+    def phase_ends(self, kind: str, callbacks: Any) -> bool:
+        """Something ends; True when it is what was counted, and no validation inside it."""
+        if kind != self._active:
+            return False
+        self._active = None
+        self._window.abandon(self._steps[kind])
+        return True
 
-    def _batch_begins(self, kind: str, callbacks: Any) -> None:
+    def batch_begins(self, kind: str, callbacks: Any) -> None:
+        """A batch, or a call of several batches, begins."""
         loops = self._loops()
         if loops is not None:
             loops.busy = True
         step = self._steps[kind]
         if kind == self._active and not (self._contiguous and step.began is not None):
-            step.steps_per_execution = _steps_per_execution(callbacks)
+            step.steps_per_execution = steps_per_execution(getattr(callbacks, "model", None))
             self._window.begin(step)
 
-    def _batch_ends(self, kind: str, callbacks: Any) -> None:
+    def batch_ends(self, kind: str, callbacks: Any) -> None:
+        """A batch, or a call of several batches, ends."""
         loops = self._loops()
         if loops is not None:
             loops.busy = False
@@ -87,9 +98,16 @@ class KerasSteps:
                 self._window.begin(self._steps[kind])
 
 
-def _steps_per_execution(callbacks: Any) -> int:
+def steps_per_execution(model: Any) -> int:
     """Training steps per call of the compiled function; 1 where the model does not say."""
     try:
-        return max(1, int(callbacks.model.steps_per_execution))
+        return max(
+            1, int(getattr(model, "steps_per_execution", None) or model._steps_per_execution.numpy())
+        )  # the latter: Keras 2
     except (AttributeError, TypeError, ValueError):
         return 1
+
+
+def marks_its_steps(model: Any) -> bool:
+    """Whether the model is one of Keras 2, whose loops mark their steps themselves."""
+    return any(kind.__module__.startswith("tf_keras.") for kind in type(model).__mro__)

@@ -5,8 +5,9 @@ The names load on first use: a training process imports the errors, and must not
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from outpace._lazy import lazy
 
 if TYPE_CHECKING:
     from outpace.model.categories import Category
@@ -61,12 +62,4 @@ _HOMES = {
     "table": "Field Table",
     "units": "Unit humanize",
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy(__name__, _HOMES)

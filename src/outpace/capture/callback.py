@@ -1,0 +1,183 @@
+"""`outpace.ProfilerCallback`: captures a range of batches of Keras `fit`, `evaluate` or `predict`, with marked steps.
+
+Loaded by the user's access to that name only, because a callback class needs Keras.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from outpace.capture.notes import notes_of, write_notes
+from outpace.capture.options import CaptureOptions
+from outpace.capture.profilers import MAKERS
+from outpace.capture.recording import Saved, tell
+from outpace.capture.session import Session
+from outpace.capture.steps_keras import KerasSteps, marks_its_steps, steps_per_execution
+from outpace.capture.window import Candidate, Phase
+from outpace.model.errors import UsageError
+from outpace.store.tree import is_url
+
+if TYPE_CHECKING:
+    from keras.callbacks import Callback  # type: ignore[import-untyped, unused-ignore]
+elif "tf_keras" in sys.modules and "keras.src" not in sys.modules:
+    from tf_keras.callbacks import Callback
+else:
+    from keras.callbacks import Callback
+
+
+class ProfilerCallback(Callback):  # type: ignore[misc, unused-ignore]
+    """Captures batches `first` to `last` (counted from 1 over all epochs, both included) into a log directory.
+
+    logdir: in TensorBoard's layout; a path, or a URL that fsspec understands. Open it with `outpace report`, TensorBoard or XProf.
+    batches: first and last batch; what runs before the first one is warm-up. With `steps_per_execution` whole calls are captured.
+    host_level, python_level, device_level: the profiler's tracer levels.
+
+    The training never fails because of a capture. When nothing can be captured (training that ends before the first batch, a log
+    directory that is read-only) a line on stderr says why; when it ends inside the range, the batches until then are saved.
+    """
+
+    def __init__(
+        self,
+        logdir: str | os.PathLike[str] = "outpace-logs",
+        batches: tuple[int, int] = (10, 25),
+        *,
+        host_level: int = 2,
+        python_level: int = 0,
+        device_level: int = 1,
+    ) -> None:
+        super().__init__()
+        first, last = batches
+        if not 1 <= first <= last:
+            raise UsageError(
+                f"batches={batches!r} is no range: give the first and the last batch, counted from 1, such as (10, 25)."
+            )
+        self.batches = (first, last)
+        self._options = CaptureOptions(host_level=host_level, python_level=python_level, device_level=device_level, stop=False)
+        self._logdir = os.fspath(logdir)
+        self._session: Session | None = None
+        self._steps: KerasSteps | None = None
+
+    @property
+    def run(self) -> str | None:
+        """The run folder (path or URL) of the profile, or None as long as there is none."""
+        saved = self._session.saved if self._session else None
+        return saved.run if saved else None
+
+    def attach(self, model: Any) -> ProfilerCallback:
+        """Watch the model's `train_on_batch`, which calls no callbacks; a step then runs from the end of one call to the end of the next."""
+        session, original = self._begin(model), model.train_on_batch
+        step = Candidate("keras train_on_batch", framework=_framework(), count=1)
+
+        @functools.wraps(original)
+        def train_on_batch(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            session.window.end(step)
+            session.window.begin(step)
+            return result
+
+        model.train_on_batch = train_on_batch
+        atexit.register(self._ended)
+        return self
+
+    def _begin(self, model: Any) -> Session:
+        """The session, made when the model (and so the number of batches per call) is known."""
+        if self._session is None:
+            per_call = steps_per_execution(model)
+            first, last = ((batch - 1) // per_call + 1 for batch in self.batches)
+            options = replace(self._options, warmup=first, steps=last - first + 1)
+            self._session = Session(options, self._logdir, self._logdir, self._note, lambda saved: None)
+            framework = _framework()
+            if framework in sys.modules:
+                self._session.profilers[framework] = MAKERS[framework](sys.modules[framework], options)
+            self._steps = KerasSteps(self._session, lambda: None, _backend(), first=1, mark=not marks_its_steps(model))
+        return self._session
+
+    def _note(self, session: Session, saved: Saved) -> None:
+        write_notes(saved, notes_of(session.window), sys.argv[0], sys.argv[1:])
+
+    def _phase_begins(self, kind: str, logs: Any = None) -> None:
+        self._begin(self.model)
+        if self._steps is not None:
+            self._steps.phase_begins(kind, self)
+
+    def _phase_ends(self, kind: str, logs: Any = None) -> None:
+        if self._steps is not None and self._steps.phase_ends(kind, self):
+            self._ended()
+
+    def _batch_begins(self, kind: str, batch: int, logs: Any = None) -> None:
+        if self._steps is not None:
+            self._steps.batch_begins(kind, self)
+
+    def _batch_ends(self, kind: str, batch: int, logs: Any = None) -> None:
+        if self._steps is not None:
+            self._steps.batch_ends(kind, self)
+
+    on_train_begin = functools.partialmethod(_phase_begins, "train")
+    on_train_end = functools.partialmethod(_phase_ends, "train")
+    on_train_batch_begin = functools.partialmethod(_batch_begins, "train")
+    on_train_batch_end = functools.partialmethod(_batch_ends, "train")
+    on_test_begin = functools.partialmethod(_phase_begins, "test")
+    on_test_end = functools.partialmethod(_phase_ends, "test")
+    on_test_batch_begin = functools.partialmethod(_batch_begins, "test")
+    on_test_batch_end = functools.partialmethod(_batch_ends, "test")
+    on_predict_begin = functools.partialmethod(_phase_begins, "predict")
+    on_predict_end = functools.partialmethod(_phase_ends, "predict")
+    on_predict_batch_begin = functools.partialmethod(_batch_begins, "predict")
+    on_predict_batch_end = functools.partialmethod(_batch_ends, "predict")
+
+    def _ended(self) -> None:
+        """Training is over: save an open window, complete the record with the steps after it, or say why there is nothing."""
+        session = self._session
+        if session is None or os.getpid() != session.pid:
+            return
+        window = session.window
+        wanted = self.batches[1] - self.batches[0] + 1
+        if window.phase is Phase.OPEN:
+            window.close()
+            if session.saved:
+                tell(f"training ended inside the range of {wanted} batches: the profile holds those until then")
+        elif window.phase is Phase.WAITING:
+            self._say_nothing(window.most)
+        elif session.saved and window.after and not is_url(session.saved.run):
+            write_notes(session.saved, notes_of(window), sys.argv[0], sys.argv[1:])
+
+    def _say_nothing(self, most: Candidate | None) -> None:
+        batches = (most.count - 1) * most.steps_per_execution if most else 0
+        first, last = self.batches
+        text = f"training ended after {batches} batches, before batch {first}, so nothing was captured"
+        if batches > 1:
+            begin = max(1, min(first, batches // 3))
+            text += f"; use ProfilerCallback(batches=({begin}, {min(batches, begin + last - first)}))"
+        tell(text)
+
+
+def mark_tensorboard_steps() -> None:
+    """Make the stock `TensorBoard(profile_batch=...)` callback of Keras 3 mark its steps, which it does not do by itself.
+
+    Without it, XProf and TensorBoard find no step in its profile ("No step time measured"). Call it once before `fit`.
+    """
+    from keras.src import backend  # type: ignore[import-untyped, unused-ignore]
+
+    def start_batch_trace(batch: int) -> Any:
+        if _backend() == "jax":
+            mark = sys.modules["jax"].profiler.StepTraceAnnotation("train", step_num=batch)
+        else:
+            mark = sys.modules["tensorflow"].profiler.experimental.Trace("train", step_num=batch, _r=1)
+        mark.__enter__()
+        return mark
+
+    backend.tensorboard.start_batch_trace = start_batch_trace
+
+
+def _backend() -> str:
+    backend = getattr(getattr(sys.modules.get("keras"), "backend", None), "backend", None)
+    return str(backend()) if callable(backend) else "tensorflow"
+
+
+def _framework() -> str:
+    return "jax" if _backend() == "jax" else "tensorflow"

@@ -1,0 +1,37 @@
+"""Which framework trains in this process, and its profiler. Nothing is imported: only what the script has loaded counts."""
+
+from __future__ import annotations
+
+import sys
+
+from outpace.capture.options import CaptureOptions
+from outpace.capture.profilers import MAKERS, Profiler
+from outpace.model.errors import CaptureError
+
+_FRAMEWORKS = ("tensorflow", "jax")
+
+
+def framework_in_use() -> str | None:
+    """`tensorflow`, `jax`, or None when the script has imported neither.
+
+    With both imported: the backend of Keras where Keras is imported, else JAX once it has touched a device, else TensorFlow (a JAX
+    program often has TensorFlow loaded for tf.data alone).
+    """
+    loaded = [name for name in _FRAMEWORKS if hasattr(sys.modules.get(name), "profiler")]
+    if len(loaded) < 2:
+        return loaded[0] if loaded else None
+    backend = getattr(getattr(sys.modules.get("keras"), "backend", None), "backend", None)
+    if callable(backend) and backend() in loaded:
+        return str(backend())
+    bridge = sys.modules.get("jax._src.xla_bridge")
+    return "jax" if getattr(bridge, "_backends", None) else "tensorflow"
+
+
+def profiler_in_use(options: CaptureOptions, framework: str | None = None) -> Profiler:
+    """The profiler of the framework that trains here (or of the one asked for); CaptureError when it is not imported."""
+    name = framework or framework_in_use()
+    module = sys.modules.get(name or "")
+    if name is None or module is None:
+        what = f"{name} is not" if name else "neither TensorFlow nor JAX is"
+        raise CaptureError(f"There is nothing to profile: {what} imported. Import the framework before the capture starts.")
+    return MAKERS[name](module, options)

@@ -1,0 +1,206 @@
+"""`outpace.capture(...)`, `outpace.start(...)` and `outpace.stop()`: a capture that the program itself opens and closes.
+
+A mistake in the program (a second start, a stop without a start, another profiler that runs) raises where it is made. What only the
+machine can do wrong (a full disk, a log directory that is read-only) is told on stderr: it must not end a training of many days.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from types import TracebackType
+
+from outpace.capture.choose import profiler_in_use
+from outpace.capture.notes import Notes, write_notes
+from outpace.capture.options import CaptureOptions
+from outpace.capture.profilers import ProfilerBusy
+from outpace.capture.recording import Recording, Saved, tell
+from outpace.model.errors import CaptureError, OutpaceError, UsageError
+from outpace.store.record import Window
+
+DEFAULT_LOGDIR = "outpace-logs"
+
+
+class Capture:
+    """One capture; a context manager. After it has ended, `run` is the run folder (path or URL), or `reason` says why there is none."""
+
+    def __init__(
+        self, logdir: str, options: CaptureOptions, framework: str | None, delay: float, duration: float | None
+    ) -> None:
+        self.run: str | None = None
+        self.reason: str | None = None
+        self._logdir = logdir
+        self._options, self._framework = options, framework
+        self._delay, self._duration = delay, duration
+        self._recording: Recording | None = None
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._began = 0.0
+
+    def __enter__(self) -> Capture:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+    @property
+    def profile(self) -> str:
+        """The run folder; raises CaptureError when nothing was saved."""
+        if self.run is None:
+            raise CaptureError(self.reason or "The capture has not ended yet.")
+        return self.run
+
+    def start(self) -> None:
+        """Begin, or wait for `delay` and begin then. Raises UsageError when a capture runs already, CaptureError when the profiler is taken."""
+        _claim(self)
+        try:
+            if self._delay or self._duration is not None:
+                profiler_in_use(self._options, self._framework)  # a missing framework is said here, not by a thread
+                self._thread = threading.Thread(target=self._timed, name="outpace-capture", daemon=True)
+            if self._delay and self._thread is not None:
+                self._thread.start()
+                return
+            self._begin()
+            if self._thread is not None:
+                self._thread.start()
+        except BaseException:
+            _release(self)
+            raise
+
+    def stop(self) -> None:
+        """End and save. Does nothing when the duration is over already."""
+        self._over.set()
+        if self._thread is not None and self._thread is not threading.current_thread() and self._thread.is_alive():
+            self._thread.join()
+        self._end()
+
+    def _begin(self) -> None:
+        recording = Recording(profiler_in_use(self._options, self._framework), self._logdir)
+        try:
+            recording.start(at_exit=self.stop)
+        except ProfilerBusy:
+            raise CaptureError(
+                "Another profiler runs in this process (tf.profiler or jax.profiler, a TensorBoard callback, a capture from outside). "
+                "End that one first: there can be only one."
+            ) from None
+        except OutpaceError as error:
+            self._lost(str(error))
+            return
+        self._recording, self._began = recording, time.perf_counter()
+        tell("capturing" + (f" {self._duration:g} s" if self._duration is not None else "") + " …")
+
+    def _timed(self) -> None:
+        """Wait out the delay and the duration. Each wait ends early when the program calls `stop`."""
+        if self._delay:
+            if self._over.wait(self._delay):
+                return
+            try:
+                self._begin()
+            except OutpaceError as error:
+                self._lost(str(error))
+        if self._duration is not None and not self._over.wait(self._duration):
+            self._end()
+
+    def _end(self) -> None:
+        recording, self._recording = self._recording, None
+        try:
+            if recording is not None and recording.active:
+                seconds = time.perf_counter() - self._began
+                self.run = recording.stop(finish=lambda saved: self._note(saved, seconds)).run
+                tell(f"captured {seconds:.1f} s; profile in {self.run}")
+            elif self.run is None and self.reason is None:
+                self._lost(f"The program ended the capture before its delay of {self._delay:g} s was over")
+        except OutpaceError as error:
+            self._lost(str(error))
+        finally:
+            _release(self)
+
+    def _note(self, saved: Saved, seconds: float) -> None:
+        write_notes(saved, Notes("program", Window(0, 0, 0, seconds)), sys.argv[0], sys.argv[1:])
+
+    def _lost(self, reason: str) -> None:
+        self.reason = reason
+        tell(f"{reason.rstrip('.')}; the program runs on without a profile")
+
+
+_current: Capture | None = None
+_current_lock = threading.Lock()
+
+
+def _claim(capture: Capture) -> None:
+    global _current
+    with _current_lock:
+        if _current is not None:
+            raise UsageError(
+                "A capture runs already in this process. End it with outpace.stop(), or leave its `with` block, first."
+            )
+        _current = capture
+
+
+def _release(capture: Capture) -> None:
+    global _current
+    with _current_lock:
+        if _current is capture:
+            _current = None
+
+
+def capture(
+    logdir: str | os.PathLike[str] = DEFAULT_LOGDIR,
+    *,
+    host_level: int = 2,
+    python_level: int = 0,
+    device_level: int = 1,
+    delay: float = 0.0,
+    duration: float | None = None,
+    framework: str | None = None,
+) -> Capture:
+    """A context manager that captures what runs inside it, for TensorFlow and JAX; mark the steps with `outpace.step`.
+
+    logdir: where the profile goes, in TensorBoard's layout; a path or a URL that fsspec understands (`gs://`, `s3://`).
+    host_level (0 to 3), python_level (0 or 1), device_level (0 or 1): the profiler's tracer levels.
+    delay: seconds until the capture begins. duration: seconds after which it ends by itself.
+    framework: `tensorflow` or `jax`; by default the one that trains in this process.
+
+    An exception inside passes through, and what was recorded until then is saved.
+    """
+    problem = _problem(delay, duration, framework)
+    if problem:
+        raise UsageError(problem)
+    options = CaptureOptions(host_level=host_level, python_level=python_level, device_level=device_level)
+    return Capture(os.fspath(logdir), options, framework, delay, duration)
+
+
+def start(
+    logdir: str | os.PathLike[str] = DEFAULT_LOGDIR,
+    *,
+    host_level: int = 2,
+    python_level: int = 0,
+    device_level: int = 1,
+    framework: str | None = None,
+) -> Capture:
+    """Begin a capture that `outpace.stop()` ends; see `outpace.capture` for the options and the errors."""
+    begun = capture(logdir, host_level=host_level, python_level=python_level, device_level=device_level, framework=framework)
+    begun.start()
+    return begun
+
+
+def stop() -> Capture:
+    """End the capture that runs in this process and save it; raises UsageError when none runs."""
+    current = _current
+    if current is None:
+        raise UsageError("No capture runs in this process: outpace.start(logdir) begins one.")
+    current.stop()
+    return current
+
+
+def _problem(delay: float, duration: float | None, framework: str | None) -> str | None:
+    if delay < 0:
+        return f"A delay of {delay:g} s is impossible: give 0 or more."
+    if duration is not None and duration <= 0:
+        return f"{duration:g} seconds cannot be captured: give more than 0."
+    if framework not in (None, "tensorflow", "jax"):
+        return f"There is no profiler for {framework!r}: give 'tensorflow' or 'jax'."
+    return None
