@@ -12,6 +12,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from outpace.capture.choose import keras_backend
 from outpace.capture.notes import notes_of, write_notes
 from outpace.capture.options import CaptureOptions
 from outpace.capture.profilers import MAKERS
@@ -35,6 +36,7 @@ class ProfilerCallback(Callback):  # type: ignore[misc, unused-ignore]
 
     logdir: in TensorBoard's layout; a path, or a URL that fsspec understands. Open it with `outpace report`, TensorBoard or XProf.
     batches: first and last batch; what runs before the first one is warm-up. With `steps_per_execution` whole calls are captured.
+    seconds: the capture ends after this time at the latest, because a profiler keeps every event in memory.
     host_level, python_level, device_level: the profiler's tracer levels.
 
     The training never fails because of a capture. When nothing can be captured (training that ends before the first batch, a log
@@ -46,6 +48,7 @@ class ProfilerCallback(Callback):  # type: ignore[misc, unused-ignore]
         logdir: str | os.PathLike[str] = "outpace-logs",
         batches: tuple[int, int] = (10, 25),
         *,
+        seconds: float = 60.0,
         host_level: int = 2,
         python_level: int = 0,
         device_level: int = 1,
@@ -57,7 +60,9 @@ class ProfilerCallback(Callback):  # type: ignore[misc, unused-ignore]
                 f"batches={batches!r} is no range: give the first and the last batch, counted from 1, such as (10, 25)."
             )
         self.batches = (first, last)
-        self._options = CaptureOptions(host_level=host_level, python_level=python_level, device_level=device_level, stop=False)
+        self._options = CaptureOptions(
+            seconds=seconds, stop=False, host_level=host_level, python_level=python_level, device_level=device_level
+        )
         self._logdir = os.fspath(logdir)
         self._session: Session | None = None
         self._steps: KerasSteps | None = None
@@ -94,7 +99,7 @@ class ProfilerCallback(Callback):  # type: ignore[misc, unused-ignore]
             framework = _framework()
             if framework in sys.modules:
                 self._session.profilers[framework] = MAKERS[framework](sys.modules[framework], options)
-            self._steps = KerasSteps(self._session, lambda: None, _backend(), first=1, mark=not marks_its_steps(model))
+            self._steps = KerasSteps(self._session, lambda: None, keras_backend(), first=1, mark=not marks_its_steps(model))
         return self._session
 
     def _note(self, session: Session, saved: Saved) -> None:
@@ -164,7 +169,7 @@ def mark_tensorboard_steps() -> None:
     from keras.src import backend  # type: ignore[import-untyped, unused-ignore]
 
     def start_batch_trace(batch: int) -> Any:
-        if _backend() == "jax":
+        if keras_backend() == "jax":
             mark = sys.modules["jax"].profiler.StepTraceAnnotation("train", step_num=batch)
         else:
             mark = sys.modules["tensorflow"].profiler.experimental.Trace("train", step_num=batch, _r=1)
@@ -174,10 +179,5 @@ def mark_tensorboard_steps() -> None:
     backend.tensorboard.start_batch_trace = start_batch_trace
 
 
-def _backend() -> str:
-    backend = getattr(getattr(sys.modules.get("keras"), "backend", None), "backend", None)
-    return str(backend()) if callable(backend) else "tensorflow"
-
-
 def _framework() -> str:
-    return "jax" if _backend() == "jax" else "tensorflow"
+    return "jax" if keras_backend() == "jax" else "tensorflow"

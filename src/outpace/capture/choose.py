@@ -14,17 +14,20 @@ _FRAMEWORKS = ("tensorflow", "jax")
 def framework_in_use() -> str | None:
     """`tensorflow`, `jax`, or None when the script has imported neither.
 
-    With both imported: the backend of Keras where Keras is imported, else JAX once it has touched a device, else TensorFlow (a JAX
-    program often has TensorFlow loaded for tf.data alone).
+    With both imported (TensorFlow imports JAX where that is installed; a JAX program may read its data with tf.data): JAX once it has
+    touched a device, else the backend of Keras.
     """
     loaded = [name for name in _FRAMEWORKS if hasattr(sys.modules.get(name), "profiler")]
     if len(loaded) < 2:
         return loaded[0] if loaded else None
+    touched = getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", None)
+    return "jax" if touched or keras_backend() == "jax" else "tensorflow"
+
+
+def keras_backend() -> str:
+    """Keras' backend; `tensorflow` where Keras is not imported or has no choice of backends."""
     backend = getattr(getattr(sys.modules.get("keras"), "backend", None), "backend", None)
-    if callable(backend) and backend() in loaded:
-        return str(backend())
-    bridge = sys.modules.get("jax._src.xla_bridge")
-    return "jax" if getattr(bridge, "_backends", None) else "tensorflow"
+    return str(backend()) if callable(backend) else "tensorflow"
 
 
 def profiler_in_use(options: CaptureOptions, framework: str | None = None) -> Profiler:

@@ -87,7 +87,9 @@ class Recording:
                 self._profiler.sync()
                 self._profiler.stop(save=True)
             except Exception as error:
-                raise CaptureError(f"The profiler could not save the profile: {_first_line(error)}") from error
+                raise CaptureError(
+                    f"The profile could not be saved in {self._logdir}: {_reason(error, staging.folder)}."
+                ) from error
             host = self._host(staging)
             if finish is not None:
                 try:
@@ -129,6 +131,7 @@ class Recording:
         if self.active:
             with contextlib.suppress(BaseException):
                 self._at_exit()
+        self.discard()  # what nobody wants to save, as after an interrupt in the middle of a start
 
     def _terminated(self, name: str) -> None:
         staging = self._staging
@@ -137,5 +140,7 @@ class Recording:
             tell(f"{name} ended the process during a capture; nothing was saved")
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+def _reason(error: Exception, hidden: str) -> str:
+    """An error's first line; TensorFlow puts the file's path, which means nothing to the user, before a semicolon."""
+    line = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return (line.rpartition("; ")[2] if hidden in line else line).rstrip(".")

@@ -63,7 +63,7 @@ class Session:
             self._once("busy", "the script is profiling itself; its capture is left alone, ours waits until it has ended")
             return False
         except OutpaceError as error:
-            return self._fail(str(error).replace(self.logdir, self.shown_logdir))
+            return self._fail(self._own(error))
         except Exception as error:
             return self._fail(f"the profiler could not be started: {error}")
         self._recording, self._profiler = recording, profiler
@@ -84,6 +84,9 @@ class Session:
             return
         try:
             self.saved = recording.stop(finish=lambda saved: self._note(self, saved))
+        except OutpaceError as error:
+            self._fail(self._own(error))
+            return
         except Exception as error:
             self._fail(f"the profile could not be saved in {self.shown_logdir}: {error}")
             return
@@ -122,6 +125,10 @@ class Session:
         """A path inside the log directory, in the form the user gave the log directory in."""
         return self.shown_logdir + path[len(self.logdir) :] if path.startswith(self.logdir) else path
 
+    def _own(self, error: OutpaceError) -> str:
+        """An error of ours, with the log directory as the user knows it."""
+        return str(error).replace(self.logdir, self.shown_logdir)
+
     def _expected(self, candidate: Candidate | None) -> str:
         options = self.options
         seconds = f"{options.seconds:g} s" if options.seconds is not None else ""
@@ -131,7 +138,13 @@ class Session:
         if options.steps is None:
             return f"{seconds} from step {first} on, {describe(candidate)}"
         limit = f", {seconds} at most" if seconds else ""
-        return f"steps {first}-{first + options.steps - 1}, {describe(candidate)}{limit}"
+        each = candidate.steps_per_execution
+        what = (
+            f"calls {first}-{first + options.steps - 1} of {each} steps each"
+            if each > 1
+            else f"steps {first}-{first + options.steps - 1}"
+        )
+        return f"{what}, {describe(candidate)}{limit}"
 
     def _why_nothing(self, exit_code: int) -> str:
         window, options = self.window, self.options
@@ -157,7 +170,7 @@ class Session:
 
     def _fail(self, reason: str) -> bool:
         self.reason = reason[0].upper() + reason[1:] + ("" if reason.endswith(".") else ".")
-        tell(f"{reason}; the script runs on without a capture")
+        tell(f"{reason.rstrip('.')}; the script runs on without a capture")
         self.window.disable()
         return False
 

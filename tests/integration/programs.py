@@ -1,0 +1,65 @@
+"""Runs small training programs in processes of their own, as users run theirs."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+needs_tensorflow = pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed")
+needs_jax = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed")
+
+KERAS = """
+import json, os, sys
+import numpy as np, keras, outpace
+
+def model(**options):
+    made = keras.Sequential([keras.Input((8,)), keras.layers.Dense(4), keras.layers.Dense(1)])
+    made.compile("sgd", "mse", **options)
+    return made
+
+x, y = np.zeros((160, 8), "float32"), np.zeros((160, 1), "float32")  # 20 batches of 8
+
+def steps_of(run):
+    if run is None:
+        return None
+    steps = outpace.open(run).run.hosts[0].steps
+    return [steps.source.value, steps.number.tolist(), steps.per_row]
+"""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a program ended, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def told(self) -> list[str]:
+        """What Outpace said to the user."""
+        return [line.removeprefix("outpace: ") for line in self.err.splitlines() if line.startswith("outpace: ")]
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """The environment of a quiet program."""
+    return {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore", **changes}
+
+
+def run_program(source: str, folder: Path, *args: str, timeout: float = 120, **changes: str) -> Ended:
+    """Run a program in a folder to its end."""
+    path = folder / "program.py"
+    path.write_text(textwrap.dedent(source), encoding="utf-8")
+    command: Sequence[str] = [sys.executable, str(path), *args]
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=timeout, check=False, env=environment(**changes)
+    )
+    return Ended(done.returncode, done.stdout, done.stderr)
