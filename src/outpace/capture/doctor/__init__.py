@@ -1,0 +1,110 @@
+"""`outpace doctor`: will a capture work here, and if not, what has to be typed.
+
+First everything is asked (`facts`, each framework in a process of its own, then the trial captures), then one function per subject judges;
+what the trial proves outweighs what files and variables suggest.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from outpace.capture.doctor import cupti, devices, profiler, storage, trial, versions
+from outpace.capture.doctor.facts import Check, Facts, ask_driver, ask_framework, ask_python, ask_requirements
+from outpace.capture.doctor.result import CheckResult, Diagnosis, Outcome
+from outpace.capture.doctor.system import System
+
+__all__ = ["CHECKS", "CheckResult", "Diagnosis", "Facts", "Outcome", "System", "diagnose", "examine", "gather"]
+
+CHECKS: tuple[Check, ...] = (versions.check, devices.check, cupti.check, storage.check, profiler.check, trial.check)
+Progress = Callable[[str], None]
+
+
+def diagnose(
+    logdir: str = "outpace-logs",
+    *,
+    trial: bool = True,
+    python: str | None = None,
+    system: System | None = None,
+    progress: Progress = lambda text: None,
+) -> Diagnosis:
+    """Examine the machine and this Python, or the one at path `python`; `progress` is told what is being done.
+
+    Raises NotFoundError when that Python cannot be run.
+    """
+    system = system or System()
+    return examine(system, gather(system, logdir, trial=trial, python=python or sys.executable, progress=progress))
+
+
+def gather(system: System, logdir: str, *, trial: bool, python: str, progress: Progress) -> Facts:
+    """Ask everything that takes time; 5 to 15 s, most of it for the frameworks and the trial captures."""
+    progress("asking Python")
+    answer: Any = ask_python(system, python)
+    driver, requirements = ask_driver(system), ask_requirements(system, python)
+    frameworks = []
+    for name in answer["modules"]:
+        progress(f"asking {'TensorFlow' if name == 'tensorflow' else 'JAX'}")
+        frameworks.append(ask_framework(system, python, name))
+    trials = None
+    if trial:
+        trials = []
+        for framework in frameworks if answer["outpace"] else ():
+            if not framework.failure:
+                progress(f"making a trial capture with {framework.title}")
+                trials.append(_run_trial(system, python, framework.name))
+    return Facts(
+        python=answer["executable"],
+        python_version=answer["python"],
+        packages=answer["packages"],
+        outpace=answer["outpace"],
+        site=tuple(answer["site"]),
+        frameworks=tuple(frameworks),
+        driver=driver,
+        logdir=logdir,
+        trials=None if trials is None else tuple(trials),
+        requirements=requirements,
+    )
+
+
+def examine(system: System, facts: Facts) -> Diagnosis:
+    """Judge the facts; nothing here takes long."""
+    results: list[CheckResult] = []
+    for check in CHECKS:
+        results = _merged(results, [_exact(result, facts.python) for result in check(system, facts)])
+    problems = [result for result in results if result.outcome is Outcome.PROBLEM]
+    return Diagnosis(_verdict(facts, len(problems)), not problems, facts.python, tuple(results))
+
+
+_run_trial = trial.run  # `gather` has an argument of the module's name
+
+
+def _exact(result: CheckResult, python: str) -> CheckResult:
+    """The same result, with the pip of the examined Python in its command: `pip` alone may be another environment's."""
+    if result.command is None:
+        return result
+    pip = f"{shlex.quote(python)} -m pip"
+    return replace(result, command=re.sub(r"(?<!-m )\bpip (?=install|uninstall|check)", lambda _: f"{pip} ", result.command))
+
+
+def _merged(before: list[CheckResult], later: list[CheckResult]) -> list[CheckResult]:
+    """Both, without what a problem of the same id outdates: the trial may show for certain what a check suspected."""
+    certain = {result.id for result in later if result.outcome is Outcome.PROBLEM}
+    return [result for result in before if result.id not in certain] + later
+
+
+def _verdict(facts: Facts, problems: int) -> str:
+    if not facts.frameworks:
+        return "Captures do not work with this Python: it has neither TensorFlow nor JAX. Reports work."
+    if problems:
+        return f"Captures do not work here as they should: {problems} problem{'s' * (problems != 1)} to mend."
+    if facts.trials is None:
+        return "Nothing was found that stops a capture; without a trial capture that is no proof."
+    if facts.gpu_recorded:
+        return "Captures work here; they hold host and GPU activity."
+    if facts.gpu_there:
+        return "Captures work here; they hold host activity only, the GPU is not used."
+    return "Captures work here; they hold host activity only, as there is no GPU."

@@ -1,0 +1,99 @@
+"""Asks one Python about its packages or one framework: `python probe.py packages|tensorflow|jax` prints one line of JSON.
+
+Runs in a process of its own, under the Python that will train: TensorFlow takes seconds, prints a lot, and may crash inside CUDA.
+Standard library only, and no module of Outpace: it may not be installed there.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+
+MARK = "OUTPACE-PROBE "  # in front of the answer: frameworks print to standard output, too
+PACKAGES = (
+    *(
+        "tensorflow",
+        "tensorflow-cpu",
+        "tensorflow-gpu",
+        "tensorflow-rocm",
+        "tensorflow-aarch64",
+        "tf-nightly",
+        "tf-nightly-cpu",
+    ),
+    *("keras", "tf-keras", "jax", "jaxlib", "jax-cuda12-plugin", "jax-cuda13-plugin", "jax-rocm60-plugin", "numpy", "protobuf"),
+    *(
+        "tensorboard",
+        "tensorboard-plugin-profile",
+        "tb-nightly",
+        "xprof",
+        "torch-tb-profiler",
+        "setuptools",
+        "outpace",
+        "grpcio",
+    ),
+    *("nvidia-cuda-cupti-cu11", "nvidia-cuda-cupti-cu12", "nvidia-cuda-cupti", "nvidia-cudnn-cu12"),
+)
+
+
+def packages() -> dict:  # type: ignore[type-arg]  # runs on whatever Python is asked
+    """Versions of the installed packages that matter, and where they are installed."""
+    import importlib.util
+    import site
+    import sysconfig
+
+    found = {name: version for name in PACKAGES if (version := _version(name))}
+    here = importlib.util.find_spec("outpace")
+    paths = {sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"], *site.getsitepackages()}
+    there = [name for name in ("tensorflow", "jax") if importlib.util.find_spec(name)]
+    return {"packages": found, "modules": there, "outpace": here.origin if here else None, "site": sorted(paths)}
+
+
+def _version(name: str) -> str:
+    """The installed version; "" when the package is not there, or its metadata is damaged."""
+    from importlib import metadata
+
+    try:
+        return metadata.version(name)
+    except Exception:
+        return ""
+
+
+def tensorflow() -> dict:  # type: ignore[type-arg]
+    """What TensorFlow says of itself: version, what it was built with, devices, its Keras."""
+    import tensorflow as tf
+
+    build = {key: value for key, value in tf.sysconfig.get_build_info().items() if isinstance(value, (str, bool, int))}
+    answer = {"version": tf.__version__, "build": build, "file": tf.__file__}
+    answer["gpus"] = [device.name for device in tf.config.list_physical_devices("GPU")]
+    answer["tpus"] = [device.name for device in tf.config.list_physical_devices("TPU")]
+    try:
+        answer["keras"] = str(getattr(tf.keras, "__version__", ""))
+    except Exception as error:
+        answer["keras_error"] = str(error)
+    return answer
+
+
+def jax() -> dict:  # type: ignore[type-arg]
+    """What JAX says of itself: version, platform, devices, whether its profiler takes levels."""
+    import jax as module
+
+    devices = module.local_devices()
+    answer = {"version": module.__version__, "backend": module.default_backend(), "file": module.__file__}
+    answer["gpus"] = [str(device) for device in devices if device.platform in ("gpu", "cuda", "rocm")]
+    answer["tpus"] = [str(device) for device in devices if device.platform == "tpu"]
+    answer["levels"] = hasattr(module.profiler, "ProfileOptions")
+    return answer
+
+
+def main(what: str) -> None:
+    """Print the answer."""
+    sys.path.pop(0)  # this file's folder: its modules must not hide anything of the asked Python
+    answer = {"packages": packages, "tensorflow": tensorflow, "jax": jax}[what]()
+    answer.update(executable=sys.executable, python=platform.python_version())
+    sys.stdout.write("\n" + MARK + json.dumps(answer) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

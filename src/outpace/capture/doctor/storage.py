@@ -1,0 +1,90 @@
+"""Can the log directory and the temporary directory be written to, and is there room for a profile."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+
+from outpace.capture.doctor.facts import Facts, quoted
+from outpace.capture.doctor.result import CheckResult, note, ok, problem
+from outpace.capture.doctor.system import System
+from outpace.model.errors import OutpaceError
+from outpace.store.tree import is_url, open_tree
+
+EVENTS_PER_MB = 30_000  # host events: 29,000 to 37,000 in the CPU profiles of tests/data
+LITTLE, TOO_LITTLE = 10**9, 10**8  # bytes: a note, and a problem
+_TEST = ".outpace-doctor"
+_REASONS = {
+    errno.ENOSPC: "its file system is full",
+    errno.EDQUOT: "your quota is used up",
+    errno.EROFS: "its file system is mounted read-only",
+    errno.EACCES: "you may not write there",
+    errno.EPERM: "you may not write there",
+    errno.ENOTDIR: "a file is in the way",
+    errno.EEXIST: "a file is in the way",
+}
+
+
+def check(system: System, facts: Facts) -> list[CheckResult]:
+    """Log directory and temporary directory."""
+    found = _url(facts.logdir) if is_url(facts.logdir) else _folder(system, "logdir", "log directory", facts.logdir)
+    temporary = system.environment.get("TMPDIR") or "/tmp"
+    return found + _folder(system, "temporary", "temporary directory", temporary)
+
+
+def _folder(system: System, name: str, what: str, shown: str) -> list[CheckResult]:
+    folder = os.path.abspath(os.path.expanduser(shown))
+    error = system.write_error(folder)
+    if error is not None:
+        return [_unwritable(name, what, shown, folder, error)]
+    free = system.free_bytes(folder)
+    if free is None:
+        return [ok(name, f"The {what} {shown} is writable.", folder)]
+    room = f"{_size(free)} free; a profile takes 1 MB per {EVENTS_PER_MB:,} host events"
+    if free < LITTLE:
+        make = problem if free < TOO_LITTLE else note
+        return [make(name, f"The {what} {shown} has little room: {room}.", folder, command=f"df -h {quoted(folder)}")]
+    return [ok(name, f"The {what} {shown} is writable ({room}).", folder)]
+
+
+def _unwritable(name: str, what: str, shown: str, folder: str, error: int) -> CheckResult:
+    text = f"The {what} {shown} cannot be written to: {_REASONS.get(error, os.strerror(error))}."
+    evidence = (folder, f"errno {error}: {os.strerror(error)}")
+    if error in (errno.ENOSPC, errno.EDQUOT):
+        there = quoted(_existing(folder))
+        return problem(name, text, *evidence, command=f"df -h {there}; du -xsh {there}/* | sort -h | tail")
+    if name == "temporary":
+        return problem(name, text, *evidence, command="mkdir -p ~/tmp && export TMPDIR=~/tmp")
+    return problem(name, text, *evidence, command="outpace doctor --logdir ~/outpace-logs")
+
+
+def _url(logdir: str) -> list[CheckResult]:
+    """Writes a small file there and takes it away again."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "test")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("outpace doctor\n")
+        try:
+            tree = open_tree(logdir)
+            place = f"{tree.root.rstrip('/')}/{_TEST}-{os.getpid()}"
+            tree.upload(path, f"{place}/test")
+            tree.remove(place)
+        except OutpaceError as error:
+            return [problem("logdir", str(error), logdir, command=f"pip install 'fsspec[{logdir.split(':')[0]}]'")]
+        except Exception as error:  # every store raises errors of its own
+            text = f"The log directory {logdir} cannot be written to: {str(error).rstrip('.')}."
+            return [problem("logdir", text, type(error).__name__, command="outpace doctor --logdir ~/outpace-logs")]
+    return [ok("logdir", f"The log directory {logdir} is writable.")]
+
+
+def _existing(folder: str) -> str:
+    while not os.path.exists(folder):
+        folder = os.path.dirname(folder)
+    return folder
+
+
+def _size(count: int) -> str:
+    return (
+        f"{count / 1e9:,.0f} GB" if count >= 10**10 else f"{count / 1e9:.1f} GB" if count >= 10**9 else f"{count / 1e6:.0f} MB"
+    )

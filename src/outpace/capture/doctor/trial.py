@@ -1,0 +1,197 @@
+"""A trial capture: three steps of a tiny program, captured as `outpace profile` does, and what its profile holds."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from typing import TYPE_CHECKING
+
+from outpace.capture.doctor import cupti
+from outpace.capture.doctor.facts import Facts, Framework, Trial, counted, last_lines
+from outpace.capture.doctor.result import CheckResult, note, ok, problem, unchecked
+from outpace.capture.doctor.system import Completed, System
+from outpace.model.errors import OutpaceError
+
+if TYPE_CHECKING:
+    from outpace.trace import Trace
+
+SECONDS = 180.0
+STEPS = 3
+_SAID = 200  # kept lines of what the framework printed: an error of CUPTI stands before many others
+
+_SCRIPTS = {
+    "tensorflow": """
+import tensorflow as tf
+
+weights = tf.Variable(tf.ones([64, 64]))
+
+
+@tf.function
+def train_step(batch):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.square(tf.matmul(batch, weights)))
+    weights.assign_sub(0.01 * tape.gradient(loss, weights))
+    return loss
+
+
+for batch in tf.data.Dataset.range(40).map(lambda i: tf.ones([64, 64])):
+    train_step(batch)
+""",
+    "jax": """
+import jax
+import jax.numpy as jnp
+
+
+@jax.jit
+def train_step(weights, batch):
+    return weights - 0.01 * jax.grad(lambda w: jnp.mean(jnp.square(batch @ w)))(weights)
+
+
+weights, batch = jnp.ones((64, 64)), jnp.ones((64, 64))
+for number in range(40):
+    with jax.profiler.StepTraceAnnotation("train", step_num=number):
+        weights = train_step(weights, batch).block_until_ready()
+""",
+}
+_RUNNER = """
+import json, sys
+from outpace.capture import CaptureOptions, run_script
+
+script, logdir, answer, steps = sys.argv[1:]
+try:
+    result = run_script(script, [], CaptureOptions(logdir=logdir, warmup=5, steps=int(steps), after=0))
+    found = {"run": result.run, "reason": result.reason, "exit_code": result.exit_code}
+except Exception as error:
+    found = {"run": None, "reason": f"{type(error).__name__}: {error}", "exit_code": 1}
+with open(answer, "w", encoding="utf-8") as file:
+    json.dump(found, file)
+"""
+
+# What a framework prints when a capture fails for other reasons than CUPTI: pattern, sentence, command.
+CAUSES = (
+    (
+        r"AlreadyExists|Another profiler (session )?is (already )?(active|running)|the script is profiling itself",
+        "Another profiler session is active in the process, and a framework runs one at a time.",
+        "env | grep -i -E 'profil|pgle'",
+    ),
+    (
+        r"OUT_OF_MEMORY|out of memory|ResourceExhausted|RESOURCE_EXHAUSTED",
+        "The GPU has no memory left: another process uses it.",
+        "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv",
+    ),
+    (r"No space left on device", "The disk is full.", "df -h /tmp"),
+)
+
+
+def run(system: System, python: str, framework: str) -> Trial:
+    """Make the capture in a temporary folder and read its profile; a failure is a `Trial` too."""
+    with tempfile.TemporaryDirectory(prefix="outpace-doctor-") as folder:
+        script, answer = os.path.join(folder, "trial.py"), os.path.join(folder, "answer.json")
+        with open(script, "w", encoding="utf-8") as file:
+            file.write(_SCRIPTS[framework])
+        # All messages are wanted here, and no more of the GPU's memory than the program needs.
+        more = {"TF_CPP_MIN_LOG_LEVEL": "0", "TF_FORCE_GPU_ALLOW_GROWTH": "true", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+        command = [python, "-c", _RUNNER, script, os.path.join(folder, "logs"), answer, str(STEPS)]
+        done = system.run(command, SECONDS, more)
+        said = "\n".join((done.out + done.err).splitlines()[-_SAID:])
+        outcome = _read(answer)
+        if outcome is None or not outcome["run"]:
+            return Trial(framework, _failure(done, outcome), said, seconds=done.seconds)
+        try:
+            return read_profile(framework, str(outcome["run"]), said, done.seconds)
+        except OutpaceError as error:
+            return Trial(framework, f"The profile cannot be read: {error}", said, seconds=done.seconds)
+
+
+def read_profile(framework: str, folder: str, said: str = "", seconds: float = 0.0) -> Trial:
+    """What the profile in a run folder holds; raises OutpaceError when there is none that can be read."""
+    from outpace.store.logdir import find_profiles, local_copy
+    from outpace.timeline import OpKind, Timeline
+    from outpace.trace import open_trace
+
+    profile = find_profiles(folder).files[0]
+    timeline = Timeline(open_trace(local_copy(profile), profile.host))
+    trace = timeline.trace
+    threads = sum(
+        trace.lines.rows(line).stop > trace.lines.rows(line).start for plane in timeline.host_planes for line in plane.lines
+    )
+    return Trial(
+        framework,
+        said=said,
+        steps=len(timeline.steps),
+        source=timeline.steps.source.value,
+        events=len(trace),
+        ops=int(timeline.is_kind(OpKind.TENSORFLOW, OpKind.TF_DATA, OpKind.JAX).sum()) or _xla_ops(trace),
+        threads=threads,
+        devices=tuple(plane.name for plane in timeline.device_planes),
+        messages=trace.messages,
+        bytes=trace.size,
+        seconds=seconds,
+    )
+
+
+def _xla_ops(trace: Trace) -> int:
+    """Names of the events that XLA marks as ops of a compiled program."""
+    return len(set(trace.name[trace.stat("hlo_op").row].tolist()))
+
+
+def check(system: System, facts: Facts) -> list[CheckResult]:
+    """What the trial captures say."""
+    if facts.trials is None:
+        return [unchecked("trial", "No trial capture was asked for (--no-trial).")]
+    if not facts.trials:
+        why = "Outpace is not there" if facts.outpace is None else "no framework works"
+        return [unchecked("trial", f"No trial capture could be made: {why}.")]
+    found = []
+    for trial in facts.trials:
+        framework = next(item for item in facts.frameworks if item.name == trial.framework)
+        found += _failed(system, trial, framework) if trial.failure else _held(system, facts, trial, framework)
+    return found
+
+
+def _held(system: System, facts: Facts, trial: Trial, framework: Framework) -> list[CheckResult]:
+    name = f"{trial.framework}-trial"
+    what = [counted(trial.steps, "step") + f" ({trial.source})", counted(trial.events, "event"), counted(trial.ops, "op")]
+    what += [counted(trial.threads, "host thread"), counted(len(trial.devices), "device")]
+    text = f"{framework.title} trial capture: {', '.join(what)}; {trial.bytes / 1024:,.0f} KiB in {trial.seconds:.1f} s."
+    found = []
+    if framework.gpus and not any("GPU" in device for device in trial.devices):
+        cause = cupti.recognise(system, "\n".join((trial.said, *trial.messages)))
+        missing = f"The {framework.title} trial capture ran on a GPU but holds no GPU events: CUPTI did not deliver them."
+        found += [problem(name, missing, text, command=cause.command if cause else "TF_CPP_MAX_VLOG_LEVEL=1 outpace doctor")]
+        return found + ([cause] if cause else [])
+    if trial.steps != STEPS:
+        return [note(name, f"{text} {counted(STEPS, 'step')} were captured, and the profile shows {trial.steps}.")]
+    return [ok(name, text, *trial.devices)]
+
+
+def _failed(system: System, trial: Trial, framework: Framework) -> list[CheckResult]:
+    text = f"The {framework.title} trial capture failed: {trial.failure}"
+    cause = cupti.recognise(system, trial.said)
+    if cause is not None:
+        return [problem(f"{trial.framework}-trial", text, *last_lines(trial.said), command=cause.command), cause]
+    for pattern, sentence, command in CAUSES:
+        lines = tuple(line.strip() for line in trial.said.splitlines() if re.search(pattern, line))
+        if lines:
+            return [problem(f"{trial.framework}-trial", f"{text} {sentence}", *lines[:3], command=command)]
+    return [problem(f"{trial.framework}-trial", text, *last_lines(trial.said, 5), command="outpace doctor --json")]
+
+
+def _failure(done: Completed, outcome: dict[str, object] | None) -> str:
+    if done.timed_out:
+        return f"it did not end within {SECONDS:.0f} s."
+    if outcome is None:
+        how = f"signal {-done.code}" if done.code < 0 else f"code {done.code}"
+        return f"its process ended with {how}."
+    return str(outcome["reason"] or f"the program ended with code {outcome['exit_code']}.")
+
+
+def _read(path: str) -> dict[str, object] | None:
+    try:
+        with open(path, encoding="utf-8") as file:
+            answer: dict[str, object] = json.load(file)
+            return answer
+    except (OSError, ValueError):
+        return None

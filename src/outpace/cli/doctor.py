@@ -1,0 +1,116 @@
+"""`outpace doctor`: will a capture work here, and if not, what to type."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from outpace.capture.doctor import CheckResult, Diagnosis
+
+_SYMBOLS = {"ok": "✓", "note": "•", "not checked": "–", "problem": "✗"}
+_PLAIN = {"ok": "+", "note": "*", "not checked": "-", "problem": "x"}  # for terminals without these characters
+_STYLES = {"ok": "green", "note": "cyan", "not checked": "dim", "problem": "bold red"}
+_ORDER = ("ok", "not checked", "note", "problem")
+_WIDEST = 110
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command()(doctor)
+
+
+def doctor(
+    logdir: Annotated[
+        str, typer.Option(help="The log directory that captures will be written to; local or a URL.")
+    ] = "outpace-logs",
+    trial: Annotated[
+        bool, typer.Option("--trial/--no-trial", help="Make a capture of three steps in a temporary folder (5 to 10 s).")
+    ] = True,
+    python: Annotated[
+        str | None, typer.Option(metavar="PYTHON", help="The Python that trains, when it is not the one that runs Outpace.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON (docs/doctor.md) instead of text.")] = False,
+    width: Annotated[int | None, typer.Option(min=40, help="Columns to print to; the terminal's by default.")] = None,
+    color: Annotated[
+        bool | None, typer.Option("--color/--no-color", help="Colours; by default when printing to a terminal.")
+    ] = None,
+) -> None:
+    """Check whether captures work here, and say what to type where they do not.
+
+    Looks at versions, GPUs, CUPTI, the log directory and other profilers, then makes a trial capture. Exit code 0 when captures work, 5 when
+    something stops them, which includes a Python without TensorFlow and JAX.
+    """
+    from outpace.capture.doctor import diagnose
+    from outpace.model import CaptureError
+
+    diagnosis = diagnose(logdir, trial=trial, python=python, progress=_tell)
+    _tell("")
+    if json:
+        import json as encoder
+
+        sys.stdout.write(encoder.dumps(diagnosis.to_dict(), indent=1) + "\n")
+    else:
+        _show(diagnosis, width, color)
+    if not diagnosis.works:
+        raise typer.Exit(CaptureError.exit_code)
+
+
+def _tell(text: str) -> None:
+    """What is being done, on one line of the terminal that the next text replaces; nothing where nobody watches."""
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\033[K" + (f"{text} …" if text else ""))
+        sys.stderr.flush()
+
+
+def _show(diagnosis: Diagnosis, width: int | None, color: bool | None) -> None:
+    import shutil
+
+    from rich.console import Console
+
+    columns = width or min(shutil.get_terminal_size((80, 24)).columns, _WIDEST)
+    console = Console(
+        width=columns,
+        force_terminal=color,
+        no_color=None if color is None else not color,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+    )
+    console.print(diagnosis.verdict, style="bold")
+    console.print(diagnosis.python, style="dim", overflow="fold")
+    console.print()
+    ordered = sorted(diagnosis.results, key=lambda result: _ORDER.index(result.outcome.value))
+    side = max(len(result.id) for result in ordered) if columns >= 72 else 0
+    for result in ordered:
+        _line(console, result, min(side, 24))
+
+
+def _line(console: Console, result: CheckResult, side: int) -> None:
+    """Mark, name and sentence in columns; below it, for what is not well, where it was seen and the command that mends it."""
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    outcome = result.outcome.value
+    symbols = _SYMBOLS if "utf" in (console.encoding or "").lower() else _PLAIN
+    row = Table.grid(padding=(0, 1))
+    row.add_column(width=1)
+    row.add_column(width=side or None)
+    if side:
+        row.add_column(ratio=1)
+        row.add_row(Text(symbols[outcome], style=_STYLES[outcome]), Text(result.id, overflow="fold"), Text(result.text))
+    else:
+        row.add_row(Text(symbols[outcome], style=_STYLES[outcome]), Text(f"{result.id}: {result.text}"))
+    console.print(row)
+    indent = 3 + side if side else 2
+    if outcome in ("note", "problem"):
+        for line in result.evidence:
+            console.print(Padding(Text(line, style="dim", overflow="fold"), (0, 0, 0, indent)))
+    if result.command:
+        console.print(Text(" " * indent + "$ " + result.command, style="bold" if outcome == "problem" else ""), soft_wrap=True)
