@@ -136,3 +136,31 @@ def test_an_impossible_range_is_refused(tmp_path: Path) -> None:
     ended = run_program(KERAS + "\noutpace.ProfilerCallback(batches=(9, 3))", tmp_path)
     assert ended.code == 1
     assert "batches=(9, 3) is no range" in ended.err
+
+
+@needs_tensorflow
+@pytest.mark.parametrize("mended", [True, False])
+def test_the_stock_callback_marks_its_steps_once_mended(mended: bool, tmp_path: Path) -> None:
+    ended = run_program(
+        KERAS
+        + """
+import tensorflow as tf
+
+class Quiet(keras.callbacks.TensorBoard):  # its scalars need the package tensorboard, its profiles do not
+    def on_train_batch_end(self, batch, logs=None):
+        super().on_train_batch_end(batch)
+    def on_epoch_end(self, epoch, logs=None):
+        pass
+
+if sys.argv[1] == "True":
+    outpace.mark_tensorboard_steps()
+model().fit(x, y, batch_size=8, verbose=0, callbacks=[Quiet("logs", profile_batch=(5, 12))])
+print(json.dumps(steps_of("logs/train")))
+""",
+        tmp_path,
+        str(mended),
+    )
+    assert ended.code == 0, ended.err[-3000:]
+    source, numbers, _ = json.loads(ended.out)
+    assert len(numbers) in (7, 8)
+    assert source == ("marked" if mended else "keras batch")

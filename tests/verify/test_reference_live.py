@@ -41,6 +41,11 @@ def live_rows(name: str, folder: Path) -> list[dict[str, Any]]:
     for file in profile_path(name).glob("*.xplane.pb.gz"):
         host = file.name.removesuffix(".xplane.pb.gz")
         (run / f"{host}.xplane.pb").write_bytes(profile_bytes(name, host))
+    return ask(run, folder)
+
+
+def ask(run: Path, folder: Path) -> list[dict[str, Any]]:
+    """XProf's step rows for a run folder, which it may write caches into."""
     answer = folder / "answer.json"
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | {"TMPDIR": str(folder)}
     command = [shutil.which(XPROF) or XPROF, "-c", ASK, str(run), str(answer)]
