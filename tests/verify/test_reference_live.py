@@ -51,7 +51,7 @@ def ask(run: Path, folder: Path) -> list[dict[str, Any]]:
     command = [shutil.which(XPROF) or XPROF, "-c", ASK, str(run), str(answer)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
     assert done.returncode == 0, done.stderr[-2000:]
-    steps = json.loads(answer.read_text(encoding="utf-8"))["podStatsSequence"]["podStatsMap"]
+    steps = json.loads(answer.read_text(encoding="utf-8")).get("podStatsSequence", {}).get("podStatsMap", [])
     return [row for step in steps for row in step["podStatsPerCore"].values()]
 
 
