@@ -44,9 +44,9 @@ def __getattr__(name: str) -> Any:
     if name == "capture":  # the package itself can be called
         return importlib.import_module("outpace.capture")
     if os.path.isdir(os.path.join(__path__[0], "tools", name)):  # a tool that also speaks of a Keras model alone
-        of_model = importlib.import_module(f"outpace.tools.{name}").TOOL.of_model
-        if of_model is not None:
-            return of_model
+        tool = importlib.import_module(f"outpace.tools.{name}").TOOL
+        if tool.of_models:
+            return tool.of_model
     return _public(name)
 
 

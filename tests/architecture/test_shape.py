@@ -20,6 +20,7 @@ LONG_FILES: dict[str, str] = {}
 LONG_FUNCTIONS: dict[str, str] = {}
 OTHER_MEANINGS = {
     ("timeline/names.py", "tf_data"): "prefix of the names that TensorFlow gives its input threads",
+    ("cli/__init__.py", "explain"): "name of a command",
 }
 
 

@@ -15,9 +15,13 @@ import outpace.tools
 from outpace.cli import app
 from outpace.testing import training_run
 
-CODE = """
-from outpace.model import Field, Page, Rows, Table, Unit
+TOOL = """
 from outpace.tools.tool import Tool
+
+TOOL = Tool(id="throwaway", title="Throw-away", question="How many events are there?", order=990)
+"""
+PAGE = """
+from outpace.model import Field, Page, Rows, Table, Unit
 
 FIELDS = (Field("host", Unit.TEXT, "host that was looked at"), Field("events", Unit.COUNT, "events that it recorded"))
 
@@ -25,10 +29,7 @@ FIELDS = (Field("host", Unit.TEXT, "host that was looked at"), Field("events", U
 def analyse(run):
     rows = [(t.host, len(t.trace)) for t in run.hosts]
     table = Table.from_rows("heads", "Heads", FIELDS, rows)
-    return Page("throwaway", "Throw-away", TOOL.question, f"{run.events} events were counted.", (Rows(table),))
-
-
-TOOL = Tool(id="throwaway", title="Throw-away", question="How many events are there?", order=990, analyse=analyse)
+    return Page("throwaway", "Throw-away", "How many events are there?", f"{run.events} events were counted.", (Rows(table),))
 """
 
 
@@ -36,10 +37,12 @@ TOOL = Tool(id="throwaway", title="Throw-away", question="How many events are th
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A second folder of tools with one tool in it."""
     (tmp_path / "more" / "throwaway").mkdir(parents=True)
-    (tmp_path / "more" / "throwaway" / "__init__.py").write_text(CODE, encoding="utf-8")
+    (tmp_path / "more" / "throwaway" / "__init__.py").write_text(TOOL, encoding="utf-8")
+    (tmp_path / "more" / "throwaway" / "page.py").write_text(PAGE, encoding="utf-8")
     monkeypatch.setattr(outpace.tools, "__path__", [*outpace.tools.__path__, str(tmp_path / "more")])
     yield tmp_path
-    sys.modules.pop("outpace.tools.throwaway", None)
+    for name in [name for name in sys.modules if name.startswith("outpace.tools.throwaway")]:
+        del sys.modules[name]
     vars(outpace.tools).pop("throwaway", None)
 
 

@@ -6,17 +6,38 @@ Commands import what they work with when they run: help is instant, and `report`
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from outpace._version import __version__
-from outpace.cli import explain, profile, report, tools, trace
 from outpace.cli.process import leave
 
+COMMANDS = ("report", "explain", "profile", "capture", "serve", "trace", "doctor", "tools")
+
+
+class Commands(TyperGroup):
+    """Each command is a module of this package, imported when that command is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names, in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of that name, or None."""
+        if cmd_name in COMMANDS and cmd_name not in self.commands:
+            alone = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+            importlib.import_module(f"{__name__}.{cmd_name}").register(alone)
+            self.commands[cmd_name] = typer.main.get_command(alone)
+        return self.commands.get(cmd_name)
+
+
 app = typer.Typer(
+    cls=Commands,
     name="outpace",
     help="Find where a training step's time goes, and what to change first.",
     no_args_is_help=True,
@@ -25,11 +46,6 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-report.register(app)
-explain.register(app)
-profile.register(app)
-trace.register(app)
-tools.register(app)
 
 
 def _version(wanted: bool) -> None:

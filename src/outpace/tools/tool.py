@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
 
-from outpace.model import Page
+if TYPE_CHECKING:
+    from outpace.model import Page
+    from outpace.timeline import Run
 
 
 @dataclass(frozen=True)
 class Tool:
     """One analysis. A tool is a package below `outpace.tools` (one folder) whose `__init__` defines `TOOL`.
 
-    `id` names it on the command line and in JSON; `order` is its place in a report (smaller first); `analyse` turns a run into a page and
-    may take options by name, all with defaults. Of a `brief` tool, a terminal report of all tools shows the headline only. `of_model` makes
-    a page of a Keras model alone (`outpace.<id>(model)`), where that makes sense.
+    `id` is the folder's name, and names the tool on the command line and in JSON; `order` is its place in a report (smaller first). Of a
+    `brief` tool, a terminal report of all tools shows the headline only. The folder's `page` module holds the work and is loaded when it
+    is asked for: its `analyse` turns a run into a page and may take options by name, all with defaults; where a tool also speaks
+    `of_models`, its `of_model` makes a page of a Keras model alone (`outpace.<id>(model)`).
     Command line, HTML, JSON, CSV and notebooks follow from this object alone.
     """
 
@@ -22,6 +26,17 @@ class Tool:
     title: str
     question: str
     order: int
-    analyse: Callable[..., Page]
     brief: bool = False
-    of_model: Callable[..., Page] | None = None
+    of_models: bool = False
+
+    def analyse(self, run: Run, **options: Any) -> Page:
+        """What the tool says of a run."""
+        return cast("Page", self._page.analyse(run, **options))
+
+    def of_model(self, model: Any, **options: Any) -> Page:
+        """What the tool says of a Keras model, if it speaks `of_models`."""
+        return cast("Page", self._page.of_model(model, **options))
+
+    @property
+    def _page(self) -> Any:
+        return importlib.import_module(f"outpace.tools.{self.id}.page")

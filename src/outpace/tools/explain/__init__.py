@@ -1,6 +1,5 @@
 """One step explained: the very events that make up each of its categories."""
 
-from outpace.tools.explain.page import analyse
 from outpace.tools.tool import Tool
 
 TOOL = Tool(
@@ -8,6 +7,5 @@ TOOL = Tool(
     title="A step explained",
     question="Which events make up the time of one step, category by category?",
     order=90,
-    analyse=analyse,
     brief=True,
 )

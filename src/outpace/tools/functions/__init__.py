@@ -1,6 +1,5 @@
 """tf.function calls: which functions build their graphs anew, why, and what compiling costs."""
 
-from outpace.tools.functions.page import analyse
 from outpace.tools.tool import Tool
 
 TOOL = Tool(
@@ -8,6 +7,5 @@ TOOL = Tool(
     title="Functions and compilation",
     question="Which functions are traced or compiled again and again, and because of which argument?",
     order=70,
-    analyse=analyse,
     brief=True,
 )

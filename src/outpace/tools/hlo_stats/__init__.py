@@ -1,6 +1,5 @@
 """XLA programs: the time of every HLO op, the framework op and source line behind it, and how well it uses the device."""
 
-from outpace.tools.hlo_stats.page import analyse
 from outpace.tools.tool import Tool
 
 TOOL = Tool(
@@ -8,6 +7,5 @@ TOOL = Tool(
     title="XLA programs",
     question="Which compiled programs and HLO ops take the time, where do they come from, and what limits them?",
     order=40,
-    analyse=analyse,
     brief=True,
 )

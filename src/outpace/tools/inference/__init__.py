@@ -1,6 +1,5 @@
 """Inference: the latency of predictions, and what made the slow ones slow."""
 
-from outpace.tools.inference.page import analyse
 from outpace.tools.tool import Tool
 
 TOOL = Tool(
@@ -8,6 +7,5 @@ TOOL = Tool(
     title="Inference latency",
     question="How long do predictions take, and where did the slowest ones spend their time?",
     order=80,
-    analyse=analyse,
     brief=True,
 )

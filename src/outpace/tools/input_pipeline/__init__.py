@@ -1,6 +1,5 @@
 """The input pipeline analyzer: is the program waiting for data, and where does input processing spend its time?"""
 
-from outpace.tools.input_pipeline.page import analyse
 from outpace.tools.tool import Tool
 
 TOOL = Tool(
@@ -8,5 +7,4 @@ TOOL = Tool(
     title="Input pipeline",
     question="Is the program waiting for input data, and where does input processing spend its time?",
     order=20,
-    analyse=analyse,
 )

@@ -1,6 +1,5 @@
 """GPU kernels: time per kernel and op, launches, copies and idle gaps (the guide's GPU kernel stats)."""
 
-from outpace.tools.kernel_stats.page import analyse
 from outpace.tools.tool import Tool
 
 TOOL = Tool(
@@ -8,6 +7,5 @@ TOOL = Tool(
     title="GPU kernels",
     question="Which GPU kernels take the time, which op launched them, and why is the GPU idle?",
     order=45,
-    analyse=analyse,
     brief=True,
 )

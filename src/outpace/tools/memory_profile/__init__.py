@@ -1,6 +1,5 @@
 """Memory profile: peak use, what holds it, how it moves over time, and whether it grows (the guide's Memory profile tool)."""
 
-from outpace.tools.memory_profile.page import analyse
 from outpace.tools.tool import Tool
 
 TOOL = Tool(
@@ -8,6 +7,5 @@ TOOL = Tool(
     title="Memory profile",
     question="How much memory is in use, what holds it at the peak, does it grow, and what still fits?",
     order=50,
-    analyse=analyse,
     brief=True,
 )

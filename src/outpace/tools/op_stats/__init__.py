@@ -1,6 +1,5 @@
 """Op statistics: the time of every op, on the host and on devices (the guide's TensorFlow stats)."""
 
-from outpace.tools.op_stats.page import analyse
 from outpace.tools.tool import Tool
 
 TOOL = Tool(
@@ -8,5 +7,4 @@ TOOL = Tool(
     title="Op statistics",
     question="Which ops, and which types of op, take the time on the host and on the device?",
     order=30,
-    analyse=analyse,
 )

@@ -1,6 +1,5 @@
 """The overview: what bounds the program, and what to change first."""
 
-from outpace.tools.overview.page import analyse
 from outpace.tools.tool import Tool
 
 TOOL = Tool(
@@ -8,5 +7,4 @@ TOOL = Tool(
     title="Overview",
     question="Where does the average step's time go, and what should I change first?",
     order=10,
-    analyse=analyse,
 )

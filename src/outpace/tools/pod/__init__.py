@@ -1,6 +1,5 @@
 """Pod viewer: the steps of all workers side by side, and which of them holds the others up."""
 
-from outpace.tools.pod.page import analyse
 from outpace.tools.tool import Tool
 
 TOOL = Tool(
@@ -8,6 +7,5 @@ TOOL = Tool(
     title="Pod viewer",
     question="Do all workers take the same time for a step, and if not, which one is slow, and why?",
     order=60,
-    analyse=analyse,
     brief=True,
 )

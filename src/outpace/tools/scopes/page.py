@@ -8,7 +8,10 @@ from outpace.model import Chart, ChartKind, Page, Rows, Section, Table, Unavaila
 from outpace.timeline import Run
 from outpace.tools.scopes import layers as keras
 from outpace.tools.scopes.compute import MAX_DEPTH, NO_SCOPE, by_type, scopes, tree
+from outpace.tools.scopes.layers import of_model
 from outpace.tools.scopes.lines import lines
+
+__all__ = ["analyse", "of_model"]
 
 _ID, _TITLE = "scopes", "Name scopes"
 _QUESTION = "Which layer, which part of the model, or which line of code takes the time and the memory?"

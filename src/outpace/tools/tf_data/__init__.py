@@ -1,6 +1,5 @@
 """The tf.data bottleneck analysis: which stage of the input pipeline limits it."""
 
-from outpace.tools.tf_data.page import analyse
 from outpace.tools.tool import Tool
 
 TOOL = Tool(
@@ -8,5 +7,4 @@ TOOL = Tool(
     title="tf.data pipelines",
     question="Which stage of the input pipeline limits it, and which stages only wait?",
     order=40,
-    analyse=analyse,
 )
