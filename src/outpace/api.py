@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import importlib
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -108,6 +109,13 @@ def open(path: str | os.PathLike[str], *, use_marks: bool = True) -> Profile:
             remarks.append(warning)
     source = str(path) if len(found.files) == 1 and found.files[0].path == str(path) else found.folder
     return Profile(Run.of(traces, source, use_marks=use_marks, records=records, remarks=tuple(remarks)))
+
+
+def load(tools: Sequence[str] | None, renderer: str) -> None:
+    """Import what a report of these tools (all by default) will need."""
+    importlib.import_module(f"outpace.report.{renderer}")
+    for tool in discover() if tools is None else [find(t) for t in tools]:
+        tool.load()
 
 
 def tools() -> tuple[Tool, ...]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import gc
 import os
 import sys
+import threading
+from collections.abc import Callable, Iterator
 from typing import NoReturn
 
 _MMAP_THRESHOLD, _TOP_PAD, _TRIM_THRESHOLD = -3, -2, -1  # of glibc's malloc.h
@@ -25,6 +28,22 @@ def tune() -> None:
         mallopt(_MMAP_THRESHOLD, 1 << 30)
         mallopt(_TRIM_THRESHOLD, (1 << 31) - 1)
         mallopt(_TOP_PAD, 16 << 20)
+
+
+@contextlib.contextmanager
+def meanwhile(work: Callable[[], object]) -> Iterator[None]:
+    """Do something else on another core while the block runs; its failures are left to whoever needs its result."""
+
+    def quietly() -> None:
+        with contextlib.suppress(Exception):
+            work()
+
+    thread = threading.Thread(target=quietly)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
 
 
 def leave(code: int) -> NoReturn:

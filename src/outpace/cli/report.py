@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from outpace.cli.process import tune
+from outpace.cli.process import meanwhile, tune
 
 
 def register(app: typer.Typer) -> None:
@@ -38,4 +38,6 @@ def report(
     from outpace import api
     from outpace.cli.output import show
 
-    show(api.open(path), only=tool, html=html, csv=csv, json=json, width=width, color=color)
+    with meanwhile(lambda: api.load(tool, "json_" if json else "terminal")):  # the core reads the file without Python
+        profile = api.open(path)
+    show(profile, only=tool, html=html, csv=csv, json=json, width=width, color=color)

@@ -31,12 +31,12 @@ class Tool:
 
     def analyse(self, run: Run, **options: Any) -> Page:
         """What the tool says of a run."""
-        return cast("Page", self._page.analyse(run, **options))
+        return cast("Page", self.load().analyse(run, **options))
 
     def of_model(self, model: Any, **options: Any) -> Page:
         """What the tool says of a Keras model, if it speaks `of_models`."""
-        return cast("Page", self._page.of_model(model, **options))
+        return cast("Page", self.load().of_model(model, **options))
 
-    @property
-    def _page(self) -> Any:
+    def load(self) -> Any:
+        """The module that does the work; its import is what takes time."""
         return importlib.import_module(f"outpace.tools.{self.id}.page")
