@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from outpace.capture.callback import ProfilerCallback, mark_tensorboard_steps
     from outpace.capture.manual import capture, start, stop
     from outpace.capture.marks import step
+    from outpace.capture.remote import capture_remote
+    from outpace.capture.server import serve
     from outpace.model import OutpaceError
 
 __all__ = [
@@ -22,8 +24,10 @@ __all__ = [
     "ProfilerCallback",
     "__version__",
     "capture",
+    "capture_remote",
     "mark_tensorboard_steps",
     "open",
+    "serve",
     "start",
     "step",
     "stop",
@@ -35,6 +39,8 @@ _public = lazy(
         "capture.callback": "ProfilerCallback mark_tensorboard_steps",
         "capture.manual": "start stop",
         "capture.marks": "step",
+        "capture.remote": "capture_remote",
+        "capture.server": "serve",
         "model": "OutpaceError",
     },
 )

@@ -11,7 +11,15 @@ from outpace._lazy import lazy
 
 if TYPE_CHECKING:
     from outpace.model.categories import Category
-    from outpace.model.errors import CaptureError, NotFoundError, OutpaceError, OutputError, ProfileError, UsageError
+    from outpace.model.errors import (
+        CaptureError,
+        NotFoundError,
+        OutpaceError,
+        OutputError,
+        PartialCaptureError,
+        ProfileError,
+        UsageError,
+    )
     from outpace.model.finding import Evidence, Finding, Severity, Threshold
     from outpace.model.interval import Interval, bootstrap_mean, bootstrap_saving, median
     from outpace.model.page import Chart, ChartKind, Figure, Figures, Link, Links, Page, Rows, Section, Text, Unavailable
@@ -36,6 +44,7 @@ __all__ = [
     "OutpaceError",
     "OutputError",
     "Page",
+    "PartialCaptureError",
     "ProfileError",
     "Report",
     "Rows",
@@ -54,7 +63,7 @@ __all__ = [
 ]
 _HOMES = {
     "categories": "Category",
-    "errors": "CaptureError NotFoundError OutpaceError OutputError ProfileError UsageError",
+    "errors": "CaptureError NotFoundError OutpaceError OutputError PartialCaptureError ProfileError UsageError",
     "finding": "Evidence Finding Severity Threshold",
     "interval": "Interval bootstrap_mean bootstrap_saving median",
     "page": "Chart ChartKind Figure Figures Link Links Page Rows Section Text Unavailable",

@@ -39,6 +39,12 @@ class CaptureError(OutpaceError):
     exit_code = 5
 
 
+class PartialCaptureError(CaptureError):
+    """Several workers were captured at once, and the profiles of some are missing."""
+
+    exit_code = 7
+
+
 class OutputError(OutpaceError):
     """A report could not be written where the user asked for it."""
 

@@ -1,0 +1,14 @@
+"""Capturing running training processes over TensorFlow's gRPC profiler service: `capture_remote`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from outpace._lazy import lazy
+
+if TYPE_CHECKING:
+    from outpace.capture.remote.fleet import capture_remote
+    from outpace.capture.remote.result import HostOutcome, RemoteResult
+
+__all__ = ["HostOutcome", "RemoteResult", "capture_remote"]
+__getattr__ = lazy(__name__, {"fleet": "capture_remote", "result": "HostOutcome RemoteResult"})

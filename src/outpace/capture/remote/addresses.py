@@ -1,0 +1,97 @@
+"""Which workers to capture: a list of addresses, a file of them, or the cluster that `TF_CONFIG` describes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from outpace.capture.remote.wire import DEFAULT_PORT
+from outpace.model.errors import NotFoundError, UsageError
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
+_ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+(?:%[A-Za-z0-9._-]+)?)\]|([A-Za-z0-9_][A-Za-z0-9._-]*))(?::([0-9]{1,5}))?")
+_TRAINS = ("chief", "master", "worker")  # the tasks of a cluster that run training steps
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a worker's profiler server listens; `host` without brackets."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def file_stem(self) -> str:
+        """What the worker's profile is called, without its ending."""
+        return _UNSAFE.sub("_", f"{self.host}_{self.port}")
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Addresses in the order given, each once; `repeated` are those that were given more than once."""
+
+    found: tuple[Address, ...]
+    repeated: tuple[Address, ...] = ()
+
+
+def read_addresses(given: str | Iterable[str], port: int = DEFAULT_PORT) -> Addresses:
+    """Addresses from `host:port` items, `@FILE` items (one address per line, `#` begins a comment), or text with commas between.
+
+    A missing port is `port`; a `grpc://` in front is left out. Raises UsageError for what is no address or for none at all,
+    NotFoundError for a file that cannot be read.
+    """
+    items = [given] if isinstance(given, str) else list(given)
+    texts = [text.strip() for item in items for text in item.split(",")]
+    found: list[Address] = []
+    for text in texts:
+        found += _from_file(text[1:], port) if text.startswith("@") else [parse(text, port)] if text else []
+    if not found:
+        raise UsageError("No address is given. Give HOST:PORT of each worker's profiler server, or @FILE with one per line.")
+    once = tuple(dict.fromkeys(found))
+    return Addresses(once, tuple(address for address in once if found.count(address) > 1))
+
+
+def cluster_addresses(environ: Mapping[str, str] | None = None, port: int = DEFAULT_PORT) -> Addresses:
+    """The hosts of the training tasks in `TF_CONFIG`, each with the profiler's `port`; raises UsageError when it names none.
+
+    The ports inside are those of the training cluster, where no profiler listens.
+    """
+    text = (os.environ if environ is None else environ).get("TF_CONFIG", "")
+    if not text:
+        raise UsageError("The environment variable TF_CONFIG is not set here. Give the addresses, or @FILE with one per line.")
+    try:
+        cluster = json.loads(text)["cluster"]
+        tasks = [str(task) for kind in _TRAINS for task in cluster.get(kind, ())]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"TF_CONFIG cannot be read: it has no cluster of task addresses ({error!r}).") from None
+    if not tasks:
+        raise UsageError(f"TF_CONFIG names no training task; {', '.join(_TRAINS)} are those that are looked for.")
+    return read_addresses([str(Address(parse(task, port).host, port)) for task in tasks])
+
+
+def parse(text: str, port: int = DEFAULT_PORT) -> Address:
+    """One address; raises UsageError when it is none."""
+    place = text.strip().removeprefix("grpc://").rstrip("/")
+    match = _ADDRESS.fullmatch(place)
+    number = int(match[3] or port) if match else 0
+    if match and 0 < number < 65536:
+        return Address(match[1] or match[2], number)
+    if re.fullmatch(r"[0-9A-Fa-f:.]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*", place):
+        raise UsageError(f"{text} is not clear: write an IPv6 address in brackets, like [::1]:{port}.")
+    raise UsageError(f"{text} is no address. Write HOST:PORT, like 10.0.0.2:{port}; without :PORT it is {port}.")
+
+
+def _from_file(path: str, port: int) -> list[Address]:
+    try:
+        with open(os.path.expanduser(path), encoding="utf-8") as file:
+            lines = [line.partition("#")[0].strip() for line in file]
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise NotFoundError(f"The list of addresses {path} cannot be read: {reason}.") from None
+    return [parse(part, port) for line in lines for part in line.split(",") if part.strip()]

@@ -1,0 +1,118 @@
+"""One worker, asked over gRPC: connect, request, and what an answer or a refusal means."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from outpace.capture.remote.addresses import Address
+from outpace.capture.remote.grpc_ import load_grpc
+from outpace.capture.remote.wire import NOTE_KEY, PROFILE_METHOD, ProfileResponse, has_events
+
+LONGEST_CONNECT = 10.0  # seconds: a worker that is there accepts at once, even when it is busy
+_BUSY = ("another profiling session", "another profiler", "another capture")
+_OPTIONS = (
+    ("grpc.max_receive_message_length", -1),  # a profile has many megabytes, and the default stops at four
+    ("grpc.enable_http_proxy", 0),  # workers are inside the network; a proxy for the web does not lead to them
+)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why there is no profile, as the end of a sentence that begins with the address; `again`: asking once more may help."""
+
+    reason: str
+    again: bool = False
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A worker's answer: its profile (None: the worker says that it wrote it to disk), and its remark."""
+
+    xspace: memoryview | bytes | None
+    note: str = ""
+
+
+class Worker:
+    """A connection to one worker's profiler server. `close` ends it, and cancels a request that is under way."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._grpc = load_grpc()
+        self._channel: Any = None
+        self._call: Any = None
+
+    def connect(self, timeout: float) -> Failure | None:
+        """Connect, or say why not. `timeout` in seconds."""
+        self.close()
+        try:
+            socket.create_connection((self.address.host, self.address.port), timeout).close()
+        except socket.gaierror:
+            return Failure("the name of the host is unknown here")
+        except TimeoutError:
+            return Failure(f"nothing answers within {timeout:g} s: a wrong address, or a firewall", again=True)
+        except OSError as error:
+            return Failure(f"no connection ({error.strerror or error}): no profiler server runs on that port", again=True)
+        channel = self._grpc.insecure_channel(str(self.address), options=_OPTIONS)
+        ready = self._grpc.channel_ready_future(channel)
+        try:
+            ready.result(timeout=timeout)
+        except self._grpc.FutureTimeoutError:
+            ready.cancel()
+            channel.close()
+            return Failure(f"the connection is accepted, but within {timeout:g} s no profiler server answers on it")
+        self._channel = channel
+        return None
+
+    def request(self, data: bytes, deadline: float, done: Callable[[], object]) -> None:
+        """Send a request and return at once; `done` is called, on another thread, when the answer or a failure is there."""
+        self._call = self._channel.unary_unary(PROFILE_METHOD).future(data, timeout=deadline)
+        self._call.add_done_callback(lambda _: done())
+
+    def answer(self) -> Answer | Failure:
+        """The answer to the request; only after `done` was called."""
+        try:
+            data = self._call.result()
+        except self._grpc.FutureCancelledError:
+            return Failure("the capture was given up")
+        except self._grpc.RpcError as error:
+            return self._failure(error.code(), str(error.details() or ""))
+        try:
+            response = ProfileResponse.decode(data)
+            nothing = response.empty or (response.xspace is not None and not has_events(response.xspace))
+        except ValueError as error:
+            return Failure(f"the answer cannot be read: {error}")
+        if nothing:
+            return Failure("no event was recorded: the process did nothing that is traced", again=True)
+        notes = [str(value) for key, value in self._call.trailing_metadata() or () if key == NOTE_KEY]
+        return Answer(response.xspace, "; ".join(notes))
+
+    def close(self) -> None:
+        """Give up what is under way, and disconnect."""
+        call, channel, self._call, self._channel = self._call, self._channel, None, None
+        with contextlib.suppress(Exception):
+            if call is not None:
+                call.cancel()
+        if channel is not None:
+            channel.close()
+
+    def _failure(self, code: Any, details: str) -> Failure:
+        codes = self._grpc.StatusCode
+        if code is codes.ALREADY_EXISTS or any(text in details.lower() for text in _BUSY):
+            return Failure("another profiler is running in that process", again=True)
+        if code is codes.FAILED_PRECONDITION:
+            return Failure(f"not ready: {_end(details)}", again=True)
+        reasons = {
+            codes.UNAVAILABLE: "the connection broke during the capture: the worker ended, or the network did",
+            codes.DEADLINE_EXCEEDED: "the worker did not answer in time: it hangs, or needs more time than --timeout to send its profile",
+            codes.UNIMPLEMENTED: "the server there has no profiler service: give the profiler's port, not that of the training cluster",
+        }
+        return Failure(reasons.get(code) or f"the worker refuses, {code.name}: {_end(details)}")
+
+
+def _end(text: str) -> str:
+    """Somebody else's text as the end of a sentence."""
+    return text.strip().rstrip(".") or "no reason given"

@@ -1,0 +1,222 @@
+"""Many workers captured at once: every one that answers is asked at the same moment, and what one does is no other's trouble."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from outpace.capture.remote.addresses import Address, Addresses, read_addresses
+from outpace.capture.remote.client import LONGEST_CONNECT, Failure, Worker
+from outpace.capture.remote.collect import SESSION, Dropbox
+from outpace.capture.remote.options import RemoteOptions
+from outpace.capture.remote.result import HostOutcome, Progress, RemoteResult
+from outpace.capture.remote.wire import DEFAULT_PORT, ProfileRequest
+from outpace.model.errors import OutputError, UsageError
+from outpace.store.staging import Staging
+
+__all__ = ["HostOutcome", "Progress", "RemoteResult", "capture_addresses", "capture_remote"]
+DEFAULT_LOGDIR = "outpace-logs"
+PAUSE = 1.0  # seconds before workers are asked again
+POLL = 0.1  # seconds between two looks at the clock, for progress and Ctrl-C
+
+T = TypeVar("T")
+Watch = Callable[[Progress], object]
+
+
+def capture_remote(
+    addresses: str | Iterable[str],
+    logdir: str | os.PathLike[str] = DEFAULT_LOGDIR,
+    duration: float = 2.0,
+    *,
+    host_level: int = 2,
+    python_level: int = 0,
+    device_level: int = 1,
+    retries: int = 3,
+    delay: float = 0.0,
+    timeout: float = 60.0,
+    port: int = DEFAULT_PORT,
+) -> RemoteResult:
+    """Capture processes that run a profiler server (ours, TensorFlow's or JAX's), all at once, into one run of a log directory.
+
+    `addresses`: `HOST:PORT` each, or text with commas between; without a port, `port`. `logdir`: local or a URL. Times in seconds; see
+    `RemoteOptions` for the rest. A worker that fails is an outcome of the result, whose `error()` says what is missing.
+
+    Raises UsageError for what makes no sense, CaptureError when grpcio is missing or the log directory is not writable, OutputError
+    when the run cannot be uploaded.
+    """
+    options = RemoteOptions(duration, host_level, python_level, device_level, retries, delay, timeout)
+    return capture_addresses(read_addresses(addresses, port), os.fspath(logdir), options)
+
+
+def capture_addresses(addresses: Addresses, logdir: str, options: RemoteOptions, watch: Watch | None = None) -> RemoteResult:
+    """`capture_remote` for addresses and options that are read already; `watch` is told the progress, some ten times a second."""
+    problem = options.problem()
+    if problem:
+        raise UsageError(problem)
+    with Staging(logdir) as staging:
+        fleet = Fleet(addresses.found, options, staging, watch or (lambda progress: None))
+        try:
+            hosts = fleet.run()
+        finally:
+            fleet.close()
+        return RemoteResult(staging.publish() if any(host.saved for host in hosts) else None, hosts)
+
+
+@dataclass(eq=False)
+class _Member:
+    """A worker and how it stands."""
+
+    worker: Worker
+    attempts: int = 0
+    asked: float = 0.0
+    seconds: float = 0.0
+    outcome: HostOutcome | None = None
+    failure: Failure | None = None
+
+
+class Fleet:
+    """One capture of several workers. `close` must be called, also after an interruption."""
+
+    def __init__(self, addresses: tuple[Address, ...], options: RemoteOptions, staging: Staging, watch: Watch) -> None:
+        self.options = options
+        self._staging = staging
+        self._dropbox = Dropbox(staging)
+        self._members = [_Member(Worker(address)) for address in addresses]
+        self._watch = watch
+        self._attempt = 0
+        self._asked = 0
+
+    def run(self) -> tuple[HostOutcome, ...]:
+        """Ask, collect, ask again those for whom that may help; every worker's outcome in the end."""
+        self._wait("delay", self.options.delay)
+        pending = list(self._members)
+        for attempt in range(self.options.retries + 1):
+            self._attempt, self._asked = attempt + 1, len(pending)
+            if attempt:
+                self._wait("pause", PAUSE)
+            self._ask(self._connect(pending))
+            last = attempt == self.options.retries
+            for member in pending:
+                if member.failure is not None and (last or not member.failure.again):
+                    self._finish(member)
+            pending = [member for member in pending if member.outcome is None]
+            if not pending:
+                break
+        return tuple(member.outcome for member in self._members if member.outcome is not None)
+
+    def close(self) -> None:
+        """Cancel what is under way and disconnect."""
+        for member in self._members:
+            member.worker.close()
+        self._dropbox.clean()
+
+    def _connect(self, members: list[_Member]) -> list[_Member]:
+        """Connect to all; those that did."""
+        limit = min(self.options.timeout, LONGEST_CONNECT)
+        results: queue.SimpleQueue[tuple[_Member, Failure | None]] = queue.SimpleQueue()
+        for member in members:
+            member.attempts += 1
+            member.seconds = 0.0
+            member.failure = Failure("the name of the host was not found in time")  # until the connection says something else
+
+            def connect(member: _Member = member) -> None:
+                results.put((member, member.worker.connect(limit)))
+
+            threading.Thread(target=connect, name="outpace-connect", daemon=True).start()
+        begin = time.monotonic()
+        left = len(members)
+        while left and time.monotonic() - begin < 2 * limit + 2 * POLL:
+            found = _next(results)
+            if found is None:
+                self._tell("connect", begin, limit)
+                continue
+            member, member.failure = found
+            left -= 1
+        return [member for member in members if member.failure is None]
+
+    def _ask(self, members: list[_Member]) -> None:
+        """Send every request, then wait for the answers and save each as it comes."""
+        done: queue.SimpleQueue[_Member] = queue.SimpleQueue()
+        self._asked = len(members)
+        requests = [(member, self._request(member.worker.address)) for member in members]
+        begin = time.monotonic()
+        for member, request in requests:
+            member.asked = time.monotonic()
+            member.worker.request(request, self.options.duration + self.options.timeout, partial(done.put, member))
+        left = len(requests)
+        while left:
+            self._tell("capture", begin, self.options.duration)
+            ready = _next(done)
+            if ready is not None:
+                self._collect(ready)
+                left -= 1
+
+    def _request(self, address: Address) -> bytes:
+        options = self.options
+        return ProfileRequest(
+            duration_ms=max(1, round(options.duration * 1e3)),
+            host_level=options.host_level,
+            python_level=options.python_level,
+            device_level=options.device_level,
+            root=self._dropbox.root,
+            session=SESSION,
+            host=address.file_stem,
+        ).encode()
+
+    def _collect(self, member: _Member) -> None:
+        answer = member.worker.answer()
+        member.seconds = time.monotonic() - member.asked
+        if isinstance(answer, Failure):
+            member.failure = answer
+            return
+        address = member.worker.address
+        target = os.path.join(self._staging.run_folder(), f"{address.file_stem}.xplane.pb")
+        size = self._save(answer.xspace, target) if answer.xspace is not None else self._dropbox.fetch(address, target)
+        if size:
+            self._finish(
+                member, HostOutcome(str(address), address.file_stem, "", size, member.seconds, member.attempts, answer.note)
+            )
+        else:
+            member.failure = Failure(
+                f"the worker wrote its profile to its own disk ({self._dropbox.path(address)} there), because its TensorFlow cannot "
+                "send it; give --logdir on a file system that both see, or a gs:// URL"
+            )
+
+    def _save(self, xspace: memoryview | bytes, target: str) -> int:
+        try:
+            with open(target, "wb") as file:
+                return file.write(xspace)
+        except OSError as error:
+            raise OutputError(f"The profile cannot be saved in {self._staging.logdir}: {error.strerror or error}.") from None
+
+    def _finish(self, member: _Member, outcome: HostOutcome | None = None) -> None:
+        address, failure = member.worker.address, member.failure
+        if outcome is None and failure is not None:
+            outcome = HostOutcome(str(address), address.file_stem, failure.reason, 0, member.seconds, member.attempts)
+        member.outcome = outcome
+        member.worker.close()
+
+    def _wait(self, phase: str, seconds: float) -> None:
+        begin = time.monotonic()
+        while (left := begin + seconds - time.monotonic()) > 0:
+            self._tell(phase, begin, seconds)
+            time.sleep(min(POLL, left))
+
+    def _tell(self, phase: str, begin: float, expected: float) -> None:
+        outcomes = tuple(member.outcome for member in self._members if member.outcome is not None)
+        elapsed = time.monotonic() - begin
+        self._watch(Progress(phase, elapsed, expected, self._attempt, self._asked, outcomes, len(self._members)))
+
+
+def _next(items: queue.SimpleQueue[T]) -> T | None:
+    """The next item, or None when there is none for a moment: waiting without an end could not be interrupted."""
+    try:
+        return items.get(timeout=POLL)
+    except queue.Empty:
+        return None

@@ -1,0 +1,18 @@
+"""gRPC, which is only needed where a process is captured from outside."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from outpace.model.errors import CaptureError
+
+
+def load_grpc() -> Any:
+    """The module `grpc`; raises CaptureError when it is not installed."""
+    try:
+        return importlib.import_module("grpc")
+    except ImportError as error:
+        raise CaptureError(
+            f"Capturing a running process needs grpcio, which cannot be imported ({error}). Install it: pip install 'outpace[remote]'"
+        ) from None

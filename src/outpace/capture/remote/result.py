@@ -1,0 +1,59 @@
+"""What came of a remote capture, worker by worker, and how far one that runs has come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from outpace.model.errors import CaptureError, PartialCaptureError
+
+
+@dataclass(frozen=True)
+class HostOutcome:
+    """One worker: its profile's size in bytes, or the `reason` why there is none, as the end of a sentence.
+
+    `host` is the name of its profile in the run, `seconds` the time from the last request to its answer, `note` a remark of the worker.
+    """
+
+    address: str
+    host: str
+    reason: str = ""
+    bytes: int = 0
+    seconds: float = 0.0
+    attempts: int = 1
+    note: str = ""
+
+    @property
+    def saved(self) -> bool:
+        """Whether the profile is part of the run."""
+        return not self.reason
+
+
+@dataclass(frozen=True)
+class RemoteResult:
+    """The run that was saved (path or URL; None when no worker gave a profile) and every worker's outcome, in the order asked."""
+
+    run: str | None
+    hosts: tuple[HostOutcome, ...]
+
+    def error(self, reasons: bool = True) -> CaptureError | None:
+        """The error that says what is missing, and why unless `reasons` were told already; None when every profile was saved."""
+        missing = [host for host in self.hosts if not host.saved]
+        if not missing:
+            return None
+        why = "".join(f" {host.address}: {host.reason}." for host in missing) if reasons else ""
+        if self.run is None:
+            return CaptureError(f"No profile was captured.{why}")
+        return PartialCaptureError(f"{len(missing)} of {len(self.hosts)} workers are missing from {self.run}.{why}")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a capture is: what it does now, since when and for how long presumably (seconds), and which workers are through."""
+
+    phase: str  # "delay", "connect", "capture" or "pause"
+    elapsed: float
+    expected: float
+    attempt: int
+    asked: int
+    outcomes: tuple[HostOutcome, ...]
+    total: int

@@ -1,0 +1,157 @@
+"""`outpace capture`: capture running training processes, here or on other machines, and explain what they did."""
+
+from __future__ import annotations
+
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
+
+if TYPE_CHECKING:
+    from outpace.capture.remote.addresses import Addresses
+    from outpace.capture.remote.result import HostOutcome, RemoteResult
+
+
+class Cluster(str, Enum):
+    """Where addresses can come from, besides the command line."""
+
+    TF_CONFIG = "tf_config"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command()(capture)
+
+
+def capture(
+    addresses: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="ADDR[,ADDR...]", help="HOST:PORT of each worker's profiler server, or @FILE with one address per line."
+        ),
+    ] = None,
+    cluster: Annotated[
+        Cluster | None, typer.Option(help="Take the workers from the environment variable TF_CONFIG, each with --port.")
+    ] = None,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port of addresses that name none.")] = 6009,
+    logdir: Annotated[
+        str, typer.Option(help="TensorBoard log directory to write the profiles to; local or a URL.")
+    ] = "outpace-logs",
+    duration: Annotated[str, typer.Option(metavar="TIME", help="How long to capture: 2s, 500ms, 1m.")] = "2s",
+    delay: Annotated[str, typer.Option(metavar="TIME", help="How long to wait before.")] = "0s",
+    timeout: Annotated[
+        str, typer.Option(metavar="TIME", help="How long a worker may take, beyond the duration, to send its profile.")
+    ] = "60s",
+    retries: Annotated[
+        int, typer.Option(min=0, help="How often to ask again a worker that is busy, out of reach, or recorded no event.")
+    ] = 3,
+    host_level: Annotated[int, typer.Option(min=0, max=3, help="Detail of host events.")] = 2,
+    python_level: Annotated[int, typer.Option(min=0, max=1, help="1 also records Python calls.")] = 0,
+    device_level: Annotated[int, typer.Option(min=0, max=1, help="0 leaves devices out.")] = 1,
+    report: Annotated[bool, typer.Option("--report/--no-report", help="Explain the profiles, or only save them.")] = True,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the HTML report.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON (docs/remote.md) instead of text.")] = False,
+    width: Annotated[int | None, typer.Option(min=40, help="Columns to print to; the terminal's by default.")] = None,
+    color: Annotated[
+        bool | None, typer.Option("--color/--no-color", help="Colours; by default when printing to a terminal.")
+    ] = None,
+) -> None:
+    """Capture running training processes and explain where their steps' time goes.
+
+    Each process needs a profiler server: 'outpace serve SCRIPT', or outpace.serve(), tf.profiler.experimental.server.start(port),
+    jax.profiler.start_server(port) in the script. All workers are captured at once, into one run of the log directory.
+    """
+    from outpace.capture.remote.fleet import capture_addresses
+    from outpace.capture.remote.options import RemoteOptions, seconds
+    from outpace.cli.capture_progress import showing
+    from outpace.model import UsageError
+
+    if html and not report:
+        raise UsageError("--html and --no-report contradict each other. Leave one of them out.")
+    times = seconds(duration), seconds(delay), seconds(timeout)
+    options = RemoteOptions(times[0], host_level, python_level, device_level, retries, times[1], times[2])
+    with showing(options.duration) as watch:
+        result = capture_addresses(_workers(addresses or [], cluster, port), logdir, options, watch)
+    _show(result, report, html, json, width, color)
+
+
+def _show(result: RemoteResult, report: bool, html: Path | None, json: bool, width: int | None, color: bool | None) -> None:
+    """Print what came of it; raises the error that says what is missing."""
+    if result.run is not None or len(result.hosts) > 1:
+        _print_outcomes(result, sys.stderr if json else sys.stdout, width, color)
+    if json:
+        _print_json(result, report, html)
+    elif result.run is not None and report:
+        from outpace import api
+        from outpace.cli.output import show
+
+        show(api.open(result.run), html=html, width=width, color=color, summary=True)
+    error = result.error(reasons=result.run is None and len(result.hosts) == 1)
+    if error is not None:
+        raise error
+
+
+def _workers(given: list[str], cluster: Cluster | None, port: int) -> Addresses:
+    from outpace.capture.remote.addresses import cluster_addresses, read_addresses
+    from outpace.model import UsageError
+
+    if given and cluster:
+        raise UsageError("Addresses and --cluster contradict each other. Give one of them.")
+    workers = cluster_addresses(port=port) if cluster else read_addresses(given, port)
+    for address in workers.repeated:
+        typer.echo(f"outpace: {address} was given more than once; it is captured once", err=True)
+    return workers
+
+
+def _print_outcomes(result: RemoteResult, file: TextIO, width: int | None, color: bool | None) -> None:
+    """Every worker in one row, and where the run is."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from outpace.model.units import Unit, humanize
+
+    console = Console(file=file, width=width, force_terminal=color, highlight=False, soft_wrap=False)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("Worker", no_wrap=True)
+    table.add_column("Profile")
+    table.add_column("Size", justify="right", no_wrap=True)
+    table.add_column("Took", justify="right", no_wrap=True)
+    for host in result.hosts:
+        size = humanize(host.bytes, Unit.BYTES) if host.saved else ""
+        took = f"{host.seconds:.1f} s" if host.seconds else ""
+        table.add_row(Text(host.address), Text(_outcome(host), style="" if host.saved else "red"), size, took)
+    console.print(table)
+    if result.run is not None:
+        console.print(Text(f"The run is {result.run}"), soft_wrap=True)
+    console.print()
+
+
+def _outcome(host: HostOutcome) -> str:
+    if not host.saved:
+        return f"missing: {host.reason}"
+    again = f", at attempt {host.attempts}" if host.attempts > 1 else ""
+    return f"saved{again}" + (f"; {host.note}" if host.note else "")
+
+
+def _print_json(result: RemoteResult, report: bool, html: Path | None) -> None:
+    """One object: the run, every worker's outcome, and the report (null without one)."""
+    import dataclasses
+    import json
+
+    data: dict[str, Any] = {
+        "run": result.run,
+        "hosts": [{**dataclasses.asdict(host), "saved": host.saved} for host in result.hosts],
+        "report": None,
+    }
+    if report and result.run is not None:
+        from outpace import api
+        from outpace.report import json_
+
+        profile = api.open(result.run)
+        data["report"] = json.loads(json_.render(profile.report()))
+        if html is not None:
+            typer.echo(f"The HTML report is {profile.html(html)}", err=True)
+    sys.stdout.write(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
