@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from outpace.capture.callback import ProfilerCallback, mark_tensorboard_steps
     from outpace.capture.manual import capture, start, stop
     from outpace.capture.marks import step
+    from outpace.capture.monitor import Monitor
     from outpace.capture.remote import capture_remote
     from outpace.capture.server import serve
     from outpace.model import OutpaceError
 
 __all__ = [
+    "Monitor",
     "OutpaceError",
     "Profile",
     "ProfilerCallback",
@@ -39,6 +41,7 @@ _public = lazy(
         "capture.callback": "ProfilerCallback mark_tensorboard_steps",
         "capture.manual": "start stop",
         "capture.marks": "step",
+        "capture.monitor": "Monitor",
         "capture.remote": "capture_remote",
         "capture.server": "serve",
         "model": "OutpaceError",

@@ -1,0 +1,145 @@
+"""The monitor as a Keras callback, for Keras 2 and 3, without importing either.
+
+Keras calls the methods of a callback and asks for no base class. A step is taken from one batch's begin to the next one's begin: a
+method of our own at the batch's end would make Keras wait for the device after each batch on JAX, where it runs callbacks in a thread
+as long as they leave that method alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from outpace.capture.monitor.waits import KerasClock, watch
+
+if TYPE_CHECKING:
+    from outpace.capture.monitor.core import Core
+
+
+def _unused(self: Any, batch: int, logs: Any = None) -> None:
+    """Nothing to do at this point."""
+
+
+_unused._is_default = True  # type: ignore[attr-defined]  # how Keras tells a method that nobody has overridden
+
+
+class KerasHooks:
+    """The methods that Keras calls. Evaluation and prediction are no training, so their batches are left alone."""
+
+    _core: Core
+    _dead: bool
+    _supports_tf_logs = True  # Keras 2: no need to turn logs into NumPy for this callback
+
+    def __init__(self) -> None:
+        self.model: Any = None
+        self.params: dict[str, Any] = {}
+        self._epoch_calls = 0
+        self._training = False
+
+    def set_params(self, params: dict[str, Any]) -> None:
+        """Keras' own: the number of epochs and the like."""
+        self.params = params
+
+    def set_model(self, model: Any) -> None:
+        """Keras' own: the model that is about to train."""
+        self.model = model
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """`fit` begins."""
+        self._guard(self._train_begins)
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """An epoch begins: its first step does, with its first batch."""
+        self._epoch_calls = 0
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        """A batch begins, and the step before it ends."""
+        if self._dead or not self._training:
+            return
+        self._epoch_calls += 1
+        try:
+            self._core.boundary()
+        except Exception as error:
+            self._fail(error)
+
+    def on_test_begin(self, logs: Any = None) -> None:
+        """A validation inside `fit` begins."""
+        if self._training:
+            self._guard(self._leave_steps)
+            if isinstance(self._core.waits, KerasClock):
+                self._core.waits.active = False
+
+    def on_test_end(self, logs: Any = None) -> None:
+        """A validation ends."""
+        if isinstance(self._core.waits, KerasClock):
+            self._core.waits.active = True
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """An epoch ends."""
+        if self._training:
+            self._guard(self._leave_steps)
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """`fit` is over."""
+        self._training = False
+        watch(None)
+        self.close()
+
+    def on_predict_begin(self, logs: Any = None) -> None:
+        """Nothing to do at this point."""
+
+    def on_predict_end(self, logs: Any = None) -> None:
+        """Nothing to do at this point."""
+
+    on_batch_begin = on_test_batch_begin = on_predict_batch_begin = _unused
+    on_batch_end = on_train_batch_end = on_test_batch_end = on_predict_batch_end = _unused
+
+    def _implements_train_batch_hooks(self) -> bool:
+        """Keras 2 asks."""
+        return True
+
+    def _implements_test_batch_hooks(self) -> bool:
+        return False
+
+    _implements_predict_batch_hooks = _implements_test_batch_hooks
+
+    def _train_begins(self) -> None:
+        core = self._core
+        core.per_call = max(1, int(getattr(self.model, "steps_per_execution", 0) or _keras_2(self.model)))
+        core.pause()  # the `fit` before may have ended with an exception
+        core.waits = KerasClock(self.model)
+        watch(core.waits)
+        self._training = True
+        self._start()
+
+    def _leave_steps(self) -> None:
+        """The last batch of an epoch has no next one to end it: it is counted but not timed, unless it is the only one."""
+        if self._core.last is not None and self._epoch_calls == 1:
+            self._core.boundary()
+            self._core.pause()
+        else:
+            self._core.pause(ended=True)
+
+    def _guard(self, action: Callable[[], None]) -> None:
+        if self._dead:
+            return
+        try:
+            action()
+        except Exception as error:
+            self._fail(error)
+
+    def close(self) -> None:
+        """Write the end."""
+        raise NotImplementedError
+
+    def _start(self) -> None:
+        raise NotImplementedError
+
+    def _fail(self, error: BaseException) -> None:
+        raise NotImplementedError
+
+
+def _keras_2(model: Any) -> int:
+    """Keras 2 keeps the number in a variable."""
+    value: Any = getattr(model, "_steps_per_execution", None)
+    return int(value.numpy()) if hasattr(value, "numpy") else 1

@@ -1,0 +1,273 @@
+"""The work of the monitor at each step boundary. Knows no framework and no loop: something else says where the boundaries are."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from outpace.capture.choose import framework_in_use
+from outpace.capture.monitor.deep import RETRY, DeepCapture, Limits
+from outpace.capture.monitor.lines import Totals, line_of, milliseconds, scalars_of, summary
+from outpace.capture.monitor.memory import memory
+from outpace.capture.monitor.sinks import Sinks
+from outpace.capture.monitor.stats import Histogram, Slowdown, SlowdownDetector
+from outpace.capture.monitor.waits import InputClock
+from outpace.capture.options import CaptureOptions
+from outpace.capture.recording import tell
+
+SETTLE = 2  # calls after a capture that eat what the pipeline buffered while the profile was being saved
+BEFORE = 20  # durations that a capture's record keeps of the calls before it
+BATCH = 10  # durations that are worked on together: between two steps of 5 ms nearly every line of code has to come from memory again
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a monitor does; see `Monitor` for the meaning of each."""
+
+    logdir: str
+    every: float = 10.0
+    every_steps: int | None = None
+    warmup: int = 10
+    batch_size: int | None = None
+    tensorboard: bool = True
+    ratio: float = 1.5
+    limits: Limits = field(default_factory=Limits)
+    options: CaptureOptions = field(default_factory=CaptureOptions)
+
+
+class Core:
+    """Counts calls of the training step; one call is `per_call` training steps. Methods may raise: the face catches."""
+
+    def __init__(self, settings: Settings, clock: Callable[[], int] = time.perf_counter_ns) -> None:
+        """A core that has not begun; `clock` answers ns."""
+        self.settings = settings
+        self.waits = InputClock()
+        self.per_call = 1
+        self.running = False
+        self.last: int | None = None  # the boundary at which the current step began
+        self.deep = DeepCapture(settings.logdir, settings.limits, settings.options, clock)
+        self._clock = clock
+        self._detector = SlowdownDetector(settings.ratio)
+        self._interval, self._run = Histogram(), Totals()
+        self._recent: deque[int] = deque(maxlen=BEFORE)
+        self._calls = 0
+        self._batch: list[int] = []
+        self._room = BATCH  # length at which the batch is worked on
+        self._skip = settings.warmup
+        self._plain = not self._skip  # neither in the warm-up nor in or after a capture
+        self._warm = False
+        self._due = 0
+        self._line_due = 0
+        self._next_try = 0
+        self._said: set[str] = set()
+        self._sinks: Sinks | None = None
+
+    def start(self) -> None:
+        """Open the files; raises OSError when that is impossible. Also begins anew after `finish`."""
+        if self.running:
+            return
+        self._sinks = Sinks(self.settings.logdir, self.settings.tensorboard)
+        self.running, self.last = True, None
+        self._event("start", framework=framework_in_use(), pid=os.getpid(), steps_per_call=self.per_call)
+        self._restart_interval(self._clock())
+
+    def begin(self, at: int | None = None) -> None:
+        """The next step begins now, or began at that time; does nothing inside a step."""
+        if self.last is None:
+            self.last = self._clock() if at is None else at
+            self.deep.begin_step()
+
+    def boundary(self) -> None:
+        """A step ends and the next one begins."""
+        now = self._clock()
+        last, self.last = self.last, now
+        if last is not None and self._plain:
+            batch = self._batch
+            batch.append(now - last)
+            if len(batch) >= self._room or now >= self._due:
+                self._digest(now)
+        else:
+            self._other_boundary(now, last)
+
+    def pause(self, ended: bool = False) -> None:
+        """What comes until the next `begin` or `boundary` belongs to no step; `ended`: the current step counts, but not its time."""
+        self._count_batch()
+        open_step, self.last = self.last is not None, None
+        if open_step and ended:
+            self._calls += 1
+        if open_step and self.deep.recording and self.deep.end_step(None):
+            self._save()
+
+    def finish(self) -> None:
+        """Write the last line and the end, close the files, and tell the user in one line."""
+        if not self.running:
+            return
+        if self.deep.recording:
+            self._save()
+        self._count_batch()
+        self._line(self._clock())
+        self.running = False
+        text = summary(self._run, self.calls * self.per_call, self.deep, self.waits.missing)
+        self._event("end", **self._run.fields(), steps=self.calls * self.per_call, captures=self.deep.count)
+        sinks, self._sinks = self._sinks, None
+        assert sinks is not None
+        shown = sinks.shown
+        sinks.close()
+        tell(f"monitor: {text}; details in {shown}")
+
+    def abandon(self) -> None:
+        """After a failure: stop for good, leaving what was written."""
+        self.running = False
+        self.deep.discard()
+        sinks, self._sinks = self._sinks, None
+        if sinks is not None:
+            sinks.close()
+
+    @property
+    def calls(self) -> int:
+        """Calls until now, those of the warm-up and of captures included."""
+        return self._calls + len(self._batch)
+
+    def _other_boundary(self, now: int, last: int | None) -> None:
+        """The boundary of a step that is not simply timed."""
+        if last is None:
+            self.deep.begin_step()
+            return
+        self._calls += 1
+        if self.deep.recording:
+            self._captured(now - last)
+        else:
+            self._settle(now - last)
+
+    def _digest(self, now: int) -> None:
+        """Work on a full batch, and on whatever is due."""
+        self._count_batch()
+        if now >= self._due or self._interval.count == self.settings.every_steps:
+            self._rarely(now)
+
+    def _count_batch(self) -> None:
+        batch, self._batch = self._batch, []
+        self._recent.extend(batch)
+        for duration in batch:
+            self._calls += 1
+            self._interval.add(duration)
+            slow = self._detector.add(self._calls, duration)
+            if slow is not None:
+                self._slowdown(slow)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        every = self.settings.every_steps
+        self._room = BATCH if every is None else max(1, min(BATCH, every - self._interval.count))
+
+    def _settle(self, duration: int) -> None:
+        """A step of the warm-up, or one just after a capture."""
+        self._skip -= 1
+        self._run.unsettled += duration
+        if self._skip == 0:
+            self._plain = True
+            now = self._clock()
+            if not self._warm:
+                self._warm = True
+                self._event("warm-up", steps=self.calls * self.per_call, seconds=round(self._run.unsettled / 1e9, 6))
+            self._restart_interval(now)
+            self.last = self._clock()
+
+    def _rarely(self, now: int) -> None:
+        """What is not done at every step, and must not be part of the next step's time."""
+        if now >= self._line_due or self._interval.count == self.settings.every_steps:
+            self._line(now)
+        if self.deep.slowdown is not None and now >= self._next_try:
+            self._capture()
+        self._due = self._line_due if self.deep.slowdown is None else min(self._line_due, self._next_try)
+        self.last = self._clock()
+        self.deep.begin_step()
+
+    def _slowdown(self, slow: Slowdown) -> None:
+        self._run.slowdowns += 1
+        refusal = self.deep.refusal()
+        since, before, after = self._values(slow)
+        self._event("slowdown", since=since, before_ms=before, now_ms=after, no_capture=refusal)
+        if refusal is None:
+            self.deep.slowdown, self._next_try, self._due = slow, 0, 0  # taken at the next boundary
+        elif refusal == "disk budget" and self._once(refusal):
+            allowed = self.settings.limits.megabytes
+            tell(f"monitor: captures have used {self.deep.used:.0f} of {allowed:g} MB, so no more are taken in this run")
+
+    def _capture(self) -> None:
+        self._line(self._clock())  # the interval ends here: what is inside the capture is in no line
+        try:
+            begun = self.deep.start(self.calls, self._recent, self.per_call, at_exit=self._save)
+        except Exception as error:
+            self.deep.forget()
+            if self._once("start"):
+                tell(f"monitor: steps slowed down, but no profile can be taken: {error}")
+            return
+        if begun:
+            self._plain = False
+            return
+        self._next_try = self._clock() + int(RETRY * 1e9)
+        if self._once("busy"):
+            tell("monitor: steps slowed down, but another profiler runs; the capture waits until that one has ended")
+
+    def _captured(self, duration: int) -> None:
+        """A step inside a capture: it is in no statistics."""
+        if self.deep.end_step(duration):
+            self._save()
+            self.last = self._clock()
+        else:
+            self.deep.begin_step()
+
+    def _save(self) -> None:
+        slow = self.deep.slowdown
+        assert slow is not None
+        since, before, after = self._values(slow)
+        text = f"steps take {milliseconds(after)} instead of {milliseconds(before)} since step {since}"
+        self._skip, self._plain, self._run.unsettled = SETTLE, False, 0
+        try:
+            taken = self.deep.stop()
+        except Exception as error:
+            tell(f"monitor: {text}; the profile could not be saved: {error}")
+            return
+        steps, size = taken.steps * self.per_call, round(taken.megabytes, 3)
+        self._event("capture", run=taken.run, steps=steps, megabytes=size, since=since, before_ms=before, now_ms=after)
+        tell(f"monitor: {text}; captured {steps} step{'s' * (steps != 1)} in {taken.run}")
+
+    def _values(self, slow: Slowdown) -> tuple[int, float, float]:
+        """First slow training step (from 1), and ms per training step before and now."""
+        before, after = (round(value / self.per_call / 1e6, 4) for value in (slow.before, slow.now))
+        return (slow.since - 1) * self.per_call + 1, before, after
+
+    def _line(self, now: int) -> None:
+        """One line about the steps since the last one; none when there were none."""
+        read = self.waits.read()
+        if self._interval.count:
+            used = memory(framework_in_use() or "")
+            content = line_of(self._interval, self.per_call, self._read, read, self.settings.batch_size, used)
+            seconds = round((now - self._began) / 1e9, 6)
+            self._event("interval", steps=self._interval.count * self.per_call, seconds=seconds, **content)
+            assert self._sinks is not None
+            self._sinks.scalars(self.calls * self.per_call, scalars_of(content))
+            self._run.add(self._interval, self.per_call, self._read, read)
+        if not read.batches and self._once("input"):
+            self._event("note", text=f"input wait is not measured: {self.waits.missing}")
+        self._restart_interval(now)
+
+    def _restart_interval(self, now: int) -> None:
+        self._interval, self._began, self._read = Histogram(), now, self.waits.read()
+        self._make_room()
+        self._line_due = self._due = now + int(self.settings.every * 1e9)
+
+    def _event(self, kind: str, **content: Any) -> None:
+        assert self._sinks is not None
+        head = {"time": round(time.time(), 3), "event": kind, "step": self.calls * self.per_call}
+        self._sinks.line({**head, **{name: value for name, value in content.items() if value is not None}})
+
+    def _once(self, key: str) -> bool:
+        fresh = key not in self._said
+        self._said.add(key)
+        return fresh

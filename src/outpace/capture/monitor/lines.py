@@ -1,0 +1,106 @@
+"""What stands in a line, in the scalars and in the last sentence. Durations are ms per training step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from outpace.capture.monitor.deep import DeepCapture
+from outpace.capture.monitor.stats import Histogram
+from outpace.capture.monitor.waits import Read
+
+
+def line_of(
+    steps: Histogram, per_call: int, before: Read, after: Read, batch_size: int | None, memory: Mapping[str, float]
+) -> dict[str, Any]:
+    """An interval's numbers: `step_ms`, `steps_per_s`, and where known `examples_per_s`, `input_wait_ms`, `input_share`, `memory`.
+
+    `input_wait_ms` is the mean over the batches that were read between the two reads. Rates are of the time inside steps.
+    """
+    line: dict[str, Any] = {"step_ms": _times(steps, per_call)}
+    rate = 1e9 * per_call / steps.mean if steps.mean else 0.0
+    line["steps_per_s"] = round(rate, 3)
+    batches = after.batches - before.batches
+    size = float(batch_size or 0) or ((after.examples - before.examples) / batches if batches else 0.0)
+    if size:
+        line["examples_per_s"] = round(rate * size, 1)
+    if batches:
+        wait = (after.seconds - before.seconds) / batches
+        line["input_wait_ms"] = round(wait * 1e3, 4)
+        line["input_share"] = round(min(1.0, wait * rate), 4)
+    if memory:
+        line["memory"] = dict(memory)
+    return line
+
+
+def milliseconds(value: float) -> str:
+    """A duration in ms as people write it: `5.03 ms`, `1234 ms`."""
+    return f"{value:.3g} ms" if value < 1000 else f"{value:.0f} ms"
+
+
+def scalars_of(line: Mapping[str, Any]) -> dict[str, float]:
+    """A line's numbers as TensorBoard scalars: `step_ms/mean`, `steps_per_s`, `memory/rss_mb`, ..."""
+    scalars: dict[str, float] = {}
+    for name, value in line.items():
+        for inner, number in value.items() if isinstance(value, Mapping) else [("", value)]:
+            scalars[f"{name}/{inner}" if inner else name] = float(number)
+    return scalars
+
+
+@dataclass
+class Totals:
+    """The whole run's steps, without warm-up and captures."""
+
+    steps: Histogram = field(default_factory=Histogram)
+    per_call: int = 1
+    waited: float = 0.0
+    batches: float = 0.0
+    slowdowns: int = 0
+    unsettled: int = 0  # ns of the calls of the warm-up, or after a capture
+
+    def add(self, steps: Histogram, per_call: int, before: Read, after: Read) -> None:
+        """One interval more."""
+        self.steps.merge(steps)
+        self.per_call = per_call
+        self.waited += after.seconds - before.seconds
+        self.batches += after.batches - before.batches
+
+    @property
+    def mean(self) -> float:
+        """Mean time of a training step in ms."""
+        return self.steps.mean / self.per_call / 1e6
+
+    @property
+    def share(self) -> float | None:
+        """Share of a step that waits for input; None where that was not measured."""
+        if not self.batches or not self.mean:
+            return None
+        return min(1.0, self.waited / self.batches * 1e3 / self.mean)
+
+    def fields(self) -> dict[str, Any]:
+        """For the last line; a value of None is left out there."""
+        share = self.share
+        return {
+            "timed_steps": self.steps.count * self.per_call,
+            "step_ms": _times(self.steps, self.per_call) if self.steps.count else None,
+            "input_share": None if share is None else round(share, 4),
+            "slowdowns": self.slowdowns,
+        }
+
+
+def summary(totals: Totals, steps: int, deep: DeepCapture, missing: str) -> str:
+    """The run in one sentence, without its end."""
+    if not totals.steps.count:
+        return f"{steps} steps, too few to say anything beyond the warm-up"
+    share = totals.share
+    waits = f"input wait not measured ({missing})" if share is None else f"{share:.0%} of it waiting for input"
+    counted = ", ".join(
+        f"{count} {word}{'s' * (count != 1)}" for count, word in ((totals.slowdowns, "slowdown"), (deep.count, "capture"))
+    )
+    return f"{steps} steps, {milliseconds(totals.mean)} each on average, {waits}, {counted}"
+
+
+def _times(steps: Histogram, per_call: int) -> dict[str, float]:
+    times = {"mean": steps.mean, "p50": steps.quantile(0.5), "p95": steps.quantile(0.95), "max": float(steps.most)}
+    return {name: round(value / per_call / 1e6, 4) for name, value in times.items()}

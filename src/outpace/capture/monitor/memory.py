@@ -1,0 +1,41 @@
+"""How much memory the process and its accelerators hold. Asked once per line, not once per step."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from typing import Any
+
+_MB = 1e6
+
+
+def memory(framework: str) -> dict[str, float]:
+    """`rss_mb` of this process, and of the accelerators in use, summed: `device_mb` and `device_peak_mb`. MB are 10^6 bytes.
+
+    What cannot be read here (no /proc, no accelerator) is left out.
+    """
+    found: dict[str, float] = {}
+    with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/self/statm", encoding="ascii") as file:
+        found["rss_mb"] = round(int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / _MB, 1)
+    with contextlib.suppress(Exception):  # an accelerator without an allocator to ask raises, each in its own way
+        devices = _tensorflow() if framework == "tensorflow" else _jax() if framework == "jax" else []
+        if devices:
+            found["device_mb"] = round(sum(now for now, _ in devices) / _MB, 1)
+            found["device_peak_mb"] = round(sum(peak for _, peak in devices) / _MB, 1)
+    return found
+
+
+def _tensorflow() -> list[tuple[int, int]]:
+    """(bytes in use, most bytes in use) of each GPU."""
+    tf: Any = sys.modules["tensorflow"]
+    names = [device.name.replace("/device:", "") for device in tf.config.list_logical_devices("GPU")]
+    infos = [tf.config.experimental.get_memory_info(name.lstrip("/")) for name in names]
+    return [(int(info["current"]), int(info["peak"])) for info in infos]
+
+
+def _jax() -> list[tuple[int, int]]:
+    """(bytes in use, most bytes in use) of each accelerator; the CPU has no such numbers."""
+    jax: Any = sys.modules["jax"]
+    stats = [device.memory_stats() for device in jax.local_devices() if device.platform != "cpu"]
+    return [(int(s["bytes_in_use"]), int(s.get("peak_bytes_in_use", s["bytes_in_use"]))) for s in stats if s]

@@ -1,0 +1,122 @@
+"""Where the monitor's numbers go: JSON lines, and scalars in TensorBoard's event files.
+
+Event files are written here and not by `tf.summary`: the format is a few fields, one record holds all scalars of a line (a call of
+`tf.summary.scalar` costs a training thread 0.1 ms), and a JAX process gets its scalars without importing TensorFlow or TensorBoard.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import shutil
+import struct
+import tempfile
+import time
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+from outpace.store.tree import is_url, open_tree
+
+FOLDER = "outpace-monitor"
+
+
+class Sinks:
+    """The files of one run of the monitor, `<logdir>/outpace-monitor/<host>-<pid>.jsonl` and an event file beside it.
+
+    A line is appended whole and is in the file when `line` returns. For a log directory at a URL, both files are written in the
+    temporary directory and uploaded by `close`: a remote file cannot be appended to.
+    """
+
+    def __init__(self, logdir: str, scalars: bool) -> None:
+        """Opens the files; raises OSError when that is impossible."""
+        self._remote = f"{logdir.rstrip('/')}/{FOLDER}" if is_url(logdir) else None
+        parent = tempfile.mkdtemp(prefix="outpace-") if self._remote else os.path.expanduser(logdir)
+        self.folder = os.path.join(os.path.abspath(parent), FOLDER)
+        os.makedirs(self.folder, exist_ok=True)
+        self.shown = self._remote or os.path.join(parent, FOLDER)
+        name = f"{platform.node() or 'localhost'}-{os.getpid()}"
+        self._lines = _appending(os.path.join(self.folder, f"{name}.jsonl"))
+        self._events: BinaryIO | None = None
+        if scalars:
+            seconds = time.time()
+            events = f"events.out.tfevents.{seconds:.6f}.{name}.outpace"
+            self._events = _appending(os.path.join(self.folder, events))
+            self._events.write(record(_event(seconds, 0, _text(3, "brain.Event:2"))))
+
+    def line(self, content: Mapping[str, Any]) -> None:
+        """Append one line."""
+        self._lines.write(json.dumps(content, ensure_ascii=False).encode() + b"\n")
+
+    def scalars(self, step: int, values: Mapping[str, float]) -> None:
+        """Append scalars of one step, by tag."""
+        if self._events is not None:
+            summary = b"".join(_bytes(1, _text(1, tag) + b"\x15" + struct.pack("<f", value)) for tag, value in values.items())
+            self._events.write(record(_event(time.time(), step, _bytes(5, summary))))
+
+    def close(self) -> None:
+        """Close the files, and upload them when the log directory is remote; raises what the store raises."""
+        with contextlib.suppress(OSError):
+            self._lines.close()
+            if self._events is not None:
+                self._events.close()
+        if self._remote:
+            tree = open_tree(self._remote)
+            for name in os.listdir(self.folder):
+                tree.upload(os.path.join(self.folder, name), f"{tree.root.rstrip('/')}/{name}")
+            shutil.rmtree(os.path.dirname(self.folder), ignore_errors=True)
+
+
+def _appending(path: str) -> BinaryIO:
+    """Unbuffered, so that a line is one write: two monitors of one process, or a reader, never see half of one."""
+    return open(path, "ab", buffering=0)
+
+
+def record(data: bytes) -> bytes:
+    """`data` as one TFRecord: its length and itself, each followed by its masked CRC-32C."""
+    length = struct.pack("<Q", len(data))
+    return length + struct.pack("<I", _masked(length)) + data + struct.pack("<I", _masked(data))
+
+
+def _event(seconds: float, step: int, what: bytes) -> bytes:
+    """The fields of tensorflow/core/util/event.proto: wall_time (1), step (2), and one of file_version (3), summary (5)."""
+    return b"\x09" + struct.pack("<d", seconds) + b"\x10" + _varint(step) + what
+
+
+def _text(field: int, text: str) -> bytes:
+    return _bytes(field, text.encode())
+
+
+def _bytes(field: int, content: bytes) -> bytes:
+    return bytes([field << 3 | 2]) + _varint(len(content)) + content
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def _masked(data: bytes) -> int:
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = _TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def _table() -> tuple[int, ...]:
+    """CRC-32C (Castagnoli, reversed polynomial 0x82F63B78) of each byte."""
+    rows = []
+    for value in range(256):
+        for _ in range(8):
+            value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
+        rows.append(value)
+    return tuple(rows)
+
+
+_TABLE = _table()

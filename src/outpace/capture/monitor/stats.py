@@ -1,0 +1,145 @@
+"""Running statistics of step times, and when steps have become slower. Neither grows with the run."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+_BITS = 5  # sub-buckets per octave, as a power of two: 32, so that a bucket is at most 1/32 = 3.1 % wide
+_MASK = (1 << _BITS) - 1
+_SHARPER = 1.4826  # from the median absolute deviation to the standard deviation of a normal distribution
+
+
+class Histogram:
+    """Durations in ns in logarithmic buckets: a quantile is exact to 1.6 %, mean and maximum are exact."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total = 0
+        self.most = 0
+        self._buckets: dict[int, int] = {}
+
+    def add(self, duration: int) -> None:
+        """Count one duration in ns, 0 or more."""
+        self.count += 1
+        self.total += duration
+        if duration > self.most:
+            self.most = duration
+        shift = duration.bit_length() - _BITS - 1
+        key = duration if shift <= 0 else (shift << _BITS) + (duration >> shift)
+        buckets = self._buckets
+        buckets[key] = buckets.get(key, 0) + 1
+
+    def merge(self, other: Histogram) -> None:
+        """Add everything that another histogram counted."""
+        self.count += other.count
+        self.total += other.total
+        self.most = max(self.most, other.most)
+        for key, count in other._buckets.items():
+            self._buckets[key] = self._buckets.get(key, 0) + count
+
+    @property
+    def mean(self) -> float:
+        """Mean in ns; 0 without a duration."""
+        return self.total / self.count if self.count else 0.0
+
+    def quantile(self, share: float) -> float:
+        """The smallest duration in ns that at least `share` of all do not exceed: the middle of its bucket; 0 without a duration."""
+        left = share * self.count
+        for key in sorted(self._buckets):
+            left -= self._buckets[key]
+            if left <= 0:
+                return min(_middle(key), float(self.most))
+        return 0.0
+
+
+def _middle(key: int) -> float:
+    if key < 2 << _BITS:
+        return float(key)
+    shift = (key >> _BITS) - 1
+    return (((key & _MASK) | (1 << _BITS)) + 0.5) * (1 << shift)
+
+
+@dataclass(frozen=True)
+class Slowdown:
+    """Steps take `now` ns instead of `before` ns (medians) since the step number `since`."""
+
+    since: int
+    before: float
+    now: float
+
+
+class SlowdownDetector:
+    """Compares the median of each block of steps with the medians of the blocks before it.
+
+    A block is 10 steps, more where they are short (0.1 s, but at most 200 steps). A slowdown is blocks in a row, three at least and 1 s
+    of steps, that are all slower than the history's median by `ratio`, and by six of the standard deviations that the history's median
+    absolute deviation stands for: one long step, a pause of the garbage collection, the start of an epoch or a short burst of another
+    process is none. The new level is then a history of its own, so that a slowdown that lasts is told once. Steps that became faster
+    begin a new history too.
+    """
+
+    BLOCK, BLOCK_MOST, BLOCK_NS = 10, 200, 100_000_000
+    LEAST, MOST = 20, 100  # blocks of history: to decide at all, and that are remembered
+    LASTS, LASTS_NS = 3, 1_000_000_000
+    SIGMAS = 6.0
+
+    def __init__(self, ratio: float = 1.5) -> None:
+        self._ratio = ratio
+        self._block: list[int] = []
+        self._block_ns = 0
+        self._history: deque[float] = deque(maxlen=self.MOST)
+        self._odd: deque[float] = deque(maxlen=self.MOST)  # medians of the newest blocks, all on one side of the history
+        self._odd_ns = 0
+        self._since = 0
+        self._first = 0  # number of the block's first step
+
+    def add(self, number: int, duration: int) -> Slowdown | None:
+        """One more step, with its number and its duration in ns; the slowdown that it completes, if it does."""
+        block = self._block
+        if not block:
+            self._first = number
+        block.append(duration)
+        self._block_ns += duration
+        if len(block) < self.BLOCK or (self._block_ns < self.BLOCK_NS and len(block) < self.BLOCK_MOST):
+            return None
+        median, taken = _median(block), self._block_ns
+        block.clear()
+        self._block_ns = 0
+        return self._decide(median, taken)
+
+    def _decide(self, median: float, taken: int) -> Slowdown | None:
+        side = self._side(median)
+        if self._odd and side != self._side(self._odd[0]):
+            self._history.extend(self._odd)  # it did not last, so it was noise, which the history has to know
+            self._odd.clear()
+            side = self._side(median)
+        if side == 0:
+            self._history.append(median)
+            return None
+        if not self._odd:
+            self._since, self._odd_ns = self._first, 0
+        self._odd.append(median)
+        self._odd_ns += taken
+        if len(self._odd) < self.LASTS or self._odd_ns < self.LASTS_NS:
+            return None
+        before, now = _median(self._history), _median(self._odd)
+        self._history.clear()
+        self._odd.clear()
+        return Slowdown(self._since, before, now) if side > 0 else None
+
+    def _side(self, median: float) -> int:
+        """1 for slower than the history, -1 for faster, 0 for neither."""
+        if len(self._history) < self.LEAST:
+            return 0
+        usual = _median(self._history)
+        spread = self.SIGMAS * _SHARPER * _median([abs(value - usual) for value in self._history])
+        if median > self._ratio * usual and median > usual + spread:
+            return 1
+        return -1 if median * self._ratio < usual and median < usual - spread else 0
+
+
+def _median(values: list[int] | list[float] | deque[float]) -> float:
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return float(ordered[middle]) if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
