@@ -38,6 +38,7 @@ def report(
     from outpace import api
     from outpace.cli.output import show
 
-    with meanwhile(lambda: api.load(tool, "json_" if json else "terminal")):  # the core reads the file without Python
+    with meanwhile(lambda: api.load(tool, "json_" if json else "terminal")):  # most of this work is the core's, without Python
         profile = api.open(path)
+        profile.run.settle()
     show(profile, only=tool, html=html, csv=csv, json=json, width=width, color=color)

@@ -34,25 +34,27 @@ def compute(run: Run) -> Analysis:
     """Analyse every pipeline of every host."""
     graphs = iterators(run)
     named = _names(run)
-    rows: dict[str, list[Row]] = {"pipelines": [], "stages": [], "segments": [], "executions": []}
+    rows: dict[str, list[Row]] = {"pipelines": [], "stages": [], "segments": []}
+    executions = []
+    guides = {host: guide_bottlenecks(graph) for host, graph in graphs.items()}
     for (host, name), pipeline in named.items():
         graph = graphs[host]
         slowest = _ranked(graph, pipeline.root)
-        guide = _guide_bottleneck(graph, slowest[0])
+        guide = int(guides[host][slowest[0]])
         rows["pipelines"].append(_pipeline_row(name, pipeline, graph, slowest, guide))
         rows["stages"] += _stage_rows(name, pipeline, graph, run, guide)
         rows["segments"] += _segment_rows(name, pipeline)
-        rows["executions"] += _execution_rows(host, name, graph, slowest)
+        executions.append(_executions(host, name, graph, slowest, guides[host]))
     for host, graph in graphs.items():
         for i, root in enumerate(_device_roots(graph)):
             ranked = _ranked(graph, root)
             rows["pipelines"].append((*_latency(host, f"Device:{i}", graph, root, ranked), "", ""))
-            rows["executions"] += _execution_rows(host, f"Device:{i}", graph, ranked)
+            executions.append(_executions(host, f"Device:{i}", graph, ranked, guides[host]))
     return Analysis(
         Table.from_rows("pipelines", "Input pipelines", PIPELINES, rows["pipelines"]),
         Table.from_rows("stages", "Stages", STAGES, rows["stages"]),
         Table.from_rows("segments", "Segments", SEGMENTS, rows["segments"]),
-        Table.from_rows("executions", "Executions", EXECUTIONS, rows["executions"]),
+        _joined(executions),
         named,
     )
 
@@ -74,11 +76,16 @@ def _ranked(graph: IteratorGraph, root: int) -> Array:
     return mine[np.argsort(-duration, kind="stable")]
 
 
-def _guide_bottleneck(graph: IteratorGraph, call: int) -> int:
-    """The guide's verdict on one root call: the iterator with the longest self time on the critical path."""
+def guide_bottlenecks(graph: IteratorGraph) -> Array:
+    """The guide's verdict on every root call: the iterator with the longest self time on the critical path; -1 where there is none."""
     calls = graph.calls
-    mine = np.flatnonzero((calls.call == call) & calls.blocking)
-    return int(calls.iterator[mine[np.argmax(calls.self_time[mine])]])
+    found = np.full(len(graph.roots), -1, np.int64)
+    critical = np.flatnonzero(calls.blocking)
+    shortest_first = critical[
+        np.lexsort((-critical, calls.self_time[critical]))
+    ]  # of equal ones, the first stands last and wins
+    found[calls.call[shortest_first]] = calls.iterator[shortest_first]
+    return found
 
 
 def _pipeline_row(name: str, pipeline: Pipeline, graph: IteratorGraph, ranked: Array, guide: int) -> tuple[object, ...]:
@@ -115,7 +122,9 @@ def _stage_rows(name: str, pipeline: Pipeline, graph: IteratorGraph, run: Run, g
     record = run.record(pipeline.host)
     rows: list[Row] = []
     for at, stage in enumerate(pipeline.stages):
-        mine = np.flatnonzero(np.isin(calls.iterator, stage.iterators))
+        member = np.zeros(len(graph.ids), bool)
+        member[list(stage.iterators)] = True
+        mine = np.flatnonzero(member[calls.iterator])
         critical = bool(calls.blocking[mine].any())
         segment, busy, threads = _busy(pipeline, at)
         is_bottleneck = pipeline.bottleneck is stage
@@ -182,17 +191,28 @@ def _segment_rows(name: str, pipeline: Pipeline) -> list[Row]:
     return rows
 
 
-def _execution_rows(host: str, name: str, graph: IteratorGraph, ranked: Array) -> list[Row]:
+def _executions(host: str, name: str, graph: IteratorGraph, ranked: Array, guides: Array) -> dict[str, Array]:
+    """Columns of EXECUTIONS: every stage of every call of one pipeline, slowest calls first."""
     calls = graph.calls
     low, high = np.searchsorted(calls.call, ranked, "left"), np.searchsorted(calls.call, ranked, "right")
-    rows: list[Row] = []
-    for rank, (call, first, last) in enumerate(zip(ranked.tolist(), low.tolist(), high.tolist(), strict=True), start=1):
-        guide = _guide_bottleneck(graph, call)
-        for at in range(first, last):
-            iterator = int(calls.iterator[at])
-            numbers = (int(calls.start[at]), int(calls.total[at]), int(calls.self_time[at]), int(calls.count[at]))
-            identity = str(graph.ids[iterator])
-            rows.append(
-                (host, name, rank, graph.types[iterator], identity, *numbers, bool(calls.blocking[at]), iterator == guide)
-            )
-    return rows
+    count = high - low
+    rank = np.repeat(np.arange(len(ranked)), count)
+    at = np.arange(len(rank)) - (np.cumsum(count) - count)[rank] + low[rank]
+    iterator = calls.iterator[at]
+    texts = {"host": [host], "pipeline": [name], "stage": graph.types, "id": [str(i) for i in graph.ids.tolist()]}
+    zero = np.zeros(len(at), np.int64)
+    return {
+        **{key: np.array(values, object)[zero if len(values) == 1 else iterator] for key, values in texts.items()},
+        "rank": rank + 1,
+        "start_ps": calls.start[at],
+        "total_ps": calls.total[at],
+        "self_ps": calls.self_time[at],
+        "calls": calls.count[at],
+        "critical": calls.blocking[at],
+        "bottleneck": iterator == guides[ranked][rank],
+    }
+
+
+def _joined(parts: list[dict[str, Array]]) -> Table:
+    columns = {f.name: np.concatenate([part[f.name] for part in parts]) if parts else () for f in EXECUTIONS}
+    return Table.build("executions", "Executions", EXECUTIONS, columns)
