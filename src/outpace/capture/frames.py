@@ -10,8 +10,9 @@ import linecache
 import os
 import re
 import sys
-from dataclasses import dataclass
 from types import FrameType
+
+from outpace._dataclass import dataclass
 
 LIBRARIES = ("tensorflow", "keras", "tf_keras", "tensorflow_datasets")
 _GENERATED = "__autograph_generated_file"

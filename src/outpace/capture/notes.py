@@ -6,8 +6,9 @@ import datetime
 import os
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from outpace._dataclass import dataclass
 from outpace._version import __version__
 from outpace.capture.profilers import framework_versions
 from outpace.capture.recording import Saved

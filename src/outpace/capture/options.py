@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from dataclasses import dataclass
 from typing import Any
+
+from outpace._dataclass import dataclass
 
 
 @dataclass(frozen=True)

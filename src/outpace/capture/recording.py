@@ -9,8 +9,8 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from outpace._dataclass import dataclass
 from outpace.capture.interrupt import OnTermination
 from outpace.capture.profilers import Profiler
 from outpace.model.errors import CaptureError

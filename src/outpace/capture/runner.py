@@ -15,9 +15,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import FrameType
 
+from outpace._dataclass import dataclass
 from outpace.capture.options import CaptureOptions, Outcome, Plan
 from outpace.model.errors import CaptureError, NotFoundError, UsageError
 from outpace.store.logdir import read_capture_record, upload_run

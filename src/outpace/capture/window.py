@@ -9,10 +9,11 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Protocol
 
+from outpace._dataclass import dataclass
 from outpace.capture.options import CaptureOptions
 
 MOST_BEFORE = 50  # kept warm-up durations

@@ -8,11 +8,11 @@ critical path when it and all above it overlap their caller.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from outpace._dataclass import dataclass
 from outpace.metrics.derived import derived
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.steps import Array

@@ -16,10 +16,10 @@ pipeline, and its stage with most work is where to act. Stages are told apart by
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
+from outpace._dataclass import dataclass
 from outpace.metrics.derived import derived
 from outpace.metrics.iterators import IteratorGraph, is_async, iterators
 from outpace.timeline import OpKind, Run, Timeline

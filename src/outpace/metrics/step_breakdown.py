@@ -8,10 +8,9 @@ never fills it on a host), and host events count on machines with accelerators t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from outpace._dataclass import dataclass
 from outpace.metrics.derived import derived
 from outpace.model import Category, Field, Table, Unit
 from outpace.timeline import OpKind, Run, Timeline

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
+from outpace._dataclass import dataclass
 from outpace.model.interval import Interval
 from outpace.model.units import Unit, humanize
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike
 
+from outpace._dataclass import dataclass
 from outpace.model.units import Unit, humanize
 
 

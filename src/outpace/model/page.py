@@ -7,9 +7,10 @@ section types below and nothing about tools. Every chart is drawn from a table, 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
+from outpace._dataclass import dataclass
 from outpace.model.finding import Finding
 from outpace.model.table import Table
 from outpace.model.units import Unit

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from outpace._dataclass import dataclass
 from outpace.model import Chart, ChartKind, Field, Unit, median
 from outpace.report import palette
 from outpace.report.text import clean, shown

@@ -5,8 +5,7 @@ Warnings, headline, the average step, the first thing to change with the gain to
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from outpace._dataclass import dataclass
 from outpace.model import Chart, ChartKind, Figures, Finding, Interval, Page, Report, Severity, Text
 from outpace.report.chart_data import parts
 from outpace.report.text import clean, clean_prose, shown

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
+from outpace._dataclass import dataclass
 from outpace.report.text import ELLIPSIS, shorten
 
 GAP = 2

@@ -12,8 +12,8 @@ import os
 import re
 import shutil
 import tempfile
-from dataclasses import dataclass
 
+from outpace._dataclass import dataclass
 from outpace.model.errors import NotFoundError, OutputError, UsageError
 from outpace.store.record import SUFFIX, CaptureRecord, record_path
 from outpace.store.tree import Tree, is_url, open_tree

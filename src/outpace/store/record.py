@@ -11,8 +11,10 @@ import dataclasses
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from outpace._dataclass import dataclass
 
 SCHEMA = 1
 SUFFIX = ".outpace.json"

@@ -8,9 +8,9 @@ from __future__ import annotations
 import datetime
 import os
 import re
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from outpace._dataclass import dataclass
 from outpace.model.errors import NotFoundError, UsageError
 
 _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*(::|://)")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
+from outpace._dataclass import dataclass
 from outpace.testing.space import LineBuilder, SpaceBuilder, StatValue
 
 Dim = tuple[int, int, int]
@@ -43,6 +43,9 @@ class Launch:
         return f"regs:{self.registers} {memory} {size} occ_pct:{self.occupancy:g}"
 
 
+PLAIN = Launch()  # a launch of which nothing is said
+
+
 class GpuBuilder:
     """A GPU plane in the making. Times are ps after the file's first timestamp; methods return the builder.
 
@@ -70,7 +73,7 @@ class GpuBuilder:
         duration_ps: int,
         *,
         op: str = "",
-        launch: Launch = Launch(),
+        launch: Launch = PLAIN,
         stream: int = 7,
         called: int | None = None,
         call_ps: int = 1_000_000,

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from outpace._dataclass import dataclass
 from outpace.testing.space import LineBuilder, SpaceBuilder, StatValue, Unsigned
 
 MS = 1_000_000_000  # picoseconds

@@ -7,8 +7,9 @@ TensorFlow and JAX put each program as an `HloProto` on the plane `/host:metadat
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from outpace._dataclass import dataclass
 from outpace.trace import Trace
 
 _MODULE = 1  # HloProto

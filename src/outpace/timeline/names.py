@@ -7,8 +7,9 @@ Names follow conventions of TensorFlow and XLA (`scope/op:Type`, `Iterator::A::B
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
+
+from outpace._dataclass import dataclass
 
 _TF_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_./>-]*")
 _TF_TYPE = re.compile(r"[A-Z_][a-zA-Z0-9_]*")

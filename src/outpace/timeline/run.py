@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
+from outpace._dataclass import dataclass
 from outpace.timeline.timeline import Timeline
 from outpace.trace import Trace
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from outpace._dataclass import dataclass
 
 Array = npt.NDArray[Any]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from outpace._dataclass import dataclass
 from outpace.model import median
 from outpace.timeline.causality import step_of_events
 from outpace.timeline.infer import infer_steps

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
+
+from outpace._dataclass import dataclass
 
 if TYPE_CHECKING:
     from outpace.model import Page

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from types import TracebackType
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from outpace import _native
+from outpace._dataclass import dataclass
 from outpace.trace.trace import Trace
 
 Array = npt.NDArray[Any]

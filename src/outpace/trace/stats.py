@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from outpace._dataclass import dataclass
 
 Array = npt.NDArray[Any]
 Value = int | float | str | bytes | None

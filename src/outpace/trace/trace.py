@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from outpace import _native
+from outpace._dataclass import dataclass
 from outpace.trace.stats import StatColumn, Value
 
 Array = npt.NDArray[Any]

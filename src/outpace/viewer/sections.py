@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from outpace._dataclass import dataclass
 from outpace.timeline import Run, Timeline
 from outpace.trace import Plane
 

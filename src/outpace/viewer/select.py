@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
+from outpace._dataclass import dataclass
 from outpace.model import UsageError
 from outpace.timeline import Timeline
 from outpace.timeline.steps import Array

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from outpace._dataclass import dataclass
 from outpace.metrics.iterators import iterators
 from outpace.timeline import Run, Timeline
 from outpace.timeline.causality import launches

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 
+from outpace._dataclass import dataclass
 from outpace.capture.doctor.facts import Facts
 from outpace.capture.doctor.result import CheckResult, note, ok, problem, unchecked
 from outpace.capture.doctor.system import System

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from outpace._dataclass import dataclass
 from outpace.capture.doctor import probe
 from outpace.capture.doctor.result import CheckResult
 from outpace.capture.doctor.system import Completed, System

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from outpace._dataclass import dataclass
 from outpace.capture.doctor.facts import Facts, Framework
 from outpace.capture.doctor.result import CheckResult, note, ok, problem
 from outpace.capture.doctor.system import System

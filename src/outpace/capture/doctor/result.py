@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import Enum
 from typing import Any
+
+from outpace._dataclass import dataclass
 
 
 class Outcome(str, Enum):

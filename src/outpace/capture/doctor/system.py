@@ -12,7 +12,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from outpace._dataclass import dataclass
 
 _LOAD = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from outpace._dataclass import dataclass
 from outpace.capture.doctor.facts import Facts, Framework, last_lines
 from outpace.capture.doctor.result import CheckResult, note, ok, problem, unchecked
 from outpace.capture.doctor.system import System

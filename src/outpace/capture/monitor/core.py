@@ -6,9 +6,10 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from outpace._dataclass import dataclass
 from outpace.capture.choose import framework_in_use
 from outpace.capture.monitor.deep import RETRY, DeepCapture, Limits
 from outpace.capture.monitor.lines import Totals, line_of, milliseconds, scalars_of, summary

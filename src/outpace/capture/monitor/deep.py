@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from outpace._dataclass import dataclass
 from outpace.capture.choose import profiler_in_use
 from outpace.capture.monitor.stats import Slowdown
 from outpace.capture.notes import Notes, write_notes

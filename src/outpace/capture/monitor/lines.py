@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from outpace._dataclass import dataclass
 from outpace.capture.monitor.deep import DeepCapture
 from outpace.capture.monitor.stats import Histogram
 from outpace.capture.monitor.waits import Read

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+
+from outpace._dataclass import dataclass
 
 _BITS = 5  # sub-buckets per octave, as a power of two: 32, so that a bucket is at most 1/32 = 3.1 % wide
 _MASK = (1 << _BITS) - 1

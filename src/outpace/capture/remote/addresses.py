@@ -6,8 +6,8 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from outpace._dataclass import dataclass
 from outpace.capture.remote.wire import DEFAULT_PORT
 from outpace.model.errors import NotFoundError, UsageError
 

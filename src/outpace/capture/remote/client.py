@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from outpace._dataclass import dataclass
 from outpace.capture.remote.addresses import Address
 from outpace.capture.remote.grpc_ import load_grpc
 from outpace.capture.remote.wire import NOTE_KEY, PROFILE_METHOD, ProfileResponse, has_events

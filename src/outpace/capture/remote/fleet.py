@@ -7,10 +7,10 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
+from outpace._dataclass import dataclass
 from outpace.capture.remote.addresses import Address, Addresses, read_addresses
 from outpace.capture.remote.client import LONGEST_CONNECT, Failure, Worker
 from outpace.capture.remote.collect import SESSION, Dropbox

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from outpace._dataclass import dataclass
 from outpace.model.errors import CaptureError, PartialCaptureError
 
 

@@ -6,7 +6,8 @@ Field numbers are those of `profiler_service.proto` and `profiler_options.proto`
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from outpace._dataclass import dataclass
 
 DEFAULT_PORT = 6009  # the one of TensorFlow's guide
 NOTE_KEY = "outpace-note"  # trailing metadata of an answer: a remark of our own server for the client

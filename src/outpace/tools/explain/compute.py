@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
+from outpace._dataclass import dataclass
 from outpace.metrics.step_breakdown import category_of, event_kinds, step_breakdown
 from outpace.model import Category, Table, UsageError
 from outpace.timeline import Run, Timeline

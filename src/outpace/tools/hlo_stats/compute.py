@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 import numpy as np
 
+from outpace._dataclass import dataclass
 from outpace.model import Table
 from outpace.timeline import Run, Timeline
 from outpace.timeline.hlo import HloOp, program_id, programs

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from outpace._dataclass import dataclass
 from outpace.timeline import Timeline
 from outpace.timeline.steps import Array
 from outpace.tools.kernel_stats.details import KernelDetails, parse_kernel

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from outpace._dataclass import dataclass
 from outpace.metrics.op_metrics import device_op, op_texts
 from outpace.metrics.slices import slices
 from outpace.model import Table

@@ -12,7 +12,7 @@ A profile repeats few distinct texts: parse each once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from outpace._dataclass import dataclass
 
 Dim = tuple[int, int, int]
 _ONE: Dim = (1, 1, 1)

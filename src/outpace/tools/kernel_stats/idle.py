@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
+from outpace._dataclass import dataclass
 from outpace.model import Table
 from outpace.timeline import OpKind, Timeline
 from outpace.timeline.steps import Array

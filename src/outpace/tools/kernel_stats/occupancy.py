@@ -10,8 +10,7 @@ the blocks that fit are the smallest of the four quotients, and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from outpace._dataclass import dataclass
 from outpace.tools.kernel_stats.details import KernelDetails
 
 _WARP = 32

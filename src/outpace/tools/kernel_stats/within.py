@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
+from outpace._dataclass import dataclass
 from outpace.timeline.steps import Array
 from outpace.tools.kernel_stats.spans import busy_until, merged
 from outpace.trace import Trace

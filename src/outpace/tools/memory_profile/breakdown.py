@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from outpace._dataclass import dataclass
 from outpace.timeline.steps import Array
 from outpace.tools.memory_profile.events import MemoryLog
 from outpace.tools.memory_profile.words import alike

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from outpace._dataclass import dataclass
 from outpace.timeline import Run, Timeline
 from outpace.timeline.steps import Array
 from outpace.tools.memory_profile.datatypes import data_type

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
+from outpace._dataclass import dataclass
 from outpace.timeline.steps import Array
 from outpace.trace import StatColumn
 

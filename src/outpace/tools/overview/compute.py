@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
+from outpace._dataclass import dataclass
 from outpace.metrics.cpu_saturation import cpu_saturation
 from outpace.metrics.step_breakdown import StepBreakdown
 from outpace.model import Category, Table, median

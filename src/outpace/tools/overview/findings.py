@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from outpace._dataclass import dataclass
 from outpace.metrics.step_breakdown import StepBreakdown
 from outpace.model import Category, Evidence, Finding, Severity, Table, Threshold, Unit, bootstrap_saving, median
 from outpace.tools.overview.compute import Average, Pace, precision

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from outpace._dataclass import dataclass
 from outpace.model import Table, median
 from outpace.timeline import Run, Timeline
 from outpace.timeline.clock import shifts_ns

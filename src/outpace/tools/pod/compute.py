@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
+from outpace._dataclass import dataclass
 from outpace.metrics.step_breakdown import category_times, step_breakdown
 from outpace.model import Category, Table, median
 from outpace.timeline import Run, Timeline

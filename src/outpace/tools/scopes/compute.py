@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from outpace._dataclass import dataclass
 from outpace.metrics.op_metrics import op_metrics
 from outpace.model import Table
 from outpace.timeline import Run, Timeline

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from outpace._dataclass import dataclass
 from outpace.metrics.op_metrics import op_metrics
 from outpace.model import Chart, ChartKind, Figure, Figures, Page, Rows, Table, Unit, UsageError
 from outpace.timeline import Run

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from outpace._dataclass import dataclass
 from outpace.metrics.iterators import IteratorGraph, iterators
 from outpace.metrics.segments import FUNCTION, Pipeline, StageWork, pipelines
 from outpace.metrics.stage_labels import source

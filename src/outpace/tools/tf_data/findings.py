@@ -6,11 +6,11 @@ TensorFlow parallelises stateless maps and adds a prefetch by itself: the execut
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from outpace._dataclass import dataclass
 from outpace.metrics.cpu_saturation import cpu_saturation
 from outpace.metrics.segments import CHAIN, Pipeline, StageWork
 from outpace.metrics.stage_labels import injected, location, source, stage_record

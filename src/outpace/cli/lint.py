@@ -1,0 +1,184 @@
+"""`outpace lint`: what can be known of a training script without running it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from outpace.store.record import CaptureRecord
+    from outpace.tune.lint import Message
+
+_WIDEST = 110
+_STYLES = {"warning": "bold yellow", "note": "cyan"}
+_DEFAULT_LOGDIR = "outpace-logs"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command()(lint)
+
+
+def lint(
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH...", help="Python files, or folders with all Python files below them.")
+    ],
+    record: Annotated[
+        str,
+        typer.Option(
+            metavar="LOGDIR", help="Use the newest capture record there; `auto` looks in outpace-logs, `none` nowhere."
+        ),
+    ] = "none",
+    select: Annotated[
+        list[str] | None, typer.Option(metavar="RULES", help="Only these rules (`DS102,LP`), by id or its start.")
+    ] = None,
+    ignore: Annotated[list[str] | None, typer.Option(metavar="RULES", help="All but these rules.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON (docs/lint.md) instead of text.")] = False,
+    exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit code 0 also when there are warnings.")] = False,
+    width: Annotated[int | None, typer.Option(min=40, help="Columns to print to; the terminal's by default.")] = None,
+    color: Annotated[
+        bool | None, typer.Option("--color/--no-color", help="Colours; by default when printing to a terminal.")
+    ] = None,
+) -> None:
+    """Check training scripts for what slows TensorFlow down, without running them.
+
+    The files are only read. Warnings name what costs time or does not do what it seems to do; notes name what TensorFlow may already do by
+    itself. Exit code 1 when there are warnings, 2 when a file cannot be parsed.
+    """
+    from outpace.model import UsageError
+    from outpace.tune.lint import lint_file
+    from outpace.tune.lint.run import files_in, selected
+
+    files, facts = files_in(paths), _record(record)
+    chosen, left_out = _rules(select), _rules(ignore)
+    selected([], chosen, left_out)  # a rule that does not exist is told before any work
+    found: list[tuple[str, list[Message], list[str]]] = []
+    failures: list[str] = []
+    for path in files:
+        try:
+            messages, lines = lint_file(path, facts)
+        except UsageError as error:
+            failures.append(str(error))
+            continue
+        found.append((path, selected(messages, chosen, left_out), lines))
+    if json:
+        _encode(found, failures, facts)
+    else:
+        _show(found, width, color)
+    for failure in failures:
+        typer.echo(f"outpace: {failure}", err=True)
+    if failures:
+        raise typer.Exit(UsageError.exit_code)
+    if any(message.level == "warning" for _, messages, _ in found for message in messages) and not exit_zero:
+        raise typer.Exit(1)
+
+
+def _rules(given: Sequence[str] | None) -> list[str]:
+    return [name.strip().upper() for text in given or () for name in text.split(",")]
+
+
+def _record(place: str) -> CaptureRecord | None:
+    from outpace.tune.lint.run import newest_record, read_record
+
+    if place == "none" or (place == "auto" and newest_record(_DEFAULT_LOGDIR) is None):
+        return None
+    return read_record(_DEFAULT_LOGDIR if place == "auto" else place)
+
+
+def _encode(
+    found: Sequence[tuple[str, list[Message], list[str]]], failures: Sequence[str], facts: CaptureRecord | None
+) -> None:
+    import json as encoder
+
+    messages = [message.to_dict() for _, some, _ in found for message in some]
+    warnings = sum(message["level"] == "warning" for message in messages)
+    result = {
+        "files": len(found),
+        "warnings": warnings,
+        "notes": len(messages) - warnings,
+        "capture": facts.created if facts else None,
+        "messages": messages,
+        "errors": list(failures),
+    }
+    sys.stdout.write(encoder.dumps(result, indent=1) + "\n")
+
+
+def _show(found: Sequence[tuple[str, list[Message], list[str]]], width: int | None, color: bool | None) -> None:
+    import shutil
+
+    from rich.console import Console
+
+    columns = width or min(shutil.get_terminal_size((80, 24)).columns, _WIDEST)
+    console = Console(
+        width=columns,
+        force_terminal=color,
+        no_color=None if color is None else not color,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+    )
+    for path, messages, lines in found:
+        if messages:
+            console.print(os.path.normpath(path), style="bold underline", soft_wrap=True)
+        for message in messages:
+            _message(console, message, lines)
+    console.print(_summary(len(found), [message for _, messages, _ in found for message in messages]), style="bold")
+
+
+def _message(console: Console, message: Message, lines: Sequence[str]) -> None:
+    """The sentence, the place, the source line with the place marked, and what to do about it."""
+    from rich.table import Table
+    from rich.text import Text
+
+    level, side = message.level.value, len(str(message.line))
+    console.print(Text.assemble((f"{level}[{message.rule}]", _STYLES[level]), ": ", (message.sentence, "bold")))
+    console.print(
+        Text.assemble((f"{'':{side}}--> ", "blue"), f"{message.path}:{message.line}:{message.column}"), soft_wrap=True
+    )
+    text, before, marks = _excerpt(lines[message.line - 1], message, console.width - side - 4)
+    console.print(Text(f"{'':{side}} |", style="blue"))
+    console.print(Text.assemble((f"{message.line} | ", "blue"), text), overflow="crop", no_wrap=True)
+    console.print(Text.assemble((f"{'':{side}} | ", "blue"), " " * before, ("^" * marks, _STYLES[level])), no_wrap=True)
+    origin = f"{message.origin.value}: {message.evidence}" if message.evidence else message.origin.value
+    table = Table.grid(padding=(0, 1))
+    table.add_column(width=side + 2, style="blue", justify="right")
+    table.add_column(width=14, style="dim")
+    table.add_column(ratio=1)
+    for name, words in (("fix", message.fix), ("does not matter", message.harmless), ("known from", origin)):
+        table.add_row("=", Text(name, no_wrap=False), Text(words))
+    console.print(table)
+    console.print()
+
+
+def _excerpt(line: str, message: Message, room: int) -> tuple[str, int, int]:
+    """The part of a source line that fits, with how many columns stand before the marked text and how many it takes."""
+    from rich.cells import cell_len
+
+    start, end = message.column - 1, message.end_column - 1
+    line, marked = line.replace("\t", " "), max(end - start, 1)
+    if cell_len(line) > room:
+        first = max(0, min(start - room // 3, len(line) - room + 2))
+        head = "…" if first else ""
+        line, start = head + line[first + len(head) :], start - first
+        if cell_len(line) > room:
+            line = line[: room - 1] + "…"
+    before = cell_len(line[:start])
+    return line, before, max(1, min(cell_len(line[start : start + marked]), room - before))
+
+
+def _summary(files: int, messages: Sequence[Message]) -> str:
+    warnings = sum(message.level == "warning" for message in messages)
+    captured = sum(message.origin == "capture" for message in messages)
+    counted = f"{_count(warnings, 'warning')} and {_count(len(messages) - warnings, 'note')} in {_count(files, 'file')}"
+    return f"{counted}, {captured} of them confirmed by the capture." if captured else f"{counted}."
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'s' * (number != 1)}"
