@@ -32,7 +32,8 @@ def doctor(
         bool, typer.Option("--trial/--no-trial", help="Make a capture of three steps in a temporary folder (5 to 10 s).")
     ] = True,
     python: Annotated[
-        str | None, typer.Option(metavar="PYTHON", help="The Python that trains, when it is not the one that runs Outpace.")
+        str | None,
+        typer.Option("--python", metavar="PYTHON", help="The Python that trains, when it is not the one that runs Outpace."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (docs/doctor.md) instead of text.")] = False,
     width: Annotated[int | None, typer.Option(min=40, help="Columns to print to; the terminal's by default.")] = None,
