@@ -149,7 +149,7 @@ def _message(console: Console, message: Message, lines: Sequence[str]) -> None:
     origin = f"{message.origin.value}: {message.evidence}" if message.evidence else message.origin.value
     table = Table.grid(padding=(0, 1))
     table.add_column(width=side + 2, style="blue", justify="right")
-    table.add_column(width=14, style="dim")
+    table.add_column(width=15, style="dim")
     table.add_column(ratio=1)
     for name, words in (("fix", message.fix), ("does not matter", message.harmless), ("known from", origin)):
         table.add_row("=", Text(name, no_wrap=False), Text(words))

@@ -1,0 +1,185 @@
+"""Calls, as `chains` follows them: data set sources, methods of data sets, functions of the file, `fit` and iteration."""
+
+from __future__ import annotations
+
+import ast
+from itertools import product
+from typing import TYPE_CHECKING
+
+from outpace.tune.lint import operations
+from outpace.tune.lint.source import FUNCTIONS
+from outpace.tune.lint.values import MOST_PATHS, Constant, Datasets, Defined, Instance, Items, Path, Scope, Stage, Use, Value
+
+if TYPE_CHECKING:
+    from outpace.tune.lint.chains import Chains, Frame
+
+_THROUGH = frozenset({"enumerate", "iter", "list", "reversed", "tqdm", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm"})
+_DISTRIBUTE = frozenset({"experimental_distribute_dataset", "distribute_dataset"})
+_DISTRIBUTE_FROM = frozenset({"distribute_datasets_from_function", "experimental_distribute_datasets_from_function"})
+_CONSUME = {"fit": "fit", "fit_generator": "fit", "evaluate": "evaluate", "predict": "evaluate"}
+_WITH_FUNCTION = frozenset({"map", "interleave", "flat_map", "filter", "from_generator"})
+_CONSTANTS = ("batch_size", "cycle_length", "reshuffle_each_iteration", "buffer_size", "shuffle", "num_parallel_calls", "count")
+
+
+class Calls:
+    """Evaluates the calls of one file for its `Chains`."""
+
+    def __init__(self, chains: Chains) -> None:
+        self._chains = chains
+
+    def evaluate(self, node: ast.Call, frame: Frame) -> Value:
+        """What a call returns."""
+        op = operations.source_of(self._chains.source.called(node))
+        if op is not None:
+            return self._stage(op, node, self._among(self._arguments(node, frame)), frame)
+        if isinstance(node.func, ast.Attribute):
+            owner = self._owner(node.func, frame)
+            if isinstance(owner, Datasets):
+                return self._method(node.func.attr, node, owner, frame)
+            return self._plain(node, self._chains.member(node.func, owner, frame), frame)
+        return self._plain(node, self._chains.evaluate(node.func, frame), frame)
+
+    def _owner(self, func: ast.Attribute, frame: Frame) -> Value:
+        if func.attr in operations.METHODS or func.attr in operations.PASSING or not isinstance(func.value, ast.Name):
+            return self._chains.evaluate(func.value, frame)
+        return frame.find(func.value.id)
+
+    def _method(self, op: str, node: ast.Call, owner: Datasets, frame: Frame) -> Value:
+        if op in operations.PASSING:
+            return owner
+        values = self._arguments(node, frame)
+        if op not in operations.METHODS:
+            self._chains.uses.append(Use("elsewhere", node, owner))
+            return None
+        if op == "apply" and node.args:
+            function = self._chains.evaluate(node.args[0], frame)
+            if isinstance(function, Defined):
+                return self._enter(function, [owner], {}, frame)
+        others = self._among(values) if op == "concatenate" else []
+        return self._stage(op, node, [owner, *others], frame)
+
+    def _stage(self, op: str, node: ast.Call, inputs: list[Datasets], frame: Frame) -> Datasets:
+        """The new stage, once for each way in which its inputs may come about."""
+        given = operations.arguments(op, node)
+        constants = {name: self._constant(given[name], frame) for name in _CONSTANTS if name in given}
+        function = self._function(op, given, frame)
+        made: list[Path] = []
+        for combination in product(*(value.paths for value in inputs)):
+            path: Path | None = Path(combination[0].stage if combination else Stage(op, node), frame.given)
+            for part in combination:
+                path = path and path.under(part.conditions)
+            if path is None or len(made) >= MOST_PATHS:
+                continue
+            stage = Stage(
+                self._applied(node, op), node, tuple(part.stage for part in combination), given, constants, function, frame.given,
+                operations.batches_itself(op, node), frame.inner,
+            )  # fmt: skip
+            self._chains.stages.append(stage)
+            made.append(Path(stage, path.conditions))
+        return Datasets(tuple(made))
+
+    def _applied(self, node: ast.Call, op: str) -> str:
+        """`map_and_batch` for `.apply(tf.data.experimental.map_and_batch(...))`."""
+        name = self._chains.source.called(node.args[0]) if op == "apply" and node.args else ""
+        prefix, _, last = name.rpartition(".")
+        return last if prefix == "tensorflow.data.experimental" else op
+
+    def _function(self, op: str, given: dict[str, ast.expr], frame: Frame) -> ast.AST | None:
+        """The function that a stage runs: where the file defines it, otherwise the expression that names it."""
+        if op not in _WITH_FUNCTION:
+            return None
+        expression = given.get(operations.PARAMETERS[op][0])
+        value = self._chains.evaluate(expression, frame) if expression is not None else None
+        if not isinstance(value, Defined):
+            return expression
+        if op in ("interleave", "flat_map"):
+            inner, frame.inner = frame.inner, True
+            self._enter(value, [], {}, frame)
+            frame.inner = inner
+        return value.node
+
+    def _constant(self, node: ast.expr, frame: Frame) -> object:
+        value = self._chains.evaluate(node, frame)
+        return value.value if isinstance(value, Constant) else ...
+
+    def _plain(self, node: ast.Call, function: Value, frame: Frame) -> Value:
+        """A call that is no data set's: a function or class of the file, Keras, the iteration protocol, or unknown code."""
+        name = self._chains.source.called(node) or ast.unparse(node.func)
+        last = name.rpartition(".")[2]
+        if isinstance(function, Defined):
+            return self._own(node, function, frame)
+        positional = [self._chains.evaluate(item, frame) for item in node.args]
+        named = {word.arg or "**": self._chains.evaluate(word.value, frame) for word in node.keywords}
+        first = positional[0] if positional else None
+        if isinstance(first, Datasets) and (name in _THROUGH or last in _DISTRIBUTE):
+            return first
+        if last in _DISTRIBUTE_FROM and isinstance(first, Defined):
+            return self._enter(first, [], {}, frame)
+        self._consumed(node, last, positional, named)
+        return None
+
+    def _consumed(self, node: ast.Call, name: str, positional: list[Value], named: Scope) -> None:
+        kinds: list[tuple[str, Value]] = [(_CONSUME.get(name, "elsewhere"), value) for value in positional[:1]]
+        kinds += [("elsewhere", value) for value in positional[1:]]
+        for word, value in named.items():
+            kind = (
+                _CONSUME.get(name, "elsewhere") if word == "x" else "validation" if word == "validation_data" else "elsewhere"
+            )
+            kinds.append((kind, value))
+        for kind, value in kinds:
+            for found in self._among([value]):
+                self._chains.uses.append(Use("next" if name == "next" else kind, node, found))
+
+    def _own(self, node: ast.Call, function: Defined, frame: Frame) -> Value:
+        positional = [None if isinstance(item, ast.Starred) else self._chains.evaluate(item, frame) for item in node.args]
+        named = {word.arg: self._chains.evaluate(word.value, frame) for word in node.keywords if word.arg is not None}
+        if not isinstance(function.node, ast.ClassDef):
+            return self._enter(function, positional, named, frame, whole=not any(word.arg is None for word in node.keywords))
+        instance = Instance(function.node)
+        for item in function.node.body:
+            if isinstance(item, ast.FunctionDef) and item.name == "__init__":
+                self._enter(Defined(item, instance), positional, named, frame)
+        return instance
+
+    def _enter(self, function: Defined, positional: list[Value], named: Scope, frame: Frame, whole: bool = True) -> Value:
+        """Follow a function of the file; parameters without an argument take their default when the call is `whole`."""
+        node = function.node
+        if not isinstance(node, FUNCTIONS):
+            return None
+        names = [item.arg for item in [*node.args.posonlyargs, *node.args.args]]
+        free = names[1:] if function.owner is not None else names
+        bound: Scope = dict(zip(free, positional, strict=False))
+        bound.update({name: value for name, value in named.items() if name in names or name in _keyword_only(node)})
+        if whole:
+            for name, default in _defaults(node).items():
+                if name not in bound:
+                    bound[name] = self._chains.evaluate(default, frame)
+        return self._chains.enter(function, bound, frame)
+
+    def _arguments(self, node: ast.Call, frame: Frame) -> list[Value]:
+        return [self._chains.evaluate(item, frame) for item in [*node.args, *(word.value for word in node.keywords)]]
+
+    def _among(self, values: list[Value]) -> list[Datasets]:
+        """The data sets among values, those inside tuples and lists too."""
+        found: list[Datasets] = []
+        for value in values:
+            if isinstance(value, Datasets):
+                found.append(value)
+            elif isinstance(value, Items):
+                found += self._among(list(value.values))
+        return found
+
+
+def _keyword_only(node: ast.AST) -> list[str]:
+    return [item.arg for item in node.args.kwonlyargs] if isinstance(node, FUNCTIONS) else []
+
+
+def _defaults(node: ast.AST) -> dict[str, ast.expr]:
+    if not isinstance(node, FUNCTIONS):
+        return {}
+    names = [item.arg for item in [*node.args.posonlyargs, *node.args.args]]
+    found = dict(zip(names[len(names) - len(node.args.defaults) :], node.args.defaults, strict=True))
+    found.update(
+        {item.arg: value for item, value in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if value is not None}
+    )
+    return found

@@ -1,0 +1,213 @@
+"""What a function of the file does when TensorFlow traces it, as far as its text shows: its own body and what it calls in this file.
+
+Which of these traits keep `map` sequential was measured with TensorFlow 2.21: random operations (also inside Keras layers), captured
+variables, lookup tables and Python functions do; file reads, decoding and arithmetic do not.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from enum import Enum
+
+from outpace.tune.lint.source import FUNCTIONS, Function, Source, inside, parameters
+
+
+class Trait(str, Enum):
+    """One property of a traced function; the value completes the sentence "its function ..."."""
+
+    RANDOM = "draws random numbers"
+    PYTHON = "calls Python"
+    VARIABLE = "uses a variable"
+    TABLE = "uses a lookup table"
+    DECODES = "reads or decodes a file"
+    GROWS = "makes the elements larger"
+
+
+STATEFUL = (Trait.PYTHON, Trait.RANDOM, Trait.VARIABLE, Trait.TABLE)
+PYTHON_CALLS = ("tensorflow.py_function", "tensorflow.numpy_function", "tensorflow.compat.v1.py_func", "tensorflow.py_func")
+_LOOKUP_LAYERS = ("keras.layers.StringLookup", "keras.layers.IntegerLookup", "keras.layers.TextVectorization")
+_DECODERS = frozenset(
+    {
+        "read_file", "decode_image", "decode_jpeg", "decode_png", "decode_bmp", "decode_gif", "decode_and_crop_jpeg", "decode_compressed",
+        "decode_wav",
+    }
+)  # fmt: skip
+_GROWERS = ("tensorflow.image.resize", "tensorflow.image.convert_image_dtype", "tensorflow.one_hot")
+_WRAPPERS = ("functools.partial", "tensorflow.function", "tensorflow.autograph.experimental.do_not_convert")
+_DEPTH = 6
+
+
+class Functions:
+    """Looks up what names stand for in a file's functions, and what those functions do."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self._bindings: dict[ast.AST, dict[str, list[ast.AST]]] = {}
+        self._of_class: dict[ast.ClassDef, dict[str, list[ast.AST]]] = {}
+        self._known: dict[ast.AST, frozenset[Trait]] = {}
+
+    def resolve(self, node: ast.AST | None, depth: int = _DEPTH) -> ast.AST | None:
+        """The function, lambda, class or value that an expression names in this file; None when there is no single one."""
+        if node is None or depth == 0:
+            return None
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            return node
+        if isinstance(node, ast.Name):
+            found = self._lookup(node)
+            return self.resolve(found, depth - 1) or found
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
+            return self._member(node, depth)
+        if isinstance(node, ast.Call) and self.source.called(node) in _WRAPPERS and node.args:
+            return self.resolve(node.args[0], depth - 1)
+        return None
+
+    def resolve_function(self, node: ast.AST | None) -> Function | None:
+        """The function or lambda that an expression names."""
+        found = self.resolve(node)
+        return found if isinstance(found, FUNCTIONS) else None
+
+    def known(self, node: ast.AST | None) -> bool:
+        """Whether what the expression calls stands in this file, or is TensorFlow's or Keras' own."""
+        if isinstance(node, ast.Call) and self.source.called(node).startswith("keras."):
+            return True
+        return self.resolve(node) is not None or self.source.qualified(node).startswith(("tensorflow.", "keras."))
+
+    def traits(self, node: ast.AST | None) -> frozenset[Trait]:
+        """What the function, layer or operation that an expression names does when it is traced."""
+        found = self.resolve(node) or node
+        if found is None:
+            return frozenset()
+        if found not in self._known:
+            self._known[found] = frozenset()  # while a recursive function is looked at
+            self._known[found] = frozenset(self._look(found))
+        return self._known[found]
+
+    def references(self, function: ast.AST) -> Iterator[ast.AST]:
+        """Functions of this file that a function calls or passes on, each once."""
+        seen: set[ast.AST] = set()
+        for node in inside(function):
+            target: ast.AST | None = None
+            if isinstance(node, FUNCTIONS):
+                target = node
+            elif isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+                target = self.resolve(node)
+            if isinstance(target, FUNCTIONS) and target not in seen:
+                seen.add(target)
+                yield target
+
+    def _look(self, found: ast.AST) -> Iterator[Trait]:
+        if not isinstance(found, (*FUNCTIONS, ast.ClassDef)):
+            yield from self._expression(found)
+            return
+        scopes = [found] if isinstance(found, FUNCTIONS) else [item for item in found.body if isinstance(item, FUNCTIONS)]
+        for scope in scopes:
+            for node in inside(scope):
+                if isinstance(node, ast.Call):
+                    yield from self._call(node)
+                elif isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+                    yield from self._captured(node)
+
+    def _expression(self, found: ast.AST) -> Iterator[Trait]:
+        """A layer, a list of layers or an operation that is used as a function itself."""
+        yield from _of_name(self.source.qualified(found))
+        for node in ast.walk(found):
+            if isinstance(node, ast.Call):
+                yield from _of_name(self.source.called(node))
+
+    def _call(self, node: ast.Call) -> Iterator[Trait]:
+        name = self.source.called(node)
+        if name:
+            yield from _of_name(name)
+            return
+        if isinstance(node.func, ast.Call):  # keras.layers.RandomFlip()(image)
+            yield from _of_name(self.source.called(node.func))
+        target = self.resolve(node.func)
+        if target is not None:
+            yield from self.traits(target)
+        elif isinstance(node.func, ast.Attribute):  # table.lookup(x), generator.uniform(...)
+            yield from self._method(node.func)
+
+    def _method(self, func: ast.Attribute) -> Iterator[Trait]:
+        owner = self.source.called(self.resolve(func.value) or func.value)
+        if owner.startswith("tensorflow.random.") and "Generator" in owner:
+            yield Trait.RANDOM
+        elif owner.startswith("tensorflow.lookup."):
+            yield Trait.TABLE
+
+    def _captured(self, node: ast.Name | ast.Attribute) -> Iterator[Trait]:
+        if self.source.called(self.resolve(node)) in ("tensorflow.Variable", "keras.Variable"):  # type: ignore[arg-type]  # None is answered ""
+            yield Trait.VARIABLE
+
+    def _lookup(self, name: ast.Name) -> ast.AST | None:
+        for scope in self.source.above(name):
+            if isinstance(scope, (*FUNCTIONS, ast.Module)):
+                if name.id in parameters(scope):
+                    return None
+                found = self._in_scope(scope).get(name.id)
+                if found:
+                    return found[0] if len(found) == 1 else None
+        return None
+
+    def _in_scope(self, scope: ast.AST) -> dict[str, list[ast.AST]]:
+        """What the names of a scope are bound to: functions, classes, and values of plain assignments."""
+        if scope not in self._bindings:
+            found: dict[str, list[ast.AST]] = {}
+            for node in inside(scope):
+                if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                    found.setdefault(node.name, []).append(node)
+                elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    found.setdefault(node.id, []).append(self._assigned(node))
+            self._bindings[scope] = found
+        return self._bindings[scope]
+
+    def _assigned(self, target: ast.AST) -> ast.AST:
+        """The value of a plain assignment to one target; the target itself where the value is not at hand."""
+        statement = self.source.parents.get(target)
+        if isinstance(statement, ast.Assign) and target in statement.targets:
+            return statement.value
+        if isinstance(statement, ast.AnnAssign) and statement.value is not None:
+            return statement.value
+        return target
+
+    def _member(self, node: ast.Attribute, depth: int) -> ast.AST | None:
+        """A method or an attribute of the class around `self.name`."""
+        around = self.source.class_around(node)
+        if around is None:
+            return None
+        found = self._members(around).get(node.attr, [])
+        return (self.resolve(found[0], depth - 1) or found[0]) if len(found) == 1 else None
+
+    def _members(self, cls: ast.ClassDef) -> dict[str, list[ast.AST]]:
+        """The methods of a class, and what its methods assign to attributes of `self`."""
+        if cls not in self._of_class:
+            found: dict[str, list[ast.AST]] = {}
+            for node in ast.walk(cls):
+                stored = (
+                    isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name)
+                )
+                if isinstance(node, ast.Attribute) and stored and getattr(node.value, "id", "") == "self":
+                    found.setdefault(node.attr, []).append(self._assigned(node))
+            methods: dict[str, list[ast.AST]] = {
+                item.name: [item] for item in cls.body if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef))
+            }
+            self._of_class[cls] = {**found, **methods}
+        return self._of_class[cls]
+
+
+def _of_name(name: str) -> Iterator[Trait]:
+    """The traits of an operation or layer by its full name."""
+    last = name.rpartition(".")[2]
+    if name in PYTHON_CALLS:
+        yield Trait.PYTHON
+    elif name.startswith("tensorflow.image.random_") or name.startswith("keras.layers.Random"):
+        yield Trait.RANDOM
+    elif name.startswith(("tensorflow.random.", "tensorflow.random_")):
+        if not last.startswith(("stateless_", "split", "fold_in", "Generator", "set_seed", "get_", "create_rng_state")):
+            yield Trait.RANDOM
+    elif name in _LOOKUP_LAYERS:
+        yield Trait.TABLE
+    elif name.startswith("tensorflow.") and last in _DECODERS:
+        yield Trait.DECODES
+    elif name.startswith(_GROWERS):
+        yield Trait.GROWS

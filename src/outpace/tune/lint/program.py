@@ -1,0 +1,102 @@
+"""`Program`: one file with everything that rules ask about it, and the way in which they write messages."""
+
+from __future__ import annotations
+
+import ast
+from functools import cached_property
+
+from outpace.store.record import CaptureRecord
+from outpace.tune.lint.chains import Chains
+from outpace.tune.lint.facts import Facts
+from outpace.tune.lint.functions import Functions
+from outpace.tune.lint.message import Edit, Level, Message, Origin, Rule
+from outpace.tune.lint.source import Source
+from outpace.tune.lint.steps import Steps
+
+
+class Program:
+    """The source, its functions, data sets and training loops (worked out when a rule asks), and the facts of a capture."""
+
+    def __init__(self, source: Source, record: CaptureRecord | None = None) -> None:
+        self.source = source
+        self.functions = Functions(source)
+        self.facts = Facts(source, record)
+
+    @cached_property
+    def chains(self) -> Chains:
+        """The file's data sets."""
+        return Chains(self.source, self.functions)
+
+    @cached_property
+    def steps(self) -> Steps:
+        """The file's `tf.function`s and training loops."""
+        return Steps(self.source, self.functions)
+
+    @cached_property
+    def tensorflow(self) -> str:
+        """The name under which the file imports TensorFlow; empty when it does not."""
+        imports = (node for node in self.source.nodes if isinstance(node, ast.Import))
+        names = (item for node in imports for item in node.names if item.name == "tensorflow")
+        return next((item.asname or item.name for item in names), "")
+
+    def message(
+        self,
+        rule: Rule,
+        node: ast.AST,
+        sentence: str,
+        *,
+        level: Level | None = None,
+        fix: str | None = None,
+        harmless: str | None = None,
+        seen: str = "",
+        edit: Edit | None = None,
+    ) -> Message:
+        """A message at a node; `seen` is what a capture showed, which makes the capture its origin."""
+        line, start, end = self._marked(node)
+        return Message(
+            rule.id, level or rule.level, self.source.path, line, start + 1, end + 1, sentence, fix or rule.fix, harmless or rule.harmless,
+            Origin.CAPTURE if seen else Origin.SOURCE, seen, edit, node,
+        )  # fmt: skip
+
+    def insertion(self, line: int, offset: int, text: str) -> Edit:
+        """An edit that adds text at a line (from 1) and a UTF-8 byte offset, as `ast` counts."""
+        column = self._characters(line, offset)
+        return Edit(line, column, line, column, text)
+
+    def argument_edit(self, call: ast.AST, text: str) -> Edit | None:
+        """An edit that adds a keyword argument to a call; None where that would need more than an insertion."""
+        if not isinstance(call, ast.Call) or call.end_lineno is None or call.end_col_offset is None:
+            return None
+        given = [*call.args, *(word.value for word in call.keywords)]
+        if not given:
+            return None
+        last = max(given, key=lambda item: (item.end_lineno or 0, item.end_col_offset or 0))
+        if self._between(last, call).strip() != ")":
+            return None  # a comma, a comment or a parenthesis stands there
+        return self.insertion(last.end_lineno or call.end_lineno, last.end_col_offset or 0, f", {text}")
+
+    def _between(self, last: ast.expr, call: ast.Call) -> str:
+        """The text from the end of a call's last argument to the end of the call."""
+        first, end = last.end_lineno or 1, call.end_lineno or 1
+        lines = [line.encode() for line in self.source.lines[first - 1 : end]]
+        lines[-1] = lines[-1][: call.end_col_offset]
+        lines[0] = lines[0][last.end_col_offset or 0 :]
+        return b"\n".join(lines).decode()
+
+    def _marked(self, node: ast.AST) -> tuple[int, int, int]:
+        """Line, first and last column of what stands for a node: the method's name of a call, otherwise its first line."""
+        part = node.func if isinstance(node, ast.Call) else node
+        if isinstance(part, ast.Attribute) and isinstance(node, ast.Call) and isinstance(part.value, (ast.Call, ast.Name)):
+            line, end = part.end_lineno or part.lineno, part.end_col_offset or 0
+            return line, self._characters(line, end - len(part.attr.encode())), self._characters(line, end)
+        line, first = int(getattr(part, "lineno", 1)), int(getattr(part, "col_offset", 0))
+        last = getattr(part, "end_col_offset", None) if getattr(part, "end_lineno", line) == line else None
+        text = self.source.lines[line - 1] if line <= len(self.source.lines) else ""
+        return (
+            line,
+            self._characters(line, first),
+            len(text.rstrip().rstrip(":")) if last is None else self._characters(line, last),
+        )
+
+    def _characters(self, line: int, offset: int) -> int:
+        return len(self.source.lines[line - 1].encode()[:offset].decode(errors="ignore"))

@@ -1,0 +1,106 @@
+"""LP110, LP111, KR301: arguments and calls of Keras."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from outpace.tune.lint.message import Edit, Level, Message, Rule
+from outpace.tune.lint.program import Program
+
+OFTEN = 10  # batches; more often than that, TensorBoard's writing was asked for in most steps
+
+BOARD = Rule(
+    "LP110",
+    Level.WARNING,
+    "TensorBoard writes in every batch",
+    "With `update_freq='batch'` the callback reads the metrics from the device and writes them to a file after every step; "
+    "histograms read all weights once an epoch.",
+    'https://www.tensorflow.org/guide/profiler ("reduce callbacks", "calculate metrics every few steps")',
+    "Use `update_freq='epoch'` or a number in the hundreds, and `histogram_freq=0` once it is not needed.",
+    "when a step takes much longer than the writing",
+)
+EAGER = Rule(
+    "LP111",
+    Level.WARNING,
+    "run_eagerly is on",
+    "With `run_eagerly` no graph is built: every operation of every step goes through Python.",
+    "https://keras.io/api/models/model_training_apis/ (run_eagerly)",
+    "Take it out once debugging is done.",
+    "while debugging",
+)
+SCALED = Rule(
+    "KR301",
+    Level.WARNING,
+    "loss scaling of Keras 2",
+    "`get_scaled_loss` and `get_unscaled_gradients` are gone in Keras 3 (TensorFlow 2.16 and later): "
+    "the call raises AttributeError.",
+    "https://keras.io/api/optimizers/loss_scale_optimizer/",
+    "Use `optimizer.scale_loss(loss)` and `optimizer.apply_gradients(...)`, which unscales the gradients itself.",
+    "with TensorFlow before 2.16, or with tf_keras (`TF_USE_LEGACY_KERAS=1`)",
+)
+RULES = (BOARD, EAGER, SCALED)
+_SCALING = ("get_scaled_loss", "get_unscaled_gradients")
+_SWITCHES = ("tensorflow.config.run_functions_eagerly", "tensorflow.config.experimental_run_functions_eagerly")
+
+
+def check(program: Program) -> Iterator[Message]:
+    """The messages of this file's rules."""
+    if not program.source.imports("tensorflow", "keras", "tf_keras"):
+        return
+    scaling = _removed(program)
+    for node in program.source.nodes:
+        if isinstance(node, ast.Call):
+            yield from _call(program, node)
+            if scaling and isinstance(node.func, ast.Attribute) and node.func.attr in _SCALING:
+                seen = "the capture ran with Keras 3" if program.facts.version("keras") else ""
+                yield program.message(SCALED, node, f"{node.func.attr} does not exist in Keras 3.", seen=seen)
+        elif isinstance(node, ast.Assign) and _true(node.value) and getattr(node.targets[0], "attr", "") == "run_eagerly":
+            yield _eager(program, node.targets[0], node.value)
+
+
+def _call(program: Program, node: ast.Call) -> Iterator[Message]:
+    name = program.source.called(node)
+    if name == "keras.callbacks.TensorBoard":
+        yield from _board(program, node)
+    elif name in _SWITCHES and node.args and _true(node.args[0]):
+        yield _eager(program, node, node.args[0])
+    elif isinstance(node.func, ast.Attribute) and node.func.attr == "compile" and name != "re.compile":
+        for word in node.keywords:
+            if word.arg == "run_eagerly" and _true(word.value):
+                yield _eager(program, node, word.value)
+
+
+def _board(program: Program, node: ast.Call) -> Iterator[Message]:
+    given = {word.arg: word.value.value for word in node.keywords if isinstance(word.value, ast.Constant)}
+    often, histograms = given.get("update_freq"), given.get("histogram_freq")
+    if often == "batch" or (type(often) is int and 0 < often < OFTEN):
+        when = "every batch" if often in ("batch", 1) else f"every {often} batches"
+        yield program.message(BOARD, node, f"TensorBoard writes metrics after {when}.")
+    elif type(histograms) is int and histograms > 0:
+        text = "TensorBoard computes histograms of all weights, at the end of an epoch."
+        yield program.message(BOARD, node, text, level=Level.NOTE, harmless="when epochs are long")
+
+
+def _eager(program: Program, node: ast.AST, value: ast.expr) -> Message:
+    first = program.insertion(value.lineno, value.col_offset, "False")
+    edit = Edit(first.line, first.column, first.line, first.column + len("True"), "False")
+    if any(isinstance(above, (ast.If, ast.IfExp)) for above in program.source.above(node)):
+        return program.message(
+            EAGER, node, "Under this test every operation runs eagerly: no graph is built.", level=Level.NOTE
+        )
+    return program.message(EAGER, node, "Every operation runs eagerly: no graph is built.", edit=edit)
+
+
+def _true(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is True
+
+
+def _removed(program: Program) -> bool:
+    """Whether Keras 2's loss scaling is missing: not where an old Keras is known to run, or the file brings its own."""
+    version = program.facts.version("keras")
+    if version is not None:
+        return version >= (3,)
+    if program.source.imports("tf_keras") or "TF_USE_LEGACY_KERAS" in program.source.text:
+        return False
+    return not any(isinstance(node, ast.FunctionDef) and node.name in _SCALING for node in program.source.nodes)

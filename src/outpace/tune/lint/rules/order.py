@@ -1,0 +1,202 @@
+"""DS104, DS105, DS108, DS109, DS113: stages in an order that costs time, memory or randomness."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from outpace.store.record import PipelineStage
+from outpace.tune.lint.functions import Trait
+from outpace.tune.lint.message import Level, Message, Rule
+from outpace.tune.lint.operations import BATCHING, READERS, UNBATCHING
+from outpace.tune.lint.program import Program
+from outpace.tune.lint.values import Stage
+
+CACHED_ORDER = Rule(
+    "DS104",
+    Level.WARNING,
+    "cache after shuffle",
+    "A cache keeps the elements in the order of the first epoch: what was shuffled before it is never shuffled again.",
+    "https://www.tensorflow.org/datasets/performances (cache before shuffle)",
+    "Cache first, then shuffle: `.cache().shuffle(n)`.",
+    "for evaluation data, or when one fixed order is wanted (`reshuffle_each_iteration=False` says so)",
+)
+CACHED_RANDOM = Rule(
+    "DS105",
+    Level.WARNING,
+    "cache after random augmentation",
+    "A cache keeps what the first epoch drew: every later epoch sees the very same augmented examples.",
+    "https://www.tensorflow.org/guide/data_performance#caching",
+    "Cache before the random stage: `.map(decode).cache().map(augment)`.",
+    "when the data is read only once, or the randomness is meant to be drawn once",
+)
+SHUFFLED_LATE = Rule(
+    "DS108",
+    Level.WARNING,
+    "shuffle after decoding",
+    "The shuffle's buffer holds decoded elements, which take far more memory than file names or encoded "
+    "bytes, and the first step waits until it is full of them.",
+    "https://www.tensorflow.org/guide/data_performance#reducing_memory_footprint",
+    "Shuffle the file names or encoded records, then map.",
+    "when the buffer is small, or the decoded elements are not larger than the encoded ones",
+)
+SHUFFLED_BATCHES = Rule(
+    "DS109",
+    Level.WARNING,
+    "shuffle after batch",
+    "A shuffle after a batch shuffles whole batches: which examples stand together in a batch stays the same in every epoch.",
+    "https://www.tensorflow.org/guide/data#randomly_shuffling_input_data",
+    "Shuffle first, then batch: `.shuffle(n).batch(m)`.",
+    "when the examples were shuffled before, or an element of the data set is itself a sequence",
+)
+SHARDED_LATE = Rule(
+    "DS113",
+    Level.WARNING,
+    "shard late in the pipeline",
+    "Everything before the shard runs on every worker for all examples, and each worker throws most of the result away.",
+    'https://www.tensorflow.org/guide/profiler ("shard very early on in the input loop")',
+    "Shard first, and shard the list of files rather than what they contain.",
+    "with a single worker, or when what precedes the shard costs nothing",
+)
+RULES = (CACHED_ORDER, CACHED_RANDOM, SHUFFLED_LATE, SHUFFLED_BATCHES, SHARDED_LATE)
+Both = Callable[[Stage], bool]
+
+
+def check(program: Program) -> Iterator[Message]:
+    """The messages of this file's rules."""
+    for stage in program.chains.stages:
+        if stage.op == "cache":
+            yield from _cache(program, stage)
+        elif stage.op == "shuffle":
+            yield from _shuffle(program, stage)
+        elif stage.op == "shard":
+            yield from _shard(program, stage)
+
+
+def _cache(program: Program, stage: Stage) -> Iterator[Message]:
+    shuffles = (
+        found
+        for found in stage.before()
+        if found.op == "shuffle" and found.constants.get("reshuffle_each_iteration") is not False
+    )
+    shuffle = next(shuffles, None)
+    if shuffle is not None and not _followed(program, stage, {"shuffle"}) and not _only_evaluated(program, stage):
+        text = "This cache comes after a shuffle, so every epoch has the order of the first."
+        yield from _about(program, CACHED_ORDER, stage, shuffle, text)
+    for found in stage.before():
+        if found.op == "map" and _draws(program, found):
+            text = "This cache comes after a random augmentation, so every epoch has the augmented examples of the first."
+            yield from _about(program, CACHED_RANDOM, stage, found, text, random=True)
+            return
+
+
+def _draws(program: Program, stage: Stage) -> bool:
+    """Whether a map's function draws random numbers, by its text or by what a capture saw in it."""
+    traits = program.functions.traits(stage.function)
+    return Trait.RANDOM in traits or any(_random(built) for built in program.facts.stages(stage.call, "map"))
+
+
+def _shuffle(program: Program, stage: Stage) -> Iterator[Message]:
+    if stage.inner:
+        return
+    before = _until(stage, {"cache", "unknown", "snapshot"})
+    shuffled = any(found.op == "shuffle" for found in stage.before())
+    for found in before:
+        traits = program.functions.traits(found.function) if found.op == "map" else frozenset()
+        if traits & {Trait.DECODES, Trait.PYTHON} and not shuffled:
+            text = "This shuffle comes after a map that reads or decodes, so its buffer holds decoded elements."
+            yield from _about(program, SHUFFLED_LATE, stage, found, text)
+            break
+        if Trait.GROWS in traits and not shuffled:
+            text = "This shuffle comes after a map that makes the elements larger, and its buffer holds the larger ones."
+            yield from _about(program, SHUFFLED_LATE, stage, found, text, level=Level.NOTE)
+            break
+    batch = next((found for found in _until(stage, UNBATCHING) if found.op in BATCHING or found.yields_batches), None)
+    if batch is not None and not _followed(program, stage, BATCHING | UNBATCHING):
+        level = Level.NOTE if shuffled or batch.yields_batches else Level.WARNING
+        yield from _about(
+            program,
+            SHUFFLED_BATCHES,
+            stage,
+            batch,
+            "This shuffle comes after a batch, so it shuffles whole batches.",
+            level=level,
+        )
+
+
+def _shard(program: Program, stage: Stage) -> Iterator[Message]:
+    for found in stage.before():
+        if found.op in ("map", "interleave", "filter", *BATCHING) or found.op in READERS:
+            what = "files are read" if found.op in READERS or found.op == "interleave" else f"a {found.op}"
+            yield from _about(
+                program,
+                SHARDED_LATE,
+                stage,
+                found,
+                f"This shard comes after {_what(what)}, which every worker does for all examples.",
+            )
+            return
+
+
+def _what(text: str) -> str:
+    return "the reading of the files" if text.startswith("files") else text
+
+
+def _about(
+    program: Program, rule: Rule, stage: Stage, cause: Stage, text: str, *, level: Level | None = None, random: bool = False
+) -> Iterator[Message]:
+    """A message about two stages: confirmed or withdrawn where a capture built them, a note where two independent tests must both hold."""
+    built = program.facts.stages(stage.call, stage.op)
+    causes = {found.id: found for found in program.facts.stages(cause.call, cause.op)}
+    if built and causes:
+        joined = [item for found in built for item in program.facts.before(found) if item.id in causes]
+        if not joined or (random and not any(_random(item) for item in joined)):
+            return
+        yield program.message(
+            rule, stage.call, text, level=level, seen=f"the pipeline was built so, with the {cause.op} of line {joined[0].line}"
+        )
+        return
+    if _independent(stage, cause):
+        yield program.message(rule, stage.call, f"{text} That needs two tests to hold at once.", level=Level.NOTE)
+    else:
+        yield program.message(rule, stage.call, text, level=level)
+
+
+def _random(stage: PipelineStage) -> bool:
+    return any("andom" in kind or kind in ("StatefulUniform", "RngReadAndSkip") for kind in stage.stateful)
+
+
+def _independent(first: Stage, second: Stage) -> bool:
+    """Whether each stage stands under a test of its own."""
+    return bool(first.given - second.given) and bool(second.given - first.given)
+
+
+def _until(stage: Stage, ops: frozenset[str] | set[str]) -> Iterator[Stage]:
+    """The stages before one on its own chain, as far as one of `ops`."""
+    for found in list(stage.line())[1:]:
+        if found.op in ops:
+            return
+        yield found
+
+
+def _followed(program: Program, stage: Stage, ops: frozenset[str] | set[str]) -> bool:
+    """Whether a stage of `ops` comes later in some pipeline that goes through the same call."""
+    for end in program.chains.ends:
+        later: list[str] = []
+        for found in end.line():
+            if found.call is stage.call:
+                if set(later) & ops:
+                    return True
+                break
+            later.append(found.op)
+    return False
+
+
+def _only_evaluated(program: Program, stage: Stage) -> bool:
+    """Whether everything that is made of a stage is known to be used for evaluation."""
+    kinds = [
+        use.kind
+        for use in program.chains.uses
+        for path in use.value.paths
+        if any(found.call is stage.call for found in path.stage.line())
+    ]
+    return bool(kinds) and set(kinds) <= {"evaluate", "validation"}

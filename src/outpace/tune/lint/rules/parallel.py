@@ -1,0 +1,191 @@
+"""DS101, DS102, DS103, DS112: stages that run one element at a time, and what TensorFlow does about it by itself."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from outpace.tune.lint.functions import STATEFUL, Trait
+from outpace.tune.lint.message import Edit, Level, Message, Rule
+from outpace.tune.lint.operations import BATCHING, LOADERS, UNBATCHING
+from outpace.tune.lint.program import Program
+from outpace.tune.lint.values import Stage
+
+SMALL_BATCH = (
+    8  # below it a small convolutional net spent most of a step outside its kernels (15 against 251 images/s at 1 and 32)
+)
+
+PREFETCH = Rule(
+    "DS101",
+    Level.NOTE,
+    "no prefetch at the end of the pipeline",
+    "Without a prefetch, the input of the next step is made only after this step has ended. TensorFlow adds one by itself "
+    "(measured with 2.21), unless the options of the data set switch that off or TensorFlow is older than 2.10.",
+    "https://www.tensorflow.org/guide/data_performance#prefetching",
+    "End the pipeline with `.prefetch(tf.data.AUTOTUNE)`.",
+    "with a current TensorFlow and default options",
+)
+MAP = Rule(
+    "DS102",
+    Level.NOTE,
+    "map without num_parallel_calls",
+    "A map without `num_parallel_calls` runs one element at a time. TensorFlow parallelises it by itself when its function is "
+    "stateless; random operations, captured variables, lookup tables and Python functions keep it sequential (measured with 2.21).",
+    "https://www.tensorflow.org/guide/data_performance#parallelizing_data_transformation",
+    "Write `map(f, num_parallel_calls=tf.data.AUTOTUNE)`.",
+    "when the map costs little beside a training step",
+)
+INTERLEAVE = Rule(
+    "DS103",
+    Level.WARNING,
+    "interleave without num_parallel_calls",
+    "An interleave without `num_parallel_calls` reads its files in turn, on one thread. TensorFlow never changes that by "
+    "itself (measured with 2.21).",
+    "https://www.tensorflow.org/guide/data_performance#parallelizing_data_extraction",
+    "Write `interleave(f, num_parallel_calls=tf.data.AUTOTUNE)`; the order of the elements stays the same.",
+    "when the files are few and small, or in the page cache",
+)
+BATCH = Rule(
+    "DS112",
+    Level.NOTE,
+    "a small batch",
+    "Each step has costs that do not depend on the batch: Python, the launch of each operation, the transfer. A small batch pays them for few "
+    "examples.",
+    'https://www.tensorflow.org/guide/profiler ("increase the batch size")',
+    "Try a larger batch, with the learning rate adapted to it.",
+    "when memory, accuracy or the method itself asks for this batch size",
+)
+RULES = (PREFETCH, MAP, INTERLEAVE, BATCH)
+
+
+def check(program: Program) -> Iterator[Message]:
+    """The messages of this file's rules."""
+    yield from _prefetch(program)
+    yield from _map(program)
+    yield from _interleave(program)
+    yield from _batch(program)
+
+
+def _prefetch(program: Program) -> Iterator[Message]:
+    for _, end in program.chains.used("fit", "loop"):
+        ops = [stage.op for stage in end.line()]
+        if (
+            end.inner
+            or "prefetch" in ops
+            or "take" in ops
+            or len(ops) < 2
+            or ops[-1] in LOADERS
+            or not isinstance(end.call, ast.Call)
+        ):
+            continue
+        built = program.facts.stages(end.call, end.op)
+        if any(later.op == "prefetch" for stage in built for later in program.facts.after(stage)):
+            continue
+        yield program.message(PREFETCH, end.call, "The pipeline ends without a prefetch.", edit=_appended(program, end.call))
+
+
+def _appended(program: Program, call: ast.Call) -> Edit | None:
+    if not program.tensorflow or call.end_lineno is None or call.end_col_offset is None:
+        return None
+    return program.insertion(call.end_lineno, call.end_col_offset, f".prefetch({program.tensorflow}.data.AUTOTUNE)")
+
+
+def _map(program: Program) -> Iterator[Message]:
+    for stage in program.chains.stages:
+        if stage.op != "map" or {"num_parallel_calls", "**"} & set(stage.arguments):
+            continue
+        built = program.facts.stages(stage.call, "map")
+        if any("num_parallel_calls" in found.kwargs for found in built):
+            continue
+        if built:
+            yield _recorded(program, stage, sorted({kind for found in built for kind in found.stateful}))
+        else:
+            yield _from_source(program, stage)
+
+
+def _recorded(program: Program, stage: Stage, kinds: list[str]) -> Message:
+    if kinds:
+        seen = f"its function holds {_list(kinds)}"
+        return program.message(MAP, stage.call, _SEQUENTIAL, level=Level.WARNING, seen=seen, fix=_fix(Trait.RANDOM))
+    seen = "its function is stateless"
+    return program.message(MAP, stage.call, _PARALLEL, seen=seen, edit=_parallel(program, stage), harmless=_WITH_DEFAULTS)
+
+
+_SEQUENTIAL = "This map runs one element at a time, and TensorFlow cannot parallelise it by itself."
+_PARALLEL = "This map has no num_parallel_calls; its function is stateless, so TensorFlow parallelises it by itself."
+_WITH_DEFAULTS = "with default options of the data set"
+
+
+def _from_source(program: Program, stage: Stage) -> Message:
+    traits = program.functions.traits(stage.function)
+    stateful = [trait for trait in STATEFUL if trait in traits]
+    if stateful and not stage.inner:
+        text = f"This map runs one element at a time: its function {stateful[0].value}, so TensorFlow does not parallelise it by itself."
+        return program.message(MAP, stage.call, text, level=Level.WARNING, fix=_fix(stateful[0]))
+    if program.functions.known(stage.function) and not stateful:
+        return program.message(MAP, stage.call, _PARALLEL, edit=_parallel(program, stage), harmless=_WITH_DEFAULTS)
+    text = "This map has no num_parallel_calls; TensorFlow parallelises it by itself only if its function is stateless."
+    return program.message(MAP, stage.call, text)
+
+
+def _fix(trait: Trait) -> str:
+    if trait is Trait.PYTHON:
+        return f"{MAP.fix} Python code still runs on one thread at a time, except where it releases the lock: see DS107."
+    if trait is Trait.RANDOM:
+        return f"{MAP.fix} The same random numbers then fall on other elements."
+    return MAP.fix
+
+
+def _parallel(program: Program, stage: Stage) -> Edit | None:
+    if not program.tensorflow:
+        return None
+    return program.argument_edit(stage.call, f"num_parallel_calls={program.tensorflow}.data.AUTOTUNE")
+
+
+def _interleave(program: Program) -> Iterator[Message]:
+    for stage in program.chains.stages:
+        if (
+            stage.op != "interleave"
+            or {"num_parallel_calls", "**"} & set(stage.arguments)
+            or stage.constants.get("cycle_length") == 1
+        ):
+            continue
+        built = program.facts.stages(stage.call, "interleave")
+        if any("num_parallel_calls" in found.kwargs for found in built):
+            continue
+        seen = "the stage was built without num_parallel_calls" if built else ""
+        text = "This interleave reads its inputs in turn on one thread; TensorFlow does not parallelise it by itself."
+        yield program.message(INTERLEAVE, stage.call, text, seen=seen, edit=_parallel(program, stage))
+
+
+def _batch(program: Program) -> Iterator[Message]:
+    for _, end in program.chains.used("fit", "loop"):
+        line = list(end.line())
+        ops = [stage.op for stage in line]
+        for number, stage in enumerate(line):
+            if stage.op not in BATCHING or {"take", *BATCHING, *UNBATCHING} & set(ops[:number]):
+                continue
+            built = {found.kwargs.get("batch_size") for found in program.facts.stages(stage.call, stage.op)}
+            size = built.pop() if len(built) == 1 else stage.constants.get("batch_size")
+            if _small(size):
+                seen = f"batch_size was {size}" if program.facts.stages(stage.call, stage.op) else ""
+                yield program.message(BATCH, stage.call, f"The batch holds {_examples(size)}.", seen=seen)
+    for node in program.source.nodes:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "fit":
+            size = next(
+                (w.value.value for w in node.keywords if w.arg == "batch_size" and isinstance(w.value, ast.Constant)), None
+            )
+            if _small(size) and program.source.imports("tensorflow", "keras", "tf_keras"):
+                yield program.message(BATCH, node, f"The batch holds {_examples(size)}.")
+
+
+def _small(size: object) -> bool:
+    return isinstance(size, int) and not isinstance(size, bool) and 0 < size < SMALL_BATCH
+
+
+def _examples(size: object) -> str:
+    return "1 example" if size == 1 else f"{size} examples"
+
+
+def _list(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

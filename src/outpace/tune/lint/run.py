@@ -1,0 +1,102 @@
+"""From files to messages: which files, which record, which rules."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+
+from outpace.model.errors import NotFoundError, ProfileError, UsageError
+from outpace.store.record import SUFFIX, CaptureRecord
+from outpace.tune.lint.message import Level, Message, Origin
+from outpace.tune.lint.program import Program
+from outpace.tune.lint.rules import CHECKS, RULES
+from outpace.tune.lint.source import Source
+
+_SKIPPED_FOLDERS = {"__pycache__", "node_modules", "site-packages", "build", "dist", "venv"}
+
+
+def lint_text(text: str, path: str = "<text>", record: CaptureRecord | None = None) -> list[Message]:
+    """The messages about a Python text, in its order. Raises UsageError when it cannot be parsed."""
+    return _messages(Source(text, path), record)
+
+
+def lint_file(path: str, record: CaptureRecord | None = None) -> tuple[list[Message], list[str]]:
+    """The messages about a file, and its lines. Raises NotFoundError, or UsageError when it cannot be parsed."""
+    source = Source.read(path)
+    return _messages(source, record), source.lines
+
+
+def files_in(paths: Sequence[str]) -> list[str]:
+    """The files that paths name: files as they are, folders with all Python files below them. Raises NotFoundError."""
+    found: list[str] = []
+    for path in paths:
+        if os.path.isdir(path):
+            below = sorted(_below(path))
+            if not below:
+                raise NotFoundError(f"There is no Python file in {path}.")
+            found += below
+        elif os.path.exists(path):
+            found.append(path)
+        else:
+            raise NotFoundError(f"There is no file or folder {path}.")
+    return list(dict.fromkeys(found))
+
+
+def selected(messages: Iterable[Message], select: Sequence[str], ignore: Sequence[str]) -> list[Message]:
+    """The messages of the rules that are wanted; a name may be the start of several (`DS`)."""
+    known = tuple(RULES)
+    for name in (*select, *ignore):
+        if not name or not any(rule.startswith(name) for rule in known):
+            raise UsageError(f"There is no rule {name!r}. The rules are {', '.join(known)}.")
+    return [
+        item
+        for item in messages
+        if (not select or item.rule.startswith(tuple(select))) and not (ignore and item.rule.startswith(tuple(ignore)))
+    ]
+
+
+def newest_record(logdir: str) -> str | None:
+    """Path of the newest capture record below a folder; None when there is none."""
+    found = [os.path.join(folder, name) for folder, _, names in os.walk(logdir) for name in names if name.endswith(SUFFIX)]
+    return max(found, key=lambda path: (os.path.getmtime(path), path)) if found else None
+
+
+def read_record(place: str) -> CaptureRecord:
+    """The record at a path, or the newest below a log directory. Raises NotFoundError or ProfileError."""
+    path = newest_record(place) if os.path.isdir(place) else place
+    if path is None or not os.path.exists(path):
+        raise NotFoundError(f"There is no capture record in {place}. `outpace profile SCRIPT` makes one.")
+    try:
+        with open(path, encoding="utf-8") as file:
+            return CaptureRecord.from_json(file.read())
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise ProfileError(f"{path} is no capture record: {error}. Capture again, or leave --record out.") from None
+
+
+def _messages(source: Source, record: CaptureRecord | None) -> list[Message]:
+    program = Program(source, record)
+    best: dict[tuple[str, int, int], Message] = {}
+    for check in CHECKS:
+        for message in check(program):
+            place = (message.rule, message.line, message.column)
+            if place not in best or _rank(message) > _rank(best[place]):
+                best[place] = message
+    kept = (message for message in best.values() if not _ignored(source, message))
+    return sorted(kept, key=lambda message: (message.line, message.column, message.rule))
+
+
+def _rank(message: Message) -> tuple[bool, bool]:
+    """Of two messages of one rule at one place, the surer and then the stronger is kept."""
+    return message.origin is Origin.CAPTURE, message.level is Level.WARNING
+
+
+def _ignored(source: Source, message: Message) -> bool:
+    """Whether a comment switches the message off, on its own line or the first or last line of what it is about."""
+    lines = {message.line, getattr(message.node, "lineno", message.line), getattr(message.node, "end_lineno", message.line)}
+    return any(line in source.ignored and source.ignored[line].covers(message.rule) for line in lines)
+
+
+def _below(folder: str) -> Iterator[str]:
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name not in _SKIPPED_FOLDERS and not name.startswith(".")]
+        yield from (os.path.join(place, name) for name in names if name.endswith(".py"))

@@ -1,0 +1,194 @@
+"""A user's file, parsed: its tree with parents, the lines, the comments that switch rules off, and what its names stand for.
+
+Nothing of the file is imported or run.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from outpace.model.errors import NotFoundError, UsageError
+
+_IGNORE = re.compile(r"#\s*outpace:\s*ignore(?:\[([A-Za-z0-9_,\s]*)\])?")
+_CANONICAL = (
+    (re.compile(r"^tensorflow\.compat\.v2\."), "tensorflow."),
+    (re.compile(r"^tensorflow\.compat\.v1\.(?=data\.|keras\.|train\.|python_io\.)"), "tensorflow."),
+    (re.compile(r"^(?:tensorflow\.python|tensorflow|tf_keras\.src|tf_keras)\.keras\."), "keras."),
+    (re.compile(r"^tf_keras\."), "keras."),
+    (re.compile(r"^keras\.layers\.experimental\.preprocessing\."), "keras.layers."),
+)
+Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+SCOPES = (*FUNCTIONS, ast.ClassDef, ast.Module)
+
+
+@dataclass(frozen=True)
+class Ignored:
+    """A comment `# outpace: ignore[...]`: the rules that it names, or all (None)."""
+
+    rules: frozenset[str] | None
+
+    def covers(self, rule: str) -> bool:
+        """Whether the comment switches this rule off."""
+        return self.rules is None or rule in self.rules
+
+
+class Source:
+    """One parsed file. Raises UsageError when it is no Python that this interpreter can parse."""
+
+    def __init__(self, text: str, path: str = "<text>") -> None:
+        self.path = path
+        self.text = text
+        self.lines = text.splitlines()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # invalid escapes in the user's strings are not ours to report
+                self.tree = ast.parse(text)
+        except SyntaxError as error:
+            place = f"{path}:{error.lineno or 1}:{error.offset or 1}"
+            raise UsageError(f"{place} cannot be parsed: {error.msg}. Make `python {path}` accept it first.") from None
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"{path} cannot be parsed: {error}.") from None
+        self.parents: dict[ast.AST, ast.AST] = {}
+        self.nodes: list[ast.AST] = []
+        for node in ast.walk(self.tree):
+            self.nodes.append(node)
+            for child in ast.iter_child_nodes(node):
+                self.parents[child] = node
+        self.ignored = dict(_ignored(text))
+        self._names = _imports(self.nodes)
+        self._bound: dict[ast.AST, frozenset[str]] = {}
+        self._add_aliases()
+
+    @classmethod
+    def read(cls, path: str) -> Source:
+        """Read and parse a file, in the encoding that it declares; raises NotFoundError or UsageError."""
+        try:
+            with tokenize.open(path) as file:
+                return cls(file.read(), path)
+        except FileNotFoundError:
+            raise NotFoundError(f"There is no file {path}.") from None
+        except (SyntaxError, UnicodeDecodeError) as error:
+            raise UsageError(f"{path} is no readable Python text: {error}.") from None
+        except OSError as error:
+            raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
+
+    def above(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes around this one, the nearest first."""
+        parent = self.parents.get(node)
+        while parent is not None:
+            yield parent
+            parent = self.parents.get(parent)
+
+    def function_around(self, node: ast.AST) -> Function | None:
+        """The innermost function or lambda around a node."""
+        return next((above for above in self.above(node) if isinstance(above, FUNCTIONS)), None)
+
+    def class_around(self, node: ast.AST) -> ast.ClassDef | None:
+        """The innermost class around a node."""
+        return next((above for above in self.above(node) if isinstance(above, ast.ClassDef)), None)
+
+    def qualified(self, node: ast.AST | None) -> str:
+        """The full name that an expression `a.b.c` stands for (`tensorflow.data.Dataset`, `keras.Model`); empty when it is none.
+
+        TensorFlow's keras counts as `keras`, its v2 name space as `tensorflow`.
+        """
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name) or node.id not in self._names or self._hidden(node):
+            return ""
+        return canonical(".".join([self._names[node.id], *reversed(parts)]))
+
+    def called(self, node: ast.AST) -> str:
+        """The full name of what a call calls; empty for anything else."""
+        return self.qualified(node.func) if isinstance(node, ast.Call) else ""
+
+    def imports(self, *packages: str) -> bool:
+        """Whether the file imports one of these packages."""
+        return any(name.partition(".")[0] in packages for name in self._names.values())
+
+    def bound(self, scope: ast.AST) -> frozenset[str]:
+        """Names that a function binds itself: parameters, assignments, loop variables."""
+        if scope not in self._bound:
+            names = set(parameters(scope)) if isinstance(scope, FUNCTIONS) else set()
+            names |= {node.id for node in inside(scope) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+            self._bound[scope] = frozenset(names)
+        return self._bound[scope]
+
+    def _hidden(self, name: ast.Name) -> bool:
+        """Whether a function around the name binds it to something of its own."""
+        return any(name.id in self.bound(scope) for scope in self.above(name) if isinstance(scope, FUNCTIONS))
+
+    def _add_aliases(self) -> None:
+        """`AUTOTUNE = tf.data.AUTOTUNE`, `layers = keras.layers`: names of the module that stand for a dotted name."""
+        stored: dict[str, int] = {}
+        for node in inside(self.tree):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                stored[node.id] = stored.get(node.id, 0) + 1
+        for statement in self.tree.body:
+            if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+                target, name = statement.targets[0], self.qualified(statement.value)
+                if isinstance(target, ast.Name) and name and stored[target.id] == 1:
+                    self._names[target.id] = name
+
+
+def canonical(name: str) -> str:
+    """A full name under the one spelling that the rules use."""
+    for pattern, replacement in _CANONICAL:
+        name = pattern.sub(replacement, name)
+    return name
+
+
+def parameters(function: ast.AST) -> list[str]:
+    """Names of a function's parameters, in order."""
+    if not isinstance(function, FUNCTIONS):
+        return []
+    found = function.args
+    named = [*found.posonlyargs, *found.args, *([found.vararg] if found.vararg else []), *found.kwonlyargs]
+    return [item.arg for item in [*named, *([found.kwarg] if found.kwarg else [])]]
+
+
+def inside(scope: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a scope in order of the text, without those of the functions, lambdas and classes in it (they themselves come)."""
+    if isinstance(scope, ast.Lambda):
+        todo: list[ast.AST] = [scope.body]
+    else:
+        todo = list(reversed(getattr(scope, "body", [])))
+    while todo:
+        node = todo.pop()
+        yield node
+        if isinstance(node, SCOPES):
+            todo += reversed(getattr(node, "decorator_list", []))
+        else:
+            todo += reversed(list(ast.iter_child_nodes(node)))
+
+
+def _imports(nodes: list[ast.AST]) -> dict[str, str]:
+    names: dict[str, str] = {}
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            for item in node.names:
+                names[item.asname or item.name.partition(".")[0]] = item.name if item.asname else item.name.partition(".")[0]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.update({item.asname or item.name: f"{node.module}.{item.name}" for item in node.names})
+    return names
+
+
+def _ignored(text: str) -> Iterator[tuple[int, Ignored]]:
+    """Line numbers of the comments that switch rules off; one on a line of its own speaks of the next line."""
+    if "outpace:" not in text:
+        return
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        match = _IGNORE.search(token.string) if token.type == tokenize.COMMENT else None
+        if match:
+            rules = None if match[1] is None else frozenset(rule.strip().upper() for rule in match[1].split(","))
+            alone = not token.line[: token.start[1]].strip()
+            yield token.start[0] + alone, Ignored(rules)

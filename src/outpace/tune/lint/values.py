@@ -1,0 +1,153 @@
+"""The values that `chains` follows through a file: data sets with their stages, functions, objects, constants."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from outpace.tune.lint.source import Function
+
+Condition = tuple[str, bool]  # the text of a test, and what it must give
+MOST_PATHS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """One operation of a data set as the file writes it.
+
+    `op` is TensorFlow's name (`map`, `batch`, `TFRecordDataset`; `unknown` where the file does not show the source). `inputs` feed it, the
+    chain that it was called on first. `given` are the tests under which the line runs, on top of those of its inputs.
+    `yields_batches` marks sources that batch by themselves; `inner` a stage built inside another stage's function.
+    """
+
+    op: str
+    call: ast.AST
+    inputs: tuple[Stage, ...] = ()
+    arguments: dict[str, ast.expr] = field(default_factory=dict)
+    constants: dict[str, object] = field(default_factory=dict)
+    function: ast.AST | None = None
+    given: frozenset[Condition] = frozenset()
+    yields_batches: bool = False
+    inner: bool = False
+
+    def before(self) -> Iterator[Stage]:
+        """All stages that feed this one, the nearest first."""
+        for stage in self.inputs:
+            yield stage
+            yield from stage.before()
+
+    def line(self) -> Iterator[Stage]:
+        """This stage and those on its own chain (first inputs only), the nearest first."""
+        stage: Stage | None = self
+        while stage is not None:
+            yield stage
+            stage = stage.inputs[0] if stage.inputs else None
+
+
+@dataclass(frozen=True)
+class Path:
+    """One way in which a data set may come about: its last stage, and the tests that must hold on the way."""
+
+    stage: Stage
+    conditions: frozenset[Condition] = frozenset()
+
+    def under(self, conditions: frozenset[Condition]) -> Path | None:
+        """The same way with more conditions, or None when they contradict each other."""
+        both = self.conditions | conditions
+        if any((text, not value) in both for text, value in both):
+            return None
+        return Path(self.stage, both)
+
+
+@dataclass(frozen=True)
+class Datasets:
+    """A data set, in the ways in which it may come about (at most MOST_PATHS)."""
+
+    paths: tuple[Path, ...]
+
+    def under(self, condition: Condition) -> Datasets | None:
+        """What remains under a condition."""
+        kept = tuple(found for path in self.paths if (found := path.under(frozenset((condition,)))) is not None)
+        return Datasets(kept) if kept else None
+
+
+@dataclass(frozen=True)
+class Defined:
+    """A function or class of the file; `owner` is the object for a method that was looked up on one."""
+
+    node: Function | ast.ClassDef
+    owner: Instance | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """An object of a class of the file, with the attributes that were assigned to it."""
+
+    cls: ast.ClassDef
+    members: dict[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Items:
+    """A tuple or list of values."""
+
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A number, text or truth value that the file fixes."""
+
+    value: object
+
+
+Value = Datasets | Defined | Instance | Items | Constant | None
+Scope = dict[str, Value]
+
+
+def merged(first: Value, second: Value) -> Value:
+    """A value that is one or the other."""
+    if isinstance(first, Datasets) and isinstance(second, Datasets):
+        return Datasets(tuple(dict.fromkeys(first.paths + second.paths))[:MOST_PATHS])
+    if isinstance(first, Items) and isinstance(second, Items) and len(first.values) == len(second.values):
+        return Items(tuple(merged(a, b) for a, b in zip(first.values, second.values, strict=True)))
+    if isinstance(first, Datasets) or isinstance(second, Datasets):
+        return first if isinstance(first, Datasets) else second
+    return first if first == second else None
+
+
+def tagged(value: Value, holds: Condition) -> Value:
+    """A value that is known to hold only under a condition."""
+    if isinstance(value, Datasets):
+        return value.under(holds)
+    if isinstance(value, Items):
+        return replace(value, values=tuple(tagged(item, holds) for item in value.values))
+    return value
+
+
+def joined(before: Scope, narrow: list[Scope], scopes: list[Scope], ended: list[bool], holds: Condition) -> Scope:
+    """The names after an `if`: unchanged ones as they were, changed ones with the test under which they hold."""
+    text, wanted = holds
+    if all(ended):
+        return before
+    if any(ended):
+        kept = ended.index(False)
+        return {name: tagged(value, (text, wanted if kept == 0 else not wanted)) for name, value in scopes[kept].items()}
+    after: Scope = {}
+    for name in {**scopes[0], **scopes[1]}:
+        first, second = scopes[0].get(name), scopes[1].get(name)
+        if name in before and first is narrow[0][name] and second is narrow[1][name]:
+            after[name] = before[name]
+        else:
+            after[name] = merged(tagged(first, (text, wanted)), tagged(second, (text, not wanted)))
+    return after
+
+
+@dataclass(frozen=True)
+class Use:
+    """Where a data set is consumed: `fit`, `evaluate`, `validation`, a `loop`, `next`, or `elsewhere` (passed on to unknown code)."""
+
+    kind: str
+    node: ast.AST
+    value: Datasets

@@ -1,0 +1,149 @@
+"""Rules about training loops, Keras and profiler marks."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from outpace.tune.lint import lint_text
+from tests.unit.tune.test_lint_pipeline import found, rules, warnings
+
+HEAD = """import tensorflow as tf
+import numpy as np
+ds = make()
+@tf.function
+def train_step(x):
+    with tf.GradientTape() as tape:
+        loss = model(x)
+    optimizer.apply_gradients(zip(tape.gradient(loss, w), w))
+    return loss
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("for x in ds:\n    loss = train_step(x)\n    print(loss.numpy())", {"LP101"}),
+        ("for x in ds:\n    history.append(train_step(x).numpy())", {"LP101"}),
+        ("while True:\n    loss = train_step(next(it))\n    total = loss * 2\n    mean += total.numpy()", {"LP101"}),
+        ("m = tf.keras.metrics.Mean()\nfor x in ds:\n    m(train_step(x))\n    print(m.result().numpy())", {"LP101"}),
+        ("for x in ds:\n    loss = train_step(x)\n    print(f'loss {loss}')", {"LP102"}),
+        ("for x in ds:\n    loss = train_step(x)\n    total += float(loss)", {"LP102"}),
+        ("for x in ds:\n    print(train_step(x))", {"LP102"}),
+        ("for x in ds:\n    loss = strategy.run(train_step, args=(x,))\n    print(float(loss))", {"LP102"}),
+        # only every few steps, or after the epoch
+        ("for i, x in enumerate(ds):\n    loss = train_step(x)\n    if i % 100 == 0:\n        print(loss.numpy())", set()),
+        ("for epoch in range(9):\n    for x in ds:\n        loss = train_step(x)\n    print(epoch, loss.numpy())", set()),
+        # not of the step
+        ("for x in ds:\n    train_step(x)\n    print('step')", set()),
+        ("for i, x in enumerate(ds):\n    loss = train_step(x)\n    print(i, loss.shape)", set()),
+        ("for i in range(9):\n    loss = train_step(x)\n    print(float(i))", set()),
+        ("for x in ds.take(9):\n    plot(x.numpy())", set()),
+        ("for x in ds:\n    losses.append(train_step(x))", set()),
+        (
+            "def epoch():\n    for x in ds:\n        loss = train_step(x)\n    return loss\nfor e in range(9):\n    print(epoch())",
+            set(),
+        ),
+        ("for x in ds:\n    loss = train_step(x)\n    tf.print(loss)", set()),
+    ],
+)
+def test_waiting_for_the_device_in_every_step(body: str, expected: set[str]) -> None:
+    assert warnings(body, HEAD) == expected
+
+
+EAGER = """
+def step(x):
+    with tf.GradientTape() as tape:
+        loss = model(x)
+    optimizer.apply_gradients(zip(tape.gradient(loss, w), w))
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (EAGER + "for x in ds:\n    step(x)", {"LP103"}),
+        ("for x in ds:\n    with tf.GradientTape() as t:\n        loss = model(x)\n    opt.apply_gradients(g)", {"LP103"}),
+        ("class T:\n    def train(self):\n        for x in self.ds:\n            self.one(x)\n    def one(self, x):\n"
+         "        with tf.GradientTape() as t:\n            loss = m(x)\n        self.opt.apply_gradients(g)", {"LP103"}),
+        (EAGER + "fast = tf.function(step)\nfor x in ds:\n    fast(x)", set()),
+        (EAGER + "@tf.function\ndef outer(x):\n    step(x)\nfor x in ds:\n    outer(x)", set()),
+        (EAGER + "@tf.function\ndef outer(x):\n    strategy.run(step, args=(x,))\nfor x in ds:\n    outer(x)", set()),
+        ("@tf.function(jit_compile=True)\n" + EAGER.strip() + "\nfor x in ds:\n    step(x)", set()),
+        ("@tf.function\ndef epoch(ds):\n    for x in ds:\n        with tf.GradientTape() as t:\n            loss = m(x)\n"
+         "        opt.apply_gradients(g)", set()),
+        ("class M(tf.keras.Model):\n    def train_step(self, data):\n        with tf.GradientTape() as t:\n            loss = self(data)\n"
+         "        self.optimizer.apply_gradients(g)", set()),
+        ("for x in ds.take(1):\n    with tf.GradientTape() as t:\n        y = m(x)\n    show(t.gradient(y, x))", set()),  # no update
+        ("with tf.GradientTape() as tape:\n    y = x * x\nprint(tape.gradient(y, x))", set()),  # no loop
+        ("tf.compat.v1.disable_eager_execution()\n" + EAGER + "for x in ds:\n    step(x)", set()),
+    ],
+)  # fmt: skip
+def test_eager_steps(body: str, expected: set[str]) -> None:
+    assert warnings(body, "import tensorflow as tf\nds = tf.data.Dataset.range(9)\n") == expected
+
+
+def test_a_step_with_two_tapes_is_told_once() -> None:
+    tape = "    with tf.GradientTape() as t:\n        loss = m(x)\n    opt.apply_gradients(g)\n"
+    assert [rule for _, rule, _ in found(f"for x in y:\n{tape}{tape}", "import tensorflow as tf\n")] == ["LP103"]
+
+
+MARK = "tf.profiler.experimental.Trace('train', step_num=i, _r=1)"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (f"for i, x in enumerate(ds):\n    with {MARK}:\n        work(x)", {"PF401"}),
+        (f"for x in ds:\n    with {MARK}:\n        work(x)", {"PF401"}),
+        (f"for i in range(9):\n    with {MARK}:\n        work(next(it))", set()),
+        (f"for i in range(9):\n    with {MARK}:\n        work()", set()),
+        (f"for i, x in enumerate(names):\n    with {MARK}:\n        work(next(it))", set()),
+        ("for x in ds:\n    with Trace('train'):\n        work(x)", set()),
+    ],
+)
+def test_data_fetched_outside_the_mark(body: str, expected: set[str]) -> None:
+    assert rules(body, "import tensorflow as tf\n") == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("model.compile('adam', run_eagerly=True)", [("LP111", "warning")]),
+        ("tf.config.run_functions_eagerly(True)", [("LP111", "warning")]),
+        ("model.run_eagerly = True", [("LP111", "warning")]),
+        ("if debug:\n    tf.config.run_functions_eagerly(True)", [("LP111", "note")]),
+        ("model.compile('adam', run_eagerly=False)", []),
+        ("model.compile('adam', run_eagerly=args.eager)", []),
+        ("tf.keras.callbacks.TensorBoard(logs, update_freq='batch')", [("LP110", "warning")]),
+        ("tf.keras.callbacks.TensorBoard(logs, update_freq=1)", [("LP110", "warning")]),
+        ("tf.keras.callbacks.TensorBoard(logs, histogram_freq=1)", [("LP110", "note")]),
+        ("tf.keras.callbacks.TensorBoard(logs, update_freq=500)", []),
+        ("TensorBoard(logs, update_freq='batch')", []),  # whose?
+        ("loss = optimizer.get_scaled_loss(loss)", [("KR301", "warning")]),
+        ("g = optimizer.get_unscaled_gradients(g)", [("KR301", "warning")]),
+        ("class O:\n    def get_scaled_loss(self, loss): return loss\nO().get_scaled_loss(loss)", []),
+        ("import os\nos.environ['TF_USE_LEGACY_KERAS'] = '1'\noptimizer.get_scaled_loss(loss)", []),
+        ("loss = optimizer.scale_loss(loss)", []),
+    ],
+)
+def test_keras(body: str, expected: list[tuple[str, str]]) -> None:
+    assert [item[1:] for item in found(body, "import tensorflow as tf\n")] == expected
+
+
+def test_names_from_keras_itself() -> None:
+    assert rules("TensorBoard(x, update_freq='batch')", "from keras.callbacks import TensorBoard\n") == {"LP110"}
+    assert rules("TensorBoard(x, update_freq='batch')", "from tensorflow.keras.callbacks import TensorBoard\n") == {"LP110"}
+
+
+def test_the_edit_of_run_eagerly_replaces_the_value() -> None:
+    text = "import keras\nmodel.compile('adam', run_eagerly=True)\n"
+    (message,) = lint_text(text)
+    assert message.edit is not None
+    lines = textwrap.dedent(text).splitlines()
+    line = lines[message.edit.line - 1]
+    assert (
+        line[: message.edit.column] + message.edit.text + line[message.edit.end_column :]
+        == "model.compile('adam', run_eagerly=False)"
+    )
