@@ -1,0 +1,42 @@
+"""What running a pipeline again does to the outside: sentences for a dry run, before any trial runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from outpace.tune.data.tree import Pipeline, Stage
+
+
+def effects(pipeline: Pipeline) -> tuple[str, ...]:
+    """One sentence per effect, the end of the pipeline first; empty where another run leaves no trace."""
+    return tuple(dict.fromkeys(sentence for stage in pipeline.stages() for sentence in _of(stage)))
+
+
+def _of(stage: Stage) -> Iterator[str]:
+    if stage.op == "from_generator":
+        yield f"{stage.title} calls your Python generator again: what it opens, counts or prints happens again."
+        return  # its functions only call the generator
+    if stage.op == "cache" and stage.arguments.get("filename"):
+        yield f"{stage.title} writes its elements to {stage.arguments['filename']} (left out in trials)."
+    if any(word in stage.class_name for word in ("Snapshot", "Save")):
+        yield f"{stage.title} writes files; a trial does not run it."
+    if stage.op == "shuffle" and not (stage.arguments.get("seed") or stage.arguments.get("seed2")):
+        yield f"{stage.title} has no seed: its order differs in every run anyway."
+    elif stage.op == "shuffle" and stage.arguments.get("reshuffle_each_iteration"):
+        yield f"{stage.title} counts its epochs: a further run of the same data set object would move its seed on (trials use copies)."
+    if stage.opaque:
+        yield f"{stage.title} is of a class that is not known: what it does when it runs again is not known either."
+    yield from _of_functions(stage)
+
+
+def _of_functions(stage: Stage) -> Iterator[str]:
+    for facts in stage.functions:
+        where = stage.title
+        if facts.python:
+            yield f"{where} runs Python code (py_function or numpy_function): its side effects happen again."
+        if facts.writes:
+            yield f"{where} writes to state outside the function ({', '.join(facts.writes)}); variables get their values back, tables do not."
+        if "captured variable" in facts.stateful and not facts.writes:
+            yield f"{where} reads state from outside the function (a variable, table or generator), which may change while training."
+        if facts.random and not facts.random_seeded:
+            yield f"{where} draws random numbers without a seed: they differ in every run anyway."

@@ -1,0 +1,125 @@
+"""The serialised graph of a pipeline: what the objects do not keep, and the fall-back where a class is unknown.
+
+Serialising copies everything that a source holds in memory (a measured 5 bytes of peak memory per byte, and an error above 2 GB),
+so the bytes are estimated first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from outpace.tune.data.errors import RebuildError
+from outpace.tune.data.objects import inputs_of
+
+LARGEST = 1_000_000_000  # bytes of in-memory sources; 1 GB took 29 s and 5.3 GB, 2.5 GB failed
+_RETURNED = "_Retval"
+
+
+def source_bytes(dataset: Any) -> int:
+    """Bytes of the tensors that the pipeline's sources hold, from dtypes and shapes alone."""
+    total, todo, seen = 0, [dataset], set()
+    while todo:
+        node = todo.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        total += sum(map(_tensor_bytes, getattr(node, "_tensors", None) or ()))
+        todo += inputs_of(node)
+    return total
+
+
+def _tensor_bytes(tensor: Any) -> int:
+    count = 1
+    for size in tensor.shape:
+        count *= int(size or 1)
+    size = getattr(tensor.dtype, "size", None) or 0
+    return count * (int(size) if size > 0 and tensor.dtype.name != "string" else 64)  # a short text; only an estimate
+
+
+def serialised(dataset: Any) -> Any:
+    """GraphDef of a pipeline. Raises RebuildError when its sources are too large, or TensorFlow cannot serialise it."""
+    size = source_bytes(dataset)
+    if size > LARGEST:
+        raise RebuildError(
+            f"The pipeline's sources hold about {size / 1e9:.1f} GB in memory; its graph is only read up to {LARGEST / 1e9:.0f} GB."
+        )
+    from tensorflow.core.framework import graph_pb2
+    from tensorflow.python.data.ops import options
+
+    graph = graph_pb2.GraphDef()
+    try:
+        graph.ParseFromString(dataset._as_serialized_graph(external_state_policy=options.ExternalStatePolicy.IGNORE).numpy())
+    except Exception as error:
+        raise RebuildError(f"TensorFlow could not serialise the pipeline: {_first_line(error)}") from error
+    return graph
+
+
+def attribute(dataset: Any, name: str) -> Any:
+    """One attribute of the op that made this stage: what its Python object did not keep."""
+    node = next(iter(chain(serialised(dataset))))
+    if name not in node.attr:
+        raise RebuildError(f"The op {node.op} has no attribute {name}.")
+    value = node.attr[name]
+    return getattr(value, value.WhichOneof("value")) if not value.s else value.s.decode()
+
+
+def chain(graph: Any) -> Iterator[Any]:
+    """Nodes from the pipeline's end along the first inputs to a source."""
+    nodes = {node.name: node for node in graph.node}
+    last = next(node for node in graph.node if node.op == _RETURNED)
+    while last.input:
+        last = nodes[re.sub(r"^\^|:\d+$", "", last.input[0])]
+        if "Dataset" not in last.op:
+            return
+        yield last
+
+
+def restored(graph: Any, element_spec: Any) -> Any:
+    """A data set of a GraphDef: one opaque stage, whose inside can no longer be read."""
+    from tensorflow.python.data.ops import dataset_ops
+    from tensorflow.python.ops import gen_experimental_dataset_ops
+
+    try:
+        variant = gen_experimental_dataset_ops.dataset_from_graph(graph.SerializeToString())
+    except Exception as error:
+        raise RebuildError(f"TensorFlow could not restore the changed graph: {_first_line(error)}") from error
+    return dataset_ops._VariantDataset(variant, element_spec)
+
+
+def edited(dataset: Any, edit: Callable[[Any], int]) -> Any:
+    """The pipeline with its graph changed in place by `edit`, which returns how many nodes it changed.
+
+    Raises RebuildError when it changed none, or the graph cannot be read or restored.
+    """
+    graph = serialised(dataset)
+    if not edit(graph):
+        raise RebuildError("Nothing in the pipeline's graph is of the kind to change.")
+    return restored(graph, dataset.element_spec)
+
+
+def parallel_maps(graph: Any, expected: int) -> int:
+    """Turn every sequential map into a parallel one with autotuned parallelism; returns how many.
+
+    None when the graph has another number of them than expected: it does not tell which one is which.
+    """
+    from tensorflow.core.framework import types_pb2
+    from tensorflow.python.framework import tensor_util
+
+    maps = [node for node in graph.node if node.op == "MapDataset"]
+    if len(maps) != expected:
+        return 0
+    for number, node in enumerate(maps):
+        constant = graph.node.add(name=f"outpace_parallelism_{number}", op="Const")
+        constant.attr["dtype"].type = types_pb2.DT_INT64
+        constant.attr["value"].tensor.CopyFrom(tensor_util.make_tensor_proto(-1, dtype="int64", shape=[]))
+        node.op = "ParallelMapDatasetV2"
+        node.input.append(constant.name)
+        node.attr.pop("force_synchronous", None)
+        node.attr["deterministic"].s = b"default"
+    return len(maps)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]

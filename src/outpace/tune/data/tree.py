@@ -1,0 +1,205 @@
+"""`describe`: the stages of a pipeline that exists, read from its objects and joined with the record of its construction."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from outpace.capture.pipeline import PipelineRecorder
+from outpace.store.record import PipelineStage
+from outpace.tune.data import functions
+from outpace.tune.data.classes import KINDS, kind_of, op_of
+from outpace.tune.data.functions import FunctionFacts
+from outpace.tune.data.objects import functions_of, inputs_of
+
+_SHOWN = (
+    "num_parallel_calls", "buffer_size", "batch_size", "cycle_length", "block_length", "count", "seed", "seed2",
+    "reshuffle_each_iteration", "deterministic", "drop_remainder", "filename", "num_shards", "index", "size", "shift", "stride",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """One stage of a pipeline.
+
+    `op` is the public operation (None: a class that is not known, an *opaque* stage), `arguments` those that matter, as plain values,
+    `inputs` the stages that feed it. `record` is what the recorder noted at construction (file, line, text, label), where it was
+    installed. `deterministic`: the stage itself gives the same elements in the same order whenever its inputs do.
+    `dataset` is the data set object itself.
+    """
+
+    class_name: str
+    op: str | None
+    arguments: Mapping[str, Any]
+    functions: tuple[FunctionFacts, ...]
+    inputs: tuple[Stage, ...]
+    deterministic: bool
+    record: PipelineStage | None
+    dataset: Any = field(repr=False)
+
+    @property
+    def opaque(self) -> bool:
+        """Whether its class is unknown, so that it can be neither changed nor built again."""
+        return self.op is None
+
+    @property
+    def place(self) -> str:
+        """`file:line` of the call, else of its function, else empty."""
+        if self.record is not None:
+            return f"{self.record.file}:{self.record.line}"
+        return next((facts.place for facts in self.functions if facts.file), "")
+
+    @property
+    def title(self) -> str:
+        """`map(load) at train.py:12`: how sentences name the stage."""
+        called = "" if self.op == "from_generator" else ", ".join(facts.name for facts in self.functions[:1])
+        name = f"{self.op or self.class_name}({called})" if called else self.op or self.class_name
+        return f"{name} at {self.place}" if self.place else name
+
+    def walk(self) -> Iterator[Stage]:
+        """This stage and all behind it, each once, from the end to the sources."""
+        seen: set[int] = set()
+        todo = [self]
+        while todo:
+            stage = todo.pop(0)
+            if id(stage.dataset) not in seen:
+                seen.add(id(stage.dataset))
+                yield stage
+                todo += stage.inputs
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether everything up to here gives the same elements in the same order in every epoch."""
+        return all(stage.deterministic for stage in self.walk())
+
+
+@dataclass(frozen=True, eq=False)
+class Pipeline:
+    """A pipeline: its last stage, and the data set that was described."""
+
+    root: Stage
+    dataset: Any = field(repr=False)
+
+    def stages(self) -> list[Stage]:
+        """Every stage once, from the end to the sources."""
+        return list(self.root.walk())
+
+    def spine(self) -> list[Stage]:
+        """The stages from the end along the only input of each, down to a source or to the first stage with several inputs."""
+        found = [self.root]
+        while len(found[-1].inputs) == 1:
+            found.append(found[-1].inputs[0])
+        return found
+
+    def consumers(self, stage: Stage) -> list[Stage]:
+        """The stages that read this one."""
+        return [other for other in self.stages() if any(i.dataset is stage.dataset for i in other.inputs)]
+
+    def find(self, op: str) -> list[Stage]:
+        """All stages of one operation, the last one first."""
+        return [stage for stage in self.stages() if stage.op == op]
+
+    @property
+    def options(self) -> Any:
+        """The `tf.data.Options` in force."""
+        return self.dataset.options()
+
+    @property
+    def keeps_order(self) -> bool:
+        """False when the options allow parallel stages to hand elements over out of order."""
+        return self.options.deterministic is not False
+
+    def lines(self) -> list[str]:
+        """The tree as indented text, the end of the pipeline first."""
+        return list(_lines(self.root, 0))
+
+
+def describe(dataset: Any, recorder: PipelineRecorder | None = None) -> Pipeline:
+    """Read a pipeline. A class that is not known becomes an opaque stage; nothing is run or traced.
+
+    `recorder` is the one that was installed while the pipeline was built; without it, only functions have file and line.
+    """
+    done: dict[int, Stage] = {}
+
+    def read(node: Any) -> Stage:
+        if id(node) not in done:
+            done[id(node)] = _stage(node, tuple(read(child) for child in inputs_of(node)), recorder)
+        return done[id(node)]
+
+    return Pipeline(read(dataset), dataset)
+
+
+def _stage(node: Any, inputs: tuple[Stage, ...], recorder: PipelineRecorder | None) -> Stage:
+    op = "from_generator" if _is_generator(node) else op_of(node)
+    found = tuple(_facts(node))
+    arguments = {name: _plain(getattr(node, f"_{name}")) for name in _SHOWN if hasattr(node, f"_{name}")}
+    arguments = {name: value for name, value in arguments.items() if value is not None}
+    return Stage(
+        class_name=type(node).__name__,
+        op=op,
+        arguments=arguments,
+        functions=found,
+        inputs=inputs,
+        deterministic=_deterministic(node, op, arguments, found),
+        record=_record(node, recorder),
+        dataset=node,
+    )
+
+
+def _is_generator(node: Any) -> bool:
+    """`from_generator` is a flat_map over one element whose function makes the generator's data set."""
+    wrapper = getattr(node, "_map_func", None) if type(node).__name__ == "_FlatMapDataset" else None
+    return wrapper is not None and any(kind == "GeneratorDataset" for kind, _ in functions.node_types(wrapper))
+
+
+def _facts(node: Any) -> Iterator[FunctionFacts]:
+    kind = kind_of(node)
+    for wrapper in functions_of(node, kind.functions if kind is not None else ()):
+        yield functions.facts(wrapper)
+
+
+def _deterministic(node: Any, op: str | None, arguments: Mapping[str, Any], found: tuple[FunctionFacts, ...]) -> bool:
+    """A stage that is not known, draws, runs Python, reads mutable state or hands over out of order is not."""
+    if op is None or op in ("shuffle", "from_generator") or arguments.get("deterministic") == "false":
+        return False
+    if op == "random" and getattr(node, "_rerandomize", None):
+        return False
+    if type(node).__name__ == "_RandomDataset" and not any(_seeds(node)):
+        return False
+    return all(facts.repeatable for facts in found)
+
+
+def _seeds(node: Any) -> tuple[int, int]:
+    return tuple(_plain(getattr(node, name, 0)) or 0 for name in ("_seed", "_seed2"))  # type: ignore[return-value]  # two names
+
+
+def _record(node: Any, recorder: PipelineRecorder | None) -> PipelineStage | None:
+    """By the object, or by the label for a stage that was built again (a label is used once in a pipeline)."""
+    if recorder is None:
+        return None
+    number = recorder._ids.get(node)
+    if number is not None:
+        return recorder.stages[number]
+    name = getattr(node, "_name", None)
+    found = [stage for stage in recorder.stages if name and stage.label == name and type(node).__name__ in KINDS]
+    return found[0] if len(found) == 1 else None
+
+
+def _plain(value: Any) -> Any:
+    with contextlib.suppress(Exception):
+        value = value.numpy() if hasattr(value, "numpy") else value
+        value = value.item() if getattr(value, "shape", None) == () else value
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return value if isinstance(value, (bool, int, float, str)) else None
+
+
+def _lines(stage: Stage, depth: int) -> Iterator[str]:
+    shown = ", ".join(f"{key}={value}" for key, value in stage.arguments.items())
+    notes = ["opaque: its class is not known"] if stage.opaque else []
+    notes += [f"stateful: {', '.join(facts.stateful_causes)}" for facts in stage.functions if facts.stateful_causes]
+    yield "  " * depth + stage.title + (f" [{shown}]" if shown else "") + (f" ({'; '.join(notes)})" if notes else "")
+    for child in stage.inputs:
+        yield from _lines(child, depth + 1)

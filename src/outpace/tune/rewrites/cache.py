@@ -1,0 +1,70 @@
+"""Cache in memory what is the same in every epoch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from outpace.model.units import Unit, humanize
+from outpace.tune.data import caching, size
+from outpace.tune.data.costs import proved_cache
+from outpace.tune.data.errors import RebuildError
+from outpace.tune.data.tree import Pipeline
+from outpace.tune.data.verify import Risk
+from outpace.tune.rewrites.rewrite import Patch, Reason, Refusal, call_of
+
+
+class Cache:
+    """See the module's docstring."""
+
+    id = "cache"
+    title = "Cache in memory"
+    practice = "Cache data after time-consuming operations: cache() after the map, before shuffle and random augmentation"
+    holds_when = "files that the pipeline reads do not change while it trains"
+    opt_in = False
+    options_change = False
+
+    def applies(self, pipeline: Pipeline) -> Reason | Refusal:
+        """Where a place exists and its elements fit into half of the free memory."""
+        try:
+            stage, place = caching.best_place(pipeline)
+            measured = size.cache_size(caching.to_cache(place))
+        except RebuildError as error:
+            return Refusal(str(error))
+        too_large = exceeds_memory(measured)
+        if too_large:
+            return Refusal(f"A cache behind {stage.title} {too_large}")
+        moved = f"; {', '.join(s.title for s in place.moved)} moves behind it" if place.moved else ""
+        held = humanize(measured.total, Unit.BYTES)
+        return Reason(f"{stage.title} gives the same elements in every epoch ({held}){moved}.", Risk.EXACT, stage)
+
+    def apply(self, pipeline: Pipeline) -> Any:
+        """The pipeline with the cache; shuffle and repeat before it move behind it."""
+        _, place = caching.best_place(pipeline)
+        return caching.with_cache(pipeline, place)
+
+    def proof(self, iterator: Any, rewritten: Pipeline) -> str | None:
+        """The running iterator has a memory cache."""
+        return proved_cache(iterator, "MemoryCache")
+
+    def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
+        """`.cache()` after the call; a moved call goes, and comes again behind it."""
+        try:
+            stage, place = caching.best_place(pipeline)
+        except RebuildError:
+            return ()
+        moved = tuple(
+            Patch(call_of(s), remove=True, note=f"comes again behind the cache of {stage.title}") for s in place.moved
+        )
+        return (*moved, Patch(call_of(stage), insert=".cache()"))
+
+
+def exceeds_memory(measured: size.CacheSize) -> str | None:
+    """Why a cache is too large for memory, or None when it fits."""
+    free = size.available_memory()
+    if measured.total <= free * size.SHARE:
+        return None
+    each = f"{measured.elements:,} elements of {humanize(measured.element_bytes, Unit.BYTES)}"
+    return f"would hold {humanize(measured.total, Unit.BYTES)} ({each}), more than half of the {humanize(free, Unit.BYTES)} that are free."
+
+
+REWRITE = Cache()

@@ -1,0 +1,58 @@
+"""Generators and Python functions inside a pipeline: what they cost and what to write instead. Never replaced by itself, since nobody
+can show that a Python function and TensorFlow operations do the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from outpace.tune.data.errors import RebuildError
+from outpace.tune.data.tree import Pipeline
+from outpace.tune.rewrites.rewrite import Patch, Reason, Refusal
+
+
+class PythonStages:
+    """See the module's docstring."""
+
+    id = "python_stages"
+    title = "Replace Python by TensorFlow operations"
+    practice = "Avoid from_generator and py_function: they run in one process under Python's lock"
+    holds_when = "never known: it is explained, not applied"
+    opt_in = True
+    options_change = False
+
+    def applies(self, pipeline: Pipeline) -> Reason | Refusal:
+        """Always a refusal; with what to write instead where the pipeline runs Python."""
+        sentences = explain(pipeline)
+        return Refusal(" ".join(sentences) if sentences else "The pipeline runs no Python.")
+
+    def apply(self, pipeline: Pipeline) -> Any:
+        """Not possible."""
+        raise RebuildError("Python code is not replaced automatically: its equivalence cannot be shown.")
+
+    def proof(self, iterator: Any, rewritten: Pipeline) -> str | None:
+        """None: it is never applied."""
+        return None
+
+    def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
+        """None: the code has to be written by hand."""
+        return ()
+
+
+def explain(pipeline: Pipeline) -> tuple[str, ...]:
+    """One sentence per stage that runs Python."""
+    found = []
+    for stage in pipeline.stages():
+        if stage.op == "from_generator":
+            found.append(
+                f"{stage.title} runs a Python generator: one element at a time, holding Python's lock, which the training loop needs too. "
+                "Yield file names or indices with from_tensor_slices and do the work in map, or write TFRecord files once."
+            )
+        elif any(facts.python for facts in stage.functions):
+            found.append(
+                f"{stage.title} calls Python for every element: calls take turns for Python's lock, whatever num_parallel_calls says. "
+                "Use TensorFlow operations (tf.io, tf.image, tf.strings) instead, or call it once per batch."
+            )
+    return tuple(found)
+
+
+REWRITE = PythonStages()

@@ -1,0 +1,59 @@
+"""A thread pool of the pipeline's own, so that the model's operations do not wait behind it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from outpace.tune.data.options import with_option
+from outpace.tune.data.tree import Pipeline
+from outpace.tune.data.verify import Risk
+from outpace.tune.rewrites.rewrite import Patch, Reason, Refusal, call_of
+
+
+class ThreadPool:
+    """See the module's docstring. `threads`: None means one per core that the process may use."""
+
+    id = "thread_pool"
+    title = "Give the pipeline threads of its own"
+    practice = "Options: threading.private_threadpool_size"
+    holds_when = "always"
+    opt_in = False
+    options_change = True
+
+    def __init__(self, threads: int | None = None) -> None:
+        self.threads = threads or len(os.sched_getaffinity(0))
+
+    def applies(self, pipeline: Pipeline) -> Reason | Refusal:
+        """A pipeline with functions, and without a pool of its own."""
+        size = pipeline.options.threading.private_threadpool_size
+        if size is not None:
+            return Refusal(f"The pipeline has a thread pool of its own already ({size} threads).")
+        if not any(stage.functions for stage in pipeline.stages()):
+            return Refusal("The pipeline runs no function, so it has nothing to do on a pool.")
+        return Reason(
+            f"The pipeline's functions share TensorFlow's threads with the model; {self.threads} of its own.",
+            Risk.EXACT,
+            pipeline.root,
+        )
+
+    def apply(self, pipeline: Pipeline) -> Any:
+        """One options stage behind the pipeline."""
+
+        def change(options: Any) -> None:
+            options.threading.private_threadpool_size = self.threads
+
+        return with_option(pipeline.dataset, change)
+
+    def proof(self, iterator: Any, rewritten: Pipeline) -> str | None:
+        """The options in force."""
+        size = rewritten.options.threading.private_threadpool_size
+        return f"The options in force give it {size} threads." if size == self.threads else None
+
+    def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
+        """The option, set on the data set."""
+        note = f"options = tf.data.Options(); options.threading.private_threadpool_size = {self.threads}"
+        return (Patch(call_of(pipeline.root), insert=".with_options(options)", note=note),)
+
+
+REWRITE = ThreadPool()

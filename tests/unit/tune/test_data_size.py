@@ -1,0 +1,21 @@
+"""Sizes of caches, without TensorFlow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from outpace.tune.data.size import CacheSize, available_memory, free_disk
+
+
+def test_the_total_is_elements_times_bytes() -> None:
+    assert CacheSize(elements=1000, element_bytes=2.5, sampled=4).total == 2500
+
+
+def test_free_memory_is_less_than_the_machine_has() -> None:
+    with open("/proc/meminfo", encoding="ascii") as file:
+        total = int(file.readline().split()[1]) * 1024
+    assert 0 < available_memory() < total
+
+
+def test_free_disk_asks_the_nearest_folder_that_exists(tmp_path: Path) -> None:
+    assert free_disk(str(tmp_path / "not" / "yet")) > 0
