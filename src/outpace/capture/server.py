@@ -28,10 +28,11 @@ GRACE = 10.0  # seconds for a running capture to hand over its profile when the 
 class ProfilerServer:
     """A running server; `address` is what `outpace capture` takes. Ends with `stop`, at the end of a `with` block, or with the process."""
 
-    def __init__(self, server: Any, sampler: Sampler, address: str) -> None:
+    def __init__(self, server: Any, sampler: Sampler, calls: _Calls, address: str) -> None:
         self.address = address
         self._server: Any = server
         self._sampler = sampler
+        self._calls = calls
         self._pid = os.getpid()
         atexit.register(self.stop)
 
@@ -42,7 +43,9 @@ class ProfilerServer:
             return
         atexit.unregister(self.stop)
         self._sampler.end()
-        server.stop(GRACE).wait(GRACE)
+        # gRPC's own grace needs a thread, and from Python 3.12 on none can be started when the interpreter ends.
+        self._calls.wait(GRACE)
+        server.stop(None)
 
     def __enter__(self) -> ProfilerServer:
         return self
@@ -65,7 +68,8 @@ def serve(port: int = DEFAULT_PORT, host: str = "127.0.0.1") -> ProfilerServer:
     options = [("grpc.so_reuseport", 0), ("grpc.max_send_message_length", -1)]
     server = grpc.server(_Threads(), options=options, maximum_concurrent_rpcs=8)
     service, method = PROFILE_METHOD.strip("/").split("/")
-    handler = grpc.unary_unary_rpc_method_handler(_profile_method(grpc, sampler))
+    calls = _Calls()
+    handler = grpc.unary_unary_rpc_method_handler(_profile_method(grpc, sampler, calls))
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
     try:
         bound = server.add_insecure_port(_join(host, port))
@@ -76,7 +80,7 @@ def serve(port: int = DEFAULT_PORT, host: str = "127.0.0.1") -> ProfilerServer:
     if not is_loopback(host):
         tell(f"the profiler server on port {bound} is open to the network, and asks nobody for a password")
     server.start()
-    return ProfilerServer(server, sampler, _join(_reachable(host), bound))
+    return ProfilerServer(server, sampler, calls, _join(_reachable(host), bound))
 
 
 def check_port(port: int, host: str) -> None:
@@ -101,15 +105,19 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _profile_method(grpc: Any, sampler: Sampler) -> Callable[[bytes, Any], bytes]:
+def _profile_method(grpc: Any, sampler: Sampler, calls: _Calls) -> Callable[[bytes, Any], bytes]:
     def profile(data: bytes, context: Any) -> bytes:
         cancel = threading.Event()
 
-        def cancelled() -> None:
+        def over() -> None:
+            """The answer was sent, or the caller is gone."""
             cancel.set()
             sampler.nudge()
+            calls.ended()
 
-        context.add_callback(cancelled)
+        calls.began()
+        if not context.add_callback(over):
+            over()
         try:
             request = ProfileRequest.decode(data)
             response, note = sampler.sample(request, cancel)
@@ -147,6 +155,30 @@ def _join(host: str, port: int) -> str:
 def _reachable(host: str) -> str:
     """A name that a client can use: 0.0.0.0 and :: mean every interface of this machine."""
     return socket.gethostname() if host in ("0.0.0.0", "::") else host
+
+
+class _Calls:
+    """How many calls have been taken and not answered yet."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._changed = threading.Condition()
+
+    def began(self) -> None:
+        """A call was taken."""
+        with self._changed:
+            self._count += 1
+
+    def ended(self) -> None:
+        """A call is over, its answer sent."""
+        with self._changed:
+            self._count -= 1
+            self._changed.notify_all()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until no call is open, so long at most."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._count <= 0, seconds)
 
 
 class _Threads(Executor):
