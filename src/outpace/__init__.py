@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from outpace.capture.remote import capture_remote
     from outpace.capture.server import serve
     from outpace.model import OutpaceError
+    from outpace.tune.race import race
 
 __all__ = [
     "Monitor",
@@ -29,6 +30,7 @@ __all__ = [
     "capture_remote",
     "mark_tensorboard_steps",
     "open",
+    "race",
     "serve",
     "start",
     "step",
@@ -45,6 +47,7 @@ _public = lazy(
         "capture.remote": "capture_remote",
         "capture.server": "serve",
         "model": "OutpaceError",
+        "tune.race": "race",
     },
 )
 

@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 from outpace._version import __version__
 from outpace.cli.process import leave
 
-COMMANDS = ("report", "explain", "profile", "capture", "serve", "trace", "doctor", "lint", "tools")
+COMMANDS = ("report", "explain", "profile", "capture", "serve", "trace", "doctor", "lint", "tune", "race", "replay", "tools")
 
 
 class Commands(TyperGroup):

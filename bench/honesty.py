@@ -1,0 +1,110 @@
+"""How honest races are on this machine: python bench/honesty.py [--races 40] [--power 6] [--budget 10] [--json FILE].
+
+Real races of a NumPy step of about 2 ms in one process. Equals first: how many races suspect a difference (the search), and how many call one
+(after confirmation on fresh rounds). Then variants that do 5, 10 and 30 % more of the same work, as the baseline, so that the other is
+faster by exactly that: how often it is found, and how often the published interval holds the truth. Unequal counts of equal parts
+of work differ by what they say only as far as the parts cost the same; the parts here run on one small matrix that stays in the cache.
+Run it with OPENBLAS_NUM_THREADS=1 and PYTHONPATH=src, on a machine that does nothing else. Targets of 40 races of equals: at most 5 and 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+
+from outpace.tune.race import RaceResult, race
+from outpace.tune.trial import Decision, Experiment
+
+PARTS = 100  # of a step; a part more is 1 % more work
+CALLED = (Decision.FASTER, Decision.SLOWER)
+
+
+def step_of(parts: int) -> Callable[[], object]:
+    """A step of so many equal parts, each a small matrix product."""
+    left = np.random.default_rng(0).random((48, 48), np.float32)
+    out = np.empty_like(left)
+
+    def step() -> object:
+        for _ in range(parts):
+            np.matmul(left, left, out=out)
+        return out
+
+    return step
+
+
+def calibrated() -> int:
+    """Parts of a step of about 2 ms, a multiple of 100."""
+    step = step_of(PARTS)
+    started, count = time.perf_counter(), 0
+    while time.perf_counter() - started < 0.5:
+        step()
+        count += 1
+    return PARTS * max(1, round(0.002 / (0.5 / count)))
+
+
+def raced(more: float, parts: int, budget: float, seed: int) -> Experiment:
+    """One race; the baseline does `more` (a fraction) more work."""
+    variants = {"baseline": step_of(round(parts * (1 + more))), "other": step_of(parts)}
+    result: RaceResult = race(variants, budget=budget, seed=seed, progress=False)
+    return result.experiment
+
+
+def report(name: str, truth: float, experiments: list[Experiment]) -> dict[str, object]:
+    """Print one row, and return it."""
+    verdicts = [experiment.verdicts[0] for experiment in experiments]
+    estimates = [verdict.estimate for verdict in verdicts if verdict.estimate is not None]
+    seconds = sorted(experiment.seconds for experiment in experiments)
+    spreads = sorted(estimate.spread for estimate in estimates)
+    widths = sorted(estimate.high / estimate.low - 1 for estimate in estimates)
+    middle = len(estimates) // 2
+    row: dict[str, object] = {
+        "races": name,
+        "truth": truth,
+        "number": len(experiments),
+        "suspected": sum(bool(experiment.plan) for experiment in experiments),
+        "called": sum(verdict.decision in CALLED for verdict in verdicts),
+        "decisions": dict(Counter(verdict.decision.value for verdict in verdicts)),
+        "covered": sum(estimate.contains(truth) for estimate in estimates),
+        "median width": round(widths[middle], 3) if estimates else None,
+        "median spread of a round": round(spreads[middle], 3) if estimates else None,
+        "median seconds": round(seconds[len(seconds) // 2], 1),
+        "load": experiments[-1].environment.load,
+    }
+    print(json.dumps(row), flush=True)
+    return row
+
+
+def main() -> int:
+    """Run all races and print one JSON object per kind."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--races", type=int, default=40, help="races of equals")
+    parser.add_argument("--power", type=int, default=6, help="races of each known difference")
+    parser.add_argument("--budget", type=float, default=10.0, help="seconds of each race")
+    parser.add_argument("--json", type=Path, help="also write the rows here")
+    options = parser.parse_args()
+    parts = calibrated()
+    rows = [report("equals", 1.0, [raced(0.0, parts, options.budget, seed) for seed in range(options.races)])]
+    for more in (0.05, 0.10, 0.30):
+        truth = round(parts * (1 + more)) / parts
+        rows.append(
+            report(f"{more:.0%} more", truth, [raced(more, parts, options.budget, seed) for seed in range(options.power)])
+        )
+    if options.json is not None:
+        options.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    called, suspected = rows[0]["called"], rows[0]["suspected"]
+    print(f"equals: {suspected} of {options.races} suspected, {called} called a difference")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

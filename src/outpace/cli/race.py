@@ -1,0 +1,93 @@
+"""`outpace race`: variants of a training script, timed against each other."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from outpace.model import Report
+    from outpace.tune.race import RaceResult
+
+
+class Per(str, Enum):
+    """What rates count; the protocol's own type is imported when the command runs."""
+
+    STEP = "step"
+    EXAMPLE = "example"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command()(race)
+
+
+def race(
+    variants: Annotated[
+        list[str],
+        typer.Argument(metavar="SCRIPT...", help="Two scripts or more; in quotes together with arguments: 'train.py --xla'."),
+    ],
+    budget: Annotated[str, typer.Option(metavar="TIME", help="How long to measure, once all are warm: 90s, 2m.")] = "60s",
+    baseline: Annotated[
+        str | None, typer.Option(metavar="SCRIPT", help="The variant to compare with; the first by default.")
+    ] = None,
+    per: Annotated[Per, typer.Option(help="Compare steps, or examples (where the batch size can be seen).")] = Per.STEP,
+    effect: Annotated[float, typer.Option(metavar="PERCENT", help="Smallest difference that is called one.")] = 3.0,
+    seed: Annotated[int, typer.Option(help="Of the random order of blocks.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the record (JSON lines), for 'outpace replay'.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the HTML report.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON (docs/race.md) instead of text.")] = False,
+    width: Annotated[int | None, typer.Option(min=40, help="Columns to print to; the terminal's by default.")] = None,
+    color: Annotated[
+        bool | None, typer.Option("--color/--no-color", help="Colours; by default when printing to a terminal.")
+    ] = None,
+) -> None:
+    """Time variants of a training script against each other, fairly, and say which differences are real.
+
+    Each script runs in a process of its own and is stopped while others are timed. A script is raced by the step that its function
+    outpace_race() returns, else by the steps of its first Keras fit (made endless), else by those of its own loop. Exit code 0 whatever the
+    verdicts, 5 when no variant ran a step, 130 after Ctrl-C.
+    """
+    from outpace.capture.remote.options import seconds
+    from outpace.tune.race import race_scripts
+    from outpace.tune.trial import Per as Rates
+
+    result = race_scripts(
+        variants, budget=seconds(budget), baseline=baseline, effect=effect / 100, per=Rates(per.value), seed=seed, out=out
+    )
+    show_race(result, html=html, json=json, width=width, color=color)
+    if result.experiment.interrupted:
+        raise typer.Exit(130)
+
+
+def show_race(
+    result: RaceResult, *, html: Path | None = None, json: bool = False, width: int | None = None, color: bool | None = None
+) -> None:
+    """Print a result (JSON instead, when asked), and write the HTML where it is wanted."""
+    from outpace.cli.output import say
+
+    report = result.report
+    say(report, single=True, json=json, width=width, color=color)
+    if html is not None:
+        typer.echo(f"The HTML report is {_write_html(report, html)}", err=True)
+
+
+def _write_html(report: Report, path: Path) -> Path:
+    from outpace.model import OutputError
+    from outpace.report import html
+
+    partial = path.with_name(f".{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(html.render(report), encoding="utf-8", errors="replace")
+        partial.replace(path)
+    except OSError as error:
+        raise OutputError(
+            f"The report cannot be written to {path}: {error.strerror}. Choose another place with --html."
+        ) from error
+    return path

@@ -1,0 +1,52 @@
+"""`outpace replay`: a race again, from its record, beside what it gave the first time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command()(replay)
+
+
+def replay(
+    record: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A record that 'outpace race --out' or outpace.race(out=...) wrote.")
+    ],
+    judge_only: Annotated[
+        bool, typer.Option("--judge-only", help="Run nothing: judge the record's own samples again.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the record of the new race.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON (docs/race.md) instead of text.")] = False,
+    width: Annotated[int | None, typer.Option(min=40, help="Columns to print to; the terminal's by default.")] = None,
+    color: Annotated[
+        bool | None, typer.Option("--color/--no-color", help="Colours; by default when printing to a terminal.")
+    ] = None,
+) -> None:
+    """Repeat a race of scripts as its record says, and compare the two outcomes.
+
+    Run it in the folder that the scripts' paths start from. Exit code 0 when the race could be repeated, whether or not the outcomes agree.
+    """
+    from outpace.cli.output import say
+    from outpace.model import Report, UsageError
+    from outpace.tune.race import replay as run_again
+    from outpace.tune.replay_page import page_of
+    from outpace.tune.trial import judge, read_experiment
+
+    before = read_experiment(record)
+    if judge_only and out is not None:
+        raise UsageError("--judge-only and --out contradict each other: nothing new is measured. Leave one of them out.")
+    if judge_only:
+        from dataclasses import replace
+
+        after = replace(before, verdicts=judge(before))
+    else:
+        after = run_again(before, out=out).experiment
+    page = page_of(before, after, judged=judge_only)
+    say(Report(str(record), page.headline, (), (), (page,)), single=True, json=json, width=width, color=color)
+    if after.interrupted and not judge_only:
+        raise typer.Exit(130)

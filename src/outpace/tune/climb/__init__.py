@@ -1,0 +1,1 @@
+"""Finds what makes a program faster: limits first, then the bottleneck's practices one after the other, each proven in a race."""

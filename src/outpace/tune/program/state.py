@@ -1,0 +1,117 @@
+"""Everything of a training that trials change, kept and put back bit by bit.
+
+What trials use up and this cannot put back: what generators and Python functions of the input pipeline did outside, and files of caches.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from typing import Any
+
+import numpy as np
+
+from outpace._dataclass import dataclass
+
+_SWITCHES = ("jit_compile", "steps_per_execution", "run_eagerly", "unrolled_steps_per_execution", "stop_training")
+_FUNCTIONS = ("train_function", "test_function", "predict_function")
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """The state of a model and of the random numbers at one moment; `restore` brings it back.
+
+    variables: every variable of the model (weights, metrics, seeds of its layers) and of its optimizer, with its value; switches: compiled
+    options by name; policies: dtype policy by layer; functions: the compiled functions; random: states of Python's, NumPy's,
+    TensorFlow's and Keras' generators.
+    """
+
+    model: Any
+    variables: tuple[tuple[Any, Any], ...]
+    switches: dict[str, Any]
+    functions: dict[str, Any]
+    policies: tuple[tuple[Any, Any], ...]
+    random: dict[str, Any]
+
+    @classmethod
+    def of(cls, model: Any) -> Snapshot:
+        """The state now. The model and its optimizer must be built."""
+        variables = {id(variable): variable for variable in [*model.variables, *_optimizer_variables(model)]}
+        return cls(
+            model,
+            tuple((variable, np.array(variable)) for variable in variables.values()),
+            {name: getattr(model, name) for name in _SWITCHES if hasattr(model, name)},
+            {name: getattr(model, name, None) for name in _FUNCTIONS},
+            tuple((layer, layer.dtype_policy) for layer in layers_of(model) if hasattr(layer, "dtype_policy")),
+            _random_state(),
+        )
+
+    def restore(self) -> None:
+        """Put everything back. Variables that the trials made besides these are left alone."""
+        for layer, policy in self.policies:
+            if layer.dtype_policy is not policy:
+                layer.dtype_policy = policy
+        for name, value in (self.switches | self.functions).items():
+            if getattr(self.model, name, None) is not value:
+                setattr(self.model, name, value)
+        for variable, value in self.variables:
+            variable.assign(value)
+        _set_random_state(self.random)
+
+    def differences(self) -> tuple[str, ...]:
+        """Names of the variables whose value is not, bit by bit, what it was."""
+        return tuple(
+            str(getattr(variable, "path", variable.name))
+            for variable, value in self.variables
+            if np.array(variable).tobytes() != value.tobytes()
+        )
+
+
+def layers_of(model: Any) -> list[Any]:
+    """All layers of a model, those inside others too."""
+    return list(model._flatten_layers(include_self=False))
+
+
+def _optimizer_variables(model: Any) -> list[Any]:
+    optimizer = getattr(model, "optimizer", None)
+    return list(optimizer.variables) if optimizer is not None else []
+
+
+def _random_state() -> dict[str, Any]:
+    state: dict[str, Any] = {"python": random.getstate(), "numpy": np.random.get_state()}
+    context = _context()
+    if context is not None:
+        state["eager"] = (context._seed, context._rng.getstate() if getattr(context, "_rng", None) is not None else None)
+    generator = getattr(sys.modules.get("tensorflow.python.ops.stateful_random_ops"), "global_generator", None)
+    if generator is not None:  # reading it through its public name would make one
+        state["generator"] = (generator, generator.state.numpy())
+    seeds = _keras_seeds()
+    if seeds is not None:
+        state["keras"] = (seeds, np.array(seeds.state))
+    return state
+
+
+def _set_random_state(state: dict[str, Any]) -> None:
+    random.setstate(state["python"])
+    np.random.set_state(state["numpy"])
+    context = _context()
+    if context is not None and "eager" in state:
+        context._seed, rng = state["eager"]
+        if rng is not None and getattr(context, "_rng", None) is not None:
+            context._rng.setstate(rng)
+    for name in ("generator", "keras"):
+        if name in state:
+            holder, value = state[name]
+            holder.state.assign(value)
+
+
+def _context() -> Any:
+    """TensorFlow's eager context, which holds the generator of seeds for ops that are given none."""
+    module = sys.modules.get("tensorflow.python.eager.context")
+    return module.context() if module is not None else None
+
+
+def _keras_seeds() -> Any:
+    """Keras' own global seed generator, if anything has asked for it yet."""
+    module = sys.modules.get("keras.src.backend.common.global_state")
+    return module.get_global_attribute("global_seed_generator") if module is not None else None

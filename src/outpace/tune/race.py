@@ -1,0 +1,205 @@
+"""`outpace.race` and `outpace race`: variants that a user wrote, raced by the trial engine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from outpace._dataclass import dataclass
+from outpace.model.errors import CaptureError, UsageError
+from outpace.tune.trial.arm import Arm
+from outpace.tune.trial.completion import steps_of
+from outpace.tune.trial.engine import AGAIN, Watch, run_experiment
+from outpace.tune.trial.experiment import read_experiment, write_experiment
+from outpace.tune.trial.protocol import Per, Protocol
+from outpace.tune.trial.record import Experiment, Verdict
+from outpace.tune.trial.script import ScriptArm
+
+if TYPE_CHECKING:
+    from outpace.model.page import Page
+    from outpace.model.report import Report
+
+BUDGET = 60.0
+
+
+@dataclass(frozen=True)
+class RaceResult:
+    """What came of a race. Printing it, or showing it in a notebook, gives the table of variants."""
+
+    experiment: Experiment
+
+    @property
+    def winner(self) -> str:
+        """Name of the fastest variant whose lead over the baseline was confirmed; the baseline's where there is none."""
+        return self.experiment.winner
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """The verdicts on all variants but the baseline."""
+        return self.experiment.verdicts
+
+    def verdict(self, name: str) -> Verdict:
+        """The verdict on one variant; KeyError for the baseline and unknown names."""
+        return self.experiment.verdict(name)
+
+    @property
+    def page(self) -> Page:
+        """The race as a page that every renderer shows."""
+        from outpace.tune.race_page import page_of
+
+        return page_of(self.experiment)
+
+    @property
+    def report(self) -> Report:
+        """The same as a report, with the winner as the first thing to change."""
+        from outpace.tune.race_page import report_of
+
+        return report_of(self.experiment, ", ".join(self.experiment.sources.values()))
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the record as JSON lines, which `outpace replay` reads."""
+        return write_experiment(self.experiment, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> RaceResult:
+        """The result of a record."""
+        return cls(read_experiment(path))
+
+    def __str__(self) -> str:
+        from outpace.report import terminal
+
+        report = self.report
+        return terminal.render(report, tools=[page.id for page in report.pages]).strip("\n")
+
+    def _repr_html_(self) -> str:
+        return self.page._repr_html_()
+
+
+def race(
+    variants: Mapping[str, Callable[[], object] | Arm],
+    *,
+    budget: float = BUDGET,
+    baseline: str | None = None,
+    effect: float = 0.03,
+    seed: int = 0,
+    out: str | os.PathLike[str] | None = None,
+    progress: bool = True,
+) -> RaceResult:
+    """Race variants of a training step against each other in this process.
+
+    A variant is a function without arguments that runs one step; it is called again and again. (An `Arm` of `outpace.tune.trial` can also be
+    prepared, undone and drained.) `budget` is in seconds and begins when all variants are warm; `baseline` is the variant to compare with,
+    the first by default; a difference below `effect` (a fraction) is not called one. Ctrl-C ends the race with what is known until then.
+    `out` is where to write the record.
+    Raises UsageError for fewer than two variants, and CaptureError when no variant ran a step.
+    """
+    arms = [_arm(name, variant) for name, variant in variants.items()]
+    with _watch(progress) as watch:
+        experiment = run_experiment(
+            arms, baseline=baseline, budget=budget, protocol=_protocol(effect, Per.STEP), seed=seed, watch=watch
+        )
+    return _finish(experiment, out)
+
+
+def race_scripts(
+    commands: Sequence[str],
+    *,
+    budget: float = BUDGET,
+    baseline: str | None = None,
+    effect: float = 0.03,
+    per: Per = Per.STEP,
+    seed: int = 0,
+    out: str | os.PathLike[str] | None = None,
+    progress: bool = True,
+) -> RaceResult:
+    """Race scripts, each in a process of its own that rests (stopped) while others run; the baseline runs in two processes.
+
+    A command is a script's path, or path and arguments as a shell would split them. What is timed is the script's training step: what a
+    function `outpace_race()` of the script returns, else the steps of its first Keras `fit`, else those of its own loop.
+    Raises NotFoundError for a missing script; otherwise as `race`.
+    """
+    names = _names(commands)
+    if len(commands) < 2:
+        raise UsageError("A race needs at least two variants.")
+    chosen = names[commands.index(baseline)] if baseline in commands else baseline
+    scripts = [ScriptArm(command) for command in commands]
+    first = next((name for name in names if chosen in (None, name)), names[0])
+    second_self = ScriptArm(commands[names.index(first)]).arm(AGAIN)
+    with _watch(progress) as watch:
+        experiment = run_experiment(
+            [script.arm(name) for script, name in zip(scripts, names, strict=True)],
+            baseline=chosen,
+            again=second_self,
+            budget=budget,
+            protocol=_protocol(effect, per),
+            seed=seed,
+            sources=dict(zip(names, commands, strict=True)),
+            watch=watch,
+        )
+    return _finish(experiment, out)
+
+
+def replay(record: Experiment, *, out: str | os.PathLike[str] | None = None, progress: bool = True) -> RaceResult:
+    """Repeat a race of scripts as its record says: same scripts, baseline, protocol, budget and seed.
+
+    Raises UsageError for a record of functions: they live in the program that raced them.
+    """
+    if not record.sources:
+        raise UsageError(
+            "This race was one of Python functions, which the record does not hold. Use --judge-only, or run the program again."
+        )
+    commands = list(record.sources.values())
+    again = race_scripts(
+        commands,
+        budget=record.budget,
+        baseline=record.sources[record.baseline],
+        effect=record.protocol.effect,
+        per=record.protocol.per,
+        seed=record.seed,
+        out=out,
+        progress=progress,
+    )
+    return again
+
+
+def _arm(name: str, variant: Callable[[], object] | Arm) -> Arm:
+    if isinstance(variant, Arm):
+        return replace(variant, name=name)
+    if not callable(variant):
+        raise UsageError(f"The variant {name!r} cannot be called. Give a function that runs one step.")
+    return Arm(name, steps_of(variant))
+
+
+def _protocol(effect: float, per: Per) -> Protocol:
+    if not 0 < effect < 1:
+        raise UsageError(f"The smallest effect is a fraction between 0 and 1, for instance 0.03; {effect:g} is not.")
+    return Protocol(effect=effect, per=per)
+
+
+def _watch(progress: bool) -> Watch:
+    if not progress:
+        return Watch()
+    from outpace.tune.progress import shown
+
+    return shown()
+
+
+def _names(commands: Sequence[str]) -> list[str]:
+    """The commands, numbered where one is given twice."""
+    return [
+        f"{command} #{commands[: at + 1].count(command)}" if commands.count(command) > 1 else command
+        for at, command in enumerate(commands)
+    ]
+
+
+def _finish(experiment: Experiment, out: str | os.PathLike[str] | None) -> RaceResult:
+    result = RaceResult(experiment)
+    if out is not None:
+        result.save(out)
+    if not experiment.interrupted and all(trial.first_seconds is None for trial in experiment.trials):
+        reasons = " ".join(f"{trial.arm}: {trial.failure}" for trial in experiment.trials if trial.arm != experiment.again)
+        raise CaptureError(f"No variant ran a step. {reasons}")
+    return result

@@ -1,0 +1,233 @@
+"""The page of a race: who is how much faster, with intervals; why; and how it was measured."""
+
+from __future__ import annotations
+
+from outpace.model import (
+    Chart,
+    ChartKind,
+    Evidence,
+    Field,
+    Figure,
+    Figures,
+    Finding,
+    Interval,
+    Page,
+    Report,
+    Rows,
+    Section,
+    Severity,
+    Table,
+    Text,
+    Unit,
+)
+from outpace.tune.trial.protocol import Per
+from outpace.tune.trial.record import Decision, Experiment, Phase, Trial, Verdict
+from outpace.tune.trial.statistics import Estimate, compare
+
+ID = "race"
+_PS = 1e12
+_NAN = float("nan")
+
+
+def page_of(experiment: Experiment) -> Page:
+    """The page; a race in which nothing ran gives a page that says why each variant failed."""
+    standing = _standing(experiment)
+    drawn = standing.take([at for at, ratio in enumerate(standing["ratio"]) if ratio == ratio])
+    chart = Chart(
+        "How fast each variant is",
+        ChartKind.BARS,
+        drawn,
+        "variant",
+        ("ratio",),
+        remark=f"ratio of rates; {experiment.baseline} is 1",
+    )
+    shown = ("variant", "rate", "ratio", "low", "high", "verdict")
+    sections: list[Section] = [Rows(standing, shown, limit=30, remark="from, to: 95 % interval of the ratio")]
+    if len(drawn) > 1:
+        sections.append(chart)
+    sections += [Text(verdict.arm, _story(experiment, verdict)) for verdict in experiment.verdicts]
+    failure = experiment.trial(experiment.baseline).failure
+    if failure:
+        sections.append(Text(experiment.baseline, f"The baseline failed: {failure}"))
+    sections += [*_doubts(experiment), Rows(_variants(experiment), limit=30), _how(experiment), _where(experiment)]
+    question = f"Which variant trains faster than {experiment.baseline}, and by how much?"
+    return Page(ID, "Race", question, headline_of(experiment), tuple(sections))
+
+
+def report_of(experiment: Experiment, source: str = "") -> Report:
+    """The page as a report; a winner is its first thing to change."""
+    page = page_of(experiment)
+    return Report(source, page.headline, (), _findings(experiment, page), (page,))
+
+
+def _findings(experiment: Experiment, page: Page) -> tuple[Finding, ...]:
+    won = experiment.winner
+    estimate = experiment.verdict(won).estimate if won != experiment.baseline else None
+    if estimate is None:
+        return ()
+    per = experiment.protocol.per.value
+    bound = f"95 % interval of the time per {per} that {won} saves, measured on {estimate.rounds} fresh rounds"
+    finding = Finding(
+        id="race.winner",
+        severity=Severity.HIGH,
+        sentence=page.headline,
+        action=f"Train with {won}.",
+        evidence=(Evidence(f"ratio of {won} to {experiment.baseline}", estimate.ratio, Unit.RATIO, "race"),),
+        saving_fraction=Interval(1 - 1 / estimate.low, 1 - 1 / estimate.high, Unit.FRACTION, bound),
+    )
+    return (finding,)
+
+
+def headline_of(experiment: Experiment) -> str:
+    """The outcome in one sentence."""
+    base, won = experiment.baseline, experiment.winner
+    stopped = "The race was stopped early. " if experiment.interrupted else ""
+    if won != base:
+        estimate = experiment.verdict(won).estimate
+        assert estimate is not None
+        size = f"{estimate.ratio:.2f} times as fast as {base}, 95 % interval {estimate.low:.2f} to {estimate.high:.2f}"
+        return f"{stopped}{won} is {size}, confirmed on {estimate.rounds} fresh rounds."
+    if experiment.trial(base).failure:
+        return f"{stopped}The baseline {base} failed, so that nothing can be compared."
+    failed = [v for v in experiment.verdicts if v.decision is Decision.FAILED]
+    if len(failed) == len(experiment.verdicts):
+        return f"{stopped}No other variant than {base} could be raced."
+    if any(v.decision is Decision.REFUSED for v in experiment.verdicts):
+        return f"{stopped}No variant was shown to be faster than {base}; not all could be judged."
+    return f"{stopped}No variant is faster than {base} by {experiment.protocol.effect * 100:g} % or more."
+
+
+def _rows(experiment: Experiment) -> list[tuple[Trial, Verdict | None]]:
+    """Variants as given, without the baseline's second self."""
+    verdicts = {verdict.arm: verdict for verdict in experiment.verdicts}
+    return [(trial, verdicts.get(trial.arm)) for trial in experiment.trials if trial.arm != experiment.again]
+
+
+def _standing(experiment: Experiment) -> Table:
+    per = experiment.protocol.per.value
+    rows = []
+    for trial, verdict in _rows(experiment):
+        if verdict is None:
+            rate = _base_rate(experiment)
+            ratio = (1.0, _NAN, _NAN) if rate is not None else (_NAN, _NAN, _NAN)
+            said = "failed" if trial.failure else "baseline"
+        else:
+            rate, said = verdict.rate, verdict.decision.value
+            found = verdict.estimate
+            ratio = (found.ratio, found.low, found.high) if found is not None else (_NAN, _NAN, _NAN)
+        reason = verdict.reason if verdict is not None else trial.failure or ""
+        rows.append((trial.arm, rate if rate is not None else _NAN, 1 / rate * _PS if rate else _NAN, *ratio, said, reason))
+    unit = Unit.COUNT if max((row[1] for row in rows if row[1] == row[1]), default=0.0) >= 1000 else Unit.RATIO
+    fields = (
+        Field("variant", Unit.TEXT, "The variant's name."),
+        Field(
+            "rate", unit, f"{per}s per second: the median of the rounds that the verdict rests on.", f"{per.capitalize()}s/s"
+        ),
+        Field("time_ps", Unit.PS, f"Time per {per}, from the rate.", f"Time per {per}"),
+        Field("ratio", Unit.RATIO, "Rate divided by the baseline's in the same rounds: trimmed geometric mean."),
+        Field("low", Unit.RATIO, "Lower end of the ratio's 95 % interval.", "from"),
+        Field("high", Unit.RATIO, "Upper end of the ratio's 95 % interval.", "to"),
+        Field("verdict", Unit.TEXT, "What the race says; only confirmed differences are called faster or slower."),
+        Field("reason", Unit.TEXT, "Why, in a sentence."),
+    )
+    return Table.from_rows("race", "Standing", fields, rows)
+
+
+def _base_rate(experiment: Experiment) -> float | None:
+    for phase in (Phase.CONFIRM, Phase.SEARCH):
+        rates = sorted(experiment.reference(phase).values())
+        if rates:
+            return rates[len(rates) // 2]
+    return None
+
+
+def _story(experiment: Experiment, verdict: Verdict) -> str:
+    """The verdict in sentences: decision, reason, proof, what the first call costs."""
+    trial = experiment.trial(verdict.arm)
+    parts = [f"{verdict.decision.value.capitalize()}. {verdict.reason}"]
+    if trial.what:
+        parts.insert(0, f"{trial.what.rstrip('.')}.")
+    if trial.proof:
+        parts.append(f"The change took effect: {trial.proof}")
+    if verdict.break_even_steps is not None:
+        parts.append(f"Its first call takes longer; that pays for itself after {verdict.break_even_steps:,} steps.")
+    if trial.risk != "exact":
+        parts.append(f"Risk class: {trial.risk}.")
+    return " ".join(parts)
+
+
+def _doubts(experiment: Experiment) -> list[Text]:
+    """What a reader must know before comparing: steps that are not the same work."""
+    trials = [trial for trial, _ in _rows(experiment) if trial.first_seconds is not None]
+    sizes = {trial.examples for trial in trials}
+    if experiment.protocol.per is Per.EXAMPLE or len(sizes) < 2:
+        return []
+    each = "; ".join(f"{trial.arm}: {trial.step}" for trial in trials)
+    hint = " Compare rates per example with --per example." if None not in sizes else ""
+    return [Text("Steps differ", f"A step is not the same work in every variant ({each}).{hint}")]
+
+
+def _variants(experiment: Experiment) -> Table:
+    rows = []
+    for trial, verdict in _rows(experiment):
+        steps = verdict.break_even_steps if verdict is not None else None
+        first = trial.first_seconds
+        rows.append(
+            (
+                trial.arm,
+                trial.step if first is not None else "",
+                first * _PS if first is not None else _NAN,
+                trial.warmup_steps,
+                sum(s.arm == trial.arm for s in experiment.samples),
+                float(steps) if steps is not None else _NAN,
+            )
+        )
+    fields = (
+        Field("variant", Unit.TEXT, "The variant's name."),
+        Field("step", Unit.TEXT, "What one step is."),
+        Field(
+            "first_ps",
+            Unit.PS,
+            "From the start of its preparation to the end of its first step; not part of the rate.",
+            "First step after",
+        ),
+        Field("warmup_steps", Unit.COUNT, "Untimed steps after that."),
+        Field("blocks", Unit.COUNT, "Timed blocks, in the search and in the confirmation."),
+        Field("break_even", Unit.COUNT, "Steps after which a longer first step has paid for itself.", "Break-even steps"),
+    )
+    return Table.from_rows("race_variants", "Variants", fields, rows)
+
+
+def _how(experiment: Experiment) -> Figures:
+    protocol = experiment.protocol
+    phase = Phase.CONFIRM if experiment.plan else Phase.SEARCH
+    control = compare(experiment.rates(experiment.baseline, phase), experiment.rates(experiment.again, phase))
+    search, fresh = (_rounds(experiment, phase) for phase in (Phase.SEARCH, Phase.CONFIRM))
+    items = [
+        Figure("Baseline against itself (A/A)", _interval(control), Unit.TEXT, "should hold 1"),
+        Figure("Rounds", search, Unit.COUNT, f"and {fresh} fresh"),
+        Figure("Block", experiment.blocks[-1] * _PS, Unit.PS, f"{protocol.block_steps} steps or more"),
+        Figure("Measured for", experiment.seconds * _PS, Unit.PS, f"of {experiment.budget:g} s"),
+        Figure("Seed of the order", experiment.seed, Unit.NONE),
+        Figure("Smallest difference called", protocol.effect, Unit.FRACTION),
+    ]
+    return Figures("How it was measured", tuple(items))
+
+
+def _where(experiment: Experiment) -> Text:
+    """Machine, load and versions."""
+    found = experiment.environment
+    load = "load " + " before, ".join(f"{value:g}" for value in found.load) + " after" if len(found.load) == 2 else ""
+    versions = ", ".join(f"{name} {version}" for name, version in sorted({"Python": found.python, **found.versions}.items()))
+    return Text(
+        "Where",
+        "; ".join(part for part in (f"{found.machine}, {found.cores} cores", load, versions, found.started) if part) + ".",
+    )
+
+
+def _rounds(experiment: Experiment, phase: Phase) -> int:
+    return len(experiment.rates(experiment.baseline, phase))
+
+
+def _interval(estimate: Estimate | None) -> str:
+    return "not measured" if estimate is None else f"{estimate.ratio:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"

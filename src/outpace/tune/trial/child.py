@@ -1,0 +1,172 @@
+"""A variant's process: `python -m outpace.tune.trial.child READ WRITE PARENT SCRIPT ARGS...` runs the script and pauses it between blocks.
+
+Nothing but the standard library is imported before the script runs. A script with a function `outpace_race()` is loaded without running
+its `if __name__ == "__main__"` part, and the step that the function returns is raced. Any other script runs as `python SCRIPT` does, and
+its own steps are raced: those of the first Keras `fit`, whose epochs are made endless, or of its own loop.
+"""
+
+from __future__ import annotations
+
+import ast
+import ctypes
+import functools
+import inspect
+import os
+import runpy
+import signal
+import sys
+from types import ModuleType
+from typing import Any
+
+from outpace.capture.launch import exit_code
+from outpace.capture.recording import tell
+from outpace.capture.script import hide_own_frames, run_as_main
+from outpace.capture.steps_keras import KerasSteps
+from outpace.capture.steps_tf import LoopSteps, hook_marks
+from outpace.tune.trial.channel import Channel
+from outpace.tune.trial.turns import RaceSession, run_hook
+
+HOOK = "outpace_race"
+ENDLESS = 1_000_000_000  # epochs
+_PR_SET_PDEATHSIG = 1
+
+
+class Hooks:
+    """Connects the frameworks' imports to the race's session, as the launcher of `outpace profile` does to a capture's."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.session = RaceSession(channel)
+        self._loops: LoopSteps | None = None
+        self._batch: float | None = None
+        self.session.examples = lambda: self._batch
+
+    def install(self) -> None:
+        """Hook what the script will import."""
+        from outpace.capture.imports import ImportHooks
+
+        hooks = {"tensorflow": self.on_tensorflow, "keras": self.on_keras, "jax": self.on_jax}
+        ImportHooks(hooks, lambda name, error: tell(f"{name} could not be hooked: {error!r}")).install()
+
+    def on_tensorflow(self, tf: ModuleType) -> None:
+        """TensorFlow was imported."""
+        self.session.add_framework("tensorflow", tf)
+        self._loops = LoopSteps(self.session, tf)
+        self._loops.install(tf)
+        hook_marks(self.session, self._loops, tf.profiler.experimental, "Trace", "tensorflow")
+
+    def on_keras(self, keras: ModuleType) -> None:
+        """Keras was imported; Keras 2 marks its own steps, which `hook_marks` sees."""
+        if str(getattr(keras, "__version__", "")).startswith("2."):
+            return
+        KerasSteps(self.session, lambda: self._loops, keras.backend.backend()).install(keras.callbacks.CallbackList)
+        self._take_over(keras.Model)
+
+    def on_jax(self, jax: ModuleType) -> None:
+        """JAX was imported."""
+        self.session.add_framework("jax", jax)
+        hook_marks(self.session, self._loops, jax.profiler, "StepTraceAnnotation", "jax")
+
+    def _take_over(self, model: Any) -> None:
+        """Make `fit` endless: a race needs as many steps as its budget has time for."""
+        original, hooks = model.fit, self
+        signature = inspect.signature(original)
+
+        @functools.wraps(original)
+        def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+            call = signature.bind(self, *args, **kwargs)
+            call.arguments["epochs"] = ENDLESS
+            hooks._batch = batch_size(call.arguments.get("x"), call.arguments.get("batch_size"))
+            return original(*call.args, **call.kwargs)
+
+        model.fit = fit
+
+
+def batch_size(data: Any, given: Any) -> float | None:
+    """Examples of a batch of `fit`'s data, None where that cannot be seen without reading the data."""
+    if hasattr(data, "element_spec"):
+        return _of_dataset(data)
+    if isinstance(given, int):
+        return float(given)
+    if hasattr(data, "shape") or isinstance(data, (list, dict)):
+        return 32.0  # what Keras cuts arrays into by itself
+    size = getattr(data, "batch_size", None)
+    return float(size) if isinstance(size, int) else None
+
+
+def _of_dataset(dataset: Any) -> float | None:
+    """The leading dimension where it is static, else the size of the nearest batch stage (its last batch may be smaller)."""
+    import tensorflow as tf
+
+    specs = tf.nest.flatten(dataset.element_spec)
+    sizes = {spec.shape[0] for spec in specs if getattr(spec, "shape", None) is not None and spec.shape.rank}
+    if len(sizes) == 1 and None not in sizes:
+        return float(sizes.pop())
+    node: Any = dataset
+    for _ in range(64):
+        size = getattr(node, "_batch_size", None)
+        if size is not None:
+            value = tf.get_static_value(size)
+            return None if value is None else float(value)
+        inputs: Any = node._inputs() if hasattr(node, "_inputs") else ()
+        if len(inputs) != 1 or type(node).__name__ in ("_UnbatchDataset", "_FlatMapDataset", "_InterleaveDataset"):
+            return None
+        node = inputs[0]
+    return None
+
+
+def has_hook(script: str) -> bool:
+    """Whether a script defines `outpace_race()` at its top level; it is only read."""
+    try:
+        with open(script, "rb") as file:
+            tree = ast.parse(file.read())
+    except (OSError, SyntaxError, ValueError):
+        return False
+    return any(isinstance(node, ast.FunctionDef) and node.name == HOOK for node in tree.body)
+
+
+def _die_with(parent: int) -> None:
+    """Let the system end this process with its parent, however that one ends: a stopped process could not see it."""
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def main(arguments: list[str]) -> None:
+    """Entry of the process."""
+    read, write, parent = (int(text) for text in arguments[:3])
+    script, argv = arguments[3], arguments[4:]
+    _die_with(parent)
+    os.set_inheritable(read, False)
+    os.set_inheritable(write, False)
+    channel = Channel(read, write)
+    hide_own_frames()
+    code = 1
+    try:
+        _run(script, argv, channel)
+        code = 0
+    except SystemExit as end:
+        code = exit_code(end.code)
+    except BaseException as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+    finally:  # at once: pipelines fed by a Python generator can hang at the interpreter's own end
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _run(script: str, argv: list[str], channel: Channel) -> None:
+    if has_hook(script):
+        sys.argv = [script, *argv]
+        sys.path[0] = os.path.dirname(os.path.realpath(script))
+        run_hook(runpy.run_path(script, run_name="__outpace_race__")[HOOK], channel)
+    hooks = Hooks(channel)
+    hooks.install()
+    os.register_at_fork(after_in_child=hooks.session.window.disable)
+    run_as_main(script, argv, False)
+    channel.send(ended=dict(hooks.session.steps_seen))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,351 @@
+"""`run_experiment`: search in paired rounds, then confirmation on fresh ones.
+
+Every round runs each arm once, in an order drawn anew, and the baseline twice (the A/A arm). The search finds arms that differ and lets go of
+those that are clearly slower; because it looks repeatedly, what it finds is a suspicion. The number of fresh rounds that each suspicion
+needs is fixed before the first of them, and only these rounds are published. `verdict.judge` decides, from the samples alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from outpace.model.errors import UsageError
+from outpace.tune.trial.arm import Arm
+from outpace.tune.trial.blocks import Clock, Lane, fill, prepare, run
+from outpace.tune.trial.protocol import Protocol
+from outpace.tune.trial.record import Environment, Experiment, Phase, Sample, Trial, load
+from outpace.tune.trial.statistics import LEVEL, STRICT, SUSPECT, Estimate, autocorrelation, compare, log_ratios, rounds_needed
+from outpace.tune.trial.verdict import biased, claimed, judge
+
+AGAIN = "baseline again (A/A)"
+
+
+class Watch:
+    """Told how a race goes; each method does nothing, for others to override. A context: it is left when the race is over."""
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        """Stop showing."""
+
+    def preparing(self, arm: str) -> None:
+        """An arm is about to be prepared."""
+
+    def ready(self, arm: str, failure: str | None) -> None:
+        """An arm is through its warm-up, or failed."""
+
+    def round(self, experiment: Experiment, phase: Phase, done: int, of: int | None, left: float) -> None:
+        """A round is over: `done` of `of` (None: open), with `left` seconds of the budget. `experiment` is as far as it is known."""
+
+    def note(self, text: str) -> None:
+        """Something to tell, in a sentence."""
+
+
+def run_experiment(
+    arms: Sequence[Arm],
+    *,
+    baseline: str | None = None,
+    again: Arm | None = None,
+    budget: float = 60.0,
+    protocol: Protocol | None = None,
+    seed: int = 0,
+    sources: Mapping[str, str] | None = None,
+    clock: Clock = time.perf_counter,
+    watch: Watch | None = None,
+) -> Experiment:
+    """Race arms against the baseline (the first by default); `budget` is in seconds and begins after all warm-ups.
+
+    `again` is the arm that stands for the baseline's second self; by default the baseline itself runs twice in each round. An exception in
+    an arm ends that arm. Ctrl-C ends the race with what is known; every prepared arm is undone in any case.
+    Raises UsageError for fewer than two arms, names that are not unique, or an unknown baseline.
+    """
+    names = [arm.name for arm in arms]
+    if len(arms) < 2:
+        raise UsageError("A race needs at least two variants.")
+    if len({*names, AGAIN}) <= len(names):
+        raise UsageError(f"Every variant needs a name of its own; these are given: {', '.join(names)}.")
+    if baseline is not None and baseline not in names:
+        raise UsageError(f"There is no variant {baseline!r} to be the baseline; there are: {', '.join(names)}.")
+    if budget <= 0:
+        raise UsageError("The budget must be more than 0 seconds.")
+    race = _Race(arms, baseline, again, budget, protocol or Protocol(), seed, sources or {}, clock, watch or Watch())
+    return race.run()
+
+
+class _Race:
+    """One race while it runs."""
+
+    def __init__(
+        self,
+        arms: Sequence[Arm],
+        baseline: str | None,
+        again: Arm | None,
+        budget: float,
+        protocol: Protocol,
+        seed: int,
+        sources: Mapping[str, str],
+        clock: Clock,
+        watch: Watch,
+    ) -> None:
+        self.lanes = [Lane(arm.name, arm) for arm in arms]
+        self.base = next(lane for lane in self.lanes if baseline in (None, lane.name))
+        self.fixed_base = baseline is not None
+        self.own_again = again is not None
+        self.again = Lane(AGAIN, again or self.base.arm)
+        self.budget, self.protocol, self.seed, self.sources = budget, protocol, seed, sources
+        self.clock, self.watch, self.random = clock, watch, random.Random(seed)
+        self.environment = Environment.here()
+        self.samples: list[Sample] = []
+        self.plan: dict[str, int] = {}
+        self.blocks = [protocol.block_seconds]
+        self.rounds = 0  # of the search, in this stage
+        self.interrupted = False
+        self.started = self.clock()
+
+    def run(self) -> Experiment:
+        """The whole race."""
+        try:
+            self._prepare()
+            self.started = self.clock()
+            if self._can_race():
+                self._search()
+                self._confirm()
+            for lane in self.lanes:
+                if lane.arm.check is not None and lane.prepared and lane.failure is None:
+                    lane.objection = lane.arm.check()
+        except KeyboardInterrupt:
+            self.interrupted = True
+        finally:
+            self._undo()
+        ended = replace(self.environment, load=(*self.environment.load, *load()), versions=self._versions())
+        experiment = replace(self._experiment(), environment=ended)
+        return replace(experiment, verdicts=judge(experiment))
+
+    def _versions(self) -> dict[str, str]:
+        return {name: version for lane in self.lanes for name, version in lane.facts.versions.items()}
+
+    def _experiment(self) -> Experiment:
+        trials = tuple(_trial(lane) for lane in (*self.lanes, self.again))
+        return Experiment(
+            baseline=self.base.name,
+            again=AGAIN,
+            protocol=self.protocol,
+            budget=self.budget,
+            seed=self.seed,
+            environment=self.environment,
+            trials=trials,
+            samples=tuple(self.samples),
+            plan=dict(self.plan),
+            blocks=tuple(self.blocks),
+            seconds=self.clock() - self.started,
+            interrupted=self.interrupted,
+            sources=dict(self.sources),
+        )
+
+    def _prepare(self) -> None:
+        warmup = min(self.protocol.warmup_seconds, self.budget / 20)
+        for lane in (*self.lanes, *([self.again] if self.own_again else [])):
+            self.watch.preparing(lane.name)
+            try:
+                prepare(lane, self.protocol, warmup, self.clock)
+            except Exception as error:
+                lane.fail(error)
+            self.watch.ready(lane.name, lane.failure)
+        if self.base.failure and not self.fixed_base:
+            others = [lane for lane in self.lanes if lane.racing]
+            if len(others) > 1:  # one that is left has nothing to be compared with
+                self.base, self.own_again = others[0], False
+                self.watch.note(f"{others[0].name} is the baseline now, because the first variant failed.")
+        if not self.own_again or self.again.failure:
+            self.again = Lane(AGAIN, self.base.arm, racing=self.base.racing, facts=self.base.facts)
+            self.again.step_seconds, self.again.first_seconds = self.base.step_seconds, self.base.first_seconds
+        self._fill()
+
+    def _fill(self) -> None:
+        for lane in self._racing():
+            fill(lane, self.blocks[-1], self.protocol)
+
+    def _racing(self) -> list[Lane]:
+        return [lane for lane in (*self.lanes, self.again) if lane.racing]
+
+    def _others(self) -> list[Lane]:
+        return [lane for lane in self._racing() if lane is not self.base and lane is not self.again]
+
+    def _can_race(self) -> bool:
+        return self.base.racing and self.again.racing and bool(self._others())
+
+    def _left(self, share: float = 1.0) -> float:
+        return self.budget * share - (self.clock() - self.started)
+
+    def _round(self, phase: Phase, number: int, lanes: list[Lane]) -> None:
+        """Each lane once, in an order drawn anew."""
+        lanes = list(lanes)
+        self.random.shuffle(lanes)
+        for order, lane in enumerate(lanes):
+            when = self.clock() - self.started
+            try:
+                steps, seconds = run(lane, lane.steps, self.clock)
+            except Exception as error:
+                lane.fail(error)
+                self.watch.ready(lane.name, lane.failure)
+                continue
+            self.samples.append(Sample(lane.name, phase, len(self.blocks) - 1, number, order, steps, seconds, when))
+
+    def _search(self) -> None:
+        """Rounds until all is settled or the search's share is used; half of the rest too, when there is nothing to confirm by then."""
+        share = self.protocol.search_share
+        settled = self._search_until(share)
+        if not settled and not any(self._suspected(lane) for lane in self.lanes):
+            self._search_until((1 + share) / 2)
+
+    def _search_until(self, share: float) -> bool:
+        """Whether all was settled before that share of the budget was used."""
+        protocol = self.protocol
+        while self._can_race() and self._left(share) > 0:
+            self._round(Phase.SEARCH, self.rounds, self._racing())
+            self.rounds += 1
+            self.watch.round(self._experiment(), Phase.SEARCH, self.rounds, None, self._left())
+            if self.rounds not in protocol.looks:
+                continue
+            if self.rounds >= protocol.least_rounds and self._too_short():
+                self._widen()
+                self.rounds = 0
+                continue
+            self._drop(self.rounds)
+            if self.rounds >= protocol.least_rounds and all(self._settled(lane) for lane in self._others()):
+                return True
+        return not self._can_race()
+
+    def _estimate(self, lane: Lane, level: float = LEVEL) -> Estimate | None:
+        known = self._experiment()
+        return compare(known.reference(Phase.SEARCH), known.rates(lane.name, Phase.SEARCH), level)
+
+    def _control(self, phase: Phase, level: float = LEVEL) -> Estimate | None:
+        known = self._experiment()
+        return compare(known.rates(self.base.name, phase), known.rates(self.again.name, phase), level)
+
+    def _too_short(self) -> bool:
+        """Whether rounds are no independent samples at this block length: then every interval would be too narrow."""
+        again = 2 * self.protocol.least_rounds * 2 * self._cost(self._racing())
+        if len(self.blocks) > self.protocol.widen_times or self._left(self.protocol.search_share) < again:
+            return False
+        known = self._experiment()
+        logs = log_ratios(known.rates(self.base.name, Phase.SEARCH), known.rates(self.again.name, Phase.SEARCH))
+        limit = max(self.protocol.autocorrelation, 2.58 / math.sqrt(len(logs)))
+        return biased(self._control(Phase.SEARCH, STRICT)) or autocorrelation(logs) > limit
+
+    def _widen(self) -> None:
+        """Double the blocks; the rounds begin to count anew."""
+        self.blocks.append(2 * self.blocks[-1])
+        self._fill()
+        self.watch.note(f"The baseline differs from itself: the rounds start again, with blocks of {self.blocks[-1]:g} s.")
+
+    def _drop(self, done: int) -> None:
+        if done < self.protocol.drop_after:
+            return
+        for lane in self._others():
+            found = self._estimate(lane)
+            if found is not None and found.rounds >= done and found.high < self.protocol.drop_below:
+                lane.dropped, lane.racing = done, False
+
+    def _settled(self, lane: Lane) -> bool:
+        """Whether more rounds would hardly change what the search says of an arm."""
+        effect, found = self.protocol.effect, self._estimate(lane)
+        same = found is not None and 1 / (1 + effect) < found.low and found.high < 1 + effect
+        return same or claimed(self._estimate(lane, STRICT), self.protocol) is not None
+
+    def _confirm(self) -> None:
+        """Fresh rounds for every arm that seems to differ; how many is fixed here, before the first."""
+        suspects = [lane for lane in self.lanes if self._suspected(lane)]
+        if not suspects or not self.base.racing:
+            return
+        wanted = {lane.name: self._needed(lane) for lane in suspects}
+        for lane in suspects:
+            lane.racing = True
+        while True:
+            possible = self._possible(suspects, wanted)
+            self.plan = {name: min(rounds, possible) for name, rounds in wanted.items()}
+            self._confirm_planned(suspects)
+            if not biased(self._control(Phase.CONFIRM)) or self._exhausted(suspects):
+                return
+            self._widen()  # the same once more, on fresh rounds; what was measured so far is no longer used
+
+    def _confirm_planned(self, suspects: list[Lane]) -> None:
+        most = max(self.plan.values())
+        for number in range(most):
+            racing = [lane for lane in suspects if lane.racing and number < self.plan[lane.name]]
+            if not racing or not (self.base.racing and self.again.racing):
+                return
+            if self._left() < 0 and number >= self.protocol.least_rounds:
+                return
+            self._round(Phase.CONFIRM, number, [self.base, self.again, *racing])
+            self.watch.round(self._experiment(), Phase.CONFIRM, number + 1, most, self._left())
+
+    def _exhausted(self, suspects: list[Lane]) -> bool:
+        """Whether a second confirmation with longer blocks is not possible."""
+        if len(self.blocks) > self.protocol.widen_times or not (self.base.racing and self.again.racing):
+            return True
+        cost = self._cost([lane for lane in (*suspects, self.base, self.again) if lane.racing])
+        return self._left() < 2 * cost * self.protocol.confirm_rounds
+
+    @staticmethod
+    def _cost(lanes: list[Lane]) -> float:
+        """Seconds of a round, about."""
+        return sum(lane.steps * lane.step_seconds for lane in lanes)
+
+    def _suspected(self, lane: Lane) -> bool:
+        if lane is self.base or lane.failure is not None or not (lane.racing or lane.dropped):
+            return False
+        return lane.dropped is not None or claimed(self._estimate(lane, SUSPECT), self.protocol) is not None
+
+    def _needed(self, lane: Lane) -> int:
+        """Fresh rounds that a difference needs. The search's ratio flatters it, so that its end nearer to 1 is planned with."""
+        found = self._estimate(lane)
+        if found is None:
+            return self.protocol.confirm_rounds
+        nearer = min(abs(math.log(found.low)), abs(math.log(found.high)))
+        effect = max(nearer, math.log1p(self.protocol.effect))
+        return max(self.protocol.confirm_rounds, rounds_needed(found.spread, effect, self.protocol.power))
+
+    def _possible(self, suspects: list[Lane], wanted: Mapping[str, int]) -> int:
+        """The largest cap on everybody's rounds that fits into what is left of the budget."""
+        cost = {lane.name: lane.steps * lane.step_seconds for lane in (*suspects, self.base)}
+        low, high = self.protocol.least_rounds, max(wanted.values())
+        while low < high:
+            middle = (low + high + 1) // 2
+            total = sum(min(rounds, middle) * cost[name] for name, rounds in wanted.items())
+            total += 2 * min(middle, max(wanted.values())) * cost[self.base.name]
+            low, high = (middle, high) if total <= self._left() else (low, middle - 1)
+        return low
+
+    def _undo(self) -> None:
+        """Undo every prepared arm, the last one first; a second Ctrl-C waits for it, and what fails does not stop the others."""
+        for lane in reversed((*self.lanes, self.again)):
+            undo: Callable[[], object] | None = lane.arm.undo if lane.prepared else None
+            if undo is not None:
+                with contextlib.suppress(Exception, KeyboardInterrupt):
+                    undo()
+
+
+def _trial(lane: Lane) -> Trial:
+    return Trial(
+        arm=lane.name,
+        what=lane.arm.what,
+        risk=lane.arm.risk,
+        step=lane.facts.step,
+        examples=lane.facts.examples,
+        first_seconds=lane.first_seconds,
+        warmup_seconds=lane.warmup_seconds,
+        warmup_steps=lane.warmup_steps,
+        dropped=lane.dropped,
+        failure=lane.failure,
+        asked=lane.asked,
+        proof=lane.proof,
+        objection=lane.objection,
+    )

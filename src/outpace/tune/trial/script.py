@@ -1,0 +1,161 @@
+"""`ScriptArm`: a training script in a process of its own, as an arm of a race.
+
+Between its blocks the whole process group is stopped (SIGSTOP), its threads and worker processes included: buffers of an input pipeline keep
+the fill that training gave them instead of filling up while others run, and an idle variant takes no processor time from the others. The
+first steps after each stop are not timed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from typing import IO, Any
+
+from outpace.model.errors import CaptureError, NotFoundError
+from outpace.tune.trial.arm import Arm, Facts, Work
+from outpace.tune.trial.channel import Channel, Closed
+
+START_SECONDS = 300.0  # a script that ran no step by then is given up
+BLOCK_SECONDS = 120.0  # the same for a block, on top of twenty times its expected duration
+_SETTLE_SHARE = 20  # one step in twenty of a block runs before the timed ones
+_LAST_LINES = 3
+
+
+class ScriptArm:
+    """One script. `command` is a path, or a path and arguments as a shell would split them; NotFoundError where there is no file."""
+
+    def __init__(self, command: str, start_seconds: float = START_SECONDS) -> None:
+        self.command = command
+        self.parts: Sequence[str] = [command] if os.path.isfile(command) else shlex.split(command)
+        if not self.parts or not os.path.isfile(self.parts[0]):
+            raise NotFoundError(
+                f"There is no script {command}. Give the path of a Python file, in quotes together with its arguments."
+            )
+        self._start_seconds = start_seconds
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: Channel | None = None
+        self._log: IO[bytes] | None = None
+        self._facts = Facts()
+        self._step_seconds = 0.0
+        self._steps = 0
+
+    def arm(self, name: str) -> Arm:
+        """The script as an arm."""
+        return Arm(name, self.run, prepare=self.start, undo=self.close, end=self.pause, facts=lambda: self._facts)
+
+    def start(self) -> None:
+        """Start the process and wait until its warm-up is over. Raises CaptureError when it never is."""
+        theirs, ours = os.pipe(), os.pipe()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process, `close` closes it
+        head = [sys.executable, "-m", "outpace.tune.trial.child", str(theirs[0]), str(ours[1]), str(os.getpid())]
+        try:
+            self._process = subprocess.Popen(
+                [*head, *self.parts],
+                stdin=subprocess.DEVNULL,
+                stdout=self._log,
+                stderr=self._log,
+                pass_fds=(theirs[0], ours[1]),
+                start_new_session=True,
+                env=_environment(),
+            )
+        except OSError as error:
+            raise CaptureError(f"Python could not be started for {self.command}: {error}.") from error
+        finally:
+            os.close(theirs[0])
+            os.close(ours[1])
+            self._channel = Channel(ours[0], theirs[1])
+        ready = self._receive(self._start_seconds)["ready"]
+        self._facts = Facts(ready["step"], ready["examples"], ready["versions"])
+        self.pause()
+
+    def run(self, steps: int) -> Work:
+        """Run a block in the process. Raises CaptureError when the script ended or failed."""
+        if self._channel is None:
+            raise CaptureError("The script does not run.")
+        settle = max(1, steps // _SETTLE_SHARE)
+        self._signal(signal.SIGCONT)
+        try:
+            self._channel.send(steps=steps, settle=settle)
+        except Closed:
+            raise self._ended() from None
+        done = self._receive(BLOCK_SECONDS + 20 * self._step_seconds * (steps + settle))
+        work = Work(done["steps"], done["seconds"])
+        self._steps += work.steps
+        self._step_seconds = work.seconds / max(work.steps, 1)
+        return work
+
+    def pause(self) -> None:
+        """Stop the process and what belongs to it, until its next block."""
+        self._signal(signal.SIGSTOP)
+
+    def close(self) -> None:
+        """End the process and what belongs to it."""
+        self._signal(signal.SIGKILL)
+        if self._process is not None:
+            self._process.wait()
+        if self._channel is not None:
+            self._channel.close()
+        if self._log is not None:
+            self._log.close()
+        self._process = self._channel = self._log = None
+
+    def _signal(self, number: int) -> None:
+        """Signal the process group; the process itself is not waited for before `close`, so its number is not given away."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, number)
+
+    def _receive(self, timeout: float) -> dict[str, Any]:
+        assert self._channel is not None
+        try:
+            message = self._channel.receive(timeout)
+        except Closed:
+            raise self._ended() from None
+        except TimeoutError:
+            raise CaptureError(f"It ran no step within {timeout:.0f} s. {self._said()}".strip()) from None
+        if "ended" in message:
+            raise self._ended(message["ended"])
+        return message
+
+    def _ended(self, seen: dict[str, int] | None = None) -> CaptureError:
+        """Why a process is gone, with the last lines that it wrote."""
+        code = self._code()
+        if seen is None and code:
+            what = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"failed with exit code {code}"
+        elif self._steps:
+            what = f"ended after {self._steps} steps of the race; let it train longer"
+        elif seen:
+            kind, count = next(iter(seen.items()))
+            what = f"ended within the warm-up, after {count} steps ({kind}); let it train longer"
+        else:
+            what = "ended without a training step that could be seen; give it a function outpace_race() that returns its step"
+        return CaptureError(f"The script {what}. {self._said() if code else ''}".strip())
+
+    def _code(self) -> int | None:
+        if self._process is None:
+            return None
+        try:
+            return self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def _said(self) -> str:
+        """The last lines of its output."""
+        if self._log is None:
+            return ""
+        self._log.seek(0, os.SEEK_END)
+        self._log.seek(max(0, self._log.tell() - 4000))
+        lines = [line.strip() for line in self._log.read().decode(errors="replace").splitlines() if line.strip(" ^~\t")]
+        return "Its last lines: " + " | ".join(lines[-_LAST_LINES:]) if lines else "It wrote nothing."
+
+
+def _environment() -> dict[str, str]:
+    """Several processes share a device, so that none may take all of its memory at its start."""
+    shared = {"TF_FORCE_GPU_ALLOW_GROWTH": "true", "XLA_PYTHON_CLIENT_PREALLOCATE": "false", "PYTHONUNBUFFERED": "1"}
+    return {**shared, **os.environ}

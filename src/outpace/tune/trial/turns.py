@@ -1,0 +1,148 @@
+"""Inside a variant's process: steps that go on when the race says so, and rest in between. Standard library only.
+
+The steps are found by the hooks of `outpace profile`; the window that they feed is replaced by one that pauses the training thread
+between blocks. A step counts from its own begin to its end, so that epoch ends and validations, which lie between steps, are not timed.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from outpace.capture.options import CaptureOptions, Outcome
+from outpace.capture.profilers import framework_versions
+from outpace.capture.session import Session
+from outpace.capture.window import Candidate, Phase, StepWindow, describe
+from outpace.tune.trial.channel import Channel, Closed
+
+WARMUP = 5  # steps of one kind after which it is the step: preparations that look like one repeat less often
+_NO_TRAINING = ("keras evaluate", "keras predict", "seconds")
+_A_YEAR = 365 * 86400
+
+
+class Turns:
+    """Counts the steps of the block that was asked for; at its end the thread waits here for the next."""
+
+    def __init__(self, channel: Channel, sync: Callable[[], object]) -> None:
+        """`sync` waits until the devices are idle."""
+        self._channel, self._sync = channel, sync
+        self._settle = self._wanted = self._done = 0
+        self._seconds = 0.0
+
+    def ready(self, step: str, examples: float | None) -> None:
+        """Say that the warm-up is over, and wait for the first block."""
+        self._channel.send(ready={"step": step, "examples": examples, "versions": framework_versions()})
+        self._wait()
+
+    def step(self, seconds: float, steps: int) -> None:
+        """A call of `steps` steps took that long; its device may still work."""
+        if self._settle > 0:
+            self._settle -= steps
+            if self._settle <= 0:
+                self._sync()
+            return
+        self._done += steps
+        self._seconds += seconds
+        if self._done >= self._wanted:
+            started = time.perf_counter()
+            self._sync()
+            self._seconds += time.perf_counter() - started
+            self._channel.send(steps=self._done, seconds=self._seconds)
+            self._wait()
+
+    def _wait(self) -> None:
+        try:
+            order = self._channel.receive()
+        except Closed:
+            os._exit(0)  # the race is over; a pipeline of this process might hang at the interpreter's own end
+        self._wanted, self._settle = order["steps"], order["settle"]
+        self._done, self._seconds = 0, 0.0
+
+
+class PausingWindow(StepWindow):
+    """A window that never closes: after its warm-up it hands each whole step to the turns."""
+
+    turns: Turns
+
+    def end(self, step: Candidate) -> None:
+        """A step ended: the thread may wait in here until it is this variant's turn again."""
+        before, interrupted = len(self.during), step.interrupted
+        super().end(step)
+        if len(self.during) > before:
+            seconds = self.during.pop() / 1e9
+            self.interrupted.clear()
+            if not interrupted:  # else an epoch's end or a validation lies within
+                self.turns.step(seconds, step.steps_per_execution)
+
+
+class RaceSession(Session):
+    """Stands in for a capture's session: opening the window means that the variant is ready, and no profiler runs."""
+
+    def __init__(self, channel: Channel) -> None:
+        options = CaptureOptions(warmup=WARMUP, steps=None, seconds=_A_YEAR, stop=False)
+        super().__init__(options, "", "", lambda *_: None, lambda *_: None)
+        self.window = PausingWindow(options, self)
+        self.window.turns = self.turns = Turns(channel, self.sync)
+        self.examples: Callable[[], float | None] = lambda: None
+
+    def open(self, candidate: Candidate | None) -> bool:
+        """The warm-up of a kind of step is over: it is the step, unless it trains nothing."""
+        if candidate is None or candidate.mode in _NO_TRAINING:
+            return False
+        examples = self.examples() if candidate.mode == "keras fit" else None
+        size = f", {examples:g} examples" if examples else ""
+        self.turns.ready(f"{describe(candidate)}{size}", examples)
+        return True
+
+    def mark(self, name: str, number: int) -> Callable[[], None]:
+        """Steps need no marks here."""
+        return lambda: None
+
+    def close(self) -> None:
+        """There is no recording to end."""
+
+    def yield_to_user(self, logdir: object) -> None:
+        """The script's own profiler may run."""
+
+    def finish(self, exit_code: int, stopped: bool) -> Outcome:
+        """The script is over."""
+        self.window.disable()
+        return Outcome(exit_code=exit_code)
+
+    def sync(self) -> None:
+        """Wait until every framework's devices are idle."""
+        for profiler in self.profilers.values():
+            profiler.sync()
+
+    @property
+    def steps_seen(self) -> Mapping[str, int]:
+        """Steps of the kind that was seen most, by its name; for messages."""
+        most = self.window.most
+        return {describe(most): most.count} if most is not None else {}
+
+    @property
+    def opened(self) -> bool:
+        """Whether the variant got ready."""
+        return self.window.phase is Phase.OPEN
+
+
+def run_hook(hook: Callable[[], Any], channel: Channel) -> None:
+    """Race the step that a script's `outpace_race` returns: a callable, or a callable and the number of examples per step."""
+    from outpace.tune.trial.completion import wait_for
+
+    made = hook()
+    step, examples = made if isinstance(made, tuple) else (made, None)
+    if not callable(step):
+        raise TypeError(f"outpace_race() must return a function that runs one step, not {type(step).__name__}")
+    result: object = None
+    turns = Turns(channel, lambda: wait_for(result))
+    for _ in range(2):
+        result = step()
+    wait_for(result)
+    turns.ready("step of outpace_race()" + (f", {examples:g} examples" if examples else ""), examples)
+    while True:
+        started = time.perf_counter()
+        result = step()
+        turns.step(time.perf_counter() - started, 1)

@@ -1,0 +1,155 @@
+"""`judge`: from samples to verdicts. Nothing is measured here, so a record can be judged again and must give the same."""
+
+from __future__ import annotations
+
+import math
+from statistics import median
+
+from outpace._dataclass import dataclass
+from outpace.tune.trial.protocol import Protocol
+from outpace.tune.trial.record import Decision, Experiment, Phase, Trial, Verdict
+from outpace.tune.trial.statistics import Estimate, compare
+
+_LONGER = 0.2  # of the baseline's first step, which happens only once and varies by as much
+
+
+def judge(experiment: Experiment) -> tuple[Verdict, ...]:
+    """A verdict for each arm but the baseline and its second self, from the samples alone."""
+    skipped = (experiment.baseline, experiment.again)
+    return tuple(_verdict(experiment, trial) for trial in experiment.trials if trial.arm not in skipped)
+
+
+def claimed(estimate: Estimate | None, protocol: Protocol) -> Decision | None:
+    """The difference that an estimate speaks for: an interval that excludes 1 and a ratio of at least the smallest effect; else None."""
+    if estimate is None or estimate.rounds < protocol.least_rounds:
+        return None
+    if estimate.low > 1 and estimate.ratio >= 1 + protocol.effect:
+        return Decision.FASTER
+    if estimate.high < 1 and estimate.ratio <= 1 / (1 + protocol.effect):
+        return Decision.SLOWER
+    return None
+
+
+def biased(control: Estimate | None) -> bool:
+    """Whether the baseline differs from itself."""
+    return control is not None and not control.contains(1.0)
+
+
+@dataclass(frozen=True)
+class _Basis:
+    """The rounds that a verdict rests on."""
+
+    estimate: Estimate | None
+    control: Estimate | None
+    rate: float | None
+    base_rate: float | None
+    confirmed: bool
+
+
+def _basis(experiment: Experiment, arm: str) -> _Basis:
+    phase = Phase.CONFIRM if arm in experiment.plan else Phase.SEARCH
+    most = experiment.plan.get(arm, 1_000_000)
+    reference = {at: rate for at, rate in experiment.reference(phase).items() if at < most}
+    rates = experiment.rates(arm, phase)
+    common = reference.keys() & rates.keys()  # rounds that a dropped arm missed do not count for its control either
+    base, again = ({at: experiment.rates(name, phase)[at] for at in common} for name in (experiment.baseline, experiment.again))
+    rate, base_rate = (median(r[at] for at in common) if common else None for r in (rates, reference))
+    return _Basis(compare(reference, rates), compare(base, again), rate, base_rate, phase is Phase.CONFIRM)
+
+
+def _verdict(experiment: Experiment, trial: Trial) -> Verdict:
+    basis = _basis(experiment, trial.arm)
+    decision, reason = _decide(experiment, trial, basis)
+    return Verdict(
+        arm=trial.arm,
+        decision=decision,
+        reason=reason,
+        estimate=basis.estimate,
+        control=basis.control,
+        confirmed=basis.confirmed and decision in (Decision.FASTER, Decision.SLOWER, Decision.SAME),
+        rate=basis.rate,
+        first_seconds=trial.first_seconds,
+        break_even_steps=_break_even(experiment, trial, basis) if decision is Decision.FASTER else None,
+    )
+
+
+def _decide(experiment: Experiment, trial: Trial, basis: _Basis) -> tuple[Decision, str]:
+    if trial.failure is not None:
+        return Decision.FAILED, trial.failure
+    if trial.asked and not trial.proof:
+        return Decision.UNPROVEN, "Nothing shows that the change took effect, so what was measured says nothing about it."
+    protocol, estimate = experiment.protocol, basis.estimate
+    refusal = _too_little(experiment, basis)
+    if estimate is None or refusal:
+        return Decision.REFUSED, refusal or "It ran in no two rounds."
+    found = claimed(estimate, protocol)
+    refusal = _too_noisy(protocol, found, estimate, basis.control)
+    if refusal:
+        return Decision.REFUSED, refusal
+    if found is None:
+        return Decision.SAME, _same(estimate, basis.confirmed, protocol)
+    if not basis.confirmed:
+        return (
+            Decision.REFUSED,
+            f"{_size(estimate)}, but the race ended before fresh rounds could confirm it. Give it a larger budget.",
+        )
+    if found is Decision.FASTER and trial.objection:
+        return Decision.UNSAFE, trial.objection
+    return found, f"{_size(estimate)}, confirmed on {estimate.rounds} fresh rounds."
+
+
+def _too_little(experiment: Experiment, basis: _Basis) -> str | None:
+    """Why there are too few rounds to say anything."""
+    least = experiment.protocol.least_rounds
+    rounds = basis.estimate.rounds if basis.estimate else 0
+    if rounds >= least:
+        return None
+    what = "fresh rounds" if basis.confirmed else "rounds"
+    if experiment.interrupted:
+        return f"The race was stopped after {rounds} {what}; a verdict needs {least}."
+    return f"Only {rounds} {what} fitted into the budget; a verdict needs {least}. Give it a larger budget."
+
+
+def _too_noisy(protocol: Protocol, found: Decision | None, estimate: Estimate, control: Estimate | None) -> str | None:
+    """Why a claim, or the lack of one, cannot be believed on this machine."""
+    again = f"{control.low:.3f} to {control.high:.3f}" if control else "not measured"
+    cure = "Run it again on a quieter machine, or with a larger budget."
+    if found is None:
+        if estimate.reach > math.log1p(protocol.blind):
+            return f"Too noisy: the ratio may be anything from {estimate.low:.2f} to {estimate.high:.2f}. {cure}"
+        return None
+    effect = abs(math.log(estimate.ratio))
+    if control is None or control.half >= effect:
+        return f"Too noisy: the baseline against itself is as uncertain as this difference is large ({again}). {cure}"
+    if biased(control) and control.reach > protocol.bias_share * effect:
+        return f"The baseline differs from itself ({again}), which should not be, so this difference is not believed. {cure}"
+    return None
+
+
+def _size(estimate: Estimate) -> str:
+    if estimate.ratio >= 2:
+        return f"{estimate.ratio:.2f} times as fast"
+    percent = abs(estimate.ratio - 1) * 100
+    return f"{percent:.1f} % {'faster' if estimate.ratio > 1 else 'slower'}"
+
+
+def _same(estimate: Estimate, confirmed: bool, protocol: Protocol) -> str:
+    limits = f"between {(estimate.low - 1) * 100:+.1f} and {(estimate.high - 1) * 100:+.1f} %"
+    if confirmed:
+        return f"A difference seen at first was not confirmed on {estimate.rounds} fresh rounds; it is {limits}."
+    if not estimate.contains(1.0):
+        return f"Any difference is {limits}, less than the {protocol.effect * 100:g} % that count."
+    return f"Any difference is {limits}."
+
+
+def _break_even(experiment: Experiment, trial: Trial, basis: _Basis) -> int | None:
+    """Steps after which a faster arm has made up for a clearly longer first call."""
+    base = experiment.trial(experiment.baseline)
+    if trial.first_seconds is None or base.first_seconds is None or not basis.rate or not basis.base_rate:
+        return None
+    weight = (trial.examples or 1.0, base.examples or 1.0) if experiment.protocol.per.value == "example" else (1.0, 1.0)
+    saved = weight[0] / basis.base_rate - weight[0] / basis.rate  # seconds per step of this arm, for the same amount of work
+    extra = trial.first_seconds - base.first_seconds
+    if extra <= _LONGER * base.first_seconds or saved <= 0:
+        return None
+    return math.ceil(extra / saved)

@@ -1,0 +1,189 @@
+"""Races of scripts in processes of their own: Keras, loops, `outpace_race`, crashes, Ctrl-C. How fast they are is not asked."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from outpace.tune.trial import read_experiment
+from tests.integration.programs import environment, needs_tensorflow
+
+SLEEPY = """
+import time
+def outpace_race():
+    def step():
+        time.sleep(SECONDS)
+    return step, EXAMPLES
+if __name__ == "__main__":
+    raise SystemExit("this part must not run")
+"""
+CRASH = "print('reading data.csv')\nraise ValueError('no such file')\n"
+LATE = """
+def outpace_race():
+    done = []
+    def step():
+        done.append(0)
+        if len(done) > 60:
+            raise MemoryError("no memory left")
+        return sum(range(100_000))
+    return step
+"""
+KERAS = """
+import sys, numpy as np, keras
+batch = int(sys.argv[1])
+x, y = np.zeros((256, 8), "float32"), np.zeros((256, 1), "float32")
+model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(x, y, batch_size=batch, epochs=1, verbose=0, validation_data=(x, y))
+raise SystemExit("the race never lets fit end")
+"""
+LOOP = """
+import tensorflow as tf
+@tf.function
+def train_step(x):
+    return x * 0.5 + 1.0
+x = tf.zeros((64, 64))
+for _ in range(10**9):
+    x = train_step(x)
+"""
+
+
+def write(folder: Path, **scripts: str) -> None:
+    for name, source in scripts.items():
+        (folder / f"{name}.py").write_text(source, encoding="utf-8")
+
+
+def sleepy(seconds: float, examples: int | None = None) -> str:
+    return SLEEPY.replace("SECONDS", repr(seconds)).replace("EXAMPLES", repr(examples))
+
+
+def outpace(folder: Path, *args: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "outpace.cli", *args]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=timeout, check=False, env=environment())
+    assert not left_over(folder)
+    return done
+
+
+def left_over(folder: Path) -> list[str]:
+    """Processes of variants that still run in a folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it ended while we looked
+            arguments = (process / "cmdline").read_bytes()
+            if b"outpace.tune.trial.child" in arguments and os.readlink(process / "cwd") == str(folder):
+                found.append(process.name)
+    return found
+
+
+def test_a_race_is_printed_recorded_drawn_and_repeated(tmp_path: Path) -> None:
+    write(tmp_path, a=sleepy(0.03), b=sleepy(0.003), crash=CRASH, late=LATE)
+    done = outpace(
+        tmp_path,
+        "race",
+        "a.py",
+        "b.py",
+        "crash.py",
+        "late.py",
+        "--budget",
+        "5s",
+        "--out",
+        "r.jsonl",
+        "--html",
+        "r.html",
+        "--width",
+        "80",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Which variant trains faster than a.py" in done.stdout
+    assert "reading data.csv" in done.stderr or "ValueError: no such file" in done.stderr
+    assert "ValueError: no such file" in " ".join(done.stdout.split())
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    experiment = read_experiment(tmp_path / "r.jsonl")
+    found = experiment.verdict("b.py").estimate
+    assert found is not None and found.ratio > 2  # it sleeps a tenth as long
+    assert "b.py" in (tmp_path / "r.html").read_text(encoding="utf-8")
+    judged = outpace(tmp_path, "replay", "r.jsonl", "--judge-only")
+    assert judged.returncode == 0 and "agrees with the record." in judged.stdout
+
+
+def test_a_replay_races_again_and_compares(tmp_path: Path) -> None:
+    write(tmp_path, a=sleepy(0.01), b=sleepy(0.002))
+    assert outpace(tmp_path, "race", "a.py", "b.py", "--budget", "2s", "--out", "r.jsonl").returncode == 0
+    again = outpace(tmp_path, "replay", "r.jsonl", "--out", "r2.jsonl", "--json")
+    assert again.returncode == 0, again.stderr
+    table = json.loads(again.stdout)["tools"]["replay"]["tables"]["replay"]
+    assert [row[0] for row in table["rows"]] == ["b.py"]
+    first, second = (read_experiment(tmp_path / name) for name in ("r.jsonl", "r2.jsonl"))
+    assert first.samples != second.samples
+    assert (first.protocol, first.seed, first.sources) == (second.protocol, second.seed, second.sources)
+
+
+def test_requests_that_make_no_sense(tmp_path: Path) -> None:
+    write(tmp_path, crash=CRASH, nothing="print('no training here')")
+    assert outpace(tmp_path, "race", "crash.py").returncode == 2
+    assert outpace(tmp_path, "race", "crash.py", "none.py").returncode == 4
+    assert outpace(tmp_path, "replay", "crash.py").returncode == 2
+    nobody = outpace(tmp_path, "race", "crash.py", "nothing.py")
+    assert nobody.returncode == 5
+    assert "ValueError: no such file" in nobody.stderr
+    assert "without a training step" in nobody.stderr
+
+
+def test_ctrl_c_leaves_the_table_and_no_process(tmp_path: Path) -> None:
+    write(tmp_path, a=sleepy(0.01), b=sleepy(0.002))
+    command = [sys.executable, "-m", "outpace.cli", "race", "a.py", "b.py", "--budget", "100s"]
+    race = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+    assert race.stderr is not None
+    for line in race.stderr:
+        if "racing" in line:
+            break
+    time.sleep(0.5)
+    race.send_signal(signal.SIGINT)
+    out, _ = race.communicate(timeout=30)
+    assert race.returncode == 130
+    assert "The race was stopped" in out and "b.py" in out
+    assert not left_over(tmp_path)
+
+
+def test_a_killed_race_leaves_no_process(tmp_path: Path) -> None:
+    write(tmp_path, a=sleepy(0.01), b=sleepy(0.002))
+    command = [sys.executable, "-m", "outpace.cli", "race", "a.py", "b.py", "--budget", "100s"]
+    race = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment()
+    )
+    assert race.stderr is not None
+    for line in race.stderr:
+        if "racing" in line:
+            break
+    race.kill()
+    race.wait()
+    race.stderr.close()
+    end = time.monotonic() + 10
+    while left_over(tmp_path) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not left_over(tmp_path)
+
+
+@needs_tensorflow
+@pytest.mark.verify
+def test_keras_and_loops_are_raced_as_they_are(tmp_path: Path) -> None:
+    write(tmp_path, keras_=KERAS, loop=LOOP)
+    done = outpace(
+        tmp_path, "race", "keras_.py 32", "keras_.py 64", "loop.py", "--budget", "8s", "--out", "r.jsonl", timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    experiment = read_experiment(tmp_path / "r.jsonl")
+    steps = {trial.arm: (trial.step, trial.failure) for trial in experiment.trials}
+    assert steps["keras_.py 32"] == ("keras fit, 32 examples", None)
+    assert steps["keras_.py 64"] == ("keras fit, 64 examples", None)
+    assert steps["loop.py"] == ("custom loop (train_step)", None)
+    assert experiment.environment.versions["tensorflow"]
+    assert "A step is not the same work in every variant" in done.stdout

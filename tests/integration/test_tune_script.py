@@ -1,0 +1,134 @@
+"""`outpace tune` on real scripts: it measures, says what it found, and leaves the training as it was. No test asks for a speed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.programs import environment, needs_tensorflow
+
+pytestmark = needs_tensorflow
+
+SCRIPT = """
+import hashlib, sys
+import numpy as np, keras, tensorflow as tf
+
+keras.utils.set_random_seed(7)
+x = np.random.rand(640, 6).astype("float32")
+y = (x[:, :3].argmax(1)).astype("int32")
+
+def augment(a, b):
+    return a + tf.random.normal([6], stddev=0.01), b
+
+data = tf.data.Dataset.from_tensor_slices((x, y))
+data = data.shuffle(640)
+data = data.map(augment)
+data = data.batch(16)
+model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(8, activation="relu"), keras.layers.Dropout(0.2), keras.layers.Dense(3)])
+model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+history = model.fit(data, epochs=int(sys.argv[1]), verbose=0)
+print(hashlib.sha256(b"".join(w.tobytes() for w in model.get_weights())).hexdigest(), history.history["loss"][-1], len(history.epoch))
+sys.exit(3)
+"""
+
+
+def tune(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    (folder / "train.py").write_text(textwrap.dedent(SCRIPT), encoding="utf-8")
+    command = [sys.executable, "-m", "outpace", *options, "train.py", "2"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240, check=False, env=environment())
+
+
+@pytest.fixture(scope="module")
+def continued(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], dict[str, Any], str, Path]:
+    """A tuned run that trains on, its report, and the last line of an untouched run."""
+    folder = tmp_path_factory.mktemp("tune")
+    done = tune(folder, "tune", "--budget", "20s", "--then", "continue", "--json", "--out", "samples", "--html", "tune.html")
+    assert done.returncode == 3, done.stderr[-3000:]
+    document, end = json.JSONDecoder().raw_decode(done.stdout)
+    last = done.stdout[end:]
+    plain = subprocess.run(
+        [sys.executable, "train.py", "2"], cwd=folder, capture_output=True, text=True, env=environment(), check=False
+    )
+    assert last.strip().endswith(" 2")
+    return done, document, f"{last.strip()}|{plain.stdout.strip()}", folder
+
+
+def test_training_afterwards_is_bit_equal_to_a_run_without_tuning(continued: Any) -> None:
+    tuned, plain = continued[2].split("|")
+    assert tuned == plain
+
+
+def test_the_report_holds_the_limits_and_every_practice(continued: Any) -> None:
+    page = continued[1]["tools"]["tune"]
+    assert page["tables"]["tried"]["rows"], page["headline"]
+    tried = {row[0]: row[1] for row in page["tables"]["tried"]["rows"]}
+    assert tried["mixed bfloat16"] == tried["Run the map's function in parallel"] == "opt-in"
+    assert tried["graph instead of eager execution"] == "not here"
+    assert tried["XLA"] in {"kept", "faster", "no difference", "slower", "refused"}
+    assert page["headline"]
+
+
+def test_samples_and_html_are_written(continued: Any) -> None:
+    folder = continued[3]
+    races = sorted(path.name for path in (folder / "samples").iterdir())
+    assert races and races[0] == "race-0.jsonl"
+    kinds = [json.loads(line)["kind"] for line in (folder / "samples" / "race-0.jsonl").read_text().splitlines()]
+    assert kinds[0] == "experiment" and "sample" in kinds
+    assert "Input alone" in (folder / "tune.html").read_text(encoding="utf-8")
+
+
+def test_a_dry_run_trains_nothing_and_says_what_would_be_tried(tmp_path: Path) -> None:
+    done = tune(tmp_path, "tune", "--dry-run")
+    assert done.returncode == 0, done.stderr[-3000:]
+    lines = done.stdout.splitlines()
+    assert any(line.startswith("pipeline: batch at") and "train.py" in line for line in lines)
+    assert any(line.startswith("would try: XLA") for line in lines)
+    assert any(line.startswith("only with --allow statistical: mixed float16") for line in lines)
+    assert not any(len(line.split()) == 3 and len(line.split()[0]) == 64 for line in lines), "the script trained"
+
+
+def test_ctrl_c_ends_the_script_as_python_would(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(textwrap.dedent(SCRIPT), encoding="utf-8")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "outpace", "tune", "train.py", "2"],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert process.stderr is not None
+    with process.stderr as lines:
+        next(line for line in lines if "racing" in line)
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        rest = lines.read()
+    assert process.wait(60) == -signal.SIGINT, rest
+    assert "KeyboardInterrupt" in rest
+
+
+def test_what_cannot_be_tuned_trains_untouched(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        textwrap.dedent(SCRIPT).replace("model.fit(data,", "model.fit(((x[:8], y[:8]) for _ in range(4)),"), encoding="utf-8"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "outpace", "tune", "train.py", "1"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=environment(),
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 3
+    assert "outpace: nothing is tuned: The input is a generator" in done.stderr
+    assert len(done.stdout.split()[0]) == 64

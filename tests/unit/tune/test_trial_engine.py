@@ -1,0 +1,250 @@
+"""What the engine calls and when; arms that fail, prove nothing, object, or are interrupted. Time is simulated."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from outpace.model import UsageError
+from outpace.tune.trial import Arm, Decision, Experiment, Facts, Per, Phase, Protocol, Watch, Work, run_experiment
+from outpace.tune.trial.engine import AGAIN
+from tests.unit.tune.simulated import STEP, Machine, simulate
+
+
+def quiet() -> Machine:
+    return Machine(0, noise=0.02, drift=0.0, bursts=False)
+
+
+def race(machine: Machine, *arms: Arm, **options: Any) -> Experiment:
+    return run_experiment(arms, clock=machine.clock, **{"budget": 20.0, **options})
+
+
+def test_every_round_runs_every_arm_once_in_an_order_drawn_anew() -> None:
+    machine = quiet()
+    experiment = race(machine, machine.arm("a"), machine.arm("b"), machine.arm("c"))
+    rounds: dict[int, list[str]] = {}
+    for sample in experiment.samples:
+        if sample.phase is Phase.SEARCH:
+            assert sample.order == len(rounds.setdefault(sample.round, []))
+            rounds[sample.round].append(sample.arm)
+    assert len(rounds) >= 8
+    assert all(Counter(order) == Counter(["a", AGAIN, "b", "c"]) for order in rounds.values())
+    assert len({tuple(order) for order in rounds.values()}) > len(rounds) / 3
+    again = race(machine, *(machine.arm(name) for name in "abc"), seed=1)
+    orders = [[s.arm for s in e.samples][:24] for e in (experiment, again)]
+    assert orders[0] != orders[1]
+
+
+def test_blocks_are_about_as_long_as_asked_and_never_too_few_steps() -> None:
+    machine = quiet()
+    slow = Arm("slow", lambda steps: machine.work(0.5 * steps))
+    experiment = race(machine, machine.arm("a"), slow)
+    lengths = {sample.arm: sample for sample in experiment.samples}
+    assert lengths["a"].seconds == pytest.approx(0.15, rel=0.2)
+    assert lengths["slow"].steps == 3
+
+
+def test_calls_around_a_block_are_not_timed_and_come_in_order() -> None:
+    machine, calls = quiet(), []
+
+    def noted(name: str, seconds: float = 0.0) -> Any:
+        def call(*_: int) -> None:
+            calls.append(name)
+            machine.work(seconds)
+
+        return call
+
+    run = machine.step()
+    arm = Arm(
+        "b",
+        lambda steps: (calls.append("run"), run(steps))[1],
+        prepare=noted("prepare", 3.0),
+        undo=noted("undo"),
+        begin=noted("begin", 0.1),
+        end=noted("end", 0.1),
+        drain=noted("drain", 0.1),
+    )
+    experiment = race(machine, machine.arm("a"), arm)
+    assert calls[:5] == ["prepare", "begin", "drain", "run", "end"]
+    assert calls.count("undo") == 1 and calls[-1] == "undo"
+    assert calls.count("begin") == calls.count("drain") == calls.count("run") == calls.count("end")
+    verdict = experiment.verdict("b")
+    assert verdict.decision is Decision.SAME
+    assert verdict.first_seconds is not None and verdict.first_seconds > 3
+
+
+def test_an_arm_may_measure_itself() -> None:
+    machine = quiet()
+    run = machine.step(0.5)  # a slow machine, but the arm knows that its device was idle half of the time
+
+    def measured(steps: int) -> Work:
+        run(steps)
+        return Work(2 * steps, STEP * steps)
+
+    verdict = race(machine, machine.arm("a"), Arm("b", measured)).verdict("b")
+    assert verdict.decision is Decision.FASTER
+    assert verdict.estimate is not None and verdict.estimate.ratio == pytest.approx(2, rel=0.03)
+
+
+def test_a_longer_first_call_is_weighed_against_the_gain() -> None:
+    machine = quiet()
+    compiled = machine.arm("compiled", 2.0, prepare=lambda: machine.work(10.0))
+    verdict = race(machine, machine.arm("a"), compiled).verdict("compiled")
+    assert verdict.break_even_steps == pytest.approx(10.0 / (STEP / 2), rel=0.1)
+
+
+@pytest.mark.parametrize("fails", ["prepare", "first", "later"])
+def test_a_failing_arm_leaves_and_the_others_go_on(fails: str) -> None:
+    machine, undone = quiet(), []
+    steps_done = 0
+
+    def run(steps: int) -> None:
+        nonlocal steps_done
+        steps_done += steps
+        if fails == "first" or (fails == "later" and steps_done > 900):
+            raise MemoryError("no memory for 3 GB\nmore lines")
+        machine.work(STEP * steps)
+
+    def prepare() -> None:
+        if fails == "prepare":
+            raise ValueError("unknown option")
+
+    broken = Arm("broken", run, prepare=prepare, undo=lambda: undone.append("broken"))
+    experiment = race(machine, machine.arm("a"), broken, machine.arm("b", 1.5))
+    assert experiment.verdict("broken").decision is Decision.FAILED
+    said = "ValueError: unknown option" if fails == "prepare" else "MemoryError: no memory for 3 GB"
+    assert experiment.verdict("broken").reason == said
+    assert experiment.verdict("b").decision is Decision.FASTER
+    assert undone == ["broken"]
+
+
+def test_another_variant_is_the_baseline_when_the_first_fails_unless_one_was_named() -> None:
+    def broken(steps: int) -> None:
+        raise ValueError("broken")
+
+    machine = quiet()
+    arms = (Arm("a", broken), machine.arm("b"), machine.arm("c", 1.5))
+    experiment = race(machine, *arms)
+    assert experiment.baseline == "b"
+    assert experiment.winner == "c"
+    assert experiment.verdict("a").decision is Decision.FAILED
+    named = race(machine, *arms, baseline="a")
+    assert not named.samples
+    assert {v.decision for v in named.verdicts} == {Decision.REFUSED}
+
+
+def test_a_change_without_proof_is_never_a_win() -> None:
+    machine = quiet()
+    inert = machine.arm("inert", 8.0, proof=lambda: None)
+    proven = machine.arm("proven", 1.5, proof=lambda: "the function was compiled")
+    experiment = race(machine, machine.arm("a"), inert, proven)
+    assert experiment.verdict("inert").decision is Decision.UNPROVEN
+    assert experiment.verdict("inert").estimate is None
+    assert experiment.winner == "proven"
+    assert experiment.trial("proven").proof == "the function was compiled"
+
+
+def test_an_objection_makes_a_faster_arm_unsafe() -> None:
+    machine = quiet()
+    experiment = race(machine, machine.arm("a"), machine.arm("b", 2.0, check=lambda: "The loss is NaN after 12 steps."))
+    assert experiment.verdict("b").decision is Decision.UNSAFE
+    assert experiment.verdict("b").reason == "The loss is NaN after 12 steps."
+    assert experiment.winner == "a"
+
+
+class StopAfter(Watch):
+    """Ctrl-C after some rounds of a phase."""
+
+    def __init__(self, phase: Phase, rounds: int) -> None:
+        self.phase, self.rounds = phase, rounds
+
+    def round(self, experiment: Experiment, phase: Phase, done: int, of: int | None, left: float) -> None:
+        if phase is self.phase and done == self.rounds:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("phase", "rounds", "said"), [
+    (Phase.SEARCH, 3, "The race was stopped after 3 rounds"),
+    (Phase.CONFIRM, 2, "The race was stopped after 2 fresh rounds"),
+])  # fmt: skip
+def test_an_interrupt_undoes_and_returns_what_is_known(phase: Phase, rounds: int, said: str) -> None:
+    machine, undone = quiet(), []
+    arms = [machine.arm(name, rate, undo=lambda name=name: undone.append(name)) for name, rate in (("a", 1.0), ("b", 2.0))]
+    experiment = race(machine, *arms, watch=StopAfter(phase, rounds))
+    assert experiment.interrupted
+    assert undone == ["b", "a"]
+    assert experiment.verdict("b").decision is Decision.REFUSED
+    assert experiment.verdict("b").reason.startswith(said)
+    assert experiment.verdict("b").estimate is not None
+    assert experiment.winner == "a"
+
+
+def test_an_interrupt_inside_a_block_ends_the_block_and_undoes() -> None:
+    machine, calls = quiet(), []
+
+    def run(steps: int) -> None:
+        machine.work(STEP * steps)
+        if machine.now > 5:
+            raise KeyboardInterrupt
+
+    arm = Arm("b", run, end=lambda: calls.append("end"), undo=lambda: calls.append("undo"))
+    experiment = race(machine, machine.arm("a"), arm)
+    assert experiment.interrupted
+    assert calls[-2:] == ["end", "undo"]
+
+
+def test_a_difference_that_was_not_confirmed_is_not_called_one() -> None:
+    """The search ends with a strong suspicion, and the interrupt comes before any fresh round."""
+    machine = quiet()
+
+    class StopBeforeConfirmation(Watch):
+        def round(self, experiment: Experiment, phase: Phase, done: int, of: int | None, left: float) -> None:
+            if done == 10 or phase is Phase.CONFIRM:
+                raise KeyboardInterrupt
+
+    slowly = Protocol(looks=(1000,))
+    experiment = race(machine, machine.arm("a"), machine.arm("b", 2.0), watch=StopBeforeConfirmation(), protocol=slowly)
+    verdict = experiment.verdict("b")
+    assert verdict.decision is Decision.REFUSED and not verdict.confirmed
+    assert verdict.reason.startswith("2.0") and "before fresh rounds could confirm it" in verdict.reason
+
+
+def test_a_baseline_that_differs_from_itself_refuses_the_verdict() -> None:
+    """Its second self runs 10 % slower, whatever the blocks' length: nothing close to that can be believed."""
+    machine = quiet()
+    experiment = race(
+        machine, machine.arm("a"), machine.arm("b", 1.2), machine.arm("c", 6.0), again=machine.arm(AGAIN, 0.9), budget=60.0
+    )
+    assert len(experiment.blocks) > 1  # they were doubled
+    assert experiment.verdict("b").decision is Decision.REFUSED
+    assert "differs from itself" in experiment.verdict("b").reason
+    assert experiment.verdict("c").decision is Decision.FASTER  # what is six times as fast is not explained by 10 %
+
+
+def test_too_small_a_budget_is_said() -> None:
+    experiment = simulate(0, 1.5, budget=1.0)
+    assert experiment.verdict("v0").decision is Decision.REFUSED
+    assert "fitted into the budget" in experiment.verdict("v0").reason
+
+
+def test_rates_per_example_compare_batches_of_different_size() -> None:
+    machine = quiet()
+    large = machine.arm("large", 0.6, facts=lambda: Facts("batch of 64", 64))
+    small = machine.arm("small", facts=lambda: Facts("batch of 32", 32))
+    steps, examples = (race(machine, small, large, protocol=Protocol(per=per)) for per in (Per.STEP, Per.EXAMPLE))
+    assert steps.verdict("large").decision is Decision.SLOWER
+    assert examples.verdict("large").decision is Decision.FASTER
+    rate = examples.verdict("large").rate
+    assert rate == pytest.approx(64 * 0.6 / STEP, rel=0.1)
+    unknown = race(machine, small, machine.arm("b"), protocol=Protocol(per=Per.EXAMPLE))
+    assert unknown.verdict("b").decision is Decision.FAILED
+
+
+def test_races_that_make_no_sense_are_refused() -> None:
+    machine = quiet()
+    a, b = machine.arm("a"), machine.arm("b")
+    for arms, options in (([a], {}), ([a, a], {}), ([a, b], {"baseline": "c"}), ([a, b], {"budget": 0.0})):
+        with pytest.raises(UsageError):
+            run_experiment(arms, **options)
