@@ -26,7 +26,7 @@ read = 0
 def element(number):
     global read
     read += 1
-    time.sleep(0.012 if read > slow_from else 0.004)
+    time.sleep(0.03 if read > slow_from else 0.004)
     return number
 def dataset(count):
     x = tf.random.normal((32, 20))
