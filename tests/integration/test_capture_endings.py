@@ -52,7 +52,7 @@ def files_below(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("how", ["callback", "program"])
+@pytest.mark.parametrize("how", ["callback", pytest.param("program", marks=pytest.mark.verify)])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals(how: str, number: signal.Signals, tmp_path: Path) -> None:
     script = tmp_path / "program.py"

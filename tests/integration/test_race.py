@@ -83,6 +83,7 @@ def left_over(folder: Path) -> list[str]:
     return found
 
 
+@pytest.mark.verify
 def test_a_race_is_printed_recorded_drawn_and_repeated(tmp_path: Path) -> None:
     write(tmp_path, a=sleepy(0.03), b=sleepy(0.003), crash=CRASH, late=LATE)
     done = outpace(
@@ -114,6 +115,7 @@ def test_a_race_is_printed_recorded_drawn_and_repeated(tmp_path: Path) -> None:
     assert judged.returncode == 0 and "agrees with the record." in judged.stdout
 
 
+@pytest.mark.verify
 def test_a_replay_races_again_and_compares(tmp_path: Path) -> None:
     write(tmp_path, a=sleepy(0.01), b=sleepy(0.002))
     assert outpace(tmp_path, "race", "a.py", "b.py", "--budget", "2s", "--out", "r.jsonl").returncode == 0

@@ -42,6 +42,7 @@ def shown(source: str, folder: Path) -> list[object]:
     return list(json.loads(done.out.splitlines()[-1]))
 
 
+@pytest.mark.verify
 def test_the_core_of_the_matrix(tmp_path: Path) -> None:
     program = str(Path(__file__).with_name("rewriting.py"))
     command = [sys.executable, program, str(tmp_path), *CORE]
@@ -52,6 +53,7 @@ def test_the_core_of_the_matrix(tmp_path: Path) -> None:
     check(found)
 
 
+@pytest.mark.verify
 def test_a_rebuilt_pipeline_owns_what_the_user_let_go(tmp_path: Path) -> None:
     source = """
     def make(kind):
@@ -87,6 +89,7 @@ def test_a_rebuilt_pipeline_owns_what_the_user_let_go(tmp_path: Path) -> None:
     assert found == {kind: [values] * (3 if kind == "variable" else 2) for kind, values in expected.items()}
 
 
+@pytest.mark.verify
 def test_no_function_is_traced_again_and_untouched_stages_stay_the_same_object(tmp_path: Path) -> None:
     source = """
 traced = []
@@ -139,6 +142,7 @@ show(opaque, isinstance(by_graph, Rewritten), refused.sentence, graph.source_byt
     assert "_MapDataset" in str(unknown_map)
 
 
+@pytest.mark.verify
 def test_a_new_parameter_of_a_constructor_makes_the_class_unknown(tmp_path: Path) -> None:
     source = """
 from tensorflow.python.data.ops import batch_op
@@ -189,6 +193,7 @@ show({name: getattr(one, "what", "equal") for name, one in found.items()},
     assert pinned == "Verified" and "differ" in str(twice)
 
 
+@pytest.mark.verify
 def test_the_users_pipeline_and_variables_are_as_if_nothing_had_run(tmp_path: Path) -> None:
     source = """
 generator = tf.random.Generator.from_seed(5)

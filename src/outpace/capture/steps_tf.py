@@ -13,6 +13,7 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
+from outpace.capture.choose import framework_in_use
 from outpace.capture.session import Session
 from outpace.capture.window import Candidate
 
@@ -108,7 +109,8 @@ class LoopSteps:
         if candidate.began is not None:
             candidate.interrupted = candidate.interrupted or fresh
             self._window.end(candidate)
-        with_jax = "jax" in self._session.profilers and not self._trains  # tf.data feeding a JAX step
+        # tf.data feeding a JAX step; that JAX is imported says nothing, TensorFlow does it where JAX is installed.
+        with_jax = "jax" in self._session.profilers and not self._trains and framework_in_use() == "jax"
         candidate.framework = "jax" if with_jax else "tensorflow"
         sure = self._taped or with_jax or candidate.count >= UNTAPED_FACTOR * max(1, self._window.options.warmup)
         called = max((function.count for function in self._functions.values()), default=0)

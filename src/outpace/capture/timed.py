@@ -6,6 +6,7 @@ import ctypes
 import threading
 import time
 
+from outpace.capture.choose import framework_in_use
 from outpace.capture.session import Session
 from outpace.capture.window import Candidate, CaptureDone
 
@@ -28,7 +29,7 @@ class TimedWindow:
     def _wait(self) -> None:
         options, window = self._session.options, self._session.window
         time.sleep(options.delay)
-        framework = "jax" if "jax" in self._session.profilers else "tensorflow"
+        framework = framework_in_use() or "tensorflow"
         if not window.open_for_time(Candidate("seconds", mark=None, framework=framework)):
             return
         time.sleep(options.seconds or 0.0)

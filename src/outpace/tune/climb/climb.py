@@ -31,7 +31,10 @@ SETTLED = (Decision.SLOWER, Decision.SAME, Decision.UNPROVEN, Decision.FAILED, D
 
 @dataclass(frozen=True)
 class Tried:
-    """A practice and what came of it; `verdict` is the engine's, None for what was not raced, and `reason` says why in a sentence."""
+    """A practice and what came of it: the race's decision (or `not here`, `opt-in`) with its reason, why it may help, and its ratio.
+
+    ratio: rate with it / rate without it, and the ends of its 95 % interval; None for what was not raced.
+    """
 
     id: str
     title: str
@@ -66,7 +69,7 @@ class Climb:
         watch: Watch,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`allowed`: the risks that a practice may carry; `budget` in seconds, tracing and warm-ups included as far as they can be foreseen."""
+        """`allowed`: the risks that a practice may carry; `budget` in seconds, to which the warm-ups of the last races come on top."""
         self.program, self.recorder, self.budget, self.allowed, self.watch = program, recorder, budget, allowed, watch
         self.clock = clock
         self.began = clock()
@@ -112,12 +115,7 @@ class Climb:
             if not isinstance(found, Rewritten):
                 self._note(rewrite.id, rewrite.title, "not here", found.sentence)
             elif found.reason.risk not in self.allowed:
-                self._note(
-                    rewrite.id,
-                    rewrite.title,
-                    "opt-in",
-                    f"{found.reason.sentence} It is {found.reason.risk.value}: allow it to have it tried.",
-                )
+                self._opt_in(rewrite.id, rewrite.title, found.reason.sentence, found.reason.risk)
             else:
                 yield (
                     Change(rewrite.id, rewrite.title, found.reason.sentence, found.reason.risk, proof=rewrite.proof),
@@ -132,9 +130,7 @@ class Climb:
             if not isinstance(applies, Applies):
                 self._note(knob.id, knob.title, "not here", applies.sentence)
             elif applies.risk not in self.allowed or (knob.opt_in and Risk.STATISTICAL not in self.allowed):
-                self._note(
-                    knob.id, knob.title, "opt-in", f"{applies.sentence}. It is {applies.risk.value}: allow it to have it tried."
-                )
+                self._opt_in(knob.id, knob.title, applies.sentence, applies.risk)
             else:
                 yield Change(knob.id, knob.title, applies.sentence, applies.risk, knob), None
 
@@ -152,9 +148,9 @@ class Climb:
         """Race candidates against the best so far; the fastest that is proven, or the best so far."""
         variants = {change.title: (change, best.with_change(change, dataset)) for change, dataset in candidates}
         self.watch.note(f"Racing {', '.join(variants)} against {best.name}.")
-        arms = [unproven(Running(self.program, best, START).arm())]
+        arms = [unproven(Running(self.program, best, best.name).arm())]
         arms += [Running(self.program, variant, name).arm() for name, (_, variant) in variants.items()]
-        experiment = raced(arms, START, RACE_SHARE * self._left(), self.watch)
+        experiment = raced(arms, best.name, RACE_SHARE * self._left(), self.watch)
         self.races.append(experiment)
         for verdict in experiment.verdicts:
             change, _ = variants[verdict.arm]
