@@ -248,3 +248,48 @@ def test_races_that_make_no_sense_are_refused() -> None:
     for arms, options in (([a], {}), ([a, a], {}), ([a, b], {"baseline": "c"}), ([a, b], {"budget": 0.0})):
         with pytest.raises(UsageError):
             run_experiment(arms, **options)
+
+
+def test_a_race_of_fresh_rounds_has_no_search_and_judges_every_arm() -> None:
+    machine = quiet()
+    experiment = race(
+        machine, machine.arm("a"), machine.arm("same"), machine.arm("faster", 1.5), protocol=Protocol(search=False)
+    )
+    assert {sample.phase for sample in experiment.samples} == {Phase.CONFIRM}
+    assert experiment.verdict("faster").decision is Decision.FASTER and experiment.verdict("faster").confirmed
+    assert experiment.verdict("same").decision is Decision.SAME
+    assert len(set(experiment.plan.values())) == 1 and set(experiment.plan) == {"same", "faster"}
+    assert experiment.seconds == pytest.approx(20.0, rel=0.2) or experiment.plan["same"] == experiment.protocol.fresh_rounds
+
+
+def test_what_is_not_timed_counts_against_the_budget() -> None:
+    machine = quiet()
+    arms = [machine.arm(name, rate, drain=lambda: machine.work(1.0)) for name, rate in (("a", 1.0), ("b", 1.3))]
+    began = machine.now
+    experiment = race(machine, *arms, budget=120.0)
+    assert experiment.seconds < 150 < machine.now - began + 150
+    assert experiment.plan["b"] < 40
+
+
+def test_a_preparation_that_happened_before_is_stated_as_it_was() -> None:
+    machine = quiet()
+    known = machine.arm("b", facts=lambda: Facts(first_seconds=7.5))
+    assert race(machine, machine.arm("a"), known).trial("b").first_seconds == 7.5
+
+
+def test_processor_time_is_kept_with_each_block() -> None:
+    machine = quiet()
+    told = Arm("told", lambda steps: (machine.work(0.002 * steps), Work(steps, 0.002 * steps, 0.004 * steps))[1])
+    experiment = race(machine, machine.arm("a"), told)
+    assert set(experiment.cpu("told", Phase.SEARCH).values()) == {0.004}
+    assert all(cpu >= 0 for cpu in experiment.cpu("a", Phase.SEARCH).values())
+
+
+def test_a_race_that_only_screens_calls_nothing_proven() -> None:
+    machine = quiet()
+    arms = [machine.arm("a"), machine.arm("same"), machine.arm("faster", 1.5), machine.arm("slower", 0.6)]
+    experiment = race(machine, *arms, protocol=Protocol(confirm=False))
+    decisions = {verdict.arm: verdict.decision for verdict in experiment.verdicts}
+    assert decisions == {"same": Decision.SAME, "faster": Decision.SEEMS_FASTER, "slower": Decision.SEEMS_SLOWER}
+    assert {sample.phase for sample in experiment.samples} == {Phase.SEARCH}
+    assert experiment.winner == "a" and not any(verdict.confirmed for verdict in experiment.verdicts)

@@ -10,10 +10,12 @@ from outpace._dataclass import dataclass
 
 @dataclass(frozen=True)
 class Work:
-    """What a block did, where the arm knows better than the engine's clock: training steps done, and seconds that they took."""
+    """What a block did, where the arm knows better than the engine's clock: training steps done, seconds that they took, and processor
+    seconds of all threads (None: not known)."""
 
     steps: int
     seconds: float
+    cpu: float | None = None
 
 
 @dataclass(frozen=True)
@@ -21,11 +23,13 @@ class Facts:
     """What an arm can say of itself once it runs.
 
     step: what one step is, in words. examples: examples per step, None where that cannot be seen. versions: of what it runs on, by name.
+    first_seconds: of building, tracing and the first step, where that happened before this race.
     """
 
     step: str = "one call"
     examples: float | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
+    first_seconds: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +43,8 @@ class Arm:
     begin, end: called before and after each block, untimed; `end` is called whatever happened in between.
     drain: called before each block, after `begin`, untimed: takes out what buffers collected while the arm was idle.
     proof: asked after the warm-up for evidence that the change took effect; None means that there is none.
-    check: asked after the last block for what speaks against using this variant; None means nothing.
-    facts: asked after the warm-up.
+    check: asked after the last block, when the arm is faster, for what speaks against using this variant; None means nothing.
+    facts: asked after the warm-up. warm: it ran before, so that a third of the warm-up does.
     """
 
     name: str
@@ -55,3 +59,4 @@ class Arm:
     proof: Callable[[], str | None] | None = None
     check: Callable[[], str | None] | None = None
     facts: Callable[[], Facts] | None = None
+    warm: bool = False

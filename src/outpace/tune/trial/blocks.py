@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import field
 
@@ -23,6 +24,7 @@ class Lane:
     arm: Arm
     steps: int = 1
     step_seconds: float = 0.0
+    untimed_seconds: float = 0.0  # of the last block: begin, drain, end
     racing: bool = True
     prepared: bool = False
     first_seconds: float | None = None
@@ -34,6 +36,11 @@ class Lane:
     proof: str | None = None
     objection: str | None = None
     facts: Facts = field(default_factory=Facts)
+
+    @property
+    def cost(self) -> float:
+        """Seconds that a block takes, about, with what is not timed."""
+        return self.steps * self.step_seconds + self.untimed_seconds
 
     def fail(self, error: Exception) -> None:
         """The arm leaves the race."""
@@ -55,16 +62,18 @@ def prepare(lane: Lane, protocol: Protocol, warmup: float, clock: Clock) -> None
     lane.first_seconds = clock() - started
     started, many, done = clock(), 1, 0
     while True:
-        steps, seconds = run(lane, many, clock)
-        done += steps
-        lane.step_seconds = max(seconds, 1e-9) / max(steps, 1)
+        work = run(lane, many, clock)
+        done += work.steps
+        lane.step_seconds = max(work.seconds, 1e-9) / max(work.steps, 1)
         if clock() - started >= warmup and done >= protocol.block_steps:
             break
-        if seconds < protocol.block_seconds / 2:  # a long chunk measures the step better
+        if work.seconds < protocol.block_seconds / 2:  # a long chunk measures the step better
             many = min(2 * many, _MOST_STEPS)
     lane.warmup_seconds, lane.warmup_steps = clock() - started, done
     if arm.facts is not None:
         lane.facts = arm.facts()
+        if lane.facts.first_seconds is not None:
+            lane.first_seconds = lane.facts.first_seconds
     if protocol.per is Per.EXAMPLE and lane.facts.examples is None:
         raise CaptureError(
             "How many examples a step has cannot be seen here, so rates per example are not possible; compare steps."
@@ -80,18 +89,20 @@ def fill(lane: Lane, seconds: float, protocol: Protocol) -> None:
     lane.steps = min(max(protocol.block_steps, wanted), _MOST_STEPS)
 
 
-def run(lane: Lane, steps: int, clock: Clock) -> tuple[int, float]:
-    """Run one block; returns the steps that were done and the seconds that they took. The arm's `end` is called in any case."""
-    arm = lane.arm
+def run(lane: Lane, steps: int, clock: Clock) -> Work:
+    """Run one block; returns what it did. The arm's `end` is called in any case."""
+    arm, began = lane.arm, clock()
     try:
         if arm.begin is not None:
             arm.begin()
         if arm.drain is not None:
             arm.drain()
-        started = clock()
-        work: Work | None = arm.run(steps)
-        seconds = clock() - started
+        started, cpu = clock(), time.process_time()
+        told: Work | None = arm.run(steps)
+        seconds, cpu = clock() - started, time.process_time() - cpu
     finally:
         if arm.end is not None:
             arm.end()
-    return (work.steps, work.seconds) if isinstance(work, Work) else (steps, seconds)
+    work = told if isinstance(told, Work) else Work(steps, seconds, cpu)
+    lane.untimed_seconds = max(0.0, clock() - began - work.seconds)
+    return work

@@ -1,5 +1,7 @@
 """A variant's process: `python -m outpace.tune.trial.child READ WRITE PARENT SCRIPT ARGS...` runs the script and pauses it between blocks.
 
+`-m MODULE` stands for SCRIPT as it does for Python.
+
 Nothing but the standard library is imported before the script runs. A script with a function `outpace_race()` is loaded without running
 its `if __name__ == "__main__"` part, and the step that the function returns is raced. Any other script runs as `python SCRIPT` does, and
 its own steps are raced: those of the first Keras `fit`, whose epochs are made endless, or of its own loop.
@@ -24,6 +26,7 @@ from outpace.capture.script import hide_own_frames, run_as_main
 from outpace.capture.steps_keras import KerasSteps
 from outpace.capture.steps_tf import LoopSteps, hook_marks
 from outpace.tune.trial.channel import Channel
+from outpace.tune.trial.observer import Observer
 from outpace.tune.trial.turns import RaceSession, run_hook
 
 HOOK = "outpace_race"
@@ -35,7 +38,8 @@ class Hooks:
     """Connects the frameworks' imports to the race's session, as the launcher of `outpace profile` does to a capture's."""
 
     def __init__(self, channel: Channel) -> None:
-        self.session = RaceSession(channel)
+        self.observer = Observer()
+        self.session = RaceSession(channel, self.observer)
         self._loops: LoopSteps | None = None
         self._batch: float | None = None
         self.session.examples = lambda: self._batch
@@ -44,12 +48,12 @@ class Hooks:
         """Hook what the script will import."""
         from outpace.capture.imports import ImportHooks
 
-        hooks = {"tensorflow": self.on_tensorflow, "keras": self.on_keras, "jax": self.on_jax}
-        ImportHooks(hooks, lambda name, error: tell(f"{name} could not be hooked: {error!r}")).install()
+        ImportHooks({"tensorflow": self.on_tensorflow, "keras": self.on_keras, "jax": self.on_jax}, _not_hooked).install()
 
     def on_tensorflow(self, tf: ModuleType) -> None:
         """TensorFlow was imported."""
         self.session.add_framework("tensorflow", tf)
+        self.observer.on_tensorflow(tf)
         self._loops = LoopSteps(self.session, tf)
         self._loops.install(tf)
         hook_marks(self.session, self._loops, tf.profiler.experimental, "Trace", "tensorflow")
@@ -75,10 +79,15 @@ class Hooks:
         def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
             call = signature.bind(self, *args, **kwargs)
             call.arguments["epochs"] = ENDLESS
+            hooks.observer.compiled |= bool(getattr(self, "jit_compile", False))
             hooks._batch = batch_size(call.arguments.get("x"), call.arguments.get("batch_size"))
             return original(*call.args, **call.kwargs)
 
         model.fit = fit
+
+
+def _not_hooked(name: str, error: BaseException) -> None:
+    tell(f"{name} could not be hooked: {error!r}")
 
 
 def batch_size(data: Any, given: Any) -> float | None:
@@ -136,7 +145,8 @@ def _die_with(parent: int) -> None:
 def main(arguments: list[str]) -> None:
     """Entry of the process."""
     read, write, parent = (int(text) for text in arguments[:3])
-    script, argv = arguments[3], arguments[4:]
+    module = arguments[3] == "-m"
+    script, *argv = arguments[4:] if module else arguments[3:]
     _die_with(parent)
     os.set_inheritable(read, False)
     os.set_inheritable(write, False)
@@ -144,7 +154,7 @@ def main(arguments: list[str]) -> None:
     hide_own_frames()
     code = 1
     try:
-        _run(script, argv, channel)
+        _run(script, argv, module, channel)
         code = 0
     except SystemExit as end:
         code = exit_code(end.code)
@@ -156,15 +166,19 @@ def main(arguments: list[str]) -> None:
         os._exit(code)
 
 
-def _run(script: str, argv: list[str], channel: Channel) -> None:
-    if has_hook(script):
+def _run(script: str, argv: list[str], module: bool, channel: Channel) -> None:
+    from outpace.capture.imports import ImportHooks
+
+    if not module and has_hook(script):
+        observer = Observer()
+        ImportHooks({"tensorflow": observer.on_tensorflow}, _not_hooked).install()
         sys.argv = [script, *argv]
         sys.path[0] = os.path.dirname(os.path.realpath(script))
-        run_hook(runpy.run_path(script, run_name="__outpace_race__")[HOOK], channel)
+        run_hook(runpy.run_path(script, run_name="__outpace_race__")[HOOK], channel, observer)
     hooks = Hooks(channel)
     hooks.install()
     os.register_at_fork(after_in_child=hooks.session.window.disable)
-    run_as_main(script, argv, False)
+    run_as_main(script, argv, module)
     channel.send(ended=dict(hooks.session.steps_seen))
 
 

@@ -17,8 +17,9 @@ from dataclasses import replace
 from outpace.model.errors import UsageError
 from outpace.tune.trial.arm import Arm
 from outpace.tune.trial.blocks import Clock, Lane, fill, prepare, run
+from outpace.tune.trial.interrupts import Interrupts
 from outpace.tune.trial.protocol import Protocol
-from outpace.tune.trial.record import Environment, Experiment, Phase, Sample, Trial, load
+from outpace.tune.trial.record import Decision, Environment, Experiment, Phase, Sample, Trial, load
 from outpace.tune.trial.statistics import LEVEL, STRICT, SUSPECT, Estimate, autocorrelation, compare, log_ratios, rounds_needed
 from outpace.tune.trial.verdict import biased, claimed, judge
 
@@ -93,6 +94,7 @@ class _Race:
         clock: Clock,
         watch: Watch,
     ) -> None:
+        self.interrupts = Interrupts()
         self.lanes = [Lane(arm.name, arm) for arm in arms]
         self.base = next(lane for lane in self.lanes if baseline in (None, lane.name))
         self.fixed_base = baseline is not None
@@ -110,22 +112,45 @@ class _Race:
 
     def run(self) -> Experiment:
         """The whole race."""
-        try:
-            self._prepare()
-            self.started = self.clock()
-            if self._can_race():
-                self._search()
-                self._confirm()
-            for lane in self.lanes:
-                if lane.arm.check is not None and lane.prepared and lane.failure is None:
-                    lane.objection = lane.arm.check()
-        except KeyboardInterrupt:
-            self.interrupted = True
-        finally:
-            self._undo()
+        with self.interrupts:
+            try:
+                self._prepare()
+                self.started = self.clock()
+                if self._can_race():
+                    self._measure()
+                self._check()
+            except KeyboardInterrupt:
+                self.interrupted = True
+            finally:
+                with self.interrupts.shield():
+                    self._undo()
+        self.interrupted = self.interrupted or self.interrupts.seen
         ended = replace(self.environment, load=(*self.environment.load, *load()), versions=self._versions())
         experiment = replace(self._experiment(), environment=ended)
         return replace(experiment, verdicts=judge(experiment))
+
+    def _measure(self) -> None:
+        if not self.protocol.search:
+            self._rehearse()
+            self._confirm([lane for lane in self.lanes if lane.racing and lane is not self.base])
+            return
+        self._search()
+        if self.protocol.confirm:
+            self._confirm([lane for lane in self.lanes if self._suspected(lane)])
+
+    def _rehearse(self) -> None:
+        """A round that does not count: it tells what a block costs when others ran in between."""
+        self._round(Phase.CONFIRM, 0, self._racing())
+        self.samples.clear()
+
+    def _check(self) -> None:
+        """Ask the arms that won for what speaks against them; the others are not used anyway."""
+        won = {
+            verdict.arm for verdict in judge(self._experiment()) if verdict.decision in (Decision.FASTER, Decision.SEEMS_FASTER)
+        }
+        for lane in self.lanes:
+            if lane.name in won and lane.arm.check is not None:
+                lane.objection = lane.arm.check()
 
     def _versions(self) -> dict[str, str]:
         return {name: version for lane in self.lanes for name, version in lane.facts.versions.items()}
@@ -151,9 +176,10 @@ class _Race:
     def _prepare(self) -> None:
         warmup = min(self.protocol.warmup_seconds, self.budget / 20)
         for lane in (*self.lanes, *([self.again] if self.own_again else [])):
+            self.interrupts.check()
             self.watch.preparing(lane.name)
             try:
-                prepare(lane, self.protocol, warmup, self.clock)
+                prepare(lane, self.protocol, warmup / 3 if lane.arm.warm else warmup, self.clock)
             except Exception as error:
                 lane.fail(error)
             self.watch.ready(lane.name, lane.failure)
@@ -188,18 +214,20 @@ class _Race:
         lanes = list(lanes)
         self.random.shuffle(lanes)
         for order, lane in enumerate(lanes):
+            self.interrupts.check()
             when = self.clock() - self.started
             try:
-                steps, seconds = run(lane, lane.steps, self.clock)
+                work = run(lane, lane.steps, self.clock)
             except Exception as error:
                 lane.fail(error)
                 self.watch.ready(lane.name, lane.failure)
                 continue
-            self.samples.append(Sample(lane.name, phase, len(self.blocks) - 1, number, order, steps, seconds, when))
+            stage = len(self.blocks) - 1
+            self.samples.append(Sample(lane.name, phase, stage, number, order, work.steps, work.seconds, when, work.cpu))
 
     def _search(self) -> None:
         """Rounds until all is settled or the search's share is used; half of the rest too, when there is nothing to confirm by then."""
-        share = self.protocol.search_share
+        share = self.protocol.search_share if self.protocol.confirm else 1.0
         settled = self._search_until(share)
         if not settled and not any(self._suspected(lane) for lane in self.lanes):
             self._search_until((1 + share) / 2)
@@ -207,7 +235,7 @@ class _Race:
     def _search_until(self, share: float) -> bool:
         """Whether all was settled before that share of the budget was used."""
         protocol = self.protocol
-        while self._can_race() and self._left(share) > 0:
+        while self._can_race() and self._left(share) > 0 and self.rounds < protocol.search_rounds:
             self._round(Phase.SEARCH, self.rounds, self._racing())
             self.rounds += 1
             self.watch.round(self._experiment(), Phase.SEARCH, self.rounds, None, self._left())
@@ -260,9 +288,8 @@ class _Race:
         same = found is not None and 1 / (1 + effect) < found.low and found.high < 1 + effect
         return same or claimed(self._estimate(lane, STRICT), self.protocol) is not None
 
-    def _confirm(self) -> None:
+    def _confirm(self, suspects: list[Lane]) -> None:
         """Fresh rounds for every arm that seems to differ; how many is fixed here, before the first."""
-        suspects = [lane for lane in self.lanes if self._suspected(lane)]
         if not suspects or not self.base.racing:
             return
         wanted = {lane.name: self._needed(lane) for lane in suspects}
@@ -297,7 +324,7 @@ class _Race:
     @staticmethod
     def _cost(lanes: list[Lane]) -> float:
         """Seconds of a round, about."""
-        return sum(lane.steps * lane.step_seconds for lane in lanes)
+        return sum(lane.cost for lane in lanes)
 
     def _suspected(self, lane: Lane) -> bool:
         if lane is self.base or lane.failure is not None or not (lane.racing or lane.dropped):
@@ -308,14 +335,14 @@ class _Race:
         """Fresh rounds that a difference needs. The search's ratio flatters it, so that its end nearer to 1 is planned with."""
         found = self._estimate(lane)
         if found is None:
-            return self.protocol.confirm_rounds
+            return self.protocol.confirm_rounds if self.protocol.search else self.protocol.fresh_rounds
         nearer = min(abs(math.log(found.low)), abs(math.log(found.high)))
         effect = max(nearer, math.log1p(self.protocol.effect))
         return max(self.protocol.confirm_rounds, rounds_needed(found.spread, effect, self.protocol.power))
 
     def _possible(self, suspects: list[Lane], wanted: Mapping[str, int]) -> int:
         """The largest cap on everybody's rounds that fits into what is left of the budget."""
-        cost = {lane.name: lane.steps * lane.step_seconds for lane in (*suspects, self.base)}
+        cost = {lane.name: lane.cost for lane in (*suspects, self.base)}
         low, high = self.protocol.least_rounds, max(wanted.values())
         while low < high:
             middle = (low + high + 1) // 2
@@ -325,11 +352,11 @@ class _Race:
         return low
 
     def _undo(self) -> None:
-        """Undo every prepared arm, the last one first; a second Ctrl-C waits for it, and what fails does not stop the others."""
+        """Undo every prepared arm, the last one first; what fails does not stop the others."""
         for lane in reversed((*self.lanes, self.again)):
             undo: Callable[[], object] | None = lane.arm.undo if lane.prepared else None
             if undo is not None:
-                with contextlib.suppress(Exception, KeyboardInterrupt):
+                with contextlib.suppress(Exception):
                     undo()
 
 

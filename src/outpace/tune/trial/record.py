@@ -28,6 +28,8 @@ class Decision(str, Enum):
     FASTER = "faster"
     SAME = "no difference"
     SLOWER = "slower"
+    SEEMS_FASTER = "seems faster"  # in a race that only screens
+    SEEMS_SLOWER = "seems slower"
     REFUSED = "refused"
     UNSAFE = "unsafe"
     UNPROVEN = "no effect proven"
@@ -39,7 +41,8 @@ class Sample:
     """One block: `steps` steps of an arm took `seconds`.
 
     `round` counts from 0 within a phase and stage; the stage grows when blocks were too short and the search began again. `order` is the
-    block's place in its round, `when` the seconds from the race's start to the block's.
+    block's place in its round, `when` the seconds from the race's start to the block's. cpu: processor time that the process took
+    meanwhile, all threads, in seconds; None where that is not known.
     """
 
     arm: str
@@ -50,6 +53,7 @@ class Sample:
     steps: int
     seconds: float
     when: float
+    cpu: float | None = None
 
 
 @dataclass(frozen=True)
@@ -182,6 +186,15 @@ class Experiment:
         """
         base, again = self.rates(self.baseline, phase), self.rates(self.again, phase)
         return {at: math.sqrt(base[at] * again[at]) for at in base.keys() & again.keys()}
+
+    def cpu(self, arm: str, phase: Phase) -> dict[int, float]:
+        """Processor seconds per step of an arm's blocks by round, where they are known; those of the phase's last stage."""
+        stage = self.stage(phase)
+        return {
+            s.round: s.cpu / s.steps
+            for s in self.samples
+            if s.arm == arm and s.phase is phase and s.stage == stage and s.cpu is not None and s.steps
+        }
 
     @property
     def winner(self) -> str:

@@ -14,7 +14,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
 from outpace.model.errors import CaptureError, NotFoundError
@@ -28,12 +29,24 @@ _LAST_LINES = 3
 
 
 class ScriptArm:
-    """One script. `command` is a path, or a path and arguments as a shell would split them; NotFoundError where there is no file."""
+    """One script in a process.
 
-    def __init__(self, command: str, start_seconds: float = START_SECONDS) -> None:
-        self.command = command
+    command: a path, or a path and arguments as a shell would split them; a module's name instead of the path where `module` is true.
+    environment: variables that are set for this process besides the user's. Raises NotFoundError where there is no file.
+    """
+
+    def __init__(
+        self,
+        command: str,
+        start_seconds: float = START_SECONDS,
+        *,
+        environment: Mapping[str, str] | None = None,
+        module: bool = False,
+    ) -> None:
+        self.command, self.environment = command, dict(environment or {})
         self.parts: Sequence[str] = [command] if os.path.isfile(command) else shlex.split(command)
-        if not self.parts or not os.path.isfile(self.parts[0]):
+        self._module = module
+        if not self.parts or not (module or os.path.isfile(self.parts[0])):
             raise NotFoundError(
                 f"There is no script {command}. Give the path of a Python file, in quotes together with its arguments."
             )
@@ -42,6 +55,7 @@ class ScriptArm:
         self._channel: Channel | None = None
         self._log: IO[bytes] | None = None
         self._facts = Facts()
+        self._observed: Mapping[str, Any] = {}
         self._step_seconds = 0.0
         self._steps = 0
 
@@ -49,20 +63,36 @@ class ScriptArm:
         """The script as an arm."""
         return Arm(name, self.run, prepare=self.start, undo=self.close, end=self.pause, facts=lambda: self._facts)
 
+    @property
+    def observed(self) -> Mapping[str, Any]:
+        """What the process told of itself after its warm-up (`Observer.facts`); empty before `start`."""
+        return self._observed
+
+    @property
+    def session(self) -> int | None:
+        """Number of the session that the process and what it started run in; None where it does not run."""
+        return self._process.pid if self._process is not None else None
+
     def start(self) -> None:
-        """Start the process and wait until its warm-up is over. Raises CaptureError when it never is."""
+        """Start the process and wait until its warm-up is over; nothing happens where it runs already.
+
+        Raises CaptureError when the warm-up is never over.
+        """
+        if self._process is not None:
+            return
+        began = time.perf_counter()
         theirs, ours = os.pipe(), os.pipe()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process, `close` closes it
         head = [sys.executable, "-m", "outpace.tune.trial.child", str(theirs[0]), str(ours[1]), str(os.getpid())]
         try:
             self._process = subprocess.Popen(
-                [*head, *self.parts],
+                [*head, *(["-m"] if self._module else []), *self.parts],
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,
                 pass_fds=(theirs[0], ours[1]),
                 start_new_session=True,
-                env=_environment(),
+                env={**_environment(), **self.environment},
             )
         except OSError as error:
             raise CaptureError(f"Python could not be started for {self.command}: {error}.") from error
@@ -71,7 +101,8 @@ class ScriptArm:
             os.close(ours[1])
             self._channel = Channel(ours[0], theirs[1])
         ready = self._receive(self._start_seconds)["ready"]
-        self._facts = Facts(ready["step"], ready["examples"], ready["versions"])
+        self._observed = ready["observed"]
+        self._facts = Facts(ready["step"], ready["examples"], ready["versions"], time.perf_counter() - began)
         self.pause()
 
     def run(self, steps: int) -> Work:

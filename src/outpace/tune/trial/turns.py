@@ -16,6 +16,7 @@ from outpace.capture.profilers import framework_versions
 from outpace.capture.session import Session
 from outpace.capture.window import Candidate, Phase, StepWindow, describe
 from outpace.tune.trial.channel import Channel, Closed
+from outpace.tune.trial.observer import Observer
 
 WARMUP = 5  # steps of one kind after which it is the step: preparations that look like one repeat less often
 _NO_TRAINING = ("keras evaluate", "keras predict", "seconds")
@@ -25,15 +26,16 @@ _A_YEAR = 365 * 86400
 class Turns:
     """Counts the steps of the block that was asked for; at its end the thread waits here for the next."""
 
-    def __init__(self, channel: Channel, sync: Callable[[], object]) -> None:
-        """`sync` waits until the devices are idle."""
-        self._channel, self._sync = channel, sync
+    def __init__(self, channel: Channel, sync: Callable[[], object], observer: Observer) -> None:
+        """`sync` waits until the devices are idle; `observer` tells what the process' settings came to."""
+        self._channel, self._sync, self._observer = channel, sync, observer
         self._settle = self._wanted = self._done = 0
         self._seconds = 0.0
 
     def ready(self, step: str, examples: float | None) -> None:
         """Say that the warm-up is over, and wait for the first block."""
-        self._channel.send(ready={"step": step, "examples": examples, "versions": framework_versions()})
+        told = {"step": step, "examples": examples, "versions": framework_versions(), "observed": self._observer.facts()}
+        self._channel.send(ready=told)
         self._wait()
 
     def step(self, seconds: float, steps: int) -> None:
@@ -80,11 +82,11 @@ class PausingWindow(StepWindow):
 class RaceSession(Session):
     """Stands in for a capture's session: opening the window means that the variant is ready, and no profiler runs."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, observer: Observer) -> None:
         options = CaptureOptions(warmup=WARMUP, steps=None, seconds=_A_YEAR, stop=False)
         super().__init__(options, "", "", lambda *_: None, lambda *_: None)
         self.window = PausingWindow(options, self)
-        self.window.turns = self.turns = Turns(channel, self.sync)
+        self.window.turns = self.turns = Turns(channel, self.sync, observer)
         self.examples: Callable[[], float | None] = lambda: None
 
     def open(self, candidate: Candidate | None) -> bool:
@@ -128,7 +130,7 @@ class RaceSession(Session):
         return self.window.phase is Phase.OPEN
 
 
-def run_hook(hook: Callable[[], Any], channel: Channel) -> None:
+def run_hook(hook: Callable[[], Any], channel: Channel, observer: Observer) -> None:
     """Race the step that a script's `outpace_race` returns: a callable, or a callable and the number of examples per step."""
     from outpace.tune.trial.completion import wait_for
 
@@ -137,7 +139,7 @@ def run_hook(hook: Callable[[], Any], channel: Channel) -> None:
     if not callable(step):
         raise TypeError(f"outpace_race() must return a function that runs one step, not {type(step).__name__}")
     result: object = None
-    turns = Turns(channel, lambda: wait_for(result))
+    turns = Turns(channel, lambda: wait_for(result), observer)
     for _ in range(2):
         result = step()
     wait_for(result)

@@ -8,7 +8,7 @@ from statistics import median
 from outpace._dataclass import dataclass
 from outpace.tune.trial.protocol import Protocol
 from outpace.tune.trial.record import Decision, Experiment, Phase, Trial, Verdict
-from outpace.tune.trial.statistics import Estimate, compare
+from outpace.tune.trial.statistics import STRICT, Estimate, compare
 
 _LONGER = 0.2  # of the baseline's first step, which happens only once and varies by as much
 
@@ -44,6 +44,7 @@ class _Basis:
     rate: float | None
     base_rate: float | None
     confirmed: bool
+    strict: Estimate | None = None  # a wider interval, for a race that only screens
 
 
 def _basis(experiment: Experiment, arm: str) -> _Basis:
@@ -54,7 +55,8 @@ def _basis(experiment: Experiment, arm: str) -> _Basis:
     common = reference.keys() & rates.keys()  # rounds that a dropped arm missed do not count for its control either
     base, again = ({at: experiment.rates(name, phase)[at] for at in common} for name in (experiment.baseline, experiment.again))
     rate, base_rate = (median(r[at] for at in common) if common else None for r in (rates, reference))
-    return _Basis(compare(reference, rates), compare(base, again), rate, base_rate, phase is Phase.CONFIRM)
+    strict = compare(reference, rates, STRICT)
+    return _Basis(compare(reference, rates), compare(base, again), rate, base_rate, phase is Phase.CONFIRM, strict)
 
 
 def _verdict(experiment: Experiment, trial: Trial) -> Verdict:
@@ -79,22 +81,27 @@ def _decide(experiment: Experiment, trial: Trial, basis: _Basis) -> tuple[Decisi
     if trial.asked and not trial.proof:
         return Decision.UNPROVEN, "Nothing shows that the change took effect, so what was measured says nothing about it."
     protocol, estimate = experiment.protocol, basis.estimate
+    if trial.dropped is not None and not protocol.confirm and estimate is not None:
+        return Decision.SEEMS_SLOWER, f"{_size(estimate)}: the search let it go after {trial.dropped} rounds."
     refusal = _too_little(experiment, basis)
     if estimate is None or refusal:
         return Decision.REFUSED, refusal or "It ran in no two rounds."
-    found = claimed(estimate, protocol)
+    found = claimed(estimate if protocol.confirm else basis.strict, protocol)
     refusal = _too_noisy(protocol, found, estimate, basis.control)
     if refusal:
         return Decision.REFUSED, refusal
     if found is None:
         return Decision.SAME, _same(estimate, basis.confirmed, protocol)
+    if found is Decision.FASTER and trial.objection:
+        return Decision.UNSAFE, trial.objection
+    if not protocol.confirm:
+        seems = Decision.SEEMS_FASTER if found is Decision.FASTER else Decision.SEEMS_SLOWER
+        return seems, f"{_size(estimate)} on {estimate.rounds} rounds of a search, which is not confirmed."
     if not basis.confirmed:
         return (
             Decision.REFUSED,
             f"{_size(estimate)}, but the race ended before fresh rounds could confirm it. Give it a larger budget.",
         )
-    if found is Decision.FASTER and trial.objection:
-        return Decision.UNSAFE, trial.objection
     return found, f"{_size(estimate)}, confirmed on {estimate.rounds} fresh rounds."
 
 
@@ -121,7 +128,8 @@ def _too_noisy(protocol: Protocol, found: Decision | None, estimate: Estimate, c
     effect = abs(math.log(estimate.ratio))
     if control is None or control.half >= effect:
         return f"Too noisy: the baseline against itself is as uncertain as this difference is large ({again}). {cure}"
-    if biased(control) and control.reach > protocol.bias_share * effect:
+    share = protocol.bias_share if protocol.confirm else 1.0
+    if biased(control) and control.reach > share * effect:
         return f"The baseline differs from itself ({again}), which should not be, so this difference is not believed. {cure}"
     return None
 
