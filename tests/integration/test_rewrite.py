@@ -20,7 +20,7 @@ import numpy as np, tensorflow as tf
 from outpace.tune.data import classes, comparable, graph, rebuild
 from outpace.tune.data.costs import costs, parameter_of
 from outpace.tune.data.effects import effects
-from outpace.tune.data.errors import RebuildError
+from outpace.model.errors import RebuildError
 from outpace.tune.data.tree import describe
 from outpace.tune.data.verify import Difference, Risk, Verified, verify
 from outpace.tune.rewrites import all_rewrites
@@ -64,15 +64,18 @@ def test_a_rebuilt_pipeline_owns_what_the_user_let_go(tmp_path: Path) -> None:
         if kind == "variable":
             variable = tf.Variable(3.0)
             return tf.data.Dataset.range(5).map(lambda x: tf.cast(x, tf.float32) * variable + tf.random.uniform([]) * 0)
+        if kind == "python and chance":
+            zero = lambda x: tf.random.uniform([], 0, 1, tf.int64)
+            return tf.data.Dataset.range(5).map(lambda x: tf.py_function(lambda v: v + 1, [x], tf.int64) + zero(x))
         if kind == "python":
             return tf.data.Dataset.range(5).map(lambda x: tf.py_function(lambda v: v + 1, [x], tf.int64))
         return tf.data.Dataset.from_generator(lambda: iter(range(5)), output_signature=tf.TensorSpec([], tf.int64)).map(lambda x: x)
 
     found = {}
-    for kind in ("table", "variable", "python", "generator"):
+    for kind in ("table", "variable", "python", "python and chance", "generator"):
         dataset = make(kind)
         copies = [rebuild.copied(dataset), comparable.Pinning(1, 9).copy(dataset)]
-        if kind == "variable":
+        if kind in ("variable", "python and chance"):
             copies.append(REWRITES["split_map"].apply(describe(dataset)))
         del dataset
         gc.collect()
@@ -84,9 +87,12 @@ def test_a_rebuilt_pipeline_owns_what_the_user_let_go(tmp_path: Path) -> None:
         "table": [0, 10, 20, 30, 40],
         "variable": [0, 3, 6, 9, 12],
         "python": [1, 2, 3, 4, 5],
+        "python and chance": [1, 2, 3, 4, 5],
         "generator": [0, 1, 2, 3, 4],
     }
-    assert found == {kind: [values] * (3 if kind == "variable" else 2) for kind, values in expected.items()}
+    assert found == {
+        kind: [values] * (3 if kind in ("variable", "python and chance") else 2) for kind, values in expected.items()
+    }
 
 
 @pytest.mark.verify
@@ -306,3 +312,21 @@ show(getattr(REWRITES["cache"].applies(describe(numbers().map(lambda x: x * 2).b
 """
     (sentence,) = shown(source, tmp_path)
     assert word in str(sentence)
+
+
+def test_a_cache_on_disk_lies_in_a_folder_that_goes_with_the_process(tmp_path: Path) -> None:
+    source = f"""
+from outpace.tune.data import size
+from outpace.tune.rewrites.cache_on_disk import CacheOnDisk
+size.available_memory = lambda: 100
+found = attempt(CacheOnDisk({str(tmp_path / "caches")!r}), describe(numbers().map(lambda x: x * 2).batch(4)))
+list(found.dataset)
+print(json.dumps([os.listdir({str(tmp_path / "caches")!r}), effects(describe(found.dataset)), found.reason.sentence]))
+"""
+    (tmp_path / "caches").mkdir()
+    done = run_program(START + source, tmp_path)
+    assert done.code == 0, done.err
+    folders, told, sentence = json.loads(done.out.splitlines()[-1])
+    assert len(folders) >= 1 and list((tmp_path / "caches").iterdir()) == []
+    assert any("(removed when the process ends)" in one for one in told)
+    assert "until the process ends" in sentence

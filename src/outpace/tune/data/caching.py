@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from outpace.model.errors import RebuildError
 from outpace.tune.data.classes import construct
-from outpace.tune.data.errors import RebuildError
 from outpace.tune.data.rebuild import rebuild, reused_functions
 from outpace.tune.data.tree import Pipeline, Stage
 
@@ -58,8 +58,10 @@ def why_not_constant(stage: Stage) -> str:
         return f"{stage.title} gives another order in every epoch, and what follows it does not let it pass."
     if stage.op == "repeat":
         return f"{stage.title} repeats elements before they are cached, and what follows it does not let it pass."
-    causes = ", ".join(sorted({cause for facts in stage.functions for cause in facts.stateful_causes}))
-    return f"{stage.title} may give other elements in the next epoch ({causes or 'its order is free'})."
+    causes = ", ".join(sorted({cause for facts in stage.functions for cause in facts.changing}))
+    against = "; ".join(doubt for facts in stage.functions for doubt in facts.python_doubts)
+    why = f"{causes}: {against}" if against else causes or "its order is free"
+    return f"{stage.title} may give other elements in the next epoch ({why})."
 
 
 def _constant(stage: Stage) -> bool:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from outpace.model.errors import RebuildError
 from outpace.tune.data import graph
-from outpace.tune.data.errors import RebuildError
 
 Build = Callable[[Any, Sequence[Any]], Any]
 _DETERMINISTIC = {"default": None, "true": True, "false": False}

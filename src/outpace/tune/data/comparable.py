@@ -10,8 +10,8 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from outpace.model.errors import RebuildError
 from outpace.tune.data import classes, functions, graph
-from outpace.tune.data.errors import RebuildError
 from outpace.tune.data.objects import functions_of, inputs_of
 from outpace.tune.data.rebuild import Edit, copied, nodes
 

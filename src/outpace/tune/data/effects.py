@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from outpace.tune.data import temporary
 from outpace.tune.data.tree import Pipeline, Stage
 
 
@@ -16,8 +17,10 @@ def _of(stage: Stage) -> Iterator[str]:
     if stage.op == "from_generator":
         yield f"{stage.title} calls your Python generator again: what it opens, counts or prints happens again."
         return  # its functions only call the generator
-    if stage.op == "cache" and stage.arguments.get("filename"):
-        yield f"{stage.title} writes its elements to {stage.arguments['filename']} (left out in trials)."
+    filename = stage.arguments.get("filename")
+    if stage.op == "cache" and filename:
+        kept = "removed when the process ends" if temporary.is_temporary(str(filename)) else "left out in trials"
+        yield f"{stage.title} writes its elements to {filename} ({kept})."
     if any(word in stage.class_name for word in ("Snapshot", "Save")):
         yield f"{stage.title} writes files; a trial does not run it."
     if stage.op == "shuffle" and not (stage.arguments.get("seed") or stage.arguments.get("seed2")):
@@ -36,7 +39,7 @@ def _of_functions(stage: Stage) -> Iterator[str]:
             yield f"{where} runs Python code (py_function or numpy_function): its side effects happen again."
         if facts.writes:
             yield f"{where} writes to state outside the function ({', '.join(facts.writes)}); variables get their values back, tables do not."
-        if "captured variable" in facts.stateful and not facts.writes:
+        if facts.captures_resources and not facts.writes:
             yield f"{where} reads state from outside the function (a variable, table or generator), which may change while training."
         if facts.random and not facts.random_seeded:
             yield f"{where} draws random numbers without a seed: they differ in every run anyway."

@@ -9,15 +9,18 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from outpace.capture import stateful
+from outpace.tune.data import tables
+from outpace.tune.data.python_calls import PYTHON_OPS, PythonCall, python_calls
 
-PYTHON_OPS = frozenset({"PyFunc", "EagerPyFunc", "PyFuncStateless"})
-# Declared stateful, yet the same answer for the same argument: files are taken not to change while a training runs, and a
-# failed assertion fails wherever it stands.
-REPEATABLE = frozenset({"ReadFile", "Assert", "CheckNumerics", "CheckNumericsV2", "Placeholder", "Arg", "_Arg", "_Retval"})
+# Declared stateful, yet the same answer for the same argument: files are taken not to change while a training runs, a failed assertion
+# fails wherever it stands, and a table's state is named where the table comes from (captured, or made inside).
+REPEATABLE = frozenset({
+    "ReadFile", "Assert", "CheckNumerics", "CheckNumericsV2", "Placeholder", "Arg", "_Arg", "_Retval", "LookupTableFindV2", "LookupTableSizeV2",
+})  # fmt: skip
 _TENSORFLOW = "/tensorflow/python/"
 _CALLS = re.compile(r"^(Stateless|Stateful)?(If|While|Case|PartitionedCall|Map)$")
 _RANDOM = re.compile(
@@ -29,8 +32,9 @@ _WRITES = re.compile(r"^(Assign|Resource(Scatter|Sparse|Apply|Count)|LookupTable
 @dataclass(frozen=True)
 class FunctionFacts:
     """Of one traced function: where it stands (`file`, `line`; None when there is no source), its stateful operations as
-    `capture/stateful.py` names them, whether it draws random numbers, runs Python, writes to variables or tables, and reads captured ones.
-    `random_seeded`: every random op of it has a seed of its own or the global one."""
+    `capture/stateful.py` names them, whether it draws random numbers, runs Python, writes to variables or tables, and reads captured ones
+    that may change (a table that is filled once does not). `random_seeded`: every random op of it has a seed of its own or the global
+    one. `calls`: the Python functions that it runs."""
 
     name: str
     file: str | None
@@ -42,16 +46,31 @@ class FunctionFacts:
     python: bool
     writes: tuple[str, ...]
     captures_resources: bool
+    calls: tuple[PythonCall, ...] = field(default=(), compare=False)
 
     @property
     def repeatable(self) -> bool:
-        """The same argument gives the same result, in every epoch and in any order of calls."""
-        return not self.stateful_causes
+        """The same argument gives the same result, in every epoch and in any order of calls. Of Python functions this is what their code
+        says, not what they were seen to do (see evidence.py)."""
+        return not self.changing
 
     @property
     def stateful_causes(self) -> tuple[str, ...]:
-        """What makes it more than a function of its argument; reading files does not (they are taken not to change)."""
+        """What TensorFlow takes for state; reading files is not named (they are taken not to change)."""
         return tuple(kind for kind in self.stateful if kind not in REPEATABLE)
+
+    @property
+    def changing(self) -> tuple[str, ...]:
+        """Those of the stateful causes that make it more than a function of its argument."""
+        harmless = set(PYTHON_OPS) if self.python and not self.python_doubts else set()
+        if not self.captures_resources:
+            harmless.add(stateful.CAPTURED)
+        return tuple(kind for kind in self.stateful_causes if kind not in harmless)
+
+    @property
+    def python_doubts(self) -> tuple[str, ...]:
+        """What speaks against its Python functions being functions of their arguments, one sentence part each."""
+        return tuple(call.doubt for call in self.calls if call.doubt is not None)
 
     @property
     def place(self) -> str:
@@ -64,13 +83,13 @@ def facts(wrapper: Any) -> FunctionFacts:
     nodes = list(node_types(wrapper))
     kinds = {kind for kind, _ in nodes}
     random = [seeds for kind, seeds in nodes if _RANDOM.search(kind) and not kind.startswith("Stateless")]
-    captured = any(getattr(tensor.dtype, "name", "") in ("resource", "variant") for tensor in wrapper.function.captured_inputs)
+    outside = [t for t in wrapper.function.captured_inputs if getattr(t.dtype, "name", "") in ("resource", "variant")]
     python_function = _user_function(wrapper)
     file, line = _source(python_function)
     causes = set(stateful.operations(wrapper))
     if kinds & PYTHON_OPS:  # PyFuncStateless is declared pure, which nobody checked
         causes |= kinds & PYTHON_OPS
-    if captured:
+    if outside:
         causes.add(stateful.CAPTURED)
     return FunctionFacts(
         name=getattr(python_function, "__name__", "function"),
@@ -82,16 +101,22 @@ def facts(wrapper: Any) -> FunctionFacts:
         random_seeded=bool(random) and all(any(seeds) for seeds in random),
         python=bool(kinds & PYTHON_OPS),
         writes=tuple(sorted(kind for kind in kinds if _WRITES.match(kind))),
-        captures_resources=captured,
+        captures_resources=len(tables.constant(wrapper)) < len(outside),
+        calls=python_calls(nodes_of(wrapper)) if kinds & PYTHON_OPS else (),
     )
 
 
 def node_types(wrapper: Any) -> Iterator[tuple[str, tuple[int, int]]]:
     """(operation type, its seeds) of the function and of every function that it calls."""
+    yield from ((node.op, seeds_of(node)) for node in nodes_of(wrapper))
+
+
+def nodes_of(wrapper: Any) -> Iterator[Any]:
+    """The nodes (NodeDef) of the function and of every function that it calls."""
     definition = wrapper.function.graph.as_graph_def()
-    yield from ((node.op, seeds_of(node)) for node in definition.node)
+    yield from definition.node
     for function in definition.library.function:
-        yield from ((node.op, seeds_of(node)) for node in function.node_def)
+        yield from function.node_def
 
 
 def seeds_of(node: Any) -> tuple[int, int]:
@@ -133,22 +158,26 @@ def impure_type(kind: str) -> bool:
     return definition is None or bool(definition.is_stateful)
 
 
-def impure(operation: Any, library: dict[str, Any]) -> bool:
-    """Whether an operation of a graph is impure; of a call, branch or loop: whether something inside it is, at any depth."""
-    return _impure_node(operation.node_def, library, frozenset())
+def impure(operation: Any, library: dict[str, Any], clean: frozenset[str] = frozenset()) -> bool:
+    """Whether an operation of a graph is impure; of a call, branch or loop: whether something inside it is, at any depth. `clean`: tokens
+    of the Python functions that are taken for functions of their arguments."""
+    return _impure_node(operation.node_def, library, clean, frozenset())
 
 
-def _impure_node(node: Any, library: dict[str, Any], seen: frozenset[str]) -> bool:
+def _impure_node(node: Any, library: dict[str, Any], clean: frozenset[str], seen: frozenset[str]) -> bool:
     if not _CALLS.match(node.op):
-        return impure_type(node.op)
-    called = [value.func.name for value in node.attr.values() if value.HasField("func")]
-    called += [function.name for value in node.attr.values() if value.HasField("list") for function in value.list.func]
-    for name in called:
+        return not calls_clean(node, clean) and impure_type(node.op)
+    for name in called(node):
         if name not in library:
             return True
-        if name not in seen and any(_impure_node(inner, library, seen | {name}) for inner in library[name].node_def):
+        if name not in seen and any(_impure_node(inner, library, clean, seen | {name}) for inner in library[name].node_def):
             return True
     return False
+
+
+def calls_clean(node: Any, clean: frozenset[str]) -> bool:
+    """Whether a node calls one of the Python functions with these tokens."""
+    return node.op in PYTHON_OPS and node.attr["token"].s.decode() in clean
 
 
 def imported(

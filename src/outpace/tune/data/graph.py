@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from outpace.tune.data.errors import RebuildError
+from outpace.model.errors import RebuildError
 from outpace.tune.data.objects import inputs_of
 
 LARGEST = 1_000_000_000  # bytes of in-memory sources; 1 GB took 29 s and 5.3 GB, 2.5 GB failed

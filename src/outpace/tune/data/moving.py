@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from outpace.model.errors import RebuildError
 from outpace.tune.data.classes import construct
-from outpace.tune.data.errors import RebuildError
 from outpace.tune.data.rebuild import rebuild
 from outpace.tune.data.tree import Pipeline, Stage
 
@@ -31,10 +31,17 @@ def moved_before(pipeline: Pipeline, stage: Stage, passed: Sequence[Stage]) -> A
 
 
 def passable(stage: Stage, ops: Sequence[str]) -> list[Stage]:
-    """The stages right before `stage` of the given operations that make one element of one element and always the same one."""
+    """The stages right before `stage` of the given operations that make one element of one element and always the same one.
+
+    Of a Python function that is only known under a condition, which who moves a stage does not state.
+    """
     found: list[Stage] = []
     below = stage.inputs[0] if len(stage.inputs) == 1 else None
-    while below is not None and below.op in ops and below.deterministic and len(below.inputs) == 1:
+    while below is not None and below.op in ops and _passable(below):
         found.append(below)
         below = below.inputs[0]
     return found
+
+
+def _passable(stage: Stage) -> bool:
+    return stage.deterministic and len(stage.inputs) == 1 and not any(facts.python for facts in stage.functions)

@@ -12,8 +12,8 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from outpace.model.errors import RebuildError
 from outpace.tune.data.classes import construct, kind_of, unknown
-from outpace.tune.data.errors import RebuildError
 from outpace.tune.data.objects import inputs_of
 
 # An edit receives the old stage and its new inputs, and returns the stage to put in its place.

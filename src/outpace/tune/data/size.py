@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from outpace.tune.data.errors import RebuildError
+from outpace.model.errors import RebuildError
 
 SAMPLE = 32  # elements looked at for their size
+COUNTED, SECONDS = 20_000, 2.0  # how far elements are counted that TensorFlow does not know the number of
 SHARE = 0.5  # of what is free: the model, its batches and other processes need the rest
 _LIMITS = (("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
            ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"))  # fmt: skip
@@ -29,23 +32,33 @@ class CacheSize:
         return int(self.elements * self.element_bytes)
 
 
-def cache_size(dataset: Any, sample: int = SAMPLE) -> CacheSize:
-    """Measure the elements of a pipeline and multiply by its cardinality. It runs the pipeline for `sample` elements.
+def cache_size(dataset: Any, sample: int = SAMPLE, clock: Callable[[], float] = time.perf_counter) -> CacheSize:
+    """Measure the elements of a pipeline and multiply by its cardinality. It runs the pipeline for `sample` elements; where TensorFlow does
+    not know the cardinality, to its end, within COUNTED elements and SECONDS.
 
     Raises RebuildError when the number of elements is infinite or not known, or there are none.
     """
     elements = int(dataset.cardinality())
     if elements == -1:
         raise RebuildError("The pipeline up to here never ends (repeat), so it cannot be cached whole: cache before repeat().")
-    if elements < 0:
-        raise RebuildError(
-            "TensorFlow cannot tell how many elements there are, so the size of a cache is not known. "
-            "tf.data.experimental.assert_cardinality(n) states it."
-        )
-    sizes = [element_bytes(element) for element in _taken(dataset, sample)]
+    sizes = [element_bytes(element) for element in _taken(dataset, sample)] if elements >= 0 else _counted(dataset, clock)
     if not sizes:
         raise RebuildError("The pipeline has no elements to cache.")
-    return CacheSize(elements, sum(sizes) / len(sizes), len(sizes))
+    return CacheSize(max(elements, 0) or len(sizes), sum(sizes) / len(sizes), len(sizes))
+
+
+def _counted(dataset: Any, clock: Callable[[], float]) -> list[int]:
+    """The bytes of every element, if there are few."""
+    sizes = []
+    started = clock()
+    for element in dataset:
+        sizes.append(element_bytes(element))
+        if len(sizes) > COUNTED or clock() - started > SECONDS:
+            raise RebuildError(
+                "TensorFlow cannot tell how many elements there are, so the size of a cache is not known "
+                f"(counting stopped after {len(sizes):,}). tf.data.experimental.assert_cardinality(n) states it."
+            )
+    return sizes
 
 
 def element_bytes(element: Any) -> int:

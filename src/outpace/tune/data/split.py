@@ -1,7 +1,8 @@
 """Splits a traced function into a prefix that depends on its argument alone, which can be cached, and the rest.
 
-A forward slice of the function's graph: an operation belongs to the rest when it is impure (random, Python, variable), reads a
-captured resource, or depends on such an operation. The tensors on the border are what the prefix returns and the rest takes.
+A forward slice of the function's graph: an operation belongs to the rest when it is impure (random, variable, a Python function that
+something speaks against), reads a captured resource that may change, or depends on such an operation. The tensors on the border are what
+the prefix returns and the rest takes.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from outpace.capture import stateful
-from outpace.tune.data import functions
-from outpace.tune.data.errors import RebuildError
+from outpace.model.errors import RebuildError
+from outpace.tune.data import functions, tables
 
 _IDLE = {"Placeholder", "Identity", "NoOp", "Const"}
 _UNCACHEABLE = ("resource", "variant")
@@ -56,23 +57,26 @@ def split(wrapper: Any) -> Split:
 
 def _dirty(wrapper: Any, definition: Any) -> tuple[set[str], tuple[str, ...]]:
     """Names of the operations that must run for every element anew, and the types that make them so. Operations come in
-    topological order. Automatic control dependencies tie every returned Identity to every stateful operation: an Identity is
-    clean when its value is."""
+    topological order. Automatic control dependencies tie every returned Identity to every stateful operation, and stateful operations to
+    each other: an Identity and a Python function are clean when their values are."""
     library = {function.signature.name: function for function in definition.library.function}
     arguments = {tensor.op.name for tensor in functions.flat_arguments(wrapper)}
+    clean = frozenset(call.token for call in functions.facts(wrapper).calls if call.doubt is None)
+    filled_once = tables.constant(wrapper)
     captured = {
         inner.op.name
         for inner, outer in zip(_captures(wrapper), wrapper.function.captured_inputs, strict=True)
-        if outer.dtype.name in _UNCACHEABLE
+        if outer.dtype.name in _UNCACHEABLE and id(outer) not in filled_once
     }
     dirty: set[str] = set(captured)
     causes = {"captured variable"} if captured else set()
     for op in wrapper.function.graph.get_operations():
         if op.name in arguments or op.name in captured:
             continue
-        own = functions.impure(op, library)
+        own = functions.impure(op, library, clean)
         behind = any(i.op.name in dirty for i in op.inputs)
-        ordered = op.type != "Identity" and any(control.name in dirty for control in op.control_inputs)
+        free = op.type == "Identity" or functions.calls_clean(op.node_def, clean)  # waits for others only by construction
+        ordered = not free and any(control.name in dirty for control in op.control_inputs)
         if own or behind or ordered:
             dirty.add(op.name)
             causes |= {op.type} if own and op.type not in stateful.HARMLESS else set()

@@ -179,9 +179,9 @@ def _record(node: Any, recorder: PipelineRecorder | None) -> PipelineStage | Non
     """By the object, or by the label for a stage that was built again (a label is used once in a pipeline)."""
     if recorder is None:
         return None
-    number = recorder._ids.get(node)
-    if number is not None:
-        return recorder.stages[number]
+    stage = recorder.stage_of(node)
+    if stage is not None:
+        return stage
     name = getattr(node, "_name", None)
     found = [stage for stage in recorder.stages if name and stage.label == name and type(node).__name__ in KINDS]
     return found[0] if len(found) == 1 else None

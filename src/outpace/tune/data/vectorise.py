@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from outpace.model.errors import RebuildError
 from outpace.tune.data import functions
-from outpace.tune.data.errors import RebuildError
 
 # Element by element, and with results that do not depend on where in a vector a number stands (exp, tanh and the like may differ in
 # the last bit between the vector loop and its rest).

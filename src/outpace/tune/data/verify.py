@@ -8,8 +8,8 @@ from enum import Enum
 from itertools import islice
 from typing import Any
 
+from outpace.model.errors import RebuildError
 from outpace.tune.data.comparable import Pinning, perturb_generators, variables_kept
-from outpace.tune.data.errors import RebuildError
 from outpace.tune.data.tree import describe
 
 ELEMENTS = 64  # source elements that a comparison runs

@@ -44,7 +44,8 @@ class AnyOrder:
     def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
         """The option, set on the data set."""
         note = "options = tf.data.Options(); options.deterministic = False"
-        return (Patch(call_of(pipeline.root), insert=".with_options(options)", note=note),)
+        options = {"deterministic": "False"}
+        return (Patch(call_of(pipeline.root), insert=".with_options(options)", note=note, options=options),)
 
 
 def _candidate(pipeline: Pipeline) -> Stage | None:

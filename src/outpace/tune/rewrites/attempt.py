@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from outpace.tune.data.errors import RebuildError
+from outpace.model.errors import RebuildError
 from outpace.tune.data.tree import Pipeline
 from outpace.tune.data.verify import ELEMENTS, Difference, Verified, verify
 from outpace.tune.rewrites.rewrite import Reason, Refusal, Rewrite
@@ -21,12 +21,15 @@ class Rewritten:
     dataset: Any = field(repr=False)
 
 
-def attempt(rewrite: Rewrite, pipeline: Pipeline, elements: int = ELEMENTS) -> Rewritten | Refusal:
+def attempt(
+    rewrite: Rewrite, pipeline: Pipeline, elements: int = ELEMENTS, reason: Reason | Refusal | None = None
+) -> Rewritten | Refusal:
     """Apply and verify; a refusal says whether the rewrite does not apply, cannot be built, or gives something else.
 
+    `reason`: what `rewrite.applies(pipeline)` said, where it was asked already.
     Runs `elements` source elements of both pipelines, with the effects that `effects(pipeline)` lists. The pipeline stays as it is.
     """
-    reason = rewrite.applies(pipeline)
+    reason = reason or rewrite.applies(pipeline)
     if isinstance(reason, Refusal):
         return reason
     try:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from outpace.model.errors import RebuildError
 from outpace.tune.data import vectorise
 from outpace.tune.data.classes import construct
 from outpace.tune.data.costs import stages_of
-from outpace.tune.data.errors import RebuildError
 from outpace.tune.data.rebuild import rebuild, reused_functions
 from outpace.tune.data.tree import Pipeline, Stage
 from outpace.tune.data.verify import Risk
@@ -61,8 +61,8 @@ class BatchBeforeMap:
         stage = batch_behind_map(pipeline)
         if stage is None:
             return ()
-        text = f".batch({stage.arguments.get('batch_size', '...')})"
-        return (Patch(call_of(stage), remove=True), Patch(call_of(stage.inputs[0].inputs[0]), insert=text))
+        before = stage.inputs[0].inputs[0]
+        return (Patch(call_of(stage), remove=True, note=f"comes again behind {before.title}", after=call_of(before)),)
 
     def _batch_function(self, stage: Stage) -> Any:
         mapping = stage.inputs[0]

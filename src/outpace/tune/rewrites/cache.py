@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from outpace.model.errors import RebuildError
 from outpace.model.units import Unit, humanize
-from outpace.tune.data import caching, size
+from outpace.tune.data import caching, evidence, size
 from outpace.tune.data.costs import proved_cache
-from outpace.tune.data.errors import RebuildError
 from outpace.tune.data.tree import Pipeline
 from outpace.tune.data.verify import Risk
 from outpace.tune.rewrites.rewrite import Patch, Reason, Refusal, call_of
@@ -19,23 +19,25 @@ class Cache:
     id = "cache"
     title = "Cache in memory"
     practice = "Cache data after time-consuming operations: cache() after the map, before shuffle and random augmentation"
-    holds_when = "files that the pipeline reads do not change while it trains"
+    holds_when = evidence.CONDITION
     opt_in = False
     options_change = False
 
     def applies(self, pipeline: Pipeline) -> Reason | Refusal:
-        """Where a place exists and its elements fit into half of the free memory."""
+        """Where a place exists, its elements fit into half of the free memory, and Python functions repeat themselves."""
         try:
             stage, place = caching.best_place(pipeline)
-            measured = size.cache_size(caching.to_cache(place))
+            kept = caching.to_cache(place)
+            measured = size.cache_size(kept)
+            too_large = exceeds_memory(measured)
+            if too_large:
+                return Refusal(f"A cache behind {stage.title} {too_large}")
+            python = evidence.shown(stage, kept)
         except RebuildError as error:
             return Refusal(str(error))
-        too_large = exceeds_memory(measured)
-        if too_large:
-            return Refusal(f"A cache behind {stage.title} {too_large}")
         moved = f"; {', '.join(s.title for s in place.moved)} moves behind it" if place.moved else ""
         held = humanize(measured.total, Unit.BYTES)
-        return Reason(f"{stage.title} gives the same elements in every epoch ({held}){moved}.", Risk.EXACT, stage)
+        return Reason(f"{stage.title} gives the same elements in every epoch ({held}){python}{moved}.", Risk.EXACT, stage)
 
     def apply(self, pipeline: Pipeline) -> Any:
         """The pipeline with the cache; shuffle and repeat before it move behind it."""
@@ -52,10 +54,9 @@ class Cache:
             stage, place = caching.best_place(pipeline)
         except RebuildError:
             return ()
-        moved = tuple(
-            Patch(call_of(s), remove=True, note=f"comes again behind the cache of {stage.title}") for s in place.moved
-        )
-        return (*moved, Patch(call_of(stage), insert=".cache()"))
+        note = f"comes again behind the cache of {stage.title}"
+        moved = tuple(Patch(call_of(s), remove=True, note=note, after=call_of(stage)) for s in reversed(place.moved))
+        return (Patch(call_of(stage), insert=".cache()"), *moved)
 
 
 def exceeds_memory(measured: size.CacheSize) -> str | None:

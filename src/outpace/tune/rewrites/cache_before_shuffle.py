@@ -42,7 +42,8 @@ class CacheBeforeShuffle:
         stage = _candidate(pipeline)
         if stage is None:
             return ()
-        return (Patch(call_of(stage), remove=True), Patch(call_of(stage.inputs[0].inputs[0]), insert=".cache()"))
+        before = stage.inputs[0].inputs[0]
+        return (Patch(call_of(stage), remove=True, note=f"comes again behind {before.title}", after=call_of(before)),)
 
 
 def _candidate(pipeline: Pipeline) -> Stage | None:

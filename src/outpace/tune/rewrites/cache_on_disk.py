@@ -6,10 +6,10 @@ import os
 import tempfile
 from typing import Any
 
+from outpace.model.errors import RebuildError
 from outpace.model.units import Unit, humanize
-from outpace.tune.data import caching, size
+from outpace.tune.data import caching, evidence, size, temporary
 from outpace.tune.data.costs import proved_cache
-from outpace.tune.data.errors import RebuildError
 from outpace.tune.data.tree import Pipeline
 from outpace.tune.data.verify import Risk
 from outpace.tune.rewrites.cache import exceeds_memory
@@ -17,12 +17,12 @@ from outpace.tune.rewrites.rewrite import Patch, Reason, Refusal, call_of
 
 
 class CacheOnDisk:
-    """See the module's docstring. Files go to a new folder below `folder`, which whoever applies it removes in the end."""
+    """See the module's docstring. Files go to a new folder below `folder`, which is removed when the process ends."""
 
     id = "cache_on_disk"
     title = "Cache on disk"
     practice = "Cache data after time-consuming operations: cache(filename) where memory does not suffice"
-    holds_when = "files that the pipeline reads do not change; an interrupted first epoch leaves files that must be removed"
+    holds_when = f"{evidence.CONDITION}; an interrupted first epoch leaves files that must be removed"
     opt_in = True
     options_change = False
 
@@ -33,22 +33,27 @@ class CacheOnDisk:
         """Where the elements do not fit into memory, and do into half of the free disk."""
         try:
             stage, place = caching.best_place(pipeline)
-            measured = size.cache_size(caching.to_cache(place))
+            kept = caching.to_cache(place)
+            measured = size.cache_size(kept)
+            if not exceeds_memory(measured):
+                return Refusal(f"The elements behind {stage.title} fit into memory: a cache there is faster than one on disk.")
+            free, held = size.free_disk(self.folder), humanize(measured.total, Unit.BYTES)
+            if measured.total > free * size.SHARE:
+                return Refusal(
+                    f"A cache of {held} is more than half of the free {humanize(free, Unit.BYTES)} in {self.folder}."
+                )
+            python = evidence.shown(stage, kept)
         except RebuildError as error:
             return Refusal(str(error))
-        if not exceeds_memory(measured):
-            return Refusal(f"The elements behind {stage.title} fit into memory: a cache there is faster than one on disk.")
-        free, held = size.free_disk(self.folder), humanize(measured.total, Unit.BYTES)
-        if measured.total > free * size.SHARE:
-            return Refusal(f"A cache of {held} is more than half of the free {humanize(free, Unit.BYTES)} in {self.folder}.")
-        return Reason(f"{stage.title} gives the same elements in every epoch; {held} go to {self.folder}.", Risk.EXACT, stage)
+        sentence = (
+            f"{stage.title} gives the same elements in every epoch{python}; {held} go to {self.folder} until the process ends."
+        )
+        return Reason(sentence, Risk.EXACT, stage)
 
     def apply(self, pipeline: Pipeline) -> Any:
         """The pipeline with a file cache in a new folder."""
         _, place = caching.best_place(pipeline)
-        return caching.with_cache(
-            pipeline, place, os.path.join(tempfile.mkdtemp(prefix="outpace_cache_", dir=self.folder), "elements")
-        )
+        return caching.with_cache(pipeline, place, os.path.join(temporary.new_folder(self.folder), "elements"))
 
     def proof(self, iterator: Any, rewritten: Pipeline) -> str | None:
         """The running iterator has a file cache."""
@@ -60,10 +65,9 @@ class CacheOnDisk:
             stage, place = caching.best_place(pipeline)
         except RebuildError:
             return ()
-        moved = tuple(
-            Patch(call_of(s), remove=True, note=f"comes again behind the cache of {stage.title}") for s in place.moved
-        )
-        return (*moved, Patch(call_of(stage), insert=".cache(filename)"))
+        note = f"comes again behind the cache of {stage.title}"
+        moved = tuple(Patch(call_of(s), remove=True, note=note, after=call_of(stage)) for s in reversed(place.moved))
+        return (Patch(call_of(stage), insert=".cache(filename)"), *moved)
 
 
 REWRITE = CacheOnDisk()

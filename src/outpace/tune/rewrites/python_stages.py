@@ -1,12 +1,14 @@
 """Generators and Python functions inside a pipeline: what they cost and what to write instead. Never replaced by itself, since nobody
-can show that a Python function and TensorFlow operations do the same."""
+can show that a Python function and TensorFlow operations do the same: a cache spares its cost without that."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from outpace.tune.data.errors import RebuildError
-from outpace.tune.data.tree import Pipeline
+from outpace.model.errors import RebuildError
+from outpace.tune.data import caching
+from outpace.tune.data.equivalents import equivalents
+from outpace.tune.data.tree import Pipeline, Stage
 from outpace.tune.rewrites.rewrite import Patch, Reason, Refusal
 
 
@@ -39,7 +41,7 @@ class PythonStages:
 
 
 def explain(pipeline: Pipeline) -> tuple[str, ...]:
-    """One sentence per stage that runs Python."""
+    """Sentences for every stage that runs Python: what it costs, whether a cache spares it, and what to write instead."""
     found = []
     for stage in pipeline.stages():
         if stage.op == "from_generator":
@@ -48,11 +50,32 @@ def explain(pipeline: Pipeline) -> tuple[str, ...]:
                 "Yield file names or indices with from_tensor_slices and do the work in map, or write TFRecord files once."
             )
         elif any(facts.python for facts in stage.functions):
-            found.append(
-                f"{stage.title} calls Python for every element: calls take turns for Python's lock, whatever num_parallel_calls says. "
-                "Use TensorFlow operations (tf.io, tf.image, tf.strings) instead, or call it once per batch."
-            )
+            found += _of_functions(pipeline, stage)
     return tuple(found)
+
+
+def _of_functions(pipeline: Pipeline, stage: Stage) -> list[str]:
+    found = [
+        f"{stage.title} calls Python for every element: calls take turns for Python's lock, whatever num_parallel_calls says. "
+        "Use TensorFlow operations (tf.io, tf.image, tf.strings) instead, or call it once per batch."
+    ]
+    calls = [call for facts in stage.functions for call in facts.calls]
+    found += [sentence for call in calls if (sentence := equivalents(call.function))]
+    found += [f"It cannot be cached: {call.doubt}." for call in calls if call.doubt is not None]
+    cached = caching.cached_before(pipeline, stage)
+    if cached is not None:
+        found.append(f"It runs in the first epoch only, since {cached.title} keeps what it gives.")
+    elif _cacheable(pipeline, stage):
+        found.append("With a cache behind it (cache) it runs in the first epoch only, and then none of this matters.")
+    return found
+
+
+def _cacheable(pipeline: Pipeline, stage: Stage) -> bool:
+    try:
+        place, _ = caching.best_place(pipeline)
+    except RebuildError:
+        return False
+    return any(inner.dataset is stage.dataset for inner in place.walk())
 
 
 REWRITE = PythonStages()

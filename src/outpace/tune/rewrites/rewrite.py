@@ -30,7 +30,10 @@ class Refusal:
 class Patch:
     """One change of the user's source, as structure. `call` is the record id of the call to change (None: not recorded).
 
-    `keywords` are set on that call; `insert` is a call to add after it (its text), `remove` whether the call itself goes.
+    `keywords` are set on that call; `insert` is a call to add after it (its text), `remove` whether the call itself goes, to come again
+    behind the call `after` with the arguments that the user wrote. `options` are set on the data set behind the call, by attribute of
+    tf.data.Options. `divides` is a map whose function is divided: a map with its first part stands between the call and what is inserted.
+    Patches of one rewrite apply in order; what they put behind the same call stands in that order. `note` says it in words.
     """
 
     call: int | None
@@ -38,6 +41,9 @@ class Patch:
     insert: str | None = None
     remove: bool = False
     note: str = ""
+    after: int | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    divides: int | None = None
 
 
 class Rewrite(Protocol):

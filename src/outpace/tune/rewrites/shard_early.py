@@ -50,8 +50,8 @@ class ShardEarly:
         stage, passed = _candidate(pipeline)
         if stage is None:
             return ()
-        text = f".shard({stage.arguments.get('num_shards', '...')}, {stage.arguments.get('index', '...')})"
-        return (Patch(call_of(stage), remove=True), Patch(call_of(passed[-1].inputs[0]), insert=text))
+        before = passed[-1].inputs[0]
+        return (Patch(call_of(stage), remove=True, note=f"comes again behind {before.title}", after=call_of(before)),)
 
 
 def _candidate(pipeline: Pipeline) -> tuple[Stage | None, list[Stage]]:

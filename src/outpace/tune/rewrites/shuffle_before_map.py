@@ -43,11 +43,8 @@ class ShuffleBeforeMap:
         stage, passed, _ = _candidate(pipeline)
         if stage is None:
             return ()
-        return (Patch(call_of(stage), remove=True), Patch(call_of(passed[-1].inputs[0]), insert=_text(stage)))
-
-
-def _text(stage: Stage) -> str:
-    return f".shuffle({stage.arguments.get('buffer_size', '...')}, ...)"
+        before = passed[-1].inputs[0]
+        return (Patch(call_of(stage), remove=True, note=f"comes again behind {before.title}", after=call_of(before)),)
 
 
 def _candidate(pipeline: Pipeline) -> tuple[Stage | None, list[Stage], list[str]]:

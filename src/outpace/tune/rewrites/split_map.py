@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from outpace.model.errors import RebuildError
 from outpace.model.units import Unit, humanize
-from outpace.tune.data import caching, size
+from outpace.tune.data import caching, evidence, size
 from outpace.tune.data.costs import proved_cache
-from outpace.tune.data.errors import RebuildError
 from outpace.tune.data.split import Split, split
 from outpace.tune.data.tree import Pipeline, Stage
 from outpace.tune.data.verify import Risk
@@ -21,7 +21,7 @@ class SplitMap:
     id = "split_map"
     title = "Cache the part of the map that is the same in every epoch"
     practice = "Cache data after time-consuming operations, before random augmentation"
-    holds_when = "files that the function reads do not change while it trains"
+    holds_when = evidence.CONDITION
     opt_in = False
     options_change = False
 
@@ -29,20 +29,10 @@ class SplitMap:
         """A map whose function does work before it draws or reads state, with a place for a cache that fits into memory."""
         refusals: list[str] = []
         for stage in _stateful_maps(pipeline):
-            try:
-                place, parts = _plan(pipeline, stage)
-                measured = size.cache_size(caching.to_cache(place, parts.prefix))
-            except RebuildError as error:
-                refusals.append(f"{stage.title}: {error}")
-                continue
-            too_large = exceeds_memory(measured)
-            if too_large:
-                refusals.append(f"A cache in {stage.title} {too_large}")
-                continue
-            held = humanize(measured.total, Unit.BYTES)
-            kept = f"{parts.work} operations of {stage.title} give the same result in every epoch ({held})"
-            sentence = f"{kept}; what depends on {', '.join(parts.causes)} does not."
-            return Reason(sentence, Risk.EXACT, stage)
+            outcome = _outcome(pipeline, stage)
+            if isinstance(outcome, Reason):
+                return outcome
+            refusals.append(outcome)
         return first_refusal(refusals, "There is no map with a stateful function to split.")
 
     def apply(self, pipeline: Pipeline) -> Any:
@@ -66,11 +56,33 @@ class SplitMap:
         reason = self.applies(pipeline)
         if isinstance(reason, Refusal):
             return ()
-        _, parts = _plan(pipeline, reason.stage)
+        place, parts = _plan(pipeline, reason.stage)
         note = (
             f"divide the function: what comes before {', '.join(parts.causes)} in one map, .cache(), the rest in a second map"
         )
-        return (Patch(call_of(reason.stage), note=note),)
+        call = call_of(reason.stage)
+        before = call_of(place.base) if place.base is not None else None
+        if before is None:
+            return (Patch(call, note=note),)
+        moved = (Patch(call_of(s), remove=True, after=before) for s in reversed(place.moved))
+        return (Patch(before, insert=".cache()", note=note, divides=call), *moved)
+
+
+def _outcome(pipeline: Pipeline, stage: Stage) -> Reason | str:
+    """Why a stage's function is split, or why not."""
+    try:
+        place, parts = _plan(pipeline, stage)
+        kept = caching.to_cache(place, parts.prefix)
+        measured = size.cache_size(kept)
+        too_large = exceeds_memory(measured)
+        if too_large:
+            return f"A cache in {stage.title} {too_large}"
+        python = evidence.shown(stage, kept)
+    except RebuildError as error:
+        return f"{stage.title}: {error}"
+    held = humanize(measured.total, Unit.BYTES)
+    same = f"{parts.work} operations of {stage.title} give the same result in every epoch ({held}){python}"
+    return Reason(f"{same}; what depends on {', '.join(parts.causes)} does not.", Risk.EXACT, stage)
 
 
 def _stateful_maps(pipeline: Pipeline) -> list[Stage]:

@@ -53,7 +53,8 @@ class ThreadPool:
     def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
         """The option, set on the data set."""
         note = f"options = tf.data.Options(); options.threading.private_threadpool_size = {self.threads}"
-        return (Patch(call_of(pipeline.root), insert=".with_options(options)", note=note),)
+        options = {"threading.private_threadpool_size": str(self.threads)}
+        return (Patch(call_of(pipeline.root), insert=".with_options(options)", note=note, options=options),)
 
 
 REWRITE = ThreadPool()

@@ -1,0 +1,109 @@
+"""What kind of thing a Python function takes from outside: a constant, a container, a user's object, or state that moves."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import inspect
+import io
+import pathlib
+import re
+import types
+from typing import Any
+
+from outpace.tune.data.purity.sources import CHANCE, library
+
+_CONSTANT = (int, float, complex, str, bytes, bool, type(None), range, slice, type(Ellipsis), pathlib.PurePath, re.Pattern)
+_CONTAINER = (list, dict, set, frozenset, tuple, types.MappingProxyType)
+_CALLABLE = (
+    types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodDescriptorType, type,
+    functools.partial, staticmethod, classmethod,
+)  # fmt: skip
+_LOOKED_AT = 10_000  # elements of a container: what lies beyond is taken for mutable
+# Library types whose objects do not change: by name, so that no library is imported.
+_CONSTANT_TYPES = frozenset({"dtype", "DType", "EagerTensor", "TensorShape", "TensorSpec", "ufunc", "ConversionOptions"})
+_READABLE = frozenset({"ndarray", "Image", "JpegImageFile", "PngImageFile", "deque", "defaultdict", "OrderedDict", "Counter"})
+
+
+def constant(value: Any) -> bool:
+    """Whether nothing can change a value."""
+    if isinstance(value, (*_CONSTANT, enum.Enum)) or type(value).__name__ in _CONSTANT_TYPES:
+        return "(vectorized)" not in str(getattr(value, "__name__", ""))  # a ufunc around a Python function
+    if type(value).__module__ == "numpy" and hasattr(value, "dtype") and type(value).__name__ != "ndarray":
+        return True  # a scalar
+    return isinstance(value, (tuple, frozenset)) and _all_constant(value)
+
+
+def of_constants(value: Any) -> bool:
+    """Whether what a container holds cannot be changed, so that an element taken out of it is the taker's own."""
+    if isinstance(value, dict):
+        return _all_constant(value.values())
+    return isinstance(value, _CONTAINER) and _all_constant(value)
+
+
+def _all_constant(values: Any) -> bool:
+    return len(values) <= _LOOKED_AT and all(map(constant, values))
+
+
+def plain_callable(value: Any) -> bool:
+    """A function, method, class or module: what is called or looked into, and judged there."""
+    return isinstance(value, _CALLABLE) or hasattr(value, "__wrapped__")
+
+
+def module_of(value: Any) -> str:
+    """The module of a function, class or object; of a built-in method, that of the object which it belongs to."""
+    if isinstance(value, types.ModuleType):
+        return value.__name__
+    if isinstance(value, types.FunctionType):  # not `__module__`, which functools.wraps takes from another function
+        return str(value.__globals__.get("__name__", ""))
+    own = getattr(value, "__self__", None)
+    if (
+        isinstance(value, (types.BuiltinFunctionType, types.MethodType))
+        and own is not None
+        and not isinstance(own, types.ModuleType)
+    ):
+        return str((own if isinstance(own, type) else type(own)).__module__)
+    found = getattr(value, "__module__", None)
+    return str(found if isinstance(found, str) else type(value).__module__)
+
+
+def users_object(value: Any) -> bool:
+    """An object of a class that is written in Python and belongs to no known library."""
+    kind = type(value)
+    if isinstance(value, types.SimpleNamespace):
+        return True
+    return not library(kind.__module__) and any(inspect.isfunction(member) for member in vars(kind).values())
+
+
+def state(value: Any, depth: int = 3) -> str | None:
+    """What makes a captured value state that moves or may be changed from elsewhere, as words; None when nothing does."""
+    if constant(value) or plain_callable(value):
+        return None
+    names = {f"{kind.__module__}.{kind.__name__}" for kind in type(value).__mro__}
+    if any(name.startswith(("numpy.random.", "random.", "_random.", "torch._C.Generator")) for name in names):
+        return "is a random number generator"
+    if any("random" in name.lower() and "tensorflow" in name for name in names):
+        return "is a random number generator"
+    if any(name.endswith(("Variable", "KerasVariable")) for name in names):
+        return "is a variable"
+    if hasattr(type(value), "__next__"):
+        return "is an iterator, which moves on"
+    if isinstance(value, io.IOBase):
+        return "is an open file, whose position moves"
+    if isinstance(value, _CONTAINER):
+        return _state_inside(value, depth)
+    if type(value).__name__ in _READABLE or users_object(value):
+        return None
+    if CHANCE.search(type(value).__name__):
+        return "draws random numbers"
+    return f"is an object of {type(value).__module__}.{type(value).__qualname__}, whose state is not known"
+
+
+def _state_inside(value: Any, depth: int) -> str | None:
+    if of_constants(value):
+        return None
+    if depth == 0 or len(value) > _LOOKED_AT:
+        return "holds more than was looked at"
+    inner = value.values() if isinstance(value, (dict, types.MappingProxyType)) else value
+    reason = next((found for element in inner if (found := state(element, depth - 1)) is not None), None)
+    return None if reason is None else f"holds something that {reason}"

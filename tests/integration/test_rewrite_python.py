@@ -1,0 +1,208 @@
+"""Python functions and lookup tables before a cache: equal bit by bit, or refused with what speaks against them."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import pytest
+
+from tests.integration.programs import needs_tensorflow, run_program
+from tests.integration.test_rewrite import START
+
+pytestmark = [needs_tensorflow, pytest.mark.skipif(importlib.util.find_spec("PIL") is None, reason="Pillow is not installed")]
+Outcomes = dict[str, dict[str, tuple[object, str]]]
+PYTHON = """
+import itertools, random, time
+from PIL import Image
+folder = sys.argv[1]
+names = []
+for number in range(26):
+    names.append(f"{folder}/{number}.png")
+    Image.fromarray(((np.arange(12 * 10 * 3) * (number + 3)) % 256).reshape(12, 10, 3).astype("uint8")).save(names[-1])
+
+def read_image(path):
+    image = Image.open(path.numpy().decode()).convert("RGB").resize((4, 4))
+    return np.asarray(image, dtype=np.float32) / 255.0
+
+def noisy(path):
+    return read_image(path) + random.random()
+
+def counting():
+    count = 0
+    def add(path):
+        nonlocal count
+        count += 1
+        return read_image(path) + count
+    return add
+
+RNG = np.random.default_rng(0)
+def drawn(path):
+    return read_image(path) + np.float32(RNG.uniform())
+
+def timed(path):
+    return read_image(path) + np.float32(time.time())
+
+class Reader:
+    def __init__(self):
+        self.read = 0
+        self.side = 4
+    def store(self, path):
+        self.read += 1
+        return read_image(path)
+    def plain(self, path):
+        return np.ones((self.side, self.side, 3), np.float32)
+
+def size_of(path):
+    with open(path, "rb") as file:
+        return np.int64(len(file.read()))
+
+def by_kernel(path):  # its code shows nothing: every reading of the file gives another text
+    with open("/proc/sys/kernel/random/uuid", "rb") as file:
+        return np.frombuffer(file.read(32), np.uint8).astype(np.float32)
+
+def load(function):
+    def image_of(path):
+        image = tf.py_function(function, [path], tf.float32)
+        image.set_shape((4, 4, 3))
+        return image
+    return image_of
+
+def both(path):
+    first = tf.py_function(read_image, [path], tf.float32)
+    second = tf.numpy_function(size_of, [path], tf.int64)
+    return tf.ensure_shape(first, (4, 4, 3)), second
+
+def augmented(path):
+    image = load(read_image)(path)
+    return tf.image.random_flip_left_right(image + tf.random.uniform([]))
+
+def half(path):
+    noise = tf.ensure_shape(tf.py_function(noisy, [path], tf.float32), (4, 4, 3))
+    return load(read_image)(path) + noise * 0
+
+files = tf.data.Dataset.from_tensor_slices(names)
+by_lambda = lambda path: tf.py_function(lambda p: tf.strings.length(p), [path], tf.int32)
+
+def inner(path):
+    def length(p):
+        if len(p.numpy()) > 3:
+            return np.int64(size_of(p.numpy()))
+        return np.int64(0)
+    return tf.py_function(length, [path], tf.int64)
+
+def inner_random(path):
+    return tf.py_function(lambda p: size_of(p.numpy()) + random.randint(0, 9), [path], tf.int64)
+words = tf.constant(["a", "b"])
+static = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(words, tf.constant([5, 6])), -1)
+vocabulary = tf.lookup.StaticVocabularyTable(tf.lookup.KeyValueTensorInitializer(words, tf.constant([0, 1], tf.int64)), 2)
+mutable = tf.lookup.experimental.MutableHashTable(tf.string, tf.int32, -1)
+mutable.insert(words, tf.constant([5, 6]))
+letters = tf.data.Dataset.from_tensor_slices(["a", "b", "c"])
+
+def generate():
+    yield from range(5)
+
+CASES = {
+    "pil": lambda: files.map(load(read_image)).shuffle(26).batch(8),
+    "random": lambda: files.map(load(noisy)).batch(8),
+    "counter": lambda: files.map(load(counting())).batch(8),
+    "generator": lambda: files.map(load(drawn)).batch(8),
+    "time": lambda: files.map(load(timed)).batch(8),
+    "stores": lambda: files.map(load(Reader().store)).batch(8),
+    "method": lambda: files.map(load(Reader().plain)).batch(8),
+    "numpy": lambda: files.map(lambda p: tf.numpy_function(size_of, [p], tf.int64)).batch(8),
+    "lambda": lambda: files.map(by_lambda).batch(8),
+    "inner": lambda: files.map(inner).batch(8),
+    "inner random": lambda: files.map(inner_random).batch(8),
+    "two": lambda: files.map(both).batch(8),
+    "then random": lambda: files.map(augmented).shuffle(8).batch(8),
+    "by kernel": lambda: files.map(lambda p: tf.py_function(by_kernel, [p], tf.float32)),
+    "one of two": lambda: files.map(half).batch(8),
+    "in a branch": lambda: files.map(lambda p: tf.cond(tf.strings.length(p) > 3, lambda: load(read_image)(p), lambda: tf.zeros((4, 4, 3)))),
+    "static": lambda: letters.map(lambda w: static.lookup(w)).batch(2),
+    "vocabulary": lambda: letters.map(lambda w: vocabulary.lookup(w)).batch(2),
+    "mutable": lambda: letters.map(lambda w: mutable.lookup(w)).batch(2),
+    "filtered": lambda: numbers().map(lambda x: x * 3).filter(lambda x: x % 2 == 0).batch(4),
+    "from_generator": lambda: tf.data.Dataset.from_generator(generate, output_signature=tf.TensorSpec([], tf.int64)).map(lambda x: x + 1),
+}
+
+def made(name):
+    tf.random.set_seed(7)
+    return CASES[name]()
+
+def epochs(dataset):
+    parts = lambda element: [part.numpy() for part in tf.nest.flatten(element)]
+    return [[[(part.shape, part.tobytes()) for part in parts(element)] for element in dataset] for _ in range(2)]
+
+def outcome(name, rewrite):
+    found = attempt(rewrite, describe(made(name)))
+    if not isinstance(found, Rewritten):
+        return ["refused", found.sentence]
+    equal = epochs(made(name)) == epochs(rewrite.apply(describe(made(name))))
+    return [found.verified.bitwise and equal and found.reason.risk is Risk.EXACT, found.reason.sentence]
+
+from outpace.tune.rewrites.python_stages import explain
+found = {name: {id: outcome(name, REWRITES[id]) for id in ("cache", "split_map")} for name in CASES}
+explained = {"clean": CASES["pil"](), "cached": CASES["pil"]().cache(), "changing": CASES["random"]()}
+found["explained"] = {name: ["", " ".join(explain(describe(dataset)))] for name, dataset in explained.items()}
+print(json.dumps(found))
+sys.stdout.flush()
+os._exit(0)
+"""
+EQUAL = {  # case: the rewrite, and words of its reason
+    "pil": ("cache", "read_image returned the same twice on 24 elements"),
+    "method": ("cache", "plain returned the same twice on 4 elements"),
+    "numpy": ("cache", "size_of returned the same twice"),
+    "lambda": ("cache", "<lambda> returned the same twice"),
+    "inner": ("cache", "length returned the same twice"),
+    "two": ("cache", "read_image, size_of returned the same twice"),
+    "then random": ("split_map", "read_image returned the same twice on 24 elements"),
+    "one of two": ("split_map", "read_image returned the same twice on 24 elements"),
+    "in a branch": ("cache", "read_image returned the same twice"),
+    "static": ("cache", "the same elements in every epoch"),
+    "vocabulary": ("cache", "the same elements in every epoch"),
+    "filtered": ("cache", "the same elements in every epoch"),
+}
+REFUSED = {
+    "random": "random.random draws random numbers (",
+    "counter": "count is assigned, and lives on after the call",
+    "generator": "RNG is a random number generator",
+    "time": "time.time reads the clock",
+    "stores": "self.read is assigned, and lives on after the call",
+    "inner random": "random.randint draws random numbers (in <lambda>, as AutoGraph converted it)",
+    "mutable": "may give other elements in the next epoch (captured variable)",
+    "by kernel": "by_kernel gave something else for element 0 when it ran a second time",
+    "from_generator": "what a Python generator yields in the next epoch is not known",
+}
+
+
+@pytest.fixture(scope="module")
+def python_cases(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
+    """What came of caching each pipeline of PYTHON, and of dividing its map."""
+    folder = tmp_path_factory.mktemp("python")
+    done = run_program(START + PYTHON, folder, str(folder))
+    assert done.code == 0, done.err
+    return dict(json.loads(done.out.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("case", EQUAL)
+def test_a_function_of_its_arguments_is_cached_and_gives_the_same_bits(python_cases: Outcomes, case: str) -> None:
+    rewrite, words = EQUAL[case]
+    equal, sentence = python_cases[case][rewrite]
+    assert equal is True, sentence
+    assert words in sentence
+    assert all(outcome[0] == "refused" for name, outcome in python_cases[case].items() if name != rewrite)
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_speaks_against_a_cache_is_named(python_cases: Outcomes, case: str) -> None:
+    assert {outcome[0] for outcome in python_cases[case].values()} == {"refused"}
+    assert REFUSED[case] in python_cases[case]["cache"][1]
+
+
+def test_python_is_explained_with_what_to_write_instead(python_cases: Outcomes) -> None:
+    clean, cached, changing = (python_cases["explained"][name][1] for name in ("clean", "cached", "changing"))
+    assert "tf.io.decode_jpeg(dct_method='INTEGER_ACCURATE')" in clean and "With a cache behind it" in clean
+    assert "It runs in the first epoch only, since cache" in cached and "With a cache" not in cached
+    assert "It cannot be cached: random.random draws random numbers (" in changing and "With a cache" not in changing
