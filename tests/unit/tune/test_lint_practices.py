@@ -1,4 +1,4 @@
-"""The table of practices: every row has a status, and every file and test that it names exists, unless it says "planned"."""
+"""The table of practices: every row has a status, and every file and test that it names exists."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROWS = [
 
 
 def test_the_tables_are_read() -> None:
-    assert {"report", "capture", "lint", "tune", "advice", "planned", "not done"} == STATUSES
+    assert {"report", "capture", "lint", "tune", "advice", "not done"} == STATUSES
     assert len(ROWS) > 60
 
 
@@ -31,11 +31,9 @@ def test_a_row_is_whole_and_its_files_exist(row: list[str]) -> None:
     assert re.fullmatch(r"[ASGOP]( [ASGOP])*", texts)
     assert status in STATUSES
     for cell in (file, test):
-        match = re.fullmatch(r"(planned: )?`([\w./-]+)`", cell)
+        match = re.fullmatch(r"`([\w./-]+)`", cell)
         assert match, cell
-        assert match[1] or (ROOT / match[2]).exists(), f"{match[2]} is missing"
-    if status == "planned":
-        assert file.startswith("planned: ")
+        assert (ROOT / match[1]).exists(), f"{match[1]} is missing"
 
 
 def test_every_text_is_used() -> None:

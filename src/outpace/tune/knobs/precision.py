@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, Any
 
 from outpace.tune.data.verify import Risk
 from outpace.tune.knobs.knob import Applies, NotHere
+from outpace.tune.knobs.turned import Turned
 from outpace.tune.program.state import layers_of
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class MixedPrecision:
 
     def applied(self, program: Program) -> AbstractContextManager[None]:
         """Turned while the train function is traced."""
-        return self._applied(program.model)
+        return Turned(lambda back: self._turn(program.model, back))
 
     def proof(self, program: Program, stepper: Stepper) -> str | None:
         """Whether the traced step computes in 16 bits."""
@@ -59,20 +59,13 @@ class MixedPrecision:
             else None
         )
 
-    @contextlib.contextmanager
-    def _applied(self, model: Any) -> Iterator[None]:
-        layers = [(layer, layer.dtype_policy) for layer in self._layers(model)]
-        optimizer = model.optimizer
-        try:
-            for layer, _ in layers:
-                layer.dtype_policy = self.policy
-            if self.policy == "mixed_float16":
-                model.optimizer = _scaled(optimizer, model.trainable_variables)
-            yield
-        finally:
-            for layer, policy in layers:
-                layer.dtype_policy = policy
-            model.optimizer = optimizer
+    def _turn(self, model: Any, back: ExitStack) -> None:
+        for layer in list(self._layers(model)):
+            back.callback(setattr, layer, "dtype_policy", layer.dtype_policy)
+            layer.dtype_policy = self.policy
+        if self.policy == "mixed_float16":
+            back.callback(setattr, model, "optimizer", model.optimizer)
+            model.optimizer = _scaled(model.optimizer, model.trainable_variables)
 
     @staticmethod
     def _layers(model: Any) -> Iterator[Any]:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
+from outpace.tune.knobs.turned import Turned
 
-@contextlib.contextmanager
-def switched(model: Any, **values: Any) -> Iterator[None]:
+
+def switched(model: Any, **values: Any) -> AbstractContextManager[None]:
     """Set attributes of the model inside the block."""
-    before = {name: getattr(model, name) for name in values}
-    try:
+
+    def on(back: ExitStack) -> None:
         for name, value in values.items():
+            back.callback(setattr, model, name, getattr(model, name))
             setattr(model, name, value)
-        yield
-    finally:
-        for name, value in before.items():
-            setattr(model, name, value)
+
+    return Turned(on)

@@ -1,0 +1,328 @@
+"""Knobs that change the model or the calls of its step: the bias before batch normalisation, and several steps per call."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.integration.programs import needs_tensorflow, run_program
+
+pytestmark = needs_tensorflow
+
+BIAS = """
+import dataclasses, json
+import numpy as np, keras, tensorflow as tf
+from keras import layers as L
+from outpace.tune.knobs.conv_bias import KNOB, cancelled
+from outpace.tune.knobs.knob import Applies
+from outpace.tune.program.program import Program
+from outpace.tune.program.state import Snapshot
+from outpace.tune.program.stepper import Stepper
+
+X = np.random.RandomState(0).randn(320, 8, 8, 3).astype("float32")
+Y = np.random.RandomState(1).randint(0, 4, 320)
+
+def inner():
+    return keras.Sequential([keras.Input((6, 6, 8)), L.DepthwiseConv2D(3, name="deep"), L.BatchNormalization(), L.ReLU()], name="inner")
+
+def made(**options):
+    keras.utils.set_random_seed(3)
+    i = keras.Input((8, 8, 3))
+    x = inner()(L.ReLU()(L.BatchNormalization()(L.Conv2D(8, 3, name="first")(i))))
+    x = L.BatchNormalization()(L.Dense(8, name="dense")(L.Flatten()(x)))
+    model = keras.Model(i, L.Dense(4, name="head")(x))
+    for layer in model._flatten_layers():
+        if getattr(layer, "bias", None) is not None:
+            layer.bias.assign(np.random.RandomState(5).randn(*layer.bias.shape) * 0.3)
+    options = {"optimizer": "adam", "jit_compile": False} | options
+    model.compile(loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True), **options)
+    return model
+
+def tricky():  # each bias of this model but that of `plain` has another use
+    i = keras.Input((8, 8, 3))
+    both = L.Conv2D(8, 1, name="both")(L.BatchNormalization()(L.Conv2D(8, 1, name="plain")(i)))
+    x = L.Add()([L.BatchNormalization()(both), both])
+    x = L.BatchNormalization()(L.Conv2D(8, 1, activation="relu", name="activated")(x))
+    x = L.BatchNormalization(trainable=False)(L.Conv2D(8, 1, name="frozen")(x))
+    x = L.BatchNormalization(axis=1)(L.Conv2D(8, 1, name="other_axis")(x))
+    x = L.BatchNormalization()(L.Conv2D(8, 1, bias_regularizer="l2", name="regularised")(x))
+    return keras.Model(i, [x, L.Conv2D(8, 1, name="output")(x)])
+
+def data():
+    return tf.data.Dataset.from_tensor_slices((X, Y)).batch(16)
+
+def losses(model):
+    found = []
+    class Log(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            found.append(float(logs["loss"]))
+    model.fit(data(), epochs=1, verbose=0, callbacks=[Log()])
+    return found
+
+found = {}
+model = made()
+program = Program.of(model, data())
+found["layers"] = [layer.name for layer, _ in cancelled(model)]
+found["tricky"] = [layer.name for layer, _ in cancelled(tricky())]
+found["why"] = KNOB.applies(program).sentence
+snapshot = Snapshot.of(model)
+plain = Stepper(program)
+plain.compile()
+found["inert"] = KNOB.proof(program, plain)
+snapshot.restore()
+
+before, trained = model.predict(X, verbose=0), len(model.trainable_variables)
+with KNOB.applied(program):
+    model.predict_function = None
+    found["inference"] = float(np.abs(model.predict(X, verbose=0) - before).max())
+    found["trained"] = trained - len(model.trainable_variables)
+found["left"] = snapshot.differences()
+model.predict_function = None
+found["undone"] = bool((model.predict(X, verbose=0) == before).all()) and len(model.trainable_variables) == trained
+
+with KNOB.applied(program):
+    stepper = Stepper(program)
+    stepper.compile()
+found["proof"] = KNOB.proof(program, stepper)
+
+with_bias = losses(made())
+applied = made()
+KNOB.applied(Program.of(applied, data())).__enter__()
+without = losses(applied)
+found["steps"] = len(without)
+found["training"] = max(abs(a - b) / abs(a) for a, b in zip(with_bias, without))
+applied.save("applied.keras")
+again = keras.models.load_model("applied.keras")
+found["resumed"] = len(again.optimizer.variables) == len(applied.optimizer.variables) and int(again.optimizer.iterations) == 20
+found["for good"] = float(np.abs(again.predict(X, verbose=0) - applied.predict(X, verbose=0)).max())
+
+scaled = made(optimizer=keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1, momentum=0.9, global_clipnorm=1.0)))
+with KNOB.applied(Program.of(scaled, data())):
+    logged = losses(scaled)
+    found["scaled"] = [bool(np.isfinite(logged).all()), len(logged), int(scaled.optimizer.iterations)]
+
+class Own(keras.Model):
+    def train_step(self, data):
+        return super().train_step(data)
+
+def refusal(model):
+    model.compile("sgd", "mse")
+    return KNOB.applies(Given(model)).sentence
+
+@dataclasses.dataclass
+class Given:
+    model: keras.Model
+
+class Subclassed(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = L.Conv2D(2, 5), L.BatchNormalization()
+    def call(self, x):
+        return self.norm(self.conv(x))
+
+i = keras.Input((8, 8, 3))
+conv, norm = L.Conv2D(2, 5), L.BatchNormalization()
+once = conv(i)
+found["refused"] = [
+    refusal(Subclassed()),
+    refusal(Own(i, L.BatchNormalization()(L.Conv2D(2, 5)(i)))),
+    refusal(keras.Model(i, norm(once) + norm(once))),
+    refusal(keras.Model(i, L.BatchNormalization()(L.Conv2D(2, 5)(i), training=False))),
+    refusal(keras.Sequential([keras.Input((8, 8, 3)), L.Conv2D(2, 5)])),
+]
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def bias(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    ended = run_program(BIAS, tmp_path_factory.mktemp("bias"), PYTHONWARNINGS="error::UserWarning:keras")
+    assert ended.code == 0, ended.err[-3000:]
+    answer: dict[str, Any] = json.loads(ended.out.splitlines()[-1])
+    return answer
+
+
+def test_only_biases_that_cancel_are_left_out(bias: dict[str, Any]) -> None:
+    assert bias["layers"] == ["first", "deep", "dense"]
+    assert bias["tricky"] == ["plain"]
+    assert "use_bias=False on first, deep, dense" in bias["why"]
+
+
+def test_models_whose_biases_may_matter_are_refused(bias: dict[str, Any]) -> None:
+    subclassed, own, shared, inference, unfollowed = bias["refused"]
+    assert "functional or sequential" in subclassed
+    assert "functional or sequential" in own
+    assert {shared, inference, unfollowed} == {"no layer with a bias feeds nothing but a batch normalisation of its channels"}
+
+
+def test_the_traced_step_reads_no_bias_and_only_then_is_that_said(bias: dict[str, Any]) -> None:
+    assert bias["proof"] == "the traced step reads none of the 3 biases"
+    assert bias["inert"] is None
+    assert bias["trained"] == 3
+
+
+def test_inference_stays_the_same_and_everything_is_turned_back(bias: dict[str, Any]) -> None:
+    assert bias["inference"] < 1e-6
+    assert bias["left"] == []
+    assert bias["undone"]
+
+
+def test_training_without_biases_has_the_same_losses(bias: dict[str, Any]) -> None:
+    assert bias["steps"] == 20
+    assert bias["training"] < 1e-4
+    assert bias["scaled"] == [True, 20, 20]
+
+
+def test_a_model_saved_without_them_loads_with_its_optimizer(bias: dict[str, Any]) -> None:
+    assert bias["resumed"]
+    assert bias["for good"] < 1e-6
+
+
+CALLS = """
+import json, types
+import numpy as np, keras, tensorflow as tf
+from outpace.tune.advice import advice_for, facts_of
+from outpace.tune.knobs.steps_per_execution import KNOB
+from outpace.tune.knobs.knob import Applies
+from outpace.tune.program.program import Program
+from outpace.tune.program.stepper import Stepper
+
+def made():
+    model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(2)])
+    model.compile("sgd", "mse", jit_compile=False)
+    return model
+
+def data(batches):
+    return tf.data.Dataset.from_tensor_slices((np.zeros((4 * batches, 8), "float32"), np.zeros((4 * batches, 2), "float32"))).batch(4)
+
+def said(batches, **arguments):
+    source = arguments.pop("source", None) or data(batches)
+    program = Program.of(made(), source, **arguments)
+    applies = KNOB.applies(program)
+    return [type(applies).__name__, applies.sentence, KNOB.keywords(program)["steps_per_execution"]]
+
+def trained(batches, **arguments):
+    model = made()
+    source = arguments.pop("source", None) or data(batches)
+    with KNOB.applied(Program.of(model, source, **arguments)):
+        steps = model.steps_per_execution
+        model.fit(source, verbose=0, epochs=2, **arguments)
+    return [steps, int(model.optimizer.iterations)]
+
+class Counts(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        pass
+
+found = {
+    "plain": said(40),
+    "short": said(17),
+    "shorter": said(7),
+    "not dividing": trained(41),
+    "unknown length": trained(0, source=data(41).filter(lambda x, y: True)),
+    "steps per epoch": trained(0, source=data(60).repeat(), steps_per_epoch=36),
+    "indivisible": said(0, source=data(60).repeat(), steps_per_epoch=37),
+    "epoch": said(40, callbacks=[keras.callbacks.EarlyStopping("loss")]),
+    "saves": said(40, callbacks=[keras.callbacks.ModelCheckpoint("a.keras", save_freq=10)]),
+    "own": said(40, callbacks=[Counts()]),
+    "lambda": said(40, callbacks=keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: None)),
+    "lambda epoch": said(40, callbacks=[keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: None)]),
+}
+model = made()
+program = Program.of(model, data(17))
+with KNOB.applied(program):
+    stepper = Stepper(program)
+    stepper.compile()
+found["proof"] = KNOB.proof(program, stepper)
+KNOB.applied(program).__enter__()  # and never left
+found["for good"] = model.steps_per_execution
+
+def read(path, label):
+    return tf.image.resize(tf.io.decode_jpeg(tf.io.read_file(path), channels=3), [8, 8]), label
+
+tf.io.write_file("a.jpg", tf.io.encode_jpeg(np.zeros((9, 9, 3), "uint8")))
+files = tf.data.Dataset.from_tensor_slices((["a.jpg"] * 8, [0] * 8)).map(read).batch(4)
+conv, head = keras.layers.Conv2D(4, 3, name="conv"), keras.layers.Dense(2, name="head")
+model = keras.Sequential([keras.Input((8, 8, 3)), conv, keras.layers.Flatten(), head])
+model.compile("sgd", "sparse_categorical_crossentropy", metrics=["accuracy", keras.metrics.SparseTopKCategoricalAccuracy(1)])
+facts = facts_of(Program.of(model, files), types.SimpleNamespace(model=100.0, input=50.0))
+found["facts"] = [[layer.name, layer.kind, layer.kernel, layer.output, layer.work] for layer in facts.layers if layer.kernel]
+found["numbers"] = [facts.parameters, facts.parameter_bytes, facts.metrics, facts.replicas, facts.steps_per_call]
+found["input"] = [facts.decodes_jpeg, facts_of(program).decodes_jpeg, facts.step_seconds, facts.input_bound]
+found["advice"] = [advice.id for advice in advice_for(Program.of(model, files))]
+
+class Own(keras.layers.Layer):
+    def build(self, shape):
+        self.inner = keras.layers.Dense(3)
+        self.inner.build(shape)
+    def call(self, x):
+        return self.inner(x)
+
+class Model(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.own = Own()
+    def call(self, x):
+        return self.own(x)
+
+model = Model()
+model.compile("sgd", "mse")
+facts = facts_of(Program.of(model, tf.data.Dataset.from_tensors((np.zeros((4, 8), "float32"), np.zeros((4, 3), "float32")))))
+found["subclassed"] = [[layer.kind, layer.kernel, layer.work] for layer in facts.layers if layer.kernel]
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def calls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    ended = run_program(CALLS, tmp_path_factory.mktemp("calls"))
+    assert ended.code == 0, ended.err[-3000:]
+    answer: dict[str, Any] = json.loads(ended.out.splitlines()[-1])
+    return answer
+
+
+def test_every_batch_is_trained_on_once_where_calls_do_not_divide_them(calls: dict[str, Any]) -> None:
+    assert calls["not dividing"] == [16, 2 * 41]
+    assert calls["unknown length"] == [16, 2 * 41]
+
+
+def test_steps_that_fit_was_given_are_kept(calls: dict[str, Any]) -> None:
+    assert calls["steps per epoch"] == [12, 2 * 36]
+    kind, why, _ = calls["indivisible"]
+    assert kind == "NotHere"
+    assert "no number of steps from 4 to 16 divides steps_per_epoch=37" in why
+
+
+def test_an_epoch_holds_two_calls(calls: dict[str, Any]) -> None:
+    assert calls["plain"][::2] == ["Applies", "16"]
+    assert calls["short"][::2] == ["Applies", "8"]
+    assert calls["shorter"][:2] == ["NotHere", "an epoch has 7 batches, too few for two calls of 4"]
+    assert calls["proof"] == "one call makes 8 steps"
+
+
+def test_callbacks_that_act_on_each_batch_are_respected(calls: dict[str, Any]) -> None:
+    assert calls["own"][:2] == ["NotHere", "the callback Counts acts on each batch, and would be called once for 16 of them"]
+    assert calls["lambda"][0] == "NotHere"
+    assert {calls["epoch"][0], calls["saves"][0], calls["lambda epoch"][0]} == {"Applies"}
+    assert "(ModelCheckpoint too)" in calls["saves"][1]
+    assert "too)" not in calls["epoch"][1] + calls["lambda epoch"][1]
+
+
+def test_a_knob_that_is_never_left_stays_turned(calls: dict[str, Any]) -> None:
+    assert calls["for good"] == 8
+
+
+def test_facts_for_advice_are_read_from_a_real_program(calls: dict[str, Any]) -> None:
+    conv, head = calls["facts"]
+    assert conv == ["conv", "Conv2D", [3, 3, 3, 4], [6, 6, 4], 36 * 108]
+    assert head == ["head", "Dense", [144, 2], [2], 288]
+    weights = 108 + 4 + 288 + 2
+    assert calls["numbers"] == [weights, 4 * weights, ["SparseCategoricalAccuracy", "SparseTopKCategoricalAccuracy"], 1, 1]
+    assert calls["input"] == [True, False, 0.01, True]
+    assert calls["advice"][0] == "depthwise_separable"
+    assert {"metrics", "pruning"} <= set(calls["advice"])
+
+
+def test_layers_of_a_subclassed_model_have_no_shapes(calls: dict[str, Any]) -> None:
+    assert calls["subclassed"] == [["Dense", [8, 3], None]]
