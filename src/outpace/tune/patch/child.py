@@ -1,0 +1,124 @@
+"""The process that a patch is checked in: `python -m outpace.tune.patch.child PLAN` runs a script up to its first `fit`.
+
+The plan names files and the text that shall stand in them; Python reads that text instead, and no file is touched. What `fit` was asked to
+train with is run for a few elements, and written down.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import io
+import json
+import linecache
+import os
+import pickle
+import random
+import sys
+import tokenize
+from collections.abc import Mapping
+from importlib.machinery import SourceFileLoader
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from outpace.capture.imports import ImportHooks
+from outpace.capture.script import run_as_main
+from outpace.capture.window import CaptureDone
+
+COMPILED = ("jit_compile", "steps_per_execution", "run_eagerly")
+SEED = 20_011
+
+
+def substitute(texts: Mapping[str, bytes]) -> None:
+    """Let the import system read these texts instead of the files, and none of their compiled copies."""
+    plain_data, plain_stats = SourceFileLoader.get_data, SourceFileLoader.path_stats
+
+    def get_data(self: Any, path: Any) -> bytes:
+        found = texts.get(os.path.realpath(path))
+        return found if found is not None else plain_data(self, path)
+
+    def path_stats(self: Any, path: Any) -> Any:
+        if os.path.realpath(path) in texts:
+            raise OSError  # no times: the loader then neither reads nor writes a compiled copy
+        return plain_stats(self, path)
+
+    read = linecache.updatecache  # AutoGraph reads a function by its lines, and asks for them to be read again
+
+    def updatecache(filename: str, module_globals: Any = None) -> list[str]:
+        content = texts.get(os.path.realpath(filename))
+        if content is None:
+            return read(filename, module_globals)
+        encoding = tokenize.detect_encoding(io.BytesIO(content).readline)[0]
+        lines = io.TextIOWrapper(io.BytesIO(content), encoding).readlines()
+        linecache.cache[filename] = (len(content), None, lines, filename)
+        return lines
+
+    linecache.updatecache = updatecache
+    SourceFileLoader.get_data = get_data  # type: ignore[method-assign]  # this process does nothing else
+    SourceFileLoader.path_stats = path_stats  # type: ignore[method-assign]  # likewise
+
+
+def observed(model: Any, dataset: Any, elements: int) -> dict[str, Any]:
+    """What can be compared: the stages, the structure, two epochs with every missing seed set, and again with other seeds."""
+    from outpace.tune.data.comparable import Pinning, variables_kept
+    from outpace.tune.data.tree import describe
+    from outpace.tune.data.verify import EPOCHS, MOST, rows
+
+    def runs(seed: int, every: bool) -> list[Any]:
+        copy = Pinning(seed, elements, every=every, serial=True).copy(dataset)
+        with variables_kept(dataset):
+            return [[rows(element) for element in islice(iter(copy), MOST)] for _ in range(EPOCHS)]
+
+    pipeline = describe(dataset)
+    return {
+        "stages": [stage.op for stage in reversed(pipeline.spine())],
+        "spec": str(dataset.element_spec),
+        "epochs": runs(SEED, False),
+        "other": runs(2 * SEED, True),
+        "compiled": {name: _plain(getattr(model, name, None)) for name in COMPILED},
+    }
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, (bool, str, type(None))) else int(value)
+
+
+def main() -> None:
+    """Run the script; what it did is in the plan's `result`, or the reason why there is nothing."""
+    plan = json.loads(sys.argv[1])
+    substitute({os.path.realpath(path): Path(text).read_bytes() for path, text in plan["texts"].items()})
+    random.seed(SEED)
+
+    def on_numpy(numpy: Any) -> None:
+        numpy.random.seed(SEED)
+
+    def on_keras(keras: Any) -> None:
+        signature = inspect.signature(keras.Model.fit)
+
+        @functools.wraps(keras.Model.fit)
+        def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+            given = dict(signature.bind(self, *args, **kwargs).arguments)
+            with Path(plan["result"]).open("wb") as file:
+                pickle.dump(observed(self, given.get("x"), plan["elements"]), file)
+            raise CaptureDone
+
+        keras.Model.fit = fit
+
+    hooks: Any = {"numpy": on_numpy, "keras": on_keras}
+    ImportHooks(hooks, lambda name, error: sys.exit(f"{name} could not be hooked: {error!r}")).install()
+    code = 0
+    try:
+        run_as_main(plan["script"], plan["argv"], plan["module"])
+    except CaptureDone:
+        pass
+    except BaseException as error:
+        sys.stderr.write(f"\n{type(error).__name__}: {error}\n")
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # threads of a pipeline that never ends would keep the interpreter
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,295 @@
+"""Turns a row of calls back into source: which calls of which file change, move, come and go."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import libcst as cst
+
+from outpace.capture.pipeline import READERS, SOURCES, PipelineRecorder
+from outpace.store.record import PipelineStage
+from outpace.tune.data.functions import _user_function
+from outpace.tune.data.tree import Pipeline
+from outpace.tune.patch.calls import Call, Row, Unpatchable
+from outpace.tune.patch.chain import Link, calling, chain_of, function_argument, new_link, with_keywords, without_dot
+from outpace.tune.patch.divide import Divided, divided
+from outpace.tune.patch.impure import Purity
+from outpace.tune.patch.source import SourceFile
+from outpace.tune.patch.written import Edits, Segment
+
+AUTOTUNE = "tf.data.AUTOTUNE"
+
+
+@dataclass(eq=False)
+class Editor:
+    """Edits of one program's files. `wrappers`: the traced function of each map, by the key of its call."""
+
+    recorder: PipelineRecorder
+    own: Sequence[PipelineStage]
+    wrappers: Mapping[int, Any]
+    _files: dict[str, SourceFile] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, recorder: PipelineRecorder) -> Editor:
+        """For a pipeline as the user built it; its own records are those of all stages, of what feeds them and of their functions."""
+        own: dict[int, PipelineStage] = {}
+        todo = [stage.record.id for stage in pipeline.stages() if stage.record is not None]
+        while todo:
+            stage = recorder.stages[todo.pop()]
+            if stage.id not in own:
+                own[stage.id] = stage
+                todo += [*stage.inputs, *stage.inner]
+        maps = {s.record.id: s.dataset._map_func for s in pipeline.spine() if s.record is not None and s.op == "map"}
+        return cls(recorder, tuple(own.values()), maps)
+
+    def file(self, path: str) -> SourceFile:
+        """The parsed file, read once."""
+        path = os.path.abspath(path)
+        if path not in self._files:
+            self._files[path] = SourceFile(path)
+        return self._files[path]
+
+    def edits(self, row: Row) -> dict[str, Edits]:
+        """The edits of each file that write the row. Raises Unpatchable with the reason."""
+        return _Writing(self, row).done()
+
+    def check(self, row: Row) -> None:
+        """Raises Unpatchable with the reason where a row cannot be written."""
+        for edits in self.edits(row).values():
+            edits.text()
+
+    def located(self, stage: PipelineStage) -> tuple[SourceFile, cst.Call]:
+        """The call of a record. Raises Unpatchable where it is not unique, or stands for other data sets as well."""
+        ids = {other.id for other in self.own}
+        same = [
+            s for s in self.recorder.stages if (s.file, s.line, s.op) == (stage.file, stage.line, stage.op) and s.id not in ids
+        ]
+        file = self.file(stage.file)
+        if same:
+            raise Unpatchable(f"{file.name}:{stage.line} also builds a data set for which the change was not tried")
+        return file, file.located(stage, sorted(self.own, key=lambda other: other.id))
+
+
+class _Writing:
+    def __init__(self, editor: Editor, row: Row) -> None:
+        self.editor, self.row = editor, row
+        self.calls = row.standing()
+        self.found: dict[int, tuple[SourceFile, cst.Call]] = {}
+        self.lost: dict[int, str] = {}
+        for call in self.calls:
+            if call.place is not None:
+                try:
+                    self.found[call.key] = editor.located(call.place)
+                except Unpatchable as reason:
+                    self.lost[call.key] = str(reason)
+        self.edited: dict[str, Edits] = {}
+        self.names: dict[int, tuple[str, str]] = {}  # divided call -> names of its two functions
+
+    def done(self) -> dict[str, Edits]:
+        for key, keywords in self.row.beside.items():
+            stage = next((stage for stage in self.editor.own if stage.id == key), None)
+            if stage is None:
+                raise Unpatchable("the call was made where the recorder does not see it")
+            file, node = self.editor.located(stage)
+            self.of(file).keywords[node] = _spelled(file, keywords)
+        for call in self.calls:
+            if call.divided:
+                self._divide(call)
+        for call in self.calls:
+            if call.keywords and not call.new:
+                file, node = self._place(call.key)
+                self.of(file).keywords[node] = _spelled(file, call.keywords)
+        if any(call.new or call.moved for call in self.calls):
+            self._arrange()
+        return self.edited
+
+    def of(self, file: SourceFile) -> Edits:
+        return self.edited.setdefault(file.path, Edits(file))
+
+    def _place(self, key: int) -> tuple[SourceFile, cst.Call]:
+        if key not in self.found:
+            raise Unpatchable(self.lost.get(key, "the call was made where the recorder does not see it"))
+        return self.found[key]
+
+    def _arrange(self) -> None:
+        """Give every call a chain: its own, or for what is new or moved that of the call before it."""
+        segments = self._segments()
+        contents: dict[cst.Call, list[Call]] = {top: [] for top in segments}
+        last: cst.Call | None = None
+        touched: set[cst.Call] = set()
+        home = {key: top for top, segment in segments.items() for key in segment.keys}
+        for at, call in enumerate(self.calls):
+            stays = not call.new and not call.moved
+            if not stays and last is None:
+                before = self.calls[at - 1].key if at else 0
+                raise Unpatchable(self.lost.get(before, "the call before it was made where the recorder does not see it"))
+            if call.moved:
+                self._place(call.key)
+                touched.add(home[call.key])
+            last = home.get(call.key) if stays else last
+            if last is not None:
+                contents[last].append(call)
+                if not stays:
+                    touched.add(last)
+        for top in touched:
+            segment = segments[top]
+            self._same_block(segment, contents[top])
+            links = [
+                link
+                for call in contents[top]
+                if call.key != segment.base_key
+                for link in self._link(call, segment, segments, home)
+            ]
+            edits = self.of(segment.file)
+            options = next((call.options for call in contents[top] if call.options), None)
+            edits.segments[top] = replace(segment, links=tuple(links), options=_spelled(segment.file, options or {}))
+
+    def _same_block(self, segment: Segment, calls: Sequence[Call]) -> None:
+        """What belongs together must run together: a call does not move into or out of a branch, nor does half of a function."""
+        for call in calls:
+            other = call.key if call.moved else call.first_part_of
+            if other is None:
+                continue
+            file, node = self._place(other)
+            if file.block(node) is not segment.file.block(segment.chain.top):
+                raise Unpatchable(
+                    f"{file.name}:{file.position(node).start.line} runs under other conditions than the call before it"
+                )
+
+    def _segments(self) -> dict[cst.Call, Segment]:
+        """The chains that hold calls of the row, by their outermost call."""
+        found: dict[cst.Call, Segment] = {}
+        keys = {node: key for key, (_, node) in self.found.items()}
+        for file, node in self.found.values():
+            top = _top(file, node)
+            if top in found:
+                continue
+            base, base_key = _base(top, keys, {call.key: call for call in self.calls})
+            chain = chain_of(top, base)
+            inside = [keys[link.call] for link in chain.links if link.call in keys]
+            found[top] = Segment(file, chain, (*([base_key] if base_key is not None else []), *inside), base_key, ())
+        return found
+
+    def _link(
+        self, call: Call, segment: Segment, segments: Mapping[cst.Call, Segment], home: Mapping[int, cst.Call]
+    ) -> list[Link]:
+        """A call as links of a chain; calls that nobody recorded stay behind the one that they follow."""
+        if call.options:
+            return [Link(new_link(f".with_options({segment.options_name})").call)]
+        if call.first_part_of is not None:
+            of = next(other for other in self.calls if other.key == call.first_part_of)
+            _, node = self._place(of.key)
+            first, _ = self.names[of.key]
+            return [Link(with_keywords(calling(node, first), _spelled(segment.file, call.keywords)))]
+        if call.text is not None:
+            return [new_link(call.text.replace(AUTOTUNE, _autotune(segment.file)) if AUTOTUNE in call.text else call.text)]
+        file, node = self._place(call.key)
+        own = segments[home[call.key]]
+        if own is not segment:
+            _can_move(file, node, segment, call)
+        links = own.chain.links
+        at = next((at for at, link in enumerate(links) if link.call is node), None)
+        if at is None:
+            raise Unpatchable("the call to move is the source of a chain")
+        known = {self.found[key][1] for key in own.keys}
+        end = next((later for later in range(at + 1, len(links)) if links[later].call in known), len(links))
+        changed = replace(links[at], call=with_keywords(self._second(call, node), _spelled(segment.file, call.keywords)))
+        if own is not segment:
+            above = own.statement.leading_lines if own.statement is not None and own.alone else ()
+            behind = own.statement.trailing_whitespace.comment if own.statement is not None and own.alone else changed.comment
+            changed = replace(without_dot(changed), above=[line for line in above if line.comment is not None], comment=behind)
+        return [changed, *links[at + 1 : end]]
+
+    def _second(self, call: Call, node: cst.Call) -> cst.Call:
+        return calling(node, self.names[call.key][1]) if call.divided else node
+
+    def _divide(self, call: Call) -> None:
+        """Write the two functions of a divided map."""
+        file, node = self._place(call.key)
+        function = inspect.unwrap(_user_function(self.editor.wrappers[call.key]))
+        function = getattr(function, "python_function", function)
+        definition = _definition(file, node, function)
+        name = definition.name.value
+        alone = len([each for each in file.names(name) if not _is_attribute(file, each)]) == 2  # the definition and this call
+        first, second = file.unused(f"{name}_cached"), name if alone else file.unused(f"{name}_rest")
+
+        def lines(part: cst.CSTNode) -> range:
+            found = file.position(part)
+            return range(found.start.line, found.end.line + 1)
+
+        purity = Purity(function, self.editor.wrappers[call.key], lines)
+        parts: Divided = divided(definition, purity, first, second)
+        self.names[call.key] = (first, second)
+        self.of(file).functions[definition] = (parts.first, parts.second) if alone else (definition, parts.first, parts.second)
+        if not alone:
+            self.of(file).callees[node] = second
+
+
+def _definition(file: SourceFile, node: cst.Call, function: Any) -> cst.FunctionDef:
+    """The definition of the function that a map is called with. Raises Unpatchable when it is no plain function of the same file."""
+    named = function_argument(node).value
+    if isinstance(named, cst.Lambda):
+        raise Unpatchable("its function is a lambda, which has no statements to divide: write it as a function")
+    code = getattr(function, "__code__", None)
+    if not isinstance(named, cst.Name) or code is None:
+        raise Unpatchable("its function is not named in the call")
+    if code.co_filename != file.path:
+        raise Unpatchable(f"its function {named.value} stands in another file ({code.co_filename})")
+    for definition in file.functions():
+        lines = [file.position(each).start.line for each in (definition, *definition.decorators)]
+        if definition.name.value == named.value and code.co_firstlineno in lines:
+            return definition
+    raise Unpatchable(f"the definition of {named.value} is not at line {code.co_firstlineno}: the file was edited since")
+
+
+def _is_attribute(file: SourceFile, name: cst.Name) -> bool:
+    parent = next(iter(file.above(name)), None)
+    return (isinstance(parent, cst.Attribute) and parent.attr is name) or (
+        isinstance(parent, cst.Arg) and parent.keyword is name
+    )
+
+
+def _top(file: SourceFile, node: cst.Call) -> cst.Call:
+    """The outermost call of the chain that a call stands in."""
+    above = file.above(node)
+    for attribute, call in zip(above, above, strict=False):
+        if not (isinstance(attribute, cst.Attribute) and isinstance(call, cst.Call) and call.func is attribute):
+            break
+        node = call
+    return node
+
+
+def _base(top: cst.Call, keys: Mapping[cst.Call, int], calls: Mapping[int, Call]) -> tuple[cst.BaseExpression, int | None]:
+    """What a chain begins with, and its key where it is itself a call of the row (the source of the pipeline)."""
+    node = top
+    while isinstance(node.func, cst.Attribute) and isinstance(node.func.value, cst.Call):
+        node = node.func.value
+    key = keys.get(node)
+    method = key is not None and calls[key].op not in (*SOURCES, *READERS)
+    if method and isinstance(node.func, cst.Attribute):
+        return node.func.value, None
+    return node, key
+
+
+def _can_move(file: SourceFile, node: cst.Call, segment: Segment, call: Call) -> None:
+    """Arguments mean the same elsewhere when they are literals, or when it is the same scope."""
+    literal = (cst.Integer, cst.Float, cst.SimpleString)
+    if all(isinstance(arg.value, literal) or getattr(arg.value, "value", "") in ("True", "False", "None") for arg in node.args):
+        return
+    if file is not segment.file or file.scope(node) is not segment.file.scope(segment.chain.top):
+        raise Unpatchable(f"{call.op} would move to another function, where its arguments may mean something else")
+
+
+def _spelled(file: SourceFile, values: Mapping[str, str]) -> dict[str, str]:
+    return {name: _autotune(file) if value == AUTOTUNE else value for name, value in values.items()}
+
+
+def _autotune(file: SourceFile) -> str:
+    name = file.spelled(AUTOTUNE)
+    if name is None:
+        raise Unpatchable(f"{file.name} has no name for {AUTOTUNE}")
+    return name

@@ -1,0 +1,138 @@
+"""A user's file as libcst reads it: where recorded calls stand in it, and what it calls TensorFlow."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import libcst as cst
+from libcst.metadata import CodeRange, MetadataWrapper, ParentNodeProvider, PositionProvider
+
+from outpace.capture.pipeline import KEPT_TEXT, READERS
+from outpace.store.record import PipelineStage
+from outpace.tune.patch.calls import Unpatchable
+
+Scope = cst.FunctionDef | cst.Lambda | cst.ClassDef
+
+
+class SourceFile:
+    """One parsed file. Raises Unpatchable when it cannot be read."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.name = Path(path).name
+        try:
+            parsed = cst.parse_module(Path(path).read_bytes())
+        except OSError:
+            raise Unpatchable(f"there is no source file for {path}") from None
+        except (cst.ParserSyntaxError, UnicodeDecodeError):
+            raise Unpatchable(f"{path} cannot be parsed") from None
+        wrapper = MetadataWrapper(parsed, unsafe_skip_copy=True)
+        self.module = wrapper.module
+        self._positions = wrapper.resolve(PositionProvider)
+        self._parents = wrapper.resolve(ParentNodeProvider)
+        self.text = self.module.code
+        self.lines = self.text.splitlines()
+        self._calls = [node for node in self._positions if isinstance(node, cst.Call)]
+
+    def position(self, node: cst.CSTNode) -> CodeRange:
+        """First and last line and column of a node."""
+        return self._positions[node]
+
+    def above(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """The nodes around this one, the nearest first."""
+        parent = self._parents.get(node)
+        while parent is not None:
+            yield parent
+            parent = self._parents.get(parent)
+
+    def scope(self, node: cst.CSTNode) -> Scope | None:
+        """The function or class around a node; None at the top of the file."""
+        return next((above for above in self.above(node) if isinstance(above, Scope)), None)
+
+    def block(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        """The branch, loop, function or class body around a node; None at the top of the file."""
+        return next((above for above in self.above(node) if isinstance(above, (cst.BaseSuite, cst.Lambda))), None)
+
+    def statement(self, node: cst.CSTNode) -> cst.SimpleStatementLine | None:
+        """The simple statement around a node; None in the head of a compound one."""
+        for above in self.above(node):
+            if isinstance(above, cst.SimpleStatementLine):
+                return above
+            if isinstance(above, (cst.BaseCompoundStatement, cst.Lambda)):
+                return None
+        return None
+
+    def calls(self) -> list[cst.Call]:
+        """All calls, in no particular order."""
+        return self._calls
+
+    def functions(self) -> Iterator[cst.FunctionDef]:
+        """All definitions of functions."""
+        return (node for node in self._positions if isinstance(node, cst.FunctionDef))
+
+    def names(self, name: str) -> list[cst.Name]:
+        """Every place where a name stands, definitions, imports and attributes included."""
+        return [node for node in self._positions if isinstance(node, cst.Name) and node.value == name]
+
+    def unused(self, name: str) -> str:
+        """The name, numbered when the file has it already."""
+        found = (name if number == 1 else f"{name}_{number}" for number in range(1, 1000))
+        return next(candidate for candidate in found if not self.names(candidate))
+
+    def located(self, stage: PipelineStage, among: list[PipelineStage]) -> cst.Call:
+        """The call that a record speaks of; `among` are the records of the same pipeline, in the order in which they were made.
+
+        Raises Unpatchable when the file is not the one that ran, or the place is not unique.
+        """
+        where = f"{self.name}:{stage.line}"
+        if stage.library is not None:
+            raise Unpatchable(f"{where} calls {stage.library}, which builds the {stage.op} itself")
+        if not 0 < stage.line <= len(self.lines) or self.lines[stage.line - 1].strip()[:KEPT_TEXT] != stage.text:
+            raise Unpatchable(f"{where} is not the line that ran: the file was edited since")
+        found = sorted((c for c in self._calls if self._fits(c, stage)), key=lambda c: self._end(c))
+        alike = [s for s in among if (s.file, s.line, s.op) == (stage.file, stage.line, stage.op)]
+        if len(found) != len(alike) or stage not in alike:
+            raise Unpatchable(f"{where} holds {len(found)} calls of {stage.op} that gave {len(alike)} stages of the pipeline")
+        return found[alike.index(stage)]
+
+    def spelled(self, full: str) -> str | None:
+        """How this file would write `tf.data.AUTOTUNE`: by the name under which it imported TensorFlow, or a part of it."""
+        wanted = full.replace("tf.", "tensorflow.", 1) if full.startswith("tf.") else full
+        names: dict[str, str] = {}
+        tree = ast.parse(self.text)
+        for node in ast.walk(tree):
+            names.update(_imported(node))
+        for node in tree.body:  # AUTOTUNE = tf.data.AUTOTUNE
+            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+                head, _, rest = ast.unparse(node.value).partition(".")
+                if head in names:
+                    names[node.targets[0].id] = f"{names[head]}.{rest}"
+        fitting = [(name, meant) for name, meant in names.items() if wanted == meant or wanted.startswith(f"{meant}.")]
+        if not fitting:
+            return None
+        name, meant = max(fitting, key=lambda pair: len(pair[1]))
+        return name + wanted[len(meant) :]
+
+    def _fits(self, call: cst.Call, stage: PipelineStage) -> bool:
+        """Python gives a method call the line of the method's name; older ones and other calls the line where they begin."""
+        if isinstance(call.func, cst.Attribute):
+            return call.func.attr.value == stage.op and self.position(call.func.attr).start.line == stage.line
+        named = isinstance(call.func, cst.Name) and (call.func.value == stage.op or stage.op in READERS)
+        return named and self.position(call).start.line == stage.line
+
+    def _end(self, call: cst.Call) -> tuple[int, int]:
+        end = self.position(call).end
+        return end.line, end.column
+
+
+def _imported(node: ast.AST) -> dict[str, str]:
+    if isinstance(node, ast.Import):
+        return {
+            item.asname or item.name.partition(".")[0]: item.name if item.asname else item.name.partition(".")[0]
+            for item in node.names
+        }
+    if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        return {item.asname or item.name: f"{node.module}.{item.name}" for item in node.names}
+    return {}

@@ -1,0 +1,157 @@
+"""Runs the patched program beside the one as it is, each in a process of its own up to its first `fit`, and compares what `fit` got."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from outpace.tune.data.verify import EPOCHS, Difference, Risk, Verified, same
+from outpace.tune.patch.calls import collapsed
+from outpace.tune.patch.source_patch import SourcePatch
+
+ELEMENTS = 64  # of every source of the pipeline
+TIMEOUT = 600.0  # seconds, for everything that a script does before it trains
+
+
+def verify_patch(
+    patch: SourcePatch,
+    script: str,
+    argv: Sequence[str] = (),
+    *,
+    module: bool = False,
+    risk: Risk = Risk.EXACT,
+    elements: int = ELEMENTS,
+    timeout: float = TIMEOUT,
+) -> Verified | Difference:
+    """Whether the patched program trains on the same elements. Runs the script twice up to its first fit, with its effects.
+
+    Python's and NumPy's random numbers start from the same seed in both, and what has no seed in the pipeline gets one. `risk` is the
+    largest of the patch's changes: EXACT demands equality bit by bit, REORDERED the same rows in each epoch, STATISTICAL that every
+    component is equal which does not depend on random numbers; what was not compared is said in `how`.
+    """
+    texts = {change.path: change.new.encode(change.encoding) for change in patch.files}
+    before = _observed({}, script, argv, module, elements, timeout)
+    if isinstance(before, str):
+        return Difference(f"The program as it is does not reach its first fit, so nothing can be compared: {before}")
+    after = _observed(texts, script, argv, module, elements, timeout)
+    if isinstance(after, str):
+        return Difference(f"The patched program does not reach its first fit: {after}")
+    missing = _missing(patch, after)
+    if missing is not None:
+        return Difference(missing)
+    outcome = compare(before, after, risk)
+    if isinstance(outcome, Difference):
+        again = _observed({}, script, argv, module, elements, timeout)
+        if isinstance(again, str) or isinstance(compare(before, again, Risk.EXACT), Difference):
+            return Difference(f"Two runs of the program as it is differ as well, so equality cannot be shown. {outcome.what}")
+    return outcome
+
+
+def _missing(patch: SourcePatch, after: dict[str, Any]) -> str | None:
+    """What the patched program does not do although the patch says it."""
+    if collapsed(after["stages"]) != collapsed(patch.stages):
+        return (
+            f"The patched pipeline is {' > '.join(map(str, after['stages']))} instead of {' > '.join(map(str, patch.stages))}."
+        )
+    for name, wanted in patch.compiled.items():
+        if name in after["compiled"] and str(after["compiled"][name]) != wanted:
+            return f"The patched program compiles with {name}={after['compiled'][name]} instead of {wanted}."
+    return None
+
+
+def compare(before: dict[str, Any], after: dict[str, Any], risk: Risk) -> Verified | Difference:
+    """Compare what two processes observed (see `child.observed`)."""
+    if before["spec"] != after["spec"]:
+        return Difference(f"The elements' structure was {before['spec']} and became {after['spec']}.")
+    lengths = [len(epoch) for epoch in before["epochs"]], [len(epoch) for epoch in after["epochs"]]
+    if lengths[0] != lengths[1]:
+        return Difference(f"The epochs had {lengths[0]} elements and have {lengths[1]}.")
+    number = lengths[0][0]
+    first = _first(before["epochs"], after["epochs"])
+    if first is None:
+        return Verified(
+            number, EPOCHS, True, (f"{number} elements of {EPOCHS} epochs equal bit by bit, under the same seeds.",)
+        )
+    if all(_bag(a) == _bag(b) for a, b in zip(before["epochs"], after["epochs"], strict=True)):
+        said = f"The same rows in {EPOCHS} whole epochs, in another order."
+        return (
+            Verified(number, EPOCHS, False, (said,)) if risk is not Risk.EXACT else Difference(f"{said} It begins at {first}.")
+        )
+    if risk is not Risk.STATISTICAL:
+        return Difference(f"The elements differ: {first}.")
+    chance = _chance(before)
+    differing = _components(before["epochs"], after["epochs"])
+    if not differing <= chance:
+        return Difference(f"Components {_listed(differing - chance)} do not depend on random numbers, and differ: {first}.")
+    shown = "Components that do not depend on random numbers are equal bit by bit"
+    random = (
+        f"components {_listed(differing)} draw from other seeds than before and were compared by type and static shape only"
+    )
+    return Verified(number, EPOCHS, False, (f"{shown}; {random}.",))
+
+
+def _first(old: list[Any], new: list[Any]) -> str | None:
+    """Where epochs first differ, in words."""
+    for before, after in zip(old, new, strict=True):
+        for number, (a, b) in enumerate(zip(before, after, strict=True)):
+            part = next((part for part, (x, y) in enumerate(zip(a, b, strict=True)) if not same(x, y)), None)
+            if part is not None:
+                return f"component {part} of element {number}"
+    return None
+
+
+def _components(old: list[Any], new: list[Any]) -> set[int]:
+    """Components that differ somewhere."""
+    pairs = [pair for before, after in zip(old, new, strict=True) for pair in zip(before, after, strict=False)]
+    return {part for a, b in pairs for part, (x, y) in enumerate(zip(a, b, strict=True)) if not same(x, y)}
+
+
+def _bag(epoch: list[Any]) -> list[str]:
+    """The rows of an epoch without their order; batches are taken apart, since another order fills them differently."""
+    rows: list[Any] = []
+    for element in epoch:
+        lengths = {len(part) if getattr(part, "ndim", 0) > 0 else -1 for part in element}
+        rows += zip(*element, strict=True) if len(lengths) == 1 and -1 not in lengths else [element]
+    return sorted(
+        repr([part.tobytes() if hasattr(part, "tobytes") and part.dtype != object else part for part in row]) for row in rows
+    )
+
+
+def _chance(observed: dict[str, Any]) -> set[int]:
+    """Components that change with the seeds."""
+    return _components(observed["epochs"], observed["other"])
+
+
+def _listed(parts: set[int]) -> str:
+    return ", ".join(map(str, sorted(parts)))
+
+
+def _observed(
+    texts: dict[str, bytes], script: str, argv: Sequence[str], module: bool, elements: int, timeout: float
+) -> dict[str, Any] | str:
+    """What the script's first fit was asked for; a sentence where it never came to that."""
+    with tempfile.TemporaryDirectory(prefix="outpace_patch_") as folder:
+        named = {path: os.path.join(folder, str(at)) for at, path in enumerate(texts)}
+        for path, content in texts.items():
+            Path(named[path]).write_bytes(content)
+        result = Path(folder) / "result"
+        plan = {
+            "script": script, "argv": list(argv), "module": module, "elements": elements, "texts": named, "result": str(result),
+        }  # fmt: skip
+        command = [sys.executable, "-m", "outpace.tune.patch.child", json.dumps(plan)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout, check=False)
+        except subprocess.TimeoutExpired:
+            return f"it takes longer than {timeout:.0f} s."
+        if not result.exists():
+            return (done.stderr.strip().splitlines() or ["it ends without calling fit"])[-1][:300]
+        with result.open("rb") as file:
+            observed: dict[str, Any] = pickle.load(file)  # our own process wrote it
+            return observed

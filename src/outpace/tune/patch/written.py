@@ -1,0 +1,192 @@
+"""Edits of one file, and the file with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import libcst as cst
+
+from outpace.tune.patch.calls import Unpatchable
+from outpace.tune.patch.chain import Chain, Link, calling, joined, with_keywords
+from outpace.tune.patch.source import SourceFile
+
+Statements = list[cst.BaseStatement]
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """A chain of the file: the keys of its calls, that of its base (None: no call of the row), and its links as they shall be.
+
+    options: what the data set options that one of the links takes have to say.
+    """
+
+    file: SourceFile
+    chain: Chain
+    keys: tuple[int, ...]
+    base_key: int | None
+    links: tuple[Link, ...]
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def statement(self) -> cst.SimpleStatementLine | None:
+        """The statement around the chain."""
+        return self.file.statement(self.chain.top)
+
+    @property
+    def target(self) -> str | None:
+        """The name that the chain's value is assigned to, where it is one and nothing else stands on the line."""
+        line = self.statement
+        if line is None or len(line.body) != 1 or not isinstance(line.body[0], cst.Assign):
+            return None
+        assign = line.body[0]
+        plain = len(assign.targets) == 1 and assign.value is self.chain.top
+        target = assign.targets[0].target
+        return target.value if plain and isinstance(target, cst.Name) else None
+
+    @property
+    def alone(self) -> bool:
+        """Whether the chain is one call in an assignment (`ds = ds.map(f)`): what is added then gets statements of its own."""
+        return self.target is not None and len(self.chain.links) + isinstance(self.chain.base, cst.Call) == 1
+
+    @cached_property
+    def options_name(self) -> str:
+        """A name for the options object that the file does not have."""
+        return self.file.unused("options")
+
+
+@dataclass(eq=False)
+class Edits:
+    """What changes in one file, by the nodes of its tree."""
+
+    file: SourceFile
+    keywords: dict[cst.Call, Mapping[str, str]] = field(default_factory=dict)
+    callees: dict[cst.Call, str] = field(default_factory=dict)
+    segments: dict[cst.Call, Segment] = field(default_factory=dict)
+    functions: dict[cst.FunctionDef, Sequence[cst.FunctionDef]] = field(default_factory=dict)
+
+    def text(self) -> str:
+        """The file with the edits."""
+        return self.file.module.visit(_Rewriter(self)).code
+
+
+class _Rewriter(cst.CSTTransformer):
+    def __init__(self, edits: Edits) -> None:
+        super().__init__()
+        self.edits = edits
+        self.lines: dict[cst.SimpleStatementLine, Segment] = {}
+        for segment in edits.segments.values():
+            line = segment.statement
+            if line is None and segment.options:
+                raise Unpatchable("there is no statement before which the options could be set")
+            if line is not None:
+                if line in self.lines:
+                    raise Unpatchable("two chains of one statement change")
+                self.lines[line] = segment
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
+        """Arguments, and chains inside larger expressions."""
+        if original_node in self.edits.keywords:
+            updated_node = with_keywords(updated_node, self.edits.keywords[original_node])
+        segment = self.edits.segments.get(original_node)
+        if segment is None and original_node in self.edits.callees:
+            updated_node = calling(updated_node, self.edits.callees[original_node])
+        if segment is None or segment.alone:
+            return updated_node
+        return joined(segment.chain, segment.links, _base_of(updated_node, segment.chain))
+
+    def leave_SimpleStatementLine(
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement] | cst.RemovalSentinel:
+        """Chains of one call, each in a statement of its own; options before the statement that takes them."""
+        segment = self.lines.get(original_node)
+        if segment is None:
+            return updated_node
+        lines = _statements(segment, updated_node) if segment.alone else [*_options(segment), updated_node]
+        if not segment.alone and _idle(updated_node):
+            lines = []
+        if len(lines) > 1:
+            lines = _spaced(lines, updated_node)
+        return cst.FlattenSentinel(lines) if lines else cst.RemoveFromParent()
+
+    def leave_FunctionDef(
+        self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef
+    ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement]:
+        """Definitions that become several."""
+        found = self.edits.functions.get(original_node)
+        if found is None:
+            return updated_node
+        return cst.FlattenSentinel([updated_node if each is original_node else each for each in found])
+
+
+def _base_of(top: cst.BaseExpression, chain: Chain) -> cst.BaseExpression:
+    """The chain's base in the edited tree, which has the same shape."""
+    for _ in chain.links:
+        assert isinstance(top, cst.Call) and isinstance(top.func, cst.Attribute)
+        top = top.func.value
+    return top
+
+
+def _statements(segment: Segment, line: cst.SimpleStatementLine) -> Statements:
+    """A statement for each link; the user's own keeps its comments and its place among them."""
+    target, chain = segment.target, segment.chain
+    assert target is not None
+    assign = line.body[0]
+    assert isinstance(assign, cst.Assign)
+    found: Statements = []
+    receiver: cst.BaseExpression = chain.base
+    if segment.base_key is not None:
+        found.append(line)
+        receiver = cst.Name(target)
+    for link in segment.links:
+        own = any(link.dot is not None and link.dot is other.dot for other in chain.links)
+        value = link.on(receiver)
+        if own:
+            new = line.with_changes(body=[assign.with_changes(value=value)])
+        else:
+            comment = cst.TrailingWhitespace(cst.SimpleWhitespace("  " if link.comment else ""), link.comment)
+            new = cst.SimpleStatementLine(
+                [cst.Assign([cst.AssignTarget(cst.Name(target))], value)], leading_lines=link.above, trailing_whitespace=comment
+            )
+        found += [*(_options(segment) if _takes_options(link) else ()), new]
+        receiver = cst.Name(target)
+    if not segment.links and segment.base_key is None and not (isinstance(receiver, cst.Name) and receiver.value == target):
+        found.append(line.with_changes(body=[assign.with_changes(value=receiver)]))
+    return found
+
+
+def _takes_options(link: Link) -> bool:
+    return link.dot is None and isinstance(link.call.func, cst.Attribute) and link.call.func.attr.value == "with_options"
+
+
+def _options(segment: Segment) -> Statements:
+    if not segment.options:
+        return []
+    make = segment.file.spelled("tf.data.Options")
+    if make is None:
+        raise Unpatchable(f"{segment.file.name} has no name for tf.data.Options")
+    name = segment.options_name
+    texts = [f"{name} = {make}()", *(f"{name}.{attribute} = {value}" for attribute, value in segment.options.items())]
+    return [cst.parse_statement(text) for text in texts]
+
+
+def _idle(line: cst.SimpleStatementLine) -> bool:
+    """`ds = ds`: nothing of the chain is left."""
+    assign = line.body[0]
+    if len(line.body) != 1 or not isinstance(assign, cst.Assign) or len(assign.targets) != 1:
+        return False
+    return assign.targets[0].target.deep_equals(assign.value)
+
+
+def _spaced(lines: Statements, user: cst.SimpleStatementLine) -> Statements:
+    """Blank lines over the user's statement stand over the first of the new ones, comments over the user's own."""
+    blank = [line for line in user.leading_lines if line.comment is None]
+    comments = [line for line in user.leading_lines if line.comment is not None]
+    found = [line for line in lines if isinstance(line, cst.SimpleStatementLine)]
+    own = next((at for at, line in enumerate(found) if line.leading_lines is user.leading_lines), 0)
+    if not own or not blank:
+        return lines
+    moved = found[own].with_changes(leading_lines=comments)
+    first = found[0].with_changes(leading_lines=[*blank, *found[0].leading_lines])
+    return [first, *found[1:own], moved, *found[own + 1 :]]

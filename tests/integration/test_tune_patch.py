@@ -1,0 +1,227 @@
+"""The patch of a tuned program: what it says, that tools apply it, and that the patched program trains on the same elements."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outpace.tune.data.verify import Verified
+from outpace.tune.patch import FileChange, SourcePatch, verify_patch, write_patch
+from tests.integration.programs import environment, needs_tensorflow
+
+pytest.importorskip("libcst")
+pytestmark = needs_tensorflow
+
+HOST = """
+import json, os, sys
+import tensorflow as tf, keras
+from outpace.capture.pipeline import PipelineRecorder
+from outpace.capture.script import run_as_main
+recorder = PipelineRecorder(False)
+recorder.install(tf)
+from outpace.tune.climb.variant import Change, Variant
+from outpace.tune.data.verify import Risk
+from outpace.tune.knobs import knobs
+from outpace.tune.patch import patch_of
+from outpace.tune.program.program import Program
+from outpace.tune.rewrites import all_rewrites
+
+script, wanted, edited, out = sys.argv[1:5]
+by_id = {each.id: each for each in (*knobs(), *all_rewrites())}
+own = {knob.id: knob for knob in knobs()}
+
+def fit(self, x=None, **arguments):
+    program = Program.of(self, x, **arguments)
+    changes = tuple(Change(each, by_id[each].title, "", Risk.EXACT, own.get(each)) for each in wanted.split(","))
+    if edited != "-":
+        with open(script, "w", encoding="utf-8") as file:
+            file.write(edited)
+    patch = patch_of(program, Variant("best", x, changes), recorder, script)
+    with open(out, "w", encoding="utf-8") as file:
+        json.dump({
+            "diff": patch.diff(), "titles": patch.titles, "left": [each.sentence for each in patch.left], 
+            "files": [[each.path, each.old, each.new] for each in patch.files], "stages": patch.stages, "compiled": dict(patch.compiled),
+        }, file)
+    os._exit(0)
+
+keras.Model.fit = fit
+run_as_main(script, [], False)
+"""
+
+HEAD = """
+import keras, numpy as np, tensorflow as tf
+
+x, y = np.arange(640, dtype="float32").reshape(160, 4), np.arange(160)
+scale = tf.Variable(0.5)
+"""
+MODEL = """
+model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(ds, verbose=0)
+"""
+
+
+def patched(folder: Path, source: str, *changes: str, edited: str = "-", name: str = "train.py") -> dict[str, Any]:
+    (folder / name).write_text(source, encoding="utf-8")
+    command = [sys.executable, "-c", HOST, name, ",".join(changes), edited, "patch.json"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False, env=environment())
+    assert done.returncode == 0, done.stderr[-3000:]
+    found: dict[str, Any] = json.loads((folder / "patch.json").read_text(encoding="utf-8"))
+    return found
+
+
+def as_patch(found: dict[str, Any]) -> SourcePatch:
+    files = tuple(FileChange(*each) for each in found["files"])
+    return SourcePatch(files, tuple(found["titles"]), (), tuple(found["stages"]), found["compiled"])
+
+
+def changed(found: dict[str, Any], sign: str) -> list[str]:
+    """The lines that the diff adds (`+`) or takes away (`-`)."""
+    return [line[1:] for line in found["diff"].splitlines() if line.startswith(sign) and not line.startswith(sign * 3)]
+
+
+CHAIN = (
+    HEAD
+    + """
+def load(a, b):
+    # the work
+    a = tf.math.tanh(tf.reshape(a, [4])) * scale  # state
+    a = a + tf.random.normal([4])
+    return a, b
+
+ds = (tf.data.Dataset.from_tensor_slices((x, y))
+        .shuffle(160)  # all of them
+        # decode
+        .map( load )
+        .batch(16))
+"""
+    + MODEL
+)
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("chain")
+    return folder, patched(folder, CHAIN, "split_map", "jit_compile", "mixed_bfloat16")
+
+
+def test_a_divided_function_and_arguments_of_compile(chain: tuple[Path, dict[str, Any]]) -> None:
+    found = chain[1]
+    assert found["files"][0][2] == CHAIN.replace(
+        """
+def load(a, b):
+    # the work
+    a = tf.math.tanh(tf.reshape(a, [4])) * scale  # state
+""",
+        """
+def load_cached(a, b):
+    # the work
+    a = tf.math.tanh(tf.reshape(a, [4]))
+    return a, b
+
+def load(a, b):
+    a = a * scale  # state
+""",
+    ).replace(
+        """        .shuffle(160)  # all of them
+        # decode
+        .map( load )
+""",
+        """        .map( load_cached )
+        .cache()
+        .shuffle(160)  # all of them
+        # decode
+        .map( load )
+""",
+    ).replace('"mse")', '"mse", jit_compile=True)')
+
+
+def test_what_the_patch_does_not_hold_is_said_with_the_way_to_do_it(chain: tuple[Path, dict[str, Any]]) -> None:
+    (sentence,) = chain[1]["left"]
+    assert sentence.startswith("mixed bfloat16 is not in the patch: it is no argument of compile. By hand: ")
+
+
+def test_the_patched_program_trains_on_the_same_elements(chain: tuple[Path, dict[str, Any]]) -> None:
+    folder, found = chain
+    before = (folder / "train.py").read_text(encoding="utf-8")
+    outcome = verify_patch(as_patch(found), str(folder / "train.py"))
+    assert isinstance(outcome, Verified), outcome
+    assert outcome.bitwise and outcome.elements == 4
+    assert (folder / "train.py").read_text(encoding="utf-8") == before
+
+
+@pytest.mark.parametrize("tool", [["patch", "-p0", "-i"], ["git", "apply", "-p0"]], ids=["patch", "git"])
+def test_tools_apply_the_written_patch(chain: tuple[Path, dict[str, Any]], tmp_path: Path, tool: Sequence[str]) -> None:
+    if shutil.which(tool[0]) is None:
+        pytest.skip(f"{tool[0]} is not installed")
+    shutil.copy(chain[0] / "train.py", tmp_path)
+    write_patch(as_patch(chain[1]), tmp_path / "speed.patch", str(chain[0]))
+    subprocess.run([*tool, "speed.patch"], cwd=tmp_path, check=True, capture_output=True)
+    assert (tmp_path / "train.py").read_text(encoding="utf-8") == chain[1]["files"][0][2]
+
+
+MODULE = """
+import tensorflow as tf
+from reading import decode
+
+def make(x, y):
+    dataset = tf.data.Dataset.from_tensor_slices((x, y))
+    dataset = dataset.map(decode)
+    return dataset.batch(16)
+"""
+
+
+def test_data_sets_and_models_of_other_modules(tmp_path: Path) -> None:
+    (tmp_path / "data.py").write_text(MODULE, encoding="utf-8")
+    (tmp_path / "reading.py").write_text("def decode(a, b):\n    return a * 2.0, b\n", encoding="utf-8")
+    (tmp_path / "models.py").write_text(
+        "import keras\ndef model():\n    made = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])\n"
+        "    made.compile('sgd', loss='mse', jit_compile=False)\n    return made\n",
+        encoding="utf-8",
+    )
+    found = patched(
+        tmp_path, HEAD + "import data, models\nmodels.model().fit(data.make(x, y))\n", "cache", "thread_pool", "jit_compile"
+    )
+    assert not found["left"]
+    assert [Path(each[0]).name for each in found["files"]] == ["data.py", "models.py"]
+    assert changed(found, "+") == [
+        "    options = tf.data.Options()",
+        f"    options.threading.private_threadpool_size = {len(os.sched_getaffinity(0))}",
+        "    return dataset.batch(16).cache().with_options(options)",
+        "    made.compile('sgd', loss='mse', jit_compile=True)",
+    ]
+
+
+REFUSED = (
+    HEAD
+    + """
+ds = tf.data.Dataset.from_tensor_slices((x, y))
+ds = ds.map(lambda a, b: (tf.exp(a) * scale, b))
+ds = ds.batch(16)
+other = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+other.compile("sgd", "mse")
+"""
+    + MODEL
+)
+
+
+def test_what_cannot_be_written_is_left_to_the_recipe(tmp_path: Path) -> None:
+    found = patched(tmp_path, REFUSED, "split_map", "jit_compile", "parallel_map")
+    function, step = found["left"]
+    assert "its function is a lambda" in function and "divide the function" in function
+    assert "train.py has 2 calls of compile" in step and step.endswith("By hand: compile(..., jit_compile=True).")
+    assert changed(found, "+") == ["ds = ds.map(lambda a, b: (tf.exp(a) * scale, b), num_parallel_calls=tf.data.AUTOTUNE)"]
+
+
+def test_a_file_that_was_edited_while_the_program_ran_is_refused(tmp_path: Path) -> None:
+    found = patched(tmp_path, CHAIN, "split_map", edited="# new\n" + CHAIN)
+    assert not found["files"]
+    assert "edited since" in found["left"][0]
