@@ -1,0 +1,211 @@
+"""`tune_environment`: a script as it is against the same script with each setting, every one in a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from outpace._dataclass import dataclass
+from outpace.model.errors import CaptureError
+from outpace.tune.climb.outcome import Tried
+from outpace.tune.environment import EnvironmentKnob, environment_knobs
+from outpace.tune.environment.memory import available, fitting, gib, resident
+from outpace.tune.environment.observed import Host, Observed
+from outpace.tune.environment.setting import Setting
+from outpace.tune.knobs.knob import Applies
+from outpace.tune.trial.arm import Arm
+from outpace.tune.trial.engine import AGAIN, Watch, run_experiment
+from outpace.tune.trial.record import Decision, Experiment, Verdict
+from outpace.tune.trial.script import ScriptArm
+
+START = "as it is"
+FIRST_SHARE = 0.6  # of the budget, for the race of single settings; the rest is for the best two together
+LEAST = 4.0  # seconds; a race that is given less proves nothing
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A setting that applies here: why, and what it may change."""
+
+    knob: EnvironmentKnob
+    setting: Setting
+    applies: Applies
+
+
+@dataclass(frozen=True)
+class EnvironmentOutcome:
+    """What came of it.
+
+    tried: every knob, raced or not, with its decision; variables: those of the proven winner, empty where there is none; kept: titles of what
+    they come from; races: of single settings, then of the best two together against the best alone; command: the script's command line
+    with the variables before it.
+    """
+
+    tried: tuple[Tried, ...]
+    variables: Mapping[str, str]
+    kept: tuple[str, ...]
+    races: tuple[Experiment, ...]
+    command: str
+    seconds: float
+
+
+def tune_environment(
+    script: str,
+    argv: Sequence[str] = (),
+    module: bool = False,
+    budget: float = 45.0,
+    watch: Watch | None = None,
+    knobs: Sequence[EnvironmentKnob] | None = None,
+) -> EnvironmentOutcome:
+    """Race a script against itself with other settings of the environment. `budget`: seconds of racing, without the processes' starts.
+
+    No more processes are started than fit into the free memory. Raises CaptureError where the script runs no step that can be raced;
+    KeyboardInterrupt passes through. In any case no process is left.
+    """
+    search = _Search(script, argv, module, budget, watch or Watch())
+    return search.run(environment_knobs() if knobs is None else knobs)
+
+
+def assignments(variables: Mapping[str, str]) -> list[str]:
+    """Variables as a shell takes them before a command."""
+    return [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
+
+
+class _Search:
+    """One search; the second self of the baseline is started first, and tells what the script is like."""
+
+    def __init__(self, script: str, argv: Sequence[str], module: bool, budget: float, watch: Watch) -> None:
+        self.parts = [script, *argv]
+        self.module, self.budget, self.watch = module, budget, watch
+        self.tried: list[Tried] = []
+        self.races: list[Experiment] = []
+        self.host = Host(1, 1, {}, Observed())
+        self.began = time.monotonic()
+
+    def run(self, knobs: Sequence[EnvironmentKnob]) -> EnvironmentOutcome:
+        """Observe, race the settings one by one, then the best two together."""
+        again = self._process({})
+        try:
+            self.watch.preparing("the script as it is")
+            again.start()
+            self.host = Host.here(Observed.of(again.observed))
+            candidates = self._fitting(list(self._candidates(knobs)), again)
+            won = self._single(candidates, again) if candidates else []
+        finally:
+            again.close()
+        kept = self._together(won[0], won[1]) if len(won) > 1 else won
+        variables = {name: value for candidate in kept for name, value in candidate.setting.variables.items()}
+        return EnvironmentOutcome(
+            tuple(self.tried),
+            variables,
+            tuple(candidate.setting.title for candidate in kept),
+            tuple(self.races),
+            self._command(variables),
+            time.monotonic() - self.began,
+        )
+
+    def _process(self, variables: Mapping[str, str]) -> ScriptArm:
+        return ScriptArm(shlex.join(self.parts), environment=variables, module=self.module)
+
+    def _command(self, variables: Mapping[str, str]) -> str:
+        start = ["python", "-m"] if self.module else ["python"]
+        return " ".join([*assignments(variables), shlex.join([*start, *self.parts])])
+
+    def _candidates(self, knobs: Sequence[EnvironmentKnob]) -> Iterator[Candidate]:
+        for knob in knobs:
+            applies = knob.applies(self.host)
+            if isinstance(applies, Applies):
+                yield from (Candidate(knob, setting, applies) for setting in knob.settings(self.host))
+            else:
+                self.tried.append(Tried(knob.id, knob.title, "not here", applies.sentence))
+
+    def _fitting(self, candidates: list[Candidate], running: ScriptArm) -> list[Candidate]:
+        """Those whose processes fit into memory beside the baseline's two; the others are noted as not tried."""
+        each = resident(running.session) if running.session is not None else 0
+        free = available()
+        more = fitting(each, free)
+        room = len(candidates) if more is None else max(0, more - 1)  # the baseline's first self takes its part
+        if free is not None and len(candidates) > room:
+            why = f"its process would need about {gib(each)} beside the others, and {gib(free)} of memory are free"
+            self.tried += [Tried(c.knob.id, c.setting.title, "not here", why, c.applies.sentence) for c in candidates[room:]]
+        return candidates[:room]
+
+    def _single(self, candidates: list[Candidate], again: ScriptArm) -> list[Candidate]:
+        """Race each setting against the script as it is; the proven winners, at most one per knob, the fastest first."""
+        share = FIRST_SHARE if len({candidate.knob.id for candidate in candidates}) > 1 else 1.0
+        with contextlib.ExitStack() as stack:
+            base = self._process({})
+            racing = {START: base, **{c.setting.title: self._with(stack, c, base) for c in candidates}}
+            arms = [self._arm(c, c.setting.title, racing[c.setting.title], base) for c in candidates]
+            experiment = self._race(base.arm(START), arms, again, racing, share * self.budget)
+        by_title = {candidate.setting.title: candidate for candidate in candidates}
+        found = []
+        for verdict in experiment.verdicts:
+            candidate = by_title[verdict.arm]
+            self._note(candidate.knob.id, verdict, candidate.applies.sentence, experiment)
+            if verdict.decision is Decision.FASTER and verdict.estimate is not None:
+                found.append((verdict.estimate.ratio, candidate))
+        found.sort(key=lambda pair: -pair[0])
+        won: dict[str, Candidate] = {}
+        for _, candidate in found:
+            won.setdefault(candidate.knob.id, candidate)
+        return list(won.values())
+
+    def _together(self, best: Candidate, second: Candidate) -> list[Candidate]:
+        """Race the best two together against the best alone; what of them is kept."""
+        alone = dict(best.setting.variables)
+        left = (1 - FIRST_SHARE) * self.budget
+        if left < LEAST or not alone.keys().isdisjoint(second.setting.variables):
+            return [best]
+        title = f"{best.setting.title} and {second.setting.title}"
+        with contextlib.ExitStack() as stack:
+            base = self._process(alone)
+            both = self._with(stack, second, base)
+            racing, arms = {best.setting.title: base, title: both}, [self._arm(second, title, both, base)]
+            experiment = self._race(base.arm(best.setting.title), arms, self._process(alone), racing, left)
+        verdict = experiment.verdict(title)
+        self._note("together", verdict, f"each alone is faster; the ratio is to {best.setting.title} alone", experiment)
+        return [best, second] if verdict.decision is Decision.FASTER else [best]
+
+    def _with(self, stack: contextlib.ExitStack, candidate: Candidate, base: ScriptArm) -> ScriptArm:
+        """The process of a setting on top of the variables of `base`, where it notes down evidence as long as `stack` is open."""
+        setting = candidate.setting
+        noting = setting.noting(stack.enter_context(tempfile.TemporaryDirectory())) if setting.noting else {}
+        return self._process({**base.environment, **setting.variables, **noting})
+
+    def _arm(self, candidate: Candidate, name: str, process: ScriptArm, base: ScriptArm) -> Arm:
+        """A setting's process as an arm, which proves its effect against the process of the baseline: that one is ready by then."""
+
+        def proof() -> str | None:
+            host = replace(self.host, observed=Observed.of(base.observed))
+            return candidate.knob.proof(candidate.setting, Observed.of(process.observed), host)
+
+        return replace(process.arm(name), what=candidate.applies.sentence, risk=candidate.applies.risk.value, proof=proof)
+
+    def _race(self, base: Arm, arms: list[Arm], again: ScriptArm, racing: Mapping[str, ScriptArm], budget: float) -> Experiment:
+        """A race; Ctrl-C ends the search with it."""
+        experiment = run_experiment(
+            [base, *arms],
+            baseline=base.name,
+            again=again.arm(AGAIN),
+            budget=max(LEAST, budget),
+            sources={name: self._command(process.environment) for name, process in racing.items()},
+            watch=self.watch,
+        )
+        if experiment.interrupted:
+            raise KeyboardInterrupt
+        failure = experiment.trial(base.name).failure
+        if failure:
+            raise CaptureError(failure)
+        self.races.append(experiment)
+        return experiment
+
+    def _note(self, change: str, verdict: Verdict, why: str, experiment: Experiment) -> None:
+        estimate, proof = verdict.estimate, experiment.trial(verdict.arm).proof
+        ratio = (estimate.ratio, estimate.low, estimate.high) if estimate is not None else None
+        reason = f"{verdict.reason} Shown by: {proof}." if proof else verdict.reason
+        self.tried.append(Tried(change, verdict.arm, verdict.decision.value, reason, why, ratio))
