@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from outpace.capture.remote import capture_remote
     from outpace.capture.server import serve
     from outpace.model import OutpaceError
+    from outpace.tune.manual import tune, tune_dataset
     from outpace.tune.race import race
 
 __all__ = [
@@ -35,6 +36,8 @@ __all__ = [
     "start",
     "step",
     "stop",
+    "tune",
+    "tune_dataset",
 ]
 _public = lazy(
     __name__,
@@ -47,14 +50,15 @@ _public = lazy(
         "capture.remote": "capture_remote",
         "capture.server": "serve",
         "model": "OutpaceError",
+        "tune.manual": "tune_dataset",
         "tune.race": "race",
     },
 )
 
 
 def __getattr__(name: str) -> Any:
-    if name == "capture":  # the package itself can be called
-        return importlib.import_module("outpace.capture")
+    if name in ("capture", "tune"):  # the packages themselves can be called
+        return importlib.import_module(f"outpace.{name}")
     if os.path.isdir(os.path.join(__path__[0], "tools", name)):  # a tool that also speaks of a Keras model alone
         tool = importlib.import_module(f"outpace.tools.{name}").TOOL
         if tool.of_models:

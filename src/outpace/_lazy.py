@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 
@@ -17,3 +19,16 @@ def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
         return getattr(importlib.import_module(f"{package}.{home_of[name]}"), name)
 
     return __getattr__
+
+
+def callable_package(package: str, home: str, name: str) -> None:
+    """Let a package itself be called, as the function `name` of its module `home`: Python binds a package's name in its parent on the
+    first import, so that `outpace.capture` cannot be both a package and a function."""
+
+    class Package(ModuleType):
+        """A package that is called as one of its functions."""
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            return getattr(importlib.import_module(f"{package}.{home}"), name)(*args, **kwargs)
+
+    sys.modules[package].__class__ = Package

@@ -6,11 +6,9 @@ see any other module than its script would have loaded (see `launch`).
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from outpace._lazy import lazy
+from outpace._lazy import callable_package, lazy
 
 if TYPE_CHECKING:
     from outpace.capture.manual import Capture
@@ -19,15 +17,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Capture", "CaptureOptions", "CaptureResult", "run_script"]
 __getattr__ = lazy(__name__, {"manual": "Capture", "options": "CaptureOptions", "runner": "CaptureResult run_script"})
-
-
-class _Package(ModuleType):
-    """The package is what users call: `with outpace.capture(logdir):`. Python binds that name to the package on its first import."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Capture:
-        from outpace.capture.manual import capture
-
-        return capture(*args, **kwargs)
-
-
-sys.modules[__name__].__class__ = _Package
+callable_package(__name__, "manual", "capture")

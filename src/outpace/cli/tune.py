@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-_SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": False}
+from outpace.cli.options import PASSED_ON, Color, Html, Module, Width
+
+if TYPE_CHECKING:
+    from outpace.tune.environment.search import EnvironmentOutcome
+
+_ENVIRONMENT_SHARE = 0.5  # of the budget, where the environment is tried too
 
 
 class Then(str, Enum):
@@ -29,16 +32,32 @@ class Allow(str, Enum):
     STATISTICAL = "statistical"
 
 
+PatchFile = Annotated[
+    Path | None,
+    typer.Option("--patch", metavar="FILE", help="Write what was kept as a patch of the script, after checking it."),
+]
+TryEnvironment = Annotated[
+    bool,
+    typer.Option(
+        "--environment",
+        help="First try settings that must be there before TensorFlow starts: the script runs several times.",
+    ),
+]
+TryBatchSizes = Annotated[
+    bool, typer.Option("--batch-sizes", help="Also measure larger batches; none is applied, for they change the training.")
+]
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
-    app.command(context_settings=_SETTINGS)(tune)
+    app.command(context_settings=PASSED_ON)(tune)
 
 
 def tune(
     script: Annotated[str, typer.Argument(help="The Keras training script, run unmodified as 'python SCRIPT ARGS' would.")],
     args: Annotated[list[str] | None, typer.Argument(help="Arguments for the script.")] = None,
-    module: Annotated[bool, typer.Option("-m", "--module", help="SCRIPT is a module, run as 'python -m' does.")] = False,
-    budget: Annotated[str, typer.Option(metavar="TIME", help="About how long to tune: 90s, 3m.")] = "90s",
+    module: Module = False,
+    budget: Annotated[str, typer.Option(metavar="TIME", help="How long to tune, with all preparations: 90s, 3m.")] = "140s",
     then: Annotated[
         Then,
         typer.Option(
@@ -48,42 +67,109 @@ def tune(
     allow: Annotated[
         list[Allow] | None, typer.Option(help="Also try what changes results by rounding or by other random numbers.")
     ] = None,
+    environment: TryEnvironment = False,
+    batch_sizes: TryBatchSizes = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be tried and what that would run, and stop.")
     ] = False,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the samples of every race there (JSON lines).")] = None,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the HTML report.")] = None,
+    patch: PatchFile = None,
+    html: Html = None,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON (docs/json-schema.md) instead of text.")] = False,
-    width: Annotated[int | None, typer.Option(min=40, help="Columns to print to; the terminal's by default.")] = None,
-    color: Annotated[
-        bool | None, typer.Option("--color/--no-color", help="Colours; by default when printing to a terminal.")
-    ] = None,
+    width: Width = None,
+    color: Color = None,
 ) -> None:
     """Find what makes a Keras training faster: measure its limits, try each practice that fits, keep what a fair race proves.
 
     Takes over the script's first fit. Afterwards the model, its optimizer and the random numbers are put back bit by bit. What may change
     results is only tried with --allow. Exit code: the script's own.
     """
+    from outpace.capture.relaunch import become, require_script
     from outpace.capture.remote.options import seconds
-    from outpace.model import NotFoundError
 
-    if not module and not os.path.exists(script):
-        raise NotFoundError(f"There is no script {script}. Give the path of a Python file, or a module with -m.")
-    plan = {
+    require_script(script, module)
+    plan: dict[str, Any] = {
         "script": script,
         "argv": args or [],
         "module": module,
         "budget": seconds(budget),
         "then": then.value,
         "statistical": Allow.STATISTICAL in (allow or []),
+        "batch_sizes": batch_sizes,
         "dry_run": dry_run,
         "out": str(out) if out else None,
+        "patch": str(patch) if patch else None,
         "html": str(html) if html else None,
         "json": json_,
         "width": width,
         "color": color,
     }
-    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # what multiprocessing uses
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os.execv(sys.executable, [sys.executable, *flags, "-m", "outpace.tune.hosted", json.dumps(plan)])
+    if environment:
+        _environment(plan)
+    become("outpace.tune.hosted", json.dumps(plan))
+
+
+def _environment(plan: dict[str, Any]) -> None:
+    """Try the environment first: print what came of it, leave it in the plan, and set the proven variables for what follows."""
+    from outpace.capture.recording import tell
+
+    if plan["dry_run"]:
+        _say_what_would_be_tried()
+        return
+    share = _ENVIRONMENT_SHARE * plan["budget"]
+    outcome = _search(plan, share)
+    if outcome is None:
+        return
+    plan["budget"] -= share
+    _report(outcome, plan)
+    if not outcome.variables:
+        return
+    tell(f"to keep it, start the script with: {outcome.command}")
+    if plan["then"] == Then.CONTINUE.value:  # the training is then the user's own, to the bit
+        tell("the variables are not set for the training that follows, because of --then continue")
+        return
+    tell("the variables are set for the tuning that follows")
+    os.environ.update(outcome.variables)
+
+
+def _search(plan: dict[str, Any], budget: float) -> EnvironmentOutcome | None:
+    """What came of the search; None where the script cannot be raced, which is said."""
+    from outpace.capture.recording import tell
+    from outpace.model import CaptureError
+    from outpace.tune.environment.search import tune_environment
+    from outpace.tune.progress import shown
+
+    try:
+        with shown() as watch:
+            return tune_environment(plan["script"], plan["argv"], plan["module"], budget, watch)
+    except CaptureError as error:
+        tell(f"the environment is not tried: {error}")
+        return None
+
+
+def _report(outcome: EnvironmentOutcome, plan: dict[str, Any]) -> None:
+    """Print the page, or leave it to the process that prints the whole JSON; write the samples where they are wanted."""
+    from outpace.capture.recording import tell
+    from outpace.tune.environment.page import ID, page_of, plain
+    from outpace.tune.trial.experiment import write_experiment
+
+    plan["environment"] = plain(outcome)
+    if not plan["json"]:
+        from outpace.model import Report
+        from outpace.report import terminal
+
+        page = page_of(outcome)
+        terminal.print_report(
+            Report(plan["script"], page.headline, (), (), (page,)), width=plan["width"], color=plan["color"], tools=[ID]
+        )
+    if plan["out"]:
+        for at, experiment in enumerate(outcome.races):
+            tell(f"the samples of a race are in {write_experiment(experiment, Path(plan['out']) / f'environment-{at}.jsonl')}")
+
+
+def _say_what_would_be_tried() -> None:
+    """The practices, without running the script; which of them apply shows only when it runs."""
+    from outpace.tune.environment import environment_knobs
+
+    for knob in environment_knobs():
+        typer.echo(f"environment: {knob.title}: {knob.practice}")

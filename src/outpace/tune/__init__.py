@@ -1,1 +1,10 @@
-"""Change what holds a training program back, and prove by measurement that the change helps."""
+"""Change what holds a training program back, and prove by measurement that the change helps.
+
+The package itself is called: `outpace.tune(model, data)`.
+"""
+
+from __future__ import annotations
+
+from outpace._lazy import callable_package
+
+callable_package(__name__, "manual", "tune")

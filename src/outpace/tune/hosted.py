@@ -10,6 +10,8 @@ import functools
 import inspect
 import json
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -54,7 +56,7 @@ class Hosted:
         """Tune, report, and return the arguments that `fit` shall train with; ends the script where that was asked for."""
         from outpace.model.errors import OutpaceError
         from outpace.tune.program.program import Program
-        from outpace.tune.session import plan, train_on, tune_program
+        from outpace.tune.session import plan, tune_program
 
         named = {name: value for name, value in arguments.items() if name != "x"}
         try:
@@ -66,44 +68,89 @@ class Hosted:
 
             with shown() as watch:
                 tuned = tune_program(
-                    program, self.recorder, budget=self.plan["budget"], allow_statistical=self.plan["statistical"], watch=watch
+                    program,
+                    self.recorder,
+                    budget=self.plan["budget"],
+                    allow_statistical=self.plan["statistical"],
+                    batch_sizes=self.plan["batch_sizes"],
+                    watch=watch,
                 )
+            self._report(tuned)
         except OutpaceError as error:
             tell(f"nothing is tuned: {error}")
             return arguments
-        self._report(tuned)
+        except Exception as error:  # the script's own error comes again, from fit itself; ours must not end its training
+            tell(f"the tuning failed, and training goes on as it is: {type(error).__name__}: {error}")
+            return arguments
         if self.plan["then"] == "stop":
             raise CaptureDone
-        return train_on(tuned, arguments) if self.plan["then"] == "apply" else arguments
+        if self.plan["then"] != "apply":
+            return arguments
+        dataset = tuned.apply()
+        return {**arguments, "x": dataset} if program.own_pipeline else arguments
 
     def _report(self, tuned: Any) -> None:
-        from pathlib import Path
+        """Print the report and write the files that were asked for."""
+        from outpace.report import json_, terminal
+        from outpace.tune.environment.page import page_of_plain
+        from outpace.tune.page import ID
 
-        from outpace.model.report import Report
-        from outpace.report import html, json_, terminal
-        from outpace.tune.page import ID, page_of
-        from outpace.tune.trial.experiment import write_experiment
-
-        page = page_of(tuned)
-        report = Report(self.plan["script"], page.headline, (), (), (page,))
+        environment = self.plan.get("environment")
+        report = tuned.report_of(self.plan["script"], *([page_of_plain(environment)] if environment else []))
         if self.plan["json"]:
             sys.stdout.write(json_.render(report) + "\n")
         else:
             terminal.print_report(report, width=self.plan["width"], color=self.plan["color"], tools=[ID])
-        if self.plan["html"]:
-            Path(self.plan["html"]).write_text(html.render(report), encoding="utf-8")
-            tell(f"the HTML report is {self.plan['html']}")
-        if self.plan["out"]:
-            folder = Path(self.plan["out"])
-            races = [
-                tuned.climbed.limits.experiment,
-                *tuned.climbed.races,
-                *([tuned.climbed.final] if tuned.climbed.final else []),
-            ]
-            for at, experiment in enumerate(races):
-                write_experiment(experiment, folder / f"race-{at}.jsonl")
-            tell(f"the samples of {len(races)} races are in {folder}")
         sys.stdout.flush()
+        if self.plan["html"]:
+            _tell_written(_write_html, report, self.plan["html"])
+        if self.plan["out"]:
+            _tell_written(_write_races, tuned, self.plan["out"])
+        if self.plan["patch"]:
+            _tell_written(functools.partial(_write_patch, self.plan), tuned, self.plan["patch"])
+
+
+def _tell_written(write: Callable[[Any, Path], str], what: Any, place: str) -> None:
+    """Write, and say where. A file that cannot be written is said too: it is no reason to end the script."""
+    from outpace.model.errors import OutputError
+
+    try:
+        tell(write(what, Path(place)))
+    except OutputError as error:
+        tell(str(error))
+
+
+def _write_html(report: Any, path: Path) -> str:
+    from outpace.report import html
+
+    return f"the HTML report is {html.write(report, path)}"
+
+
+def _write_races(tuned: Any, folder: Path) -> str:
+    from outpace.tune.trial.experiment import write_experiment
+
+    races = tuned.climbed.experiments
+    for at, experiment in enumerate(races):
+        write_experiment(experiment, folder / f"race-{at}.jsonl")
+    return f"the samples of {len(races)} races are in {folder}"
+
+
+def _write_patch(plan: dict[str, Any], tuned: Any, path: Path) -> str:
+    """Write the change of the source, after the patched program was run up to its first fit and compared."""
+    from outpace.tune.data.verify import Difference
+    from outpace.tune.patch import verify_patch, write_patch
+
+    patch = tuned.patch()
+    for left in patch.left:
+        tell(left.sentence)
+    if not patch.files:
+        return "there is nothing to write as a patch"
+    tell("running the patched program up to its first fit, to compare its elements with the original's")
+    outcome = verify_patch(patch, plan["script"], plan["argv"], module=plan["module"], risk=tuned.best.risk)
+    if isinstance(outcome, Difference):
+        return f"no patch is written, because the patched program differs: {outcome.what}"
+    write_patch(patch, path)
+    return f"the patch is {path} (apply it with: patch -p0 < {path}): {' '.join(outcome.how)}"
 
 
 def main() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 
 from outpace.model import Field, Figure, Figures, Page, Rows, Section, Table, Text, Unit
-from outpace.tune.climb.limits import MODEL
+from outpace.tune import batch_page
+from outpace.tune.advice.section import section as advice_section
+from outpace.tune.climb.outcome import Tried
 from outpace.tune.session import Tuned
 from outpace.tune.trial.statistics import Estimate
 
@@ -24,92 +26,138 @@ TRIED = (
     Field("why", Unit.TEXT, "why it may help here, or why it was not tried"),
     Field("verdict", Unit.TEXT, "what the race says"),
 )
+BATCHES = ("batch", "rate", "ratio", "low", "high", "verdict")
+LADDER = (
+    Field("practice", Unit.TEXT, "what was changed, on top of the lines above"),
+    Field("rate", Unit.RATIO, "steps per second with it, the median of the last race's blocks", "Steps/s"),
+    Field("step", Unit.RATIO, "rate / rate of the line above (as it was, for the first), on the same fresh rounds", "Gain"),
+    Field("step_low", Unit.RATIO, "lower end of the 95 % interval", "From"),
+    Field("step_high", Unit.RATIO, "upper end of it", "To"),
+    Field("total", Unit.RATIO, "rate / rate of the program as it was, on the same fresh rounds", "In all"),
+    Field("total_low", Unit.RATIO, "lower end of the 95 % interval", "From "),
+    Field("total_high", Unit.RATIO, "upper end of it", "To "),
+)
 _NAN = math.nan
 
 
 def page_of(tuned: Tuned) -> Page:
     """The page of what came of a tuning."""
-    sections: list[Section] = [
-        _figures(tuned),
-        Rows(_tried(tuned), ("practice", "outcome", "ratio", "low", "high", "why"), limit=30),
-    ]
+    sections: list[Section] = [*_limits(tuned)]
+    if tuned.climbed.ladder:
+        sections.append(Rows(_ladder(tuned), tuple(field.name for field in LADDER)))
+    sections.append(Rows(_tried(tuned), ("practice", "outcome", "ratio", "low", "high"), limit=30))
+    sections.append(Text("Why", "\n".join(_why(tuned))))
     if tuned.recipe:
         sections.append(Text("How to keep it", "\n".join(f"{at}. {line}" for at, line in enumerate(tuned.recipe, start=1))))
+    if tuned.batches is not None:
+        sections.append(Rows(batch_page.table_of(tuned.batches), BATCHES, limit=20, remark=batch_page.remark(tuned.batches)))
+    advised = advice_section(tuned.advice)
+    if advised is not None:
+        sections.append(advised)
     sections.append(Text("How it was measured", _how(tuned)))
     if tuned.left:
         sections.append(Text("Not put back", f"These variables could not be restored: {', '.join(tuned.left)}."))
     return Page(ID, TITLE, QUESTION, headline(tuned), tuple(sections))
 
 
-def gain(tuned: Tuned) -> Estimate | None:
-    """The ratio of the best variant to the program as it was, on the fresh rounds of the last race; None where nothing was kept."""
-    final = tuned.climbed.final
-    if final is None or not tuned.best.changes:
-        return None
-    verdict = next((v for v in final.verdicts if v.arm == tuned.best.name), None)
-    return verdict.estimate if verdict is not None and verdict.confirmed else None
-
-
 def headline(tuned: Tuned) -> str:
-    """The outcome in a sentence."""
-    found = gain(tuned)
+    """The outcome in a sentence or two."""
+    climbed = tuned.climbed
+    found = climbed.gain
     if found is None:
-        return f"Nothing was proven to make the training faster ({tuned.climbed.ended})."
+        return f"Nothing was proven to make the {tuned.work} faster ({climbed.ended})."
     names = " and ".join(change.title for change in tuned.best.changes)
-    return f"{found.ratio:.2f} times as fast, 95 % interval {found.low:.2f} to {found.high:.2f}, with: {names}."
+    said = f"{found.ratio:.2f} times as fast, 95 % interval {found.low:.2f} to {found.high:.2f}, with: {names}."
+    limits = climbed.reached
+    if limits is None or limits.of_turns is None or limits.reached is None:
+        return said
+    return (
+        f"{said} That is {_share(limits.of_turns)} of its model and its input taking turns, "
+        f"and {_share(limits.reached)} of both overlapping perfectly."
+    )
 
 
-def _figures(tuned: Tuned) -> Figures:
-    limits = tuned.climbed.limits
-    shared = "their times add up on shared cores" if limits.shared else "the slower of the two"
-    items = [
-        Figure("As it is", limits.today, Unit.RATIO, "steps per second"),
-        Figure("Model alone", limits.model, Unit.RATIO, f"on a batch in memory{_times(limits.model_ratio)}"),
-        Figure("Input alone", limits.input, Unit.RATIO, f"read without training{_times(limits.input_ratio)}"),
-        Figure("Both together", limits.together, Unit.RATIO, f"{shared}{_times(limits.together_ratio)}"),
-    ]
-    after = _after(tuned)
-    if after:
-        items.append(after)
-    return Figures("Limits", tuple(items))
+def _share(estimate: Estimate) -> str:
+    return f"{estimate.ratio:.0%} ({estimate.low:.0%} to {estimate.high:.0%})"
 
 
-def _after(tuned: Tuned) -> Figure | None:
-    final = tuned.climbed.final
-    if final is None or gain(tuned) is None:
-        return None
-    rates = {verdict.arm: verdict.rate for verdict in final.verdicts}
-    best, model = rates.get(tuned.best.name), rates.get(MODEL)
-    if best is None:
-        return None
-    share = f"; {best / model:.0%} of its model alone" if model else ""
-    return Figure("Afterwards", best, Unit.RATIO, f"steps per second{share}")
+def _limits(tuned: Tuned) -> list[Figures]:
+    """The limits before and after."""
+    found = []
+    for title, limits in (("Limits", tuned.climbed.limits), ("Limits afterwards", tuned.climbed.reached)):
+        if limits is None:
+            continue
+        own = "As it is" if limits is tuned.climbed.limits else "As it is now"
+        times = "today's" if limits is tuned.climbed.limits else "its own"
+        items = (
+            Figure(own, limits.rate, Unit.RATIO, "steps per second"),
+            Figure("Model alone", limits.model, Unit.RATIO, f"on a batch in memory{_times(limits.model_ratio, times)}"),
+            Figure("Input alone", limits.input, Unit.RATIO, f"read without training{_times(limits.input_ratio, times)}"),
+            Figure(
+                "Taking turns",
+                limits.turns,
+                Unit.RATIO,
+                f"model and input one after the other{_times(limits.turns_ratio, times)}",
+            ),
+            Figure("Perfect overlap", limits.bound, Unit.RATIO, f"{BOUNDS[limits.decided]}{_times(limits.bound_ratio, times)}"),
+        )
+        found.append(Figures(title, items))
+    return found
 
 
-def _times(estimate: Estimate | None) -> str:
-    return f"; {estimate.low:.2f} to {estimate.high:.2f} times today's" if estimate is not None else ""
+BOUNDS = {
+    "model": "the model alone decides",
+    "input": "the input alone decides",
+    "cores": "the processor time of both on all cores decides",
+    "": "not known",
+}
+
+
+def _times(estimate: Estimate | None, whose: str) -> str:
+    return f"; {estimate.low:.2f} to {estimate.high:.2f} times {whose}" if estimate is not None else ""
+
+
+def _ladder(tuned: Tuned) -> Table:
+    rows = []
+    for rung in tuned.climbed.ladder:
+        step, total = (((e.ratio, e.low, e.high) if e is not None else (_NAN, _NAN, _NAN)) for e in (rung.step, rung.total))
+        rows.append((rung.change.title, rung.rate, *step, *total))
+    return Table.from_rows("ladder", "What was kept", LADDER, rows)
 
 
 def _tried(tuned: Tuned) -> Table:
-    kept = {change.id for change in tuned.best.changes}
     rows = [
-        (
-            t.title,
-            "kept" if t.id in kept else t.decision,
-            *(t.ratio or (_NAN, _NAN, _NAN)),
-            t.why or t.reason,
-            t.reason if t.why else "",
-        )
-        for t in sorted(tuned.climbed.tried, key=lambda t: (t.id not in kept, t.ratio is None))
+        (t.title, _outcome(tuned, t), *(t.ratio or (_NAN, _NAN, _NAN)), t.why or t.reason, t.reason if t.why else "")
+        for t in _sorted(tuned)
     ]
     return Table.from_rows("tried", "What was tried", TRIED, rows)
 
 
+def _sorted(tuned: Tuned) -> list[Tried]:
+    """What was kept first, then what was raced."""
+    kept = tuned.best.practices
+    return sorted(tuned.climbed.tried, key=lambda t: (t.id not in kept, t.ratio is None))
+
+
+def _outcome(tuned: Tuned, tried: Tried) -> str:
+    return "kept" if tried.id in tuned.best.practices else tried.decision
+
+
+def _why(tuned: Tuned) -> list[str]:
+    """A line for each practice: what it answers here and what the race said, or why it was not raced."""
+    return [f"{t.title}: {_sentence(t.why)} {_sentence(t.reason)}".replace(":  ", ": ") for t in _sorted(tuned)]
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""
+
+
 def _how(tuned: Tuned) -> str:
     climbed = tuned.climbed
-    races = len(climbed.races) + 1 + (climbed.final is not None)
+    races = len(climbed.experiments)
     return (
-        f"{races} races of short paired blocks in random order, each with the baseline a second time, in {climbed.seconds:.0f} s; "
-        f"it ended because {climbed.ended}. A difference counts from 3 % on, and is confirmed on fresh rounds. Afterwards the model, its "
-        "optimizer and the random numbers were put back bit by bit."
+        f"{races} race{'s' * (races != 1)} of short paired blocks in random order, each with the baseline a second time, in "
+        f"{climbed.seconds:.0f} s; it ended because {climbed.ended}. A difference counts from 3 % on, and is confirmed on fresh rounds; "
+        "what was kept was raced against the start once more, on fresh rounds, beside its limits. Afterwards the model, its optimizer "
+        "and the random numbers were put back bit by bit."
     )

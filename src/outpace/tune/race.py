@@ -97,7 +97,7 @@ def race(
     Raises UsageError for fewer than two variants, and CaptureError when no variant ran a step.
     """
     arms = [_arm(name, variant) for name, variant in variants.items()]
-    with _watch(progress) as watch:
+    with watching(progress) as watch:
         experiment = run_experiment(
             arms, baseline=baseline, budget=budget, protocol=_protocol(effect, Per.STEP), seed=seed, watch=watch
         )
@@ -128,7 +128,7 @@ def race_scripts(
     scripts = [ScriptArm(command) for command in commands]
     first = next((name for name in names if chosen in (None, name)), names[0])
     second_self = ScriptArm(commands[names.index(first)]).arm(AGAIN)
-    with _watch(progress) as watch:
+    with watching(progress) as watch:
         experiment = run_experiment(
             [script.arm(name) for script, name in zip(scripts, names, strict=True)],
             baseline=chosen,
@@ -179,7 +179,8 @@ def _protocol(effect: float, per: Per) -> Protocol:
     return Protocol(effect=effect, per=per)
 
 
-def _watch(progress: bool) -> Watch:
+def watching(progress: bool) -> Watch:
+    """A watch that shows progress on stderr, or one that is silent."""
     if not progress:
         return Watch()
     from outpace.tune.progress import shown

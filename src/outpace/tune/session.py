@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
 from outpace.capture.pipeline import PipelineRecorder
-from outpace.tune.climb.climb import Climb, Climbed
+from outpace.model.errors import UsageError
+from outpace.tune.advice import Advice, advice_for
+from outpace.tune.climb.climb import Climb
+from outpace.tune.climb.outcome import Climbed
 from outpace.tune.climb.variant import Variant
 from outpace.tune.data.effects import effects
 from outpace.tune.data.tree import describe
@@ -18,19 +21,83 @@ from outpace.tune.program.state import Snapshot
 from outpace.tune.rewrites import all_rewrites
 from outpace.tune.rewrites.rewrite import Patch, Reason
 from outpace.tune.trial.engine import Watch
+from outpace.tune.trial.interrupts import Interrupts
 
-BUDGET = 90.0
+if TYPE_CHECKING:
+    from outpace.model.page import Page
+    from outpace.model.report import Report
+    from outpace.tune.batch import BatchSizes
+    from outpace.tune.patch import SourcePatch
+
+BUDGET = 140.0  # seconds, preparations included: enough for about three races of half a dozen variants
+BATCHES_SHARE = 0.2  # of the budget, for larger batches where they are asked for
 SAFE = frozenset({Risk.EXACT, Risk.REORDERED})
 
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """What came of a tuning: the climb, the recipe for what was kept, and whether everything was put back (`left`: what was not)."""
+    """What came of a tuning: the climb, the recipe for what was kept, and whether everything was put back (`left`: what was not).
+
+    advice: practices that fit and were not tried. batches: larger batches, where they were asked for.
+    """
 
     program: Program
     climbed: Climbed
     recipe: tuple[str, ...]
     left: tuple[str, ...]
+    advice: tuple[Advice, ...] = ()
+    batches: BatchSizes | None = None
+    recorder: PipelineRecorder | None = None
+
+    def patch(self, script: str | None = None) -> SourcePatch:
+        """What was kept, as a change of the user's source; nothing is written. Without `script` it is for the file that calls.
+
+        Raises UsageError when libcst is not installed.
+        """
+        from outpace.tune.patch import patch_of
+
+        return patch_of(self.program, self.best, self.recorder, script)
+
+    @property
+    def dataset(self) -> Any:
+        """The data set of the fastest variant."""
+        return self.best.dataset
+
+    def apply(self) -> Any:
+        """Turn the winner's knobs on in the model for good; returns the data set to train with."""
+        for knob in self.best.knobs:
+            knob.applied(self.program).__enter__()  # never left: that is what applying means
+        if self.program.model is not None:
+            self.program.model.train_function = None
+        return self.dataset
+
+    @property
+    def page(self) -> Page:
+        """The outcome as a page that every renderer shows."""
+        from outpace.tune.page import page_of
+
+        return page_of(self)
+
+    def report_of(self, title: str, *others: Page) -> Report:
+        """The same as a report, with other pages behind it."""
+        from outpace.model.report import Report
+
+        page = self.page
+        return Report(title, page.headline, (), (), (page, *others))
+
+    def __str__(self) -> str:
+        from outpace.report import terminal
+
+        report = self.report_of(self.work)
+        return terminal.render(report, tools=[page.id for page in report.pages]).strip("\n")
+
+    def _repr_html_(self) -> str:
+        return self.page._repr_html_()
+
+    @property
+    def work(self) -> str:
+        """What was tuned, in a word."""
+        return "input" if self.program.model is None else "training"
 
     @property
     def best(self) -> Variant:
@@ -44,20 +111,39 @@ def tune_program(
     *,
     budget: float = BUDGET,
     allow_statistical: bool = False,
+    batch_sizes: bool = False,
     watch: Watch | None = None,
 ) -> Tuned:
     """Climb, and put the model, its optimizer and the random numbers back as they were, whatever happens.
 
-    KeyboardInterrupt passes through, after everything was put back.
+    `batch_sizes`: measure larger batches too, for a fifth of the budget. KeyboardInterrupt passes through, after everything was put back.
     """
+    share = BATCHES_SHARE * budget if batch_sizes and program.model is not None else 0.0
     snapshot = Snapshot.of(program.model)
     allowed = SAFE | {Risk.STATISTICAL} if allow_statistical else SAFE
-    climb = Climb(program, recorder, budget, frozenset(allowed), watch or Watch())
+    climb = Climb(program, recorder, budget - share, frozenset(allowed), watch or Watch())
+    with Interrupts() as interrupts:
+        try:
+            climbed = climb.run()
+            batches = _batches(program, share, watch) if share else None
+        finally:
+            with interrupts.shield():
+                snapshot.restore()
+    interrupts.check()
+    advice = advice_for(program, climbed.limits) if program.model is not None else ()
+    said = recipe(program, climbed.best, recorder)
+    return Tuned(program, climbed, said, snapshot.differences(), advice, batches, recorder)
+
+
+def _batches(program: Program, budget: float, watch: Watch | None) -> BatchSizes | None:
+    """Larger batches; None, which is said, where the program's cannot be repeated."""
+    from outpace.tune.batch import race_batch_sizes
+
     try:
-        climbed = climb.run()
-    finally:
-        snapshot.restore()
-    return Tuned(program, climbed, recipe(program, climbed.best, recorder), snapshot.differences())
+        return race_batch_sizes(program, budget, watch)
+    except UsageError as error:
+        (watch or Watch()).note(f"Larger batches are not tried: {error}")
+        return None
 
 
 def recipe(program: Program, best: Variant, recorder: PipelineRecorder | None) -> tuple[str, ...]:
@@ -95,15 +181,6 @@ def plan(program: Program, recorder: PipelineRecorder | None) -> tuple[str, ...]
 
 def _word(risk: Risk, opt_in: bool) -> str:
     return "only with --allow statistical" if opt_in or risk not in SAFE else "would try"
-
-
-def train_on(tuned: Tuned, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Turn the winner's knobs for good, and return the arguments of `fit` with its data set."""
-    model = tuned.program.model
-    for knob in tuned.best.knobs:
-        knob.applied(tuned.program).__enter__()  # never left: that is what applying means
-    model.train_function = None
-    return {**arguments, "x": tuned.best.dataset} if tuned.program.own_pipeline else arguments
 
 
 def _spelled(patch: Patch, title: str, recorder: PipelineRecorder | None) -> str:

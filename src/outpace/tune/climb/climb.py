@@ -3,58 +3,48 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
-from outpace._dataclass import dataclass
 from outpace.capture.pipeline import PipelineRecorder
-from outpace.tune.climb.limits import LEAST, MODEL, Limits, in_memory, limits, raced, unproven
-from outpace.tune.climb.variant import Change, Running, Variant
+from outpace.tune.climb.limits import (
+    FRESH,
+    MODEL,
+    SCREEN,
+    TODAY,
+    Limits,
+    in_memory,
+    input_alone,
+    limits_of,
+    model_alone,
+    raced,
+)
+from outpace.tune.climb.outcome import Climbed, Rung, Tried
+from outpace.tune.climb.running import Copies, Running, buffer_bytes
+from outpace.tune.climb.variant import Change, Variant
 from outpace.tune.data.tree import describe
 from outpace.tune.data.verify import Risk
 from outpace.tune.knobs import knobs
 from outpace.tune.knobs.knob import Applies
+from outpace.tune.program.disposal import dispose
 from outpace.tune.program.program import Program
 from outpace.tune.rewrites import all_rewrites
 from outpace.tune.rewrites.attempt import Rewritten, attempt
+from outpace.tune.rewrites.rewrite import Reason
 from outpace.tune.trial.engine import Watch
-from outpace.tune.trial.record import Decision, Experiment
+from outpace.tune.trial.record import Decision, Experiment, Phase, Verdict
+from outpace.tune.trial.statistics import Estimate, compare
 
-START = "as it is"
 NEAR = 0.97  # of the limit: what is left is less than races can tell
-LIMITS_SHARE = 0.15  # of the budget, for the first race
-RACE_SHARE = 0.5  # of what is left, for each further race
-FINAL_SHARE = 0.2  # of the budget, for the last race
+LIMITS_SHARE = 0.07  # of the budget, for the first race
+RACE_SHARE = 0.45  # of what is left, for each further race
+ROUNDS, BLOCK = 8, 0.35  # of a race that tells anything; seconds of a block, with what is not timed
+FINAL_SHARE = 0.4  # of the budget, for the last race
+FILL_SHARE = 0.15  # of the budget, for filling one cache
+FAR = 1.5  # times as fast alone as together
 MOST_REFUSED = 2  # races in which a practice may stay undecided
-SETTLED = (Decision.SLOWER, Decision.SAME, Decision.UNPROVEN, Decision.FAILED, Decision.UNSAFE)
-
-
-@dataclass(frozen=True)
-class Tried:
-    """A practice and what came of it: the race's decision (or `not here`, `opt-in`) with its reason, why it may help, and its ratio.
-
-    ratio: rate with it / rate without it, and the ends of its 95 % interval; None for what was not raced.
-    """
-
-    id: str
-    title: str
-    decision: str
-    reason: str
-    why: str = ""
-    ratio: tuple[float, float, float] | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Climbed:
-    """The outcome: limits at the start, every practice with what came of it, the best variant, and the last race of it against the start."""
-
-    limits: Limits
-    tried: tuple[Tried, ...]
-    best: Variant
-    races: tuple[Experiment, ...]
-    final: Experiment | None
-    seconds: float
-    ended: str
+MOST_AT_ONCE = 6  # practices in one race: more share its rounds
+NEVER = -1
+DECIDED = (Decision.UNPROVEN, Decision.FAILED, Decision.UNSAFE)  # whatever else is changed
 
 
 class Climb:
@@ -69,60 +59,114 @@ class Climb:
         watch: Watch,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`allowed`: the risks that a practice may carry; `budget` in seconds, to which the warm-ups of the last races come on top."""
+        """`allowed`: the risks that a practice may carry; `budget` in seconds, preparations included."""
         self.program, self.recorder, self.budget, self.allowed, self.watch = program, recorder, budget, allowed, watch
         self.clock = clock
         self.began = clock()
         self.tried: dict[str, Tried] = {}
         self.open: dict[str, int] = {}  # races that each practice may still take part in
         self.races: list[Experiment] = []
+        self.copies = Copies(FILL_SHARE * budget, buffer_bytes(program))
+        self.running: dict[tuple[int, tuple[str, ...], bool], Running] = {}
+        self.start = Variant(TODAY, program.dataset)
+        self.reading = program.model is None  # then the input alone is tuned
+        self.memory = None if self.reading else in_memory(program)
+        self.preparing = 0.0  # seconds that an arm took to prepare, about
 
     def run(self) -> Climbed:
         """Climb. Raises whatever the engine raises for the program itself; a practice that fails is one that was tried."""
-        best = start = Variant(START, self.program.dataset)
-        self.watch.note("How fast could it be? The model alone, the input alone, and the program as it is.")
-        found = limits(self.program, start, LIMITS_SHARE * self.budget, self.watch)
-        input_matters = not self._at_model(found)
+        best = self.start
+        found = None if self.reading else self._limits()
+        input_matters = found is None or not self._at_limit(found.model_ratio)
         if not input_matters:
             self.watch.note("The program runs at the limit of its model, so that the input is left alone.")
-        ended = "the budget is used up"
-        while self._left() > LEAST:
-            candidates = [*(self._rewrites(best) if input_matters else ()), *self._knobs(best)]
+        raced_any = False  # the first race is run in any case: a budget that is too small gives too wide intervals, and says so
+        while True:
+            candidates = self._candidates(best, found, input_matters)
             if not candidates:
-                ended = "nothing else helps"
+                ended = "nothing else is left to try"
                 break
-            best = self._race(best, candidates)
-        final = self._final(start, best) if best is not start else None
-        seconds = self.clock() - self.began
-        return Climbed(found, tuple(self.tried.values()), best, tuple(self.races), final, seconds, ended)
+            if raced_any and self._left() < self._price(len(candidates)):
+                ended = "the budget is used up"
+                self._give_up(candidates)
+                break
+            raced_any = True
+            before, (best, at_limit) = best, self._race(best, candidates)
+            input_matters = not at_limit
+            if best is not before:
+                self._reopen()
+            self._forget(best)
+        climbed = self._finish(found, best, ended)
+        dispose([self.running.pop(key) for key in list(self.running)])
+        return climbed
 
     def _left(self) -> float:
         """Seconds for further races: the last one has its share."""
         return self.budget * (1 - FINAL_SHARE) - (self.clock() - self.began)
 
-    @staticmethod
-    def _at_model(found: Limits) -> bool:
-        """Whether training is as fast as the model alone: then no input can make it faster."""
-        return found.model_ratio is not None and found.model_ratio.high < 1 / NEAR
+    def _price(self, variants: int) -> float:
+        """Seconds that a race of so many new variants needs to tell anything."""
+        return variants * self.preparing + ROUNDS * (variants + 3) * BLOCK
 
-    def _rewrites(self, current: Variant) -> Iterator[tuple[Change, Any]]:
-        if not self.program.own_pipeline:
-            return
+    @staticmethod
+    def _at_limit(model_ratio: Estimate | None) -> bool:
+        """Whether training is as fast as the model alone: then no input can make it faster."""
+        return model_ratio is not None and model_ratio.high < 1 / NEAR
+
+    def _runs(self, variant: Variant, reading: bool = False) -> Running:
+        """A variant as it runs, made once."""
+        made = Running(self.program, variant, variant.name, self.copies, reading or self.reading)
+        return self.running.setdefault((id(variant.dataset), variant.practices, reading), made)
+
+    def _alone(self, variant: Variant) -> list[Running]:
+        """The model of a variant alone; none where only an input is read."""
+        return [] if self.reading else [self._runs(model_alone(variant, self.memory))]
+
+    def _forget(self, best: Variant) -> None:
+        """Let go of compiled functions and caches of all variants but the start, the best, and what the best was made of."""
+        kept = {id(variant) for variant in (self.start, *best.rungs)}
+        gone = [key for key, running in self.running.items() if id(running.variant) not in kept]
+        dispose([self.running.pop(key) for key in gone])
+        self.copies.forget({id(running.variant.dataset) for running in self.running.values()})
+
+    def _limits(self) -> Limits:
+        """The first race: today, the model alone, the input alone."""
+        self.watch.note("How fast could it be? The model alone, the input alone, and the program as it is.")
+        began = self.clock()
+        runs = [self._runs(self.start), *self._alone(self.start), self._runs(input_alone(self.start), reading=True)]
+        experiment = raced([run.arm() for run in runs], TODAY, LIMITS_SHARE * self.budget, self.watch, FRESH)
+        self.races.append(experiment)
+        self.preparing = max(0.0, self.clock() - began - experiment.seconds) / len(runs)
+        return limits_of(experiment, experiment.reference(Phase.CONFIRM))
+
+    def _candidates(self, best: Variant, found: Limits | None, input_matters: bool) -> list[Variant]:
+        """What to race next: all open practices, or those of the bottleneck where one part alone is far slower, or they are many."""
+        rewritten = list(self._rewrites(best)) if input_matters and self.program.own_pipeline else []
+        turned = [] if self.reading else list(self._knobs(best))
+        if best is self.start and found is not None:
+            if rewritten and _far(found.model_ratio):
+                return rewritten[:MOST_AT_ONCE]
+            if turned and _far(found.input_ratio):
+                return turned[:MOST_AT_ONCE]
+        return (rewritten + turned)[:MOST_AT_ONCE]
+
+    def _rewrites(self, current: Variant) -> Iterator[Variant]:
         for rewrite in all_rewrites():
             if self._over(rewrite.id, current) or (rewrite.opt_in and Risk.STATISTICAL not in self.allowed):
                 continue
-            found = attempt(rewrite, describe(current.dataset, self.recorder))
-            if not isinstance(found, Rewritten):
-                self._note(rewrite.id, rewrite.title, "not here", found.sentence)
-            elif found.reason.risk not in self.allowed:
-                self._opt_in(rewrite.id, rewrite.title, found.reason.sentence, found.reason.risk)
+            pipeline = describe(current.dataset, self.recorder)
+            reason = rewrite.applies(pipeline)
+            if isinstance(reason, Reason) and reason.risk not in self.allowed:
+                self._opt_in(rewrite.id, rewrite.title, reason.sentence, reason.risk)
+                continue
+            found = attempt(rewrite, pipeline, reason=reason)
+            if isinstance(found, Rewritten):
+                change = Change(rewrite.id, rewrite.title, found.reason.sentence, found.reason.risk, proof=rewrite.proof)
+                yield current.with_change(change, found.dataset)
             else:
-                yield (
-                    Change(rewrite.id, rewrite.title, found.reason.sentence, found.reason.risk, proof=rewrite.proof),
-                    found.dataset,
-                )
+                self._note(rewrite.id, rewrite.title, "not here", found.sentence)
 
-    def _knobs(self, current: Variant) -> Iterator[tuple[Change, Any]]:
+    def _knobs(self, current: Variant) -> Iterator[Variant]:
         for knob in knobs():
             if self._over(knob.id, current):
                 continue
@@ -132,42 +176,114 @@ class Climb:
             elif applies.risk not in self.allowed or (knob.opt_in and Risk.STATISTICAL not in self.allowed):
                 self._opt_in(knob.id, knob.title, applies.sentence, applies.risk)
             else:
-                yield Change(knob.id, knob.title, applies.sentence, applies.risk, knob), None
+                yield current.with_change(Change(knob.id, knob.title, applies.sentence, applies.risk, knob))
 
     def _over(self, change: str, current: Variant) -> bool:
         """Whether a practice is applied already, or decided."""
-        return self.open.get(change, 1) <= 0 or any(done.id == change for done in current.changes)
+        return self.open.get(change, 1) <= 0 or change in current.practices
 
     def _note(self, change: str, title: str, decision: str, reason: str) -> None:
         self.tried.setdefault(change, Tried(change, title, decision, reason))
 
+    def _give_up(self, candidates: list[Variant]) -> None:
+        for variant in candidates:
+            change = variant.changes[-1]
+            self._note(change.id, change.title, "not raced", "the budget was used up before; give it a larger one")
+
     def _opt_in(self, change: str, title: str, why: str, risk: Risk) -> None:
         self._note(change, title, "opt-in", f"{why.rstrip('.')}. It is {risk.value}: allow that to have it tried.")
 
-    def _race(self, best: Variant, candidates: list[tuple[Change, Any]]) -> Variant:
-        """Race candidates against the best so far; the fastest that is proven, or the best so far."""
-        variants = {change.title: (change, best.with_change(change, dataset)) for change, dataset in candidates}
-        self.watch.note(f"Racing {', '.join(variants)} against {best.name}.")
-        arms = [unproven(Running(self.program, best, best.name).arm())]
-        arms += [Running(self.program, variant, name).arm() for name, (_, variant) in variants.items()]
-        experiment = raced(arms, best.name, RACE_SHARE * self._left(), self.watch)
-        self.races.append(experiment)
-        for verdict in experiment.verdicts:
-            change, _ = variants[verdict.arm]
-            left = self.open.get(change.id, MOST_REFUSED)
-            self.open[change.id] = 0 if verdict.decision in SETTLED else left - (verdict.decision is Decision.REFUSED)
-            estimate = verdict.estimate
-            ratio = (estimate.ratio, estimate.low, estimate.high) if estimate is not None else None
-            self.tried[change.id] = Tried(change.id, change.title, verdict.decision.value, verdict.reason, change.why, ratio)
-        won = [v for v in experiment.verdicts if v.decision is Decision.FASTER and v.estimate is not None]
-        if not won:
-            return best
-        return variants[max(won, key=lambda v: v.estimate.ratio if v.estimate else 0.0).arm][1]
+    def _race(self, best: Variant, candidates: list[Variant]) -> tuple[Variant, bool]:
+        """Screen candidates against the best so far; the best from now on, and whether it trains at its model's limit.
 
-    def _final(self, start: Variant, best: Variant) -> Experiment:
-        """The start, the best, and the model alone with the best's knobs, side by side on fresh rounds."""
-        self.watch.note(f"Before and after: {best.name}.")
-        alone = Variant(MODEL, in_memory(self.program), tuple(change for change in best.changes if change.knob is not None))
-        arms = [Running(self.program, start, START).arm(), Running(self.program, best, best.name).arm()]
-        arms.append(unproven(Running(self.program, alone, MODEL).arm()))
-        return raced(arms, START, FINAL_SHARE * self.budget, self.watch)
+        What seems faster is put together, each winner on top of the faster ones. What each of them adds is for the last race to prove.
+        """
+        verdicts, at_limit = self._verdicts(best, candidates)
+        for variant in candidates:
+            self._learn(variant.changes[-1], verdicts[variant.name])
+        winners = [variant for variant in candidates if verdicts[variant.name].decision is Decision.SEEMS_FASTER]
+        winners.sort(key=lambda variant: -_ratio(verdicts[variant.name]))
+        for variant in winners:
+            best = self._together(best, variant) or best
+        return best, at_limit and not winners
+
+    def _together(self, base: Variant, other: Variant) -> Variant | None:
+        """The last change of one variant on top of another; None where it does not apply there."""
+        if other.base is base:
+            return other
+        change = other.changes[-1]
+        if change.knob is not None:
+            return base.with_change(change)
+        rewrite = next(rewrite for rewrite in all_rewrites() if rewrite.id == change.id)
+        found = attempt(rewrite, describe(base.dataset, self.recorder))
+        return base.with_change(change, found.dataset) if isinstance(found, Rewritten) else None
+
+    def _verdicts(self, base: Variant, others: list[Variant]) -> tuple[dict[str, Verdict], bool]:
+        """One race of variants against a base, with the base's model alone beside them: does it train at that limit?"""
+        self.watch.note(f"Racing {', '.join(other.name for other in others)} against {base.name}.")
+        runs = [self._runs(base), *(self._runs(other) for other in others), *self._alone(base)]
+        new = sum(1 for run in runs if run.runner is None)
+        budget = RACE_SHARE * (self._left() - new * self.preparing)
+        experiment = raced([run.arm() for run in runs], base.name, budget, self.watch, SCREEN)
+        self.races.append(experiment)
+        verdicts = {verdict.arm: verdict for verdict in experiment.verdicts}
+        return verdicts, not self.reading and self._at_limit(verdicts[MODEL].estimate)
+
+    def _learn(self, change: Change, verdict: Verdict) -> None:
+        """Note what a race said of a practice, and whether it may be raced again."""
+        left = self.open.get(change.id, MOST_REFUSED)
+        if verdict.decision is Decision.REFUSED:
+            self.open[change.id] = left - 1
+        elif verdict.decision in (Decision.SAME, Decision.SEEMS_SLOWER):
+            self.open[change.id] = 0
+        elif verdict.decision in DECIDED:
+            self.open[change.id] = NEVER
+        estimate = verdict.estimate
+        ratio = (estimate.ratio, estimate.low, estimate.high) if estimate is not None else None
+        self.tried[change.id] = Tried(change.id, change.title, verdict.decision.value, verdict.reason, change.why, ratio)
+
+    def _reopen(self) -> None:
+        """What made no difference may make one now: another part of the step is the bottleneck."""
+        for change, left in self.open.items():
+            if left == 0:
+                self.open[change] = 1
+
+    def _finish(self, found: Limits | None, best: Variant, ended: str) -> Climbed:
+        """The last race: the start, every rung, and the best's limits, side by side on fresh rounds."""
+        final, reached = None, None
+        ladder: tuple[Rung, ...] = ()
+        if best is not self.start:
+            rungs = best.rungs
+            self.watch.note(f"Before and after: {best.name}.")
+            runs = [self._runs(self.start), *(self._runs(rung) for rung in rungs), *self._alone(best)]
+            if not self.reading:
+                runs.append(self._runs(input_alone(best), reading=True))
+            budget = self.budget - (self.clock() - self.began) - self.preparing * len(runs) / 2  # most of them ran before
+            final = raced([run.arm() for run in runs], TODAY, budget, self.watch, FRESH)
+            ladder = _ladder(final, rungs)
+            while len(ladder) > 1 and ladder[-1].step is not None and ladder[-1].step.high < 1:  # the rung before is faster
+                ladder, rungs = ladder[:-1], rungs[:-1]
+            best = rungs[-1]
+            reached = None if self.reading else limits_of(final, final.rates(best.name, Phase.CONFIRM))
+        seconds = self.clock() - self.began
+        return Climbed(found, reached, tuple(self.tried.values()), best, ladder, tuple(self.races), final, seconds, ended)
+
+
+def _far(alone: Estimate | None) -> bool:
+    """Whether a part alone is so much faster than the program that the other part holds it back."""
+    return alone is not None and alone.low > FAR
+
+
+def _ratio(verdict: Verdict) -> float:
+    return verdict.estimate.ratio if verdict.estimate is not None else 0.0
+
+
+def _ladder(final: Experiment, rungs: Sequence[Variant]) -> tuple[Rung, ...]:
+    """The rungs on the rounds of the last race."""
+    found, before = [], final.reference(Phase.CONFIRM)
+    for rung in rungs:
+        rates = final.rates(rung.name, Phase.CONFIRM)
+        rate = final.verdict(rung.name).rate
+        found.append(Rung(rung.changes[-1], rate or 0.0, final.verdict(rung.name).estimate, compare(before, rates)))
+        before = rates
+    return tuple(found)

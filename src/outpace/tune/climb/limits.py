@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import replace
 from typing import Any
 
 from outpace._dataclass import dataclass
-from outpace.tune.climb.variant import Running, Variant
-from outpace.tune.program.isolated import isolated
+from outpace.tune.climb.variant import Variant
 from outpace.tune.program.program import Program
-from outpace.tune.program.stepper import SETTLE, buffered
 from outpace.tune.trial.arm import Arm
 from outpace.tune.trial.engine import Watch, run_experiment
+from outpace.tune.trial.protocol import Protocol
 from outpace.tune.trial.record import Experiment, Phase
 from outpace.tune.trial.statistics import Estimate, compare
 
@@ -23,27 +21,38 @@ LEAST = 4.0  # seconds; a race that is given less proves nothing
 
 @dataclass(frozen=True)
 class Limits:
-    """Rates in steps per second, and ratios to today's with their 95 % intervals.
+    """Rates in steps per second, and ratios to the variant's own rate with their 95 % intervals.
 
-    today: the program as it is. model: the same steps on a batch that is held in memory. input: the pipeline, read without training.
-    together: what both could reach: on a CPU they share the cores, so that their times add up; with an accelerator the slower one
-    decides. experiment: the race that they come from.
+    rate: the variant as it trains. model: the same steps on a batch that is held in memory. input: the pipeline, read without training.
+    turns: both one after the other, as where each alone fills the cores that they share. bound: the most that both together can reach,
+    with perfect overlap: neither is faster than alone, and the processor seconds of both must fit into the cores. decided: which of the
+    three sets the bound, `model`, `input` or `cores`. Ratios are None where an arm failed.
     """
 
-    today: float
+    rate: float
     model: float
     input: float
-    together: float
+    turns: float
+    bound: float
+    decided: str
     model_ratio: Estimate | None
     input_ratio: Estimate | None
-    together_ratio: Estimate | None
-    shared: bool
-    experiment: Experiment
+    turns_ratio: Estimate | None
+    bound_ratio: Estimate | None
 
     @property
-    def bottleneck(self) -> str:
-        """`input` or `step`: whichever alone is slower."""
-        return "input" if self.input < self.model else "step"
+    def reached(self) -> Estimate | None:
+        """Rate as a share of the bound, with its interval."""
+        return _inverse(self.bound_ratio)
+
+    @property
+    def of_turns(self) -> Estimate | None:
+        """Rate as a share of both parts taking turns."""
+        return _inverse(self.turns_ratio)
+
+
+def _inverse(found: Estimate | None) -> Estimate | None:
+    return None if found is None else Estimate(1 / found.ratio, 1 / found.high, 1 / found.low, found.rounds, found.spread)
 
 
 def in_memory(program: Program) -> Any:
@@ -51,73 +60,56 @@ def in_memory(program: Program) -> Any:
     return sys.modules["tensorflow"].data.Dataset.from_tensors(program.spare)
 
 
-def limits(program: Program, variant: Variant, budget: float, watch: Watch | None = None) -> Limits:
-    """Measure the limits of a variant in one race of `budget` seconds."""
-    today = Running(program, variant, TODAY)
-    model = Running(program, Variant(MODEL, in_memory(program), tuple(c for c in variant.changes if c.knob is not None)), MODEL)
-    arms = [today.arm(), unproven(model.arm()), _reading(variant.dataset)]
-    return _limits(raced(arms, TODAY, budget, watch), shared=not _accelerated())
+def model_alone(variant: Variant, memory: Any) -> Variant:
+    """A variant's training steps on a batch that is held in memory (`memory`: that data set), with its knobs."""
+    return Variant(MODEL, memory, tuple(change for change in variant.changes if change.knob is not None))
 
 
-def raced(arms: list[Arm], baseline: str, budget: float, watch: Watch | None) -> Experiment:
+def input_alone(variant: Variant) -> Variant:
+    """What a variant reads, without its training."""
+    return Variant(INPUT, variant.dataset)
+
+
+SCREEN, FRESH = Protocol(confirm=False, search_rounds=12), Protocol(search=False)
+
+
+def raced(arms: list[Arm], baseline: str, budget: float, watch: Watch | None, protocol: Protocol) -> Experiment:
     """A race of a climb: Ctrl-C ends the climb with it."""
-    experiment = run_experiment(arms, baseline=baseline, budget=max(LEAST, budget), watch=watch)
+    experiment = run_experiment(arms, baseline=baseline, budget=max(LEAST, budget), watch=watch, protocol=protocol)
     if experiment.interrupted:
         raise KeyboardInterrupt
     return experiment
 
 
-def _limits(experiment: Experiment, shared: bool) -> Limits:
-    rates = {name: _rates(experiment, name) for name in (TODAY, MODEL, INPUT)}
-    common = rates[MODEL].keys() & rates[INPUT].keys()
-    pairs = {at: (rates[MODEL][at], rates[INPUT][at]) for at in common}
-    together = {at: 1 / (1 / m + 1 / i) if shared else min(m, i) for at, (m, i) in pairs.items()}
-    base = experiment.reference(Phase.SEARCH)
+def limits_of(experiment: Experiment, rate: dict[int, float]) -> Limits:
+    """The limits that a race on fresh rounds with arms `model alone` and `input alone` shows for a variant with these rates by round."""
+    model, reading = experiment.rates(MODEL, Phase.CONFIRM), experiment.rates(INPUT, Phase.CONFIRM)
+    turns = {at: 1 / (1 / model[at] + 1 / reading[at]) for at in model.keys() & reading.keys()}
+    bounds = _bounds(experiment, model, reading)
+    decided = min((name for name in bounds if bounds[name]), key=lambda name: middle(bounds[name]), default="")
+    bound = bounds.get(decided, {})
     return Limits(
-        _middle(rates[TODAY]),
-        _middle(rates[MODEL]),
-        _middle(rates[INPUT]),
-        _middle(together),
-        compare(base, rates[MODEL]),
-        compare(base, rates[INPUT]),
-        compare(base, together),
-        shared,
-        experiment,
+        middle(rate),
+        middle(model),
+        middle(reading),
+        middle(turns),
+        middle(bound),
+        decided,
+        compare(rate, model),
+        compare(rate, reading),
+        compare(rate, turns),
+        compare(rate, bound),
     )
 
 
-def _rates(experiment: Experiment, name: str) -> dict[int, float]:
-    """Rates by round of the search, in which all arms ran side by side."""
-    return experiment.rates(name, Phase.SEARCH)
+def _bounds(experiment: Experiment, model: dict[int, float], reading: dict[int, float]) -> dict[str, dict[int, float]]:
+    """What bounds the rate, by name and round."""
+    cores = experiment.environment.cores
+    training, waiting = (experiment.cpu(name, Phase.CONFIRM) for name in (MODEL, INPUT))
+    seconds = {at: training[at] + waiting[at] for at in training.keys() & waiting.keys()}
+    return {"model": model, "input": reading, "cores": {at: cores / each for at, each in seconds.items() if each > 0}}
 
 
-def _middle(rates: dict[int, float]) -> float:
+def middle(rates: dict[int, float]) -> float:
     """Geometric mean; NaN for none."""
     return math.exp(math.fsum(map(math.log, rates.values())) / len(rates)) if rates else math.nan
-
-
-def unproven(arm: Arm) -> Arm:
-    """The arm of something that is no change of the program, or whose changes were proven in a race before."""
-    return replace(arm, proof=None)
-
-
-def _reading(dataset: Any) -> Arm:
-    """The input alone: a step reads one batch."""
-    state: dict[str, Any] = {}
-
-    def prepare() -> None:
-        state["iterator"] = iter(isolated(dataset).repeat())
-
-    def run(steps: int) -> None:
-        iterator = state["iterator"]
-        for _ in range(steps):
-            next(iterator)
-
-    def drain() -> None:
-        run(buffered(state["iterator"]) + SETTLE)
-
-    return Arm(INPUT, run, what="the pipeline without training", prepare=prepare, undo=state.clear, drain=drain)
-
-
-def _accelerated() -> bool:
-    return any(device.device_type in ("GPU", "TPU") for device in sys.modules["tensorflow"].config.list_logical_devices())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from outpace.tune.data.errors import RebuildError
+from outpace.model.errors import RebuildError
 from outpace.tune.data.rebuild import copied
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from outpace._dataclass import dataclass
+from outpace.capture.choose import keras_backend
 from outpace.capture.steps_keras import steps_per_execution
 from outpace.model.errors import UsageError
 from outpace.tune.program.isolated import isolated
@@ -16,9 +17,9 @@ from outpace.tune.program.isolated import isolated
 class Program:
     """One call of `fit` that has not begun.
 
-    model: compiled and built. dataset: what `fit` would read, an element per batch, without repetition. own_pipeline: whether the user
-    built it (else Keras makes it from arrays, and there is no pipeline to change). arguments: the other arguments of `fit`.
-    batches: batches in one epoch, None where unknown. spare: the first batch, held in memory.
+    model: compiled and built; None where the input alone is tuned. dataset: what `fit` would read, an element per batch, without
+    repetition. own_pipeline: whether the user built it (else Keras makes it from arrays, and there is no pipeline to change). arguments:
+    the other arguments of `fit`. batches: batches in one epoch, None where unknown. spare: the first batch, held in memory.
     """
 
     model: Any
@@ -38,18 +39,19 @@ class Program:
             raise UsageError(
                 "The model is not compiled with an optimizer, so there is no training step to tune. Call compile() first."
             )
-        backend = getattr(getattr(sys.modules.get("keras"), "backend", None), "backend", None)
-        if callable(backend) and backend() != "tensorflow":
-            raise UsageError(f"Keras runs on {backend()}; the steps of models on TensorFlow can be tuned.")
+        if keras_backend() != "tensorflow":
+            raise UsageError(f"Keras runs on {keras_backend()}; the steps of models on TensorFlow can be tuned.")
         tf: Any = sys.modules["tensorflow"]
         own = isinstance(x, tf.data.Dataset)
         dataset = x if own else _from_arrays(x, arguments)
-        spare = next(iter(isolated(dataset).take(1)), None)
-        if spare is None:
-            raise UsageError("The data set is empty, so there is no step to measure.")
+        spare = _first(dataset)
         _build(model, spare)
-        cardinality = int(dataset.cardinality())
-        return cls(model, dataset, own, dict(arguments), cardinality if cardinality >= 0 else None, spare)
+        return cls(model, dataset, own, dict(arguments), _cardinality(dataset), spare)
+
+    @classmethod
+    def of_input(cls, dataset: Any) -> Program:
+        """The input alone, for whoever reads it; an element is a step's. Raises UsageError for an empty one."""
+        return cls(None, dataset, True, {}, _cardinality(dataset), _first(dataset))
 
     @property
     def batch_size(self) -> int | None:
@@ -70,6 +72,20 @@ class Program:
             return None
         epochs = int(self.arguments.get("epochs", 1)) - int(self.arguments.get("initial_epoch", 0))
         return int(per_epoch) * max(epochs, 0)
+
+
+def _first(dataset: Any) -> Any:
+    """The first element, held in memory."""
+    element = next(iter(isolated(dataset).take(1)), None)
+    if element is None:
+        raise UsageError("The data set is empty, so there is no step to measure.")
+    return element
+
+
+def _cardinality(dataset: Any) -> int | None:
+    """Elements of one epoch; None where they are not known, or without end."""
+    cardinality = int(dataset.cardinality())
+    return cardinality if cardinality >= 0 else None
 
 
 def _from_arrays(x: Any, arguments: dict[str, Any]) -> Any:

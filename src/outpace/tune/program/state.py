@@ -35,7 +35,9 @@ class Snapshot:
 
     @classmethod
     def of(cls, model: Any) -> Snapshot:
-        """The state now. The model and its optimizer must be built."""
+        """The state now. The model and its optimizer must be built; None for the random numbers alone."""
+        if model is None:
+            return cls(None, (), {}, {}, (), _random_state())
         variables = {id(variable): variable for variable in [*model.variables, *_optimizer_variables(model)]}
         return cls(
             model,

@@ -1,19 +1,25 @@
-"""Runs training steps of one variant of a program, as `fit` would, without its callbacks."""
+"""Runs training steps of one variant of a program, as `fit` would, without its callbacks; or only reads its input."""
 
 from __future__ import annotations
 
 import sys
+import time
 from typing import Any
 
 from outpace.tune.data.costs import model_of
 from outpace.tune.program.isolated import isolated
 from outpace.tune.program.program import Program
 
-SETTLE = 2  # calls after those that eat what the pipeline prefetched while others ran
+SETTLE = 1  # steps before timed ones, after those batches were taken out that the pipeline prefetched while others ran
+
+LONGEST_REST = 2.0  # seconds
+_WINDOW, _QUIET = 0.004, 0.2  # seconds of a look at the processor, and cores below which it rests
 
 
 class Stepper:
     """The compiled train function of one variant, with an iterator of its own. All variants of a program train the same variables.
+
+    dataset: what it reads, over and over; by default a copy of the program's.
 
     Keras reads `jit_compile` when the function is made, but `steps_per_execution` and dtype policies when it is traced, in its first call:
     make a stepper, and call `compile`, while the variant's knobs are applied.
@@ -22,11 +28,11 @@ class Stepper:
     def __init__(self, program: Program, dataset: Any | None = None) -> None:
         self.program = program
         self.per_call = program.steps_per_call
-        source = program.dataset if dataset is None else dataset
-        self._dataset = isolated(source).repeat()
+        self._dataset = (isolated(program.dataset) if dataset is None else dataset).repeat()
         self._iterator: Any = None
         self._function: Any = None
         self._logs: Any = None
+        self._held: int | None = None
 
     def compile(self) -> None:
         """Make the train function and its iterator, and run the first call, which traces."""
@@ -48,10 +54,23 @@ class Stepper:
         return calls * self.per_call
 
     def drain(self) -> None:
-        """Bring the pipeline's buffers from full, as they are after a rest, to what they hold while it trains: untimed steps do."""
-        calls = -(-buffered(self._iterator) // self.per_call) + SETTLE
-        self.run(calls * self.per_call)
+        """Bring the pipeline's buffers from full, as they are after a rest, to what they hold while it trains.
+
+        What they hold was seen at the end of the last block, and the rest is read without training. The first time, training does it.
+        """
+        waiting = buffered(self._iterator)
+        if self._held is None:
+            self.run(waiting)
+        else:
+            for _ in range(waiting - self._held):
+                next(self._iterator)
+        self.run(SETTLE)
         self.finish()
+
+    def rest(self) -> None:
+        """A block is over: see what the buffers hold, and wait until they are full, so that no other variant's block pays for it."""
+        self._held = buffered(self._iterator)
+        quiesce()
 
     def finish(self) -> None:
         """Wait until all steps are done on the device."""
@@ -77,6 +96,47 @@ class Stepper:
 
     def _call(self) -> None:
         self._logs = self._function(self._iterator)
+
+
+class Reader:
+    """Reads the batches of a data set, over and over, and does nothing with them: the input alone."""
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset.repeat()
+        self.iterator: Any = None
+
+    def compile(self) -> None:
+        """Make the iterator and read the first batch."""
+        self.iterator = iter(self._dataset)
+        self.run(1)
+
+    def run(self, steps: int) -> int:
+        """Read so many batches; returns how many."""
+        for _ in range(steps):
+            next(self.iterator)
+        return steps
+
+    def drain(self) -> None:
+        """Read what the pipeline prefetched during a rest."""
+        self.run(buffered(self.iterator) + SETTLE)
+
+    def rest(self) -> None:
+        """A block is over: wait until the buffers are full."""
+        quiesce()
+
+    def finish(self) -> None:
+        """A batch that was read is complete."""
+
+
+def quiesce() -> None:
+    """Wait until this process hardly uses its processor any more, at most `LONGEST_REST`."""
+    end = time.monotonic() + LONGEST_REST
+    quiet = 0
+    while quiet < 2 and time.monotonic() < end:
+        began, cpu = time.perf_counter(), time.process_time()
+        time.sleep(_WINDOW)
+        busy = (time.process_time() - cpu) / (time.perf_counter() - began)
+        quiet = quiet + 1 if busy < _QUIET else 0
 
 
 def buffered(iterator: Any) -> int:

@@ -1,0 +1,70 @@
+"""What a climb found: practices tried, the ladder of what was kept, limits, and races."""
+
+from __future__ import annotations
+
+from outpace._dataclass import dataclass
+from outpace.tune.climb.limits import Limits
+from outpace.tune.climb.variant import Change, Variant
+from outpace.tune.trial.record import Decision, Experiment
+from outpace.tune.trial.statistics import Estimate
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A practice and what came of it: the race's decision (or `not here`, `opt-in`) with its reason, why it may help, and its ratio.
+
+    ratio: rate with it / rate without it, and the ends of its 95 % interval; None for what was not raced.
+    """
+
+    id: str
+    title: str
+    decision: str
+    reason: str
+    why: str = ""
+    ratio: tuple[float, float, float] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Rung:
+    """One step of the ladder, on the fresh rounds of the last race: a change, and the rate with it and all before it.
+
+    total: ratio to the program as it was; step: ratio to the rung before; None where too few rounds were run. rate: steps per second.
+    """
+
+    change: Change
+    rate: float
+    total: Estimate | None
+    step: Estimate | None
+
+
+@dataclass(frozen=True, eq=False)
+class Climbed:
+    """The outcome.
+
+    limits: at the start, and reached: those of the best variant (None where nothing was kept, or only an input was read). tried: every
+    practice. ladder: the changes that were kept, in order. final: the last race, on fresh rounds; None where nothing was kept. ended: why
+    the climb ended, as a clause.
+    """
+
+    limits: Limits | None
+    reached: Limits | None
+    tried: tuple[Tried, ...]
+    best: Variant
+    ladder: tuple[Rung, ...]
+    races: tuple[Experiment, ...]
+    final: Experiment | None
+    seconds: float
+    ended: str
+
+    @property
+    def experiments(self) -> tuple[Experiment, ...]:
+        """All races in their order, the last one included."""
+        return self.races if self.final is None else (*self.races, self.final)
+
+    @property
+    def gain(self) -> Estimate | None:
+        """Rate of the best variant / rate as it was, on the fresh rounds of the last race; None where nothing was kept or confirmed."""
+        if self.final is None or not self.best.changes:
+            return None
+        verdict = self.final.verdict(self.best.name)
+        return verdict.estimate if verdict.decision is Decision.FASTER else None

@@ -1,0 +1,156 @@
+"""Variants as arms of races. What was compiled for one race, and the caches that were filled for it, serve the next."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from dataclasses import field
+from typing import Any
+
+from outpace._dataclass import dataclass
+from outpace.model.errors import CaptureError
+from outpace.tune.climb.variant import Variant
+from outpace.tune.data.size import element_bytes
+from outpace.tune.data.tree import describe
+from outpace.tune.data.verify import Risk
+from outpace.tune.program.isolated import isolated
+from outpace.tune.program.program import Program
+from outpace.tune.program.stepper import Reader, Stepper
+from outpace.tune.trial.arm import Arm, Facts, Work
+
+CHECK_SECONDS = 10.0  # for the controls of a comparison of losses
+_CACHE = "cache"
+
+
+@dataclass(eq=False)
+class Copies:
+    """Data sets of the trials' own: one copy per data set, so that a cache in it is filled once, and the user's shuffles do not move on.
+
+    fill_seconds: how long filling a cache may take. buffer_bytes: what the copies' prefetch buffers may grow to. A variant that rests
+    between blocks fills its buffers, and TensorFlow doubles a buffer that was full and ran empty: without a limit, blocks would in the
+    end be spent on filling buffers, or on eating them up.
+    """
+
+    fill_seconds: float
+    buffer_bytes: int
+    made: dict[int, tuple[Any, Any]] = field(default_factory=dict)
+    filled: set[int] = field(default_factory=set)
+
+    def of(self, dataset: Any) -> Any:
+        """The copy of a data set."""
+        if id(dataset) not in self.made:
+            self.made[id(dataset)] = (dataset, _with_buffers(isolated(dataset), self.buffer_bytes))
+        return self.made[id(dataset)][1]
+
+    def fill(self, dataset: Any) -> None:
+        """Read one epoch where a cache has to be filled before its speed is the steady one: iterators that begin later find it whole.
+
+        Raises CaptureError when that takes too long.
+        """
+        endless = int(dataset.cardinality()) == -1
+        if id(dataset) in self.filled or endless or not any(stage.op == _CACHE for stage in describe(dataset).stages()):
+            return
+        end = time.monotonic() + self.fill_seconds
+        for done, _ in enumerate(self.of(dataset), start=1):
+            if time.monotonic() > end:
+                raise CaptureError(
+                    f"Filling its cache takes longer than {self.fill_seconds:.0f} s (batch {done}): give a larger budget."
+                )
+        self.filled.add(id(dataset))
+
+    def forget(self, kept: set[int]) -> None:
+        """Let go of all data sets but those with these identities."""
+        self.made = {key: value for key, value in self.made.items() if key in kept}
+        self.filled &= kept
+
+
+def _with_buffers(dataset: Any, limit: int) -> Any:
+    """The data set with a limit on what autotuning may buffer, where the user has set none."""
+    if dataset.options().autotune.ram_budget:
+        return dataset
+    options = sys.modules["tensorflow"].data.Options()
+    options.autotune.ram_budget = limit
+    return dataset.with_options(options)
+
+
+def buffer_bytes(program: Program) -> int:
+    """Room for a few batches more than all cores can work on."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return (4 + 2 * cores) * max(element_bytes(program.spare), 1)
+
+
+@dataclass(eq=False)
+class Running:
+    """A variant in races. `reading`: only its input is read, without training."""
+
+    program: Program
+    variant: Variant
+    name: str
+    copies: Copies
+    reading: bool = False
+    runner: Stepper | Reader | None = field(default=None)
+    first_seconds: float | None = field(default=None)
+
+    def arm(self) -> Arm:
+        """The variant as an arm of the trial engine; a step is a training step, or a batch that is read.
+
+        A winner whose last change may change what is learned is only kept when its losses stay within the band that chance spans.
+        """
+        last = self.variant.changes[-1] if self.variant.changes else None
+        new = self.runner is None  # what ran before was proven and checked before
+        step = "one batch read" if self.reading else "one training step"
+        return Arm(
+            self.name,
+            self._run,
+            what=last.why if last else "the program as it is",
+            risk=self.variant.risk.value,
+            prepare=self._prepare,
+            drain=self._drain,
+            end=self._rest,
+            proof=self._proof if new and last is not None else None,
+            check=self._check if new and last is not None and last.knob is not None and last.risk is not Risk.EXACT else None,
+            facts=lambda: Facts(step, self.program.batch_size, first_seconds=self.first_seconds),
+            warm=not new,
+        )
+
+    def _prepare(self) -> None:
+        if self.runner is not None:
+            return
+        self.copies.fill(self.variant.dataset)
+        began = time.perf_counter()
+        dataset = self.copies.of(self.variant.dataset)
+        with self.variant.applied(self.program):
+            runner = Reader(dataset) if self.reading else Stepper(self.program, dataset)
+            runner.compile()
+        self.first_seconds = time.perf_counter() - began
+        self.runner = runner
+
+    def _run(self, steps: int) -> Work:
+        """Whole calls: a call of several steps may be more than was asked for."""
+        assert self.runner is not None
+        began, cpu = time.perf_counter(), time.process_time()
+        done = self.runner.run(steps)
+        self.runner.finish()
+        return Work(done, time.perf_counter() - began, time.process_time() - cpu)
+
+    def _drain(self) -> None:
+        assert self.runner is not None
+        self.runner.drain()
+
+    def _rest(self) -> None:
+        if self.runner is not None:
+            self.runner.rest()
+
+    def _check(self) -> str | None:
+        from outpace.tune.numerics import loss_band
+
+        return loss_band(self.program, self.variant, seconds=CHECK_SECONDS).objection
+
+    def _proof(self) -> str | None:
+        """Evidence for the last change; the others were proven in the races before."""
+        assert self.runner is not None
+        change = self.variant.changes[-1]
+        if change.knob is not None:
+            return change.knob.proof(self.program, self.runner) if isinstance(self.runner, Stepper) else None
+        return change.proof(self.runner.iterator, describe(self.variant.dataset)) if change.proof is not None else None
