@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from outpace.advice import rank
-from outpace.model import OutputError, Page, ProfileError, Report
+from outpace.model import Page, ProfileError, Report
 from outpace.store.logdir import find_profiles, local_copy, read_capture_record
 from outpace.timeline import Run
 from outpace.tools import Tool, discover, find
@@ -74,17 +74,7 @@ class Profile:
         """Write the report (of the given tools, all by default) as one offline HTML file; returns its path."""
         from outpace.report import html
 
-        target = Path(path)
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            partial = target.with_name(f".{target.name}.part")
-            partial.write_text(html.render(self.report(tools)), encoding="utf-8", errors="replace")
-            partial.replace(target)
-        except OSError as error:
-            raise OutputError(
-                f"The report cannot be written to {target}: {error.strerror}. Choose another place with --html."
-            ) from error
-        return target
+        return html.write(self.report(tools), Path(path))
 
 
 def open(path: str | os.PathLike[str], *, use_marks: bool = True) -> Profile:

@@ -12,9 +12,9 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from outpace.capture.choose import keras_backend
+from outpace.capture.choose import keras_backend, keras_framework
 from outpace.capture.notes import notes_of, write_notes
-from outpace.capture.options import CaptureOptions
+from outpace.capture.options import DEFAULT_LOGDIR, CaptureOptions
 from outpace.capture.profilers import MAKERS
 from outpace.capture.recording import Saved, tell
 from outpace.capture.session import Session
@@ -24,14 +24,14 @@ from outpace.model.errors import UsageError
 from outpace.store.tree import is_url
 
 if TYPE_CHECKING:
-    from keras.callbacks import Callback  # type: ignore[import-untyped, unused-ignore]
+    from keras.callbacks import Callback
 elif "tf_keras" in sys.modules and "keras.src" not in sys.modules:
     from tf_keras.callbacks import Callback
 else:
     from keras.callbacks import Callback
 
 
-class ProfilerCallback(Callback):  # type: ignore[misc, unused-ignore]
+class ProfilerCallback(Callback):  # type: ignore[misc]  # Keras is not followed (pyproject.toml), so its class is Any
     """Captures batches `first` to `last` (counted from 1 over all epochs, both included) into a log directory.
 
     logdir: in TensorBoard's layout; a path, or a URL that fsspec understands. Open it with `outpace report`, TensorBoard or XProf.
@@ -45,7 +45,7 @@ class ProfilerCallback(Callback):  # type: ignore[misc, unused-ignore]
 
     def __init__(
         self,
-        logdir: str | os.PathLike[str] = "outpace-logs",
+        logdir: str | os.PathLike[str] = DEFAULT_LOGDIR,
         batches: tuple[int, int] = (10, 25),
         *,
         seconds: float = 60.0,
@@ -76,7 +76,7 @@ class ProfilerCallback(Callback):  # type: ignore[misc, unused-ignore]
     def attach(self, model: Any) -> ProfilerCallback:
         """Watch the model's `train_on_batch`, which calls no callbacks; a step then runs from the end of one call to the end of the next."""
         session, original = self._begin(model), model.train_on_batch
-        step = Candidate("keras train_on_batch", framework=_framework(), count=1)
+        step = Candidate("keras train_on_batch", framework=keras_framework(), count=1)
 
         @functools.wraps(original)
         def train_on_batch(*args: Any, **kwargs: Any) -> Any:
@@ -96,7 +96,7 @@ class ProfilerCallback(Callback):  # type: ignore[misc, unused-ignore]
             first, last = ((batch - 1) // per_call + 1 for batch in self.batches)
             options = replace(self._options, warmup=first, steps=last - first + 1)
             self._session = Session(options, self._logdir, self._logdir, self._note, lambda saved: None)
-            framework = _framework()
+            framework = keras_framework()
             if framework in sys.modules:
                 self._session.profilers[framework] = MAKERS[framework](sys.modules[framework], options)
             self._steps = KerasSteps(self._session, lambda: None, keras_backend(), first=1, mark=not marks_its_steps(model))
@@ -166,10 +166,10 @@ def mark_tensorboard_steps() -> None:
 
     Without it, XProf and TensorBoard find no step in its profile ("No step time measured"). Call it once before `fit`.
     """
-    from keras.src import backend  # type: ignore[import-untyped, unused-ignore]
+    from keras.src import backend
 
     def start_batch_trace(batch: int) -> Any:
-        if keras_backend() == "jax":
+        if keras_framework() == "jax":
             mark = sys.modules["jax"].profiler.StepTraceAnnotation("train", step_num=batch)
         else:
             mark = sys.modules["tensorflow"].profiler.experimental.Trace("train", step_num=batch, _r=1)
@@ -177,7 +177,3 @@ def mark_tensorboard_steps() -> None:
         return mark
 
     backend.tensorboard.start_batch_trace = start_batch_trace
-
-
-def _framework() -> str:
-    return "jax" if keras_backend() == "jax" else "tensorflow"

@@ -17,17 +17,28 @@ def framework_in_use() -> str | None:
     With both imported (TensorFlow imports JAX where that is installed; a JAX program may read its data with tf.data): JAX once it has
     touched a device, else the backend of Keras.
     """
-    loaded = [name for name in _FRAMEWORKS if hasattr(sys.modules.get(name), "profiler")]
+    loaded = [name for name in _FRAMEWORKS if _imported(name)]
     if len(loaded) < 2:
         return loaded[0] if loaded else None
     touched = getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", None)
     return "jax" if touched or keras_backend() == "jax" else "tensorflow"
 
 
+def _imported(name: str) -> bool:
+    """Whether a framework is imported to its end: another thread may be in the middle of that."""
+    profiler = getattr(sys.modules.get(name), "profiler", None)
+    return hasattr(profiler, "experimental" if name == "tensorflow" else "start_trace")
+
+
 def keras_backend() -> str:
     """Keras' backend; `tensorflow` where Keras is not imported or has no choice of backends."""
     backend = getattr(getattr(sys.modules.get("keras"), "backend", None), "backend", None)
     return str(backend()) if callable(backend) else "tensorflow"
+
+
+def keras_framework() -> str:
+    """The framework whose profiler sees what Keras runs: `jax` on that backend, else `tensorflow`, which reads data for the others too."""
+    return "jax" if keras_backend() == "jax" else "tensorflow"
 
 
 def profiler_in_use(options: CaptureOptions, framework: str | None = None) -> Profiler:

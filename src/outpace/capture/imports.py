@@ -38,7 +38,9 @@ class ImportHooks:
             spec: ModuleSpec | None = find(name, path, target)
             if spec is not None:
                 if spec.loader is not None and hasattr(spec.loader, "exec_module"):
-                    spec.loader = _Loader(spec.loader, self._run)  # type: ignore[assignment]
+                    # By the protocol a loader; as its subclass it would answer for methods that the real one lacks.
+                    wrapped: Any = _Loader(spec.loader, self._run)
+                    spec.loader = wrapped
                 return spec
         return None
 

@@ -14,13 +14,11 @@ from types import TracebackType
 
 from outpace.capture.choose import profiler_in_use
 from outpace.capture.notes import Notes, write_notes
-from outpace.capture.options import CaptureOptions
+from outpace.capture.options import DEFAULT_LOGDIR, CaptureOptions
 from outpace.capture.profilers import ProfilerBusy
 from outpace.capture.recording import Recording, Saved, tell
 from outpace.model.errors import CaptureError, OutpaceError, UsageError
 from outpace.store.record import Window
-
-DEFAULT_LOGDIR = "outpace-logs"
 
 
 class Capture:

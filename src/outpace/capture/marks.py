@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from outpace.capture.choose import framework_in_use
+from outpace.capture.iterators import iterator_class
 from outpace.capture.recording import tell
 
 OUTSIDE_IN_A_ROW = 3  # steps that read nothing, with a read before each, until it is no accident
@@ -91,7 +92,7 @@ class _InputWatch:
             tell(ADVICE)
 
     def _hook(self) -> bool:
-        kind = getattr(sys.modules.get("tensorflow.python.data.ops.iterator_ops"), "OwnedIterator", None)
+        kind = iterator_class()
         if kind is None:
             return "tensorflow" in sys.modules
         original, watch = kind.__next__, self

@@ -8,12 +8,14 @@ from typing import Any
 
 from outpace._dataclass import dataclass
 
+DEFAULT_LOGDIR = "outpace-logs"  # in the working directory
+
 
 @dataclass(frozen=True)
 class CaptureOptions:
     """How `run_script` captures.
 
-    logdir: where the profile goes, in TensorBoard's layout, local or a URL; None is `outpace-logs`.
+    logdir: where the profile goes, in TensorBoard's layout, local or a URL; None is `DEFAULT_LOGDIR`.
     warmup: steps that run before the window opens (tracing, compilation and filling buffers are not the steady state).
     steps: captured steps; None captures by `seconds` alone.
     seconds: longest duration of the window; it also makes a capture possible where no steps can be seen.

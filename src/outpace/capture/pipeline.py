@@ -55,6 +55,11 @@ class PipelineRecorder:
             if isinstance(reader, type):
                 self._wrap_reader(reader, name)
 
+    def stage_of(self, dataset: Any) -> PipelineStage | None:
+        """The stage that made this very data set; None for one that was not recorded."""
+        number = self._ids.get(dataset)
+        return self.stages[number] if number is not None else None
+
     def _wrap(self, owner: Any, name: str, static: bool) -> None:
         original = getattr(owner, name, None)
         if original is None:

@@ -12,20 +12,20 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import FrameType
 
 from outpace._dataclass import dataclass
-from outpace.capture.options import CaptureOptions, Outcome, Plan
-from outpace.model.errors import CaptureError, NotFoundError, UsageError
+from outpace.capture.options import DEFAULT_LOGDIR, CaptureOptions, Outcome, Plan
+from outpace.capture.relaunch import flush, python_command, require_script
+from outpace.model.errors import CaptureError, UsageError
 from outpace.store.logdir import read_capture_record, upload_run
 from outpace.store.record import CaptureRecord, write_record
+from outpace.store.staging import Staging
 from outpace.store.tree import is_url
 
-DEFAULT_LOGDIR = "outpace-logs"
 GRACE = 3.0  # seconds for the interpreter to end after the last exit handler: generator pipelines can hang there for ever
 POLL = 0.1
 FORWARDED = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGQUIT")
@@ -54,13 +54,12 @@ def run_script(script: str, argv: Sequence[str], options: CaptureOptions) -> Cap
     problem = options.problem()
     if problem:
         raise UsageError(problem)
-    if not options.module and not os.path.exists(script):
-        raise NotFoundError(f"There is no script {script}. Give the path of a Python file, or a module with -m.")
+    require_script(script, options.module)
     shown = options.logdir or DEFAULT_LOGDIR
+    Staging(shown).discard()  # a log directory that cannot be written to is told before the script runs
     folder = tempfile.mkdtemp(prefix="outpace-")
     try:
         local = os.path.join(folder, "logs") if is_url(shown) else os.path.abspath(os.path.expanduser(shown))
-        _make_logdir(local, shown)
         plan = Plan(script, tuple(argv), local, shown, os.path.join(folder, "outcome.json"), options)
         code, outcome = _run(plan, os.path.join(folder, "plan.json"))
         result = _result(code, outcome)
@@ -71,25 +70,12 @@ def run_script(script: str, argv: Sequence[str], options: CaptureOptions) -> Cap
     return result
 
 
-def _make_logdir(local: str, shown: str) -> None:
-    try:
-        os.makedirs(local, exist_ok=True)
-        with tempfile.TemporaryFile(dir=local):
-            pass
-    except OSError as error:
-        raise CaptureError(f"The log directory {shown} is not writable ({error}). Give another one with --logdir.") from None
-
-
 def _run(plan: Plan, plan_path: str) -> tuple[int, Outcome | None]:
     with open(plan_path, "w", encoding="utf-8") as file:
         file.write(plan.to_json())
-    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # what multiprocessing uses
-    command = [sys.executable, *flags, "-m", "outpace.capture.launch", plan_path]
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):
-            stream.flush()
+    flush()
     try:
-        process = subprocess.Popen(command)
+        process = subprocess.Popen(python_command("outpace.capture.launch", plan_path))
     except OSError as error:
         raise CaptureError(f"Python could not be started for the script: {error}.") from error
     with _forwarding(process):

@@ -101,9 +101,8 @@ class KerasSteps:
 def steps_per_execution(model: Any) -> int:
     """Training steps per call of the compiled function; 1 where the model does not say."""
     try:
-        return max(
-            1, int(getattr(model, "steps_per_execution", None) or model._steps_per_execution.numpy())
-        )  # the latter: Keras 2
+        said = getattr(model, "steps_per_execution", None) or model._steps_per_execution.numpy()  # the latter: Keras 2
+        return max(1, int(said))
     except (AttributeError, TypeError, ValueError):
         return 1
 

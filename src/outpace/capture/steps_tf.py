@@ -14,6 +14,7 @@ from types import CodeType
 from typing import Any
 
 from outpace.capture.choose import framework_in_use
+from outpace.capture.iterators import iterator_class
 from outpace.capture.session import Session
 from outpace.capture.window import Candidate
 
@@ -42,7 +43,7 @@ class LoopSteps:
         """Hook the classes of functions, iterators and tapes; a part that this TensorFlow lacks is left out."""
         self._hook_functions(type(tf.function(_nothing)))
         self._hook_tapes(tf.GradientTape)
-        owned = _iterator_class(tf)
+        owned = iterator_class()
         if owned is not None:
             self._hook_iterators(owned)
 
@@ -125,7 +126,7 @@ def hook_marks(session: Session, steps: LoopSteps | None, namespace: Any, name: 
     candidate = Candidate("own marks", mark=None, framework=framework)
     keys = {"step_num", "step", "group_id"}
 
-    class Marked(original):  # type: ignore[misc, valid-type]
+    class Marked(original):  # type: ignore[misc, valid-type]  # the class is only known at run time
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             explicit = framework == "jax" or bool(kwargs.get("_r"))
             self._outpace = explicit and bool(keys & kwargs.keys()) and not (steps is not None and steps.busy)
@@ -160,12 +161,6 @@ def hook_profiler(session: Session, tf: Any) -> None:
     module = sys.modules.get(original.__module__)
     if module is not None and getattr(module, "start", None) is original:
         module.start = start  # type: ignore[attr-defined]  # the Profile context manager looks it up here
-
-
-def _iterator_class(tf: Any) -> Any:
-    """The class of eager iterators; private, so found through its module and not by making a data set."""
-    module = sys.modules.get("tensorflow.python.data.ops.iterator_ops")
-    return getattr(module, "OwnedIterator", None)
 
 
 def _from_keras(filename: str) -> bool:

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from outpace.capture.options import DEFAULT_LOGDIR
+from outpace.cli.options import Color, DeviceLevel, HostLevel, Html, PythonLevel, Width
+
 if TYPE_CHECKING:
     from outpace.capture.remote.addresses import Addresses
     from outpace.capture.remote.result import HostOutcome, RemoteResult
@@ -38,7 +41,7 @@ def capture(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port of addresses that name none.")] = 6009,
     logdir: Annotated[
         str, typer.Option(help="TensorBoard log directory to write the profiles to; local or a URL.")
-    ] = "outpace-logs",
+    ] = DEFAULT_LOGDIR,
     duration: Annotated[str, typer.Option(metavar="TIME", help="How long to capture: 2s, 500ms, 1m.")] = "2s",
     delay: Annotated[str, typer.Option(metavar="TIME", help="How long to wait before.")] = "0s",
     timeout: Annotated[
@@ -47,16 +50,14 @@ def capture(
     retries: Annotated[
         int, typer.Option(min=0, help="How often to ask again a worker that is busy, out of reach, or recorded no event.")
     ] = 3,
-    host_level: Annotated[int, typer.Option(min=0, max=3, help="Detail of host events.")] = 2,
-    python_level: Annotated[int, typer.Option(min=0, max=1, help="1 also records Python calls.")] = 0,
-    device_level: Annotated[int, typer.Option(min=0, max=1, help="0 leaves devices out.")] = 1,
+    host_level: HostLevel = 2,
+    python_level: PythonLevel = 0,
+    device_level: DeviceLevel = 1,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Explain the profiles, or only save them.")] = True,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the HTML report.")] = None,
+    html: Html = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (docs/remote.md) instead of text.")] = False,
-    width: Annotated[int | None, typer.Option(min=40, help="Columns to print to; the terminal's by default.")] = None,
-    color: Annotated[
-        bool | None, typer.Option("--color/--no-color", help="Colours; by default when printing to a terminal.")
-    ] = None,
+    width: Width = None,
+    color: Color = None,
 ) -> None:
     """Capture running training processes and explain where their steps' time goes.
 

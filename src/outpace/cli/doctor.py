@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from outpace.capture.options import DEFAULT_LOGDIR
+from outpace.cli.options import Color, Width
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -16,7 +19,6 @@ _SYMBOLS = {"ok": "✓", "note": "•", "not checked": "–", "problem": "✗"}
 _PLAIN = {"ok": "+", "note": "*", "not checked": "-", "problem": "x"}  # for terminals without these characters
 _STYLES = {"ok": "green", "note": "cyan", "not checked": "dim", "problem": "bold red"}
 _ORDER = ("ok", "not checked", "note", "problem")
-_WIDEST = 110
 
 
 def register(app: typer.Typer) -> None:
@@ -27,7 +29,7 @@ def register(app: typer.Typer) -> None:
 def doctor(
     logdir: Annotated[
         str, typer.Option(help="The log directory that captures will be written to; local or a URL.")
-    ] = "outpace-logs",
+    ] = DEFAULT_LOGDIR,
     trial: Annotated[
         bool, typer.Option("--trial/--no-trial", help="Make a capture of three steps in a temporary folder (5 to 10 s).")
     ] = True,
@@ -36,10 +38,8 @@ def doctor(
         typer.Option("--python", metavar="PYTHON", help="The Python that trains, when it is not the one that runs Outpace."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (docs/doctor.md) instead of text.")] = False,
-    width: Annotated[int | None, typer.Option(min=40, help="Columns to print to; the terminal's by default.")] = None,
-    color: Annotated[
-        bool | None, typer.Option("--color/--no-color", help="Colours; by default when printing to a terminal.")
-    ] = None,
+    width: Width = None,
+    color: Color = None,
 ) -> None:
     """Check whether captures work here, and say what to type where they do not.
 
@@ -69,25 +69,14 @@ def _tell(text: str) -> None:
 
 
 def _show(diagnosis: Diagnosis, width: int | None, color: bool | None) -> None:
-    import shutil
+    from outpace.cli.console import sentences
 
-    from rich.console import Console
-
-    columns = width or min(shutil.get_terminal_size((80, 24)).columns, _WIDEST)
-    console = Console(
-        width=columns,
-        force_terminal=color,
-        no_color=None if color is None else not color,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        legacy_windows=False,
-    )
+    console = sentences(width, color)
     console.print(diagnosis.verdict, style="bold")
     console.print(diagnosis.python, style="dim", overflow="fold")
     console.print()
     ordered = sorted(diagnosis.results, key=lambda result: _ORDER.index(result.outcome.value))
-    side = max(len(result.id) for result in ordered) if columns >= 72 else 0
+    side = max(len(result.id) for result in ordered) if console.width >= 72 else 0
     for result in ordered:
         _line(console, result, min(side, 24))
 
@@ -105,9 +94,11 @@ def _line(console: Console, result: CheckResult, side: int) -> None:
     row.add_column(width=side or None)
     if side:
         row.add_column(ratio=1)
-        row.add_row(Text(symbols[outcome], style=_STYLES[outcome]), Text(result.id, overflow="fold"), Text(result.text))
+        row.add_row(
+            Text(symbols[outcome], style=_STYLES[outcome]), Text(result.id, overflow="fold"), Text(result.text, overflow="fold")
+        )
     else:
-        row.add_row(Text(symbols[outcome], style=_STYLES[outcome]), Text(f"{result.id}: {result.text}"))
+        row.add_row(Text(symbols[outcome], style=_STYLES[outcome]), Text(f"{result.id}: {result.text}", overflow="fold"))
     console.print(row)
     indent = 3 + side if side else 2
     if outcome in ("note", "problem"):

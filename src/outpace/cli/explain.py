@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from outpace.cli.options import Color, Width
 from outpace.cli.process import tune
 
 _NUMBER = re.compile(r"-?[0-9]+")
@@ -28,10 +29,8 @@ def explain(
     ] = None,
     host: Annotated[str | None, typer.Option(help="Host of the step; the first one that has it by default.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (docs/json-schema.md) instead of text.")] = False,
-    width: Annotated[int | None, typer.Option(min=40, help="Columns to print to; the terminal's by default.")] = None,
-    color: Annotated[
-        bool | None, typer.Option("--color/--no-color", help="Colours; by default when printing to a terminal.")
-    ] = None,
+    width: Width = None,
+    color: Color = None,
 ) -> None:
     """List the very events that make up a step, or one category of it: outpace explain logs step 7 kernel_launch."""
     tune()

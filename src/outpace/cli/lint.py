@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from outpace.cli.options import Color, Width
+
 if TYPE_CHECKING:
     from rich.console import Console
 
     from outpace.store.record import CaptureRecord
     from outpace.tune.lint import Message
 
-_WIDEST = 110
 _STYLES = {"warning": "bold yellow", "note": "cyan"}
-_DEFAULT_LOGDIR = "outpace-logs"
 
 
 def register(app: typer.Typer) -> None:
@@ -41,10 +41,8 @@ def lint(
     ignore: Annotated[list[str] | None, typer.Option(metavar="RULES", help="All but these rules.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (docs/lint.md) instead of text.")] = False,
     exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit code 0 also when there are warnings.")] = False,
-    width: Annotated[int | None, typer.Option(min=40, help="Columns to print to; the terminal's by default.")] = None,
-    color: Annotated[
-        bool | None, typer.Option("--color/--no-color", help="Colours; by default when printing to a terminal.")
-    ] = None,
+    width: Width = None,
+    color: Color = None,
 ) -> None:
     """Check training scripts for what slows TensorFlow down, without running them.
 
@@ -84,11 +82,12 @@ def _rules(given: Sequence[str] | None) -> list[str]:
 
 
 def _record(place: str) -> CaptureRecord | None:
+    from outpace.capture.options import DEFAULT_LOGDIR
     from outpace.tune.lint.run import newest_record, read_record
 
-    if place == "none" or (place == "auto" and newest_record(_DEFAULT_LOGDIR) is None):
+    if place == "none" or (place == "auto" and newest_record(DEFAULT_LOGDIR) is None):
         return None
-    return read_record(_DEFAULT_LOGDIR if place == "auto" else place)
+    return read_record(DEFAULT_LOGDIR if place == "auto" else place)
 
 
 def _encode(
@@ -110,20 +109,9 @@ def _encode(
 
 
 def _show(found: Sequence[tuple[str, list[Message], list[str]]], width: int | None, color: bool | None) -> None:
-    import shutil
+    from outpace.cli.console import sentences
 
-    from rich.console import Console
-
-    columns = width or min(shutil.get_terminal_size((80, 24)).columns, _WIDEST)
-    console = Console(
-        width=columns,
-        force_terminal=color,
-        no_color=None if color is None else not color,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        legacy_windows=False,
-    )
+    console = sentences(width, color)
     for path, messages, lines in found:
         if messages:
             console.print(os.path.normpath(path), style="bold underline", soft_wrap=True)

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-_SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": False}
+from outpace.capture.options import DEFAULT_LOGDIR
+from outpace.cli.options import PASSED_ON, Color, DeviceLevel, HostLevel, Module, PythonLevel, Script, ScriptArgs, Width
 
 
 class Then(str, Enum):
@@ -20,35 +21,33 @@ class Then(str, Enum):
 
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
-    app.command(context_settings=_SETTINGS)(profile)
+    app.command(context_settings=PASSED_ON)(profile)
 
 
 def profile(
-    script: Annotated[str, typer.Argument(help="The training script, run unmodified as 'python SCRIPT ARGS' would.")],
-    args: Annotated[list[str] | None, typer.Argument(help="Arguments for the script.")] = None,
-    module: Annotated[bool, typer.Option("-m", "--module", help="SCRIPT is a module, run as 'python -m' does.")] = False,
+    script: Script,
+    args: ScriptArgs = None,
+    module: Module = False,
     logdir: Annotated[
         str, typer.Option(help="TensorBoard log directory to write the profile to; local or a URL.")
-    ] = "outpace-logs",
+    ] = DEFAULT_LOGDIR,
     warmup: Annotated[int, typer.Option(help="Steps to run before the capture.")] = 10,
     steps: Annotated[int | None, typer.Option(help="Steps to capture; 20 unless --seconds says how long.")] = None,
     seconds: Annotated[
         float | None, typer.Option(help="Seconds to capture at most; works where no steps can be seen, too.")
     ] = None,
     then: Annotated[Then, typer.Option(help="After the capture, stop the script or let it train on.")] = Then.STOP,
-    host_level: Annotated[int, typer.Option(min=0, max=3, help="Detail of host events.")] = 2,
-    python_level: Annotated[int, typer.Option(min=0, max=1, help="1 also records Python calls.")] = 0,
-    device_level: Annotated[int, typer.Option(min=0, max=1, help="0 leaves devices out.")] = 1,
+    host_level: HostLevel = 2,
+    python_level: PythonLevel = 0,
+    device_level: DeviceLevel = 1,
     labels: Annotated[bool, typer.Option("--labels/--no-labels", help="Name tf.data stages after their source lines.")] = True,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The HTML report; beside the log directory's runs by default.")
     ] = None,
     csv: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write every table as a CSV file.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (docs/json-schema.md) instead of text.")] = False,
-    width: Annotated[int | None, typer.Option(min=40, help="Columns to print to; the terminal's by default.")] = None,
-    color: Annotated[
-        bool | None, typer.Option("--color/--no-color", help="Colours; by default when printing to a terminal.")
-    ] = None,
+    width: Width = None,
+    color: Color = None,
 ) -> None:
     """Run a training script, capture some of its steps, and explain where their time goes.
 
@@ -85,5 +84,5 @@ def profile(
 def _report_file(logdir: str, run: str) -> Path:
     """Where the HTML goes by default: beside the log directory, named after the run, never among the profile's own files."""
     name = run.rstrip("/").rsplit("/", 1)[-1]
-    folder = Path("outpace-logs") if "://" in logdir else Path(logdir)
+    folder = Path(DEFAULT_LOGDIR) if "://" in logdir else Path(logdir)
     return folder / f"outpace-{name}.html"

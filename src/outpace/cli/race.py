@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from outpace.cli.options import Color, Html, Width
+
 if TYPE_CHECKING:
-    from outpace.model import Report
     from outpace.tune.race import RaceResult
 
 
@@ -40,12 +41,10 @@ def race(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the record (JSON lines), for 'outpace replay'.")
     ] = None,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the HTML report.")] = None,
+    html: Html = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (docs/race.md) instead of text.")] = False,
-    width: Annotated[int | None, typer.Option(min=40, help="Columns to print to; the terminal's by default.")] = None,
-    color: Annotated[
-        bool | None, typer.Option("--color/--no-color", help="Colours; by default when printing to a terminal.")
-    ] = None,
+    width: Width = None,
+    color: Color = None,
 ) -> None:
     """Time variants of a training script against each other, fairly, and say which differences are real.
 
@@ -74,20 +73,6 @@ def show_race(
     report = result.report
     say(report, single=True, json=json, width=width, color=color)
     if html is not None:
-        typer.echo(f"The HTML report is {_write_html(report, html)}", err=True)
+        from outpace.report.html import write
 
-
-def _write_html(report: Report, path: Path) -> Path:
-    from outpace.model import OutputError
-    from outpace.report import html
-
-    partial = path.with_name(f".{path.name}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(html.render(report), encoding="utf-8", errors="replace")
-        partial.replace(path)
-    except OSError as error:
-        raise OutputError(
-            f"The report cannot be written to {path}: {error.strerror}. Choose another place with --html."
-        ) from error
-    return path
+        typer.echo(f"The HTML report is {write(report, html)}", err=True)

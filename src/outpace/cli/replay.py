@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from outpace.cli.options import Color, Width
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
@@ -22,10 +24,8 @@ def replay(
     ] = False,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the record of the new race.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (docs/race.md) instead of text.")] = False,
-    width: Annotated[int | None, typer.Option(min=40, help="Columns to print to; the terminal's by default.")] = None,
-    color: Annotated[
-        bool | None, typer.Option("--color/--no-color", help="Colours; by default when printing to a terminal.")
-    ] = None,
+    width: Width = None,
+    color: Color = None,
 ) -> None:
     """Repeat a race of scripts as its record says, and compare the two outcomes.
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from outpace.cli.options import Color, Width
 from outpace.cli.process import meanwhile, tune
 
 
@@ -25,10 +26,8 @@ def report(
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the report as one offline HTML file.")] = None,
     csv: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write every table as a CSV file.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (docs/json-schema.md) instead of text.")] = False,
-    width: Annotated[int | None, typer.Option(min=40, help="Columns to print to; the terminal's by default.")] = None,
-    color: Annotated[
-        bool | None, typer.Option("--color/--no-color", help="Colours; by default when printing to a terminal.")
-    ] = None,
+    width: Width = None,
+    color: Color = None,
 ) -> None:
     """Explain a profile: where the step's time goes, what holds it back, what to change first.
 

@@ -49,3 +49,7 @@ class OutputError(OutpaceError):
     """A report could not be written where the user asked for it."""
 
     exit_code = 6
+
+
+class RebuildError(OutpaceError):
+    """A pipeline cannot be rebuilt faithfully: the message names the stage and why. The pipeline itself is untouched."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outpace.model import Chart as ChartSection
-from outpace.model import ChartKind, Page, Report, Rows, Section
+from outpace.model import ChartKind, OutputError, Page, Report, Rows, Section
 from outpace.report import palette
 from outpace.report.html_view import document_view, page_view
 
@@ -42,6 +42,23 @@ def render(report: Report) -> str:
             scripts=[Markup(s) for s in scripts],
         )
     )
+
+
+def write(report: Report, path: Path) -> Path:
+    """Write the whole report as one file; returns its path. Raises OutputError when that cannot be done.
+
+    Missing folders are made. The file appears whole or not at all: a report that stood there before stays until then.
+    """
+    partial = path.with_name(f".{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(render(report), encoding="utf-8", errors="replace")
+        partial.replace(path)
+    except OSError as error:
+        raise OutputError(
+            f"The report cannot be written to {path}: {error.strerror}. Choose another place with --html."
+        ) from error
+    return path
 
 
 def render_fragment(page: Page) -> str:

@@ -17,6 +17,7 @@ from outpace.capture.doctor import cupti, devices, profiler, storage, trial, ver
 from outpace.capture.doctor.facts import Check, Facts, ask_driver, ask_framework, ask_python, ask_requirements
 from outpace.capture.doctor.result import CheckResult, Diagnosis, Outcome
 from outpace.capture.doctor.system import System
+from outpace.capture.options import DEFAULT_LOGDIR
 
 __all__ = ["CHECKS", "CheckResult", "Diagnosis", "Facts", "Outcome", "System", "diagnose", "examine", "gather"]
 
@@ -25,7 +26,7 @@ Progress = Callable[[str], None]
 
 
 def diagnose(
-    logdir: str = "outpace-logs",
+    logdir: str = DEFAULT_LOGDIR,
     *,
     trial: bool = True,
     python: str | None = None,

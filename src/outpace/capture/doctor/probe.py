@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import platform
 import sys
+from typing import Any
 
 MARK = "OUTPACE-PROBE "  # in front of the answer: frameworks print to standard output, too
 PACKAGES = (
@@ -36,7 +37,7 @@ PACKAGES = (
 )
 
 
-def packages() -> dict:  # type: ignore[type-arg]  # runs on whatever Python is asked
+def packages() -> dict[str, Any]:
     """Versions of the installed packages that matter, and where they are installed."""
     import importlib.util
     import site
@@ -59,7 +60,7 @@ def _version(name: str) -> str:
         return ""
 
 
-def tensorflow() -> dict:  # type: ignore[type-arg]
+def tensorflow() -> dict[str, Any]:
     """What TensorFlow says of itself: version, what it was built with, devices, its Keras."""
     import tensorflow as tf
 
@@ -74,7 +75,7 @@ def tensorflow() -> dict:  # type: ignore[type-arg]
     return answer
 
 
-def jax() -> dict:  # type: ignore[type-arg]
+def jax() -> dict[str, Any]:
     """What JAX says of itself: version, platform, devices, whether its profiler takes levels."""
     import jax as module
 

@@ -9,6 +9,7 @@ import tempfile
 from outpace.capture.doctor.facts import Facts, quoted
 from outpace.capture.doctor.result import CheckResult, note, ok, problem
 from outpace.capture.doctor.system import System
+from outpace.capture.options import DEFAULT_LOGDIR
 from outpace.model.errors import OutpaceError
 from outpace.store.tree import is_url, open_tree
 
@@ -56,7 +57,7 @@ def _unwritable(name: str, what: str, shown: str, folder: str, error: int) -> Ch
         return problem(name, text, *evidence, command=f"df -h {there}; du -xsh {there}/* | sort -h | tail")
     if name == "temporary":
         return problem(name, text, *evidence, command="mkdir -p ~/tmp && export TMPDIR=~/tmp")
-    return problem(name, text, *evidence, command="outpace doctor --logdir ~/outpace-logs")
+    return problem(name, text, *evidence, command=f"outpace doctor --logdir ~/{DEFAULT_LOGDIR}")
 
 
 def _url(logdir: str) -> list[CheckResult]:
@@ -74,7 +75,7 @@ def _url(logdir: str) -> list[CheckResult]:
             return [problem("logdir", str(error), logdir, command=f"pip install 'fsspec[{logdir.split(':')[0]}]'")]
         except Exception as error:  # every store raises errors of its own
             text = f"The log directory {logdir} cannot be written to: {str(error).rstrip('.')}."
-            return [problem("logdir", text, type(error).__name__, command="outpace doctor --logdir ~/outpace-logs")]
+            return [problem("logdir", text, type(error).__name__, command=f"outpace doctor --logdir ~/{DEFAULT_LOGDIR}")]
     return [ok("logdir", f"The log directory {logdir} is writable.")]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from outpace._dataclass import dataclass
 from outpace.capture.doctor.facts import Facts, Framework, last_lines
@@ -59,6 +60,10 @@ class Mismatch:
     breaks: str = ""
 
 
+def _unlike_jaxlib(plugin: str, packages: Packages) -> bool:
+    return plugin in packages and "jaxlib" in packages and packages.release(plugin) != packages.release("jaxlib")
+
+
 MISMATCHES = (
     Mismatch(
         # Both install the folder `tensorflow/`; https://github.com/rlworkgroup/garage/issues/251
@@ -103,7 +108,7 @@ MISMATCHES = (
         Mismatch(
             # "JAX plugin ... is not compatible with the installed jaxlib": https://github.com/ma-gilles/recovar/issues/64
             f"jax-{cuda}-plugin",
-            lambda p, name=f"jax-{cuda}-plugin": name in p and "jaxlib" in p and p.release(name) != p.release("jaxlib"),  # type: ignore[misc]
+            partial(_unlike_jaxlib, f"jax-{cuda}-plugin"),
             f"jax-{cuda}-plugin {{jax-{cuda}-plugin}} does not belong to jaxlib {{jaxlib}}: JAX may leave the GPU unused.",
             f"pip install -U 'jax[{cuda}]=={{jax}}'",
         )

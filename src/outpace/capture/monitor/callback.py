@@ -7,10 +7,12 @@ as long as they leave that method alone.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from outpace.capture.monitor.waits import KerasClock, watch
+from outpace.capture.steps_keras import steps_per_execution
 
 if TYPE_CHECKING:
     from outpace.capture.monitor.core import Core
@@ -23,7 +25,11 @@ def _unused(self: Any, batch: int, logs: Any = None) -> None:
 _unused._is_default = True  # type: ignore[attr-defined]  # how Keras tells a method that nobody has overridden
 
 
-class KerasHooks:
+def _unused_phase(self: Any, logs: Any = None) -> None:
+    """Nothing to do at this point."""
+
+
+class KerasHooks(ABC):
     """The methods that Keras calls. Evaluation and prediction are no training, so their batches are left alone."""
 
     _core: Core
@@ -85,12 +91,7 @@ class KerasHooks:
         watch(None)
         self.close()
 
-    def on_predict_begin(self, logs: Any = None) -> None:
-        """Nothing to do at this point."""
-
-    def on_predict_end(self, logs: Any = None) -> None:
-        """Nothing to do at this point."""
-
+    on_predict_begin = on_predict_end = _unused_phase
     on_batch_begin = on_test_batch_begin = on_predict_batch_begin = _unused
     on_batch_end = on_train_batch_end = on_test_batch_end = on_predict_batch_end = _unused
 
@@ -105,7 +106,7 @@ class KerasHooks:
 
     def _train_begins(self) -> None:
         core = self._core
-        core.per_call = max(1, int(getattr(self.model, "steps_per_execution", 0) or _keras_2(self.model)))
+        core.per_call = steps_per_execution(self.model)
         core.pause()  # the `fit` before may have ended with an exception
         core.waits = KerasClock(self.model)
         watch(core.waits)
@@ -128,18 +129,12 @@ class KerasHooks:
         except Exception as error:
             self._fail(error)
 
+    @abstractmethod
     def close(self) -> None:
         """Write the end."""
-        raise NotImplementedError
 
-    def _start(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _start(self) -> None: ...
 
-    def _fail(self, error: BaseException) -> None:
-        raise NotImplementedError
-
-
-def _keras_2(model: Any) -> int:
-    """Keras 2 keeps the number in a variable."""
-    value: Any = getattr(model, "_steps_per_execution", None)
-    return int(value.numpy()) if hasattr(value, "numpy") else 1
+    @abstractmethod
+    def _fail(self, error: BaseException) -> None: ...

@@ -14,7 +14,7 @@ from outpace.capture.monitor.callback import KerasHooks
 from outpace.capture.monitor.core import Core, Settings
 from outpace.capture.monitor.deep import Limits
 from outpace.capture.monitor.waits import batch_size as examples_in
-from outpace.capture.options import CaptureOptions
+from outpace.capture.options import DEFAULT_LOGDIR, CaptureOptions
 from outpace.capture.recording import tell
 from outpace.model.errors import UsageError
 
@@ -56,7 +56,7 @@ class Monitor(KerasHooks):
 
     def __init__(
         self,
-        logdir: str | os.PathLike[str] = "outpace-logs",
+        logdir: str | os.PathLike[str] = DEFAULT_LOGDIR,
         *,
         every: float = 10.0,
         every_steps: int | None = None,

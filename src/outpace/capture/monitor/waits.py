@@ -12,6 +12,9 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
+from outpace.capture.choose import keras_backend
+from outpace.capture.iterators import iterator_class
+
 T = TypeVar("T")
 
 
@@ -134,8 +137,7 @@ _graph = _Graph()
 
 def _hook() -> bool:
     """Hook what this process reads its input with; False when there is nothing to hook. A second call changes nothing."""
-    backend = getattr(getattr(sys.modules.get("keras"), "backend", None), "backend", None)
-    name = str(backend()) if callable(backend) else "tensorflow"
+    name = keras_backend()
     if name not in _graph.hooked:
         hook = {"tensorflow": _hook_tensorflow, "jax": _hook_jax}.get(name)
         if hook is None or not hook():
@@ -146,7 +148,7 @@ def _hook() -> bool:
 
 def _hook_tensorflow() -> bool:
     tf: Any = sys.modules.get("tensorflow")
-    kind = getattr(sys.modules.get("tensorflow.python.data.ops.iterator_ops"), "OwnedIterator", None)
+    kind = iterator_class()
     if tf is None or not hasattr(kind, "_next_internal"):
         return False
     with tf.init_scope(), tf.device("/CPU:0"):

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TypeVar
 
 from outpace._dataclass import dataclass
+from outpace.capture.options import DEFAULT_LOGDIR
 from outpace.capture.remote.addresses import Address, Addresses, read_addresses
 from outpace.capture.remote.client import LONGEST_CONNECT, Failure, Worker
 from outpace.capture.remote.collect import SESSION, Dropbox
@@ -21,7 +22,6 @@ from outpace.model.errors import OutputError, UsageError
 from outpace.store.staging import Staging
 
 __all__ = ["HostOutcome", "Progress", "RemoteResult", "capture_addresses", "capture_remote"]
-DEFAULT_LOGDIR = "outpace-logs"
 PAUSE = 1.0  # seconds before workers are asked again
 POLL = 0.1  # seconds between two looks at the clock, for progress and Ctrl-C
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import glob
 import os
 import shutil
-import sys
 import tempfile
 import threading
 import time
-from types import ModuleType
 
+from outpace.capture.choose import framework_in_use, profiler_in_use
 from outpace.capture.options import CaptureOptions
-from outpace.capture.profilers import MAKERS, Profiler, ProfilerBusy
+from outpace.capture.profilers import Profiler, ProfilerBusy
 from outpace.capture.remote.wire import ProfileRequest, ProfileResponse, has_events
 
 LONGEST_MS = 3_600_000  # an hour: a request for more is a mistake, and its profile could not be sent
@@ -51,8 +49,7 @@ class Sampler:
         folder = ""
         try:
             self._wake.clear()
-            name, module = _framework()
-            profiler = _profiler(name, module, request)
+            name, profiler = _profiler(request)
             self._pause(request.start_ns / 1e9 - time.time(), cancel)
             folder = tempfile.mkdtemp(prefix="outpace-")
             _start(profiler, folder)
@@ -89,36 +86,15 @@ class Sampler:
             self._wake.clear()
 
 
-def _framework() -> tuple[str, ModuleType]:
-    """The framework that trains here, as far as the script has imported it.
-
-    Programs that train with JAX often import TensorFlow for its input pipeline, so JAX comes first where it has computed something.
-    """
-    found = {name: module for name in MAKERS if _ready(name) and (module := sys.modules[name])}
-    if not found:
+def _profiler(request: ProfileRequest) -> tuple[str, Profiler]:
+    """The profiler of the framework that trains here, and the framework's name."""
+    name = framework_in_use()
+    if name is None:
         raise Refused("FAILED_PRECONDITION", "The process has imported neither TensorFlow nor JAX yet.")
-    name = "jax" if "jax" in found and ("tensorflow" not in found or _jax_computes()) else "tensorflow"
-    return name, found[name]
-
-
-def _ready(name: str) -> bool:
-    """Whether a framework is imported to its end: another thread may be in the middle of that."""
-    module = sys.modules.get(name)
-    profiler = getattr(module, "profiler", None)
-    return getattr(profiler, "experimental" if name == "tensorflow" else "start_trace", None) is not None
-
-
-def _jax_computes() -> bool:
-    with contextlib.suppress(Exception):  # private, so any surprise means no
-        return bool(sys.modules["jax._src.xla_bridge"].backends_are_initialized())
-    return False
-
-
-def _profiler(name: str, module: ModuleType, request: ProfileRequest) -> Profiler:
     options = CaptureOptions(
         host_level=request.host_level, python_level=request.python_level, device_level=request.device_level
     )
-    return MAKERS[name](module, options)
+    return name, profiler_in_use(options, name)
 
 
 def _start(profiler: Profiler, folder: str) -> None:

@@ -1,0 +1,45 @@
+"""Python again, for a user's script: the interpreter that runs us, with its flags, on a module of ours that runs the script.
+
+A command that becomes the script's process itself does three things, in this order::
+
+    require_script(script, module)  # before any work
+    ...                             # read the options
+    become("outpace.tune.hosted", json.dumps(plan))
+
+A command that waits for the process starts `python_command(...)` itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from typing import Any, NoReturn
+
+from outpace.model.errors import NotFoundError
+
+
+def require_script(script: str, module: bool) -> None:
+    """Raise NotFoundError when there is no file or folder `script`; a module is left for the interpreter to find."""
+    if not module and not os.path.exists(script):
+        raise NotFoundError(f"There is no script {script}. Give the path of a Python file, or a module with -m.")
+
+
+def python_command(module: str, *arguments: str) -> list[str]:
+    """The command line of `python -m module arguments`, with the flags that this interpreter was started with."""
+    interpreter: Any = subprocess  # what multiprocessing starts its processes with, and no other way is as complete
+    return [sys.executable, *interpreter._args_from_interpreter_flags(), "-m", module, *arguments]
+
+
+def flush() -> None:
+    """Write out what was printed, so that it stands before what the script prints."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):  # a stream that is closed, or that somebody has replaced
+            stream.flush()
+
+
+def become(module: str, *arguments: str) -> NoReturn:
+    """Replace this process by `python -m module arguments`: terminal, signals and exit code are that one's own from here on."""
+    flush()
+    os.execv(sys.executable, python_command(module, *arguments))

@@ -1,0 +1,21 @@
+"""Options that several commands share, worded once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Script = Annotated[str, typer.Argument(help="The training script, run unmodified as 'python SCRIPT ARGS' would.")]
+ScriptArgs = Annotated[list[str] | None, typer.Argument(help="Arguments for the script.")]
+Module = Annotated[bool, typer.Option("-m", "--module", help="SCRIPT is a module, run as 'python -m' does.")]
+PASSED_ON = {"allow_interspersed_args": False, "ignore_unknown_options": False}  # what follows SCRIPT is the script's own
+
+HostLevel = Annotated[int, typer.Option(min=0, max=3, help="Detail of host events.")]
+PythonLevel = Annotated[int, typer.Option(min=0, max=1, help="1 also records Python calls.")]
+DeviceLevel = Annotated[int, typer.Option(min=0, max=1, help="0 leaves devices out.")]
+
+Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the HTML report.")]
+Width = Annotated[int | None, typer.Option(min=40, help="Columns to print to; the terminal's by default.")]
+Color = Annotated[bool | None, typer.Option("--color/--no-color", help="Colours; by default when printing to a terminal.")]
