@@ -28,7 +28,7 @@ help:  ## list the targets
 	@touch $@
 
 test: .venv/.installed  ## set everything up and run the tests against the installed wheel (under 10 minutes)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: .venv/.installed  ## lint, format, types, layers, documentation
 	$(BIN)/ruff check .

@@ -49,17 +49,21 @@ class Ended:
         return [line.removeprefix("outpace: ") for line in self.err.splitlines() if line.startswith("outpace: ")]
 
 
-def environment(**changes: str) -> dict[str, str]:
-    """The environment of a quiet program."""
-    return {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore", **changes}
+def environment(*, jax: bool = False, **changes: str) -> dict[str, str]:
+    """The environment of a quiet program; with `jax` it can import that, and so will TensorFlow."""
+    path = [] if jax else [str(Path(__file__).with_name("without_jax"))]
+    if os.environ.get("PYTHONPATH"):
+        path.append(os.environ["PYTHONPATH"])
+    quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore", "PYTHONPATH": os.pathsep.join(path)}
+    return {**os.environ, **quiet, **changes}
 
 
-def run_program(source: str, folder: Path, *args: str, timeout: float = 120, **changes: str) -> Ended:
+def run_program(source: str, folder: Path, *args: str, timeout: float = 120, jax: bool = False, **changes: str) -> Ended:
     """Run a program in a folder to its end."""
     path = folder / "program.py"
     path.write_text(textwrap.dedent(source), encoding="utf-8")
     command: Sequence[str] = [sys.executable, str(path), *args]
     done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=timeout, check=False, env=environment(**changes)
+        command, cwd=folder, capture_output=True, text=True, timeout=timeout, check=False, env=environment(jax=jax, **changes)
     )
     return Ended(done.returncode, done.stdout, done.stderr)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from outpace.store.logdir import find_profiles
-from tests.integration.programs import KERAS, environment, needs_tensorflow, run_program
+from tests.integration.programs import KERAS, Ended, environment, needs_tensorflow, run_program
 
 pytestmark = needs_tensorflow
 
@@ -37,12 +37,13 @@ LIMITED = (
 import resource
 trained = model()
 trained.fit(x, y, batch_size=8, verbose=0)
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), -1))  # how a full disk looks to the process
-callback = outpace.ProfilerCallback("logs", (3, 6))
-trained.fit(x, y, batch_size=8, verbose=0, callbacks=[callback])
-with outpace.capture("logs") as capture:
-    trained.fit(x, y, batch_size=8, verbose=0)
-print(callback.run, capture.run, "trained on")
+for logs, size in (("empty", 0), ("small", 20_000), ("file", -1)):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, -1))  # how a full disk looks to the process
+    callback = outpace.ProfilerCallback(logs, (3, 6))
+    trained.fit(x, y, batch_size=8, verbose=0, callbacks=[callback])
+    with outpace.capture(logs) as capture:
+        trained.fit(x, y, batch_size=8, verbose=0)
+    print(callback.run, capture.run, "trained on", flush=True)
 sys.exit(9)
 """
 )
@@ -82,20 +83,29 @@ def test_signals(how: str, number: signal.Signals, tmp_path: Path) -> None:
         assert [path.name for path in (tmp_path / "logs").iterdir()] == ["plugins"]
 
 
-@pytest.mark.parametrize("size", [0, 20_000])
-def test_a_full_disk(size: int, tmp_path: Path) -> None:
-    ended = run_program(LIMITED, tmp_path, str(size))
-    assert (ended.code, ended.out) == (9, "None None trained on\n"), ended.err[-3000:]
-    lost = [line for line in ended.told if "The profile could not be saved in logs: File too large" in line]
+@pytest.fixture(scope="module")
+def limited(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Path]:
+    """A training whose captures cannot be written: a disk without room, one with little, a log directory that is a file."""
+    folder = tmp_path_factory.mktemp("limited")
+    (folder / "file").write_text("a file, which no permission lets become a folder")
+    return run_program(LIMITED, folder), folder
+
+
+def test_a_training_goes_on_when_its_captures_cannot_be_written(limited: tuple[Ended, Path]) -> None:
+    ended, _ = limited
+    assert (ended.code, ended.out) == (9, "None None trained on\n" * 3), ended.err[-3000:]
+
+
+@pytest.mark.parametrize("logs", ["empty", "small"])
+def test_a_full_disk(logs: str, limited: tuple[Ended, Path]) -> None:
+    ended, folder = limited
+    lost = [line for line in ended.told if f"The profile could not be saved in {logs}: File too large" in line]
     assert len(lost) == 2
-    assert files_below(tmp_path / "logs") == []
+    assert files_below(folder / logs) == []
 
 
-def test_a_log_directory_that_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "logs").write_text("a file, which no permission lets become a folder")
-    ended = run_program(LIMITED, tmp_path, "-1")
-    assert (ended.code, ended.out) == (9, "None None trained on\n"), ended.err[-3000:]
-    assert len([line for line in ended.told if "The log directory logs is not writable" in line]) == 2
+def test_a_log_directory_that_cannot_be_written(limited: tuple[Ended, Path]) -> None:
+    assert len([line for line in limited[0].told if "The log directory file is not writable" in line]) == 2
 
 
 def test_an_exception_of_the_model(tmp_path: Path) -> None:

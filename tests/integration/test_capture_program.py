@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.integration.programs import needs_jax, needs_tensorflow, run_program
 
@@ -37,30 +40,17 @@ train(0, 3)
 """
 
 
-@needs_tensorflow
-def test_the_steps_of_a_custom_loop_are_the_marked_ones(tmp_path: Path) -> None:
-    ended = run_program(
-        LOOP
-        + """
+PROGRAM = (
+    LOOP
+    + """
+found = {}
 with outpace.capture("logs") as capture:
     train(3, 9)
 outpace.start("logs")
 train(9, 12)
-print(json.dumps([steps_of(capture.run), steps_of(outpace.stop().profile)]))
-""",
-        tmp_path,
-    )
-    assert ended.code == 0, ended.err[-3000:]
-    assert json.loads(ended.out) == [["marked", [3, 4, 5, 6, 7, 8]], ["marked", [9, 10, 11]]]
-    assert not any("iterator" in line for line in ended.told), "the input is read inside the steps"
+found["loop"] = [steps_of(capture.run), steps_of(outpace.stop().profile)]
 
-
-@needs_tensorflow
-def test_mistakes_are_errors_with_a_way_out_and_lose_nothing(tmp_path: Path) -> None:
-    ended = run_program(
-        LOOP
-        + """
-found = {"stop": message(outpace.stop)}
+found["stop"] = message(outpace.stop)
 outpace.start("logs")
 train(3, 6)
 found["twice"] = message(lambda: outpace.start("logs"))
@@ -84,12 +74,42 @@ try:
 except ValueError as error:
     found["passed"] = str(error)
 found["saved"] = steps_of(capture.run)
+
+began = time.time()
+with outpace.capture("logs", delay=0.3, duration=0.4) as capture:
+    n = 3
+    while time.time() - began < 1.5:
+        train(n, n + 1)
+        time.sleep(0.01)
+        n += 1
+numbers = steps_of(capture.run)[1]
+with outpace.capture("logs", delay=60) as early:
+    pass
+found["timed"] = [numbers[0], numbers[-1], n, early.run, early.reason]
 print(json.dumps(found))
-""",
-        tmp_path,
-    )
-    assert ended.code == 0, ended.err[-3000:]
-    found = json.loads(ended.out)
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], list[str], Path]:
+    """What the program found, what it was told, and its folder."""
+    folder = tmp_path_factory.mktemp("program")
+    done = run_program(PROGRAM, folder)
+    assert done.code == 0, done.err[-3000:]
+    return json.loads(done.out), done.told, folder
+
+
+@needs_tensorflow
+def test_the_steps_of_a_custom_loop_are_the_marked_ones(ended: Any) -> None:
+    found, told, _ = ended
+    assert found["loop"] == [["marked", [3, 4, 5, 6, 7, 8]], ["marked", [9, 10, 11]]]
+    assert not any("iterator" in line for line in told), "the input is read inside the steps"
+
+
+@needs_tensorflow
+def test_mistakes_are_errors_with_a_way_out_and_lose_nothing(ended: Any) -> None:
+    found, _, folder = ended
     assert found["stop"].startswith("UsageError: No capture runs") and "outpace.start" in found["stop"]
     assert found["twice"].startswith("UsageError: A capture runs already") and "outpace.stop()" in found["twice"]
     assert found["theirs"] == "refused"
@@ -98,7 +118,14 @@ print(json.dumps(found))
     assert all(found[name].startswith("UsageError") for name in ("delay", "duration", "framework"))
     assert found["passed"] == "of the program"
     assert found["saved"] == ["marked", [8, 9]]
-    assert len(list((tmp_path / "theirs").glob("plugins/profile/*/*.xplane.pb"))) == 1
+    assert len(list((folder / "theirs").glob("plugins/profile/*/*.xplane.pb"))) == 1
+
+
+@needs_tensorflow
+def test_delay_and_duration_bound_the_capture(ended: Any) -> None:
+    first, last, count, run, reason = ended[0]["timed"]
+    assert 3 < first < last < count - 10, "it began after the loop did, and ended before"
+    assert run is None and "before its delay of 60 s was over" in reason
 
 
 @needs_tensorflow
@@ -116,31 +143,6 @@ for n in range(20):
     assert [line for line in ended.told if "outside outpace.step()" in line and "wait for input" in line] == ended.told
     assert len(ended.told) == 1
     assert "train_step(next(batches))" in ended.err
-
-
-@needs_tensorflow
-def test_delay_and_duration_bound_the_capture(tmp_path: Path) -> None:
-    ended = run_program(
-        LOOP
-        + """
-began = time.time()
-with outpace.capture("logs", delay=0.3, duration=0.4) as capture:
-    n = 3
-    while time.time() - began < 1.5:
-        train(n, n + 1)
-        time.sleep(0.01)
-        n += 1
-numbers = steps_of(capture.run)[1]
-with outpace.capture("logs", delay=60) as early:
-    pass
-print(json.dumps([numbers[0], numbers[-1], n, early.run, early.reason]))
-""",
-        tmp_path,
-    )
-    assert ended.code == 0, ended.err[-3000:]
-    first, last, count, run, reason = json.loads(ended.out)
-    assert 3 < first < last < count - 10, "it began after the loop did, and ended before"
-    assert run is None and "before its delay of 60 s was over" in reason
 
 
 @needs_jax
@@ -161,6 +163,7 @@ steps = outpace.open(capture.run).run.hosts[0].steps
 print(json.dumps([capture.run, steps.source.value, steps.number.tolist()]))
 """,
         tmp_path,
+        jax=True,
     )
     assert ended.code == 0, ended.err[-3000:]
     run, source, numbers = json.loads(ended.out)

@@ -72,9 +72,10 @@ def test_a_log_directory_that_cannot_be_made(tmp_path: Path) -> None:
 
 
 def test_characters_that_a_terminal_lacks_are_not_used(tmp_path: Path) -> None:
-    venv.create(tmp_path / "bare", with_pip=False)
-    python = str(tmp_path / "bare" / "bin" / "python")
-    done = doctor("--python", python, "--logdir", str(tmp_path), PYTHONIOENCODING="ascii")
+    folder = tmp_path / ("wider-than-a-column-" * 5)  # cut short, it would end in an ellipsis
+    venv.create(folder / "bare", with_pip=False)
+    python = str(folder / "bare" / "bin" / "python")
+    done = doctor("--python", python, "--logdir", str(folder), PYTHONIOENCODING="ascii")
     assert done.returncode == 5, done.stderr
     assert done.stdout.isascii()
 

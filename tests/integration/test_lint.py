@@ -97,6 +97,15 @@ def test_json(folder: Path) -> None:
     ]  # fmt: skip
 
 
+def test_characters_that_a_terminal_lacks_are_no_error(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        f"import tensorflow as tf\nds = tf.data.Dataset.range(9).batch(2){'.map(abs)' * 20}  # ü\n"
+    )
+    done = run(tmp_path, "lint", "--width", "60", "train.py", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.isascii() and "train.py:2" in done.stdout
+
+
 def test_a_file_that_cannot_be_parsed(folder: Path) -> None:
     (folder / "broken.py").write_text("def f(:\n")
     done = run(folder, "lint", ".")

@@ -31,7 +31,10 @@ def element(number):
 def dataset(count):
     x = tf.random.normal((32, 20))
     steps = tf.data.Dataset.range(count).map(lambda n: tf.ensure_shape(tf.py_function(element, [n], tf.int64), []))
-    return steps.map(lambda n: (x + tf.cast(n, tf.float32) * 0, x[:, :1]))
+    options = tf.data.Options()
+    optimization = options.experimental_optimization  # without a parallel map and prefetch, steps wait for the whole sleep of their elements
+    optimization.apply_default_optimizations = optimization.inject_prefetch = False
+    return steps.map(lambda n: (x + tf.cast(n, tf.float32) * 0, x[:, :1])).with_options(options)
 def network(**options):
     model = keras.Sequential([keras.Input((20,)), keras.layers.Dense(10), keras.layers.Dense(1)])
     model.compile("sgd", "mse", **options)
@@ -122,7 +125,7 @@ def test_keras_fit_that_slows_down(tmp_path: Path) -> None:
     assert re.match(r"outpace: monitor: 660 steps, .* of it waiting for input, 1 slowdown, 1 capture; details in /", said[1])
     intervals = events(tmp_path, "interval")
     for line in intervals:  # the pipeline's sleep, and not the validation's input
-        assert 1.5 < line["input_wait_ms"] < line["step_ms"]["mean"]
+        assert 4 <= line["input_wait_ms"] < line["step_ms"]["mean"]
         assert line["examples_per_s"] == pytest.approx(32 * line["steps_per_s"], rel=0.01)
     scalars = json.loads((tmp_path / "scalars.json").read_text(encoding="utf-8"))
     assert scalars["step_ms/p95"] == [line["step"] for line in intervals]
@@ -135,9 +138,9 @@ def test_other_ways_to_fit(tmp_path: Path) -> None:
     run(MORE_KERAS, tmp_path)
     (end,) = events(tmp_path / "execution", "end")
     assert (end["steps"], end["timed_steps"]) == (120, 5 * (24 - 1 - 2))  # without the warm-up and an epoch's last
-    assert 3 < end["step_ms"]["p50"] < 20
-    assert 0.3 < end["input_share"] <= 1
-    assert 0.05 < events(tmp_path / "eager", "interval")[0]["input_wait_ms"] < 20  # tf.data prefetches during the long steps
+    assert 4 <= end["step_ms"]["p50"] < 200  # the sleep of an element at least; however busy the machine is
+    assert 0.02 < end["input_share"] <= 1
+    assert 4 <= events(tmp_path / "eager", "interval")[0]["input_wait_ms"] < 200
     assert "input_wait_ms" not in events(tmp_path / "late", "interval")[0]
     assert "compiled before" in events(tmp_path / "late", "note")[0]["text"]
     ends = events(tmp_path / "again", "end")
@@ -152,5 +155,6 @@ def test_a_loop_beside_another_profiler(tmp_path: Path) -> None:
     ]
     assert len(events(tmp_path, "slowdown")) == len(events(tmp_path, "capture")) == 1
     for line in events(tmp_path, "interval"):
-        assert 0.4 < line["input_share"] < 1
+        assert 4 <= line["input_wait_ms"] < line["step_ms"]["mean"]
+        assert line["input_share"] == pytest.approx(line["input_wait_ms"] / line["step_ms"]["mean"], rel=0.05)
     assert not (tmp_path / "own").exists()

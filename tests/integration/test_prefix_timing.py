@@ -15,7 +15,9 @@ from outpace import api
 pytest.importorskip("tensorflow", reason="needs TensorFlow to run the pipelines")
 
 
-@pytest.mark.parametrize(("name", "expected"), [("tfrecord", "MapAndBatch"), ("heavy", "Generator")])
+@pytest.mark.parametrize(
+    ("name", "expected"), [("tfrecord", "MapAndBatch"), pytest.param("heavy", "Generator", marks=pytest.mark.verify)]
+)
 def test_the_named_stage_is_the_one_that_costs_most(name: str, expected: str, tmp_path: Path) -> None:
     script = Path(__file__).with_name("pipelines.py")
     done = subprocess.run([sys.executable, script, name, tmp_path], capture_output=True, text=True, timeout=240, check=False)

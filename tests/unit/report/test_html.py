@@ -1,13 +1,14 @@
 import base64
 import hashlib
 import json
+import os
 import re
 from html.parser import HTMLParser
 
 import pytest
 from report_samples import average_step, hostile, op_table, realistic
 
-from outpace.model import Field, Link, Links, Page, Report, Rows, Table, Text, Unit
+from outpace.model import Field, Link, Links, OutputError, Page, Report, Rows, Table, Text, Unit
 from outpace.report import html, html_data, terminal
 
 VOID = {"meta", "br", "input", "link", "img", "hr"}
@@ -223,3 +224,19 @@ def test_a_number_leads_to_the_page_that_holds_its_table():
     text = terminal.render(report, width=80)
     assert "--tool second: stages" in text
     assert "--tool first" not in text
+
+
+def test_a_report_is_written_whole_with_its_folder(tmp_path):
+    report, target = realistic(), tmp_path / "new" / "report.html"
+    assert html.write(report, target) == target
+    assert target.read_text(encoding="utf-8") == html.render(report)
+    assert os.listdir(target.parent) == ["report.html"], "no partial file is left"
+
+
+def test_a_report_that_cannot_be_written_leaves_the_one_before(tmp_path):
+    target = tmp_path / "report.html"
+    target.write_text("before", encoding="utf-8")
+    (tmp_path / ".report.html.part").mkdir()
+    with pytest.raises(OutputError, match=r"cannot be written to .*report\.html: Is a directory.*--html"):
+        html.write(realistic(), target)
+    assert target.read_text(encoding="utf-8") == "before"

@@ -1,0 +1,41 @@
+"""Python again for a script: the same interpreter, the same flags, and a script that is missing is told before."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from outpace.capture.relaunch import python_command, require_script
+from outpace.model.errors import NotFoundError
+
+BECOME = """
+import sys
+from outpace.capture.relaunch import become
+print("before")
+become("outpace.capture.remote.hosted", "127.0.0.1", "0", "script", "job.py", "a word")
+"""
+
+
+def test_a_missing_script_is_told_and_a_module_is_not_looked_for(tmp_path: Path) -> None:
+    script = tmp_path / "job.py"
+    with pytest.raises(NotFoundError, match=r"no script .*job\.py.*-m"):
+        require_script(str(script), module=False)
+    require_script("no.such.module", module=True)
+    script.touch()
+    require_script(str(script), module=False)
+
+
+def test_the_command_is_this_interpreter_on_a_module() -> None:
+    command = python_command("some.module", "one", "two words")
+    assert command[0] == sys.executable
+    assert command[-4:] == ["-m", "some.module", "one", "two words"]
+
+
+def test_the_process_that_follows_keeps_flags_output_and_exit_code(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text("import sys\nprint(sys.argv, sys.flags.optimize, sys.flags.utf8_mode)\nsys.exit(7)\n")
+    command = [sys.executable, "-O", "-X", "utf8", "-c", BECOME]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (7, "before\n['job.py', 'a word'] 1 1\n"), done.stderr
