@@ -81,9 +81,10 @@ class Tuned:
     def report_of(self, title: str, *others: Page) -> Report:
         """The same as a report, with other pages behind it."""
         from outpace.model.report import Report
+        from outpace.tune.page import findings_of
 
         page = self.page
-        return Report(title, page.headline, (), (), (page, *others))
+        return Report(title, page.headline, (), findings_of(self), (page, *others))
 
     def __str__(self) -> str:
         from outpace.report import terminal
