@@ -1,9 +1,9 @@
-"""The climb: race what answers the bottleneck, keep what is proven, and look again, until the limit or the budget is reached."""
+"""The climb: screen what answers the bottleneck, put together what seems faster, look again, and let one last race decide."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from outpace.capture.pipeline import PipelineRecorder
 from outpace.tune.climb.limits import (
@@ -18,7 +18,7 @@ from outpace.tune.climb.limits import (
     model_alone,
     raced,
 )
-from outpace.tune.climb.outcome import Climbed, Rung, Tried
+from outpace.tune.climb.outcome import Climbed, Rung, Tried, ladder_of
 from outpace.tune.climb.running import Copies, Running, buffer_bytes
 from outpace.tune.climb.variant import Change, Variant
 from outpace.tune.data.tree import describe
@@ -32,7 +32,7 @@ from outpace.tune.rewrites.attempt import Rewritten, attempt
 from outpace.tune.rewrites.rewrite import Reason
 from outpace.tune.trial.engine import Watch
 from outpace.tune.trial.record import Decision, Experiment, Phase, Verdict
-from outpace.tune.trial.statistics import Estimate, compare
+from outpace.tune.trial.statistics import Estimate
 
 NEAR = 0.97  # of the limit: what is left is less than races can tell
 LIMITS_SHARE = 0.07  # of the budget, for the first race
@@ -65,6 +65,7 @@ class Climb:
         self.began = clock()
         self.tried: dict[str, Tried] = {}
         self.open: dict[str, int] = {}  # races that each practice may still take part in
+        self.waiting: list[Variant] = []  # what fits and was not raced yet
         self.races: list[Experiment] = []
         self.copies = Copies(FILL_SHARE * budget, buffer_bytes(program))
         self.running: dict[tuple[int, tuple[str, ...], bool], Running] = {}
@@ -88,7 +89,7 @@ class Climb:
                 break
             if raced_any and self._left() < self._price(len(candidates)):
                 ended = "the budget is used up"
-                self._give_up(candidates)
+                self._give_up()
                 break
             raced_any = True
             before, (best, at_limit) = best, self._race(best, candidates)
@@ -143,6 +144,7 @@ class Climb:
         """What to race next: all open practices, or those of the bottleneck where one part alone is far slower, or they are many."""
         rewritten = list(self._rewrites(best)) if input_matters and self.program.own_pipeline else []
         turned = [] if self.reading else list(self._knobs(best))
+        self.waiting = rewritten + turned
         if best is self.start and found is not None:
             if rewritten and _far(found.model_ratio):
                 return rewritten[:MOST_AT_ONCE]
@@ -185,8 +187,8 @@ class Climb:
     def _note(self, change: str, title: str, decision: str, reason: str) -> None:
         self.tried.setdefault(change, Tried(change, title, decision, reason))
 
-    def _give_up(self, candidates: list[Variant]) -> None:
-        for variant in candidates:
+    def _give_up(self) -> None:
+        for variant in self.waiting:
             change = variant.changes[-1]
             self._note(change.id, change.title, "not raced", "the budget was used up before; give it a larger one")
 
@@ -260,11 +262,10 @@ class Climb:
                 runs.append(self._runs(input_alone(best), reading=True))
             budget = self.budget - (self.clock() - self.began) - self.preparing * len(runs) / 2  # most of them ran before
             final = raced([run.arm() for run in runs], TODAY, budget, self.watch, FRESH)
-            ladder = _ladder(final, rungs)
-            while len(ladder) > 1 and ladder[-1].step is not None and ladder[-1].step.high < 1:  # the rung before is faster
-                ladder, rungs = ladder[:-1], rungs[:-1]
-            best = rungs[-1]
-            reached = None if self.reading else limits_of(final, final.rates(best.name, Phase.CONFIRM))
+            ladder = ladder_of(final, rungs)
+            best = rungs[len(ladder) - 1] if ladder else self.start
+        if final is not None and ladder and not self.reading:
+            reached = limits_of(final, final.rates(best.name, Phase.CONFIRM))
         seconds = self.clock() - self.began
         return Climbed(found, reached, tuple(self.tried.values()), best, ladder, tuple(self.races), final, seconds, ended)
 
@@ -276,14 +277,3 @@ def _far(alone: Estimate | None) -> bool:
 
 def _ratio(verdict: Verdict) -> float:
     return verdict.estimate.ratio if verdict.estimate is not None else 0.0
-
-
-def _ladder(final: Experiment, rungs: Sequence[Variant]) -> tuple[Rung, ...]:
-    """The rungs on the rounds of the last race."""
-    found, before = [], final.reference(Phase.CONFIRM)
-    for rung in rungs:
-        rates = final.rates(rung.name, Phase.CONFIRM)
-        rate = final.verdict(rung.name).rate
-        found.append(Rung(rung.changes[-1], rate or 0.0, final.verdict(rung.name).estimate, compare(before, rates)))
-        before = rates
-    return tuple(found)

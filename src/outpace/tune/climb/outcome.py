@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from outpace._dataclass import dataclass
 from outpace.tune.climb.limits import Limits
 from outpace.tune.climb.variant import Change, Variant
-from outpace.tune.trial.record import Decision, Experiment
-from outpace.tune.trial.statistics import Estimate
+from outpace.tune.trial.record import Decision, Experiment, Phase
+from outpace.tune.trial.statistics import Estimate, compare
 
 
 @dataclass(frozen=True)
@@ -68,3 +70,20 @@ class Climbed:
             return None
         verdict = self.final.verdict(self.best.name)
         return verdict.estimate if verdict.decision is Decision.FASTER else None
+
+
+def ladder_of(final: Experiment, rungs: Sequence[Variant]) -> tuple[Rung, ...]:
+    """The rungs that the last race keeps.
+
+    Rungs at the top that are slower than the one below go, and all of them where the top one is not proven faster than the start.
+    """
+    found, before = [], final.reference(Phase.CONFIRM)
+    for rung in rungs:
+        rates = final.rates(rung.name, Phase.CONFIRM)
+        verdict = final.verdict(rung.name)
+        found.append(Rung(rung.changes[-1], verdict.rate or 0.0, verdict.estimate, compare(before, rates)))
+        before = rates
+    while len(found) > 1 and found[-1].step is not None and found[-1].step.high < 1:
+        found.pop()
+    proven = final.verdict(rungs[len(found) - 1].name).decision is Decision.FASTER
+    return tuple(found) if proven else ()

@@ -1,0 +1,36 @@
+"""What the last race keeps of what seemed faster. Time is simulated."""
+
+from __future__ import annotations
+
+from outpace.tune.climb.outcome import ladder_of
+from outpace.tune.climb.variant import Change, Variant
+from outpace.tune.data.verify import Risk
+from outpace.tune.trial import Protocol, run_experiment
+from tests.unit.tune.simulated import Machine
+
+
+def kept(*rates: float, bursts: bool = False) -> list[str]:
+    """Titles of the rungs that are kept, of rungs with these rates on top of each other; the start has rate 1."""
+    machine = Machine(3, noise=0.02, drift=0.0, bursts=bursts)
+    best = start = Variant("as it is", None)
+    for at, _ in enumerate(rates):
+        best = best.with_change(Change(f"c{at}", f"change {at}", "", Risk.EXACT), object())
+    arms = [machine.arm(start.name), *(machine.arm(rung.name, rate) for rung, rate in zip(best.rungs, rates, strict=True))]
+    final = run_experiment(arms, budget=60.0, clock=machine.clock, protocol=Protocol(search=False))
+    return [rung.change.title for rung in ladder_of(final, best.rungs)]
+
+
+def test_rungs_are_kept_in_order() -> None:
+    assert kept(1.3, 1.6, 2.0) == ["change 0", "change 1", "change 2"]
+
+
+def test_a_rung_at_the_top_that_is_slower_goes() -> None:
+    assert kept(1.3, 1.6, 1.2) == ["change 0", "change 1"]
+
+
+def test_what_only_seemed_faster_is_not_kept() -> None:
+    assert kept(1.0) == [] and kept(1.0, 1.005) == []
+
+
+def test_a_rung_that_needs_the_next_one_stays() -> None:
+    assert kept(1.0, 1.5) == ["change 0", "change 1"]
