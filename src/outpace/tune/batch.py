@@ -10,7 +10,7 @@ from typing import Any
 from outpace._dataclass import dataclass
 from outpace.model.errors import UsageError
 from outpace.tune.batch_sizes import Reached, Size, TooLarge, grow
-from outpace.tune.environment.memory import available
+from outpace.tune.data.size import available_memory
 from outpace.tune.program.program import Program
 from outpace.tune.program.state import Snapshot
 from outpace.tune.program.stepper import Stepper
@@ -144,8 +144,7 @@ def repeated(batch: Any, factor: int) -> Any:
 def _room() -> int | None:
     """Bytes that all sizes together may take: half of what is free. None on a GPU, whose own allocator says when it is full."""
     tf: Any = sys.modules["tensorflow"]
-    free = available()
-    return None if free is None or tf.config.list_logical_devices("GPU") else free // 2
+    return None if tf.config.list_logical_devices("GPU") else available_memory() // 2
 
 
 def _used() -> int:

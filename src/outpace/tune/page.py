@@ -64,7 +64,7 @@ def page_of(tuned: Tuned) -> Page:
         sections.append(Rows(ladder, tuple(field.name for field in LADDER)))
         sections.append(Chart("In all, rung by rung", ChartKind.BARS, ladder, "practice", ("total",), remark="as it was is 1"))
     sections.append(Rows(_tried(tuned), ("practice", "outcome", "ratio", "low", "high"), limit=30))
-    sections.append(Text("Why", "\n".join(_why(tuned))))
+    sections.append(Text("Why", "\n".join(map(why_of, _sorted(tuned)))))
     if tuned.recipe:
         sections.append(Text("How to keep it", "\n".join(f"{at}. {line}" for at, line in enumerate(tuned.recipe, start=1))))
     if tuned.batches is not None:
@@ -162,30 +162,27 @@ def _ladder(tuned: Tuned) -> Table:
 
 
 def _tried(tuned: Tuned) -> Table:
-    rows = [
-        (t.title, _outcome(tuned, t), *(t.ratio or (_NAN, _NAN, _NAN)), t.why or t.reason, t.reason if t.why else "")
-        for t in _sorted(tuned)
-    ]
-    return Table.from_rows("tried", "What was tried", TRIED, rows)
+    kept = tuned.best.practices
+    return Table.from_rows("tried", "What was tried", TRIED, [row_of(t, t.id in kept) for t in _sorted(tuned)])
+
+
+def row_of(tried: Tried, kept: bool) -> tuple[object, ...]:
+    """A practice in the columns `TRIED`."""
+    outcome, ratio = "kept" if kept else tried.decision, tried.ratio or (_NAN, _NAN, _NAN)
+    return (tried.title, outcome, *ratio, tried.why or tried.reason, tried.reason if tried.why else "")
+
+
+def why_of(tried: Tried) -> str:
+    """What a practice answers here and what the race said, or why it was not raced, in a line."""
+    return " ".join(
+        [f"{tried.title}:", *(f"{text[:1].upper()}{text[1:].rstrip('.')}." for text in (tried.why, tried.reason) if text)]
+    )
 
 
 def _sorted(tuned: Tuned) -> list[Tried]:
     """What was kept first, then what was raced."""
     kept = tuned.best.practices
     return sorted(tuned.climbed.tried, key=lambda t: (t.id not in kept, t.ratio is None))
-
-
-def _outcome(tuned: Tuned, tried: Tried) -> str:
-    return "kept" if tried.id in tuned.best.practices else tried.decision
-
-
-def _why(tuned: Tuned) -> list[str]:
-    """A line for each practice: what it answers here and what the race said, or why it was not raced."""
-    return [f"{t.title}: {_sentence(t.why)} {_sentence(t.reason)}".replace(":  ", ": ") for t in _sorted(tuned)]
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""
 
 
 def _how(tuned: Tuned) -> str:

@@ -240,9 +240,7 @@ class Climb:
             self.open[change.id] = 0
         elif verdict.decision in DECIDED:
             self.open[change.id] = NEVER
-        estimate = verdict.estimate
-        ratio = (estimate.ratio, estimate.low, estimate.high) if estimate is not None else None
-        self.tried[change.id] = Tried(change.id, change.title, verdict.decision.value, verdict.reason, change.why, ratio)
+        self.tried[change.id] = Tried.judged(change.id, change.title, verdict, change.why)
 
     def _reopen(self) -> None:
         """What made no difference may make one now: another part of the step is the bottleneck."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from outpace._dataclass import dataclass
 from outpace.tune.climb.limits import Limits
 from outpace.tune.climb.variant import Change, Variant
-from outpace.tune.trial.record import Decision, Experiment, Phase
+from outpace.tune.trial.record import Decision, Experiment, Phase, Verdict
 from outpace.tune.trial.statistics import Estimate, compare
 
 
@@ -24,6 +24,13 @@ class Tried:
     reason: str
     why: str = ""
     ratio: tuple[float, float, float] | None = None
+
+    @classmethod
+    def judged(cls, id: str, title: str, verdict: Verdict, why: str) -> Tried:
+        """What a race says of a practice."""
+        found = verdict.estimate
+        ratio = (found.ratio, found.low, found.high) if found is not None else None
+        return cls(id, title, verdict.decision.value, verdict.reason, why, ratio)
 
 
 @dataclass(frozen=True, eq=False)

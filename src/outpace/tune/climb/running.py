@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from dataclasses import field
 from typing import Any
 
 from outpace._dataclass import dataclass
+from outpace.capture.notes import usable_cpus
 from outpace.model.errors import CaptureError
 from outpace.tune.climb.variant import Variant
 from outpace.tune.data.size import element_bytes
@@ -76,8 +76,7 @@ def _with_buffers(dataset: Any, limit: int) -> Any:
 
 def buffer_bytes(program: Program) -> int:
     """Room for a few batches more than all cores can work on."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return (4 + 2 * cores) * max(element_bytes(program.spare), 1)
+    return (4 + 2 * usable_cpus()) * max(element_bytes(program.spare), 1)
 
 
 @dataclass(eq=False)

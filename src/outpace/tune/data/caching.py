@@ -132,8 +132,9 @@ def best_place(pipeline: Pipeline) -> tuple[Stage, Place]:
         if stopped is not None:
             reasons.append(f"{stopped.title} may stop before the cache behind {stage.title} is whole.")
             continue
-        if cached_before(pipeline, stage) is not None:
-            raise RebuildError(f"The pipeline is cached already, by {cached_before(pipeline, stage).title}.")  # type: ignore[union-attr]  # checked above
+        cached = cached_before(pipeline, stage)
+        if cached is not None:
+            raise RebuildError(f"The pipeline is cached already, by {cached.title}.")
         if not worth_caching(stage):
             raise RebuildError(
                 reasons[0] if reasons else "Nothing is computed or read in the pipeline: its elements are in memory already."

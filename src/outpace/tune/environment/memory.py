@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 
 RESERVE = 0.2  # of the free memory is left to everything else
-
-_LIMIT, _CURRENT = "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"
 
 
 def resident(session: int) -> int:
@@ -22,19 +19,6 @@ def resident(session: int) -> int:
             if int(after_name[3]) == session:
                 total += int(_text(f"/proc/{name}/statm").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return total
-
-
-def available() -> int | None:
-    """Bytes that programs can still take without swapping, within this container's limit; None where the system does not say."""
-    with contextlib.suppress(OSError):
-        found = re.search(r"^MemAvailable:\s+(\d+) kB", _text("/proc/meminfo"), re.MULTILINE)
-        if found is None:
-            return None
-        free = int(found[1]) * 1024
-        with contextlib.suppress(OSError, ValueError):  # no container, or one without a limit
-            free = min(free, int(_text(_LIMIT)) - int(_text(_CURRENT)))
-        return max(0, free)
-    return None
 
 
 def fitting(each: int, free: int | None) -> int | None:

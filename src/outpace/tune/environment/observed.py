@@ -9,6 +9,7 @@ from dataclasses import field
 from typing import Any
 
 from outpace._dataclass import dataclass
+from outpace.capture.notes import usable_cpus
 from outpace.tune.knobs.knob import NotHere
 
 _ALLOCATORS = ("tcmalloc_minimal", "tcmalloc", "jemalloc")
@@ -62,7 +63,7 @@ class Host:
     @classmethod
     def here(cls, observed: Observed) -> Host:
         """This machine, with what the script's process told."""
-        visible = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        visible = usable_cpus()
         libraries = (ctypes.util.find_library(name) for name in _ALLOCATORS)
         found = tuple(dict.fromkeys(library for library in libraries if library))
         return cls(

@@ -8,7 +8,7 @@ from typing import Any
 from outpace.model import Page, Rows, Section, Table, Text
 from outpace.tune.climb.outcome import Tried
 from outpace.tune.environment.search import EnvironmentOutcome, assignments
-from outpace.tune.page import TRIED
+from outpace.tune.page import TRIED, row_of, why_of
 
 ID, TITLE = "environment", "The environment"
 QUESTION = "Which settings that must be there before TensorFlow starts make this training faster?"
@@ -19,10 +19,10 @@ _NAN = math.nan
 
 def page_of(outcome: EnvironmentOutcome) -> Page:
     """The page: what was tried in processes of its own, and the line to write."""
-    why = [
-        f"{tried.title}: {_sentence(tried.why)} {_sentence(tried.reason)}".replace(":  ", ": ") for tried in _ordered(outcome)
+    sections: list[Section] = [
+        Rows(table_of(outcome), _SHOWN, limit=30),
+        Text("Why", "\n".join(map(why_of, _ordered(outcome)))),
     ]
-    sections: list[Section] = [Rows(table_of(outcome), _SHOWN, limit=30), Text("Why", "\n".join(why))]
     if outcome.variables:
         sections.append(Text("How to keep it", outcome.command))
     sections.append(Text("How it was measured", _how(outcome)))
@@ -61,13 +61,7 @@ def _ordered(outcome: EnvironmentOutcome) -> list[Tried]:
 
 
 def _row(outcome: EnvironmentOutcome, tried: Tried) -> tuple[Any, ...]:
-    ratio = tried.ratio or (_NAN, _NAN, _NAN)
-    decision = "kept" if tried.title in outcome.kept else tried.decision
-    return (tried.title, decision, *ratio, tried.why or tried.reason, tried.reason if tried.why else "")
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""
+    return row_of(tried, tried.title in outcome.kept)
 
 
 def _how(outcome: EnvironmentOutcome) -> str:

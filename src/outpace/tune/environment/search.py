@@ -12,8 +12,9 @@ from dataclasses import replace
 from outpace._dataclass import dataclass
 from outpace.model.errors import CaptureError
 from outpace.tune.climb.outcome import Tried
+from outpace.tune.data.size import available_memory
 from outpace.tune.environment import EnvironmentKnob, environment_knobs
-from outpace.tune.environment.memory import available, fitting, gib, resident
+from outpace.tune.environment.memory import fitting, gib, resident
 from outpace.tune.environment.observed import Host, Observed
 from outpace.tune.environment.setting import Setting
 from outpace.tune.knobs.knob import Applies
@@ -126,7 +127,7 @@ class _Search:
     def _fitting(self, candidates: list[Candidate], running: ScriptArm) -> list[Candidate]:
         """Those whose processes fit into memory beside the baseline's two; the others are noted as not tried."""
         each = resident(running.session) if running.session is not None else 0
-        free = available()
+        free = available_memory()
         more = fitting(each, free)
         room = len(candidates) if more is None else max(0, more - 1)  # the baseline's first self takes its part
         if free is not None and len(candidates) > room:
@@ -205,7 +206,5 @@ class _Search:
         return experiment
 
     def _note(self, change: str, verdict: Verdict, why: str, experiment: Experiment) -> None:
-        estimate, proof = verdict.estimate, experiment.trial(verdict.arm).proof
-        ratio = (estimate.ratio, estimate.low, estimate.high) if estimate is not None else None
-        reason = f"{verdict.reason} Shown by: {proof}." if proof else verdict.reason
-        self.tried.append(Tried(change, verdict.arm, verdict.decision.value, reason, why, ratio))
+        tried, proof = Tried.judged(change, verdict.arm, verdict, why), experiment.trial(verdict.arm).proof
+        self.tried.append(replace(tried, reason=f"{tried.reason} Shown by: {proof}.") if proof else tried)

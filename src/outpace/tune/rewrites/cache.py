@@ -50,13 +50,18 @@ class Cache:
 
     def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
         """`.cache()` after the call; a moved call goes, and comes again behind it."""
-        try:
-            stage, place = caching.best_place(pipeline)
-        except RebuildError:
-            return ()
-        note = f"comes again behind the cache of {stage.title}"
-        moved = tuple(Patch(call_of(s), remove=True, note=note, after=call_of(stage)) for s in reversed(place.moved))
-        return (Patch(call_of(stage), insert=".cache()"), *moved)
+        return inserted(pipeline, ".cache()")
+
+
+def inserted(pipeline: Pipeline, call: str) -> tuple[Patch, ...]:
+    """A call of cache at the best place in the source; what it moves comes again behind it."""
+    try:
+        stage, place = caching.best_place(pipeline)
+    except RebuildError:
+        return ()
+    note = f"comes again behind the cache of {stage.title}"
+    moved = tuple(Patch(call_of(s), remove=True, note=note, after=call_of(stage)) for s in reversed(place.moved))
+    return (Patch(call_of(stage), insert=call), *moved)
 
 
 def exceeds_memory(measured: size.CacheSize) -> str | None:

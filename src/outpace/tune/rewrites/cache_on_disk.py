@@ -12,8 +12,8 @@ from outpace.tune.data import caching, evidence, size, temporary
 from outpace.tune.data.costs import proved_cache
 from outpace.tune.data.tree import Pipeline
 from outpace.tune.data.verify import Risk
-from outpace.tune.rewrites.cache import exceeds_memory
-from outpace.tune.rewrites.rewrite import Patch, Reason, Refusal, call_of
+from outpace.tune.rewrites.cache import exceeds_memory, inserted
+from outpace.tune.rewrites.rewrite import Patch, Reason, Refusal
 
 
 class CacheOnDisk:
@@ -61,13 +61,7 @@ class CacheOnDisk:
 
     def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
         """`.cache(filename)` after the call."""
-        try:
-            stage, place = caching.best_place(pipeline)
-        except RebuildError:
-            return ()
-        note = f"comes again behind the cache of {stage.title}"
-        moved = tuple(Patch(call_of(s), remove=True, note=note, after=call_of(stage)) for s in reversed(place.moved))
-        return (Patch(call_of(stage), insert=".cache(filename)"), *moved)
+        return inserted(pipeline, ".cache(filename)")
 
 
 REWRITE = CacheOnDisk()

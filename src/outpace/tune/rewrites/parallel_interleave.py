@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
+from outpace.capture.notes import usable_cpus
 from outpace.tune.data.classes import unknown
 from outpace.tune.data.costs import stages_of
 from outpace.tune.data.rebuild import rebuild
@@ -83,7 +83,7 @@ def _cycle(node: Any) -> int:
     """Its cycle length. Left to TensorFlow, a sequential interleave takes one per core and a parallel one another number, so that the
     order would change: the sequential one's number is kept."""
     given = int(node._cycle_length)
-    return given if given != _AUTOTUNE else len(os.sched_getaffinity(0))
+    return given if given != _AUTOTUNE else usable_cpus()
 
 
 REWRITE = ParallelInterleave()

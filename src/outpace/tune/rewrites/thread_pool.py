@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
+from outpace.capture.notes import usable_cpus
 from outpace.tune.data.options import with_option
 from outpace.tune.data.tree import Pipeline
 from outpace.tune.data.verify import Risk
@@ -22,7 +22,7 @@ class ThreadPool:
     options_change = True
 
     def __init__(self, threads: int | None = None) -> None:
-        self.threads = threads or len(os.sched_getaffinity(0))
+        self.threads = threads or usable_cpus()
 
     def applies(self, pipeline: Pipeline) -> Reason | Refusal:
         """A pipeline with functions, and without a pool of its own."""

@@ -11,6 +11,7 @@ from dataclasses import field
 from enum import Enum
 
 from outpace._dataclass import dataclass
+from outpace.capture.notes import usable_cpus
 from outpace.tune.trial.protocol import Protocol
 from outpace.tune.trial.statistics import Estimate
 
@@ -118,7 +119,7 @@ class Environment:
         return cls(
             started=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             machine=f"{platform.system()} {platform.machine()}, {processor()}",
-            cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+            cores=usable_cpus(),
             python=platform.python_version(),
             load=load(),
         )
