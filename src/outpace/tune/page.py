@@ -125,17 +125,18 @@ def _limits(tuned: Tuned) -> list[Figures]:
             continue
         own = "As it is" if limits is tuned.climbed.limits else "As it is now"
         times = "today's" if limits is tuned.climbed.limits else "its own"
+        unit = Unit.COUNT if max(limits.model, limits.input) >= 1000 else Unit.RATIO
         items = (
-            Figure(own, limits.rate, Unit.RATIO, "steps per second"),
-            Figure("Model alone", limits.model, Unit.RATIO, f"on a batch in memory{_times(limits.model_ratio, times)}"),
-            Figure("Input alone", limits.input, Unit.RATIO, f"read without training{_times(limits.input_ratio, times)}"),
+            Figure(own, limits.rate, unit, "steps per second"),
+            Figure("Model alone", limits.model, unit, f"on a batch in memory{_times(limits.model_ratio, times)}"),
+            Figure("Input alone", limits.input, unit, f"read without training{_times(limits.input_ratio, times)}"),
             Figure(
                 "Taking turns",
                 limits.turns,
-                Unit.RATIO,
+                unit,
                 f"model and input one after the other{_times(limits.turns_ratio, times)}",
             ),
-            Figure("Perfect overlap", limits.bound, Unit.RATIO, f"{BOUNDS[limits.decided]}{_times(limits.bound_ratio, times)}"),
+            Figure("Perfect overlap", limits.bound, unit, f"{BOUNDS[limits.decided]}{_times(limits.bound_ratio, times)}"),
         )
         found.append(Figures(title, items))
     return found

@@ -146,9 +146,10 @@ class Climb:
         turned = [] if self.reading else list(self._knobs(best))
         self.waiting = rewritten + turned
         if best is self.start and found is not None:
-            if rewritten and _far(found.model_ratio):
+            model, reading = _far(found.model_ratio), _far(found.input_ratio)
+            if rewritten and model and not reading:
                 return rewritten[:MOST_AT_ONCE]
-            if turned and _far(found.input_ratio):
+            if turned and reading and not model:
                 return turned[:MOST_AT_ONCE]
         return (rewritten + turned)[:MOST_AT_ONCE]
 
