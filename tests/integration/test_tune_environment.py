@@ -144,7 +144,7 @@ def test_what_the_user_sets_is_left_alone_and_a_module_can_be_raced(monkeypatch:
 @needs_cores
 def test_no_process_is_started_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     script = write("train.py", STEPS.replace("DROPPED", ""))
-    monkeypatch.setattr("outpace.tune.environment.search.available", lambda: 2**28)
+    monkeypatch.setattr("outpace.tune.environment.search.available_memory", lambda: 2**28)
     outcome = tune_environment(script, budget=4, knobs=[KNOBS["intra_op_threads"]])
     assert all(tried.decision == "not here" and "0.2 GiB of memory are free" in tried.reason for tried in outcome.tried)
     assert outcome.tried and not outcome.races
