@@ -31,7 +31,14 @@ def notes_of(window: StepWindow) -> Notes:
     step = window.chosen
     return Notes(
         step.mode if step else "seconds",
-        Window(window.first_step, len(window.during), window.options.warmup, window.seconds, tuple(window.interrupted)),
+        Window(
+            window.first_step,
+            len(window.during),
+            window.options.warmup,
+            window.seconds,
+            tuple(window.interrupted),
+            window.cpu_seconds,
+        ),
         step.steps_per_execution if step else 1,
         Overhead(tuple(step.recent if step else ()), tuple(window.during), tuple(window.after)),
     )

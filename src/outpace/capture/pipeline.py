@@ -132,6 +132,7 @@ class PipelineRecorder:
                 inputs=draft.inputs,
                 inner=tuple(range(draft.first, len(self.stages))),
                 stateful=stateful.operations(function) if function is not None else (),
+                varying=stateful.varying(function) if function is not None else (),
                 function=stateful.name_of(function) if function is not None else None,
                 library=draft.place.library,
             )

@@ -11,6 +11,9 @@ from typing import Any
 HARMLESS = {"Assert", "Print", "PrintV2", "If", "While", "Case", "StatefulPartitionedCall", "ReadVariableOp"}
 DATASET = re.compile(r"Dataset(V\d+)?$")
 CAPTURED = "captured variable"
+_PYTHON = ("PyFunc", "EagerPyFunc")
+_LOOKUPS = ("ReadFile", "LookupTableFind", "LookupTableSize")  # stateful by declaration; they answer the same in every epoch
+_READS = ("ReadVariableOp", "ResourceGather")
 
 
 def function_of(dataset: Any) -> Any:
@@ -40,13 +43,40 @@ def operations(wrapper: Any) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
+def varying(wrapper: Any) -> tuple[str, ...]:
+    """Names of the operations that give something else in every epoch: what draws random numbers or works with a variable, and all that
+    depends on it. Python functions are not among them: nobody can see what they do.
+    """
+    try:
+        graph = wrapper.function.graph
+        bodies = {name for name, kinds in _bodies(graph) if any(map(_varies, kinds))}
+        found: dict[str, None] = {}
+        for operation in graph.get_operations():  # inputs come before what they feed
+            called = {str(value.func.name) for value in operation.node_def.attr.values() if value.HasField("func")}
+            if _varies(operation.type) or called & bodies or any(tensor.op.name in found for tensor in operation.inputs):
+                found[operation.name] = None
+    except Exception:
+        return ()
+    return tuple(found)
+
+
+def _varies(kind: str) -> bool:
+    harmless = kind in HARMLESS or kind in _PYTHON or kind.startswith(_LOOKUPS) or DATASET.search(kind)
+    return kind.startswith(_READS) or (not harmless and _is_stateful(kind))
+
+
 def _types(graph: Any) -> Iterator[str]:
     for operation in graph.get_operations():
         yield operation.type
-    for function in getattr(graph, "_functions", {}).values():  # bodies of conditions, loops and nested functions
+    for _, kinds in _bodies(graph):
+        yield from kinds
+
+
+def _bodies(graph: Any) -> Iterator[tuple[str, list[str]]]:
+    """Bodies of conditions, loops and nested functions: name, and types of the operations."""
+    for name, function in getattr(graph, "_functions", {}).items():
         definition = getattr(function, "cached_definition", None) or getattr(function, "definition", None)
-        for node in getattr(definition, "node_def", ()):
-            yield node.op
+        yield str(name), [node.op for node in getattr(definition, "node_def", ())]
 
 
 def _is_stateful(kind: str) -> bool:

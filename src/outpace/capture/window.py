@@ -79,7 +79,9 @@ class StepWindow:
         self.most: Candidate | None = None
         self.first_step = 0
         self.opened_ns = 0
+        self._cpu_opened = 0.0
         self.seconds = 0.0
+        self.cpu_seconds = 0.0
         self.during: list[int] = []
         self.after: list[int] = []
         self.interrupted: list[int] = []
@@ -101,7 +103,7 @@ class StepWindow:
             return
         if self.phase is Phase.WAITING and may_open and step.count >= self.options.warmup and self._profiling.open(step):
             self.phase, self.chosen, self.first_step = Phase.OPEN, step, step.count
-            self.opened_ns = self._clock()
+            self.opened_ns, self._cpu_opened = self._clock(), time.process_time()
         if self.phase is Phase.OPEN and step is self.chosen and step.mark:
             self._end_mark = self._profiling.mark(step.mark, step.count)
         step.interrupted = False
@@ -135,7 +137,8 @@ class StepWindow:
         """Open a window without steps; the caller closes it after the time is over."""
         if self.phase is not Phase.WAITING or self.most is not None or not self._profiling.open(step):
             return False
-        self.phase, self.chosen, self.opened_ns = Phase.OPEN, step, self._clock()
+        self.phase, self.chosen = Phase.OPEN, step
+        self.opened_ns, self._cpu_opened = self._clock(), time.process_time()
         return True
 
     def yield_to_user(self) -> None:
@@ -152,7 +155,7 @@ class StepWindow:
         if self.phase is not Phase.OPEN:
             return
         self._finish_mark()
-        self.seconds = (self._clock() - self.opened_ns) / 1e9
+        self.seconds, self.cpu_seconds = (self._clock() - self.opened_ns) / 1e9, time.process_time() - self._cpu_opened
         self.phase = Phase.AFTER
         self._profiling.close()
         self._maybe_stop()

@@ -1,15 +1,18 @@
 """How busy the cores are during steps, and how much of that is input processing.
 
-A thread counts as busy while an op runs on it. Python, and the tasks of the intra-op pool, cannot be seen. Threads of tf.data
-(`tf_data_*`) that wait inside an iterator are not busy: only ops, and the functions that stages run, count there.
+A thread counts as busy while an op runs on it. Python, and the tasks of the intra-op pool, cannot be seen in a profile; the processor time
+that Outpace's own capture measured holds them too. Threads of tf.data (`tf_data_*`) that wait inside an iterator are not busy: only ops, and
+the functions that stages run, count there.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from outpace.metrics.derived import derived
-from outpace.metrics.segments import function_runs
+from outpace.metrics.segments import function_runs, pipelines
 from outpace.model import Field, Table, Unit
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.names import INPUT_THREADS
@@ -21,9 +24,10 @@ _BUSY_PREFIXES = ("ExecutorState::Process", "ThunkExecutor::Execute", "Instantia
 
 FIELDS = (
     Field("host", Unit.TEXT, "name of the host"),
-    Field("busy_cores", Unit.CORES, "mean number of busy threads during the steps"),
+    Field("busy_cores", Unit.CORES, "mean number of busy threads during the steps, as far as the profile shows them"),
+    Field("used_cores", Unit.CORES, "processor time of the process per second of the capture; empty where it was not measured"),
     Field("cores", Unit.TEXT, "cores that the process could use; empty where the profile does not say"),
-    Field("saturation", Unit.FRACTION, "busy threads per core; above 1 threads wait for cores"),
+    Field("saturation", Unit.FRACTION, "used cores, or else busy threads, per core; above 1 threads wait for cores"),
     Field("input_ps", Unit.PS, "background input CPU time: busy time of tf.data threads per step", "Input per step"),
     Field("input_share", Unit.FRACTION, "share of the busy time that is input processing"),
 )
@@ -41,16 +45,46 @@ def _row(run: Run, timeline: Timeline) -> tuple[object, ...]:
     window = max(end - begin, 1)
     busy = _busy_by_thread(timeline, begin, end)
     on_input = sum(time for name, time in busy if name.startswith(INPUT_THREADS))
-    total = sum(time for _, time in busy)
+    seen, used = sum(time for _, time in busy) / window, _used_cores(run, timeline)
+    total = seen if math.isnan(used) else max(used, on_input / window)
     cores = run.core_count(timeline)
     return (
         timeline.host,
-        total / window,
+        seen,
+        used,
         str(cores) if cores else "",
-        total / window / cores if cores else float("nan"),
+        total / cores if cores else float("nan"),
         on_input / len(timeline.steps),
-        on_input / total if total else 0.0,
+        on_input / window / total if total else 0.0,
     )
+
+
+def _used_cores(run: Run, timeline: Timeline) -> float:
+    window = run.record(timeline.host).get("window") or {}
+    seconds, cpu = window.get("seconds") or 0.0, window.get("cpu_seconds") or 0.0
+    return cpu / seconds if seconds > 0 and cpu > 0 else math.nan
+
+
+def competition(run: Run, timeline: Timeline, gone: float, waits: float) -> tuple[float, float]:
+    """Share of its own time (waits for input left out) that a step saves if input threads work `gone` ps less per step: at least, at most.
+
+    Derivation: where `p` threads of the model and `b` of the input are busy on `n` cores, each gets `n / (p + b)` of a core, or a whole one if
+    there are enough. The model's own time shrinks with what its threads get more: by `1 - max(p + b - g, n) / max(p + b, n)`, if `g` of the
+    input's threads are gone. A profile does not show the threads of the intra-op pool, so `p` lies between what it shows and `n`.
+    `waits`: ps per step that the model waits, in which its threads are idle. (0, 0) on hosts with an accelerator, and where the number of
+    cores is not known.
+    """
+    cores = run.core_count(timeline)
+    if run.has_device or not cores:
+        return 0.0, 0.0
+    row = next(row for row in cpu_saturation(run).records() if row["host"] == timeline.host)
+    step = float(np.mean(timeline.steps.duration))
+    mine = [pipeline for pipeline in pipelines(run) if pipeline.host == timeline.host]
+    busy = sum(stage.work for pipeline in mine for stage in pipeline.stages) / len(timeline.steps) / step
+    seen = max(row["busy_cores"] - busy, 0.0) * step / max(step - waits, 1.0)
+    away = min(gone / step, busy)
+    found = [1 - max(p + busy - away, cores) / max(p + busy, cores) for p in (min(max(seen, 1.0), cores), cores)]
+    return min(found), max(found)
 
 
 def _busy_by_thread(timeline: Timeline, begin: int, end: int) -> list[tuple[str, int]]:

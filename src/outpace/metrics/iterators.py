@@ -32,7 +32,7 @@ ASYNC_TYPES = (
 _PRODUCE, _CONSUME = "Produce", "Consume"
 _DEVICE_PIPELINE = "Iterator::Prefetch::Generator"
 _DEEPEST = 100  # levels followed below a root, as in the reference
-STATS = ("id", "parent_id", "element_id", "name")
+STATS = ("id", "parent_id", "element_id", "name", "parallelism", "autotune")
 
 
 def is_async(iterator_type: str) -> bool:
@@ -86,6 +86,13 @@ class IteratorGraph:
     def types(self) -> tuple[str, ...]:
         """Last part of every long name."""
         return tuple(name.rsplit("::", 1)[-1] for name in self.long_names)
+
+    @cached_property
+    def last_row(self) -> Array:
+        """An event row per iterator, its last."""
+        rows = np.zeros(len(self.ids), self.row.dtype)
+        np.maximum.at(rows, self.iterator, self.row)
+        return rows
 
     @cached_property
     def calls(self) -> Calls:

@@ -16,6 +16,7 @@ pipeline, and its stage with most work is where to act. Stages are told apart by
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -28,11 +29,12 @@ from outpace.trace import Trace
 from outpace.trace.algorithms import join, nest_rows, spread
 
 CHAIN, FUNCTION = "chain", "function"
+_ANY = 1_000_000  # threads: the profile does not say how many may run
 _PRODUCE, _CONSUME = "Produce", "Consume"
 _INDEX = re.compile(r"\[\d+\]")
 _FUNCTION = "InstantiatedCapturedFunction::"
 _EXECUTOR = ("ExecutorState::Process", "ExecutorDoneCallback")
-_PYTHON_OPS = ("PyFunc", "EagerPyFunc", "PyFuncStateless")
+_PYTHON_OPS = (":PyFunc", ":EagerPyFunc", ":PyFuncStateless")
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,8 @@ class StageWork:
 
     position: long name without the indices of interleaved copies; iterators: indices into the graph's ids; own: self time on the threads
     that call it, only its own (0 for an asynchronous stage, which waits there); handing: what its producing threads spent on it;
-    function: time that its function ran on pool threads; threads and function_threads: how many threads did so; segment: the chain that it
-    is part of (index into `Pipeline.segments`); python: whether its function runs Python; top_op: the op that took most of its time.
+    function: time that its function ran on pool threads; threads and function_threads: how many threads did so, of the latter as many as
+    TensorFlow lets run at a time; python: whether its function runs Python; ops: time of its function's ops by `name:type`.
     """
 
     position: str
@@ -57,8 +59,22 @@ class StageWork:
     threads: int
     function_threads: int
     python: bool
-    top_op: str
+    ops: Mapping[str, int]
     label: str
+
+    @property
+    def work(self) -> int:
+        """Its work in the capture, ps: a synchronous stage waits for its function itself, so that it is counted once."""
+        return self.handing + self.function if self.asynchronous else self.own
+
+    @property
+    def top_op(self) -> str:
+        """Type of the op that took most of its function's time; "" where none was recorded."""
+        types: dict[str, int] = {}
+        for name, time in self.ops.items():
+            kind = name.rsplit(":", 1)[-1]
+            types[kind] = types.get(kind, 0) + time
+        return max(types, key=types.__getitem__, default="")
 
 
 @dataclass(frozen=True)
@@ -207,8 +223,7 @@ class _Totals:
     threads: Array
     handing_threads: Array
     function_threads: Array
-    python: Array
-    top_op: list[str]
+    ops: list[dict[str, int]]
 
 
 def _totals(timeline: Timeline, owner: _Owners, by_stage: Array, count: int) -> _Totals:
@@ -227,7 +242,6 @@ def _totals(timeline: Timeline, owner: _Owners, by_stage: Array, count: int) -> 
         seen = np.bincount(cell, minlength=count * lines).reshape(count, lines) > 0
         return np.asarray(seen.sum(axis=1))
 
-    op_time, python = _function_ops(timeline, by_stage, count)
     return _Totals(
         own=total(owner.iterator, owner.iterator_self),
         calls=total(owner.iterator, np.ones(len(owner.iterator))),
@@ -236,34 +250,28 @@ def _totals(timeline: Timeline, owner: _Owners, by_stage: Array, count: int) -> 
         threads=thread_count(owner.iterator),
         handing_threads=thread_count(owner.produce),
         function_threads=thread_count(owner.pool),
-        python=python,
-        top_op=op_time,
+        ops=_function_ops(timeline, by_stage, count),
     )
 
 
-def _function_ops(timeline: Timeline, by_stage: Array, count: int) -> tuple[list[str], Array]:
-    """Per stage: the op type that took most time in its function, and whether Python ran there."""
+def _function_ops(timeline: Timeline, by_stage: Array, count: int) -> list[dict[str, int]]:
+    """Time of the ops in each stage's function, by name."""
     trace = timeline.trace
-    types = sorted({op.type for op in timeline.ops if op.kind is OpKind.TENSORFLOW})
-    code = {name: i for i, name in enumerate(types)}
-    of_name = np.array([code.get(op.type, -1) if op.kind is OpKind.TENSORFLOW else -1 for op in timeline.ops], np.int64)
-    rows = np.flatnonzero((by_stage >= 0) & (of_name[trace.name] >= 0))
-    cell = by_stage[rows] * max(len(types), 1) + of_name[trace.name[rows]]
-    weights = trace.duration[rows].astype(np.float64) + 1  # the 1 keeps an op without duration visible
-    time = np.bincount(cell, weights=weights, minlength=count * max(len(types), 1)).reshape(count, -1)
-    top = [types[int(np.argmax(t))] if len(types) and t.max() > 0 else "" for t in time]
-    runs_python = [any(t[code[p]] > 0 for p in _PYTHON_OPS if p in code) for t in time]
-    return top, np.array(runs_python, bool)
+    names = [at for at, op in enumerate(timeline.ops) if op.kind is OpKind.TENSORFLOW]
+    code = np.full(len(trace.names), -1, np.int64)
+    code[names] = np.arange(len(names))
+    rows = np.flatnonzero((by_stage >= 0) & (code[trace.name] >= 0))
+    cell = by_stage[rows].astype(np.int64) * len(names) + code[trace.name[rows]]
+    cells = count * len(names)
+    time = np.bincount(cell, weights=trace.duration[rows].astype(np.float64), minlength=cells).reshape(count, -1)
+    seen = np.bincount(cell, minlength=cells).reshape(count, -1) > 0
+    return [{trace.names[names[at]]: int(time[stage, at]) for at in np.flatnonzero(seen[stage])} for stage in range(count)]
 
 
 def _stage(graph: IteratorGraph, position: str, group: tuple[int, ...], parent: int, at: int, totals: _Totals) -> StageWork:
     stage_type = graph.types[group[0]]
     stage_type = _INDEX.sub("", stage_type)
     asynchronous = is_async(stage_type)
-    names = graph.trace.stat("name")
-    at_name = int(np.searchsorted(names.row, np.int32(graph.first_row[group[0]])))
-    label = names.slice(at_name, at_name + 1)
-    named = len(label) == 1 and int(label.row[0]) == int(graph.first_row[group[0]])
     return StageWork(
         position=position,
         type=stage_type,
@@ -275,11 +283,26 @@ def _stage(graph: IteratorGraph, position: str, group: tuple[int, ...], parent: 
         handing=int(totals.handing[at]),
         function=int(totals.function[at]),
         threads=max(1, int(totals.handing_threads[at] if asynchronous else totals.threads[at])),
-        function_threads=max(1, int(totals.function_threads[at])),
-        python=bool(totals.python[at]),
-        top_op=totals.top_op[at],
-        label=label.texts()[0] if named else "",
+        function_threads=max(1, min(int(totals.function_threads[at]), _parallelism(graph, group[0]))),
+        python=any(name.endswith(_PYTHON_OPS) for name in totals.ops[at]),
+        ops=totals.ops[at],
+        label=_text_at(graph.trace, "name", int(graph.first_row[group[0]])),
     )
+
+
+def _parallelism(graph: IteratorGraph, iterator: int) -> int:
+    """Calls of its function that TensorFlow lets a stage run at a time, where autotuning does not change that."""
+    row = int(graph.last_row[iterator])
+    told = _text_at(graph.trace, "parallelism", row)
+    return int(told) if told.isdigit() and _text_at(graph.trace, "autotune", row) == "false" else _ANY
+
+
+def _text_at(trace: Trace, name: str, row: int) -> str:
+    """The stat of one event as text; "" where it has none."""
+    stat = trace.stat(name)
+    at = int(np.searchsorted(stat.row, np.int32(row)))
+    found = stat.slice(at, at + 1)
+    return found.texts()[0] if len(found) == 1 and int(found.row[0]) == row else ""
 
 
 def _segments(stages: list[StageWork], calls: int) -> tuple[Segment, ...]:

@@ -94,6 +94,10 @@ class StepBreakdown:
                 complete = complete | (host == name)
         return self.steps.take(complete)
 
+    def of(self, host: str) -> StepBreakdown:
+        """The steps of one host."""
+        return StepBreakdown(self.steps.take(self.steps["host"] == host), {host: self.per_row[host]})
+
     def category(self, category: Category, table: Table | None = None) -> Array:
         """Time of one category per step, float64 ps."""
         return (self.whole if table is None else table)[f"{category.value}_ps"].astype(np.float64)

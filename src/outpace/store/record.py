@@ -28,7 +28,8 @@ class PipelineStage:
     the user's own name could not be read or the operation takes none. `inputs` are ids of the stages that feed it.
     `inner` are the stages built inside its function (the files of an interleave).
     `stateful` lists what keeps TensorFlow from running the stage in parallel by itself: stateful operations inside its
-    function, and `captured variable`. `library` names the package whose code built the stage on behalf of the line.
+    function, and `captured variable`. `varying` names the operations of the function that give something else in every epoch.
+    `library` names the package whose code built the stage on behalf of the line.
     """
 
     id: int
@@ -43,6 +44,7 @@ class PipelineStage:
     inner: tuple[int, ...] = ()
     function: str | None = None
     library: str | None = None
+    varying: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,8 @@ class Window:
     """The captured steps: numbers of the marks, and what was counted before and around them.
 
     `interrupted` are the numbers of marks that also hold something else than a step (an epoch's end, a validation).
-    `steps` counts calls; one call is `steps_per_execution` training steps.
+    `steps` counts calls; one call is `steps_per_execution` training steps. `cpu_seconds` is the processor time that the process
+    used meanwhile, all threads together; 0 where it was not measured.
     """
 
     first_step: int
@@ -73,6 +76,7 @@ class Window:
     warmup: int
     seconds: float
     interrupted: tuple[int, ...] = ()
+    cpu_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -154,7 +158,7 @@ def _known(cls: Any, data: Mapping[str, Any]) -> dict[str, Any]:
 def _stage(data: Mapping[str, Any]) -> PipelineStage:
     known = _known(PipelineStage, data)
     known.update({key: tuple(int(item) for item in known.get(key, ())) for key in ("inputs", "inner")})
-    known["stateful"] = tuple(str(item) for item in known.get("stateful", ()))
+    known.update({key: tuple(str(item) for item in known.get(key, ())) for key in ("stateful", "varying")})
     known["kwargs"] = dict(known.get("kwargs", {}))
     known["id"], known["line"] = int(known["id"]), int(known["line"])
     return PipelineStage(**known)
@@ -171,7 +175,8 @@ def _build(data: Mapping[str, Any]) -> CaptureRecord:
     known = _known(CaptureRecord, data)
     window = _known(Window, data["window"])
     window["interrupted"] = tuple(int(item) for item in window.get("interrupted", ()))
-    window.update({key: int(window[key]) for key in ("first_step", "steps", "warmup")}, seconds=float(window["seconds"]))
+    window.update({key: int(window[key]) for key in ("first_step", "steps", "warmup")})
+    window.update(seconds=float(window["seconds"]), cpu_seconds=float(window.get("cpu_seconds", 0.0)))
     overhead = {key: tuple(int(item) for item in value) for key, value in _known(Overhead, data["overhead"]).items()}
     known.update(
         argv=tuple(str(item) for item in data["argv"]),

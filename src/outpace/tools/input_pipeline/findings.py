@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from outpace.metrics.step_breakdown import StepBreakdown
-from outpace.model import Category, Evidence, Finding, Severity, Table, Threshold, Unit, bootstrap_saving
+from outpace.model import Category, Evidence, Finding, Interval, Severity, Table, Threshold, Unit, bootstrap_saving
 
 _XPROF = "XProf's input pipeline page"
 HIGH = Threshold("highly input-bound", 0.20, Unit.FRACTION, _XPROF)
@@ -33,15 +33,15 @@ def verdict(breakdown: StepBreakdown) -> tuple[Severity, str, float]:
     return Severity.INFO, f"The program is not input-bound: {share:.1%} of the step time waits for input.", share
 
 
-def find(breakdown: StepBreakdown, saturation: Table | None) -> Iterator[Finding]:
-    """All findings. `saturation` is given on hosts without an accelerator."""
+def find(breakdown: StepBreakdown, saturation: Table | None, back: Mapping[str, tuple[float, float]]) -> Iterator[Finding]:
+    """All findings. `saturation` is given on hosts without an accelerator; `back`, by host: the share of its own time that a step saves, at
+    least and at most, if no input thread used a core."""
     whole = breakdown.whole
     if len(whole) == 0:
         return
     severity, sentence, share = verdict(breakdown)
     if severity in (Severity.HIGH, Severity.MODERATE):
-        bound = "if no step waited for input (Amdahl's bound; 95 % interval over the steps)"
-        saving, fraction = bootstrap_saving(breakdown.category(Category.INPUT, whole), whole["duration_ps"], bound)
+        saving, fraction = _saving(breakdown, back, "if no step waited for input")
         yield Finding(
             id="input_bound",
             severity=severity,
@@ -55,10 +55,22 @@ def find(breakdown: StepBreakdown, saturation: Table | None) -> Iterator[Finding
             counter_evidence=_against(saturation),
             saving=saving,
             saving_fraction=fraction,
-            knobs=("cache", "parallel_map", "prefetch"),
         )
     if saturation is not None:
-        yield from _contention(saturation)
+        yield from _contention(breakdown, saturation, back)
+
+
+def _saving(breakdown: StepBreakdown, back: Mapping[str, tuple[float, float]], without: str) -> tuple[Interval, Interval]:
+    """Without any input: the wait goes, and the model gets back the cores that input threads used."""
+    bound = f"{without} (Amdahl's bound; 95 % interval over the steps)"
+    if any(most for _, most in back.values()):
+        bound = f"{without} and the model got back the cores that input uses, with as many threads as it shows, or one per core (95 % interval)"
+    whole = breakdown.whole
+    waits, steps = breakdown.category(Category.INPUT, whole), whole["duration_ps"].astype(np.float64)
+    shares = np.array([back.get(host, (0.0, 0.0)) for host in whole["host"]])
+    least, most = (bootstrap_saving(waits + share * (steps - waits), steps, bound) for share in shares.T)
+    time, fraction = (Interval(low.low, high.high, low.unit, bound) for low, high in zip(least, most, strict=True))
+    return time, fraction
 
 
 def _worst(breakdown: StepBreakdown) -> float:
@@ -75,15 +87,17 @@ def _against(saturation: Table | None) -> tuple[str, ...]:
     return (f"The cores are {worst:.0%} busy: input and model compete, so that parallel input alone saves less than the wait.",)
 
 
-def _contention(saturation: Table) -> Iterator[Finding]:
+def _contention(breakdown: StepBreakdown, saturation: Table, back: Mapping[str, tuple[float, float]]) -> Iterator[Finding]:
     for row in saturation.records():
-        busy, input_share = row["saturation"], row["input_share"]
+        busy, input_share, host = row["saturation"], row["input_share"], row["host"]
         if busy is None or busy < _SATURATED.value or input_share is None or input_share < _COMPETES.value:
             continue
+        saving, fraction = _saving(breakdown.of(host), back, "if input cost nothing")
+        predicts = saving.width <= saving.middle  # wider could hardly be wrong: no prediction
         yield Finding(
             id="cpu_contention",
             severity=Severity.MODERATE,
-            sentence=f"The cores of {row['host']} are {busy:.0%} busy, {input_share:.0%} of it with input: background input slows the model "
+            sentence=f"The cores of {host} are {busy:.0%} busy, {input_share:.0%} of it with input: background input slows the model "
             "down even where no step waits.",
             action="Cache what does not change between epochs, preprocess offline, or move input to other machines (tf.data service).",
             evidence=(
@@ -91,6 +105,8 @@ def _contention(saturation: Table) -> Iterator[Finding]:
                 Evidence("input's share of the busy time", input_share, Unit.FRACTION, "saturation"),
             ),
             threshold=_SATURATED,
-            host=row["host"],
-            knobs=("cache", "data_service"),
+            saving=saving if predicts else None,
+            saving_fraction=fraction if predicts else None,
+            host=host,
+            knobs=("cache", "split_map", "data_service"),
         )

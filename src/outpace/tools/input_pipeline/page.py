@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from outpace.metrics.cpu_saturation import cpu_saturation
+import math
+
+from outpace.metrics.cpu_saturation import competition, cpu_saturation
 from outpace.metrics.op_metrics import op_metrics
 from outpace.metrics.step_breakdown import StepBreakdown, step_breakdown
 from outpace.model import Category, Chart, ChartKind, Figure, Figures, Page, Rows, Section, Text, Unavailable, Unit
@@ -38,9 +40,16 @@ def analyse(run: Run) -> Page:
         sections.append(Rows(host_categories(ops, steps), ("category", "per_step_ps", "fraction", "advice")))
         sections.append(Rows(ops, ("op", "count", "self_ps", "self_fraction", "total_ps", "total_fraction", "category")))
     headline = rules.verdict(breakdown)[1] if steps else "Input ops were recorded, but no step to relate them to."
-    return Page(
-        _ID, _TITLE, _QUESTION, headline=headline, sections=tuple(sections), findings=tuple(rules.find(breakdown, saturation))
-    )
+    findings = tuple(rules.find(breakdown, saturation, _given_back(run, breakdown)))
+    return Page(_ID, _TITLE, _QUESTION, headline=headline, sections=tuple(sections), findings=findings)
+
+
+def _given_back(run: Run, breakdown: StepBreakdown) -> dict[str, tuple[float, float]]:
+    """By host: the share of its own time that a step saves, at least and at most, if no input thread used a core."""
+    whole = breakdown.whole
+    waits = breakdown.category(Category.INPUT, whole)
+    hosts = [t for t in run.hosts if (whole["host"] == t.host).any()]
+    return {t.host: competition(run, t, math.inf, float(waits[whole["host"] == t.host].mean())) for t in hosts}
 
 
 def _waiting(run: Run, breakdown: StepBreakdown) -> tuple[Section, ...]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.metrics.iterators import IteratorGraph, iterators
-from outpace.metrics.segments import FUNCTION, Pipeline, StageWork, pipelines
+from outpace.metrics.segments import FUNCTION, Pipeline, pipelines
 from outpace.metrics.stage_labels import source
 from outpace.model import Table
 from outpace.timeline import Run
@@ -136,7 +136,7 @@ def _stage_rows(name: str, pipeline: Pipeline, graph: IteratorGraph, run: Run, g
                 int(calls.start[mine].min()) if len(mine) else int(graph.trace.start[graph.first_row[stage.iterators[0]]]),
                 int(calls.total[mine].sum()),
                 int(calls.self_time[mine].sum()),
-                work(stage),
+                stage.work,
                 busy,
                 threads,
                 stage.asynchronous,
@@ -154,11 +154,6 @@ def _stage_rows(name: str, pipeline: Pipeline, graph: IteratorGraph, run: Run, g
             )
         )
     return rows
-
-
-def work(stage: StageWork) -> int:
-    """Work of a stage in the capture, ps: a synchronous stage waits for its function itself, so that it is counted once."""
-    return stage.handing + stage.function if stage.asynchronous else stage.own
 
 
 def _busy(pipeline: Pipeline, at: int) -> tuple[int, float, int]:

@@ -10,16 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from outpace._dataclass import dataclass
-from outpace.metrics.cpu_saturation import cpu_saturation
 from outpace.metrics.segments import CHAIN, Pipeline, StageWork
 from outpace.metrics.stage_labels import injected, location, source, stage_record
 from outpace.metrics.step_breakdown import StepBreakdown
-from outpace.model import Evidence, Finding, Interval, Severity, Threshold, Unit, bootstrap_saving, humanize
+from outpace.model import Evidence, Finding, Severity, Threshold, Unit, humanize
 from outpace.timeline import Run
-from outpace.timeline.run import Record
-from outpace.timeline.steps import Array
-from outpace.tools.tf_data.compute import Analysis, work
+from outpace.tools.tf_data.compute import Analysis
+from outpace.tools.tf_data.saving import Waiting, busy_without, is_below, kept, repeats, saving
 
 _XPROF = "XProf's input pipeline page"
 _HIGH = Threshold("highly input-bound", 0.20, Unit.FRACTION, _XPROF)
@@ -29,43 +26,27 @@ _BUFFER = Threshold(
     "large shuffle buffer", 100.0, Unit.COUNT, "MB; shuffling file names or records before decoding keeps it small"
 )
 _CACHES = ("MemoryCache", "FileCache", "CacheDataset", "FileReader", "MemoryReader", "MemoryWriter", "FileWriter")
-_INPUT_AND_COMPUTE = ("input_ps", "host_compute_ps")
 _SEQUENTIAL = ("Map", "Interleave", "Filter")
 
 
-@dataclass(frozen=True)
-class _Context:
-    """What all rules look at: one pipeline, how long its host's steps waited for it, and the saving if it were free."""
-
-    run: Run
-    host: str
-    name: str
-    pipeline: Pipeline
-    steps: Array
-    waits: Array
-    computes: Array
+class _Context(Waiting):
+    """What all rules look at, and how bad it is."""
 
     @property
-    def step(self) -> float:
-        return float(self.steps.mean())
-
-    @property
-    def share(self) -> float:
-        return float(self.waits.mean()) / self.step if self.step else 0.0
+    def host(self) -> str:
+        return self.timeline.host
 
     @property
     def severity(self) -> Severity:
-        return (
-            Severity.HIGH
-            if self.share >= _HIGH.value
-            else Severity.MODERATE
-            if self.share >= _MODERATE.value
-            else Severity.INFO
-        )
+        """By the share of the step that waits for input, or that comes back at least if the slowest stage's results are kept."""
+        least = self.savings(self.pipeline.bottleneck).get("saving_fraction") if self.pipeline.bottleneck else None
+        share = max(self.share, least.low if least is not None else 0.0)
+        return Severity.HIGH if share >= _HIGH.value else Severity.MODERATE if share >= _MODERATE.value else Severity.INFO
 
-    @property
-    def record(self) -> Record:
-        return self.run.record(self.host)
+    def savings(self, stage: StageWork) -> dict[str, Any]:
+        """What keeping a stage's results saves, where that is worth the work."""
+        found = saving(self, stage)
+        return found if found and found["saving_fraction"].high >= _MODERATE.value else {}
 
     def called(self, stage: StageWork) -> str:
         where = source(stage.label, self.record)
@@ -75,14 +56,15 @@ class _Context:
 def find(run: Run, analysis: Analysis, breakdown: StepBreakdown) -> Iterator[Finding]:
     """All findings about all pipelines."""
     whole = breakdown.whole
-    for (host, name), pipeline in analysis.named.items():
+    for (host, _), pipeline in analysis.named.items():
         mine = whole["host"] == host
         if not mine.any() or not pipeline.segments:
             continue
         steps = whole["duration_ps"][mine].astype(np.float64)
-        context = _Context(run, host, name, pipeline, steps, *(whole[c][mine].astype(np.float64) for c in _INPUT_AND_COMPUTE))
+        timeline = next(timeline for timeline in run.hosts if timeline.host == host)
+        context = _Context(run, timeline, pipeline, steps, whole["input_ps"][mine].astype(np.float64))
         yield from _slow_stage(context)
-        if context.share < _MODERATE.value:
+        if context.severity is Severity.INFO:
             continue
         yield from _no_prefetch(context)
         yield from _no_cache(context)
@@ -91,55 +73,19 @@ def find(run: Run, analysis: Analysis, breakdown: StepBreakdown) -> Iterator[Fin
     yield from _no_shard(run, analysis)
 
 
-def _savings(context: _Context, stage: StageWork) -> dict[str, Any]:
-    """Step time saved if the stage cost nothing, where steps wait for input: all of the wait, or what the next slowest segment leaves of it."""
-    if context.share < _MODERATE.value:
-        return {}
-    bound = (
-        "if this stage cost nothing: the whole wait for input (95 % interval over the steps), or what is left of it when the next slowest "
-        "segment of the pipeline becomes the limit; on saturated cores at most also the time that the model waits for one of them"
-    )
-    remaining = _busy_without(context.pipeline, stage)
-    least = bootstrap_saving(np.minimum(context.waits, np.maximum(context.steps - remaining, 0.0)), context.steps, bound)
-    most = bootstrap_saving(np.minimum(context.waits + _relief(context), context.steps), context.steps, bound)
-    time, share = (Interval(low.low, high.high, low.unit, bound) for low, high in zip(least, most, strict=True))
-    if time.width > time.middle:  # so wide that it could hardly be wrong: no prediction
-        return {}
-    return {"saving": time, "saving_fraction": share}
-
-
-def _relief(context: _Context) -> Array:
-    """Host compute time per step that comes from having too few cores for input and model together, ps."""
-    if context.run.has_device:
-        return np.zeros(len(context.waits))
-    table = cpu_saturation(context.run)
-    saturation = float(np.nanmax(np.append(table["saturation"][table["host"] == context.host], 1.0)))
-    return context.computes * (1 - 1 / max(saturation, 1.0))
-
-
-def _busy_without(pipeline: Pipeline, stage: StageWork) -> float:
-    """Busy time per step of the slowest segment if one stage cost nothing, ps."""
-    at = pipeline.stages.index(stage)
-    left = []
-    for segment in pipeline.segments:
-        mine = 0
-        if at in segment.stages:
-            mine = stage.own + stage.handing if segment.kind == CHAIN else stage.function
-        left.append((segment.work - mine) / segment.threads / max(pipeline.calls, 1))
-    return max(left, default=0.0)
-
-
 def _slow_stage(context: _Context) -> Iterator[Finding]:
     stage, segment = context.pipeline.bottleneck, context.pipeline.segments[0]
     if stage is None:
         return
     busy = segment.busy
     called = context.called(stage)
-    share = work(stage) / max(segment.work, 1)
+    share = stage.work / max(segment.work, 1)
     waiting = (
         f"{context.share:.0%} of the step waits for input" if context.share >= 0.005 else "hardly any step waits for input"
     )
     sentence = f"{called} limits the input pipeline: {_why(stage, context)}; {waiting}."
+    if context.share < _MODERATE.value:
+        sentence = f"{called} takes cores from the model: {_why(stage, context)}; {waiting}, but both need the same cores."
     if context.severity is Severity.INFO:
         sentence = f"The input pipeline keeps up ({waiting}); its slowest stage is {called}."
     yield Finding(
@@ -156,31 +102,35 @@ def _slow_stage(context: _Context) -> Iterator[Finding]:
         counter_evidence=_against(context, stage),
         location=location(stage.label, context.record),
         host=context.host,
-        knobs=_knobs(stage),
-        **_savings(context, stage),
+        knobs=_knobs(context, stage),
+        **context.savings(stage),
     )
 
 
 def _why(stage: StageWork, context: _Context) -> str:
-    each = humanize(work(stage) / max(stage.calls, 1), Unit.PS)
+    each = humanize(stage.work / max(stage.calls, 1), Unit.PS)
+    one = "batch" if "Batch" in stage.type else "element"
     if stage.type == "Generator":
         return f"a Python generator takes {each} per element, one at a time"
     if stage.python:
         return f"it runs Python for every element ({each} each), one at a time because of the interpreter lock"
-    if stage.type in _SEQUENTIAL:
-        return f"it handles one element at a time ({each} each){_not_parallel(stage, context)}"
+    if _sequential(stage):
+        return f"it handles one element at a time ({each} per {one}){_not_parallel(stage, context)}"
     if stage.asynchronous and stage.function:
-        return (
-            f"its function takes {each} per call on {stage.function_threads} threads, most of it in {stage.top_op or 'its ops'}"
-        )
+        return f"its function takes {each} per {one} on {stage.function_threads} threads, most of it in {stage.top_op or 'its ops'}"
     return f"it takes {each} per call on one thread"
+
+
+def _sequential(stage: StageWork) -> bool:
+    """Whether its function runs for one element after the other: also in a map that was fused with its batch, which then is asynchronous."""
+    return stage.type in _SEQUENTIAL or (stage.type.startswith("MapAndBatch") and stage.function_threads == 1)
 
 
 def _not_parallel(stage: StageWork, context: _Context) -> str:
     reasons = stage_record(stage.label, context.record).get("stateful")
     if reasons:
         return f"; TensorFlow did not make it parallel because of {', '.join(map(str, reasons))}"
-    return "; TensorFlow makes only stateless functions parallel by itself" if stage.type == "Map" else ""
+    return "; TensorFlow makes only stateless functions parallel by itself" if "Map" in stage.type else ""
 
 
 def _action(stage: StageWork, context: _Context) -> str:
@@ -190,7 +140,7 @@ def _action(stage: StageWork, context: _Context) -> str:
             f"{str(library).capitalize()} built this stage itself, from the arrays that it was given: use a larger batch, or hand over a "
             "tf.data.Dataset of your own that ends in .batch(...).prefetch(tf.data.AUTOTUNE)."
         )
-    cache = "" if _has_cache(context.pipeline) else " If its result is the same in every epoch, put .cache() after it."
+    cache = "" if _has_cache(context.pipeline) else _where_to_cache(repeats(stage, context.record))
     if stage.type == "Generator":
         return (
             "Write the data once as TFRecord files and read them with TFRecordDataset, or build the dataset from files or arrays "
@@ -198,17 +148,29 @@ def _action(stage: StageWork, context: _Context) -> str:
         )
     if stage.python:
         return f"Replace py_function / numpy_function by TensorFlow ops (tf.io, tf.image), which run without the interpreter lock.{cache}"
-    if stage.type in _SEQUENTIAL:
+    if _sequential(stage):
         return f"Set num_parallel_calls=tf.data.AUTOTUNE on it (random draws then come in another order).{cache}"
     if stage.asynchronous and stage.function:
         return f"It is parallel already: make {stage.top_op or 'its function'} cheaper (smaller images, decode once), or use more cores.{cache}"
     return f"Move work out of it, or run several copies of the pipeline with interleave over shards.{cache}"
 
 
-def _knobs(stage: StageWork) -> tuple[str, ...]:
+def _where_to_cache(share: float) -> str:
+    if share == 1:
+        return " If its result is the same in every epoch, put .cache() after it."
+    if share < _SHARE.value:
+        return ""
+    return (
+        f" {share:.0%} of its work is the same in every epoch: put that into a map of its own, with .cache() between the two."
+    )
+
+
+def _knobs(context: _Context, stage: StageWork) -> tuple[str, ...]:
+    if repeats(stage, context.record) < 1:
+        return ("split_map", "parallel_map")
     if stage.python or stage.type == "Generator":
         return ("cache", "native_ops", "tfrecord")
-    return ("parallel_map", "cache") if stage.type in _SEQUENTIAL else ("cache", "cheaper_decode")
+    return ("cache", "parallel_map") if _sequential(stage) else ("cache", "cheaper_decode")
 
 
 def _against(context: _Context, stage: StageWork) -> tuple[str, ...]:
@@ -217,7 +179,7 @@ def _against(context: _Context, stage: StageWork) -> tuple[str, ...]:
         notes.append(
             "On a CPU-only host the model needs the same cores: a parallel stage speeds up less than one that is gone (cached)."
         )
-    remaining = _busy_without(context.pipeline, stage)
+    remaining = busy_without(context.pipeline, kept(context, stage))
     if remaining > 0.5 * context.pipeline.segments[0].busy:
         notes.append(f"Without it the next slowest segment still needs {humanize(remaining, Unit.PS)} per step.")
     if len(context.waits) < 10:
@@ -253,13 +215,9 @@ def _no_cache(context: _Context) -> Iterator[Finding]:
     slowest = context.pipeline.segments[0]
     for stage in context.pipeline.stages:
         noted = stage_record(stage.label, context.record)
-        if (
-            noted.get("op") != "map"
-            or noted.get("library")
-            or any("andom" in str(reason) for reason in noted.get("stateful") or ())
-        ):
+        if noted.get("op") != "map" or noted.get("library") or repeats(stage, context.record) < 1:
             continue
-        share = work(stage) / max(slowest.work, 1)
+        share = stage.work / max(slowest.work, 1)
         if share < _SHARE.value:
             continue
         yield Finding(
@@ -273,7 +231,7 @@ def _no_cache(context: _Context) -> Iterator[Finding]:
             location=location(stage.label, context.record),
             host=context.host,
             knobs=("cache",),
-            **_savings(context, stage),
+            **context.savings(stage),
         )
 
 
@@ -281,7 +239,7 @@ def _other_python(context: _Context) -> Iterator[Finding]:
     """Python in stages other than the bottleneck."""
     slowest = context.pipeline.segments[0]
     for stage in context.pipeline.stages:
-        share = work(stage) / max(slowest.work, 1)
+        share = stage.work / max(slowest.work, 1)
         if not (stage.python or stage.type == "Generator") or stage is context.pipeline.bottleneck or share < _SHARE.value:
             continue
         yield Finding(
@@ -303,7 +261,7 @@ def _late_shuffle(context: _Context) -> Iterator[Finding]:
     for at, stage in enumerate(stages):
         if not stage.type.startswith("Shuffle"):
             continue
-        below = [s for i, s in enumerate(stages) if _is_below(context.pipeline, i, at)]
+        below = [s for i, s in enumerate(stages) if is_below(stages, i, at)]
         batches = any(s.type.startswith(("Batch", "PaddedBatch", "ParallelBatch", "MapAndBatch")) for s in below)
         megabytes = _buffered(context, stage)
         if not batches and megabytes < _BUFFER.value:
@@ -326,16 +284,8 @@ def _late_shuffle(context: _Context) -> Iterator[Finding]:
         )
 
 
-def _is_below(pipeline: Pipeline, at: int, above: int) -> bool:
-    while at >= 0:
-        at = pipeline.stages[at].parent
-        if at == above:
-            return True
-    return False
-
-
 def _buffered(context: _Context, stage: StageWork) -> float:
-    timeline = next(t for t in context.run.hosts if t.host == context.host)
+    timeline = context.timeline
     stat = timeline.trace.stat("buffered_bytes_MB")
     rows = timeline.trace.named(lambda n: n.endswith(f"::{stage.type}"))
     values = stat.floats()[np.isin(stat.row, rows)]

@@ -1,0 +1,129 @@
+"""What a step would save if a stage's results were kept: the stage and everything that feeds it would cost nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from outpace._dataclass import dataclass
+from outpace.metrics.cpu_saturation import competition
+from outpace.metrics.segments import CHAIN, Pipeline, StageWork
+from outpace.metrics.stage_labels import stage_record
+from outpace.model import Interval, bootstrap_saving, median
+from outpace.timeline import Run, Timeline
+from outpace.timeline.run import Record
+from outpace.timeline.steps import Array
+
+_MAPS = ("Map", "ParallelMap")
+_PS_PER_NS = 1000
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A pipeline, and the steps of its host: how long they are, and how long they wait for input (ps, float64)."""
+
+    run: Run
+    timeline: Timeline
+    pipeline: Pipeline
+    steps: Array
+    waits: Array
+
+    @property
+    def step(self) -> float:
+        """Mean step time, ps."""
+        return float(self.steps.mean())
+
+    @property
+    def share(self) -> float:
+        """Share of the step time that waits for input."""
+        return float(self.waits.mean()) / self.step if self.step else 0.0
+
+    @property
+    def slowed(self) -> float:
+        """By how much a step was slower while it was profiled, ps, where the capture measured that."""
+        noted = self.record.get("overhead") or {}
+        plain, profiled = [*(noted.get("before_ns") or ()), *(noted.get("after_ns") or ())], noted.get("during_ns") or ()
+        return max(0.0, median(profiled) - median(plain)) * _PS_PER_NS if plain and profiled else 0.0
+
+    @property
+    def record(self) -> Record:
+        """What the capture noted."""
+        return self.run.record(self.timeline.host)
+
+
+def repeats(stage: StageWork, record: Record) -> float:
+    """Share of a stage's work that gives the same result in every epoch, as far as the capture saw: 1 without random numbers and variables."""
+    noted = stage_record(stage.label, record)
+    varying = frozenset(noted.get("varying") or ())
+    if not varying:
+        return 0.0 if any("andom" in str(reason) for reason in noted.get("stateful") or ()) else 1.0
+    spent = sum(stage.ops.values())
+    return sum(time for name, time in stage.ops.items() if name.split(":", 1)[0] not in varying) / spent if spent else 0.0
+
+
+def kept(waiting: Waiting, stage: StageWork) -> dict[int, float]:
+    """What no longer runs if results are kept behind a stage, by the stage's index: the share of its work.
+
+    Behind the maps that follow it, where their functions repeat; inside its own function, where only a part of that does.
+    """
+    stages, record = waiting.pipeline.stages, waiting.record
+    top = stages.index(stage)
+    own = repeats(stage, record)
+    while own == 1 and stages[top].parent >= 0:
+        parent = stages[stages[top].parent]
+        if not parent.type.startswith(_MAPS) or repeats(parent, record) < 1:
+            break
+        top = stages[top].parent
+    return {at: own if at == top else 1.0 for at in range(len(stages)) if at == top or is_below(stages, at, top)}
+
+
+def is_below(stages: tuple[StageWork, ...], at: int, above: int) -> bool:
+    """Whether a stage feeds another, directly or through others."""
+    while at >= 0:
+        at = stages[at].parent
+        if at == above:
+            return True
+    return False
+
+
+def busy_without(pipeline: Pipeline, gone: Mapping[int, float]) -> float:
+    """Busy time per step of the slowest segment if shares of some stages' work cost nothing, ps."""
+    left = []
+    for segment in pipeline.segments:
+        mine = 0.0
+        for at in gone.keys() & segment.stages:
+            stage = pipeline.stages[at]
+            mine += gone[at] * (stage.own + stage.handing if segment.kind == CHAIN else stage.function)
+        left.append((segment.work - mine) / segment.threads / max(pipeline.calls, 1))
+    return max(left, default=0.0)
+
+
+def saving(waiting: Waiting, stage: StageWork) -> dict[str, Any]:
+    """`saving` and `saving_fraction` of a finding; empty where no honest number exists.
+
+    At least the wait for input goes, or what the next slowest segment leaves of it, and at most the model also gets back the cores that it
+    shared with the stages that are gone (`competition`). What profiling itself cost may have been on either side.
+    """
+    bound = (
+        "if its results were kept: the wait for input, or what the next slowest segment of the pipeline leaves of it, and what the model gets "
+        "back of the cores that they share, with as many threads as it shows, or one per core; what profiling cost may be part of either "
+        "(95 % interval over the steps)"
+    )
+    gone = kept(waiting, stage)
+    freed = sum(share * waiting.pipeline.stages[at].work for at, share in gone.items()) / max(waiting.pipeline.calls, 1)
+    remaining = busy_without(waiting.pipeline, gone)
+    back = competition(waiting.run, waiting.timeline, freed, float(waiting.waits.mean()))
+    slowed = min(waiting.slowed, float(waiting.steps.min()) / 2)
+    steps, own = waiting.steps - slowed, waiting.steps - waiting.waits
+    ends = []
+    for after, rest in (  # the length of a step without these stages, and of the slowest of the others
+        (own * (1 - back[0]), remaining),
+        (np.maximum(own - slowed, 0.0) * (1 - back[1]), max(remaining - slowed, 0.0) * (1 - back[1])),
+    ):
+        ends.append(bootstrap_saving(np.maximum(steps - np.maximum(after, rest), 0.0), steps, bound))
+    time, fraction = (Interval(low.low, max(low.low, high.high), low.unit, bound) for low, high in zip(*ends, strict=True))
+    if time.width > time.middle:  # so wide that it could hardly be wrong: no prediction
+        return {}
+    return {"saving": time, "saving_fraction": fraction}

@@ -1,0 +1,85 @@
+"""What keeping a stage's results would save, on runs whose every time is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from outpace.metrics.segments import StageWork, pipelines
+from outpace.metrics.step_breakdown import step_breakdown
+from outpace.testing import training_run
+from outpace.timeline import Run
+from outpace.tools.tf_data.saving import Waiting, busy_without, kept, repeats, saving
+from outpace.trace import read_trace
+
+MS = 1_000_000_000
+STAGES = ("Root", "Prefetch", "Map", "ParallelMapV2", "Shuffle", "TensorSlice")
+
+
+def waiting(record: dict[str, Any] | None = None, **options: Any) -> Waiting:
+    """Steps of 10 ms, of which 6 wait for a function that takes 9 on one thread."""
+    asked = {
+        "input_ps": 6 * MS,
+        "ops": (("a", "MatMul", 4 * MS),),
+        "pipeline": STAGES,
+        "work_ps": {"ParallelMapV2": 9 * MS},
+        **options,
+    }
+    run = Run.of([read_trace(training_run(steps=8, **asked).to_bytes(), "vm")], records={"vm": record or {}})
+    whole = step_breakdown(run).whole
+    steps, waits = (whole[name].astype(np.float64) for name in ("duration_ps", "input_ps"))
+    return Waiting(run, run.hosts[0], pipelines(run)[0], steps, waits)
+
+
+def stage_of(found: Waiting, kind: str) -> StageWork:
+    return next(stage for stage in found.pipeline.stages if stage.type == kind)
+
+
+def predicted(found: Waiting, kind: str) -> tuple[float, float]:
+    share = saving(found, stage_of(found, kind))["saving_fraction"]
+    return share.low, share.high
+
+
+def test_the_whole_wait_goes_where_nothing_else_is_slow() -> None:
+    low, high = predicted(waiting(), "ParallelMapV2")
+    assert low == pytest.approx(0.6, abs=0.01) == high
+
+
+def test_the_next_slowest_segment_is_what_is_left() -> None:
+    found = waiting(work_ps={"ParallelMapV2": 9 * MS, "Map": 8 * MS}, record={"pipeline": []})
+    gone = {found.pipeline.stages.index(stage_of(found, "ParallelMapV2")): 1.0}
+    assert busy_without(found.pipeline, gone) == pytest.approx(8 * MS, rel=0.01)
+
+
+def test_on_shared_cores_the_model_gets_them_back() -> None:
+    low, high = predicted(waiting(record={"cpu_count": 2}), "ParallelMapV2")
+    assert low == pytest.approx(0.6, abs=0.01)
+    assert high == pytest.approx(0.6 + 0.4 * (1 - 2 / 2.9), abs=0.01)
+
+
+def test_what_profiling_cost_may_have_been_on_either_side() -> None:
+    """Steps took 8 ms without the profiler: 2 of the 6 that they waited, or 2 of the 4 that the model took, were its own."""
+    record = {"overhead": {"before_ns": [8_000_000] * 5, "during_ns": [10_000_000] * 5}}
+    low, high = predicted(waiting(record=record), "ParallelMapV2")
+    assert low == pytest.approx(4 / 8, abs=0.01)
+    assert high == pytest.approx(6 / 8, abs=0.01)
+
+
+def test_maps_behind_it_are_kept_too_and_shuffles_before_it() -> None:
+    found = waiting()
+    gone = kept(found, stage_of(found, "ParallelMapV2"))
+    assert {found.pipeline.stages[at].type for at in gone} == {"Map", "ParallelMapV2", "Shuffle", "TensorSlice"}
+    assert set(gone.values()) == {1.0}
+
+
+@pytest.mark.parametrize(
+    ("noted", "share"),
+    [({}, 1.0), ({"varying": ["flip/Mul"]}, 0.75), ({"stateful": ["RandomUniform"]}, 0.0), ({"stateful": ["ReadFile"]}, 1.0)],
+)
+def test_random_numbers_are_drawn_anew_in_every_epoch(noted: dict[str, Any], share: float) -> None:
+    ops = {"DecodeJpeg:DecodeJpeg": 3 * MS, "flip/Mul:Mul": 1 * MS}
+    stage = StageWork("", "Map", (0,), -1, False, 8, 0, 0, 0, 1, 1, False, ops, "train_py_L3_map")
+    assert repeats(stage, {"pipeline": [{"label": "train_py_L3_map", **noted}]}) == pytest.approx(share)
+    assert stage.top_op == "DecodeJpeg"
