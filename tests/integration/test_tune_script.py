@@ -95,6 +95,20 @@ def test_a_dry_run_trains_nothing_and_says_what_would_be_tried(tmp_path: Path) -
     assert not any(len(line.split()) == 3 and len(line.split()[0]) == 64 for line in lines), "the script trained"
 
 
+def test_only_limits_races_no_practice(tmp_path: Path) -> None:
+    done = tune(tmp_path, "tune", "--only-limits", "--budget", "5s", "--json")
+    assert done.returncode == 0, done.stderr[-3000:]
+    document = json.loads(done.stdout)
+    page = document["tools"]["tune"]
+    assert {row[1] for row in page["tables"]["tried"]["rows"]} <= {"not here", "opt-in", "not raced"}
+    assert "not raced" in page["headline"] or "Without any input" in page["headline"]
+    for finding in document["findings"]:
+        assert (
+            finding["id"].startswith("tune.")
+            and 0 < finding["saving_fraction"]["low"] <= finding["saving_fraction"]["high"] < 1
+        )
+
+
 def test_ctrl_c_ends_the_script_as_python_would(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(textwrap.dedent(SCRIPT), encoding="utf-8")
     process = subprocess.Popen(

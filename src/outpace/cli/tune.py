@@ -15,6 +15,7 @@ from outpace.cli.options import PASSED_ON, Color, Html, Module, Width
 if TYPE_CHECKING:
     from outpace.tune.environment.search import EnvironmentOutcome
 
+_BUDGET, _LIMITS_BUDGET = "140s", "20s"
 _ENVIRONMENT_SHARE = 0.5  # of the budget, where the environment is tried too
 
 
@@ -43,6 +44,13 @@ TryEnvironment = Annotated[
         help="First try settings that must be there before TensorFlow starts: the script runs several times.",
     ),
 ]
+OnlyLimits = Annotated[
+    bool,
+    typer.Option(
+        "--only-limits",
+        help="Only measure how fast it could be, say what is expected of caching its input, and stop (20s unless --budget says else).",
+    ),
+]
 TryBatchSizes = Annotated[
     bool, typer.Option("--batch-sizes", help="Also measure larger batches; none is applied, for they change the training.")
 ]
@@ -57,7 +65,9 @@ def tune(
     script: Annotated[str, typer.Argument(help="The Keras training script, run unmodified as 'python SCRIPT ARGS' would.")],
     args: Annotated[list[str] | None, typer.Argument(help="Arguments for the script.")] = None,
     module: Module = False,
-    budget: Annotated[str, typer.Option(metavar="TIME", help="How long to tune, with all preparations: 90s, 3m.")] = "140s",
+    budget: Annotated[
+        str | None, typer.Option(metavar="TIME", help="How long to tune, with all preparations: 90s, 3m. 140s by default.")
+    ] = None,
     then: Annotated[
         Then,
         typer.Option(
@@ -67,6 +77,7 @@ def tune(
     allow: Annotated[
         list[Allow] | None, typer.Option(help="Also try what changes results by rounding or by other random numbers.")
     ] = None,
+    only_limits: OnlyLimits = False,
     environment: TryEnvironment = False,
     batch_sizes: TryBatchSizes = False,
     dry_run: Annotated[
@@ -92,10 +103,11 @@ def tune(
         "script": script,
         "argv": args or [],
         "module": module,
-        "budget": seconds(budget),
+        "budget": seconds(budget or (_LIMITS_BUDGET if only_limits else _BUDGET)),
         "then": then.value,
         "statistical": Allow.STATISTICAL in (allow or []),
         "batch_sizes": batch_sizes,
+        "only_limits": only_limits,
         "dry_run": dry_run,
         "out": str(out) if out else None,
         "patch": str(patch) if patch else None,

@@ -18,6 +18,7 @@ from outpace.tune.trial.arm import Arm, Facts, Work
 from outpace.tune.trial.blocks import Clock
 from outpace.tune.trial.engine import Watch, run_experiment
 from outpace.tune.trial.protocol import Per, Protocol
+from outpace.tune.trial.reason import reason_of
 from outpace.tune.trial.record import Experiment
 
 LEAST = 4.0  # seconds; a race that is given less proves nothing
@@ -91,8 +92,7 @@ class _Trial:
         except Exception as error:  # a model may ask for one size
             if factor == 1:
                 raise
-            said = (str(error).strip().splitlines() or ["no reason given"])[0]
-            raise TooLarge(f"A batch of {size} does not run ({type(error).__name__}: {said}).") from error
+            raise TooLarge(f"A batch of {size} does not run ({reason_of(error)}).") from error
         self.steppers[factor] = stepper
         return Size(factor, size, rate, max(0, _used() - before))
 

@@ -57,6 +57,7 @@ class Hosted:
         from outpace.model.errors import OutpaceError
         from outpace.tune.program.program import Program
         from outpace.tune.session import plan, tune_program
+        from outpace.tune.trial.reason import reason_of
 
         named = {name: value for name, value in arguments.items() if name != "x"}
         try:
@@ -73,21 +74,28 @@ class Hosted:
                     budget=self.plan["budget"],
                     allow_statistical=self.plan["statistical"],
                     batch_sizes=self.plan["batch_sizes"],
+                    only_limits=self.plan["only_limits"],
                     watch=watch,
                 )
             self._report(tuned)
         except OutpaceError as error:
-            tell(f"nothing is tuned: {error}")
-            return arguments
+            return self._without(arguments, f"nothing is tuned: {error}")
         except Exception as error:  # the script's own error comes again, from fit itself; ours must not end its training
-            tell(f"the tuning failed, and training goes on as it is: {type(error).__name__}: {error}")
-            return arguments
+            return self._without(arguments, f"the tuning failed: {reason_of(error)}.")
         if self.plan["then"] == "stop":
             raise CaptureDone
         if self.plan["then"] != "apply":
             return arguments
         dataset = tuned.apply()
         return {**arguments, "x": dataset} if program.own_pipeline else arguments
+
+    def _without(self, arguments: dict[str, Any], why: str) -> dict[str, Any]:
+        """Say why nothing came of it, and train as the script would have; a dry run trains nothing in any case."""
+        if self.plan["dry_run"]:
+            tell(why)
+            raise CaptureDone
+        tell(f"{why} The script goes on as it is.")
+        return arguments
 
     def _report(self, tuned: Any) -> None:
         """Print the report and write the files that were asked for."""

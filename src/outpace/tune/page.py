@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from outpace.model import (
     Chart,
@@ -23,7 +24,7 @@ from outpace.model import (
 )
 from outpace.tune import batch_page
 from outpace.tune.advice.section import section as advice_section
-from outpace.tune.climb.outcome import Tried
+from outpace.tune.climb.outcome import NOT_RACED, Tried
 from outpace.tune.session import Tuned
 from outpace.tune.trial.statistics import Estimate
 
@@ -74,15 +75,15 @@ def page_of(tuned: Tuned) -> Page:
         sections.append(advised)
     sections.append(Text("How it was measured", _how(tuned)))
     if tuned.left:
-        sections.append(Text("Not put back", f"These variables could not be restored: {', '.join(tuned.left)}."))
+        sections.append(Text("Not put back", f"This could not be put back: {', '.join(tuned.left)}."))
     return Page(ID, TITLE, QUESTION, headline(tuned), tuple(sections))
 
 
 def findings_of(tuned: Tuned) -> tuple[Finding, ...]:
-    """What was proven, as the first thing to change; empty where nothing was."""
+    """What was proven, as the first thing to change; where nothing was, what is expected of practices that were not raced."""
     found = tuned.climbed.gain
     if found is None:
-        return ()
+        return tuple(_expected(tuned))
     bound = f"95 % interval of the time per step that is saved, measured on {found.rounds} fresh rounds"
     return (
         Finding(
@@ -96,10 +97,34 @@ def findings_of(tuned: Tuned) -> tuple[Finding, ...]:
     )
 
 
+def _expected(tuned: Tuned) -> Iterator[Finding]:
+    """What the limits predict, where no race has decided."""
+    model = tuned.climbed.limits.model_ratio if tuned.climbed.limits is not None else None
+    undecided = {tried.id for tried in tuned.climbed.tried if tried.decision == NOT_RACED}
+    for outlook in tuned.climbed.expected:
+        if model is None or outlook.change.id not in undecided:
+            continue
+        saving = outlook.saving
+        yield Finding(
+            id=f"tune.{outlook.change.id}",
+            severity=Severity.HIGH if saving.low >= 0.2 else Severity.MODERATE if saving.low >= 0.05 else Severity.POTENTIAL,
+            sentence=f"{outlook.change.title} is expected to save {saving} of the step time. {outlook.change.why}",
+            action="Let outpace tune try it, without --only-limits: it proves the gain and writes the patch.",
+            evidence=(Evidence("the model alone, times today's rate", model.ratio, Unit.RATIO, "tried"),),
+            saving_fraction=saving,
+            knobs=(outlook.change.id,),
+        )
+
+
 def headline(tuned: Tuned) -> str:
     """The outcome in a sentence or two."""
     climbed = tuned.climbed
     found = climbed.gain
+    outlook = next(_expected(tuned), None)
+    if found is None and outlook is not None:
+        return f"{outlook.sentence} It was not raced: {climbed.ended}."
+    if found is None and climbed.limits is not None and climbed.limits.model_ratio is not None and len(climbed.races) == 1:
+        return f"{_without_input(climbed.limits.model_ratio)} No practice was raced: {climbed.ended}."
     if found is None:
         return f"Nothing was proven to make the {tuned.work} faster ({climbed.ended})."
     names = " and ".join(change.title for change in tuned.best.changes)
@@ -111,6 +136,11 @@ def headline(tuned: Tuned) -> str:
         f"{said} That is {_share(limits.of_turns)} of its model and its input taking turns, "
         f"and {_share(limits.reached)} of both overlapping perfectly."
     )
+
+
+def _without_input(model: Estimate) -> str:
+    low, high = (max(0.0, 1 - 1 / end) for end in (model.low, model.high))
+    return f"Without any input a step would be {low:.0%} to {high:.0%} shorter."
 
 
 def _share(estimate: Estimate) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
@@ -16,6 +17,7 @@ from outpace.tune.data.tree import describe
 from outpace.tune.data.verify import Risk
 from outpace.tune.knobs import knobs
 from outpace.tune.knobs.knob import Applies
+from outpace.tune.program.disposal import dispose
 from outpace.tune.program.program import Program
 from outpace.tune.program.state import Snapshot
 from outpace.tune.rewrites import all_rewrites
@@ -113,27 +115,46 @@ def tune_program(
     budget: float = BUDGET,
     allow_statistical: bool = False,
     batch_sizes: bool = False,
+    only_limits: bool = False,
     watch: Watch | None = None,
 ) -> Tuned:
     """Climb, and put the model, its optimizer and the random numbers back as they were, whatever happens.
 
-    `batch_sizes`: measure larger batches too, for a fifth of the budget. KeyboardInterrupt passes through, after everything was put back.
+    `batch_sizes`: measure larger batches too, for a fifth of the budget. `only_limits`: race no practice (see `Climb`). Raises
+    CaptureError where the program itself fails in its trials. KeyboardInterrupt passes through, after everything was put back.
     """
     share = BATCHES_SHARE * budget if batch_sizes and program.model is not None else 0.0
     snapshot = Snapshot.of(program.model)
     allowed = SAFE | {Risk.STATISTICAL} if allow_statistical else SAFE
-    climb = Climb(program, recorder, budget - share, frozenset(allowed), watch or Watch())
+    climb = Climb(program, recorder, budget - share, frozenset(allowed), watch or Watch(), only_limits=only_limits)
+    left: tuple[str, ...] = ()
     with Interrupts() as interrupts:
         try:
             climbed = climb.run()
             batches = _batches(program, share, watch) if share else None
+        except BaseException as error:
+            traceback.clear_frames(error.__traceback__)  # they hold iterators that read ahead
+            raise
         finally:
             with interrupts.shield():
+                _let_go(climb)
+                left = program.outside.restore()
                 snapshot.restore()
+                if left:  # an interrupted tuning has no page that could say it
+                    climb.watch.note(f"Not put back: {', '.join(left)}.")
     interrupts.check()
     advice = advice_for(program, climbed.limits) if program.model is not None else ()
     said = recipe(program, climbed.best, recorder)
-    return Tuned(program, climbed, said, snapshot.differences(), advice, batches, recorder)
+    return Tuned(program, climbed, said, (*snapshot.differences(), *left), advice, batches, recorder)
+
+
+def _let_go(climb: Climb) -> None:
+    """End the trials' iterators: they read ahead, and would go on changing what is put back now."""
+    runners = [running.runner for running in climb.running.values()]
+    for running in climb.running.values():
+        running.runner = None
+    climb.running.clear()
+    dispose(runners)
 
 
 def _batches(program: Program, budget: float, watch: Watch | None) -> BatchSizes | None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from outpace.capture.pipeline import PipelineRecorder
+from outpace.tune.climb.expected import Expected, expected
 from outpace.tune.climb.limits import (
     FRESH,
     MODEL,
@@ -18,7 +19,7 @@ from outpace.tune.climb.limits import (
     model_alone,
     raced,
 )
-from outpace.tune.climb.outcome import Climbed, Rung, Tried, ladder_of
+from outpace.tune.climb.outcome import NOT_RACED, Climbed, Rung, Tried, ladder_of
 from outpace.tune.climb.running import Copies, Running, buffer_bytes
 from outpace.tune.climb.variant import Change, Variant
 from outpace.tune.data.tree import describe
@@ -58,10 +59,13 @@ class Climb:
         allowed: frozenset[Risk],
         watch: Watch,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        only_limits: bool = False,
     ) -> None:
-        """`allowed`: the risks that a practice may carry; `budget` in seconds, preparations included."""
+        """`allowed`: the risks that a practice may carry; `budget` in seconds, preparations included. `only_limits`: measure the limits, say
+        what is expected of which practice, and race none."""
         self.program, self.recorder, self.budget, self.allowed, self.watch = program, recorder, budget, allowed, watch
-        self.clock = clock
+        self.clock, self.only_limits = clock, only_limits
         self.began = clock()
         self.tried: dict[str, Tried] = {}
         self.open: dict[str, int] = {}  # races that each practice may still take part in
@@ -73,6 +77,7 @@ class Climb:
         self.reading = program.model is None  # then the input alone is tuned
         self.memory = None if self.reading else in_memory(program)
         self.preparing = 0.0  # seconds that an arm took to prepare, about
+        self.expected: dict[str, Expected] = {}
 
     def run(self) -> Climbed:
         """Climb. Raises whatever the engine raises for the program itself; a practice that fails is one that was tried."""
@@ -84,12 +89,18 @@ class Climb:
         raced_any = False  # the first race is run in any case: a budget that is too small gives too wide intervals, and says so
         while True:
             candidates = self._candidates(best, found, input_matters)
+            if best is self.start and found is not None and not self.expected:
+                self._expect(candidates, found)
+            if self.only_limits:
+                ended = "only the limits were asked for"
+                self._give_up(ended)
+                break
             if not candidates:
                 ended = "nothing else is left to try"
                 break
             if raced_any and self._left() < self._price(len(candidates)):
                 ended = "the budget is used up"
-                self._give_up()
+                self._give_up("the budget was used up before; give it a larger one")
                 break
             raced_any = True
             before, (best, at_limit) = best, self._race(best, candidates)
@@ -135,7 +146,8 @@ class Climb:
         self.watch.note("How fast could it be? The model alone, the input alone, and the program as it is.")
         began = self.clock()
         runs = [self._runs(self.start), *self._alone(self.start), self._runs(input_alone(self.start), reading=True)]
-        experiment = raced([run.arm() for run in runs], TODAY, LIMITS_SHARE * self.budget, self.watch, FRESH)
+        share = 1.0 if self.only_limits else LIMITS_SHARE
+        experiment = raced([run.arm() for run in runs], TODAY, share * self.budget, self.watch, FRESH)
         self.races.append(experiment)
         self.preparing = max(0.0, self.clock() - began - experiment.seconds) / len(runs)
         return limits_of(experiment, experiment.reference(Phase.CONFIRM))
@@ -188,10 +200,17 @@ class Climb:
     def _note(self, change: str, title: str, decision: str, reason: str) -> None:
         self.tried.setdefault(change, Tried(change, title, decision, reason))
 
-    def _give_up(self) -> None:
+    def _give_up(self, why: str) -> None:
         for variant in self.waiting:
             change = variant.changes[-1]
-            self._note(change.id, change.title, "not raced", "the budget was used up before; give it a larger one")
+            self._note(change.id, change.title, NOT_RACED, why)
+
+    def _expect(self, candidates: list[Variant], found: Limits) -> None:
+        """Say what is expected of the candidates, before any of them is raced."""
+        for variant in candidates:
+            if (made := expected(self.program, variant, found, self.copies)) is not None:
+                self.expected[made.change.id] = made
+                self.watch.note(f"{made.change.title} is expected to save {made.saving} of the step time.")
 
     def _opt_in(self, change: str, title: str, why: str, risk: Risk) -> None:
         self._note(change, title, "opt-in", f"{why.rstrip('.')}. It is {risk.value}: allow that to have it tried.")
@@ -266,7 +285,10 @@ class Climb:
         if final is not None and ladder and not self.reading:
             reached = limits_of(final, final.rates(best.name, Phase.CONFIRM))
         seconds = self.clock() - self.began
-        return Climbed(found, reached, tuple(self.tried.values()), best, ladder, tuple(self.races), final, seconds, ended)
+        outlook = tuple(self.expected.values())
+        return Climbed(
+            found, reached, tuple(self.tried.values()), best, ladder, tuple(self.races), final, seconds, ended, outlook
+        )
 
 
 def _far(alone: Estimate | None) -> bool:

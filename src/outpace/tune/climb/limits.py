@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from outpace._dataclass import dataclass
+from outpace.model.errors import CaptureError
 from outpace.tune.climb.variant import Variant
 from outpace.tune.program.program import Program
 from outpace.tune.trial.arm import Arm
@@ -74,10 +75,13 @@ SCREEN, FRESH = Protocol(confirm=False, search_rounds=12), Protocol(search=False
 
 
 def raced(arms: list[Arm], baseline: str, budget: float, watch: Watch | None, protocol: Protocol) -> Experiment:
-    """A race of a climb: Ctrl-C ends the climb with it."""
+    """A race of a climb: Ctrl-C ends the climb with it. Raises CaptureError where the program as it is fails."""
     experiment = run_experiment(arms, baseline=baseline, budget=max(LEAST, budget), watch=watch, protocol=protocol)
     if experiment.interrupted:
         raise KeyboardInterrupt
+    failure = experiment.trial(baseline).failure
+    if baseline == TODAY and failure is not None:
+        raise CaptureError(f"The program as it is fails in its trials, so there is nothing to compare with: {failure}.")
     return experiment
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from outpace._dataclass import dataclass
+from outpace.tune.climb.expected import Expected
 from outpace.tune.climb.limits import Limits
 from outpace.tune.climb.variant import Change, Variant
 from outpace.tune.trial.record import Decision, Experiment, Phase, Verdict
 from outpace.tune.trial.statistics import Estimate, compare
+
+NOT_RACED = "not raced"
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class Climbed:
 
     limits: at the start, and reached: those of the best variant (None where nothing was kept, or only an input was read). tried: every
     practice. ladder: the changes that were kept, in order. final: the last race, on fresh rounds; None where nothing was kept. ended: why
-    the climb ended, as a clause.
+    the climb ended, as a clause. expected: what was predicted of practices before any was raced.
     """
 
     limits: Limits | None
@@ -64,6 +67,7 @@ class Climbed:
     final: Experiment | None
     seconds: float
     ended: str
+    expected: tuple[Expected, ...] = ()
 
     @property
     def experiments(self) -> tuple[Experiment, ...]:

@@ -21,6 +21,7 @@ from outpace.tune.trial.arm import Arm, Facts, Work
 
 CHECK_SECONDS = 10.0  # for the controls of a comparison of losses
 _CACHE = "cache"
+_AT_A_TIME = 20  # steps between two looks at the clock
 
 
 @dataclass(eq=False)
@@ -112,6 +113,16 @@ class Running:
             facts=lambda: Facts(step, self.program.batch_size, first_seconds=self.first_seconds),
             warm=not new,
         )
+
+    def rate(self, seconds: float) -> float:
+        """Steps per second, over some seconds outside of any race. Raises CaptureError where its cache cannot be filled in time."""
+        self._prepare()
+        self._drain()
+        steps, spent = 0, 0.0
+        while spent < seconds:
+            work = self._run(_AT_A_TIME)
+            steps, spent = steps + work.steps, spent + work.seconds
+        return steps / spent
 
     def _prepare(self) -> None:
         if self.runner is not None:

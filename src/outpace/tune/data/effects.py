@@ -15,7 +15,7 @@ def effects(pipeline: Pipeline) -> tuple[str, ...]:
 
 def _of(stage: Stage) -> Iterator[str]:
     if stage.op == "from_generator":
-        yield f"{stage.title} calls your Python generator again: what it opens, counts or prints happens again."
+        yield f"{stage.title} calls your Python generator again: what it counts and draws is put back, what it writes and prints is not."
         return  # its functions only call the generator
     filename = stage.arguments.get("filename")
     if stage.op == "cache" and filename:
@@ -36,9 +36,12 @@ def _of_functions(stage: Stage) -> Iterator[str]:
     for facts in stage.functions:
         where = stage.title
         if facts.python:
-            yield f"{where} runs Python code (py_function or numpy_function): its side effects happen again."
+            yield (
+                f"{where} runs Python code (py_function or numpy_function): what it counts and draws is put back, "
+                "what it writes and prints is not."
+            )
         if facts.writes:
-            yield f"{where} writes to state outside the function ({', '.join(facts.writes)}); variables get their values back, tables do not."
+            yield f"{where} writes to state outside the function ({', '.join(facts.writes)}); variables get their values back."
         if facts.captures_resources and not facts.writes:
             yield f"{where} reads state from outside the function (a variable, table or generator), which may change while training."
         if facts.random and not facts.random_seeded:

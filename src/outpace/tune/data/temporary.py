@@ -1,4 +1,4 @@
-"""Folders for caches on disk that live as long as the process that made them."""
+"""Folders for caches on disk that live as long as the process that made them: until its usual end, or SIGTERM."""
 
 from __future__ import annotations
 
@@ -7,13 +7,21 @@ import os
 import shutil
 import tempfile
 
+from outpace.capture.interrupt import OnTermination
+
 _PREFIX = "outpace_cache_"
+_folders: dict[str, int] = {}  # path: the process that made it
+_ending: list[OnTermination] = []  # one for all folders
 
 
 def new_folder(parent: str) -> str:
-    """A new folder below `parent`. It is removed when this process ends in the usual way; a process that is killed leaves it."""
+    """A new folder below `parent`. It is removed when this process ends, also by SIGTERM; a process that is killed leaves it."""
     folder = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
-    atexit.register(_remove, folder, os.getpid())
+    _folders[folder] = os.getpid()
+    if not _ending:
+        atexit.register(_remove)
+        _ending.append(OnTermination(lambda _: _remove()))
+        _ending[0].install()
     return folder
 
 
@@ -22,7 +30,8 @@ def is_temporary(path: str) -> bool:
     return any(part.startswith(_PREFIX) for part in path.split(os.sep))
 
 
-def _remove(folder: str, owner: int) -> None:
+def _remove() -> None:
     """Not in a forked child, which ends while its parent still reads."""
-    if os.getpid() == owner:
-        shutil.rmtree(folder, ignore_errors=True)
+    for folder, owner in _folders.items():
+        if os.getpid() == owner:
+            shutil.rmtree(folder, ignore_errors=True)

@@ -11,6 +11,8 @@ from outpace.capture.choose import keras_backend
 from outpace.capture.steps_keras import steps_per_execution
 from outpace.model.errors import UsageError
 from outpace.tune.program.isolated import isolated
+from outpace.tune.program.outside import Outside
+from outpace.tune.program.state import Snapshot
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +21,8 @@ class Program:
 
     model: compiled and built; None where the input alone is tuned. dataset: what `fit` would read, an element per batch, without
     repetition. own_pipeline: whether the user built it (else Keras makes it from arrays, and there is no pipeline to change). arguments:
-    the other arguments of `fit`. batches: batches in one epoch, None where unknown. spare: the first batch, held in memory.
+    the other arguments of `fit`. batches: batches in one epoch, None where unknown. spare: the first batch, held in memory. outside: what
+    reading the data set changes besides, as it was.
     """
 
     model: Any
@@ -28,6 +31,7 @@ class Program:
     arguments: Mapping[str, Any]
     batches: int | None
     spare: Any
+    outside: Outside
 
     @classmethod
     def of(cls, model: Any, x: Any, **arguments: Any) -> Program:
@@ -43,15 +47,18 @@ class Program:
             raise UsageError(f"Keras runs on {keras_backend()}; the steps of models on TensorFlow can be tuned.")
         tf: Any = sys.modules["tensorflow"]
         own = isinstance(x, tf.data.Dataset)
+        chance = Snapshot.of(None)
         dataset = x if own else _from_arrays(x, arguments)
-        spare = _first(dataset)
+        outside = Outside.of(dataset)
+        spare = _first(dataset, outside, chance)
         _build(model, spare)
-        return cls(model, dataset, own, dict(arguments), _cardinality(dataset), spare)
+        return cls(model, dataset, own, dict(arguments), _cardinality(dataset), spare, outside)
 
     @classmethod
     def of_input(cls, dataset: Any) -> Program:
         """The input alone, for whoever reads it; an element is a step's. Raises UsageError for an empty one."""
-        return cls(None, dataset, True, {}, _cardinality(dataset), _first(dataset))
+        outside = Outside.of(dataset)
+        return cls(None, dataset, True, {}, _cardinality(dataset), _first(dataset, outside, Snapshot.of(None)), outside)
 
     @property
     def batch_size(self) -> int | None:
@@ -74,9 +81,13 @@ class Program:
         return int(per_epoch) * max(epochs, 0)
 
 
-def _first(dataset: Any) -> Any:
-    """The first element, held in memory."""
-    element = next(iter(isolated(dataset).take(1)), None)
+def _first(dataset: Any, outside: Outside, chance: Snapshot) -> Any:
+    """The first element, held in memory; what drawing it changed is put back."""
+    try:
+        element = next(iter(isolated(dataset).take(1)), None)
+    finally:
+        outside.restore()
+        chance.restore()
     if element is None:
         raise UsageError("The data set is empty, so there is no step to measure.")
     return element

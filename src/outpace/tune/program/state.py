@@ -1,6 +1,6 @@
 """Everything of a training that trials change, kept and put back bit by bit.
 
-What trials use up and this cannot put back: what generators and Python functions of the input pipeline did outside, and files of caches.
+What the functions of an input pipeline change outside of it is kept by `outside.py`.
 """
 
 from __future__ import annotations
@@ -105,6 +105,10 @@ def _set_random_state(state: dict[str, Any]) -> None:
         if name in state:
             holder, value = state[name]
             holder.state.assign(value)
+    if (
+        "keras" not in state and _keras_seeds() is not None
+    ):  # made in a trial: the training makes its own, from the same numbers
+        sys.modules["keras.src.backend.common.global_state"].set_global_attribute("global_seed_generator", None)
 
 
 def _context() -> Any:

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from outpace.tune.data.costs import model_of
+from outpace.tune.program.disposal import watched
 from outpace.tune.program.isolated import isolated
 from outpace.tune.program.program import Program
 
@@ -37,7 +38,7 @@ class Stepper:
     def compile(self) -> None:
         """Make the train function and its iterator, and run the first call, which traces."""
         model = self.program.model
-        self._iterator = iter(self._dataset)
+        self._iterator = watched(iter(self._dataset))
         kept, model.train_function = model.train_function, None
         try:
             self._function = model.make_train_function(force=True) or model.train_function
@@ -107,7 +108,7 @@ class Reader:
 
     def compile(self) -> None:
         """Make the iterator and read the first batch."""
-        self.iterator = iter(self._dataset)
+        self.iterator = watched(iter(self._dataset))
         self.run(1)
 
     def run(self, steps: int) -> int:

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from dataclasses import field
 
 from outpace._dataclass import dataclass
-from outpace.model.errors import CaptureError, OutpaceError
+from outpace.model.errors import CaptureError
 from outpace.tune.trial.arm import Arm, Facts, Work
 from outpace.tune.trial.protocol import Per, Protocol
+from outpace.tune.trial.reason import reason_of
 
 Clock = Callable[[], float]
 _MOST_STEPS = 10_000_000
@@ -44,9 +45,7 @@ class Lane:
 
     def fail(self, error: Exception) -> None:
         """The arm leaves the race."""
-        self.racing = False
-        said = str(error).strip() or type(error).__name__
-        self.failure = said if isinstance(error, OutpaceError) else f"{type(error).__name__}: {said.splitlines()[0]}"
+        self.racing, self.failure = False, reason_of(error)
 
 
 def prepare(lane: Lane, protocol: Protocol, warmup: float, clock: Clock) -> None:

@@ -158,7 +158,7 @@ class ScriptArm:
         """Why a process is gone, with the last lines that it wrote."""
         code = self._code()
         if seen is None and code:
-            what = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"failed with exit code {code}"
+            what = _end_by(-code) if code < 0 else f"failed with exit code {code}"
         elif self._steps:
             what = f"ended after {self._steps} steps of the race; let it train longer"
         elif seen:
@@ -184,6 +184,14 @@ class ScriptArm:
         self._log.seek(max(0, self._log.tell() - 4000))
         lines = [line.strip() for line in self._log.read().decode(errors="replace").splitlines() if line.strip(" ^~\t")]
         return "Its last lines: " + " | ".join(lines[-_LAST_LINES:]) if lines else "It wrote nothing."
+
+
+def _end_by(number: int) -> str:
+    """What a signal says of a process' end."""
+    name = signal.Signals(number).name
+    if number == signal.SIGKILL:
+        return f"was killed ({name}), as the system does when memory runs out: free some, or race fewer variants at once"
+    return f"was ended by {name}"
 
 
 def _environment() -> dict[str, str]:

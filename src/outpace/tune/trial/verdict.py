@@ -112,6 +112,9 @@ def _too_little(experiment: Experiment, basis: _Basis) -> str | None:
     if rounds >= least:
         return None
     what = "fresh rounds" if basis.confirmed else "rounds"
+    failure = experiment.trial(experiment.baseline).failure
+    if failure is not None:
+        return f"There is nothing to compare with after {rounds} {what}, because {experiment.baseline} failed: {failure}."
     if experiment.interrupted:
         return f"The race was stopped after {rounds} {what}; a verdict needs {least}."
     return f"Only {rounds} {what} fitted into the budget; a verdict needs {least}. Give it a larger budget."

@@ -1,0 +1,124 @@
+"""What reading an input pipeline changes outside of itself: kept before the first element is drawn, put back after the trials.
+
+Trials read copies of a pipeline, so that its shuffles and caches do not move on. What its functions share with the program cannot be copied:
+variables, random number generators, and whatever Python code reaches. That is kept and put back; where it cannot be, nothing is read at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from outpace._dataclass import dataclass
+from outpace.model.errors import RebuildError, UsageError
+from outpace.tune.data import functions
+from outpace.tune.data.classes import kind_of
+from outpace.tune.data.objects import functions_of
+from outpace.tune.data.rebuild import copied
+from outpace.tune.data.tree import Pipeline, Stage, describe
+from outpace.tune.program import disposal
+from outpace.tune.program.python_state import PythonState
+
+WAIT = 60.0  # seconds, for the trials' iterators to end
+_USED_UP = re.compile(r"^(LookupTable(Insert|Import|Remove)|.*(En|De)queue|ReaderRead|(Optional)?IteratorGetNext|.*Barrier)")
+_CURE = "Tune with a data set that begins anew with every pass."
+
+
+@dataclass(frozen=True, eq=False)
+class Outside:
+    """State outside of a pipeline at one moment.
+
+    variables: handle and value (a tensor) of each variable that its functions take from outside. python: what its Python functions reach.
+    shared: whether a reader in a thread of its own could change any of it.
+    """
+
+    variables: tuple[tuple[Any, Any], ...]
+    python: PythonState
+    shared: bool
+
+    @classmethod
+    def of(cls, dataset: Any) -> Outside:
+        """The state now. Raises UsageError where reading would use up what cannot be put back; nothing is read in any case."""
+        pipeline = describe(dataset)
+        called = [call.function for stage in pipeline.stages() for facts in stage.functions for call in facts.calls]
+        python = PythonState.of(function for function in called if function is not None)
+        for reason in (*_used_up(pipeline), *_python_stuck(pipeline, python), *_not_copied(pipeline)):
+            raise UsageError(f"Trials would use up what the training is to read: {reason}")
+        handles = {id(handle): handle for _, wrapper in _wrappers(pipeline) for handle in _resources(wrapper)}
+        return cls(tuple(_variables(handles.values())), python, bool(handles or called))
+
+    def restore(self) -> tuple[str, ...]:
+        """Put it back, once no trial reads ahead any more; returns what could not be put back, in words."""
+        left = []
+        if self.shared and not disposal.settled(WAIT):
+            left.append(f"what the input's functions share with the program: a reader did not end within {WAIT:.0f} s")
+        for handle, value in self.variables:
+            _raw().assign_variable_op(handle, value)
+        return (*left, *self.python.restore())
+
+
+def _wrappers(pipeline: Pipeline) -> Iterator[tuple[Stage, Any]]:
+    """Every traced function of a pipeline, with its stage."""
+    for stage in pipeline.stages():
+        kind = kind_of(stage.dataset)
+        for wrapper in functions_of(stage.dataset, kind.functions if kind is not None else ()):
+            yield stage, wrapper
+
+
+def _resources(wrapper: Any, kind: str = "resource") -> list[Any]:
+    return [tensor for tensor in wrapper.function.captured_inputs if getattr(tensor.dtype, "name", "") == kind]
+
+
+def _used_up(pipeline: Pipeline) -> Iterator[str]:
+    """Tables that are written, queues and iterators that are read, shuffles of other data sets: nothing puts these back."""
+    for stage, wrapper in _wrappers(pipeline):
+        if _resources(wrapper, "variant"):
+            yield (
+                f"the function of {stage.title} reads a data set that was made outside of it, which a copy of the pipeline would share. "
+                "Make that data set inside the function."
+            )
+        kinds = {kind for kind, _ in functions.node_types(wrapper) if _USED_UP.match(kind)} if _resources(wrapper) else set()
+        if kinds:
+            yield (
+                f"{stage.title} takes from, or writes to, a table, a queue or an iterator outside of the pipeline "
+                f"({', '.join(sorted(kinds))}), which cannot be put back. {_CURE}"
+            )
+
+
+def _python_stuck(pipeline: Pipeline, python: PythonState) -> Iterator[str]:
+    if python.stuck:
+        stage = next(stage for stage in pipeline.stages() if any(facts.calls for facts in stage.functions))
+        yield f"{stage.title} runs Python code that uses {python.stuck[0]}. Make it anew inside that code, at each call."
+
+
+def _not_copied(pipeline: Pipeline) -> Iterator[str]:
+    """A pipeline that cannot be copied is read itself, which moves its shuffles on and writes its files."""
+    try:
+        copied(pipeline.dataset)
+    except RebuildError as error:
+        moving = [stage.title for stage in pipeline.stages() if stage.op == "shuffle" or _writes(stage)]
+        if moving:
+            yield f"the pipeline cannot be copied, and reading it itself moves on its shuffle or writes its files ({moving[0]}). {error}"
+
+
+def _writes(stage: Stage) -> bool:
+    return any(word in stage.class_name for word in ("Snapshot", "Save"))
+
+
+def _variables(handles: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+    """Handles that are variables', with their values; others (a table that does not change) have none."""
+    errors = sys.modules["tensorflow"].errors
+    for handle in handles:
+        shapes: Any = getattr(getattr(handle, "_handle_data", None), "shape_and_type", None)
+        if shapes is not None and len(shapes) == 1:
+            with contextlib.suppress(errors.OpError):
+                yield handle, _raw().read_variable_op(handle, shapes[0].dtype)
+
+
+def _raw() -> Any:
+    from tensorflow.python.ops import gen_resource_variable_ops
+
+    return gen_resource_variable_ops

@@ -1,0 +1,28 @@
+"""Why something failed, in one line: the sentence of an error that says something, without its traces and graph nodes."""
+
+from __future__ import annotations
+
+import re
+
+from outpace.model.errors import OutpaceError
+
+LONGEST = 300  # characters
+_NODES = re.compile(r"\{\{[^{}]*\}\}\s*")  # {{function_node ...}}, {{node ...}}
+_EMPTY = re.compile(
+    r"^(graph execution error:?|detected at .*|<stack traces unavailable>|traceback .*|file \".*|\d+ root error.*"
+    r"|\(\d+\) \w+:|stack trace for op definition:?|exception encountered when calling .*|could not interpret .*)?$",
+    re.IGNORECASE,
+)
+
+
+def reason_of(error: BaseException) -> str:
+    """The type of an error and the first of its lines that says something; of an error of Outpace's own, its sentence."""
+    text = str(error).strip()
+    if isinstance(error, OutpaceError):
+        return text
+    name = type(error).__name__
+    lines = [_NODES.sub("", line).strip() for line in text.splitlines()]
+    said = next((line for line in lines if not _EMPTY.match(line)), "")
+    said = said.removeprefix(f"{name}:").strip().rstrip(".")
+    short = said if len(said) <= LONGEST else f"{said[: LONGEST - 1]}…"
+    return f"{name}: {short}" if short and short != name else name

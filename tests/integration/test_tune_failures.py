@@ -1,0 +1,358 @@
+"""What `outpace tune` and `outpace race` say and leave behind when something fails: state outside of a pipeline, arms, memory, Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from outpace.tune.data.verify import Risk
+from outpace.tune.environment.observed import Host, Observed
+from outpace.tune.environment.search import tune_environment
+from outpace.tune.environment.setting import Setting
+from outpace.tune.knobs.knob import Applies
+from tests.integration.programs import environment, needs_tensorflow, run_program
+from tests.integration.test_race import left_over
+
+PIPELINES = """
+import json, queue, random, threading
+import numpy as np, tensorflow as tf
+from outpace.model.errors import UsageError
+from outpace.tune.program.disposal import dispose
+from outpace.tune.program.program import Program
+from outpace.tune.program.state import Snapshot
+from outpace.tune.program.stepper import Reader
+
+SPEC = tf.TensorSpec((), tf.float64)
+
+def fed(function):
+    return tf.data.Dataset.from_generator(function, output_signature=SPEC).prefetch(4)
+
+def mapped(function):
+    return tf.data.Dataset.range(40).map(lambda n: function(tf.cast(n, tf.float64)))
+
+def values(dataset):
+    return [float(element) for element in dataset.take(20)]
+"""
+PUT_BACK = (
+    PIPELINES
+    + """
+def numpys_own():
+    np.random.seed(3)
+    return fed(lambda: (np.random.rand() for _ in range(40)))
+
+def pythons_own():
+    random.seed(3)
+    return fed(lambda: (random.random() for _ in range(40)))
+
+def generators():
+    numbers = np.random.default_rng(3)
+    def generate():
+        for _ in range(40):
+            yield numbers.random()
+    return fed(generate)
+
+def open_file():
+    with open("numbers", "w") as file:
+        file.write("".join(f"{n}\\n" for n in range(10000)))
+    opened = open("numbers")
+    return fed(lambda: (float(opened.readline()) for _ in range(40)))
+
+class Loader:
+    def __init__(self):
+        self.epoch, self.lock = 0, threading.Lock()
+    def __call__(self):
+        with self.lock:
+            self.epoch += 1
+        for n in range(40):
+            yield self.epoch + n / 100
+
+def variable():
+    seen = tf.Variable(0.0, dtype=tf.float64)
+    return mapped(lambda n: n + seen.assign_add(1.0))
+
+def tensorflows():
+    numbers = tf.random.Generator.from_seed(3)
+    return mapped(lambda n: n + numbers.uniform((), dtype=tf.float64))
+
+def python_function():
+    seen = []
+    def count(n):
+        seen.append(n)
+        return n + len(seen)
+    return mapped(lambda n: tf.numpy_function(count, [n], tf.float64))
+
+def constant_table():
+    table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer([1, 2], [3.0, 4.0], tf.int64, tf.float64), 0.0)
+    return mapped(lambda n: table.lookup(tf.cast(n, tf.int64)))
+
+equal = {}
+for name, made in {
+    "NumPy's numbers": numpys_own, "Python's numbers": pythons_own, "own numbers": generators, "open file": open_file,
+    "object": lambda: fed(Loader()), "variable": variable, "TensorFlow's generator": tensorflows,
+    "Python function": python_function, "constant table": constant_table,
+}.items():
+    expected = values(made())
+    dataset = made()
+    program, chance = Program.of_input(dataset), Snapshot.of(None)
+    reader = Reader(dataset)
+    reader.compile()
+    reader.run(90)
+    moved = values(dataset) != expected
+    held = [reader]
+    del reader
+    dispose(held)
+    left = program.outside.restore()
+    chance.restore()
+    equal[name] = (values(dataset) == expected, left, moved)
+print(json.dumps(equal))
+"""
+)
+REFUSED = (
+    PIPELINES
+    + """
+source = iter([float(n) for n in range(20)])
+waiting = queue.Queue()
+for n in range(20):
+    waiting.put(float(n))
+table = tf.lookup.experimental.MutableHashTable(tf.int64, tf.int64, 0)
+
+def insert(n):
+    table.insert(n, n + 1)
+    return n
+
+shuffled = tf.data.Dataset.range(20).shuffle(20, seed=1)
+refused = {}
+for name, dataset in {
+    "one pass": fed(lambda: source),
+    "queue": fed(lambda: (waiting.get() for _ in range(20))),
+    "table": tf.data.Dataset.range(20).map(insert),
+    "files": shuffled.snapshot("files"),
+    "shared": tf.data.Dataset.range(2).flat_map(lambda n: shuffled),
+    "inner": fed(lambda: (float(n) for n in shuffled)),
+}.items():
+    try:
+        Program.of_input(dataset)
+    except UsageError as error:
+        refused[name] = str(error)
+print(json.dumps([refused, list(source) == [float(n) for n in range(20)], waiting.qsize(), int(table.size()), list(map(int, shuffled))]))
+fresh = tf.data.Dataset.range(20).shuffle(20, seed=1)
+print(json.dumps(list(map(int, fresh))))
+"""
+)
+TRAIN = """
+import hashlib, os, sys
+import numpy as np, keras, tensorflow as tf
+
+keras.utils.set_random_seed(7)
+x = np.random.rand(160, 6).astype("float32")
+y = x[:, :3].argmax(1).astype("int32")
+
+class Python(keras.layers.Layer):
+    def call(self, a):
+        doubled = tf.numpy_function(lambda v: v * 2, [a], tf.float32)
+        doubled.set_shape(a.shape)
+        return tf.stop_gradient(doubled)
+    def compute_output_shape(self, shape):
+        return shape
+
+data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(160)PIPELINE.batch(16)
+model = keras.Sequential([keras.Input((6,)), Python(), keras.layers.Dense(3)])
+model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+history = model.fit(data, epochs=2, verbose=0)
+print("trained", hashlib.sha256(b"".join(w.tobytes() for w in model.get_weights())).hexdigest(), history.history["loss"])
+sys.stdout.flush()
+os._exit(3)
+"""
+BROKEN = """.map(check)"""
+CHECK = """
+def check(a, b):
+    tf.debugging.assert_less(a[0], -1.0, message="the data are broken")
+    return a, b
+
+data ="""
+STEP = "def outpace_race():\n    return lambda: sum(range(20_000))\n"
+UNBOUNDED = """
+import resource
+resource.setrlimit(resource.RLIMIT_DATA, (400 * 2**20, 400 * 2**20))
+held = []
+def outpace_race():
+    return lambda: held.append(bytearray(20 * 2**20))
+"""
+KILLED = """
+import os, signal
+calls = []
+def step():
+    calls.append(0)
+    if len(calls) > 3:
+        os.kill(os.getpid(), signal.SIGKILL)  # as the system does when memory runs out
+def outpace_race():
+    return step
+"""
+
+LARGE = """
+import json, os, resource
+import numpy as np, keras, tensorflow as tf
+from outpace.tune.batch import _Trial
+from outpace.tune.batch_sizes import TooLarge
+from outpace.tune.program.program import Program
+from outpace.tune.program.state import Snapshot
+from outpace.tune.trial.engine import Watch
+
+class Wide(keras.layers.Layer):
+    def call(self, a):
+        wide = tf.repeat(a[:, :1], 4_000_000, axis=1)  # 16 MB per example
+        return a + tf.stop_gradient(tf.reduce_mean(tf.sqrt(wide), axis=1, keepdims=True))
+    def compute_output_shape(self, shape):
+        return shape
+
+model = keras.Sequential([keras.Input((6,)), Wide(), keras.layers.Dense(3)])
+model.compile("adam", "mse")
+data = tf.data.Dataset.from_tensor_slices((np.ones((8, 6), "float32"), np.ones((8, 3), "float32"))).batch(2)
+program = Program.of(model, data)
+snapshot, trial, said = Snapshot.of(model), _Trial(program, Watch(), __import__("time").perf_counter), ""
+small = trial.measure(1).batch
+room = int(open("/proc/self/statm").read().split()[0]) * os.sysconf("SC_PAGE_SIZE") + 900 * 2**20
+resource.setrlimit(resource.RLIMIT_AS, (room, room))
+try:
+    trial.measure(64)
+except TooLarge as error:
+    said = str(error)
+snapshot.restore()
+print(json.dumps([small, said, snapshot.differences(), trial.measure(2).batch]), flush=True)
+os._exit(0)
+"""
+
+
+class Deadly:
+    """A setting whose process does not live long, as one that makes TensorFlow take more memory than there is."""
+
+    id, title, practice, order = "deadly", "Deadly", "Set nothing of this kind.", 1
+
+    def applies(self, host: Host) -> Applies:
+        return Applies("it is a test", Risk.EXACT)
+
+    def settings(self, host: Host) -> tuple[Setting, ...]:
+        return (Setting("Deadly: 1", {"DEADLY": "1"}),)
+
+    def proof(self, setting: Setting, seen: Observed, host: Host) -> str | None:
+        return "it ran"
+
+
+def outpace(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "outpace", *args]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=200, check=False, env=environment())
+
+
+def write(folder: Path, name: str, source: str) -> None:
+    (folder / name).write_text(textwrap.dedent(source), encoding="utf-8")
+
+
+@needs_tensorflow
+def test_what_reading_changes_outside_of_a_pipeline_is_put_back(tmp_path: Path) -> None:
+    ended = run_program(PUT_BACK, tmp_path)
+    assert ended.code == 0, ended.err[-3000:]
+    found: dict[str, list[object]] = json.loads(ended.out.splitlines()[-1])
+    assert len(found) == 9
+    assert {name: (equal, left) for name, (equal, left, _) in found.items()} == dict.fromkeys(found, (True, []))
+    assert [name for name, (_, _, moved) in found.items() if not moved] == ["constant table"], "else nothing is shown"
+
+
+@needs_tensorflow
+def test_what_cannot_be_put_back_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    ended = run_program(REFUSED, tmp_path)
+    assert ended.code == 0, ended.err[-3000:]
+    refused, source_whole, waiting, table, order = json.loads(ended.out.splitlines()[-2])
+    assert (source_whole, waiting, table, order) == (True, 20, 0, json.loads(ended.out.splitlines()[-1]))
+    assert not (tmp_path / "files").exists()
+    said = {
+        "one pass": "'source', an iterator (list_iterator), which moves on with every element",
+        "queue": "'waiting', a Queue, out of which what is read is gone",
+        "table": "LookupTableInsertV2",
+        "files": "reading it itself moves on its shuffle or writes its files",
+        "shared": "reads a data set that was made outside of it",
+        "inner": "'shuffled', a data set with a shuffle",
+    }
+    assert refused.keys() == said.keys()
+    for name, part in said.items():
+        assert refused[name].startswith("Trials would use up what the training is to read: ") and part in refused[name]
+
+
+@needs_tensorflow
+def test_an_arm_that_xla_cannot_compile_fails_alone(tmp_path: Path) -> None:
+    write(tmp_path, "train.py", TRAIN.replace("PIPELINE", ""))
+    done = outpace(tmp_path, "tune", "--budget", "6s", "--then", "continue", "--json", "train.py")
+    assert done.returncode == 3, done.stderr[-3000:]
+    document, end = json.JSONDecoder().raw_decode(done.stdout)
+    tried = {row[0]: row for row in document["tools"]["tune"]["tables"]["tried"]["rows"]}
+    reason = str(tried["XLA"][-1])
+    assert tried["XLA"][1] == "failed" and "PyFunc" in reason and "\n" not in reason and len(reason) < 400
+    assert tried["several steps per call"][1] not in ("failed", "not raced")
+    plain = subprocess.run(
+        [sys.executable, "train.py"], cwd=tmp_path, capture_output=True, text=True, env=environment(), check=False
+    )
+    assert done.stdout[end:].split() == plain.stdout.split() and "trained" in plain.stdout
+
+
+@needs_tensorflow
+def test_a_program_that_fails_by_itself_is_not_tuned(tmp_path: Path) -> None:
+    write(tmp_path, "train.py", TRAIN.replace("data =", CHECK).replace("PIPELINE", BROKEN))
+    done = outpace(tmp_path, "tune", "--budget", "6s", "train.py")
+    assert done.returncode == 1 and done.stdout == ""
+    told = next(line for line in done.stderr.splitlines() if "tuned" in line or "tuning" in line)
+    assert "the data are broken" in told and "The script goes on as it is." in told
+
+
+def test_a_variant_that_runs_out_of_memory_is_named_with_the_reason(tmp_path: Path) -> None:
+    for name, source in {"a": STEP, "twin": STEP, "unbounded": UNBOUNDED, "killed": KILLED}.items():
+        write(tmp_path, f"{name}.py", source)
+    done = outpace(tmp_path, "race", "a.py", "twin.py", "unbounded.py", "killed.py", "--budget", "2s", "--json")
+    assert done.returncode == 0, done.stderr
+    page = json.loads(done.stdout)["tools"]["race"]
+    rows = {str(row[0]): " ".join(map(str, row)) for row in page["tables"]["race"]["rows"]}
+    assert " failed " in rows["unbounded.py"] and "exit code 1. Its last lines" in rows["unbounded.py"]
+    assert "MemoryError" in rows["unbounded.py"]
+    assert " failed " in rows["killed.py"]
+    assert "was killed (SIGKILL), as the system does when memory runs out" in rows["killed.py"]
+    assert " failed " not in rows["twin.py"]
+    assert not left_over(tmp_path)
+
+
+def test_a_race_whose_named_baseline_is_killed_says_so(tmp_path: Path) -> None:
+    write(tmp_path, "a.py", STEP)
+    write(tmp_path, "killed.py", KILLED)
+    done = outpace(tmp_path, "race", "a.py", "killed.py", "--baseline", "killed.py", "--budget", "2s")
+    assert done.returncode == 0, done.stderr
+    text = " ".join(done.stdout.split())
+    assert "There is nothing to compare with" in text and "SIGKILL" in text and "larger budget" not in text
+    assert not left_over(tmp_path)
+
+
+@pytest.mark.parametrize("batches", [0, pytest.param(1, marks=pytest.mark.verify)])
+@needs_tensorflow
+def test_next_to_no_data(tmp_path: Path, batches: int) -> None:
+    source = TRAIN.replace("PIPELINE", f".take({16 * batches})").replace('history.history["loss"]', "len(history.epoch)")
+    write(tmp_path, "train.py", source)
+    done = outpace(tmp_path, "tune", "--dry-run", "train.py")
+    assert done.returncode == 0 and "trained" not in done.stdout
+    assert ("The data set is empty, so there is no step to measure." in done.stderr) == (batches == 0)
+    assert ("would try: XLA" in done.stdout) == (batches == 1)
+
+
+@needs_tensorflow
+def test_a_batch_without_memory_ends_the_sizes_and_nothing_else(tmp_path: Path) -> None:
+    ended = run_program(LARGE, tmp_path)
+    assert ended.code == 0, ended.err[-3000:]
+    assert json.loads(ended.out.splitlines()[-1]) == [2, "A batch of 128 does not fit into memory.", [], 4]
+
+
+def test_a_setting_whose_process_is_killed_is_one_that_failed(tmp_path: Path) -> None:
+    write(tmp_path, "train.py", KILLED.replace("if len(calls) > 3:", "if os.environ.get('DEADLY'):"))
+    outcome = tune_environment(str(tmp_path / "train.py"), budget=4, knobs=[Deadly()])
+    (tried,) = outcome.tried
+    assert tried.decision == "failed" and not outcome.variables
+    assert tried.reason.startswith("The script was killed (SIGKILL), as the system does when memory runs out")
