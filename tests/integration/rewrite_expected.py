@@ -43,7 +43,7 @@ ACCEPTED: dict[str, dict[str, str]] = {
     "elementwise": {"batch_before_map": EXACT, "cache": EXACT},
     "standardised": {"cache": EXACT, "vectorised_map": EXACT},
     "averaged": {"cache": EXACT, "vectorised_map": EXACT},
-    "float_then_flip": {"any_order": REORDERED, "split_map": EXACT},
+    "float_then_flip": {"any_order": STATISTICAL, "split_map": EXACT},
     "map_then_shuffle": {"cache": EXACT, "shuffle_before_map": EXACT},
     "late_shard": {"cache": EXACT, "shard_early": EXACT},
     "shuffle_then_cache": {"batch_before_map": EXACT, "cache_before_shuffle": REORDERED},

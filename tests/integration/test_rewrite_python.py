@@ -103,6 +103,19 @@ letters = tf.data.Dataset.from_tensor_slices(["a", "b", "c"])
 def generate():
     yield from range(5)
 
+def shuffling():
+    for number in random.sample(range(5), 5):
+        yield number
+
+def numbered():
+    for number in counted:
+        counted.append(number)
+        yield number
+counted = [1, 2]
+
+def generated(function):
+    return tf.data.Dataset.from_generator(function, output_signature=tf.TensorSpec([], tf.int64)).map(lambda x: x + 1)
+
 CASES = {
     "pil": lambda: files.map(load(read_image)).shuffle(26).batch(8),
     "random": lambda: files.map(load(noisy)).batch(8),
@@ -124,7 +137,10 @@ CASES = {
     "vocabulary": lambda: letters.map(lambda w: vocabulary.lookup(w)).batch(2),
     "mutable": lambda: letters.map(lambda w: mutable.lookup(w)).batch(2),
     "filtered": lambda: numbers().map(lambda x: x * 3).filter(lambda x: x % 2 == 0).batch(4),
-    "from_generator": lambda: tf.data.Dataset.from_generator(generate, output_signature=tf.TensorSpec([], tf.int64)).map(lambda x: x + 1),
+    "from_generator": lambda: generated(generate),
+    "shuffling generator": lambda: generated(shuffling),
+    "counting generator": lambda: generated(numbered),
+    "iterator": lambda: generated(lambda: iter(range(5))),
 }
 
 def made(name):
@@ -163,6 +179,7 @@ EQUAL = {  # case: the rewrite, and words of its reason
     "static": ("cache", "the same elements in every epoch"),
     "vocabulary": ("cache", "the same elements in every epoch"),
     "filtered": ("cache", "the same elements in every epoch"),
+    "from_generator": ("cache", "generate returned the same twice on 5 elements"),
 }
 REFUSED = {
     "random": "random.random draws random numbers (",
@@ -173,7 +190,9 @@ REFUSED = {
     "inner random": "random.randint draws random numbers (in <lambda>, as AutoGraph converted it)",
     "mutable": "may give other elements in the next epoch (captured variable)",
     "by kernel": "by_kernel gave something else for element 0 when it ran a second time",
-    "from_generator": "what a Python generator yields in the next epoch is not known",
+    "shuffling generator": "random.sample draws random numbers",
+    "counting generator": "counted",
+    "iterator": "<lambda> is no generator function, so that what it gives cannot be read",
 }
 
 

@@ -52,8 +52,6 @@ def why_not_constant(stage: Stage) -> str:
         return (
             f"{stage.title} is of a class that is not known, so nobody can say that its elements are the same in every epoch."
         )
-    if stage.op == "from_generator":
-        return f"{stage.title}: what a Python generator yields in the next epoch is not known."
     if stage.op == "shuffle":
         return f"{stage.title} gives another order in every epoch, and what follows it does not let it pass."
     if stage.op == "repeat":

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from outpace.tune.data.purity.reading import doubt
+from outpace.tune.data.purity.reading import doubt, doubt_of_generator
+from outpace.tune.data.purity.site import called_name
 
 PYTHON_OPS = frozenset({"PyFunc", "EagerPyFunc", "PyFuncStateless"})
 _TENSORFLOW = "/tensorflow/python/"
@@ -46,13 +47,26 @@ def _call(token: str, generator: bool) -> PythonCall:
         return PythonCall(
             token, token, None, None, f"{token} is not in TensorFlow's registry of Python functions, so it cannot be read", None
         )
-    if generator:
-        against: str | None = "it feeds a Python generator (from_generator), whose next elements are not known"
+    made = _generator(function) if generator else None
+    if made is not None:
+        code, name = getattr(inspect.unwrap(made), "__code__", None), called_name(made)
+        against = doubt_of_generator(made)
+    elif generator:
+        against = "it feeds a Python generator (from_generator) that was not found"
     elif code is not None and _TENSORFLOW in code.co_filename:
         against = f"{name} is TensorFlow's own, around a function that was not found"
     else:
         against = doubt(function)
     return PythonCall(token, name, getattr(code, "co_filename", None), getattr(code, "co_firstlineno", None), against, function)
+
+
+def _generator(function: Any) -> Any:
+    """The user's generator function behind one of the three functions that `from_generator` makes; None where it is not found."""
+    cells = (cell.cell_contents for cell in getattr(function, "__closure__", None) or ())
+    for holder in (getattr(function, "__self__", None), *cells):
+        if type(holder).__name__ == "_GeneratorState":
+            return getattr(holder, "_generator", None)
+    return None
 
 
 def _registered(token: str) -> Any:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from outpace.model.errors import RebuildError
+from outpace.tune.data.tree import describe
 
 SAMPLE = 32  # elements looked at for their size
-COUNTED, SECONDS = 20_000, 2.0  # how far elements are counted that TensorFlow does not know the number of
+COUNTED, SECONDS = 200_000, 5.0  # how far elements are counted that TensorFlow does not know the number of
+_ONE_FOR_ONE = ("map", "prefetch", "shuffle", "cache", "with_options", "enumerate")
 SHARE = 0.5  # of what is free: the model, its batches and other processes need the rest
 _LIMITS = (("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
            ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"))  # fmt: skip
@@ -34,31 +36,40 @@ class CacheSize:
 
 def cache_size(dataset: Any, sample: int = SAMPLE, clock: Callable[[], float] = time.perf_counter) -> CacheSize:
     """Measure the elements of a pipeline and multiply by its cardinality. It runs the pipeline for `sample` elements; where TensorFlow does
-    not know the cardinality, to its end, within COUNTED elements and SECONDS.
+    not know the cardinality, the stage that decides it is run to its end, within COUNTED elements and SECONDS.
 
     Raises RebuildError when the number of elements is infinite or not known, or there are none.
     """
     elements = int(dataset.cardinality())
     if elements == -1:
         raise RebuildError("The pipeline up to here never ends (repeat), so it cannot be cached whole: cache before repeat().")
-    sizes = [element_bytes(element) for element in _taken(dataset, sample)] if elements >= 0 else _counted(dataset, clock)
+    if elements < 0:
+        elements = _counted(_deciding(dataset), clock)
+    sizes = [element_bytes(element) for element in _taken(dataset, sample)]
     if not sizes:
         raise RebuildError("The pipeline has no elements to cache.")
-    return CacheSize(max(elements, 0) or len(sizes), sum(sizes) / len(sizes), len(sizes))
+    return CacheSize(elements, sum(sizes) / len(sizes), len(sizes))
 
 
-def _counted(dataset: Any, clock: Callable[[], float]) -> list[int]:
-    """The bytes of every element, if there are few."""
-    sizes = []
+def _deciding(dataset: Any) -> Any:
+    """The data set whose elements a pipeline hands on one for one: its expensive maps need not run only to be counted."""
+    for stage in describe(dataset).spine():
+        if stage.op not in _ONE_FOR_ONE:
+            return stage.dataset
+    return dataset
+
+
+def _counted(dataset: Iterable[Any], clock: Callable[[], float]) -> int:
+    """The number of elements, if there are few."""
+    number = 0
     started = clock()
-    for element in dataset:
-        sizes.append(element_bytes(element))
-        if len(sizes) > COUNTED or clock() - started > SECONDS:
+    for number, _ in enumerate(dataset, start=1):
+        if number > COUNTED or clock() - started > SECONDS:
             raise RebuildError(
                 "TensorFlow cannot tell how many elements there are, so the size of a cache is not known "
-                f"(counting stopped after {len(sizes):,}). tf.data.experimental.assert_cardinality(n) states it."
+                f"(counting stopped after {number:,}). tf.data.experimental.assert_cardinality(n) states it."
             )
-    return sizes
+    return number
 
 
 def element_bytes(element: Any) -> int:

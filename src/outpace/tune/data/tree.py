@@ -161,8 +161,8 @@ def _facts(node: Any) -> Iterator[FunctionFacts]:
 
 
 def _deterministic(node: Any, op: str | None, arguments: Mapping[str, Any], found: tuple[FunctionFacts, ...]) -> bool:
-    """A stage that is not known, draws, runs Python, reads mutable state or hands over out of order is not."""
-    if op is None or op in ("shuffle", "from_generator") or arguments.get("deterministic") == "false":
+    """A stage that is not known, draws, runs Python that cannot be read, reads mutable state or hands over out of order is not."""
+    if op is None or op == "shuffle" or arguments.get("deterministic") == "false":
         return False
     if op == "random" and getattr(node, "_rerandomize", None):
         return False

@@ -27,7 +27,9 @@ class AnyOrder:
         stage = _candidate(pipeline)
         if stage is None:
             return Refusal("No stage of the pipeline has num_parallel_calls and an order to give up.")
-        return Reason(f"{stage.title} waits for its slowest call to keep the order.", Risk.REORDERED, stage)
+        drawn = any(not facts.repeatable for other in pipeline.stages() for facts in other.functions)
+        risk = Risk.STATISTICAL if drawn else Risk.REORDERED  # in another order, other elements get the same random numbers
+        return Reason(f"{stage.title} waits for its slowest call to keep the order.", risk, stage)
 
     def apply(self, pipeline: Pipeline) -> Any:
         """One options stage behind the pipeline."""

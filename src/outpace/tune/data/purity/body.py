@@ -216,7 +216,7 @@ class Body:
     _of_Lambda = _of_ListComp = _of_SetComp = _of_DictComp = _of_GeneratorExp = _of_nested
 
     def _of_Yield(self, node: ast.Yield | ast.YieldFrom) -> Known:
-        if self._scope.parent is None and self._site.depth == 0:
+        if self._scope.parent is None and self._site.depth == 0 and not self._site.reader.generates:
             raise self._site.doubt(node, "it is a generator")
         return self._value(node.value) if node.value is not None else None
 

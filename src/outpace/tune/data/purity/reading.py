@@ -22,8 +22,22 @@ _CONSTRUCTORS = frozenset({"__init__", "__post_init__", "__new__", "__setstate__
 
 def doubt(function: Any) -> str | None:
     """What speaks against a Python function being a function of its arguments, with name, file and line; None when its code shows nothing."""
+    return _doubt(Reader(), function)
+
+
+def doubt_of_generator(function: Any) -> str | None:
+    """What speaks against a generator function giving the same elements whenever it is called; None when its code shows nothing."""
+    target = inspect.unwrap(function) if inspect.isfunction(function) else function
+    if not inspect.isgeneratorfunction(target) and not inspect.isgeneratorfunction(
+        inspect.getattr_static(type(target), "__call__", None)
+    ):
+        return f"{called_name(function)} is no generator function, so that what it gives cannot be read"
+    return _doubt(Reader(generates=True), function)
+
+
+def _doubt(reader: Reader, function: Any) -> str | None:
     try:
-        Reader().call(function, [], {}, called_name(function), 0)
+        reader.call(function, [], {}, called_name(function), 0)
     except Doubt as found:
         return str(found)
     except RecursionError:
@@ -32,9 +46,12 @@ def doubt(function: Any) -> str | None:
 
 
 class Reader:
-    """Reads one function and everything of the user's below it; each is read once for the same known arguments."""
+    """Reads one function and everything of the user's below it; each is read once for the same known arguments.
 
-    def __init__(self) -> None:
+    generates: the function itself may be a generator, whose elements are then what is judged."""
+
+    def __init__(self, generates: bool = False) -> None:
+        self.generates = generates
         self._results: dict[tuple[Any, ...], Known] = {}
         self._kept: list[Any] = []  # so that no id in the keys above is used again
 

@@ -15,7 +15,9 @@ from outpace.tune.data.purity.abstract import Doubt, Held, Known, bindings, borr
 
 
 class Reads(Protocol):
-    """What reads the functions that a function calls (see reading.py)."""
+    """What reads the functions that a function calls (see reading.py). generates: the first of them may be a generator."""
+
+    generates: bool
 
     def call(self, target: Any, arguments: list[Known], keywords: dict[str, Known], where: str, depth: int) -> Known:
         """Read what is called."""
