@@ -60,7 +60,8 @@ class Rewrite(Protocol):
     options_change: bool
 
     def applies(self, pipeline: Pipeline) -> Reason | Refusal:
-        """Whether there is a stage to change. Runs nothing but, for a cache, a few elements to size it."""
+        """Whether there is a stage to change. Runs nothing but, for a cache, a few elements to size it (twice where Python functions are in
+        it), and the stage that decides how many there are, where TensorFlow does not know."""
 
     def apply(self, pipeline: Pipeline) -> Any:
         """The rewritten data set. Raises RebuildError where it cannot be built."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import Any
 
 from outpace.tune.data.purity import sources, text, values
@@ -182,9 +183,9 @@ class Body:
         """What an expression gives that is only looked into or called."""
         if not isinstance(node, (ast.Name, ast.Attribute)):
             self._whole = ""
-        handler = getattr(self, f"_of_{type(node).__name__}", None)
+        handler: Callable[[ast.expr], Known] | None = getattr(self, f"_of_{type(node).__name__}", None)
         if handler is not None:
-            return handler(node)  # type: ignore[no-any-return]  # every handler gives what is known
+            return handler(node)
         found = [self._value(child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
         return INNER if any(map(borrowed, found)) and not isinstance(node, (ast.Compare, ast.BinOp, ast.UnaryOp)) else None
 
