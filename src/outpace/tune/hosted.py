@@ -75,6 +75,7 @@ class Hosted:
                     allow_statistical=self.plan["statistical"],
                     batch_sizes=self.plan["batch_sizes"],
                     only_limits=self.plan["only_limits"],
+                    ends=self.plan["then"] == "stop",
                     watch=watch,
                 )
             self._report(tuned)

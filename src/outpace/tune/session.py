@@ -116,11 +116,13 @@ def tune_program(
     allow_statistical: bool = False,
     batch_sizes: bool = False,
     only_limits: bool = False,
+    ends: bool = False,
     watch: Watch | None = None,
 ) -> Tuned:
     """Climb, and put the model, its optimizer and the random numbers back as they were, whatever happens.
 
-    `batch_sizes`: measure larger batches too, for a fifth of the budget. `only_limits`: race no practice (see `Climb`). Raises
+    `batch_sizes`: measure larger batches too, for a fifth of the budget. `only_limits`: race no practice (see `Climb`). `ends`: the
+    program ends afterwards, so that what its input shares with it need not be put back, which waits for every reader to end. Raises
     CaptureError where the program itself fails in its trials. KeyboardInterrupt passes through, after everything was put back.
     """
     share = BATCHES_SHARE * budget if batch_sizes and program.model is not None else 0.0
@@ -128,17 +130,19 @@ def tune_program(
     allowed = SAFE | {Risk.STATISTICAL} if allow_statistical else SAFE
     climb = Climb(program, recorder, budget - share, frozenset(allowed), watch or Watch(), only_limits=only_limits)
     left: tuple[str, ...] = ()
+    restores = not ends
     with Interrupts() as interrupts:
         try:
             climbed = climb.run()
             batches = _batches(program, share, watch) if share else None
         except BaseException as error:
+            restores = True  # the script may catch it, and train on
             traceback.clear_frames(error.__traceback__)  # they hold iterators that read ahead
             raise
         finally:
             with interrupts.shield():
                 _let_go(climb)
-                left = program.outside.restore()
+                left = program.outside.restore() if restores else ()
                 snapshot.restore()
                 if left:  # an interrupted tuning has no page that could say it
                     climb.watch.note(f"Not put back: {', '.join(left)}.")

@@ -24,6 +24,9 @@ from outpace.tune.program.python_state import PythonState
 
 WAIT = 60.0  # seconds, for the trials' iterators to end
 _USED_UP = re.compile(r"^(LookupTable(Insert|Import|Remove)|.*(En|De)queue|ReaderRead|(Optional)?IteratorGetNext|.*Barrier)")
+_CHANGES = re.compile(
+    r"^(Assign|Resource(Scatter|Sparse|Apply|Count)|Rng|Stateful(Uniform|StandardNormal|TruncatedNormal|Random))"
+)  # variables
 _CURE = "Tune with a data set that begins anew with every pass."
 
 
@@ -47,8 +50,10 @@ class Outside:
         python = PythonState.of(function for function in called if function is not None)
         for reason in (*_used_up(pipeline), *_python_stuck(pipeline, python), *_not_copied(pipeline)):
             raise UsageError(f"Trials would use up what the training is to read: {reason}")
-        handles = {id(handle): handle for _, wrapper in _wrappers(pipeline) for handle in _resources(wrapper)}
-        return cls(tuple(_variables(handles.values())), python, bool(handles or called))
+        wrappers = [wrapper for _, wrapper in _wrappers(pipeline)]
+        handles = {id(handle): handle for wrapper in wrappers for handle in _resources(wrapper)}
+        changes = any(_CHANGES.match(kind) for wrapper in wrappers for kind, _ in functions.node_types(wrapper))
+        return cls(tuple(_variables(handles.values())), python, bool(called) or (bool(handles) and changes))
 
     def restore(self) -> tuple[str, ...]:
         """Put it back, once no trial reads ahead any more; returns what could not be put back, in words."""
