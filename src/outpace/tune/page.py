@@ -120,13 +120,8 @@ def headline(tuned: Tuned) -> str:
     """The outcome in a sentence or two."""
     climbed = tuned.climbed
     found = climbed.gain
-    outlook = next(_expected(tuned), None)
-    if found is None and outlook is not None:
-        return f"{outlook.sentence} It was not raced: {climbed.ended}."
-    if found is None and climbed.limits is not None and climbed.limits.model_ratio is not None and len(climbed.races) == 1:
-        return f"{_without_input(climbed.limits.model_ratio)} No practice was raced: {climbed.ended}."
     if found is None:
-        return f"Nothing was proven to make the {tuned.work} faster ({climbed.ended})."
+        return _nothing_kept(tuned)
     names = " and ".join(change.title for change in tuned.best.changes)
     said = f"{found.ratio:.2f} times as fast, 95 % interval {found.low:.2f} to {found.high:.2f}, with: {names}."
     limits = climbed.reached
@@ -138,9 +133,20 @@ def headline(tuned: Tuned) -> str:
     )
 
 
-def _without_input(model: Estimate) -> str:
-    low, high = (max(0.0, 1 - 1 / end) for end in (model.low, model.high))
-    return f"Without any input a step would be {low:.0%} to {high:.0%} shorter."
+def _nothing_kept(tuned: Tuned) -> str:
+    """Why nothing was kept, with what is expected of practices that were not raced."""
+    climbed = tuned.climbed
+    if climbed.final is not None:  # something seemed faster; its first rung stands for all of them
+        verdict = climbed.final.verdicts[0]
+        return f"Nothing was proven to make the {tuned.work} faster. {verdict.arm} seemed to, and the last race says: {verdict.reason}"
+    outlook = next(_expected(tuned), None)
+    if outlook is not None:
+        return f"{outlook.sentence} It was not raced: {climbed.ended}."
+    model = climbed.limits.model_ratio if climbed.limits is not None else None
+    if model is not None and len(climbed.races) == 1:
+        low, high = (max(0.0, 1 - 1 / end) for end in (model.low, model.high))
+        return f"Without any input a step would be {low:.0%} to {high:.0%} shorter. No practice was raced: {climbed.ended}."
+    return f"Nothing was proven to make the {tuned.work} faster ({climbed.ended})."
 
 
 def _share(estimate: Estimate) -> str:

@@ -5,17 +5,25 @@ from __future__ import annotations
 from outpace.tune.climb.outcome import ladder_of
 from outpace.tune.climb.variant import Change, Variant
 from outpace.tune.data.verify import Risk
-from outpace.tune.trial import Protocol, run_experiment
+from outpace.tune.trial import Arm, Protocol, run_experiment
 from tests.unit.tune.simulated import Machine
+
+FAILS = -1.0
+
+
+def _fail(steps: int) -> None:
+    raise RuntimeError("out of memory")
 
 
 def kept(*rates: float, bursts: bool = False) -> list[str]:
-    """Titles of the rungs that are kept, of rungs with these rates on top of each other; the start has rate 1."""
+    """Titles of the rungs that are kept, of rungs with these rates on top of each other; the start has rate 1, and one fails."""
     machine = Machine(3, noise=0.02, drift=0.0, bursts=bursts)
     best = start = Variant("as it is", None)
     for at, _ in enumerate(rates):
         best = best.with_change(Change(f"c{at}", f"change {at}", "", Risk.EXACT), object())
-    arms = [machine.arm(start.name), *(machine.arm(rung.name, rate) for rung, rate in zip(best.rungs, rates, strict=True))]
+    arms = [machine.arm(start.name)]
+    for rung, rate in zip(best.rungs, rates, strict=True):
+        arms.append(machine.arm(rung.name, rate) if rate != FAILS else Arm(rung.name, _fail))
     final = run_experiment(arms, budget=60.0, clock=machine.clock, protocol=Protocol(search=False))
     return [rung.change.title for rung in ladder_of(final, best.rungs)]
 
@@ -26,6 +34,10 @@ def test_rungs_are_kept_in_order() -> None:
 
 def test_a_rung_at_the_top_that_is_slower_goes() -> None:
     assert kept(1.3, 1.6, 1.2) == ["change 0", "change 1"]
+
+
+def test_a_rung_at_the_top_that_is_not_proven_takes_no_other_with_it() -> None:
+    assert kept(1.5, FAILS) == ["change 0"]
 
 
 def test_what_only_seemed_faster_is_not_kept() -> None:

@@ -86,7 +86,7 @@ class Climbed:
 def ladder_of(final: Experiment, rungs: Sequence[Variant]) -> tuple[Rung, ...]:
     """The rungs that the last race keeps.
 
-    Rungs at the top that are slower than the one below go, and all of them where the top one is not proven faster than the start.
+    Rungs at the top go that are slower than the one below, or not proven faster than the start.
     """
     found, before = [], final.reference(Phase.CONFIRM)
     for rung in rungs:
@@ -94,7 +94,12 @@ def ladder_of(final: Experiment, rungs: Sequence[Variant]) -> tuple[Rung, ...]:
         verdict = final.verdict(rung.name)
         found.append(Rung(rung.changes[-1], verdict.rate or 0.0, verdict.estimate, compare(before, rates)))
         before = rates
-    while len(found) > 1 and found[-1].step is not None and found[-1].step.high < 1:
+    while found and (_slower(found) or final.verdict(rungs[len(found) - 1].name).decision is not Decision.FASTER):
         found.pop()
-    proven = final.verdict(rungs[len(found) - 1].name).decision is Decision.FASTER
-    return tuple(found) if proven else ()
+    return tuple(found)
+
+
+def _slower(rungs: Sequence[Rung]) -> bool:
+    """Whether the top rung is slower than the one below."""
+    step = rungs[-1].step
+    return len(rungs) > 1 and step is not None and step.high < 1
