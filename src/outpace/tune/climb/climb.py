@@ -89,7 +89,7 @@ class Climb:
         raced_any = False  # the first race is run in any case: a budget that is too small gives too wide intervals, and says so
         while True:
             candidates = self._candidates(best, found, input_matters)
-            if best is self.start and found is not None and not self.expected:
+            if found is not None and not raced_any:
                 self._expect(candidates, found)
             if self.only_limits:
                 ended = "only the limits were asked for"

@@ -39,20 +39,26 @@ class Expected:
 
 
 def expected(program: Program, variant: Variant, limits: Limits, copies: Copies) -> Expected | None:
-    """The prediction for a variant whose last change is a cache; None for others, and where it would touch zero.
+    """The prediction for a variant whose last change adds a cache; None for others, and where it would touch zero.
 
     Reads a small sample of the pipeline, cached, for about a second.
     """
     change, model = variant.changes[-1], limits.model_ratio
-    if change.knob is not None or model is None:
+    if change.knob is not None or model is None or variant.base is None:
+        return None
+    caches = _caches(variant.dataset)
+    if len(caches) <= len(_caches(variant.base.dataset)) or any(cache.arguments.get("filename") for cache in caches):
         return None
     try:
-        sample = _sample(variant.dataset, program.batch_size or 1)
-        behind = 0.0 if sample is None else _read(program, sample, copies)
+        behind = _read(program, _sample(variant.dataset, caches, program.batch_size or 1), copies)
     except (RebuildError, CaptureError):
         return None
-    saving = saved(model, limits.rate / behind) if behind else None
+    saving = saved(model, limits.rate / behind)
     return None if saving is None else Expected(change, saving, behind)
+
+
+def _caches(dataset: Any) -> list[Stage]:
+    return describe(dataset).find("cache")
 
 
 def saved(model: Estimate, rest: float) -> Interval | None:
@@ -70,11 +76,8 @@ def _apart(end: float) -> float:
     return math.exp(math.hypot(math.sqrt(2) * math.log(end), BETWEEN))
 
 
-def _sample(dataset: Any, batch: int) -> Any | None:
-    """The pipeline with a few batches in its caches; None where it has none, or one in a file."""
-    caches = describe(dataset).find("cache")
-    if not caches or any(cache.arguments.get("filename") for cache in caches):
-        return None
+def _sample(dataset: Any, caches: Sequence[Stage], batch: int) -> Any:
+    """The pipeline with a few batches in its caches. Raises RebuildError where it cannot be built again."""
     return rebuild(dataset, [(cache.dataset, _shortened(SAMPLE if _batches(cache) else SAMPLE * batch)) for cache in caches])
 
 
