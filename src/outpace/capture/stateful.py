@@ -52,12 +52,17 @@ def varying(wrapper: Any) -> tuple[str, ...]:
         bodies = {name for name, kinds in _bodies(graph) if any(map(_varies, kinds))}
         found: dict[str, None] = {}
         for operation in graph.get_operations():  # inputs come before what they feed
-            called = {str(value.func.name) for value in operation.node_def.attr.values() if value.HasField("func")}
-            if _varies(operation.type) or called & bodies or any(tensor.op.name in found for tensor in operation.inputs):
+            behind = any(tensor.op.name in found for tensor in operation.inputs)
+            if behind or _varies(operation.type) or (bodies and not bodies.isdisjoint(_called(operation))):
                 found[operation.name] = None
     except Exception:
         return ()
     return tuple(found)
+
+
+def _called(operation: Any) -> Iterator[str]:
+    """Names of the functions that an operation calls."""
+    return (str(value.func.name) for value in operation.node_def.attr.values() if value.HasField("func"))
 
 
 def _varies(kind: str) -> bool:

@@ -14,11 +14,11 @@ from outpace.tune.data.size import available_memory
 from outpace.tune.program.program import Program
 from outpace.tune.program.state import Snapshot
 from outpace.tune.program.stepper import Stepper
+from outpace.tune.reason import reason_of
 from outpace.tune.trial.arm import Arm, Facts, Work
 from outpace.tune.trial.blocks import Clock
 from outpace.tune.trial.engine import Watch, run_experiment
 from outpace.tune.trial.protocol import Per, Protocol
-from outpace.tune.trial.reason import reason_of
 from outpace.tune.trial.record import Experiment
 
 LEAST = 4.0  # seconds; a race that is given less proves nothing

@@ -56,8 +56,8 @@ class Hosted:
         """Tune, report, and return the arguments that `fit` shall train with; ends the script where that was asked for."""
         from outpace.model.errors import OutpaceError
         from outpace.tune.program.program import Program
+        from outpace.tune.reason import reason_of
         from outpace.tune.session import plan, tune_program
-        from outpace.tune.trial.reason import reason_of
 
         named = {name: value for name, value in arguments.items() if name != "x"}
         try:

@@ -14,6 +14,7 @@ from outpace.model.errors import RebuildError
 from outpace.tune.data.python_calls import PythonCall
 from outpace.tune.data.tree import Stage, describe
 from outpace.tune.data.verify import rows, same
+from outpace.tune.reason import reason_of
 
 CONDITION = "files that the pipeline reads do not change while it trains, and its Python functions return the same for the same arguments"
 ELEMENTS = 24
@@ -49,7 +50,7 @@ def repeated(dataset: Any, names: str, clock: Callable[[], float] = time.perf_co
         first = _taken(dataset, ELEMENTS, SECONDS / 2, clock)
         second = _taken(dataset, len(first), SECONDS, clock)
     except tf.errors.OpError as error:
-        why = (str(error).splitlines() or ["no reason given"])[0][:200]
+        why = reason_of(error)
         raise RebuildError(f"{names} fails when it runs ({why}).") from error
     for number, (before, after) in enumerate(zip(first, second, strict=False)):
         if not same(before, after):

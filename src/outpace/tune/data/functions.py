@@ -230,7 +230,7 @@ def made(wrapper: Any, input_structure: Any, body: Callable[[list[Any]], Any]) -
         whole = elements if type(input_structure) is tuple else elements[0]
         return body(structure.to_tensor_list(input_structure, whole))
 
-    outpace_function._outpace_keeps = wrapper  # type: ignore[attr-defined]  # a plain attribute is all that is needed
+    vars(outpace_function)["_outpace_keeps"] = wrapper
     unconverted = autograph.do_not_convert(outpace_function)
     new = structured_function.StructuredFunctionWrapper(unconverted, "Dataset.map()", input_structure=input_structure)
     new._outpace_keeps = wrapper

@@ -12,6 +12,7 @@ from typing import Any
 
 from outpace.model.errors import RebuildError
 from outpace.tune.data.objects import inputs_of
+from outpace.tune.reason import reason_of
 
 LARGEST = 1_000_000_000  # bytes of in-memory sources; 1 GB took 29 s and 5.3 GB, 2.5 GB failed
 _RETURNED = "_Retval"
@@ -52,7 +53,7 @@ def serialised(dataset: Any) -> Any:
     try:
         graph.ParseFromString(dataset._as_serialized_graph(external_state_policy=options.ExternalStatePolicy.IGNORE).numpy())
     except Exception as error:
-        raise RebuildError(f"TensorFlow could not serialise the pipeline: {_first_line(error)}") from error
+        raise RebuildError(f"TensorFlow could not serialise the pipeline: {reason_of(error)}") from error
     return graph
 
 
@@ -84,7 +85,7 @@ def restored(graph: Any, element_spec: Any) -> Any:
     try:
         variant = gen_experimental_dataset_ops.dataset_from_graph(graph.SerializeToString())
     except Exception as error:
-        raise RebuildError(f"TensorFlow could not restore the changed graph: {_first_line(error)}") from error
+        raise RebuildError(f"TensorFlow could not restore the changed graph: {reason_of(error)}") from error
     return dataset_ops._VariantDataset(variant, element_spec)
 
 
@@ -119,7 +120,3 @@ def parallel_maps(graph: Any, expected: int) -> int:
         node.attr.pop("force_synchronous", None)
         node.attr["deterministic"].s = b"default"
     return len(maps)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]

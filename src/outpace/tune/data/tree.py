@@ -172,7 +172,7 @@ def _deterministic(node: Any, op: str | None, arguments: Mapping[str, Any], foun
 
 
 def _seeds(node: Any) -> tuple[int, int]:
-    return tuple(_plain(getattr(node, name, 0)) or 0 for name in ("_seed", "_seed2"))  # type: ignore[return-value]  # two names
+    return _plain(getattr(node, "_seed", 0)) or 0, _plain(getattr(node, "_seed2", 0)) or 0
 
 
 def _record(node: Any, recorder: PipelineRecorder | None) -> PipelineStage | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from outpace.model.errors import RebuildError
 from outpace.tune.data import functions
+from outpace.tune.reason import reason_of
 
 # Element by element, and with results that do not depend on where in a vector a number stands (exp, tanh and the like may differ in
 # the last bit between the vector loop and its rest).
@@ -103,5 +104,5 @@ def vectorised(wrapper: Any, batch_structure: Any) -> Any:
     try:
         return functions.made(wrapper, batch_structure, body)
     except (ValueError, TypeError, NotImplementedError, RuntimeError) as error:
-        why = (str(error).splitlines() or ["no reason given"])[0][:160].rstrip(".")
+        why = reason_of(error)
         raise RebuildError(f"TensorFlow cannot vectorise {facts.place}: {why}.") from error

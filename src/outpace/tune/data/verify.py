@@ -11,6 +11,7 @@ from typing import Any
 from outpace.model.errors import RebuildError
 from outpace.tune.data.comparable import Pinning, perturb_generators, variables_kept
 from outpace.tune.data.tree import describe
+from outpace.tune.reason import reason_of
 
 ELEMENTS = 64  # source elements that a comparison runs
 MOST = 4 * ELEMENTS  # elements compared, where functions multiply them (interleave)
@@ -131,9 +132,7 @@ def _run(dataset: Any, pinning: Pinning, perturbed: bool = False) -> list[Rows]:
         try:
             return [[rows(element) for element in islice(iter(copy), MOST)] for _ in range(EPOCHS)]
         except tf.errors.OpError as error:
-            raise RebuildError(
-                f"it fails when it runs ({(str(error).splitlines() or ['no reason given'])[0][:200]})."
-            ) from error
+            raise RebuildError(f"it fails when it runs ({reason_of(error)}).") from error
 
 
 def rows(element: Any) -> list[Any]:

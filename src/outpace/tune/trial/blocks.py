@@ -9,9 +9,9 @@ from dataclasses import field
 
 from outpace._dataclass import dataclass
 from outpace.model.errors import CaptureError
+from outpace.tune.reason import reason_of
 from outpace.tune.trial.arm import Arm, Facts, Work
 from outpace.tune.trial.protocol import Per, Protocol
-from outpace.tune.trial.reason import reason_of
 
 Clock = Callable[[], float]
 _MOST_STEPS = 10_000_000

@@ -63,15 +63,15 @@ def _collect(function: ast.FunctionDef | ast.AsyncFunctionDef, found: FileFacts)
         if isinstance(node, (ast.Global, ast.Nonlocal)):
             outside |= set(node.names)
             found.rebound.update({name: node.lineno for name in node.names if name in own})
-    for node in ast.walk(function):
+    for node in (node for node in ast.walk(function) if isinstance(node, ast.expr)):
         name = _changed(node)
         if name is not None and (name not in own or name in outside):
-            found.changed.setdefault(name, node.lineno)  # type: ignore[attr-defined]  # only statements and calls get here
+            found.changed.setdefault(name, node.lineno)
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and function.name not in _BUILDS:
             found.attributes.setdefault(node.attr, node.lineno)
 
 
-def _changed(node: ast.AST) -> str | None:
+def _changed(node: ast.expr) -> str | None:
     """The name whose value a node changes in place: `name[..] = `, `name.x = `, `name.append(..)`."""
     if isinstance(node, (ast.Subscript, ast.Attribute)) and not isinstance(node.ctx, ast.Load):
         return _root(node)

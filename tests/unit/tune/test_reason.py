@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from outpace.model.errors import CaptureError
-from outpace.tune.trial.reason import LONGEST, reason_of
+from outpace.tune.reason import LONGEST, reason_of
 
 XLA = """Exception encountered when calling Py.call().
 
