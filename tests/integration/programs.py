@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,6 +58,18 @@ def environment(*, jax: bool = False, **changes: str) -> dict[str, str]:
         path.append(os.environ["PYTHONPATH"])
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore", "PYTHONPATH": os.pathsep.join(path)}
     return {**os.environ, **quiet, **changes}
+
+
+def started(*command: str, **options: Any) -> subprocess.Popen[str]:
+    """Python with these arguments, as a terminal would start it: with Ctrl-C's own handler, which a background job ignores."""
+    return subprocess.Popen(
+        [sys.executable, *command],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        **options,
+    )
 
 
 def run_program(source: str, folder: Path, *args: str, timeout: float = 120, jax: bool = False, **changes: str) -> Ended:

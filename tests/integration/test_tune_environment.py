@@ -19,7 +19,7 @@ from outpace.tune.environment.memory import resident
 from outpace.tune.environment.observed import Host, Observed
 from outpace.tune.environment.search import tune_environment
 from outpace.tune.trial.script import ScriptArm
-from tests.integration.programs import environment, needs_tensorflow, run_program
+from tests.integration.programs import environment, needs_tensorflow, run_program, started
 
 pytestmark = needs_tensorflow
 KNOBS = {knob.id: knob for knob in environment_knobs()}
@@ -161,15 +161,7 @@ def test_a_script_that_cannot_be_raced_is_still_run() -> None:
 
 def test_ctrl_c_ends_the_command_and_leaves_no_process() -> None:
     write("train.py", "import time\ntime.sleep(1000)\n")
-    command = [sys.executable, "-m", "outpace", "tune", "--environment", "train.py"]
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
+    process = started("-m", "outpace", "tune", "--environment", "train.py", stdout=subprocess.DEVNULL)
     assert process.stderr is not None
     with process.stderr as lines:
         next(line for line in lines if "preparing" in line)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.programs import environment, needs_tensorflow
+from tests.integration.programs import environment, needs_tensorflow, started
 
 pytestmark = needs_tensorflow
 
@@ -111,15 +111,7 @@ def test_only_limits_races_no_practice(tmp_path: Path) -> None:
 
 def test_ctrl_c_ends_the_script_as_python_would(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(textwrap.dedent(SCRIPT), encoding="utf-8")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "outpace", "tune", "train.py", "2"],
-        cwd=tmp_path,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
+    process = started("-m", "outpace", "tune", "train.py", "2", cwd=tmp_path, stdout=subprocess.DEVNULL)
     assert process.stderr is not None
     with process.stderr as lines:
         next(line for line in lines if "racing" in line)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.programs import environment, needs_tensorflow
+from tests.integration.programs import environment, needs_tensorflow, started
 from tests.integration.test_race import left_over
 
 pytestmark = [needs_tensorflow, pytest.mark.verify]
@@ -80,18 +80,6 @@ def plain(folder: Path) -> str:
     return done.stdout
 
 
-def started(folder: Path, *command: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, *command],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
-
-
 def signalled(process: subprocess.Popen[str], after: str, number: int) -> tuple[str, str]:
     """Send a signal once a line of its stderr holds `after`; what it wrote afterwards."""
     assert process.stderr is not None and process.stdout is not None
@@ -119,7 +107,7 @@ def test_ctrl_c_in_a_notebook_leaves_the_training_as_it_was(stage: str, tmp_path
     after, source = STAGES[stage]
     program(tmp_path, source, tuned=True)
     untouched = plain(tmp_path)
-    process = started(tmp_path, "train.py", "tune")
+    process = started("train.py", "tune", cwd=tmp_path, stdout=subprocess.PIPE)
     output, rest = signalled(process, after, signal.SIGINT)
     assert process.wait(120) == 3, rest[-3000:]
     assert output.splitlines() == ["cancelled", untouched.strip()]
@@ -129,7 +117,9 @@ def test_ctrl_c_in_a_notebook_leaves_the_training_as_it_was(stage: str, tmp_path
 def test_ctrl_c_ends_the_command_with_nothing_on_stdout(stage: str, tmp_path: Path) -> None:
     after, source = STAGES[stage]
     program(tmp_path, source, tuned=False)
-    process = started(tmp_path, "-m", "outpace", "tune", "--out", "samples", "--html", "tune.html", "train.py")
+    process = started(
+        "-m", "outpace", "tune", "--out", "samples", "--html", "tune.html", "train.py", cwd=tmp_path, stdout=subprocess.PIPE
+    )
     output, rest = signalled(process, after, signal.SIGINT)
     assert process.wait(120) == -signal.SIGINT, rest[-3000:]
     assert output == "" and "KeyboardInterrupt" in rest and "out of the race" not in rest
@@ -139,7 +129,19 @@ def test_ctrl_c_ends_the_command_with_nothing_on_stdout(stage: str, tmp_path: Pa
 @pytest.mark.parametrize("options", [[], ["--environment"]])
 def test_a_command_that_is_told_to_end_leaves_no_process_and_no_file(options: list[str], tmp_path: Path) -> None:
     program(tmp_path, "slices", tuned=False)
-    process = started(tmp_path, "-m", "outpace", "tune", *options, "--out", "samples", "--html", "tune.html", "train.py")
+    process = started(
+        "-m",
+        "outpace",
+        "tune",
+        *options,
+        "--out",
+        "samples",
+        "--html",
+        "tune.html",
+        "train.py",
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+    )
     _, rest = signalled(process, "preparing as it is" if not options else "preparing", signal.SIGTERM)
     assert process.wait(60) == -signal.SIGTERM, rest[-3000:]
     end = time.monotonic() + 20

@@ -42,6 +42,10 @@ class Interval:
         """The same range times a positive `factor`, in another unit."""
         return Interval(self.low * factor, self.high * factor, unit, self.bound)
 
+    def to(self, other: Interval) -> Interval:
+        """From the low end of this range to the high end of another of the same unit and meaning, or at least to its own low end."""
+        return Interval(self.low, max(self.low, other.high), self.unit, self.bound)
+
     def __str__(self) -> str:
         return f"{humanize(self.low, self.unit)} to {humanize(self.high, self.unit)}"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import os
 import re
+import shutil
 from typing import Any, Protocol
 
 from outpace._dataclass import dataclass
@@ -101,13 +102,14 @@ class _Local:
             return file.read()
 
     def download(self, path: str, target: str) -> None:
-        raise NotImplementedError("a local file needs no download")
+        shutil.copyfile(path, target)
 
     def upload(self, path: str, target: str) -> None:
-        raise NotImplementedError("a local folder needs no upload")
+        os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
+        shutil.copyfile(path, target)
 
     def remove(self, folder: str) -> None:
-        raise NotImplementedError("a local run is published whole")
+        shutil.rmtree(folder)
 
     def public(self, path: str) -> str:
         return path

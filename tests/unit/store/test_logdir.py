@@ -13,6 +13,7 @@ import pytest
 
 from outpace.model.errors import NotFoundError, OutputError, UsageError
 from outpace.store.logdir import find_profiles, host_of, list_runs, local_copy, read_capture_record, upload_run
+from outpace.store.tree import open_tree
 
 
 def put(path: Path, text: str = "x", modified: float | None = None) -> Path:
@@ -179,3 +180,14 @@ def test_an_upload_that_breaks_off_leaves_nothing_there_and_a_copy_here(tmp_path
     kept = re.search(r"kept in (\S+);", str(error.value))
     assert kept and sorted(os.listdir(kept[1])) == ["a.xplane.pb", "b.xplane.pb"]
     shutil.rmtree(kept[1])
+
+
+@pytest.mark.parametrize("scheme", ["", "memory:/"])
+def test_every_tree_takes_files_gives_them_back_and_removes_them(scheme: str, tmp_path: Path) -> None:
+    here, back = put(tmp_path / "here", "content"), tmp_path / "back"
+    tree = open_tree(f"{scheme}{tmp_path}/there")
+    tree.upload(str(here), f"{tree.root}/deep/file")
+    tree.download(f"{tree.root}/deep/file", str(back))
+    assert back.read_text() == "content"
+    tree.remove(f"{tree.root}/deep")
+    assert not tree.is_folder(f"{tree.root}/deep")

@@ -69,7 +69,7 @@ def _saving(breakdown: StepBreakdown, back: Mapping[str, tuple[float, float]], w
     waits, steps = breakdown.category(Category.INPUT, whole), whole["duration_ps"].astype(np.float64)
     shares = np.array([back.get(host, (0.0, 0.0)) for host in whole["host"]])
     least, most = (bootstrap_saving(waits + share * (steps - waits), steps, bound) for share in shares.T)
-    time, fraction = (Interval(low.low, high.high, low.unit, bound) for low, high in zip(least, most, strict=True))
+    time, fraction = (low.to(high) for low, high in zip(least, most, strict=True))
     return time, fraction
 
 

@@ -6,6 +6,7 @@ TensorFlow parallelises stateless maps and adds a prefetch by itself: the execut
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ class _Context(Waiting):
     def host(self) -> str:
         return self.timeline.host
 
-    @property
+    @cached_property
     def severity(self) -> Severity:
         """By the share of the step that waits for input, or that comes back at least if the slowest stage's results are kept."""
         least = self.savings(self.pipeline.bottleneck).get("saving_fraction") if self.pipeline.bottleneck else None
