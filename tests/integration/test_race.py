@@ -17,10 +17,10 @@ from outpace.tune.trial import read_experiment
 from tests.integration.programs import environment, needs_tensorflow
 
 SLEEPY = """
-import time
+import os, time
 def outpace_race():
     def step():
-        time.sleep(SECONDS)
+        time.sleep(float(os.environ.get("NAP", SECONDS)))
     return step, EXAMPLES
 if __name__ == "__main__":
     raise SystemExit("this part must not run")
@@ -117,13 +117,15 @@ def test_a_race_is_printed_recorded_drawn_and_repeated(tmp_path: Path) -> None:
 
 @pytest.mark.verify
 def test_a_replay_races_again_and_compares(tmp_path: Path) -> None:
-    write(tmp_path, a=sleepy(0.01), b=sleepy(0.002))
-    assert outpace(tmp_path, "race", "a.py", "b.py", "--budget", "2s", "--out", "r.jsonl").returncode == 0
+    write(tmp_path, a=sleepy(0.01))
+    assert outpace(tmp_path, "race", "a.py", "NAP=0.002 a.py", "--budget", "2s", "--out", "r.jsonl").returncode == 0
     again = outpace(tmp_path, "replay", "r.jsonl", "--out", "r2.jsonl", "--json")
     assert again.returncode == 0, again.stderr
     table = json.loads(again.stdout)["tools"]["replay"]["tables"]["replay"]
-    assert [row[0] for row in table["rows"]] == ["b.py"]
+    assert [row[0] for row in table["rows"]] == ["NAP=0.002 a.py"]
     first, second = (read_experiment(tmp_path / name) for name in ("r.jsonl", "r2.jsonl"))
+    estimates = [experiment.verdicts[0].estimate for experiment in (first, second)]
+    assert all(found is not None and found.ratio > 2 for found in estimates)  # it sleeps a fifth as long
     assert first.samples != second.samples
     assert (first.protocol, first.seed, first.sources) == (second.protocol, second.seed, second.sources)
 

@@ -18,6 +18,7 @@ from outpace.tune.environment import environment_knobs
 from outpace.tune.environment.memory import resident
 from outpace.tune.environment.observed import Host, Observed
 from outpace.tune.environment.search import tune_environment
+from outpace.tune.trial.command import Command
 from outpace.tune.trial.script import ScriptArm
 from tests.integration.programs import environment, needs_tensorflow, run_program, started
 
@@ -94,7 +95,7 @@ def write(name: str, source: str) -> str:
 
 def seen(script: str, **variables: str) -> Observed:
     """What a script's process tells with some variables; the process is ended."""
-    process = ScriptArm(script, environment=variables)
+    process = ScriptArm(Command((script,), environment=variables))
     try:
         process.start()
         assert process.session is not None and resident(process.session) > 2**26  # TensorFlow alone takes more
@@ -125,7 +126,7 @@ def test_a_knob_that_does_nothing_is_reported_as_unproven() -> None:
     outcome = tune_environment(script, budget=4, knobs=[knob])
     assert {tried.decision for tried in outcome.tried} == {"no effect proven"}
     assert not outcome.variables
-    assert outcome.command == "python train.py"
+    assert str(outcome.command) == "python train.py"
     assert not left_over()
 
 
@@ -138,7 +139,7 @@ def test_what_the_user_sets_is_left_alone_and_a_module_can_be_raced(monkeypatch:
         ("not here", "the environment sets TF_ENABLE_ONEDNN_OPTS=0"),
         ("not here", "the environment sets TF_NUM_INTEROP_THREADS=2"),
     ]
-    assert (outcome.races, outcome.command) == ((), "python -m loop")
+    assert (outcome.races, str(outcome.command)) == ((), "python -m loop")
 
 
 @needs_cores

@@ -14,6 +14,8 @@ from outpace.tune.environment.observed import Host, Observed
 from outpace.tune.environment.search import tune_environment
 from outpace.tune.environment.setting import Setting
 from outpace.tune.knobs.knob import Applies
+from outpace.tune.race import replay
+from outpace.tune.trial import Decision
 from tests.integration.programs import environment, needs_tensorflow
 
 pytestmark = pytest.mark.verify
@@ -65,8 +67,12 @@ def test_the_best_two_settings_are_combined(tmp_path: Path, monkeypatch: pytest.
         "TF_ONE": "faster", "TF_OTHER": "faster", "TF_SLOWER": "slower", "TF_OTHER and TF_ONE": "faster",
     }  # fmt: skip
     assert outcome.kept == ("TF_OTHER", "TF_ONE")
-    assert outcome.command == "TF_OTHER=0.25 TF_ONE=0.5 python train.py"
+    assert str(outcome.command) == "TF_OTHER=0.25 TF_ONE=0.5 python train.py"
     assert [experiment.baseline for experiment in outcome.races] == ["as it is", "TF_OTHER"]
+    again = replay(outcome.races[0], progress=False)
+    assert {verdict.arm: verdict.decision for verdict in again.verdicts} == {
+        "TF_ONE": Decision.FASTER, "TF_OTHER": Decision.FASTER, "TF_SLOWER": Decision.SLOWER,
+    }  # fmt: skip
 
 
 @needs_tensorflow

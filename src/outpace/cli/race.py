@@ -29,7 +29,10 @@ def register(app: typer.Typer) -> None:
 def race(
     variants: Annotated[
         list[str],
-        typer.Argument(metavar="SCRIPT...", help="Two scripts or more; in quotes together with arguments: 'train.py --xla'."),
+        typer.Argument(
+            metavar="SCRIPT...",
+            help="Two scripts or more; in quotes with arguments and variables: 'NAME=VALUE train.py --xla'.",
+        ),
     ],
     budget: Annotated[str, typer.Option(metavar="TIME", help="How long to measure, once all are warm: 90s, 2m.")] = "60s",
     baseline: Annotated[

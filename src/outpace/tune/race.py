@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from outpace._dataclass import dataclass
 from outpace.model.errors import CaptureError, UsageError
 from outpace.tune.trial.arm import Arm
+from outpace.tune.trial.command import Command
 from outpace.tune.trial.completion import steps_of
 from outpace.tune.trial.engine import AGAIN, Watch, run_experiment
 from outpace.tune.trial.experiment import read_experiment, write_experiment
@@ -105,7 +106,7 @@ def race(
 
 
 def race_scripts(
-    commands: Sequence[str],
+    commands: Sequence[str] | Mapping[str, str],
     *,
     budget: float = BUDGET,
     baseline: str | None = None,
@@ -117,26 +118,26 @@ def race_scripts(
 ) -> RaceResult:
     """Race scripts, each in a process of its own that rests (stopped) while others run; the baseline runs in two processes.
 
-    A command is a script's path, or path and arguments as a shell would split them. What is timed is the script's training step: what a
+    A command is a script's path, or a command line as a shell would take it, with variables before and arguments behind it; names may be given
+    (name: command), the commands themselves are the names otherwise. What is timed is the script's training step: what a
     function `outpace_race()` of the script returns, else the steps of its first Keras `fit`, else those of its own loop.
     Raises NotFoundError for a missing script; otherwise as `race`.
     """
-    names = _names(commands)
-    if len(commands) < 2:
+    sources = dict(commands) if isinstance(commands, Mapping) else dict(zip(_names(commands), commands, strict=True))
+    if len(sources) < 2:
         raise UsageError("A race needs at least two variants.")
-    chosen = names[commands.index(baseline)] if baseline in commands else baseline
-    scripts = [ScriptArm(command) for command in commands]
-    first = next((name for name in names if chosen in (None, name)), names[0])
-    second_self = ScriptArm(commands[names.index(first)]).arm(AGAIN)
+    chosen = next((name for name, source in sources.items() if baseline in (name, source)), baseline)
+    parsed = {name: Command.parse(source) for name, source in sources.items()}
+    second_self = ScriptArm(parsed.get(chosen or "", next(iter(parsed.values())))).arm(AGAIN)
     with watching(progress) as watch:
         experiment = run_experiment(
-            [script.arm(name) for script, name in zip(scripts, names, strict=True)],
+            [ScriptArm(command).arm(name) for name, command in parsed.items()],
             baseline=chosen,
             again=second_self,
             budget=budget,
             protocol=_protocol(effect, per),
             seed=seed,
-            sources=dict(zip(names, commands, strict=True)),
+            sources=sources,
             watch=watch,
         )
     return _finish(experiment, out)
@@ -151,18 +152,16 @@ def replay(record: Experiment, *, out: str | os.PathLike[str] | None = None, pro
         raise UsageError(
             "This race was one of Python functions, which the record does not hold. Use --judge-only, or run the program again."
         )
-    commands = list(record.sources.values())
-    again = race_scripts(
-        commands,
+    return race_scripts(
+        record.sources,
         budget=record.budget,
-        baseline=record.sources[record.baseline],
+        baseline=record.baseline,
         effect=record.protocol.effect,
         per=record.protocol.per,
         seed=record.seed,
         out=out,
         progress=progress,
     )
-    return again
 
 
 def _arm(name: str, variant: Callable[[], object] | Arm) -> Arm:

@@ -14,9 +14,10 @@ from outpace.tune.environment import environment_knobs
 from outpace.tune.environment.memory import fitting
 from outpace.tune.environment.observed import Host, Observed, _within_quota
 from outpace.tune.environment.page import page_of, plain, table_of
-from outpace.tune.environment.search import EnvironmentOutcome, assignments
+from outpace.tune.environment.search import EnvironmentOutcome
 from outpace.tune.environment.setting import EnvironmentKnob
 from outpace.tune.knobs.knob import Applies, NotHere
+from outpace.tune.trial.command import Command
 
 KNOBS = {knob.id: knob for knob in environment_knobs()}
 SEEN = Observed(pool_threads=16, configured={"intra": 0, "inter": 0}, onednn=True)
@@ -152,7 +153,14 @@ def test_the_page_names_what_is_kept_and_the_line_to_write() -> None:
         Tried("intra_op_threads", "Intra-op threads: 1", "faster", "1.20 times.", "many threads", (1.2, 1.1, 1.3)),
     )
     command = "TF_NUM_INTRAOP_THREADS=1 python train.py"
-    outcome = EnvironmentOutcome(tried, {"TF_NUM_INTRAOP_THREADS": "1"}, ("Intra-op threads: 1",), (), command, 9.0)
+    outcome = EnvironmentOutcome(
+        tried,
+        {"TF_NUM_INTRAOP_THREADS": "1"},
+        ("Intra-op threads: 1",),
+        (),
+        Command(("train.py",), environment={"TF_NUM_INTRAOP_THREADS": "1"}),
+        9.0,
+    )
     page = page_of(outcome)
     assert page.headline == "Faster with TF_NUM_INTRAOP_THREADS=1."
     assert [row[:3] for row in table_of(outcome).rows()] == [
@@ -166,10 +174,6 @@ def test_the_page_names_what_is_kept_and_the_line_to_write() -> None:
     told = json.loads(json.dumps(plain(outcome), allow_nan=False))
     assert told["rows"][2] == ["oneDNN off", "not here", None, None, None, "it is off", ""]
     assert (told["variables"], told["command"]) == ({"TF_NUM_INTRAOP_THREADS": "1"}, command)
-
-
-def test_variables_are_written_as_a_shell_takes_them() -> None:
-    assert assignments({"TF_X": "1", "XLA_FLAGS": "--a=1 --b=2"}) == ["TF_X=1", "XLA_FLAGS='--a=1 --b=2'"]
 
 
 def test_no_more_processes_start_than_fit() -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 from outpace.model import Page, Rows, Section, Table, Text
 from outpace.tune.climb.outcome import Tried
-from outpace.tune.environment.search import EnvironmentOutcome, assignments
+from outpace.tune.environment.search import EnvironmentOutcome
 from outpace.tune.page import TRIED, row_of, why_of
+from outpace.tune.trial.command import assignments
 
 ID, TITLE = "environment", "The environment"
 QUESTION = "Which settings that must be there before TensorFlow starts make this training faster?"
@@ -24,7 +25,7 @@ def page_of(outcome: EnvironmentOutcome) -> Page:
         Text("Why", "\n".join(map(why_of, _ordered(outcome)))),
     ]
     if outcome.variables:
-        sections.append(Text("How to keep it", outcome.command))
+        sections.append(Text("How to keep it", str(outcome.command)))
     sections.append(Text("How it was measured", _how(outcome)))
     return Page(ID, TITLE, QUESTION, headline(outcome), tuple(sections))
 
@@ -44,7 +45,7 @@ def table_of(outcome: EnvironmentOutcome) -> Table:
 def plain(outcome: EnvironmentOutcome) -> dict[str, Any]:
     """The outcome ready for JSON: rows as in `table_of` (None for missing numbers), variables and command."""
     rows = [[None if cell != cell else cell for cell in _row(outcome, tried)] for tried in _ordered(outcome)]
-    return {"headline": headline(outcome), "rows": rows, "variables": dict(outcome.variables), "command": outcome.command}
+    return {"headline": headline(outcome), "rows": rows, "variables": dict(outcome.variables), "command": str(outcome.command)}
 
 
 def page_of_plain(found: dict[str, Any]) -> Page:

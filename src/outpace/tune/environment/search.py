@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from outpace.tune.environment.observed import Host, Observed
 from outpace.tune.environment.setting import Setting
 from outpace.tune.knobs.knob import Applies
 from outpace.tune.trial.arm import Arm
+from outpace.tune.trial.command import Command
 from outpace.tune.trial.engine import AGAIN, Watch, run_experiment
 from outpace.tune.trial.record import Decision, Experiment, Verdict
 from outpace.tune.trial.script import ScriptArm
@@ -42,15 +42,15 @@ class EnvironmentOutcome:
     """What came of it.
 
     tried: every knob, raced or not, with its decision; variables: those of the proven winner, empty where there is none; kept: titles of what
-    they come from; races: of single settings, then of the best two together against the best alone; command: the script's command line
-    with the variables before it.
+    they come from; races: of single settings, then of the best two together against the best alone; command: the
+    script's, with the variables.
     """
 
     tried: tuple[Tried, ...]
     variables: Mapping[str, str]
     kept: tuple[str, ...]
     races: tuple[Experiment, ...]
-    command: str
+    command: Command
     seconds: float
 
 
@@ -71,17 +71,12 @@ def tune_environment(
     return search.run(environment_knobs() if knobs is None else knobs)
 
 
-def assignments(variables: Mapping[str, str]) -> list[str]:
-    """Variables as a shell takes them before a command."""
-    return [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
-
-
 class _Search:
     """One search; the second self of the baseline is started first, and tells what the script is like."""
 
     def __init__(self, script: str, argv: Sequence[str], module: bool, budget: float, watch: Watch) -> None:
-        self.parts = [script, *argv]
-        self.module, self.budget, self.watch = module, budget, watch
+        self.command = Command((script, *argv), module)
+        self.budget, self.watch = budget, watch
         self.tried: list[Tried] = []
         self.races: list[Experiment] = []
         self.host = Host(1, 1, {}, Observed())
@@ -105,16 +100,12 @@ class _Search:
             variables,
             tuple(candidate.setting.title for candidate in kept),
             tuple(self.races),
-            self._command(variables),
+            replace(self.command, environment=variables),
             time.monotonic() - self.began,
         )
 
-    def _process(self, variables: Mapping[str, str]) -> ScriptArm:
-        return ScriptArm(shlex.join(self.parts), environment=variables, module=self.module)
-
-    def _command(self, variables: Mapping[str, str]) -> str:
-        start = ["python", "-m"] if self.module else ["python"]
-        return " ".join([*assignments(variables), shlex.join([*start, *self.parts])])
+    def _process(self, variables: Mapping[str, str], noting: Mapping[str, str] | None = None) -> ScriptArm:
+        return ScriptArm(replace(self.command, environment=variables), noting)
 
     def _candidates(self, knobs: Sequence[EnvironmentKnob]) -> Iterator[Candidate]:
         for knob in knobs:
@@ -176,7 +167,7 @@ class _Search:
         """The process of a setting on top of the variables of `base`, where it notes down evidence as long as `stack` is open."""
         setting = candidate.setting
         noting = setting.noting(stack.enter_context(tempfile.TemporaryDirectory())) if setting.noting else {}
-        return self._process({**base.environment, **setting.variables, **noting})
+        return self._process({**base.command.environment, **setting.variables}, noting)
 
     def _arm(self, candidate: Candidate, name: str, process: ScriptArm, base: ScriptArm) -> Arm:
         """A setting's process as an arm, which proves its effect against the process of the baseline: that one is ready by then."""
@@ -194,7 +185,7 @@ class _Search:
             baseline=base.name,
             again=again.arm(AGAIN),
             budget=max(LEAST, budget),
-            sources={name: self._command(process.environment) for name, process in racing.items()},
+            sources={name: str(process.command) for name, process in racing.items()},
             watch=self.watch,
         )
         if experiment.interrupted:

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import IO, Any
 
-from outpace.model.errors import CaptureError, NotFoundError
+from outpace.model.errors import CaptureError
 from outpace.tune.trial.arm import Arm, Facts, Work
 from outpace.tune.trial.channel import Channel, Closed
+from outpace.tune.trial.command import Command
+from outpace.tune.trial.interrupts import Interrupts
 
 START_SECONDS = 300.0  # a script that ran no step by then is given up
 BLOCK_SECONDS = 120.0  # the same for a block, on top of twenty times its expected duration
@@ -29,28 +30,11 @@ _LAST_LINES = 3
 
 
 class ScriptArm:
-    """One script in a process.
+    """One script in a process. noting: variables that make the process note something down; they are no part of its command."""
 
-    command: a path, or a path and arguments as a shell would split them; a module's name instead of the path where `module` is true.
-    environment: variables that are set for this process besides the user's. Raises NotFoundError where there is no file.
-    """
-
-    def __init__(
-        self,
-        command: str,
-        start_seconds: float = START_SECONDS,
-        *,
-        environment: Mapping[str, str] | None = None,
-        module: bool = False,
-    ) -> None:
-        self.command, self.environment = command, dict(environment or {})
-        self.parts: Sequence[str] = [command] if os.path.isfile(command) else shlex.split(command)
-        self._module = module
-        if not self.parts or not (module or os.path.isfile(self.parts[0])):
-            raise NotFoundError(
-                f"There is no script {command}. Give the path of a Python file, in quotes together with its arguments."
-            )
-        self._start_seconds = start_seconds
+    def __init__(self, command: Command, noting: Mapping[str, str] | None = None, start_seconds: float = START_SECONDS) -> None:
+        self.command = command
+        self._noting, self._start_seconds = dict(noting or {}), start_seconds
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
         self._log: IO[bytes] | None = None
@@ -85,21 +69,23 @@ class ScriptArm:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process, `close` closes it
         head = [sys.executable, "-m", "outpace.tune.trial.child", str(theirs[0]), str(ours[1]), str(os.getpid())]
         try:
-            self._process = subprocess.Popen(
-                [*head, *(["-m"] if self._module else []), *self.parts],
-                stdin=subprocess.DEVNULL,
-                stdout=self._log,
-                stderr=self._log,
-                pass_fds=(theirs[0], ours[1]),
-                start_new_session=True,
-                env={**_environment(), **self.environment},
-            )
+            with Interrupts() as interrupts, interrupts.shield():  # a process that nobody knows yet could not be ended
+                self._process = subprocess.Popen(
+                    [*head, *(["-m"] if self.command.module else []), *self.command.parts],
+                    stdin=subprocess.DEVNULL,
+                    stdout=self._log,
+                    stderr=self._log,
+                    pass_fds=(theirs[0], ours[1]),
+                    start_new_session=True,
+                    env={**_environment(), **self.command.environment, **self._noting},
+                )
         except OSError as error:
             raise CaptureError(f"Python could not be started for {self.command}: {error}.") from error
         finally:
             os.close(theirs[0])
             os.close(ours[1])
             self._channel = Channel(ours[0], theirs[1])
+        interrupts.check()
         ready = self._receive(self._start_seconds)["ready"]
         self._observed = ready["observed"]
         self._facts = Facts(ready["step"], ready["examples"], ready["versions"], time.perf_counter() - began)
