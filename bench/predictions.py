@@ -1,9 +1,10 @@
-"""Do the limits predict what a change saves? python bench/predictions.py [NAME ...] [--budget 30] [--json FILE]
+"""Do findings predict what a change saves? python bench/predictions.py [NAME ...] [--of limits|profile] [--budget 30] [--json FILE]
 
-For each of the twelve programs in bench/programs: `outpace tune --only-limits` measures how fast it could be and says, in its findings, what
-it expects of the practices that it can predict. The first of them is then applied, and raced against the program as it is, in a process of
-its own, on fresh rounds. The measured saving of the step time (1 - 1/ratio) is inside the predicted interval, or not. An interval that touches
-zero is no prediction. Targets: at least 80 % inside, with a median width of at most half of the predicted saving.
+For each of the twelve programs in bench/programs: `outpace tune --only-limits` measures how fast it could be, or `outpace profile` captures
+twenty steps, and says in its findings what it expects of the practices that it can predict. The first practice that Outpace can apply is then
+raced against the program as it is, in a process of its own, on fresh rounds. The measured saving of the step time (1 - 1/ratio) is inside the
+predicted interval, or not. An interval that touches zero is no prediction. Targets: at least 80 % inside, with a median width of at most half
+of the predicted saving.
 Takes about a minute and a half per program. Run it with PYTHONPATH=src, on a machine that does nothing else.
 """
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 PROGRAMS = Path(__file__).parent / "programs"
 CHANGE = "OUTPACE_BENCH_CHANGE"  # what a child process races against the program: the id of a rewrite or a knob
 FILL_SECONDS = 60.0
+COMMANDS = {"limits": ["tune", "--only-limits", "--json"], "profile": ["profile", "--json", "--logdir"]}
 ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
@@ -60,13 +62,16 @@ def main() -> int:
     """Run all programs, print one line each and the sum."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="programs; all by default")
+    parser.add_argument(
+        "--of", choices=COMMANDS, default="limits", help="what predicts: the limits measured first, or a profile"
+    )
     parser.add_argument("--budget", type=float, default=30.0, help="seconds of each race")
     parser.add_argument("--json", type=Path, help="also write the rows here")
     options = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for name in options.names or sorted(path.stem for path in PROGRAMS.glob("*.py")):
-            rows.append(examined(name, folder, options.budget))
+            rows.append(examined(name, folder, options.of, options.budget))
             print(said(rows[-1]), flush=True)
     if options.json is not None:
         options.json.write_text(
@@ -92,14 +97,20 @@ def said(row: Row) -> str:
     )
 
 
-def examined(name: str, folder: str, budget: float) -> Row:
-    """Let the limits predict, apply what the first prediction is about, and race it."""
+def examined(name: str, folder: str, source: str, budget: float) -> Row:
+    """Let the limits or a profile predict, apply what the first prediction is about, and race it."""
+    from outpace.tune.rewrites import all_rewrites
+
     script = [str(PROGRAMS / f"{name}.py"), folder]
-    report = json.loads(_child(["-m", "outpace", "tune", "--only-limits", "--json", *script]))
-    finding = next((finding for finding in report["findings"] if finding["saving_fraction"]), None)
-    if finding is None:
+    where = [f"{folder}/profiles/{name}"] if source == "profile" else []
+    report = json.loads(_child(["-m", "outpace", *COMMANDS[source], *where, *script]))
+    known = {rewrite.id for rewrite in all_rewrites()}
+    predicted = (
+        (knob, finding["saving_fraction"]) for finding in report["findings"] for knob in finding["knobs"] if knob in known
+    )
+    change, share = next(((knob, share) for knob, share in predicted if share), ("", None))
+    if share is None:
         return Row(name, remark=report["headline"])
-    (change,), share = finding["knobs"], finding["saving_fraction"]
     raced = json.loads(_child([__file__, str(budget), *script], {CHANGE: change}))
     saving = raced["saving"]
     return Row(name, change, (share["low"], share["high"]), tuple(saving) if saving else None, raced["reason"])

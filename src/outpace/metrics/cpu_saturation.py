@@ -68,9 +68,10 @@ def _used_cores(run: Run, timeline: Timeline) -> float:
 def competition(run: Run, timeline: Timeline, gone: float, waits: float) -> tuple[float, float]:
     """Share of its own time (waits for input left out) that a step saves if input threads work `gone` ps less per step: at least, at most.
 
-    Derivation: where `p` threads of the model and `b` of the input are busy on `n` cores, each gets `n / (p + b)` of a core, or a whole one if
-    there are enough. The model's own time shrinks with what its threads get more: by `1 - max(p + b - g, n) / max(p + b, n)`, if `g` of the
-    input's threads are gone. A profile does not show the threads of the intra-op pool, so `p` lies between what it shows and `n`.
+    Derivation: `b` threads of the input are busy on `n` cores, and `g` of them are gone. At least, the model has only the `p` threads that the
+    profile shows: each gets `n / (p + b)` of a core, or a whole one if there are enough, so that its own time shrinks by
+    `1 - max(p + b - g, n) / max(p + b, n)`. At most, it computes on all cores (a profile does not show the threads of the intra-op pool), and
+    each op ends with its slowest part: one that shares its core takes `1 + max(min(b, 1), b / n)` times as long.
     `waits`: ps per step that the model waits, in which its threads are idle. (0, 0) on hosts with an accelerator, and where the number of
     cores is not known.
     """
@@ -83,8 +84,14 @@ def competition(run: Run, timeline: Timeline, gone: float, waits: float) -> tupl
     busy = sum(stage.work for pipeline in mine for stage in pipeline.stages) / len(timeline.steps) / step
     seen = max(row["busy_cores"] - busy, 0.0) * step / max(step - waits, 1.0)
     away = min(gone / step, busy)
-    found = [1 - max(p + busy - away, cores) / max(p + busy, cores) for p in (min(max(seen, 1.0), cores), cores)]
-    return min(found), max(found)
+    threads = min(max(seen, 1.0), cores)
+    least = 1 - max(threads + busy - away, cores) / max(threads + busy, cores)
+    return least, max(least, 1 - _slowest(busy - away, cores) / _slowest(busy, cores))
+
+
+def _slowest(busy: float, cores: int) -> float:
+    """How many times as long an op takes whose slowest part shares its core with `busy` other threads on `cores`, on average."""
+    return 1 + max(min(busy, 1.0), busy / cores)
 
 
 def _busy_by_thread(timeline: Timeline, begin: int, end: int) -> list[tuple[str, int]]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from outpace.model.finding import Evidence, Finding, Severity, Threshold
-    from outpace.model.interval import Interval, bootstrap_mean, bootstrap_saving, median
+    from outpace.model.interval import Interval, bootstrap_mean, bootstrap_saving, median, prediction
     from outpace.model.page import Chart, ChartKind, Figure, Figures, Link, Links, Page, Rows, Section, Text, Unavailable
     from outpace.model.report import Report
     from outpace.model.table import Field, Table
@@ -60,12 +60,13 @@ __all__ = [
     "bootstrap_saving",
     "humanize",
     "median",
+    "prediction",
 ]
 _HOMES = {
     "categories": "Category",
     "errors": "CaptureError NotFoundError OutpaceError OutputError PartialCaptureError ProfileError UsageError",
     "finding": "Evidence Finding Severity Threshold",
-    "interval": "Interval bootstrap_mean bootstrap_saving median",
+    "interval": "Interval bootstrap_mean bootstrap_saving median prediction",
     "page": "Chart ChartKind Figure Figures Link Links Page Rows Section Text Unavailable",
     "report": "Report",
     "table": "Field Table",

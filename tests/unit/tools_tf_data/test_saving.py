@@ -56,7 +56,7 @@ def test_the_next_slowest_segment_is_what_is_left() -> None:
 def test_on_shared_cores_the_model_gets_them_back() -> None:
     low, high = predicted(waiting(record={"cpu_count": 2}), "ParallelMapV2")
     assert low == pytest.approx(0.6, abs=0.01)
-    assert high == pytest.approx(0.6 + 0.4 * (1 - 2 / 2.9), abs=0.01)
+    assert high == pytest.approx(0.6 + 0.4 * (1 - 1 / 1.9), abs=0.01)
 
 
 def test_what_profiling_cost_may_have_been_on_either_side() -> None:

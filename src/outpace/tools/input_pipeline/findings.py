@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
 from outpace.metrics.step_breakdown import StepBreakdown
-from outpace.model import Category, Evidence, Finding, Interval, Severity, Table, Threshold, Unit, bootstrap_saving
+from outpace.model import Category, Evidence, Finding, Severity, Table, Threshold, Unit, bootstrap_saving, prediction
 
 _XPROF = "XProf's input pipeline page"
 HIGH = Threshold("highly input-bound", 0.20, Unit.FRACTION, _XPROF)
@@ -41,7 +42,6 @@ def find(breakdown: StepBreakdown, saturation: Table | None, back: Mapping[str, 
         return
     severity, sentence, share = verdict(breakdown)
     if severity in (Severity.HIGH, Severity.MODERATE):
-        saving, fraction = _saving(breakdown, back, "if no step waited for input")
         yield Finding(
             id="input_bound",
             severity=severity,
@@ -53,14 +53,13 @@ def find(breakdown: StepBreakdown, saturation: Table | None, back: Mapping[str, 
             ),
             threshold=HIGH if severity is Severity.HIGH else MODERATE,
             counter_evidence=_against(saturation),
-            saving=saving,
-            saving_fraction=fraction,
+            **_saving(breakdown, back, "if no step waited for input"),
         )
     if saturation is not None:
         yield from _contention(breakdown, saturation, back)
 
 
-def _saving(breakdown: StepBreakdown, back: Mapping[str, tuple[float, float]], without: str) -> tuple[Interval, Interval]:
+def _saving(breakdown: StepBreakdown, back: Mapping[str, tuple[float, float]], without: str) -> dict[str, Any]:
     """Without any input: the wait goes, and the model gets back the cores that input threads used."""
     bound = f"{without} (Amdahl's bound; 95 % interval over the steps)"
     if any(most for _, most in back.values()):
@@ -69,8 +68,7 @@ def _saving(breakdown: StepBreakdown, back: Mapping[str, tuple[float, float]], w
     waits, steps = breakdown.category(Category.INPUT, whole), whole["duration_ps"].astype(np.float64)
     shares = np.array([back.get(host, (0.0, 0.0)) for host in whole["host"]])
     least, most = (bootstrap_saving(waits + share * (steps - waits), steps, bound) for share in shares.T)
-    time, fraction = (low.to(high) for low, high in zip(least, most, strict=True))
-    return time, fraction
+    return prediction(*(low.to(high) for low, high in zip(least, most, strict=True)))
 
 
 def _worst(breakdown: StepBreakdown) -> float:
@@ -92,8 +90,6 @@ def _contention(breakdown: StepBreakdown, saturation: Table, back: Mapping[str, 
         busy, input_share, host = row["saturation"], row["input_share"], row["host"]
         if busy is None or busy < _SATURATED.value or input_share is None or input_share < _COMPETES.value:
             continue
-        saving, fraction = _saving(breakdown.of(host), back, "if input cost nothing")
-        predicts = saving.width <= saving.middle  # wider could hardly be wrong: no prediction
         yield Finding(
             id="cpu_contention",
             severity=Severity.MODERATE,
@@ -105,8 +101,7 @@ def _contention(breakdown: StepBreakdown, saturation: Table, back: Mapping[str, 
                 Evidence("input's share of the busy time", input_share, Unit.FRACTION, "saturation"),
             ),
             threshold=_SATURATED,
-            saving=saving if predicts else None,
-            saving_fraction=fraction if predicts else None,
+            **_saving(breakdown.of(host), back, "if input cost nothing"),
             host=host,
             knobs=("cache", "split_map", "data_service"),
         )

@@ -7,7 +7,18 @@ from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace.metrics.step_breakdown import StepBreakdown
-from outpace.model import Category, Evidence, Finding, Severity, Table, Threshold, Unit, bootstrap_saving, median
+from outpace.model import (
+    Category,
+    Evidence,
+    Finding,
+    Severity,
+    Table,
+    Threshold,
+    Unit,
+    bootstrap_saving,
+    median,
+    prediction,
+)
 from outpace.tools.overview.compute import Average, Pace, precision
 
 _XPROF = "XProf's overview page"
@@ -95,10 +106,7 @@ def _category(rule: _Rule, breakdown: StepBreakdown, average: Average) -> Iterat
 def _saving(breakdown: StepBreakdown, category: Category) -> dict[str, Any]:
     """What a step saves if it spends no time on a category: in ps, and as a share of the mean step."""
     bound = f"if no step spent time on {category.label.lower()} (Amdahl's bound; 95 % interval over the steps)"
-    saving, share = bootstrap_saving(breakdown.category(category), breakdown.whole["duration_ps"], bound)
-    if saving.width > saving.middle:  # so wide that it could hardly be wrong: no prediction
-        return {}
-    return {"saving": saving, "saving_fraction": share}
+    return prediction(*bootstrap_saving(breakdown.category(category), breakdown.whole["duration_ps"], bound))
 
 
 def _python(breakdown: StepBreakdown, average: Average) -> Iterator[Finding]:
@@ -114,6 +122,9 @@ def _python(breakdown: StepBreakdown, average: Average) -> Iterator[Finding]:
         "or several steps per call with steps_per_execution. Capture with --python-level 1 to see which Python it is.",
         evidence=(Evidence("All others share of the mean step", share, Unit.FRACTION, "average_step"),),
         threshold=_HIGH_OTHER if high else _SOME_OTHER,
+        counter_evidence=(
+            "Several steps per call can save more: what each call costs inside of the framework has events, and counts as host compute.",
+        ),
         **_saving(breakdown, Category.ALL_OTHERS),
         knobs=("steps_per_execution",),
     )

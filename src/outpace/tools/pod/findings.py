@@ -19,6 +19,7 @@ from outpace.model import (
     bootstrap_mean,
     humanize,
     median,
+    prediction,
 )
 from outpace.tools.pod.compute import OWN, Worker
 
@@ -74,7 +75,6 @@ def _slow(row: dict[str, Any], worker: Worker, excess: Interval) -> Finding:
         if row["cause"]
         else ", spread over several categories"
     )
-    saving = excess if excess.width <= excess.middle else None
     evidence = [
         Evidence("its own time per step", row["own_ps"], Unit.PS, "summary"),
         Evidence("above the median of the others", row["excess_ps"], Unit.PS, "summary"),
@@ -90,7 +90,6 @@ def _slow(row: dict[str, Any], worker: Worker, excess: Interval) -> Finding:
         evidence=tuple(evidence),
         threshold=SLOW,
         counter_evidence=("Workers that train independently, or on different data, may differ on purpose.",),
-        saving=saving,
-        saving_fraction=saving and saving.scaled(1 / row["duration_ps"], Unit.FRACTION),
+        **prediction(excess, excess.scaled(1 / row["duration_ps"], Unit.FRACTION)),
         host=worker.timeline.host,
     )

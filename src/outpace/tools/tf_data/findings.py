@@ -183,6 +183,10 @@ def _against(context: _Context, stage: StageWork) -> tuple[str, ...]:
     remaining = busy_without(context.pipeline, kept(context, stage))
     if remaining > 0.5 * context.pipeline.segments[0].busy:
         notes.append(f"Without it the next slowest segment still needs {humanize(remaining, Unit.PS)} per step.")
+    if context.severity is not Severity.INFO and not context.savings(stage):
+        notes.append(
+            "This profile does not tell closely what it would save; 'outpace tune --only-limits SCRIPT' measures that."
+        )
     if len(context.waits) < 10:
         notes.append(f"Only {len(context.waits)} steps were captured.")
     return tuple(notes)

@@ -11,7 +11,7 @@ from outpace._dataclass import dataclass
 from outpace.metrics.cpu_saturation import competition
 from outpace.metrics.segments import CHAIN, Pipeline, StageWork
 from outpace.metrics.stage_labels import stage_record
-from outpace.model import bootstrap_saving, median
+from outpace.model import bootstrap_saving, median, prediction
 from outpace.timeline import Run, Timeline
 from outpace.timeline.run import Record
 from outpace.timeline.steps import Array
@@ -123,7 +123,4 @@ def saving(waiting: Waiting, stage: StageWork) -> dict[str, Any]:
         (np.maximum(own - slowed, 0.0) * (1 - back[1]), max(remaining - slowed, 0.0) * (1 - back[1])),
     ):
         ends.append(bootstrap_saving(np.maximum(steps - np.maximum(after, rest), 0.0), steps, bound))
-    time, fraction = (low.to(high) for low, high in zip(*ends, strict=True))
-    if time.width > time.middle:  # so wide that it could hardly be wrong: no prediction
-        return {}
-    return {"saving": time, "saving_fraction": fraction}
+    return prediction(*(low.to(high) for low, high in zip(*ends, strict=True)))
