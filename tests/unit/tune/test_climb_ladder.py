@@ -36,6 +36,10 @@ def test_a_rung_at_the_top_that_is_slower_goes() -> None:
     assert kept(1.3, 1.6, 1.2) == ["change 0", "change 1"]
 
 
+def test_a_rung_at_the_top_that_adds_nothing_goes() -> None:
+    assert kept(1.5, 1.5) == ["change 0"]
+
+
 def test_a_rung_at_the_top_that_is_not_proven_takes_no_other_with_it() -> None:
     assert kept(1.5, FAILS) == ["change 0"]
 

@@ -282,6 +282,8 @@ class Climb:
             final = raced([run.arm() for run in runs], TODAY, budget, self.watch, FRESH)
             ladder = ladder_of(final, rungs)
             best = rungs[len(ladder) - 1] if ladder else self.start
+            for change in rungs[-1].changes[len(ladder) :]:
+                self.tried[change.id] = self.tried[change.id].unproven()
         if final is not None and ladder and not self.reading:
             reached = limits_of(final, final.rates(best.name, Phase.CONFIRM))
         seconds = self.clock() - self.began

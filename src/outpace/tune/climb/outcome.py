@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from outpace._dataclass import dataclass
 from outpace.tune.climb.expected import Expected
@@ -12,11 +13,12 @@ from outpace.tune.trial.record import Decision, Experiment, Phase, Verdict
 from outpace.tune.trial.statistics import Estimate, compare
 
 NOT_RACED = "not raced"
+NOT_PROVEN = "not proven"
 
 
 @dataclass(frozen=True)
 class Tried:
-    """A practice and what came of it: the race's decision (or `not here`, `opt-in`) with its reason, why it may help, and its ratio.
+    """A practice and what came of it: the race's decision (or `not here`, `opt-in`, `not proven`) with its reason, why it may help, and its ratio.
 
     ratio: rate with it / rate without it, and the ends of its 95 % interval; None for what was not raced.
     """
@@ -34,6 +36,10 @@ class Tried:
         found = verdict.estimate
         ratio = (found.ratio, found.low, found.high) if found is not None else None
         return cls(id, title, verdict.decision.value, verdict.reason, why, ratio)
+
+    def unproven(self) -> Tried:
+        """The same where the last race did not keep it."""
+        return replace(self, decision=NOT_PROVEN, reason=f"{self.reason} The last race, on fresh rounds, did not prove it")
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +92,7 @@ class Climbed:
 def ladder_of(final: Experiment, rungs: Sequence[Variant]) -> tuple[Rung, ...]:
     """The rungs that the last race keeps.
 
-    Rungs at the top go that are slower than the one below, or not proven faster than the start.
+    Rungs at the top go that are not proven to be faster than the one below and than the start.
     """
     found, before = [], final.reference(Phase.CONFIRM)
     for rung in rungs:
@@ -94,12 +100,12 @@ def ladder_of(final: Experiment, rungs: Sequence[Variant]) -> tuple[Rung, ...]:
         verdict = final.verdict(rung.name)
         found.append(Rung(rung.changes[-1], verdict.rate or 0.0, verdict.estimate, compare(before, rates)))
         before = rates
-    while found and (_slower(found) or final.verdict(rungs[len(found) - 1].name).decision is not Decision.FASTER):
+    while found and not (_adds(found) and final.verdict(rungs[len(found) - 1].name).decision is Decision.FASTER):
         found.pop()
     return tuple(found)
 
 
-def _slower(rungs: Sequence[Rung]) -> bool:
-    """Whether the top rung is slower than the one below."""
+def _adds(rungs: Sequence[Rung]) -> bool:
+    """Whether the top rung is faster than the one below."""
     step = rungs[-1].step
-    return len(rungs) > 1 and step is not None and step.high < 1
+    return len(rungs) == 1 or (step is not None and step.low > 1)
