@@ -67,11 +67,17 @@ def test_what_profiling_cost_may_have_been_on_either_side() -> None:
     assert high == pytest.approx(6 / 8, abs=0.01)
 
 
-def test_maps_behind_it_are_kept_too_and_shuffles_before_it() -> None:
+def test_what_follows_and_repeats_is_kept_too_and_what_feeds_it() -> None:
     found = waiting()
     gone = kept(found, stage_of(found, "ParallelMapV2"))
     assert {found.pipeline.stages[at].type for at in gone} == {"Map", "ParallelMapV2", "Shuffle", "TensorSlice"}
     assert set(gone.values()) == {1.0}
+
+
+def test_a_reader_inside_an_interleave_is_kept_behind_it() -> None:
+    found = waiting(pipeline=("Prefetch", "Shuffle", "BatchV2", "ParallelMapV2", "Interleave", "TFRecord"))
+    gone = kept(found, stage_of(found, "TFRecord"))
+    assert {found.pipeline.stages[at].type for at in gone} == {"BatchV2", "ParallelMapV2", "Interleave", "TFRecord"}
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from outpace.timeline import Run, Timeline
 from outpace.timeline.run import Record
 from outpace.timeline.steps import Array
 
-_MAPS = ("Map", "ParallelMap")
+_KEEPABLE = ("Map", "ParallelMap", "Interleave", "ParallelInterleave", "FlatMap", "Batch", "ParallelBatch", "PaddedBatch")
 _PS_PER_NS = 1000
 
 
@@ -66,14 +66,15 @@ def repeats(stage: StageWork, record: Record) -> float:
 def kept(waiting: Waiting, stage: StageWork) -> dict[int, float]:
     """What no longer runs if results are kept behind a stage, by the stage's index: the share of its work.
 
-    Behind the maps that follow it, where their functions repeat; inside its own function, where only a part of that does.
+    Behind the stages that follow it and give the same in every epoch, up to the first shuffle; inside its own function, where only a part of
+    that repeats.
     """
     stages, record = waiting.pipeline.stages, waiting.record
     top = stages.index(stage)
     own = repeats(stage, record)
     while own == 1 and stages[top].parent >= 0:
         parent = stages[stages[top].parent]
-        if not parent.type.startswith(_MAPS) or repeats(parent, record) < 1:
+        if not parent.type.startswith(_KEEPABLE) or repeats(parent, record) < 1:
             break
         top = stages[top].parent
     return {at: own if at == top else 1.0 for at in range(len(stages)) if at == top or is_below(stages, at, top)}
