@@ -18,7 +18,7 @@ NOT_PROVEN = "not proven"
 
 @dataclass(frozen=True)
 class Tried:
-    """A practice and what came of it: the race's decision (or `not here`, `opt-in`, `not proven`) with its reason, why it may help, and its ratio.
+    """A practice and what came of it: the race's decision (or `not here`, `opt-in`, `not raced`, `not proven`), its reason, why it may help.
 
     ratio: rate with it / rate without it, and the ends of its 95 % interval; None for what was not raced.
     """
