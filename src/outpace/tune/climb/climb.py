@@ -42,6 +42,7 @@ ROUNDS, BLOCK = 8, 0.35  # of a race that tells anything; seconds of a block, wi
 FINAL_SHARE = 0.4  # of the budget, for the last race
 FILL_SHARE = 0.15  # of the budget, for filling one cache
 FAR = 1.5  # times as fast alone as together
+LITTLE = 1.15  # times as fast without any input: less is not worth a race of the input, where that is far from its limit
 MOST_REFUSED = 2  # races in which a practice may stay undecided
 MOST_AT_ONCE = 6  # practices in one race: more share its rounds
 NEVER = -1
@@ -90,7 +91,7 @@ class Climb:
         while True:
             candidates = self._candidates(best, found, input_matters)
             if found is not None and not raced_any:
-                self._expect(candidates, found)
+                self._expect(found)
             if self.only_limits:
                 ended = "only the limits were asked for"
                 self._give_up(ended)
@@ -158,10 +159,10 @@ class Climb:
         turned = [] if self.reading else list(self._knobs(best))
         self.waiting = rewritten + turned
         if best is self.start and found is not None:
-            model, reading = _far(found.model_ratio), _far(found.input_ratio)
-            if rewritten and model and not reading:
+            model, reading = found.model_ratio, _far(found.input_ratio)
+            if rewritten and _far(model) and not reading:
                 return rewritten[:MOST_AT_ONCE]
-            if turned and reading and not model:
+            if turned and reading and model is not None and model.high < LITTLE:
                 return turned[:MOST_AT_ONCE]
         return (rewritten + turned)[:MOST_AT_ONCE]
 
@@ -205,9 +206,9 @@ class Climb:
             change = variant.changes[-1]
             self._note(change.id, change.title, NOT_RACED, why)
 
-    def _expect(self, candidates: list[Variant], found: Limits) -> None:
-        """Say what is expected of the candidates, before any of them is raced."""
-        for variant in candidates:
+    def _expect(self, found: Limits) -> None:
+        """Say what is expected of what fits, before any of it is raced."""
+        for variant in self.waiting:
             if (made := expected(self.program, variant, found, self.copies)) is not None:
                 self.expected[made.change.id] = made
                 self.watch.note(f"{made.change.title} is expected to save {made.saving} of the step time.")
