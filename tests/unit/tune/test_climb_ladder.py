@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from outpace.tune.climb.outcome import ladder_of
+from outpace.tune.climb.outcome import Rung, Tried, ladder_of
 from outpace.tune.climb.variant import Change, Variant
 from outpace.tune.data.verify import Risk
 from outpace.tune.trial import Arm, Protocol, run_experiment
+from outpace.tune.trial.statistics import Estimate
 from tests.unit.tune.simulated import Machine
 
 FAILS = -1.0
@@ -50,3 +51,14 @@ def test_what_only_seemed_faster_is_not_kept() -> None:
 
 def test_a_rung_that_needs_the_next_one_stays() -> None:
     assert kept(1.0, 1.5) == ["change 0", "change 1"]
+
+
+def test_the_last_race_has_the_last_word_on_a_practice() -> None:
+    screened = Tried("cache", "Cache", "seems faster", "4 times as fast on 8 rounds of a search", "it repeats", (4.0, 3.0, 5.0))
+    step = Estimate(3.48, 2.96, 4.1, 33, 0.2)
+    kept = screened.kept(Rung(Change("cache", "Cache", "", Risk.EXACT), 112.0, step, step))
+    assert kept.ratio == (3.48, 2.96, 4.1)
+    assert kept.reason == "3.48 times as fast as without it (2.96 to 4.10), on 33 fresh rounds of the last race"
+    dropped = screened.unproven()
+    assert dropped.decision == "not proven" and dropped.ratio == screened.ratio
+    assert dropped.reason.endswith("The last race, on fresh rounds, did not prove it")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from outpace.capture.pipeline import PipelineRecorder
 from outpace.tune.climb.expected import Expected, expected
@@ -263,6 +263,13 @@ class Climb:
             self.open[change.id] = NEVER
         self.tried[change.id] = Tried.judged(change.id, change.title, verdict, change.why)
 
+    def _learn_last(self, ladder: Sequence[Rung], dropped: Sequence[Change]) -> None:
+        """Note what the last race said of what seemed faster."""
+        for rung in ladder:
+            self.tried[rung.change.id] = self.tried[rung.change.id].kept(rung)
+        for change in dropped:
+            self.tried[change.id] = self.tried[change.id].unproven()
+
     def _reopen(self) -> None:
         """What made no difference may make one now: another part of the step is the bottleneck."""
         for change, left in self.open.items():
@@ -283,8 +290,7 @@ class Climb:
             final = raced([run.arm() for run in runs], TODAY, budget, self.watch, FRESH)
             ladder = ladder_of(final, rungs)
             best = rungs[len(ladder) - 1] if ladder else self.start
-            for change in rungs[-1].changes[len(ladder) :]:
-                self.tried[change.id] = self.tried[change.id].unproven()
+            self._learn_last(ladder, rungs[-1].changes[len(ladder) :])
         if final is not None and ladder and not self.reading:
             reached = limits_of(final, final.rates(best.name, Phase.CONFIRM))
         seconds = self.clock() - self.began

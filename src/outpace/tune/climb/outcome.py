@@ -37,6 +37,14 @@ class Tried:
         ratio = (found.ratio, found.low, found.high) if found is not None else None
         return cls(id, title, verdict.decision.value, verdict.reason, why, ratio)
 
+    def kept(self, rung: Rung) -> Tried:
+        """The same with what the last race says of it, where it stands in the ladder."""
+        if rung.step is None:
+            return self
+        ratio, low, high = rung.step.ratio, rung.step.low, rung.step.high
+        said = f"{ratio:.2f} times as fast as without it ({low:.2f} to {high:.2f}), on {rung.step.rounds} fresh rounds of the last race"
+        return replace(self, reason=said, ratio=(ratio, low, high))
+
     def unproven(self) -> Tried:
         """The same where the last race did not keep it."""
         return replace(self, decision=NOT_PROVEN, reason=f"{self.reason} The last race, on fresh rounds, did not prove it")
