@@ -8,7 +8,6 @@ from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace.model import Interval, Unit
-from outpace.model.errors import CaptureError, RebuildError
 from outpace.tune.climb.limits import Limits
 from outpace.tune.climb.running import Copies, Running
 from outpace.tune.climb.variant import Change, Variant
@@ -19,6 +18,8 @@ from outpace.tune.program.disposal import dispose
 from outpace.tune.program.program import Program
 from outpace.tune.trial.statistics import Estimate
 
+_BATCHED = frozenset({"batch", "padded_batch", "ragged_batch", "sparse_batch", "rebatch"})
+_SINGLE = frozenset({"unbatch", "flat_map", "interleave"})
 SAMPLE = 8  # batches that the cache of the sample holds
 READ_SECONDS = 0.7
 BETWEEN = 0.12  # of the logarithm of a ratio, 95 %: how far races of the same pair lie apart (seven programs, two shared cores, 17 races)
@@ -51,7 +52,7 @@ def expected(program: Program, variant: Variant, limits: Limits, copies: Copies)
         return None
     try:
         behind = _read(program, _sample(variant.dataset, caches, program.batch_size or 1), copies)
-    except (RebuildError, CaptureError):
+    except Exception:  # whatever the pipeline raises: the races will meet it, and say it
         return None
     saving = saved(model, limits.rate / behind)
     return None if saving is None else Expected(change, saving, behind)
@@ -82,8 +83,9 @@ def _sample(dataset: Any, caches: Sequence[Stage], batch: int) -> Any:
 
 
 def _batches(cache: Stage) -> bool:
-    """Whether what is cached are batches."""
-    return any("batch" in (stage.op or "") for stage in cache.walk())
+    """Whether what is cached are batches, and not what was taken out of them again."""
+    changing = (stage.op for stage in cache.walk() if stage.op in _BATCHED or stage.op in _SINGLE)
+    return next(changing, "unbatch") in _BATCHED
 
 
 def _shortened(elements: int) -> Any:

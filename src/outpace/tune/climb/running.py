@@ -17,6 +17,7 @@ from outpace.tune.data.verify import Risk
 from outpace.tune.program.isolated import isolated
 from outpace.tune.program.program import Program
 from outpace.tune.program.stepper import Reader, Stepper
+from outpace.tune.reason import reason_of
 from outpace.tune.trial.arm import Arm, Facts, Work
 
 CHECK_SECONDS = 10.0  # for the controls of a comparison of losses
@@ -45,19 +46,21 @@ class Copies:
         return self.made[id(dataset)][1]
 
     def fill(self, dataset: Any) -> None:
-        """Read one epoch where a cache has to be filled before its speed is the steady one: iterators that begin later find it whole.
+        """Read all caches once, since only full ones are as fast as in the second epoch: iterators that begin later find them whole.
 
         Raises CaptureError when that takes too long.
         """
-        endless = int(dataset.cardinality()) == -1
-        if id(dataset) in self.filled or endless or not any(stage.op == _CACHE for stage in describe(dataset).stages()):
+        if id(dataset) in self.filled or not describe(dataset).find(_CACHE):
             return
         end = time.monotonic() + self.fill_seconds
-        for done, _ in enumerate(self.of(dataset), start=1):
-            if time.monotonic() > end:
-                raise CaptureError(
-                    f"Filling its cache takes longer than {self.fill_seconds:.0f} s (batch {done}): give a larger budget."
-                )
+        for cache in reversed(describe(self.of(dataset)).find(_CACHE)):
+            if int(cache.dataset.cardinality()) == -1:
+                continue  # it never becomes full
+            for done, _ in enumerate(cache.dataset, start=1):
+                if time.monotonic() > end:
+                    raise CaptureError(
+                        f"Filling its cache takes longer than {self.fill_seconds:.0f} s (element {done}): give a larger budget."
+                    )
         self.filled.add(id(dataset))
 
     def forget(self, kept: set[int]) -> None:
@@ -155,7 +158,10 @@ class Running:
     def _check(self) -> str | None:
         from outpace.tune.numerics import loss_band
 
-        return loss_band(self.program, self.variant, seconds=CHECK_SECONDS).objection
+        try:
+            return loss_band(self.program, self.variant, seconds=CHECK_SECONDS).objection
+        except Exception as error:  # without a `loss` in the logs, for instance
+            return f"Its losses could not be compared: {reason_of(error)}"
 
     def _proof(self) -> str | None:
         """Evidence for the last change; the others were proven in the races before."""

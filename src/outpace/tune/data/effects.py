@@ -19,7 +19,11 @@ def _of(stage: Stage) -> Iterator[str]:
         return  # its functions only call the generator
     filename = stage.arguments.get("filename")
     if stage.op == "cache" and filename:
-        kept = "removed when the process ends" if temporary.is_temporary(str(filename)) else "left out in trials"
+        kept = (
+            "removed when the process ends"
+            if temporary.is_temporary(str(filename))
+            else "trials write to a folder of their own beside it"
+        )
         yield f"{stage.title} writes its elements to {filename} ({kept})."
     if any(word in stage.class_name for word in ("Snapshot", "Save")):
         yield f"{stage.title} writes files; a trial does not run it."

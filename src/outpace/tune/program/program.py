@@ -12,7 +12,8 @@ from outpace.capture.steps_keras import steps_per_execution
 from outpace.model.errors import UsageError
 from outpace.tune.program.isolated import isolated
 from outpace.tune.program.outside import Outside
-from outpace.tune.program.state import Snapshot
+from outpace.tune.program.state import Snapshot, layers_of, optimizers_of
+from outpace.tune.reason import reason_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +46,10 @@ class Program:
             )
         if keras_backend() != "tensorflow":
             raise UsageError(f"Keras runs on {keras_backend()}; the steps of models on TensorFlow can be tuned.")
+        if getattr(model, "_distribute_strategy", None) is not None:
+            raise UsageError(
+                "The model was made under tf.distribute; trials run on one device, and would measure another training."
+            )
         tf: Any = sys.modules["tensorflow"]
         own = isinstance(x, tf.data.Dataset)
         chance = Snapshot.of(None)
@@ -115,8 +120,25 @@ def _from_arrays(x: Any, arguments: dict[str, Any]) -> Any:
 
 
 def _build(model: Any, batch: Any) -> None:
-    """Make all variables, as `fit` does before its first step."""
-    model._symbolic_build(data_batch=batch)
-    optimizer = model.optimizer
-    if not optimizer.built:
-        optimizer.build(model.trainable_variables)
+    """Make all variables, as the first step of `fit` would: what trials change must be there before, to be put back.
+
+    Raises UsageError where only that step itself could make them.
+    """
+    try:
+        model._symbolic_build(data_batch=batch)
+    except Exception as error:  # a model with a `train_step` of its own may have no `call`, and take other batches
+        unbuilt = [layer.name for layer in layers_of(model) if not layer.built]
+        if unbuilt:
+            raise UsageError(
+                f"The variables of {', '.join(unbuilt)} cannot be made before the first step ({reason_of(error)}), so they could not be put "
+                "back after trials. Build the model before fit."
+            ) from error
+    own = [optimizer for optimizer in optimizers_of(model) if optimizer is not model.optimizer]
+    unbuilt = [optimizer.name for optimizer in own if not optimizer.built]
+    if unbuilt:
+        raise UsageError(
+            f"The model trains with optimizers of its own that have no variables yet ({', '.join(unbuilt)}), so they could not be put back "
+            "after trials. Call their build(variables) before fit."
+        )
+    if not model.optimizer.built:
+        model.optimizer.build(model.trainable_variables)

@@ -21,7 +21,8 @@ _FUNCTIONS = ("train_function", "test_function", "predict_function")
 class Snapshot:
     """The state of a model and of the random numbers at one moment; `restore` brings it back.
 
-    variables: every variable of the model (weights, metrics, seeds of its layers) and of its optimizer, with its value; switches: compiled
+    variables: every variable of the model (weights, metrics, seeds of its layers, what it holds besides) and of its optimizers, with its value;
+    switches: compiled
     options by name; policies: dtype policy by layer; functions: the compiled functions; random: states of Python's, NumPy's,
     TensorFlow's and Keras' generators.
     """
@@ -38,7 +39,7 @@ class Snapshot:
         """The state now. The model and its optimizer must be built; None for the random numbers alone."""
         if model is None:
             return cls(None, (), {}, {}, (), _random_state())
-        variables = {id(variable): variable for variable in [*model.variables, *_optimizer_variables(model)]}
+        variables = {id(variable): variable for variable in _variables(model)}
         return cls(
             model,
             tuple((variable, np.array(variable)) for variable in variables.values()),
@@ -74,9 +75,28 @@ def layers_of(model: Any) -> list[Any]:
     return list(model._flatten_layers(include_self=False))
 
 
-def _optimizer_variables(model: Any) -> list[Any]:
-    optimizer = getattr(model, "optimizer", None)
-    return list(optimizer.variables) if optimizer is not None else []
+def optimizers_of(model: Any) -> list[Any]:
+    """The optimizers that a model holds: the one that it is compiled with, and those of a `train_step` of its own."""
+    from keras.optimizers import Optimizer
+
+    held = [model.optimizer, *(item for item in _held(model) if isinstance(item, Optimizer))]
+    inner = [getattr(optimizer, "inner_optimizer", None) for optimizer in held]  # of one that scales the loss
+    return list({id(optimizer): optimizer for optimizer in [*held, *inner] if optimizer is not None}.values())
+
+
+def _variables(model: Any) -> list[Any]:
+    """Keras' variables, and those of TensorFlow that a model holds besides."""
+    variable: Any = sys.modules["tensorflow"].Variable
+    found = [*model.variables, *model.metrics_variables]
+    for optimizer in optimizers_of(model):
+        found += optimizer.variables
+    known = {id(getattr(item, "_value", item)) for item in found}
+    return found + [item for item in _held(model) if isinstance(item, variable) and id(item) not in known]
+
+
+def _held(model: Any) -> list[Any]:
+    """Every object that TensorFlow would save with a model."""
+    return list(sys.modules["tensorflow"].train.TrackableView(model).descendants())
 
 
 def _random_state() -> dict[str, Any]:
