@@ -159,7 +159,7 @@ def _write_patch(plan: dict[str, Any], tuned: Any, path: Path) -> str:
     if isinstance(outcome, Difference):
         return f"no patch is written, because the patched program differs: {outcome.what}"
     write_patch(patch, path)
-    return f"the patch is {path} (apply it with: patch -p0 < {path}): {' '.join(outcome.how)}"
+    return f"the patch is {path} (apply it with: {patch.command} < {path}): {' '.join(outcome.how)}"
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ from outpace.tune.patch.verify import compare
 def test_a_diff_gives_the_new_text_to_the_byte(tmp_path: Path, old: str, new: str, tool: list[str]) -> None:
     if shutil.which(tool[0]) is None:
         pytest.skip(f"{tool[0]} is not installed")
-    folder = tmp_path / "sub"
+    folder = tmp_path / "sub folder"
     folder.mkdir()
     (folder / "train.py").write_bytes(old.encode())
     patch = SourcePatch((FileChange(str(folder / "train.py"), old, new),), (), ())
@@ -83,3 +83,21 @@ def test_only_what_depends_on_chance_may_differ() -> None:
 @pytest.mark.parametrize("after", [observed([rows(1)]), observed([rows(1, 2)], spec="other")])
 def test_structure_and_length_must_stay(after: dict[str, Any]) -> None:
     assert isinstance(compare(observed([rows(1, 2)]), after, Risk.STATISTICAL), Difference)
+
+
+@pytest.mark.parametrize("outside", [False, True])
+def test_the_command_that_is_told_applies_the_diff_from_here(
+    outside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shutil.which("patch") is None:
+        pytest.skip("patch is not installed")
+    scripts, here = tmp_path / "my scripts", tmp_path / "data"
+    for folder in (scripts, here):
+        folder.mkdir()
+    (scripts / "train.py").write_text("a\n", encoding="utf-8")
+    monkeypatch.chdir(here if outside else tmp_path)
+    patch = SourcePatch((FileChange(str(scripts / "train.py"), "a\n", "b\n"),), (), ())
+    write_patch(patch, Path("speed.patch"))
+    assert patch.command == (f"patch -p0 -d '{scripts}'" if outside else "patch -p0")
+    subprocess.run(f"{patch.command} < speed.patch", shell=True, check=True, capture_output=True)
+    assert (scripts / "train.py").read_text(encoding="utf-8") == "b\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
@@ -51,9 +52,20 @@ class SourcePatch:
     stages: tuple[str | None, ...] = ()
     compiled: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def root(self) -> str:
+        """The folder that names in the diff start from: the present one, or that of the files where one lies outside (patch takes no `..`)."""
+        here, folders = os.getcwd(), [os.path.dirname(os.path.abspath(change.path)) for change in self.files]
+        return here if not folders or os.path.commonpath([here, *folders]) == here else os.path.commonpath(folders)
+
+    @property
+    def command(self) -> str:
+        """The command that applies the diff, given on its standard input."""
+        return "patch -p0" if self.root == os.getcwd() else f"patch -p0 -d {shlex.quote(self.root)}"
+
     def diff(self, root: str | None = None) -> str:
-        """A unified diff, which `patch -p0` and `git apply -p0` take in the folder `root` (by default the present one)."""
-        return "".join(line for change in self.files for line in _diff(change, root or os.getcwd()))
+        """A unified diff, which `patch -p0` and `git apply -p0` take in the folder `root` (`self.root` by default)."""
+        return "".join(line for change in self.files for line in _diff(change, root or self.root))
 
 
 def write_patch(patch: SourcePatch, path: Path, root: str | None = None) -> None:
@@ -85,6 +97,7 @@ def _write(path: Path, content: bytes) -> None:
 
 def _diff(change: FileChange, root: str) -> Iterator[str]:
     name = Path(os.path.relpath(change.path, root)).as_posix()
+    name += "\t" if " " in name else ""  # where patch takes a name with spaces to end
     old, new = (text.split("\n") for text in (change.old, change.new))
     lines = [[f"{line}\n" for line in text[:-1]] + ([text[-1]] if text[-1] else []) for text in (old, new)]
     for line in difflib.unified_diff(lines[0], lines[1], name, name):
