@@ -78,6 +78,7 @@ print(json.dumps(found))
 PIPELINES = """
 import json, os
 import tensorflow as tf
+from outpace.model.errors import CaptureError
 from outpace.tune.climb.expected import _batches
 from outpace.tune.climb.running import Copies
 from outpace.tune.data.tree import describe
@@ -101,6 +102,10 @@ endless = numbers.cache().shuffle(20, seed=1).repeat()
 copies = Copies(30.0, 1 << 26)
 found = {"filling": calls_in(lambda: copies.fill(endless))}
 found["filled"] = calls_in(lambda: values(copies.of(endless), 60))
+try:
+    Copies(30.0, 1 << 26, floor=float("inf")).fill(endless)
+except CaptureError as error:
+    found["no memory"] = str(error)
 never_full = numbers.repeat().cache()
 copies.fill(never_full)  # ends
 found["users own"] = calls_in(lambda: values(endless, 60))
@@ -140,6 +145,7 @@ def test_caches_before_a_repeat_are_filled_and_files_are_written_elsewhere(tmp_p
     assert json.loads(ended.out.splitlines()[-1]) == {
         "filling": 20,
         "filled": 0,
+        "no memory": "Its cache does not fit (element 1): the caches of all variants get half of the memory that was free at the start.",
         "users own": 20,
         "elements": True,
         "files of a trial": [],

@@ -11,7 +11,7 @@ from outpace._dataclass import dataclass
 from outpace.capture.notes import usable_cpus
 from outpace.model.errors import CaptureError
 from outpace.tune.climb.variant import Variant
-from outpace.tune.data.size import element_bytes
+from outpace.tune.data.size import SHARE, available_memory, element_bytes
 from outpace.tune.data.tree import describe
 from outpace.tune.data.verify import Risk
 from outpace.tune.program.isolated import isolated
@@ -22,6 +22,7 @@ from outpace.tune.trial.arm import Arm, Facts, Work
 
 CHECK_SECONDS = 10.0  # for the controls of a comparison of losses
 _CACHE = "cache"
+_LOOK = 0.05  # seconds between two looks at the free memory
 _AT_A_TIME = 20  # steps between two looks at the clock
 
 
@@ -29,13 +30,14 @@ _AT_A_TIME = 20  # steps between two looks at the clock
 class Copies:
     """Data sets of the trials' own: one copy per data set, so that a cache in it is filled once, and the user's shuffles do not move on.
 
-    fill_seconds: how long filling a cache may take. buffer_bytes: what the copies' prefetch buffers may grow to. A variant that rests
-    between blocks fills its buffers, and TensorFlow doubles a buffer that was full and ran empty: without a limit, blocks would in the
-    end be spent on filling buffers, or on eating them up.
+    fill_seconds: how long filling a cache may take. floor: bytes of free memory that all caches together leave. buffer_bytes: what the
+    copies' prefetch buffers may grow to. A variant that rests between blocks fills its buffers, and TensorFlow doubles a buffer that was
+    full and ran empty: without a limit, blocks would in the end be spent on filling buffers, or on eating them up.
     """
 
     fill_seconds: float
     buffer_bytes: int
+    floor: float = field(default_factory=lambda: available_memory() * (1 - SHARE))
     made: dict[int, tuple[Any, Any]] = field(default_factory=dict)
     filled: set[int] = field(default_factory=set)
 
@@ -48,20 +50,36 @@ class Copies:
     def fill(self, dataset: Any) -> None:
         """Read all caches once, since only full ones are as fast as in the second epoch: iterators that begin later find them whole.
 
-        Raises CaptureError when that takes too long.
+        Raises CaptureError when that takes too long, or too much memory: several variants may each have a cache.
         """
         if id(dataset) in self.filled or not describe(dataset).find(_CACHE):
             return
         end = time.monotonic() + self.fill_seconds
-        for cache in reversed(describe(self.of(dataset)).find(_CACHE)):
-            if int(cache.dataset.cardinality()) == -1:
-                continue  # it never becomes full
-            for done, _ in enumerate(cache.dataset, start=1):
-                if time.monotonic() > end:
-                    raise CaptureError(
-                        f"Filling its cache takes longer than {self.fill_seconds:.0f} s (element {done}): give a larger budget."
-                    )
+        caches = [cache.dataset for cache in describe(self.of(dataset)).find(_CACHE)]
+        try:
+            for cache in reversed(caches):
+                if int(cache.cardinality()) != -1:  # else it never becomes full
+                    self._fill(cache, end)
+        except CaptureError:
+            del self.made[id(dataset)]  # with the part that was filled
+            raise
         self.filled.add(id(dataset))
+
+    def _fill(self, cache: Any, end: float) -> None:
+        look = 0.0
+        for done, _ in enumerate(cache, start=1):
+            now = time.monotonic()
+            if now > end:
+                raise CaptureError(
+                    f"Filling its cache takes longer than {self.fill_seconds:.0f} s (element {done}): give a larger budget."
+                )
+            if now < look:
+                continue
+            look = now + _LOOK
+            if available_memory() < self.floor:
+                raise CaptureError(
+                    f"Its cache does not fit (element {done}): the caches of all variants get half of the memory that was free at the start."
+                )
 
     def forget(self, kept: set[int]) -> None:
         """Let go of all data sets but those with these identities."""

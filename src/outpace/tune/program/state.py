@@ -22,9 +22,8 @@ class Snapshot:
     """The state of a model and of the random numbers at one moment; `restore` brings it back.
 
     variables: every variable of the model (weights, metrics, seeds of its layers, what it holds besides) and of its optimizers, with its value;
-    switches: compiled
-    options by name; policies: dtype policy by layer; functions: the compiled functions; random: states of Python's, NumPy's,
-    TensorFlow's and Keras' generators.
+    switches: compiled options by name; policies: dtype policy by layer; functions: the compiled functions; random: states of Python's,
+    NumPy's, TensorFlow's and Keras' generators.
     """
 
     model: Any
