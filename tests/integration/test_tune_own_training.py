@@ -61,6 +61,9 @@ with tf.distribute.MirroredStrategy(["/cpu:0"]).scope():
     replicated.compile("adam", "mse")
 found["replicated"] = refusal(replicated)
 replicated.fit(DATA, verbose=0)  # as if nothing had been asked
+half = keras.Sequential([keras.layers.Dense(3, dtype="mixed_float16"), keras.layers.Dense(1)])
+half.compile(keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam()), "mse")
+found["loss scaled"] = refusal(half)
 
 model = Own(True)
 program, before = Program.of(model, DATA), Snapshot.of(model)
@@ -134,6 +137,7 @@ def test_what_a_training_step_of_its_own_changes_is_put_back_or_nothing_is_tried
     found = json.loads(ended.out.splitlines()[-1])
     assert "optimizers of its own that have no variables yet" in found["unbuilt"] and "build(variables)" in found["unbuilt"]
     assert "tf.distribute" in found["replicated"]
+    assert found["loss scaled"] is None
     assert {"kernel", "bias", "iteration", "total", "Variable:0"} <= set(found["changed"])
     assert found["left"] == [[], 0, 0]
     assert found["objection"].startswith("Its losses could not be compared: The training step returns no `loss`")

@@ -133,12 +133,11 @@ def _build(model: Any, batch: Any) -> None:
                 f"The variables of {', '.join(unbuilt)} cannot be made before the first step ({reason_of(error)}), so they could not be put "
                 "back after trials. Build the model before fit."
             ) from error
-    own = [optimizer for optimizer in optimizers_of(model) if optimizer is not model.optimizer]
-    unbuilt = [optimizer.name for optimizer in own if not optimizer.built]
+    if not model.optimizer.built:
+        model.optimizer.build(model.trainable_variables)
+    unbuilt = [optimizer.name for optimizer in optimizers_of(model) if not optimizer.built]
     if unbuilt:
         raise UsageError(
             f"The model trains with optimizers of its own that have no variables yet ({', '.join(unbuilt)}), so they could not be put back "
             "after trials. Call their build(variables) before fit."
         )
-    if not model.optimizer.built:
-        model.optimizer.build(model.trainable_variables)
