@@ -278,9 +278,10 @@ class Climb:
 
     def _finish(self, found: Limits | None, best: Variant, ended: str) -> Climbed:
         """The last race: the start, every rung, and the best's limits, side by side on fresh rounds."""
-        final, reached, rungs = None, None, best.rungs
+        final, reached = None, None
         ladder: tuple[Rung, ...] = ()
         if best is not self.start:
+            rungs = best.rungs
             self.watch.note(f"Before and after: {best.name}.")
             runs = [self._runs(self.start), *(self._runs(rung) for rung in rungs), *self._alone(best)]
             if not self.reading:
@@ -290,8 +291,8 @@ class Climb:
             ladder = ladder_of(final, rungs)
             best = rungs[len(ladder) - 1] if ladder else self.start
             self._learn_last(ladder, rungs[-1].changes[len(ladder) :])
-        if final is not None and ladder and best.practices == rungs[-1].practices and not self.reading:
-            reached = limits_of(final, final.rates(best.name, Phase.CONFIRM))
+            if len(ladder) == len(rungs) and not self.reading:  # else the limits are those of more than what is kept
+                reached = limits_of(final, final.rates(best.name, Phase.CONFIRM))
         seconds = self.clock() - self.began
         outlook = tuple(self.expected.values())
         return Climbed(

@@ -85,7 +85,7 @@ def _sample(dataset: Any, caches: Sequence[Stage], batch: int) -> Any:
 def _batches(cache: Stage) -> bool:
     """Whether what is cached are batches, and not what was taken out of them again."""
     changing = (stage.op for stage in cache.walk() if stage.op in _BATCHED or stage.op in _SINGLE)
-    return next(changing, "unbatch") in _BATCHED
+    return next(changing, None) in _BATCHED
 
 
 def _shortened(elements: int) -> Any:

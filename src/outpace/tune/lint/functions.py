@@ -136,7 +136,7 @@ class Functions:
             yield Trait.TABLE
 
     def _captured(self, node: ast.Name | ast.Attribute) -> Iterator[Trait]:
-        if self.source.called(self.resolve(node)) in ("tensorflow.Variable", "keras.Variable"):  # type: ignore[arg-type]  # None is answered ""
+        if self.source.called(self.resolve(node)) in ("tensorflow.Variable", "keras.Variable"):
             yield Trait.VARIABLE
 
     def _lookup(self, name: ast.Name) -> ast.AST | None:

@@ -107,7 +107,7 @@ class Source:
             return ""
         return canonical(".".join([self._names[node.id], *reversed(parts)]))
 
-    def called(self, node: ast.AST) -> str:
+    def called(self, node: ast.AST | None) -> str:
         """The full name of what a call calls; empty for anything else."""
         return self.qualified(node.func) if isinstance(node, ast.Call) else ""
 

@@ -75,12 +75,10 @@ def layers_of(model: Any) -> list[Any]:
 
 
 def optimizers_of(model: Any) -> list[Any]:
-    """The optimizers that a model holds: the one that it is compiled with, and those of a `train_step` of its own."""
+    """The optimizers that a model holds: the one that it is compiled with, one inside that (loss scaling), those of its own `train_step`."""
     from keras.optimizers import Optimizer
 
-    held = [model.optimizer, *(item for item in _held(model) if isinstance(item, Optimizer))]
-    inner = [getattr(optimizer, "inner_optimizer", None) for optimizer in held]  # of one that scales the loss
-    return list({id(optimizer): optimizer for optimizer in [*held, *inner] if optimizer is not None}.values())
+    return [item for item in _held(model) if isinstance(item, Optimizer)]
 
 
 def _variables(model: Any) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from outpace.tune.lint.message import Level, Message, Rule
 from outpace.tune.lint.program import Program
@@ -77,9 +77,9 @@ def check(program: Program) -> Iterator[Message]:
                 yield _frozen(program, node, "for all elements")
 
 
-def _with_nested(program: Program, functions: object) -> Iterator[ast.AST]:
+def _with_nested(program: Program, functions: Iterable[ast.AST]) -> Iterator[ast.AST]:
     """Functions and those defined in them, without what `py_function` runs as Python; each once."""
-    todo: list[ast.AST] = list(functions)  # type: ignore[call-overload]  # a list or the keys of a dict of functions
+    todo = list(functions)
     seen: set[ast.AST] = set()
     while todo:
         function = todo.pop(0)
