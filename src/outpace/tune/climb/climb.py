@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from outpace.capture.pipeline import PipelineRecorder
+from outpace.tune.climb.budget import LIMITS_SHARE, Budget
+from outpace.tune.climb.choice import Choice
 from outpace.tune.climb.expected import Expected, expected
 from outpace.tune.climb.limits import (
     FRESH,
@@ -32,21 +34,12 @@ from outpace.tune.rewrites import all_rewrites
 from outpace.tune.rewrites.attempt import Rewritten, attempt
 from outpace.tune.rewrites.rewrite import Reason
 from outpace.tune.trial.engine import Watch
+from outpace.tune.trial.protocol import Protocol
 from outpace.tune.trial.record import Decision, Experiment, Phase, Verdict
 from outpace.tune.trial.statistics import Estimate
 
 NEAR = 0.97  # of the limit: what is left is less than races can tell
-LIMITS_SHARE = 0.07  # of the budget, for the first race
-RACE_SHARE = 0.45  # of what is left, for each further race
-ROUNDS, BLOCK = 8, 0.35  # of a race that tells anything; seconds of a block, with what is not timed
-FINAL_SHARE = 0.4  # of the budget, for the last race
 FILL_SHARE = 0.15  # of the budget, for filling one cache
-FAR = 1.5  # times as fast alone as together
-LITTLE = 1.15  # times as fast without any input: less is not worth a race of the input, where that is far from its limit
-MOST_REFUSED = 2  # races in which a practice may stay undecided
-MOST_AT_ONCE = 6  # practices in one race: more share its rounds
-NEVER = -1
-DECIDED = (Decision.UNPROVEN, Decision.FAILED, Decision.UNSAFE)  # whatever else is changed
 
 
 class Climb:
@@ -65,11 +58,10 @@ class Climb:
     ) -> None:
         """`allowed`: the risks that a practice may carry; `budget` in seconds, preparations included. `only_limits`: measure the limits, say
         what is expected of which practice, and race none."""
-        self.program, self.recorder, self.budget, self.allowed, self.watch = program, recorder, budget, allowed, watch
-        self.clock, self.only_limits = clock, only_limits
-        self.began = clock()
+        self.program, self.recorder, self.allowed, self.watch = program, recorder, allowed, watch
+        self.budget, self.only_limits = Budget(budget, clock), only_limits
         self.tried: dict[str, Tried] = {}
-        self.open: dict[str, int] = {}  # races that each practice may still take part in
+        self.choice = Choice()
         self.waiting: list[Variant] = []  # what fits and was not raced yet
         self.races: list[Experiment] = []
         self.copies = Copies(FILL_SHARE * budget, buffer_bytes(program))
@@ -77,7 +69,6 @@ class Climb:
         self.start = Variant(TODAY, program.dataset)
         self.reading = program.model is None  # then the input alone is tuned
         self.memory = None if self.reading else in_memory(program)
-        self.preparing = 0.0  # seconds that an arm took to prepare, about
         self.expected: dict[str, Expected] = {}
 
     def run(self) -> Climbed:
@@ -99,27 +90,20 @@ class Climb:
             if not candidates:
                 ended = "nothing else is left to try"
                 break
-            if raced_any and self._left() < self._price(len(candidates)):
+            paid = self.budget.affordable(candidates) if raced_any else candidates
+            if not paid:
                 ended = "the budget is used up"
                 self._give_up("the budget was used up before; give it a larger one")
                 break
             raced_any = True
-            before, (best, at_limit) = best, self._race(best, candidates)
+            before, (best, at_limit) = best, self._race(best, paid)
             input_matters = not at_limit
             if best is not before:
-                self._reopen()
+                self.choice.reopen()
             self._forget(best)
-        climbed = self._finish(found, best, ended)
+        climbed = self._finish(found, self._with_promising(best), ended)
         dispose([self.running.pop(key) for key in list(self.running)])
         return climbed
-
-    def _left(self) -> float:
-        """Seconds for further races: the last one has its share."""
-        return self.budget * (1 - FINAL_SHARE) - (self.clock() - self.began)
-
-    def _price(self, variants: int) -> float:
-        """Seconds that a race of so many new variants needs to tell anything."""
-        return variants * self.preparing + ROUNDS * (variants + 3) * BLOCK
 
     @staticmethod
     def _at_limit(model_ratio: Estimate | None) -> bool:
@@ -145,26 +129,25 @@ class Climb:
     def _limits(self) -> Limits:
         """The first race: today, the model alone, the input alone."""
         self.watch.note("How fast could it be? The model alone, the input alone, and the program as it is.")
-        began = self.clock()
         runs = [self._runs(self.start), *self._alone(self.start), self._runs(input_alone(self.start), reading=True)]
         share = 1.0 if self.only_limits else LIMITS_SHARE
-        experiment = raced([run.arm() for run in runs], TODAY, share * self.budget, self.watch, FRESH)
+        experiment = self._raced(runs, TODAY, share * self.budget.seconds, FRESH)
         self.races.append(experiment)
-        self.preparing = max(0.0, self.clock() - began - experiment.seconds) / len(runs)
         return limits_of(experiment, experiment.reference(Phase.CONFIRM))
 
+    def _raced(self, runs: list[Running], baseline: str, seconds: float, protocol: Protocol) -> Experiment:
+        """One race, and what it cost."""
+        new, began = _new(runs), self.budget.spent
+        experiment = raced([run.arm() for run in runs], baseline, seconds, self.watch, protocol)
+        self.budget.learn(experiment, self.budget.spent - began, new)
+        return experiment
+
     def _candidates(self, best: Variant, found: Limits | None, input_matters: bool) -> list[Variant]:
-        """What to race next: all open practices, or those of the bottleneck where one part alone is far slower, or they are many."""
+        """What to race next of what fits. As long as nothing was kept, the first limits tell where the bottleneck is."""
         rewritten = list(self._rewrites(best)) if input_matters and self.program.own_pipeline else []
         turned = [] if self.reading else list(self._knobs(best))
         self.waiting = rewritten + turned
-        if best is self.start and found is not None:
-            model, reading = found.model_ratio, _far(found.input_ratio)
-            if rewritten and _far(model) and not reading:
-                return rewritten[:MOST_AT_ONCE]
-            if turned and reading and model is not None and model.high < LITTLE:
-                return turned[:MOST_AT_ONCE]
-        return (rewritten + turned)[:MOST_AT_ONCE]
+        return self.choice.next(self.waiting, found if best is self.start else None)
 
     def _rewrites(self, current: Variant) -> Iterator[Variant]:
         for rewrite in all_rewrites():
@@ -177,7 +160,8 @@ class Climb:
                 continue
             found = attempt(rewrite, pipeline, reason=reason)
             if isinstance(found, Rewritten):
-                change = Change(rewrite.id, rewrite.title, found.reason.sentence, found.reason.risk, proof=rewrite.proof)
+                why, risk = found.reason.sentence, found.reason.risk
+                change = Change(rewrite.id, rewrite.title, why, risk, proof=rewrite.proof, minor=rewrite.minor)
                 yield current.with_change(change, found.dataset)
             else:
                 self._note(rewrite.id, rewrite.title, "not here", found.sentence)
@@ -192,11 +176,11 @@ class Climb:
             elif applies.risk not in self.allowed or (knob.opt_in and Risk.STATISTICAL not in self.allowed):
                 self._opt_in(knob.id, knob.title, applies.sentence, applies.risk)
             else:
-                yield current.with_change(Change(knob.id, knob.title, applies.sentence, applies.risk, knob))
+                yield current.with_change(Change(knob.id, knob.title, applies.sentence, applies.risk, knob, minor=knob.minor))
 
     def _over(self, change: str, current: Variant) -> bool:
         """Whether a practice is applied already, or decided."""
-        return self.open.get(change, 1) <= 0 or change in current.practices
+        return self.choice.over(change) or change in current.practices
 
     def _note(self, change: str, title: str, decision: str, reason: str) -> None:
         self.tried.setdefault(change, Tried(change, title, decision, reason))
@@ -216,14 +200,16 @@ class Climb:
     def _opt_in(self, change: str, title: str, why: str, risk: Risk) -> None:
         self._note(change, title, "opt-in", f"{why.rstrip('.')}. It is {risk.value}: allow that to have it tried.")
 
-    def _race(self, best: Variant, candidates: list[Variant]) -> tuple[Variant, bool]:
+    def _race(self, best: Variant, candidates: Sequence[Variant]) -> tuple[Variant, bool]:
         """Screen candidates against the best so far; the best from now on, and whether it trains at its model's limit.
 
         What seems faster is put together, each winner on top of the faster ones. What each of them adds is for the last race to prove.
         """
         verdicts, at_limit = self._verdicts(best, candidates)
         for variant in candidates:
-            self._learn(variant.changes[-1], verdicts[variant.name])
+            change, verdict = variant.changes[-1], verdicts[variant.name]
+            self.choice.learn(variant, verdict)
+            self.tried[change.id] = Tried.judged(change.id, change.title, verdict, change.why)
         winners = [variant for variant in candidates if verdicts[variant.name].decision is Decision.SEEMS_FASTER]
         winners.sort(key=lambda variant: -_ratio(verdicts[variant.name]))
         for variant in winners:
@@ -241,27 +227,14 @@ class Climb:
         found = attempt(rewrite, describe(base.dataset, self.recorder))
         return base.with_change(change, found.dataset) if isinstance(found, Rewritten) else None
 
-    def _verdicts(self, base: Variant, others: list[Variant]) -> tuple[dict[str, Verdict], bool]:
+    def _verdicts(self, base: Variant, others: Sequence[Variant]) -> tuple[dict[str, Verdict], bool]:
         """One race of variants against a base, with the base's model alone beside them: does it train at that limit?"""
         self.watch.note(f"Racing {', '.join(other.name for other in others)} against {base.name}.")
         runs = [self._runs(base), *(self._runs(other) for other in others), *self._alone(base)]
-        new = sum(1 for run in runs if run.runner is None)
-        budget = RACE_SHARE * (self._left() - new * self.preparing)
-        experiment = raced([run.arm() for run in runs], base.name, budget, self.watch, SCREEN)
+        experiment = self._raced(runs, base.name, self.budget.for_race(_new(runs)), SCREEN)
         self.races.append(experiment)
         verdicts = {verdict.arm: verdict for verdict in experiment.verdicts}
         return verdicts, not self.reading and self._at_limit(verdicts[MODEL].estimate)
-
-    def _learn(self, change: Change, verdict: Verdict) -> None:
-        """Note what a race said of a practice, and whether it may be raced again."""
-        left = self.open.get(change.id, MOST_REFUSED)
-        if verdict.decision is Decision.REFUSED:
-            self.open[change.id] = left - 1
-        elif verdict.decision in (Decision.SAME, Decision.SEEMS_SLOWER):
-            self.open[change.id] = 0
-        elif verdict.decision in DECIDED:
-            self.open[change.id] = NEVER
-        self.tried[change.id] = Tried.judged(change.id, change.title, verdict, change.why)
 
     def _learn_last(self, ladder: Sequence[Rung], dropped: Sequence[Change]) -> None:
         """Note what the last race said of what seemed faster."""
@@ -270,11 +243,13 @@ class Climb:
         for change in dropped:
             self.tried[change.id] = self.tried[change.id].unproven()
 
-    def _reopen(self) -> None:
-        """What made no difference may make one now: another part of the step is the bottleneck."""
-        for change, left in self.open.items():
-            if left == 0:
-                self.open[change] = 1
+    def _with_promising(self, best: Variant) -> Variant:
+        """The best with the most promising of what is undecided on top: the last race has more rounds than those before."""
+        found = self.choice.most_promising
+        if found is None:
+            return best
+        self.watch.note(f"{found.changes[-1].title} may be faster; whether it is, the last race decides.")
+        return self._together(best, found) or best
 
     def _finish(self, found: Limits | None, best: Variant, ended: str) -> Climbed:
         """The last race: the start, every rung, and the best's limits, side by side on fresh rounds."""
@@ -286,23 +261,19 @@ class Climb:
             runs = [self._runs(self.start), *(self._runs(rung) for rung in rungs), *self._alone(best)]
             if not self.reading:
                 runs.append(self._runs(input_alone(best), reading=True))
-            budget = self.budget - (self.clock() - self.began) - self.preparing * len(runs) / 2  # most of them ran before
-            final = raced([run.arm() for run in runs], TODAY, budget, self.watch, FRESH)
+            final = self._raced(runs, TODAY, self.budget.for_last(_new(runs)), FRESH)
             ladder = ladder_of(final, rungs)
             best = rungs[len(ladder) - 1] if ladder else self.start
             self._learn_last(ladder, rungs[-1].changes[len(ladder) :])
             if len(ladder) == len(rungs) and not self.reading:  # else the limits are those of more than what is kept
                 reached = limits_of(final, final.rates(best.name, Phase.CONFIRM))
-        seconds = self.clock() - self.began
-        outlook = tuple(self.expected.values())
-        return Climbed(
-            found, reached, tuple(self.tried.values()), best, ladder, tuple(self.races), final, seconds, ended, outlook
-        )
+        tried, outlook = tuple(self.tried.values()), tuple(self.expected.values())
+        return Climbed(found, reached, tried, best, ladder, tuple(self.races), final, self.budget.spent, ended, outlook)
 
 
-def _far(alone: Estimate | None) -> bool:
-    """Whether a part alone is so much faster than the program that the other part holds it back."""
-    return alone is not None and alone.low > FAR
+def _new(runs: Sequence[Running]) -> int:
+    """How many of them are to be prepared."""
+    return sum(1 for run in runs if run.runner is None)
 
 
 def _ratio(verdict: Verdict) -> float:

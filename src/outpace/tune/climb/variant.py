@@ -17,7 +17,7 @@ _ORDER = (Risk.EXACT, Risk.REORDERED, Risk.STATISTICAL)
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """One practice applied: `knob` for the step, or a rewrite of the data set. `why` names what it answers."""
+    """One practice applied: `knob` for the step, or a rewrite of the data set. `why` names what it answers. minor: usually adds little."""
 
     id: str
     title: str
@@ -25,6 +25,7 @@ class Change:
     risk: Risk
     knob: Knob | None = None
     proof: Callable[[Any, Pipeline], str | None] | None = None
+    minor: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,6 +34,7 @@ class ConvBias:
     title = "no bias before batch normalisation"
     practice = "Give layers before a batch normalisation no bias (use_bias=False): the normalisation subtracts it again."
     opt_in = False
+    minor = True
     order = 15
 
     def keywords(self, program: Program) -> dict[str, str]:

@@ -32,12 +32,14 @@ class Knob(Protocol):
     """One practice for the training step.
 
     practice: what the guide recommends, in a sentence. opt_in: only tried when the user asked for it. order: when it is tried.
+    minor: usually a few per cent, so that others are raced before it.
     """
 
     id: str
     title: str
     practice: str
     opt_in: bool
+    minor: bool
     order: int
 
     def keywords(self, program: Program) -> dict[str, str]:

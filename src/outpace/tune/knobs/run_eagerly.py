@@ -21,6 +21,7 @@ class RunEagerly:
     title = "graph instead of eager execution"
     practice = "Let the step be compiled into a graph (run_eagerly=False); eager execution is for debugging."
     opt_in = False
+    minor = False
     order = 5
 
     def keywords(self, program: Program) -> dict[str, str]:

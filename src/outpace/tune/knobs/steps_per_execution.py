@@ -25,6 +25,7 @@ class StepsPerExecution:
     title = "several steps per call"
     practice = "Run several steps in one call (steps_per_execution), so that Python is not in the way of short steps."
     opt_in = False
+    minor = False
     order = 20
 
     def keywords(self, program: Program) -> dict[str, str]:

@@ -18,6 +18,7 @@ class AnyOrder:
     practice = "Options: deterministic = False where the order does not matter"
     holds_when = "the training may see its elements in an order that differs from run to run"
     opt_in = True
+    minor = True
     options_change = True
 
     def applies(self, pipeline: Pipeline) -> Reason | Refusal:

@@ -23,6 +23,7 @@ class BatchBeforeMap:
     practice = "Vectorize mapping: batch first, then map over whole batches"
     holds_when = "always: proved on the operations of the function's graph"
     opt_in = False
+    minor = False
     options_change = False
     function: Callable[[Any, Any], Any] = staticmethod(vectorise.batched)
 

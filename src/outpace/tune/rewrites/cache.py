@@ -21,6 +21,7 @@ class Cache:
     practice = "Cache data after time-consuming operations: cache() after the map, before shuffle and random augmentation"
     holds_when = evidence.CONDITION
     opt_in = False
+    minor = False
     options_change = False
 
     def applies(self, pipeline: Pipeline) -> Reason | Refusal:

@@ -18,6 +18,7 @@ class CacheBeforeShuffle:
     practice = "Order of cache and shuffle: cache, then shuffle, so that every epoch has an order of its own"
     holds_when = "the training may see another order of elements from the second epoch on"
     opt_in = True
+    minor = False
     options_change = False
 
     def applies(self, pipeline: Pipeline) -> Reason | Refusal:

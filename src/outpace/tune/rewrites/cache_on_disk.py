@@ -24,6 +24,7 @@ class CacheOnDisk:
     practice = "Cache data after time-consuming operations: cache(filename) where memory does not suffice"
     holds_when = f"{evidence.CONDITION}; an interrupted first epoch leaves files that must be removed"
     opt_in = True
+    minor = False
     options_change = False
 
     def __init__(self, folder: str | None = None) -> None:

@@ -20,6 +20,7 @@ class KeepUint8:
     practice = "Reduce memory footprint: cast to float after cropping and flipping, not before"
     holds_when = "never proved: the operations between the cast and the flip would have to be exchanged"
     opt_in = True
+    minor = False
     options_change = False
 
     def applies(self, pipeline: Pipeline) -> Reason | Refusal:

@@ -24,6 +24,7 @@ class ParallelInterleave:
     practice = "Parallelize data extraction: num_parallel_calls=tf.data.AUTOTUNE in interleave"
     holds_when = "reading a file does not depend on which others are being read"
     opt_in = False
+    minor = False
     options_change = False
 
     def applies(self, pipeline: Pipeline) -> Reason | Refusal:

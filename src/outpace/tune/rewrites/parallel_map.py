@@ -26,6 +26,7 @@ class ParallelMap:
         "the training may draw its random numbers in another order; Python functions do not depend on the order of calls"
     )
     opt_in = False
+    minor = False
     options_change = False
 
     def applies(self, pipeline: Pipeline) -> Reason | Refusal:

@@ -21,6 +21,7 @@ class Prefetch:
     practice = "Prefetch: prefetch(tf.data.AUTOTUNE) as the last stage"
     holds_when = "always"
     opt_in = False
+    minor = False
     options_change = False
 
     def applies(self, pipeline: Pipeline) -> Reason | Refusal:

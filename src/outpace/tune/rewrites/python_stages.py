@@ -20,6 +20,7 @@ class PythonStages:
     practice = "Avoid from_generator and py_function: they run in one process under Python's lock"
     holds_when = "never known: it is explained, not applied"
     opt_in = True
+    minor = False
     options_change = False
 
     def applies(self, pipeline: Pipeline) -> Reason | Refusal:

@@ -49,7 +49,8 @@ class Patch:
 class Rewrite(Protocol):
     """One optimisation of an input pipeline; a module of this package makes one and calls it `REWRITE`.
 
-    `opt_in`: only tried when the user asked for it. `options_change`: it changes the data set's options on purpose.
+    `opt_in`: only tried when the user asked for it. `minor`: usually a few per cent, so that others are raced before it. `options_change`: it
+    changes the data set's options on purpose.
     """
 
     id: str
@@ -57,6 +58,7 @@ class Rewrite(Protocol):
     practice: str
     holds_when: str
     opt_in: bool
+    minor: bool
     options_change: bool
 
     def applies(self, pipeline: Pipeline) -> Reason | Refusal:

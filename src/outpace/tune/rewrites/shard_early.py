@@ -20,6 +20,7 @@ class ShardEarly:
     practice = "Shard the data early, before expensive transformations"
     holds_when = "always: shard picks positions and never looks at elements"
     opt_in = False
+    minor = False
     options_change = False
 
     def applies(self, pipeline: Pipeline) -> Reason | Refusal:

@@ -18,6 +18,7 @@ class ShuffleBeforeMap:
     practice = "Reduce memory footprint: shuffle file names or small records, not decoded elements"
     holds_when = "always: a shuffle permutes positions and never looks at elements"
     opt_in = False
+    minor = True
     options_change = False
 
     def applies(self, pipeline: Pipeline) -> Reason | Refusal:

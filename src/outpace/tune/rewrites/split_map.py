@@ -23,6 +23,7 @@ class SplitMap:
     practice = "Cache data after time-consuming operations, before random augmentation"
     holds_when = evidence.CONDITION
     opt_in = False
+    minor = False
     options_change = False
 
     def applies(self, pipeline: Pipeline) -> Reason | Refusal:

@@ -19,6 +19,7 @@ class ThreadPool:
     practice = "Options: threading.private_threadpool_size"
     holds_when = "always"
     opt_in = False
+    minor = True
     options_change = True
 
     def __init__(self, threads: int | None = None) -> None:

@@ -16,6 +16,7 @@ class VectorisedMap(BatchBeforeMap):
     practice = "Vectorize mapping: tf.vectorized_map over batches"
     holds_when = "equality on the compared elements is taken for equality on all: it is not proved"
     opt_in = True
+    minor = False
     function = staticmethod(vectorise.vectorised)
 
     def applies(self, pipeline: Pipeline) -> Reason | Refusal:

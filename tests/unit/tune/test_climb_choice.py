@@ -1,0 +1,135 @@
+"""What a climb races next, and what it may still spend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from outpace.tune.climb.budget import ROUNDS, Budget
+from outpace.tune.climb.choice import MOST_AT_ONCE, Choice
+from outpace.tune.climb.limits import SCREEN, Limits
+from outpace.tune.climb.variant import Change, Variant
+from outpace.tune.data.verify import Risk
+from outpace.tune.trial import run_experiment
+from outpace.tune.trial.record import Decision, Verdict
+from outpace.tune.trial.statistics import Estimate
+from tests.unit.tune.simulated import Machine
+
+START = Variant("as it is", None)
+KNOB: Any = object()
+
+
+def variant(id: str, *, knob: bool = False, minor: bool = False) -> Variant:
+    return START.with_change(Change(id, id, "", Risk.EXACT, KNOB if knob else None, minor=minor))
+
+
+CACHE, PREFETCH, POOL = variant("cache"), variant("prefetch"), variant("pool", minor=True)
+XLA, BIAS = variant("xla", knob=True), variant("bias", knob=True, minor=True)
+
+
+def said(decision: Decision, ratio: float = 1.0) -> Verdict:
+    estimate = Estimate(ratio, ratio / 1.2, ratio * 1.2, 12, 0.1)
+    return Verdict("", decision, "", estimate, None, False, None, None, None)
+
+
+def limits(model: float, reading: float) -> Limits:
+    """Limits where the model alone and the input alone are that many times as fast as the program."""
+    ratios = (Estimate(each, each * 0.95, each * 1.05, 9, 0.05) for each in (model, reading))
+    return Limits(1.0, model, reading, 1.0, 1.0, "model", *ratios, None, None)
+
+
+def test_what_usually_adds_little_waits_for_the_others() -> None:
+    choice, fits = Choice(), [POOL, CACHE, BIAS, XLA]
+    assert choice.next(fits, None) == [CACHE, XLA]
+    choice.learn(CACHE, said(Decision.REFUSED))
+    assert choice.next(fits, None) == [CACHE, XLA]
+    choice.learn(XLA, said(Decision.REFUSED))
+    assert choice.next(fits, None) == [CACHE, XLA, POOL, BIAS]
+    assert choice.next([POOL, BIAS], None) == [POOL, BIAS]
+
+
+def test_the_bottleneck_comes_first() -> None:
+    fits = [POOL, CACHE, BIAS, XLA]
+    assert Choice().next(fits, limits(model=3.0, reading=1.1)) == [CACHE]
+    assert Choice().next(fits, limits(model=1.05, reading=5.0)) == [XLA]
+    assert Choice().next(fits, limits(model=1.3, reading=1.3)) == [CACHE, XLA]
+    assert Choice().next([POOL, XLA], limits(model=3.0, reading=1.1)) == [POOL]
+    assert Choice().next([XLA], limits(model=3.0, reading=1.1)) == [XLA]
+
+
+def test_a_race_has_no_more_than_its_rounds_can_tell_apart() -> None:
+    assert len(Choice().next([variant(str(at)) for at in range(20)], None)) == MOST_AT_ONCE
+
+
+def test_what_is_decided_is_not_raced_again() -> None:
+    choice = Choice()
+    for decision in (Decision.UNPROVEN, Decision.FAILED, Decision.UNSAFE):
+        choice.learn(variant(decision.value), said(decision))
+    choice.learn(CACHE, said(Decision.SAME))
+    choice.reopen()
+    assert all(choice.over(each.value) for each in (Decision.UNPROVEN, Decision.FAILED, Decision.UNSAFE))
+    assert not choice.over("cache")
+
+
+def test_a_refusal_is_raced_once_more() -> None:
+    choice = Choice()
+    assert not choice.over("cache")
+    choice.learn(CACHE, said(Decision.REFUSED))
+    assert not choice.over("cache")
+    choice.learn(CACHE, said(Decision.REFUSED))
+    assert choice.over("cache")
+
+
+def test_the_most_promising_of_what_is_undecided_goes_on() -> None:
+    choice = Choice()
+    for found, ratio in ((CACHE, 1.07), (PREFETCH, 1.15), (XLA, 1.02), (POOL, 1.3)):
+        choice.learn(found, said(Decision.REFUSED, ratio))
+    assert choice.most_promising is PREFETCH
+    choice.learn(PREFETCH, said(Decision.SAME, 1.01))
+    assert choice.most_promising is CACHE
+    choice.learn(CACHE, said(Decision.SEEMS_FASTER, 1.2))
+    assert choice.most_promising is None
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_budget_pays_for_as_many_as_fit() -> None:
+    clock = Clock()
+    budget = Budget(100.0, clock, preparing=2.0, block=0.5)
+    fits = list("abcdef")
+    clock.now += 10
+    price = [budget.price(n) for n in range(1, 7)]
+    assert price == sorted(price) and price[5] > budget.left > price[3]
+    paid = budget.affordable(fits)
+    assert paid == fits[: len(paid)] and budget.price(len(paid)) <= budget.left < budget.price(len(paid) + 1)
+    clock.now += 40
+    assert budget.affordable(fits) == []
+
+
+@pytest.mark.parametrize("spent", [0.0, 20.0, 35.0])
+def test_a_race_gets_its_share_or_all_that_would_pay_for_nothing_else(spent: float) -> None:
+    clock = Clock()
+    budget = Budget(100.0, clock, preparing=2.0, block=0.5)
+    clock.now += spent
+    seconds, rest = budget.for_race(2), budget.left - 2 * budget.preparing
+    assert 0 < seconds <= rest
+    assert seconds == rest or rest - seconds >= budget.price(1)
+
+
+def test_the_budget_learns_what_races_cost_here() -> None:
+    machine = Machine(3)
+    budget = Budget(100.0, machine.clock)
+    arms = [machine.arm("a"), machine.arm("b", 1.1)]
+    race = run_experiment(arms, budget=20.0, clock=machine.clock, protocol=SCREEN)
+    budget.learn(race, race.seconds + 6.0, 2)
+    assert budget.preparing == pytest.approx(3.0)
+    assert budget.block == pytest.approx(race.seconds / len(race.samples), rel=0.1)
+    budget.learn(race, race.seconds, 0)  # nothing new: nothing about preparing
+    assert budget.preparing == pytest.approx(3.0)
+    assert budget.price(1) >= ROUNDS * 4 * budget.block
