@@ -136,9 +136,10 @@ def headline(tuned: Tuned) -> str:
 def _nothing_kept(tuned: Tuned) -> str:
     """Why nothing was kept, with what is expected of practices that were not raced."""
     climbed = tuned.climbed
-    if climbed.final is not None:  # something seemed faster; its first rung stands for all of them
+    if climbed.final is not None:  # something seemed or might be faster; its first rung stands for all of them
         verdict = climbed.final.verdicts[0]
-        return f"Nothing was proven to make the {tuned.work} faster. {verdict.arm} seemed to, and the last race says: {verdict.reason}"
+        said = f"{verdict.arm} seemed to, or might, and the last race says: {verdict.reason}"
+        return f"Nothing was proven to make the {tuned.work} faster. {said}"
     outlook = next(_expected(tuned), None)
     if outlook is not None:
         return f"{outlook.sentence} It was not raced: {climbed.ended}."

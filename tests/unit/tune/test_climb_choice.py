@@ -28,8 +28,8 @@ CACHE, PREFETCH, POOL = variant("cache"), variant("prefetch"), variant("pool", m
 XLA, BIAS = variant("xla", knob=True), variant("bias", knob=True, minor=True)
 
 
-def said(decision: Decision, ratio: float = 1.0) -> Verdict:
-    estimate = Estimate(ratio, ratio / 1.2, ratio * 1.2, 12, 0.1)
+def said(decision: Decision, ratio: float = 1.0, rounds: int = 12) -> Verdict:
+    estimate = Estimate(ratio, ratio / 1.2, ratio * 1.2, rounds, 0.1)
     return Verdict("", decision, "", estimate, None, False, None, None, None)
 
 
@@ -43,9 +43,14 @@ def test_what_usually_adds_little_waits_for_the_others() -> None:
     choice, fits = Choice(), [POOL, CACHE, BIAS, XLA]
     assert choice.next(fits, None) == [CACHE, XLA]
     choice.learn(CACHE, said(Decision.REFUSED))
-    assert choice.next(fits, None) == [CACHE, XLA]
+    assert choice.next(fits, None) == [XLA, CACHE]  # what was raced before comes after what was not
     choice.learn(XLA, said(Decision.REFUSED))
+    assert choice.next(fits, None) == [CACHE, XLA]
+    for found in (CACHE, XLA):
+        choice.learn(found, said(Decision.SAME))
+    choice.reopen()
     assert choice.next(fits, None) == [CACHE, XLA, POOL, BIAS]
+    assert choice.next([POOL, CACHE, PREFETCH], None) == [PREFETCH, CACHE]
     assert choice.next([POOL, BIAS], None) == [POOL, BIAS]
 
 
@@ -54,7 +59,10 @@ def test_the_bottleneck_comes_first() -> None:
     assert Choice().next(fits, limits(model=3.0, reading=1.1)) == [CACHE]
     assert Choice().next(fits, limits(model=1.05, reading=5.0)) == [XLA]
     assert Choice().next(fits, limits(model=1.3, reading=1.3)) == [CACHE, XLA]
-    assert Choice().next([POOL, XLA], limits(model=3.0, reading=1.1)) == [POOL]
+    choice = Choice()
+    choice.learn(CACHE, said(Decision.SAME))
+    assert choice.next([POOL, BIAS, XLA], limits(model=3.0, reading=1.1)) == [XLA]
+    assert Choice().next([POOL, XLA], limits(model=3.0, reading=1.1)) == [XLA]
     assert Choice().next([XLA], limits(model=3.0, reading=1.1)) == [XLA]
 
 
@@ -85,11 +93,12 @@ def test_the_most_promising_of_what_is_undecided_goes_on() -> None:
     choice = Choice()
     for found, ratio in ((CACHE, 1.07), (PREFETCH, 1.15), (XLA, 1.02), (POOL, 1.3)):
         choice.learn(found, said(Decision.REFUSED, ratio))
-    assert choice.most_promising is PREFETCH
+    choice.learn(variant("seldom"), said(Decision.REFUSED, 1.5, rounds=SCREEN.least_rounds - 1))
+    assert choice.promising == [PREFETCH, CACHE]
     choice.learn(PREFETCH, said(Decision.SAME, 1.01))
-    assert choice.most_promising is CACHE
+    assert choice.promising == [CACHE]
     choice.learn(CACHE, said(Decision.SEEMS_FASTER, 1.2))
-    assert choice.most_promising is None
+    assert choice.promising == []
 
 
 class Clock:
@@ -112,14 +121,25 @@ def test_the_budget_pays_for_as_many_as_fit() -> None:
     assert budget.affordable(fits) == []
 
 
-@pytest.mark.parametrize("spent", [0.0, 20.0, 35.0])
-def test_a_race_gets_its_share_or_all_that_would_pay_for_nothing_else(spent: float) -> None:
+@pytest.mark.parametrize("seconds", [40.0, 70.0, 100.0, 140.0, 300.0, 1200.0])
+@pytest.mark.parametrize("preparing", [1.0, 2.0, 5.0])
+def test_a_race_that_is_paid_for_has_enough_rounds(seconds: float, preparing: float) -> None:
+    budget = Budget(seconds, Clock(), preparing, block=0.35)
+    number = len(budget.affordable(list("abcdef")))
+    if number:
+        given, rest = budget.for_race(number, number + 2), budget.left - (number + 2) * preparing
+        assert ROUNDS * (number + 3) * budget.block <= given + 1e-9 and given <= rest + 1e-9
+        assert given == rest or rest - given >= budget.price(1)
+    else:
+        assert budget.price(1) > budget.left
+
+
+def test_a_last_race_without_its_rounds_is_not_paid_for() -> None:
     clock = Clock()
     budget = Budget(100.0, clock, preparing=2.0, block=0.5)
-    clock.now += spent
-    seconds, rest = budget.for_race(2), budget.left - 2 * budget.preparing
-    assert 0 < seconds <= rest
-    assert seconds == rest or rest - seconds >= budget.price(1)
+    assert budget.pays_last(10, 3)
+    clock.now += 60
+    assert not budget.pays_last(10, 3)
 
 
 def test_the_budget_learns_what_races_cost_here() -> None:
@@ -132,4 +152,6 @@ def test_the_budget_learns_what_races_cost_here() -> None:
     assert budget.block == pytest.approx(race.seconds / len(race.samples), rel=0.1)
     budget.learn(race, race.seconds, 0)  # nothing new: nothing about preparing
     assert budget.preparing == pytest.approx(3.0)
+    budget.learn(race, race.seconds + 4.0, 3)
+    assert budget.preparing == pytest.approx(2.0)
     assert budget.price(1) >= ROUNDS * 4 * budget.block

@@ -15,42 +15,49 @@ LITTLE = 1.15  # times as fast without any input: less is not worth a race of th
 MOST_REFUSED = 2  # races in which a practice may stay undecided
 MOST_AT_ONCE = 6  # practices in one race: more share its rounds
 NEVER = -1
-_DECIDED = (Decision.UNPROVEN, Decision.FAILED, Decision.UNSAFE)  # whatever else is changed
+DECIDED = (Decision.UNPROVEN, Decision.FAILED, Decision.UNSAFE)  # whatever else is changed
 
 
 @dataclass(eq=False)
 class Choice:
-    """open: races that each practice may still take part in, of those that were raced and not found faster. promising: what would be faster
-    by its ratio, but too little was measured to say so, with that ratio."""
+    """open: races that each practice may still take part in, of those that were raced and not found faster. undecided: what would be faster
+    by its ratio, but was too noisy to say so, with that ratio. refused: what the last race with it could not judge."""
 
     open: dict[str, int] = field(default_factory=dict)
-    promising: dict[str, tuple[float, Variant]] = field(default_factory=dict)
+    undecided: dict[str, tuple[float, Variant]] = field(default_factory=dict)
+    refused: set[str] = field(default_factory=set)
 
     def over(self, change: str) -> bool:
         """Whether a practice is decided."""
         return self.open.get(change, 1) <= 0
 
     def next(self, variants: list[Variant], limits: Limits | None) -> list[Variant]:
-        """What to race of the variants that fit: of the bottleneck's part of the step only, where `limits` show one. What usually adds little
-        waits until the others were raced, and comes after them."""
-        fits = sorted(_of_bottleneck(variants, limits), key=lambda variant: variant.changes[-1].minor)
-        large = [variant for variant in fits if not variant.changes[-1].minor]
-        if any(variant.changes[-1].id not in self.open for variant in large):
-            fits = large
-        return fits[:MOST_AT_ONCE]
+        """What to race of the variants that fit, the first of them first: those of the bottleneck's part of the step, where `limits` show one;
+        once they were raced and judged, the other part's too; then also what usually adds little."""
+        large = [variant for variant in variants if not variant.changes[-1].minor]
+        groups = (_of_bottleneck(large, limits), large, variants)
+        found = next((group for group in groups if any(self._unknown(variant.changes[-1].id) for variant in group)), variants)
+        return sorted(found, key=lambda each: (each.changes[-1].minor, each.changes[-1].id in self.open))[:MOST_AT_ONCE]
+
+    def _unknown(self, change: str) -> bool:
+        """Whether no race could judge a practice so far."""
+        return change not in self.open or change in self.refused
 
     def learn(self, variant: Variant, verdict: Verdict) -> None:
         """What a race said of a variant's last change."""
         change, decision = variant.changes[-1].id, verdict.decision
-        self.promising.pop(change, None)
+        self.undecided.pop(change, None)
+        self.refused.discard(change)
         if decision is Decision.REFUSED:
             self.open[change] = self.open.get(change, MOST_REFUSED) - 1
-            ratio = verdict.estimate.ratio if verdict.estimate is not None else 0.0
-            if ratio >= 1 + SCREEN.effect and not variant.changes[-1].minor:  # the last race cannot tell a few per cent either
-                self.promising[change] = ratio, variant
+            self.refused.add(change)
+            found = verdict.estimate
+            told = found is not None and found.rounds >= SCREEN.least_rounds and found.ratio >= 1 + SCREEN.effect
+            if found is not None and told and not variant.changes[-1].minor:  # the last race cannot tell a few per cent either
+                self.undecided[change] = found.ratio, variant
         elif decision in (Decision.SAME, Decision.SEEMS_SLOWER):
             self.open[change] = 0
-        elif decision in _DECIDED:
+        elif decision in DECIDED:
             self.open[change] = NEVER
 
     def reopen(self) -> None:
@@ -60,9 +67,9 @@ class Choice:
                 self.open[change] = 1
 
     @property
-    def most_promising(self) -> Variant | None:
-        """The fastest of what is undecided; None where nothing seems to be faster at all."""
-        return max(self.promising.values(), key=lambda found: found[0], default=(0.0, None))[1]
+    def promising(self) -> list[Variant]:
+        """What is undecided and may be faster, the fastest first."""
+        return [variant for _, variant in sorted(self.undecided.values(), key=lambda found: -found[0])]
 
 
 def _of_bottleneck(variants: list[Variant], limits: Limits | None) -> list[Variant]:

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from outpace.capture.pipeline import PipelineRecorder
 from outpace.tune.climb.budget import LIMITS_SHARE, Budget
-from outpace.tune.climb.choice import Choice
+from outpace.tune.climb.choice import DECIDED, Choice
 from outpace.tune.climb.expected import Expected, expected
 from outpace.tune.climb.limits import (
     FRESH,
+    INPUT,
     MODEL,
     SCREEN,
     TODAY,
@@ -40,6 +41,10 @@ from outpace.tune.trial.statistics import Estimate
 
 NEAR = 0.97  # of the limit: what is left is less than races can tell
 FILL_SHARE = 0.15  # of the budget, for filling one cache
+MORE, NEW = (
+    7,
+    3,
+)  # arms of a last race beside the rungs of what is sure, and of those the new ones, where one more change is on top
 
 
 class Climb:
@@ -90,7 +95,9 @@ class Climb:
             if not candidates:
                 ended = "nothing else is left to try"
                 break
-            paid = self.budget.affordable(candidates) if raced_any else candidates
+            paid = self.budget.affordable(candidates)
+            if not paid and not raced_any:
+                paid = candidates[:1]
             if not paid:
                 ended = "the budget is used up"
                 self._give_up("the budget was used up before; give it a larger one")
@@ -98,10 +105,12 @@ class Climb:
             raced_any = True
             before, (best, at_limit) = best, self._race(best, paid)
             input_matters = not at_limit
+            if at_limit:
+                self._leave_input()
             if best is not before:
                 self.choice.reopen()
             self._forget(best)
-        climbed = self._finish(found, self._with_promising(best), ended)
+        climbed = self._finish(found, best, ended)
         dispose([self.running.pop(key) for key in list(self.running)])
         return climbed
 
@@ -113,11 +122,20 @@ class Climb:
     def _runs(self, variant: Variant, reading: bool = False) -> Running:
         """A variant as it runs, made once."""
         made = Running(self.program, variant, variant.name, self.copies, reading or self.reading)
-        return self.running.setdefault((id(variant.dataset), variant.practices, reading), made)
+        running = self.running.setdefault((id(variant.dataset), variant.practices, reading), made)
+        running.name = variant.name  # the same model alone may stand for another variant now
+        return running
 
     def _alone(self, variant: Variant) -> list[Running]:
         """The model of a variant alone; none where only an input is read."""
         return [] if self.reading else [self._runs(model_alone(variant, self.memory))]
+
+    def _both_alone(self, variant: Variant, without: str = "") -> list[Running]:
+        """The model and the input of a variant alone, which its limits follow from; `without` tells them from those of another one."""
+        if self.reading:
+            return []
+        model, reading = model_alone(variant, self.memory, MODEL + without), input_alone(variant, INPUT + without)
+        return [self._runs(model), self._runs(reading, reading=True)]
 
     def _forget(self, best: Variant) -> None:
         """Let go of compiled functions and caches of all variants but the start, the best, and what the best was made of."""
@@ -129,7 +147,7 @@ class Climb:
     def _limits(self) -> Limits:
         """The first race: today, the model alone, the input alone."""
         self.watch.note("How fast could it be? The model alone, the input alone, and the program as it is.")
-        runs = [self._runs(self.start), *self._alone(self.start), self._runs(input_alone(self.start), reading=True)]
+        runs = [self._runs(self.start), *self._both_alone(self.start)]
         share = 1.0 if self.only_limits else LIMITS_SHARE
         experiment = self._raced(runs, TODAY, share * self.budget.seconds, FRESH)
         self.races.append(experiment)
@@ -185,6 +203,14 @@ class Climb:
     def _note(self, change: str, title: str, decision: str, reason: str) -> None:
         self.tried.setdefault(change, Tried(change, title, decision, reason))
 
+    def _leave_input(self) -> None:
+        """Say of rewrites that fit, and were not raced, that no input can make it faster."""
+        for change in (variant.changes[-1] for variant in self.waiting):
+            if change.knob is None:
+                self._note(
+                    change.id, change.title, NOT_RACED, "it trains as fast as its model alone, so that its input is left alone"
+                )
+
     def _give_up(self, why: str) -> None:
         for variant in self.waiting:
             change = variant.changes[-1]
@@ -231,42 +257,52 @@ class Climb:
         """One race of variants against a base, with the base's model alone beside them: does it train at that limit?"""
         self.watch.note(f"Racing {', '.join(other.name for other in others)} against {base.name}.")
         runs = [self._runs(base), *(self._runs(other) for other in others), *self._alone(base)]
-        experiment = self._raced(runs, base.name, self.budget.for_race(_new(runs)), SCREEN)
+        experiment = self._raced(runs, base.name, self.budget.for_race(len(others), _new(runs)), SCREEN)
         self.races.append(experiment)
         verdicts = {verdict.arm: verdict for verdict in experiment.verdicts}
         return verdicts, not self.reading and self._at_limit(verdicts[MODEL].estimate)
 
-    def _learn_last(self, ladder: Sequence[Rung], dropped: Sequence[Change]) -> None:
-        """Note what the last race said of what seemed faster."""
+    def _learn_last(self, ladder: Sequence[Rung], dropped: Sequence[Variant], final: Experiment) -> None:
+        """Note what the last race said of what seemed faster, or might be."""
         for rung in ladder:
             self.tried[rung.change.id] = self.tried[rung.change.id].kept(rung)
-        for change in dropped:
-            self.tried[change.id] = self.tried[change.id].unproven()
+        for variant in dropped:
+            change, verdict = variant.changes[-1], final.verdict(variant.name)
+            if verdict.decision in DECIDED:  # what the races before had no reason to ask
+                self.tried[change.id] = Tried.judged(change.id, change.title, verdict, change.why)
+            else:
+                self.tried[change.id] = self.tried[change.id].unproven()
 
     def _with_promising(self, best: Variant) -> Variant:
         """The best with the most promising of what is undecided on top: the last race has more rounds than those before."""
-        found = self.choice.most_promising
-        if found is None:
+        if not self.budget.pays_last(len(best.rungs) + MORE, NEW):
             return best
-        self.watch.note(f"{found.changes[-1].title} may be faster; whether it is, the last race decides.")
-        return self._together(best, found) or best
+        for found in self.choice.promising:
+            made = self._together(best, found)
+            if made is not None:
+                self.watch.note(f"{found.changes[-1].title} may be faster; whether it is, the last race decides.")
+                return made
+        return best
 
-    def _finish(self, found: Limits | None, best: Variant, ended: str) -> Climbed:
-        """The last race: the start, every rung, and the best's limits, side by side on fresh rounds."""
+    def _finish(self, found: Limits | None, sure: Variant, ended: str) -> Climbed:
+        """The last race: the start, every rung, and the limits of what it may keep, side by side on fresh rounds."""
         final, reached = None, None
         ladder: tuple[Rung, ...] = ()
+        best = self._with_promising(sure)
         if best is not self.start:
-            rungs = best.rungs
+            rungs, alone = best.rungs, {best: self._both_alone(best)}
+            if sure is not best and sure is not self.start:
+                alone[sure] = self._both_alone(sure, f" without {best.changes[-1].title}")
             self.watch.note(f"Before and after: {best.name}.")
-            runs = [self._runs(self.start), *(self._runs(rung) for rung in rungs), *self._alone(best)]
-            if not self.reading:
-                runs.append(self._runs(input_alone(best), reading=True))
+            runs = [self._runs(self.start), *map(self._runs, rungs), *(run for both in alone.values() for run in both)]
+            runs = list(dict.fromkeys(runs))  # one may be alone for both
             final = self._raced(runs, TODAY, self.budget.for_last(_new(runs)), FRESH)
             ladder = ladder_of(final, rungs)
             best = rungs[len(ladder) - 1] if ladder else self.start
-            self._learn_last(ladder, rungs[-1].changes[len(ladder) :])
-            if len(ladder) == len(rungs) and not self.reading:  # else the limits are those of more than what is kept
-                reached = limits_of(final, final.rates(best.name, Phase.CONFIRM))
+            self._learn_last(ladder, rungs[len(ladder) :], final)
+            if alone.get(best):  # else the limits are those of more than what is kept
+                model, reading = (run.name for run in alone[best])
+                reached = limits_of(final, final.rates(best.name, Phase.CONFIRM), (model, reading))
         tried, outlook = tuple(self.tried.values()), tuple(self.expected.values())
         return Climbed(found, reached, tried, best, ladder, tuple(self.races), final, self.budget.spent, ended, outlook)
 

@@ -61,14 +61,14 @@ def in_memory(program: Program) -> Any:
     return sys.modules["tensorflow"].data.Dataset.from_tensors(program.spare)
 
 
-def model_alone(variant: Variant, memory: Any) -> Variant:
+def model_alone(variant: Variant, memory: Any, name: str = MODEL) -> Variant:
     """A variant's training steps on a batch that is held in memory (`memory`: that data set), with its knobs."""
-    return Variant(MODEL, memory, tuple(change for change in variant.changes if change.knob is not None))
+    return Variant(name, memory, tuple(change for change in variant.changes if change.knob is not None))
 
 
-def input_alone(variant: Variant) -> Variant:
+def input_alone(variant: Variant, name: str = INPUT) -> Variant:
     """What a variant reads, without its training."""
-    return Variant(INPUT, variant.dataset)
+    return Variant(name, variant.dataset)
 
 
 SCREEN, FRESH = Protocol(confirm=False, search_rounds=12), Protocol(search=False)
@@ -85,11 +85,11 @@ def raced(arms: list[Arm], baseline: str, budget: float, watch: Watch | None, pr
     return experiment
 
 
-def limits_of(experiment: Experiment, rate: dict[int, float]) -> Limits:
-    """The limits that a race on fresh rounds with arms `model alone` and `input alone` shows for a variant with these rates by round."""
-    model, reading = experiment.rates(MODEL, Phase.CONFIRM), experiment.rates(INPUT, Phase.CONFIRM)
+def limits_of(experiment: Experiment, rate: dict[int, float], alone: tuple[str, str] = (MODEL, INPUT)) -> Limits:
+    """The limits that a race on fresh rounds shows for a variant with these rates by round. alone: the arms of its model and of its input."""
+    model, reading = (experiment.rates(name, Phase.CONFIRM) for name in alone)
     turns = {at: 1 / (1 / model[at] + 1 / reading[at]) for at in model.keys() & reading.keys()}
-    bounds = _bounds(experiment, model, reading)
+    bounds = _bounds(experiment, alone)
     decided = min((name for name in bounds if bounds[name]), key=lambda name: middle(bounds[name]), default="")
     bound = bounds.get(decided, {})
     return Limits(
@@ -106,10 +106,11 @@ def limits_of(experiment: Experiment, rate: dict[int, float]) -> Limits:
     )
 
 
-def _bounds(experiment: Experiment, model: dict[int, float], reading: dict[int, float]) -> dict[str, dict[int, float]]:
+def _bounds(experiment: Experiment, alone: tuple[str, str]) -> dict[str, dict[int, float]]:
     """What bounds the rate, by name and round."""
     cores = experiment.environment.cores
-    training, waiting = (experiment.cpu(name, Phase.CONFIRM) for name in (MODEL, INPUT))
+    model, reading = (experiment.rates(name, Phase.CONFIRM) for name in alone)
+    training, waiting = (experiment.cpu(name, Phase.CONFIRM) for name in alone)
     seconds = {at: training[at] + waiting[at] for at in training.keys() & waiting.keys()}
     return {"model": model, "input": reading, "cores": {at: cores / each for at, each in seconds.items() if each > 0}}
 

@@ -69,7 +69,8 @@ class Climbed:
 
     limits: at the start, and reached: those of the best variant (None where the last race kept less than it measured the limits of, or
     only an input was read). tried: every practice. ladder: the changes that were kept, in order. final: the last race, on fresh rounds;
-    None where nothing seemed faster. ended: why the climb ended, as a clause. expected: what was predicted before any practice was raced.
+    None where nothing seemed or might be faster. ended: why the climb ended, as a clause. expected: what was predicted before any practice
+    was raced.
     """
 
     limits: Limits | None
