@@ -83,7 +83,7 @@ class Climb:
         input_matters = found is None or not self._at_limit(found.model_ratio)
         if not input_matters:
             self.watch.note("The program runs at the limit of its model, so that the input is left alone.")
-        raced_any = False  # the first race is run in any case: a budget that is too small gives too wide intervals, and says so
+        raced_any = False  # the first race is run in any case: a budget that pays for none shows what fails, and says that it is too small
         while True:
             candidates = self._candidates(best, found, input_matters)
             if found is not None and not raced_any:
@@ -95,9 +95,7 @@ class Climb:
             if not candidates:
                 ended = "nothing else is left to try"
                 break
-            paid = self.budget.affordable(candidates)
-            if not paid and not raced_any:
-                paid = candidates[:1]
+            paid = self.budget.affordable(candidates) or (candidates if not raced_any else [])
             if not paid:
                 ended = "the budget is used up"
                 self._give_up("the budget was used up before; give it a larger one")
@@ -290,9 +288,10 @@ class Climb:
         ladder: tuple[Rung, ...] = ()
         best = self._with_promising(sure)
         if best is not self.start:
-            rungs, alone = best.rungs, {best: self._both_alone(best)}
+            rungs, alone = best.rungs, {}
             if sure is not best and sure is not self.start:
                 alone[sure] = self._both_alone(sure, f" without {best.changes[-1].title}")
+            alone[best] = self._both_alone(best)
             self.watch.note(f"Before and after: {best.name}.")
             runs = [self._runs(self.start), *map(self._runs, rungs), *(run for both in alone.values() for run in both)]
             runs = list(dict.fromkeys(runs))  # one may be alone for both
