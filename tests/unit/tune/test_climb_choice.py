@@ -137,9 +137,9 @@ def test_a_race_that_is_paid_for_has_enough_rounds(seconds: float, preparing: fl
 def test_a_last_race_without_its_rounds_is_not_paid_for() -> None:
     clock = Clock()
     budget = Budget(100.0, clock, preparing=2.0, block=0.5)
-    assert budget.pays_last(10, 3)
+    assert budget.pays_one_more(3)
     clock.now += 60
-    assert not budget.pays_last(10, 3)
+    assert not budget.pays_one_more(3)
 
 
 def test_the_budget_learns_what_races_cost_here() -> None:

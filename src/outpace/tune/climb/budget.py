@@ -14,6 +14,7 @@ FINAL_SHARE = 0.4  # of the budget, for the last race with its preparations
 RACE_SHARE = 0.45  # of what is left, for each further race
 ROUNDS = SCREEN.least_rounds  # of a race that tells anything
 _BESIDE = 3  # arms beside those that are new: the base, its second self, the model alone
+_LAST, _LAST_NEW = 7, 3  # arms of a last race beside the rungs, where one more change is on top, and how many of them are new
 
 _Variant = TypeVar("_Variant")
 
@@ -65,9 +66,9 @@ class Budget:
         """Seconds for the last race's rounds, after so many arms have been prepared."""
         return self.seconds - self.spent - new * self.preparing
 
-    def pays_last(self, arms: int, new: int) -> bool:
-        """Whether a last race of so many arms, so many of them to be prepared, has the fewest rounds."""
-        return self.for_last(new) >= self._rounds(arms)
+    def pays_one_more(self, rungs: int) -> bool:
+        """Whether a last race of so many rungs has the fewest rounds with one more change on top, and what is alone for both."""
+        return self.for_last(_LAST_NEW) >= self._rounds(rungs + _LAST)
 
     def learn(self, experiment: Experiment, seconds: float, new: int) -> None:
         """What a race cost that took so long with its preparations, those of so many new arms."""

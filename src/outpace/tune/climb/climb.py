@@ -41,10 +41,6 @@ from outpace.tune.trial.statistics import Estimate
 
 NEAR = 0.97  # of the limit: what is left is less than races can tell
 FILL_SHARE = 0.15  # of the budget, for filling one cache
-MORE, NEW = (
-    7,
-    3,
-)  # arms of a last race beside the rungs of what is sure, and of those the new ones, where one more change is on top
 
 
 class Climb:
@@ -273,7 +269,7 @@ class Climb:
 
     def _with_promising(self, best: Variant) -> Variant:
         """The best with the most promising of what is undecided on top: the last race has more rounds than those before."""
-        if not self.budget.pays_last(len(best.rungs) + MORE, NEW):
+        if not self.budget.pays_one_more(len(best.rungs)):
             return best
         for found in self.choice.promising:
             made = self._together(best, found)
