@@ -71,6 +71,11 @@ FIELDS = (
     Field("step", Unit.COUNT, "step number as the program counts it, or 0, 1, ... where it does not"),
     Field("source", Unit.TEXT, "how the step was found: marked, device line, keras batch or inferred"),
     Field("complete", Unit.BOOL, "whether the capture holds the whole step; statistics use complete steps only"),
+    Field(
+        "aside",
+        Unit.TEXT,
+        "why the step is no part of the steady state: warm-up, fed from buffers, one-off; empty for steps that are",
+    ),
     Field("start_ps", Unit.PS, "start of the step, counted from the earliest event of its host", "Start"),
     Field("duration_ps", Unit.PS, "length of the step", "Step time"),
     *(Field(f"{c.value}_ps", Unit.PS, c.meaning, c.label) for c in Category),
@@ -86,8 +91,8 @@ class StepBreakdown:
 
     @property
     def whole(self) -> Table:
-        """The rows that statistics are made of: complete steps, or all where a host has none."""
-        complete = self.steps["complete"].astype(bool)
+        """The rows that statistics are made of: complete steps of the steady state, or all where a host has none."""
+        complete = self.steps["complete"].astype(bool) & (self.steps["aside"] == "")
         host = self.steps["host"]
         for name in set(host.tolist()):
             if not complete[host == name].any():
@@ -120,6 +125,7 @@ def _host_rows(timeline: Timeline) -> dict[str, Array]:
         "step": steps.number,
         "source": np.full(count, steps.source.value, dtype=object),
         "complete": steps.complete,
+        "aside": np.array([reason.value for reason in steps.aside], dtype=object),
         "start_ps": steps.start - timeline.span[0],
         "duration_ps": steps.duration,
     }
