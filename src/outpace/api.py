@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from outpace.advice import rank
-from outpace.model import Page, ProfileError, Report
+from outpace.metrics.budget import budgets
+from outpace.model import Finding, Page, ProfileError, Report
 from outpace.store.logdir import find_profiles, local_copy, read_capture_record
 from outpace.timeline import Run
 from outpace.tools import Tool, discover, find
@@ -64,11 +65,13 @@ class Profile:
         reason, remedy = next(((p.unavailable.reason, p.unavailable.remedy) for p in pages if p.unavailable), ("", ""))
         headline = first.headline if first else f"{reason[:1].upper()}{reason[1:]}. {remedy}"
         brief = frozenset(t.id for t in discover() if t.brief and tools is None)
-        return Report(self.run.source, headline, self.warnings, rank(pages), pages, brief)
+        findings, struck = rank(pages, budgets(self.run))
+        return Report(self.run.source, headline, self.warnings, findings, _paid(pages, findings), struck, brief)
 
     def report_of(self, page: Page) -> Report:
         """One page as a report of its own."""
-        return Report(self.run.source, page.headline, self.warnings, rank((page,)), (page,))
+        findings, struck = rank((page,), budgets(self.run))
+        return Report(self.run.source, page.headline, self.warnings, findings, (page,), struck)
 
     def html(self, path: str | os.PathLike[str], tools: Sequence[str] | None = None) -> Path:
         """Write the report (of the given tools, all by default) as one offline HTML file; returns its path."""
@@ -111,6 +114,17 @@ def load(tools: Sequence[str] | None, renderer: str) -> None:
 def tools() -> tuple[Tool, ...]:
     """The analysis tools there are."""
     return discover()
+
+
+def _paid(pages: Sequence[Page], findings: Sequence[Finding]) -> tuple[Page, ...]:
+    """The pages with the savings that the report's ledger left for their findings; what was struck stands in the report alone."""
+    known = {(f.id, f.location, f.host, f.sentence): f for f in findings}
+    return tuple(
+        dataclasses.replace(
+            page, findings=tuple(known.get((f.id, f.location, f.host, f.sentence), f) for f in page.findings if not f.struck)
+        )
+        for page in pages
+    )
 
 
 def _on_all_cores(page: Callable[[str], Page], tools: Sequence[str]) -> None:

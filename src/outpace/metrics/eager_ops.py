@@ -6,8 +6,7 @@ the kernel on a CPU. Fetching from an input pipeline is no such op: it waits.
 
 from __future__ import annotations
 
-import numpy as np
-
+from outpace._dataclass import dataclass
 from outpace.metrics.derived import derived
 from outpace.model import Field, Table, Unit
 from outpace.timeline import Run, Timeline
@@ -20,7 +19,10 @@ FIELDS = (
     Field("op", Unit.TEXT, "type of op; '(function)' sums up the calls of tf.functions, for comparison"),
     Field("count", Unit.COUNT, "executions in the capture"),
     Field("total_ps", Unit.PS, "time from dispatch to return", "Total"),
+    Field("step_ps", Unit.PS, "of it, in steps of the steady state", "In steps"),
+    Field("steps", Unit.COUNT, "steps of the steady state in which it ran"),
 )
+_USUAL = 0.5  # of the steps in which an op must run to be a part of them: a summary that is written once is none
 FUNCTION = "(function)"
 
 
@@ -40,18 +42,40 @@ def _rows(timeline: Timeline) -> list[tuple[object, ...]]:
     outermost = parent < 0
     row, function = is_func.row[outermost], is_func.ints[outermost] != 0
     op_of = dict(zip(names.row.tolist(), names.texts(), strict=True))
+    steady = set(timeline.steps.whole.tolist())
     sums: dict[str, list[int]] = {}
-    for event, is_function, time in zip(row.tolist(), function.tolist(), trace.duration[row].tolist(), strict=True):
+    seen: dict[str, set[int]] = {}
+    times, steps = trace.duration[row].tolist(), timeline.step_of[row].tolist()
+    for event, is_function, time, step in zip(row.tolist(), function.tolist(), times, steps, strict=True):
         op = FUNCTION if is_function else op_of.get(event, "")
-        if not op.startswith(_INPUT_OPS):
-            known = sums.setdefault(op, [0, 0])
-            known[0] += 1
-            known[1] += time
-    return [(timeline.host, op, count, total) for op, (count, total) in sums.items()]
+        if op.startswith(_INPUT_OPS):
+            continue
+        known = sums.setdefault(op, [0, 0, 0])
+        known[0] += 1
+        known[1] += time
+        if step in steady:
+            known[2] += time
+            seen.setdefault(op, set()).add(step)
+    return [(timeline.host, op, *numbers, len(seen.get(op, ()))) for op, numbers in sums.items()]
 
 
-def eager_share(table: Table) -> float:
-    """Time of ops that ran one by one, as a share of it and the time of function calls; 0 without either."""
-    total = float(np.sum(table["total_ps"]))
-    function = float(np.sum(table["total_ps"][table["op"] == FUNCTION]))
-    return (total - function) / total if total else 0.0
+@dataclass(frozen=True)
+class EagerShare:
+    """How much of the steady steps runs op by op: of the time of ops and function calls, and of the steps' time."""
+
+    of_ops: float
+    of_steps: float
+
+
+def eager_share(table: Table, run: Run) -> EagerShare:
+    """Ops that run one by one in most of the steps; 0 without any."""
+    ops = functions = time = 0.0
+    for timeline in run.hosts:
+        whole = timeline.steps.whole
+        mine = table.take(table["host"] == timeline.host)
+        usual = (mine["steps"] >= _USUAL * len(whole)) & (mine["steps"] > 0)
+        is_function = mine["op"] == FUNCTION
+        ops += float(mine["step_ps"][usual & ~is_function].sum())
+        functions += float(mine["step_ps"][is_function].sum())
+        time += float(timeline.steps.duration[whole].sum())
+    return EagerShare(ops / (ops + functions) if ops else 0.0, min(1.0, ops / time) if time else 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from outpace.metrics.program import program
 from outpace.metrics.tf_functions import tf_functions
 from outpace.model import Figure, Figures, Page, Rows, Section, Table, Unavailable, Unit, humanize
 from outpace.timeline import Run
@@ -35,7 +36,7 @@ def analyse(run: Run) -> Page:
         sections.append(Rows(compiled, ("event", "count", "total_ps", "in_steps_ps", "longest_ps")))
     if len(control):
         sections.append(Rows(control, ("type", "op", "count", "total_ps"), remark=_AUTOGRAPH))
-    found = tuple(rules.find(run, functions, built))
+    found = tuple(rules.find(run, functions, built, program(run)))
     return Page(_ID, _TITLE, _QUESTION, _headline(functions, compiled), tuple(sections), found)
 
 

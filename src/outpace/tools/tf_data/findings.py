@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from outpace.metrics.segments import CHAIN, Pipeline, StageWork
 from outpace.metrics.stage_labels import injected, location, source, stage_record
 from outpace.metrics.step_breakdown import StepBreakdown
-from outpace.model import Evidence, Finding, Severity, Threshold, Unit, humanize
+from outpace.model import Effort, Evidence, Finding, Saving, Severity, Threshold, Unit, humanize
 from outpace.timeline import Run
 from outpace.tools.tf_data.compute import Analysis
 from outpace.tools.tf_data.saving import Waiting, busy_without, is_below, kept, repeats, saving
@@ -40,14 +39,14 @@ class _Context(Waiting):
     @cached_property
     def severity(self) -> Severity:
         """By the share of the step that waits for input, or that comes back at least if the slowest stage's results are kept."""
-        least = self.savings(self.pipeline.bottleneck).get("saving_fraction") if self.pipeline.bottleneck else None
-        share = max(self.share, least.low if least is not None else 0.0)
+        most = self.savings(self.pipeline.bottleneck) if self.pipeline.bottleneck else None
+        share = max(self.share, most.low if most is not None else 0.0)
         return Severity.HIGH if share >= _HIGH.value else Severity.MODERATE if share >= _MODERATE.value else Severity.INFO
 
-    def savings(self, stage: StageWork) -> dict[str, Any]:
+    def savings(self, stage: StageWork) -> Saving | None:
         """What keeping a stage's results saves, where that is worth the work."""
         found = saving(self, stage)
-        return found if found and found["saving_fraction"].high >= _MODERATE.value else {}
+        return found if found is not None and found.high >= _MODERATE.value else None
 
     def called(self, stage: StageWork) -> str:
         where = source(stage.label, self.record)
@@ -103,8 +102,8 @@ def _slow_stage(context: _Context) -> Iterator[Finding]:
         counter_evidence=_against(context, stage),
         location=location(stage.label, context.record),
         host=context.host,
-        knobs=_knobs(context, stage),
-        **context.savings(stage),
+        saving=context.savings(stage),
+        explains=("input_bound", "cpu_contention"),
     )
 
 
@@ -166,14 +165,6 @@ def _where_to_cache(share: float) -> str:
     )
 
 
-def _knobs(context: _Context, stage: StageWork) -> tuple[str, ...]:
-    if repeats(stage, context.record) < 1:
-        return ("split_map", "parallel_map")
-    if stage.python or stage.type == "Generator":
-        return ("cache", "native_ops", "tfrecord")
-    return ("cache", "parallel_map") if _sequential(stage) else ("cache", "cheaper_decode")
-
-
 def _against(context: _Context, stage: StageWork) -> tuple[str, ...]:
     notes = []
     if not context.run.has_device:
@@ -209,7 +200,6 @@ def _no_prefetch(context: _Context) -> Iterator[Finding]:
         evidence=(Evidence("busy time per step on the training thread", segment.busy, Unit.PS, "segments"),),
         threshold=_MODERATE,
         host=context.host,
-        knobs=("prefetch",),
     )
 
 
@@ -235,8 +225,9 @@ def _no_cache(context: _Context) -> Iterator[Finding]:
             counter_evidence=("Helps from the second epoch on, and only if the files do not change.",),
             location=location(stage.label, context.record),
             host=context.host,
-            knobs=("cache",),
-            **context.savings(stage),
+            saving=context.savings(stage),
+            explains=("input_bound", "cpu_contention"),
+            effort=Effort.SMALL,
         )
 
 
@@ -256,7 +247,6 @@ def _other_python(context: _Context) -> Iterator[Finding]:
             threshold=_SHARE,
             location=location(stage.label, context.record),
             host=context.host,
-            knobs=("native_ops", "tfrecord"),
         )
 
 
@@ -285,7 +275,6 @@ def _late_shuffle(context: _Context) -> Iterator[Finding]:
             threshold=_BUFFER,
             location=location(stage.label, context.record),
             host=context.host,
-            knobs=("shuffle_early",),
         )
 
 
@@ -313,5 +302,4 @@ def _no_shard(run: Run, analysis: Analysis) -> Iterator[Finding]:
         action="Call .shard(num_workers, worker_index) on the list of files, as early as possible; distributed datasets do it by themselves.",
         evidence=(Evidence("hosts without a shard stage", float(len(run.hosts)), Unit.COUNT, "pipelines"),),
         counter_evidence=("Hosts that train different models, or draw other random orders, need no shard.",),
-        knobs=("shard",),
     )
