@@ -111,8 +111,9 @@ class IteratorGraph:
     def overlap(self) -> Array:
         """Time that cause and effect of every edge have in common, ps."""
         start, end = self.trace.start[self.row], self.trace.end[self.row]
-        common = np.minimum(end[self.cause], end[self.effect]) - np.maximum(start[self.cause], start[self.effect])
-        return np.maximum(common, 0)
+        common: Array = np.minimum(end[self.cause], end[self.effect]) - np.maximum(start[self.cause], start[self.effect])
+        np.maximum(common, 0, out=common)
+        return common
 
     @cached_property
     def own(self) -> Array:

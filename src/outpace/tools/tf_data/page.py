@@ -79,7 +79,9 @@ def _headline(analysis: Analysis) -> str:
     row, segment = worst
     busy = humanize(float(segment["busy_per_batch_ps"]), Unit.PS)
     where = f" ({row['source']})" if row["source"] else ""
-    return f"The pipeline can deliver a batch every {busy}; {row['stage']}{where} limits it."
+    several = len(set(analysis.pipelines["host"].tolist())) > 1
+    which = f"The slowest pipeline, of {row['host']}," if several else "The pipeline"
+    return f"{which} can deliver a batch every {busy}; {row['stage']}{where} limits it."
 
 
 def _slowest(analysis: Analysis) -> tuple[dict[str, Any], dict[str, Any]] | None:
