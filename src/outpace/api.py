@@ -86,7 +86,7 @@ def open(path: str | os.PathLike[str], *, use_marks: bool = True) -> Profile:
     `use_marks=False` hides step marks, to see what step inference alone finds.
     """
     found = find_profiles(path)
-    records, remarks, traces = {}, [], []
+    records, remarks, left_out, traces = {}, [], [], []
     for file in found.files:
         try:
             traces.append(open_trace(local_copy(file), file.host))
@@ -94,6 +94,7 @@ def open(path: str | os.PathLike[str], *, use_marks: bool = True) -> Profile:
             if len(found.files) == 1 or (file is found.files[-1] and not traces):
                 raise
             remarks.append(f"{file.host} is left out: {error}")
+            left_out.append(file.host)
             continue
         record, warning = read_capture_record(found.folder, file.host)
         if record is not None:
@@ -101,7 +102,8 @@ def open(path: str | os.PathLike[str], *, use_marks: bool = True) -> Profile:
         if warning:
             remarks.append(warning)
     source = str(path) if len(found.files) == 1 and found.files[0].path == str(path) else found.folder
-    return Profile(Run.of(traces, source, use_marks=use_marks, records=records, remarks=tuple(remarks)))
+    told = {"records": records, "remarks": tuple(remarks), "left_out": tuple(left_out)}
+    return Profile(Run.of(traces, source, use_marks=use_marks, **told))
 
 
 def load(tools: Sequence[str] | None, renderer: str) -> None:
@@ -154,10 +156,9 @@ def _warnings(trace: Trace) -> list[str]:
         place = f" in plane {loss.plane}" if loss.plane else ""
         size = f"; {loss.size:,} bytes are missing" if loss.size else ""
         lost.append(f"{trace.host}: {loss.what}{place} at byte {loss.offset:,}{size}. Everything before it is in this report.")
-    nameless = int((trace.name == len(trace.names) - 1).sum())
-    if nameless:
+    if trace.nameless:
         lost.append(
-            f"{trace.host}: the names of {nameless:,} of {len(trace):,} events are lost with the end of the file; "
+            f"{trace.host}: the names of {trace.nameless:,} of {len(trace):,} events are lost with the end of the file; "
             "times and threads are right, ops and steps cannot be told. Copy or capture the profile again."
         )
     return [*lost, *(f"{trace.host}: the profiler noted: {message}" for message in trace.messages)]
