@@ -1,7 +1,7 @@
 """Ops and their time: how often each framework op ran on the host and on devices, and for how long.
 
 Meaning as in `xplane_to_op_metrics_db.cc` of openxla/xprof: on the host an op's self time leaves out the ops nested in it on its thread
-(other events do not count as children), and each thread is idle between its first and last op when it runs none. On purpose different:
+(other events do not count as children, nor do copies, which are the op's own work), and each thread is idle between its first and last op when it runs none. On purpose different:
 a memory allocation that names the op that asked for it is no execution of that op (the reference counts it as one, of no duration); device
 ops count executions as `metrics/executions.py` says.
 """
@@ -51,6 +51,7 @@ def op_metrics(run: Run) -> Table:
 def _host_rows(timeline: Timeline) -> Iterator[_Row]:
     trace = timeline.trace
     is_op = timeline.is_kind(OpKind.TENSORFLOW, OpKind.TF_DATA, OpKind.JAX, OpKind.COPY)
+    is_copy = timeline.is_kind(OpKind.COPY)
     mask = np.zeros(len(trace), bool)
     for plane in timeline.host_planes:
         events = trace.rows_of(plane)
@@ -58,7 +59,9 @@ def _host_rows(timeline: Timeline) -> Iterator[_Row]:
     if not mask.any():
         return
     rows = np.flatnonzero(mask)
-    _, self_time = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
+    _, alone = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
+    self_time, framework = alone.copy(), ~is_copy[trace.name[rows]]
+    _, self_time[framework] = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows[framework])
     count, total, own, _, _ = group(trace.name[rows], len(trace.names), trace.duration[rows], self_time)
     merged: dict[tuple[str, str], list[int]] = {}
     for name in np.flatnonzero(count).tolist():
@@ -68,7 +71,7 @@ def _host_rows(timeline: Timeline) -> Iterator[_Row]:
         merged[op.type, op.name] = [a + b for a, b in zip(known, numbers, strict=True)]
     for (op_type, op_name), (times, all_time, self_sum) in merged.items():
         yield timeline.host, HOST, op_type, op_name, False, times, all_time, self_sum, 0
-    idle = _thread_spans(timeline, mask) - int(own.sum())
+    idle = _thread_spans(timeline, mask) - int(alone.sum())
     yield timeline.host, HOST, IDLE, IDLE, True, 0, idle, idle, 0
 
 
