@@ -80,7 +80,7 @@ class FrameSampler:
         if len(self._rows) + len(points) > MOST_SAMPLES:
             self._dropped += len(points)
             return
-        codes, key = self._codes, []
+        codes, key = self._codes, list[int]()
         while frame is not None and len(key) < 2 * MOST_WALKED:
             code = frame.f_code
             number = id(code)  # hashing a code object would hash all that it holds
