@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import importlib
 import os
@@ -98,7 +97,7 @@ def open(path: str | os.PathLike[str], *, use_marks: bool = True) -> Profile:
             continue
         record, warning = read_capture_record(found.folder, file.host)
         if record is not None:
-            records[file.host] = dataclasses.asdict(record)
+            records[file.host] = record.as_dict()
         if warning:
             remarks.append(warning)
     source = str(path) if len(found.files) == 1 and found.files[0].path == str(path) else found.folder

@@ -107,6 +107,7 @@ class Launch:
             plan.script,
             plan.argv,
             stages=self.recorder.stages,
+            samples=session.samples,
             traces=self.tracing.traces,
             exit_code=self._code,
             stopped=plan.options.stop and window.phase is not Phase.OPEN and window.stopping,

@@ -13,8 +13,10 @@ from typing import Any
 from outpace.capture.options import CaptureOptions, Outcome
 from outpace.capture.profilers import MAKERS, Profiler, ProfilerBusy
 from outpace.capture.recording import Recording, Saved, tell
+from outpace.capture.sampler import FrameSampler
 from outpace.capture.window import Candidate, StepWindow, describe
 from outpace.model.errors import OutpaceError
+from outpace.store.record import PythonSamples
 
 
 class Session:
@@ -41,6 +43,8 @@ class Session:
         self.saved: Saved | None = None
         self.reason: str | None = None
         self.user_logdir: str | None = None
+        self.samples: PythonSamples | None = None  # of the window, once it is closed
+        self._sampler: FrameSampler | None = None
         self._note, self._saved = note, saved
         self._recording: Recording | None = None
         self._profiler: Profiler | None = None
@@ -70,6 +74,8 @@ class Session:
         if getattr(profiler, "ignores_levels", False):
             self._once("levels", "this TensorFlow ignores tracer levels and captures with its defaults")
         tell(f"capturing {self._expected(candidate)} …")
+        self._sampler = FrameSampler()
+        self._sampler.start()
         return True
 
     def mark(self, name: str, number: int) -> Callable[[], None]:
@@ -82,6 +88,7 @@ class Session:
         recording, self._recording = self._recording, None
         if recording is None:
             return
+        self._end_sampling()
         try:
             self.saved = recording.stop(finish=lambda saved: self._note(self, saved))
         except OutpaceError as error:
@@ -103,8 +110,14 @@ class Session:
         if recording is None:
             return
         self.window.yield_to_user()
+        self._end_sampling()
         recording.discard()
         self._once("yield", "the script starts its own profiler; ours gives way and waits until that one has ended")
+
+    def _end_sampling(self) -> None:
+        sampler, self._sampler = self._sampler, None
+        if sampler is not None:
+            self.samples = sampler.stop()
 
     def finish(self, exit_code: int, stopped: bool) -> Outcome:
         """The script is over: save an open window, complete the record, and say what came of the capture."""
