@@ -34,7 +34,11 @@ KINDS = (  # the first whose word stands in the kind that the author gave
     Kind(("tiny batch", "tiny_batch"), SMALL | {"python_overhead"}, placed=False),
     Kind(("contention",), BUSY | INPUT, placed=False),
     Kind(("xla", "jit_compile"), SMALL, placed=False),
-    Kind(("run_eagerly", "eager", "unjitted", "half of the model jitted", "half_jit", "half jit", "partial"), EAGER | PYTHON, placed=False),
+    Kind(
+        ("run_eagerly", "eager", "unjitted", "half of the model jitted", "half_jit", "half jit", "partial"),
+        EAGER | PYTHON,
+        placed=False,
+    ),
     Kind(("retrac", "recompil"), BUILT),
     Kind(("random", "augment", "image"), MODEL),
     Kind(("slow layer", "slow_layer", "slow op", "slow_op"), MODEL),

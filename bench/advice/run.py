@@ -123,7 +123,8 @@ def line(row: Row) -> str:
     """One program in a line."""
     mark = "right" if row.right else "in 3 " if row.rank and row.rank <= 3 else "WRONG"
     share = f"{row.share:.0f}%" if isinstance(row.share, (int, float)) else ""
-    return f"{mark} {row.set:6} {row.program:26} {row.kind[:22]:22} {share:>4} rank {row.rank or '-'} {row.first:22} {row.promise:4.0%} {row.location}"
+    what = f"{mark} {row.set:6} {row.program:26} {row.kind[:22]:22} {share:>4}"
+    return f"{what} rank {row.rank or '-'} {row.first:22} {row.promise:4.0%} {row.location}"
 
 
 def summary(rows: list[Row]) -> Iterator[str]:
@@ -133,7 +134,8 @@ def summary(rows: list[Row]) -> Iterator[str]:
         mine = [r for r in planted if name in ("all", r.set)]
         if mine:
             first, three = sum(r.rank == 1 for r in mine), sum((r.rank or 9) <= 3 for r in mine)
-            yield f"{name}: first finding right in {first} of {len(mine)} ({first / len(mine):.0%}), within three in {three} ({three / len(mine):.0%})"
+            shares = f"({first / len(mine):.0%}), within three in {three} ({three / len(mine):.0%})"
+            yield f"{name}: first finding right in {first} of {len(mine)} {shares}"
     if healthy:
         yield f"healthy: {sum(not r.right for r in healthy)} false alarms of {len(healthy)}"
 

@@ -8,6 +8,7 @@ import importlib
 import os
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,7 @@ def _paid(pages: Sequence[Page], findings: Sequence[Finding]) -> tuple[Page, ...
     """The pages with the savings that the report's ledger left for their findings; what was struck stands in the report alone."""
     known = {(f.id, f.location, f.host, f.sentence): f for f in findings}
     return tuple(
-        dataclasses.replace(
+        replace(
             page, findings=tuple(known.get((f.id, f.location, f.host, f.sentence), f) for f in page.findings if not f.struck)
         )
         for page in pages

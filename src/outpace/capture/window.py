@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Protocol
 
 from outpace._dataclass import dataclass
-from outpace.capture.options import CaptureOptions
+from outpace.capture.options import MOST_STEPS, CaptureOptions
 
 MOST_BEFORE = 50  # kept warm-up durations
 FIRST_DROPPED = 2  # the first steps trace and compile: no measure of the steady state
@@ -170,7 +170,8 @@ class StepWindow:
         if step.interrupted:
             self.interrupted.append(step.count - 1)
         options = self.options
-        full = options.steps is not None and len(self.during) >= options.steps
+        lasted = now - self.opened_ns >= options.lasting * 1e9 or len(self.during) >= MOST_STEPS
+        full = options.steps is not None and len(self.during) >= options.steps and lasted
         if full or (options.seconds is not None and now - self.opened_ns >= options.seconds * 1e9):
             self.close()
 
