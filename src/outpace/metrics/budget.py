@@ -44,6 +44,12 @@ def budgets(run: Run) -> dict[str, Budget]:
     return found
 
 
+def others_share(run: Run) -> float:
+    """Share of the steady step without a recognised event, over all hosts; 0 without steps."""
+    known = budgets(run).get(ALL_HOSTS)
+    return known.shares[Category.ALL_OTHERS.value] if known else 0.0
+
+
 def _budget(breakdown: StepBreakdown, timelines: list[Timeline], run: Run) -> Budget:
     whole = breakdown.whole
     total = float(whole["duration_ps"].sum())

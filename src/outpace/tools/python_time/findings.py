@@ -19,6 +19,10 @@ _SOME = Threshold(
 _MUCH = Threshold(
     "a function's Python, much of the step", 0.15, Unit.FRACTION, "XProf's overview page: high share of 'All others'"
 )
+_PER_CALL = Threshold(
+    "a framework's own Python, of the step", 0.10, Unit.FRACTION, "our choice: what a call costs in any well-fed loop is less"
+)
+_FRAMEWORKS = frozenset(("tensorflow", "keras", "tf_keras", "jax", "jaxlib"))
 _MOST = 4  # functions
 _FEW_SAMPLES = 20  # of a function: below, chance may have picked the line
 _SAVING = ("save", "dump", "savez", "checkpoint", "pickle", "write")
@@ -58,12 +62,14 @@ def find(run: Run, breakdown: StepBreakdown, program: Program) -> Iterator[Findi
     for timeline in run.hosts:
         functions: dict[tuple[str, str], list[PythonLine]] = {}
         for line in untraced_lines(run, timeline.host):
-            functions.setdefault((line.file, line.function), []).append(line)
+            if line.library not in _FRAMEWORKS:
+                functions.setdefault((line.file, line.function.partition(".<locals>")[0]), []).append(line)
         samples = sum(row["samples"] for row in python_lines(run).records() if row["host"] == timeline.host)
         found = sorted((_Function(tuple(lines)) for lines in functions.values()), key=lambda f: -f.share)
         for function in found[:_MOST]:
             if function.share >= _SOME.value:
                 yield _line(timeline.host, function, samples, program)
+        yield from _framework(run, timeline.host, program)
 
 
 def _line(host: str, function: _Function, samples: int, program: Program) -> Finding:
@@ -92,6 +98,33 @@ def _line(host: str, function: _Function, samples: int, program: Program) -> Fin
         certainty=Certainty.CERTAIN if samples * share >= _FEW_SAMPLES else Certainty.LIKELY,
         explains=("python_overhead", "periodic_cost"),
         effort=Effort.MEDIUM,
+    )
+
+
+def _framework(run: Run, host: str, program: Program) -> Iterator[Finding]:
+    """What TensorFlow, Keras or JAX itself does in Python for every call: a fixed cost, which small steps pay too often."""
+    rows = [r for r in python_lines(run).records() if r["host"] == host and r["library"] in _FRAMEWORKS]
+    share, time = sum(r["untraced_share"] for r in rows), sum(r["untraced_ps"] for r in rows)
+    if share < _PER_CALL.value:
+        return
+    yield Finding(
+        id="small_steps",
+        severity=Severity.HIGH if share >= _MUCH.value else Severity.MODERATE,
+        sentence=f"{program.framework.value}'s own Python takes {humanize(time, Unit.PS)} per step ({share:.0%}): a fixed cost per call, which "
+        "steps this small pay too often.",
+        action=program.say(
+            keras="Use a larger batch, or run several batches per call: compile(..., steps_per_execution=16).",
+            tensorflow="Use a larger batch, or run several steps inside one tf.function (for batch in dataset, or tf.while_loop).",
+            jax="Use a larger batch, or run several steps per call with jax.lax.scan; pass fewer and flatter arguments to the jitted function.",
+        ),
+        evidence=(
+            Evidence("untraced time in the framework's own functions, of the samples", share, Unit.FRACTION, "python_lines"),
+        ),
+        threshold=_PER_CALL,
+        saving=at_most(share, Category.ALL_OTHERS, assumes="if a call cost no Python"),
+        host=host,
+        effort=Effort.SMALL,
+        explains=("python_overhead",),
     )
 
 
