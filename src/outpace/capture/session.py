@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -49,6 +50,8 @@ class Session:
         self._recording: Recording | None = None
         self._profiler: Profiler | None = None
         self._told: set[str] = set()
+        self._ending = threading.Lock()
+        self._ended = False
 
     def add_framework(self, name: str, module: Any) -> None:
         """A framework was imported: keep its profiler's original functions before they are hooked."""
@@ -114,6 +117,12 @@ class Session:
         recording.discard()
         self._once("yield", "the script starts its own profiler; ours gives way and waits until that one has ended")
 
+    def stop_script(self, stop: Callable[[], None]) -> None:
+        """Call `stop`, unless the script has come to its end meanwhile."""
+        with self._ending:
+            if not self._ended:
+                stop()
+
     def _end_sampling(self) -> None:
         sampler, self._sampler = self._sampler, None
         if sampler is not None:
@@ -123,6 +132,8 @@ class Session:
         """The script is over: save an open window, complete the record, and say what came of the capture."""
         if os.getpid() != self.pid:  # a forked child of the script leaves through here too
             return Outcome()
+        with self._ending:
+            self._ended = True
         with contextlib.suppress(BaseException):
             self.window.close()
         self.window.disable()
@@ -146,7 +157,8 @@ class Session:
         options = self.options
         seconds = f"{options.seconds:g} s" if options.seconds is not None else ""
         if candidate is None or candidate.mode == "seconds":
-            return seconds
+            alone = f"{candidate.seconds:g} s, as no step can be seen" if candidate and candidate.seconds is not None else ""
+            return seconds or alone
         first = candidate.count
         if options.steps is None:
             return f"{seconds} from step {first} on, {describe(candidate)}"

@@ -20,6 +20,7 @@ from outpace.metrics.derived import derived
 from outpace.metrics.step_breakdown import category_of, event_kinds
 from outpace.model import Category, Field, Table, Unit
 from outpace.timeline import Run, Timeline
+from outpace.timeline.names import INPUT_THREADS
 from outpace.timeline.steps import Array
 
 YOURS, LIBRARY, OUTPACE = "yours", "library", "outpace"
@@ -31,6 +32,7 @@ _WRAPPERS = (
     "FunctionRun",
 )  # no work of a step, but TensorFlow all the same
 _WAITS = ("Await", "BlockUntilReady", "BlockHostUntilReady", "block_until_ready")
+_ELSEWHERE_NOT = (INPUT_THREADS, "python")
 _PYTHON = "$"  # events of a profiler's own Python tracer: they are Python
 
 FIELDS = (
@@ -53,6 +55,11 @@ FIELDS = (
         Unit.PS,
         "part of it in which the training thread recorded no event: Python, and libraries without events",
     ),
+    Field(
+        "elsewhere_ps",
+        Unit.PS,
+        "part of untraced_ps in which the framework computed on other threads or on a device: maybe a wait for it",
+    ),
     Field("waiting_ps", Unit.PS, "part of it in which the training thread waited, for input or for a result"),
     Field("share", Unit.FRACTION, "the line's share of the step time"),
     Field("low", Unit.FRACTION, "lower end of the share's 95 % interval"),
@@ -62,22 +69,30 @@ FIELDS = (
         Unit.FRACTION,
         "share of the step time that lies in this line and shows no event on the training thread",
     ),
+    Field(
+        "python_share",
+        Unit.FRACTION,
+        "of untraced_share, what lies outside elsewhere_ps: only Python ran, or a library that records no events",
+    ),
 )
 
 
 @dataclass(frozen=True)
 class PythonLine:
-    """A line of the user's code that takes time of which the profile shows nothing; shares are of the step time, times per step in ps."""
+    """A line of the user's code that takes time of which the profile shows nothing; see `FIELDS`. Shares are of the step time, times are
+    per step in ps; `low` and `high` are the 95 % interval of `python_share`."""
 
     file: str
     line: int
     function: str
     library: str
     below: str
-    untraced_share: float
+    python_share: float
     low: float
     high: float
+    untraced_share: float
     untraced_ps: int
+    elsewhere_ps: int
     self_ps: int
 
 
@@ -89,16 +104,27 @@ def python_lines(run: Run) -> Table:
 
 
 def untraced_lines(run: Run, host: str) -> list[PythonLine]:
-    """The user's own lines on one host by the time of which the profile shows nothing, longest first; `low` and `high` are of that share."""
+    """The user's own lines on one host by the time in which only Python ran, longest first; none without samples."""
     rows = [row for row in python_lines(run).records() if row["host"] == host]
     total = sum(row["samples"] for row in rows)
+    wanted = (
+        "file",
+        "line",
+        "function",
+        "library",
+        "below",
+        "python_share",
+        "untraced_share",
+        "untraced_ps",
+        "elsewhere_ps",
+        "self_ps",
+    )
     lines = []
     for row in rows:
         if row["who"] == YOURS and row["untraced_share"] > 0:
-            low, high = interval(row["untraced_share"], total)
-            known = {key: row[key] for key in ("file", "line", "function", "library", "below", "untraced_share", "untraced_ps")}
-            lines.append(PythonLine(**known, low=low, high=high, self_ps=row["self_ps"]))
-    return sorted(lines, key=lambda line: -line.untraced_share)
+            low, high = interval(row["python_share"], total)
+            lines.append(PythonLine(**{key: row[key] for key in wanted}, low=low, high=high))
+    return sorted(lines, key=lambda line: -line.python_share)
 
 
 def interval(share: float, samples: float) -> tuple[float, float]:
@@ -116,7 +142,7 @@ class _Line:
 
     def __init__(self) -> None:
         self.count = 0
-        self.weight = self.own = self.untraced = self.waiting = 0
+        self.weight = self.own = self.untraced = self.elsewhere = self.waiting = 0
         self.packages: dict[str, int] = defaultdict(int)
         self.functions: dict[str, int] = defaultdict(int)
 
@@ -138,15 +164,16 @@ def _rows(timeline: Timeline, record: Mapping[str, Any] | None) -> Iterator[tupl
     moment = (samples[:, 0] + (record["base_unix_ns"] - origin)) * 1000
     inside, span = _in_steps(timeline, moment)
     samples, moment = samples[inside], moment[inside]
-    untraced, waiting = _nature(timeline, moment)
+    nature = _nature(timeline, moment)
     keys = [_key(stack, record["frames"]) for stack in record["stacks"]]
     lines: dict[tuple[str, int, str, str], _Line] = defaultdict(_Line)
-    for (_, weight, stack), free, waits in zip(samples.tolist(), untraced.tolist(), waiting.tolist(), strict=True):
+    for (_, weight, stack), free, other, waits in zip(samples.tolist(), *(part.tolist() for part in nature), strict=True):
         key, package, function = keys[stack]
         line = lines[key]
         line.count += 1
         line.weight += weight
         line.untraced += weight * free
+        line.elsewhere += weight * (free and other)
         line.waiting += weight * waits
         if package:
             line.packages[package] += weight
@@ -155,12 +182,12 @@ def _rows(timeline: Timeline, record: Mapping[str, Any] | None) -> Iterator[tupl
             line.own += weight
     total = sum(line.weight for line in lines.values())
     effective = total**2 / float((samples[:, 1].astype(float) ** 2).sum()) if total else 0.0
-    for (file, number, name, who), line in lines.items():
-        share = line.weight / total
-        times = [round(part / total * span) for part in (line.weight, line.own, line.untraced, line.waiting)]
-        ends = interval(share, effective)
-        counted = (who, line.library, line.below, line.count, *times, share, *ends, line.untraced / total)
-        yield (timeline.host, file, number, name, *counted)
+    for key, line in lines.items():
+        parts = (line.weight, line.own, line.untraced, line.elsewhere, line.waiting)
+        ends = interval(line.weight / total, effective)
+        shares = (line.weight / total, *ends, line.untraced / total, (line.untraced - line.elsewhere) / total)
+        named = (*key, line.library, line.below, line.count)
+        yield (timeline.host, *named, *(round(part / total * span) for part in parts), *shares)
 
 
 def _in_steps(timeline: Timeline, moment: Array) -> tuple[Array, float]:
@@ -185,29 +212,40 @@ def _key(stack: Sequence[Sequence[int]], frames: Sequence[Sequence[Any]]) -> tup
     return (frames[mine[0]][0], mine[1], frames[mine[0]][1], YOURS), *below
 
 
-def _nature(timeline: Timeline, moment: Array) -> tuple[Array, Array]:
-    """Of each moment: whether the training thread recorded no event then, and whether it waited."""
-    trace = timeline.trace
-    rows = _thread_rows(timeline)
-    kind = event_kinds(timeline)
+def _nature(timeline: Timeline, moment: Array) -> tuple[Array, Array, Array]:
+    """Of each moment: whether the training thread recorded no event, whether other threads computed, and whether it waited."""
+    trace, kind = timeline.trace, event_kinds(timeline)
+    mine, others = _threads(timeline)
     inputs = np.array([code for code in range(int(kind.max(initial=0)) + 1) if category_of(code) is Category.INPUT], np.uint8)
     names = trace.names
-    wrapper = np.fromiter((name.startswith(_WRAPPERS) for name in names), bool, len(names))
-    python = np.fromiter((name.startswith(_PYTHON) for name in names), bool, len(names))
-    wait = np.fromiter((any(word in name for word in _WAITS) for name in names), bool, len(names))
-    name = trace.name[rows]
-    event = rows[((kind[rows] > 0) | wrapper[name]) & ~python[name]]
-    waits = rows[np.isin(kind[rows], inputs) | wait[name]]
-    return ~_covered(trace.start[event], trace.end[event], moment), _covered(trace.start[waits], trace.end[waits], moment)
+    wrapper = np.fromiter((name.startswith(_WRAPPERS) for name in names), bool, len(names))[trace.name[mine]]
+    python = np.fromiter((name.startswith(_PYTHON) for name in names), bool, len(names))[trace.name[mine]]
+    wait = np.fromiter((any(word in name for word in _WAITS) for name in names), bool, len(names))[trace.name[mine]]
+    event = mine[((kind[mine] > 0) | wrapper) & ~python]
+    waits = mine[np.isin(kind[mine], inputs) | wait]
+    busy = others[kind[others] > 0]
+    free, other, waiting = (_covered(trace.start[rows], trace.end[rows], moment) for rows in (event, busy, waits))
+    return ~free, other, waiting
 
 
-def _thread_rows(timeline: Timeline) -> Array:
-    """Event rows of the training thread; of all host threads where no thread is known to train."""
-    lines = timeline.steps.line[timeline.steps.line >= 0]
-    trace = timeline.trace
-    if len(lines):
-        return np.arange(*trace.lines.rows(int(np.bincount(lines).argmax())).indices(len(trace)))
-    return np.concatenate([np.arange(0), *(np.arange(*trace.rows_of(p).indices(len(trace))) for p in timeline.host_planes)])
+def _threads(timeline: Timeline) -> tuple[Array, Array]:
+    """Event rows of the training thread (of no thread where none is known to train), and of those that compute for it.
+
+    The latter are the framework's own threads and devices; threads that read input, and Python's others, work on something else.
+    """
+    trace, known = timeline.trace, timeline.steps.line[timeline.steps.line >= 0]
+    training = int(np.bincount(known).argmax()) if len(known) else -1
+    mine, others = np.arange(0), [np.arange(0)]
+    for plane in timeline.host_planes:
+        for line in plane.lines:
+            rows = np.arange(*trace.lines.rows(line).indices(len(trace)))
+            if line == training:
+                mine = rows
+            elif not trace.lines.names[line].startswith(_ELSEWHERE_NOT):
+                others.append(rows)
+    for plane in timeline.device_planes:
+        others += [np.arange(*trace.lines.rows(line).indices(len(trace))) for line in timeline.device_lines(plane)]
+    return mine, np.concatenate(others)
 
 
 def _covered(start: Array, end: Array, moment: Array) -> Array:

@@ -111,7 +111,7 @@ class PythonSamples:
 @dataclass(frozen=True)
 class Compilation:
     """One part of a compilation that JAX reported: when it ended (Unix ns), how long it took (ns), JAX's name of the part, and the user's
-    line that led to it (an empty file where there is none)."""
+    line that led to it (an empty file where there is none). `program`: name of what was compiled, where this JAX says it."""
 
     unix_ns: int
     duration_ns: int
@@ -119,6 +119,7 @@ class Compilation:
     file: str
     line: int
     function: str
+    program: str = ""
 
 
 @dataclass(frozen=True)
@@ -219,7 +220,7 @@ def _trace(data: Mapping[str, Any]) -> FunctionTrace:
 def _compilation(data: Mapping[str, Any]) -> Compilation:
     known = _known(Compilation, data)
     known.update({key: int(known[key]) for key in ("unix_ns", "duration_ns", "line")})
-    known.update({key: str(known[key]) for key in ("event", "file", "function")})
+    known.update({key: str(known[key]) for key in ("event", "file", "function")}, program=str(known.get("program", "")))
     return Compilation(**known)
 
 
