@@ -98,6 +98,15 @@ def comparable(run: Run) -> tuple[tuple[tuple[str, ...], ...], str]:
     return found.groups, found.reason
 
 
+def main_program(run: Run) -> tuple[str, ...]:
+    """Hosts with steps whose numbers a report may average: of several programs those of the one with most hosts, and then most time."""
+    stepping = {t.host: int(t.steps.duration.sum()) for t in run.hosts if len(t.steps)}
+    if len(stepping) < 2:
+        return tuple(stepping)
+    groups = [tuple(host for host in group if host in stepping) for group in same_program(run).groups]
+    return max(groups, key=lambda group: (len(group), sum(stepping[host] for host in group)), default=())
+
+
 @derived
 def same_program(run: Run) -> SameProgram:
     """Group the hosts of a run by the program that they execute."""

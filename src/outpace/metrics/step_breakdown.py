@@ -85,9 +85,10 @@ class StepBreakdown:
                 complete = complete | (host == name)
         return self.steps.take(complete)
 
-    def of(self, host: str) -> StepBreakdown:
-        """The steps of one host."""
-        return StepBreakdown(self.steps.take(self.steps["host"] == host), {host: self.per_row[host]})
+    def of(self, *hosts: str) -> StepBreakdown:
+        """The steps of some hosts."""
+        mine = np.fromiter((host in hosts for host in self.steps["host"]), bool, len(self.steps))
+        return StepBreakdown(self.steps.take(mine), {host: self.per_row[host] for host in hosts})
 
     def category(self, category: Category, table: Table | None = None) -> Array:
         """Time of one category per step, float64 ps."""

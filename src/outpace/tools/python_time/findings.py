@@ -19,9 +19,7 @@ _SOME = Threshold(
 _MUCH = Threshold(
     "a function's Python, much of the step", 0.15, Unit.FRACTION, "XProf's overview page: high share of 'All others'"
 )
-_PER_CALL = Threshold(
-    "a framework's own Python, of the step", 0.10, Unit.FRACTION, "our choice: what a call costs in any well-fed loop is less"
-)
+_PER_CALL = Threshold("a framework's own Python, of the step", 0.10, Unit.FRACTION, "our choice: less in a well-fed loop")
 _FRAMEWORKS = frozenset(("tensorflow", "keras", "tf_keras", "jax", "jaxlib"))
 _MOST = 4  # functions
 _FEW_SAMPLES = 20  # of a function: below, chance may have picked the line
