@@ -8,6 +8,7 @@ instruction offsets, and everything else (lines, whose code it is) is worked out
 from __future__ import annotations
 
 import contextlib
+import linecache
 import os
 import re
 import sys
@@ -22,8 +23,10 @@ MOST_SAMPLES = 30_000  # five minutes
 MOST_STACKS = 5_000
 MOST_WALKED = 250  # frames looked at per stack
 MOST_FRAMES = 60  # innermost frames kept; the user's own are kept beyond
+KEPT_TEXT = 120  # characters of a source line
 OWN, PYTHON = "outpace", "python"
 _PREFIX = "outpace-"  # names of our threads
+_TYPED = ("<stdin>", "<ipython-input", "<cell", "<python-input")
 
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
@@ -101,6 +104,7 @@ class FrameSampler:
         unix, monotonic = self._base
         frames: dict[tuple[str, str, int, str], int] = {}
         places = {number: _Place(code, frames) for number, code in self._codes.items()}
+        keys = list(frames)
         owners = [owner for *_, owner in frames]
         stacks: dict[tuple[tuple[int, int], ...], int] = {}
         index_of = []
@@ -108,8 +112,16 @@ class FrameSampler:
             walked = [(places[key[at]].index, places[key[at]].line(key[at + 1])) for at in range(0, len(key), 2)]
             kept = [place for at, place in enumerate(walked) if at < MOST_FRAMES or not owners[place[0]]]
             index_of.append(stacks.setdefault(tuple(reversed(kept)), len(stacks)))
+        mine = {next((place for place in reversed(stack) if not owners[place[0]]), None) for stack in stacks}
+        text = tuple(
+            (*place, _text(keys[place[0]][0], place[1])) for place in sorted(place for place in mine if place is not None)
+        )
         rows = sorted((moment - monotonic, weight, index_of[index]) for moment, weight, index in self._rows)
-        return PythonSamples(unix, self._thread.name, method, tuple(frames), tuple(stacks), tuple(rows), self._dropped)
+        return PythonSamples(unix, self._thread.name, method, tuple(frames), tuple(stacks), tuple(rows), text, self._dropped)
+
+
+def _text(file: str, line: int) -> str:
+    return linecache.getline(file, line).strip()[:KEPT_TEXT]
 
 
 class _Place:
@@ -146,9 +158,10 @@ def owner_of(file: str) -> str:
 
 
 def _owner_of_text(name: str) -> str:
-    if name.startswith("<frozen"):
-        return PYTHON
-    return "numpy" if name.startswith("<__array_function__") else ""
+    """Code without a file: what is typed is the user's, what is generated (the methods of a data class) is nobody's line."""
+    if name.startswith("<__array_function__"):
+        return "numpy"
+    return "" if name.startswith(_TYPED) else PYTHON
 
 
 def _main_package() -> str:

@@ -1,4 +1,4 @@
-"""Moments at which a thread's Python stack is taken, about a hundred a second. Standard library only.
+"""Moments at which a thread's Python stack is taken: two hundred a second at first, a hundred later. Standard library only.
 
 Two ways. **Signals** (Linux, when the main thread trains): two timers of the kernel send a real-time signal to that thread alone;
 Python's handler runs there between two bytecodes. A line of Python is therefore met where it runs; C code, whether it lets other threads
@@ -26,10 +26,10 @@ from typing import Any
 Point = tuple[int, int]  # moment on the monotonic clock, and the time that it stands for, both ns
 Take = Callable[[FrameType, list[Point]], None]
 
-PERIODS_NS = (
-    17_000_000,
-    23_500_000,
-)  # two timers, prime to each other: they cannot beat with steps of one length; 101 moments a second
+PERIODS_NS = (8_500_000, 11_750_000)  # two timers that cannot both beat with steps of one length; 203 moments a second
+SLOWER_AFTER_NS = (
+    2_000_000_000  # from then on half as often: a window of a few short steps needs the moments more than a long one
+)
 PERIOD_NS = 9_870_000  # of the thread, on average
 MOST_POINTS = 32  # moments that one look stands for; more are thinned out and weigh more
 _CLOCK_MONOTONIC, _TIMER_ABSTIME, _SIGEV_THREAD_ID = 1, 1, 4
@@ -109,6 +109,7 @@ class SignalTicks:
         self._busy = False
         self._take: Take | None = None
         self._gap = 0  # time that one moment stands for, ns
+        self._slower_at: int | None = None
 
     def start(self, take: Take) -> bool:
         """Begin; False where the system has no such timers."""
@@ -122,6 +123,7 @@ class SignalTicks:
         now = time.monotonic_ns()
         shift = now % 1_009  # not the same periods in every capture
         periods = [period + 500 * shift for period in PERIODS_NS]
+        self._slower_at = now + SLOWER_AFTER_NS
         self._gap = round(1 / sum(1 / period for period in periods))
         for period in periods:
             if not self._add(main.native_id, period, now):
@@ -135,10 +137,21 @@ class SignalTicks:
         event = _Event(signo=_claim.number or 0, notify=_SIGEV_THREAD_ID, thread=thread)
         if self._libc.timer_create(_CLOCK_MONOTONIC, ctypes.byref(event), ctypes.byref(timer)):
             return False
-        first = now + period
-        self._timers.append((timer, [period, first]))
+        plan = [period, now + period]
+        self._timers.append((timer, plan))
+        return self._set(timer, plan)
+
+    def _set(self, timer: ctypes.c_void_p, plan: list[int]) -> bool:
+        period, first = plan
         times = _Times(*divmod(period, 10**9), *divmod(first, 10**9))
         return not self._libc.timer_settime(timer, _TIMER_ABSTIME, ctypes.byref(times), None)
+
+    def _slow_down(self, now: int) -> None:
+        self._slower_at = None
+        self._gap *= 2
+        for timer, plan in self._timers:
+            plan[:] = 2 * plan[0], now + 2 * plan[0]
+            self._set(timer, plan)
 
     def stop(self) -> None:
         """End; moments that a long call holds back are given to where the thread is now."""
@@ -159,12 +172,18 @@ class SignalTicks:
             return
         self._busy = True
         try:
+            while (
+                frame.f_code.co_filename == __file__ and frame.f_back is not None
+            ):  # a signal as another one was being handled
+                frame = frame.f_back
             now = time.monotonic_ns()
             points: list[Point] = []
             for _, plan in self._timers:
                 points += _due(plan, now, self._gap)
             if points:
                 self._take(frame, points)
+            if self._slower_at is not None and now >= self._slower_at:
+                self._slow_down(now)
         except Exception:
             _claim.told = None  # a profile without Python lines, and a program that runs on
         finally:

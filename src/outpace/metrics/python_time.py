@@ -8,6 +8,7 @@ framework's own work. Share and interval come from the samples alone; times are 
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,6 +32,15 @@ _WRAPPERS = (
     "EagerKernelExecute",
     "FunctionRun",
 )  # no work of a step, but TensorFlow all the same
+_WAITING_CALLS = (
+    "_value",
+    "__array__",
+    "block_until_ready",
+    "convert_to_numpy",
+    "_numpy",
+    "numpy",
+    "sync_devices",
+)  # Python's side of a wait
 _WAITS = ("Await", "BlockUntilReady", "BlockHostUntilReady", "block_until_ready")
 _ELSEWHERE_NOT = (INPUT_THREADS, "python")
 _PYTHON = "$"  # events of a profiler's own Python tracer: they are Python
@@ -40,6 +50,7 @@ FIELDS = (
     Field("file", Unit.TEXT, "source file of the line"),
     Field("line", Unit.COUNT, "number of the line: the innermost one of your own code", "Line"),
     Field("function", Unit.TEXT, "function that holds the line"),
+    Field("text", Unit.TEXT, "source of the line, as it was when the profile was captured; empty where it was not at hand"),
     Field(
         "who",
         Unit.TEXT,
@@ -72,7 +83,7 @@ FIELDS = (
     Field(
         "python_share",
         Unit.FRACTION,
-        "of untraced_share, what lies outside elsewhere_ps: only Python ran, or a library that records no events",
+        "of untraced_share, what lies outside elsewhere_ps and waiting_ps: only Python ran, or a library that records no events",
     ),
 )
 
@@ -85,6 +96,7 @@ class PythonLine:
     file: str
     line: int
     function: str
+    text: str
     library: str
     below: str
     python_share: float
@@ -107,18 +119,7 @@ def untraced_lines(run: Run, host: str) -> list[PythonLine]:
     """The user's own lines on one host by the time in which only Python ran, longest first; none without samples."""
     rows = [row for row in python_lines(run).records() if row["host"] == host]
     total = sum(row["samples"] for row in rows)
-    wanted = (
-        "file",
-        "line",
-        "function",
-        "library",
-        "below",
-        "python_share",
-        "untraced_share",
-        "untraced_ps",
-        "elsewhere_ps",
-        "self_ps",
-    )
+    wanted = [field.name for field in dataclasses.fields(PythonLine) if field.name not in ("low", "high")]
     lines = []
     for row in rows:
         if row["who"] == YOURS and row["untraced_share"] > 0:
@@ -142,7 +143,7 @@ class _Line:
 
     def __init__(self) -> None:
         self.count = 0
-        self.weight = self.own = self.untraced = self.elsewhere = self.waiting = 0
+        self.weight = self.own = self.untraced = self.elsewhere = self.waiting = self.python = 0
         self.packages: dict[str, int] = defaultdict(int)
         self.functions: dict[str, int] = defaultdict(int)
 
@@ -165,7 +166,9 @@ def _rows(timeline: Timeline, record: Mapping[str, Any] | None) -> Iterator[tupl
     inside, span = _in_steps(timeline, moment)
     samples, moment = samples[inside], moment[inside]
     nature = _nature(timeline, moment)
+    text = {(record["frames"][frame][0], number): source for frame, number, source in record.get("text", ())}
     keys = [_key(stack, record["frames"]) for stack in record["stacks"]]
+    asked = [_asks(key[0], stack[-1], record["frames"], text) for key, stack in zip(keys, record["stacks"], strict=True)]
     lines: dict[tuple[str, int, str, str], _Line] = defaultdict(_Line)
     for (_, weight, stack), free, other, waits in zip(samples.tolist(), *(part.tolist() for part in nature), strict=True):
         key, package, function = keys[stack]
@@ -173,8 +176,10 @@ def _rows(timeline: Timeline, record: Mapping[str, Any] | None) -> Iterator[tupl
         line.count += 1
         line.weight += weight
         line.untraced += weight * free
+        waits = waits or asked[stack]
         line.elsewhere += weight * (free and other)
         line.waiting += weight * waits
+        line.python += weight * (free and not other and not waits)
         if package:
             line.packages[package] += weight
             line.functions[function] += weight
@@ -185,8 +190,9 @@ def _rows(timeline: Timeline, record: Mapping[str, Any] | None) -> Iterator[tupl
     for key, line in lines.items():
         parts = (line.weight, line.own, line.untraced, line.elsewhere, line.waiting)
         ends = interval(line.weight / total, effective)
-        shares = (line.weight / total, *ends, line.untraced / total, (line.untraced - line.elsewhere) / total)
-        named = (*key, line.library, line.below, line.count)
+        shares = (line.weight / total, *ends, line.untraced / total, line.python / total)
+        file, number, function, who = key
+        named = (file, number, function, text.get((file, number), ""), who, line.library, line.below, line.count)
         yield (timeline.host, *named, *(round(part / total * span) for part in parts), *shares)
 
 
@@ -210,6 +216,16 @@ def _key(stack: Sequence[Sequence[int]], frames: Sequence[Sequence[Any]]) -> tup
     if mine is None:
         return (file, number, function, LIBRARY), *below
     return (frames[mine[0]][0], mine[1], frames[mine[0]][1], YOURS), *below
+
+
+def _asks(
+    key: tuple[str, int, str, str], leaf: Sequence[int], frames: Sequence[Sequence[Any]], text: Mapping[Any, str]
+) -> bool:
+    """Whether a stack's innermost call waits for a result: a function that fetches one, or the user's own `x.block_until_ready()`."""
+    _, function, _, owner = frames[leaf[0]]
+    if owner:
+        return str(function).rpartition(".")[2] in _WAITING_CALLS
+    return "block_until_ready" in text.get(key[:2], "")
 
 
 def _nature(timeline: Timeline, moment: Array) -> tuple[Array, Array, Array]:

@@ -96,7 +96,8 @@ class PythonSamples:
     base_unix_ns: Unix time from which the samples count. `thread`: name of the thread. `method`: `signal`, or `thread` where samples had to
     wait for the GIL (`capture/ticks.py` says what that means). `frames`: (file, function, its first line, owner); the owner is `""` for the
     user's own code, `python` for the standard library, `outpace`, or the name of the package. `stacks`: outermost first, each place an
-    index of a frame and a line. `samples`: (ns since the base, ns that it stands for, index of the stack). `dropped`: samples too many to keep.
+    index of a frame and a line. `samples`: (ns since the base, ns that it stands for, index of the stack). `text`: (index of a frame, line,
+    source) of the user's innermost lines. `dropped`: samples too many to keep.
     """
 
     base_unix_ns: int
@@ -105,6 +106,7 @@ class PythonSamples:
     frames: tuple[tuple[str, str, int, str], ...]
     stacks: tuple[tuple[tuple[int, int], ...], ...]
     samples: tuple[tuple[int, int, int], ...]
+    text: tuple[tuple[int, int, str], ...] = ()
     dropped: int = 0
 
 
@@ -232,11 +234,12 @@ def _samples(data: Mapping[str, Any] | None) -> PythonSamples | None:
     frames = tuple((str(file), str(function), int(line), str(owner)) for file, function, line, owner in known["frames"])
     stacks = tuple(tuple((int(frame), int(line)) for frame, line in stack) for stack in known["stacks"])
     samples = tuple((int(moment), int(weight), int(stack)) for moment, weight, stack in known["samples"])
+    text = tuple((int(frame), int(line), str(source)) for frame, line, source in known.get("text", ()))
     if any(not 0 <= frame < len(frames) for stack in stacks for frame, _ in stack):
         raise ValueError("a stack names a frame that is not there")
     if any(not 0 <= stack < len(stacks) for *_, stack in samples):
         raise ValueError("a sample names a stack that is not there")
-    known.update(frames=frames, stacks=stacks, samples=samples, dropped=int(known.get("dropped", 0)))
+    known.update(frames=frames, stacks=stacks, samples=samples, text=text, dropped=int(known.get("dropped", 0)))
     return PythonSamples(**known)
 
 
