@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from outpace._dataclass import dataclass
@@ -13,7 +13,16 @@ from outpace._version import __version__
 from outpace.capture.profilers import framework_versions
 from outpace.capture.recording import Saved
 from outpace.capture.window import StepWindow
-from outpace.store.record import CaptureRecord, FunctionTrace, Overhead, PipelineStage, Window, write_record
+from outpace.store.record import (
+    CaptureRecord,
+    FunctionTrace,
+    LayerSource,
+    OpSources,
+    Overhead,
+    PipelineStage,
+    Window,
+    write_record,
+)
 
 
 @dataclass(frozen=True)
@@ -52,6 +61,7 @@ def write_notes(
     *,
     stages: Sequence[PipelineStage] = (),
     traces: Sequence[FunctionTrace] = (),
+    sources: tuple[OpSources, Mapping[str, LayerSource]] | None = None,
     exit_code: int | None = None,
     stopped: bool = False,
 ) -> None:
@@ -68,6 +78,8 @@ def write_notes(
         overhead=notes.overhead,
         pipeline=tuple(stages),
         traces=tuple(traces),
+        op_sources=sources[0] if sources else OpSources(),
+        layers=sources[1] if sources else {},
         cpu_count=usable_cpus(),
         exit=exit_code,
         stopped=stopped,
