@@ -25,6 +25,7 @@ from outpace.capture.pipeline import PipelineRecorder
 from outpace.capture.recording import Saved, tell
 from outpace.capture.script import hide_own_frames, run_as_main
 from outpace.capture.session import Session
+from outpace.capture.sources import SourceRecorder
 from outpace.capture.steps_keras import KerasSteps
 from outpace.capture.steps_tf import LoopSteps, hook_marks, hook_profiler
 from outpace.capture.timed import TimedWindow
@@ -40,7 +41,8 @@ class Launch:
         self.plan = plan
         self.session = Session(plan.options, plan.logdir, plan.shown_logdir, self._note, self._saved)
         self.recorder = PipelineRecorder(plan.options.label)
-        self.tracing = TraceRecorder()
+        self.sources = SourceRecorder()
+        self.tracing = TraceRecorder(self.sources.traced)
         self._loops: LoopSteps | None = None
         self.compiles = CompileWatch(lambda: self.session.window.phase is Phase.OPEN)
         self._timed = TimedWindow(self.session, self.compiles)
@@ -63,6 +65,8 @@ class Launch:
         if str(getattr(keras, "__version__", "")).startswith("2."):
             return
         backend = keras.backend.backend()
+        if backend == "tensorflow":
+            self.sources.install(keras)
         KerasSteps(self.session, lambda: self._loops, backend).install(keras.callbacks.CallbackList)
 
     def on_jax(self, jax: ModuleType) -> None:
@@ -122,6 +126,7 @@ class Launch:
             samples=session.samples,
             compilations=self.compiles.compilations,
             traces=self.tracing.traces,
+            sources=self.sources.notes(),
             exit_code=self._code,
             stopped=plan.options.stop and window.phase is not Phase.OPEN and window.stopping,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from outpace._dataclass import dataclass
@@ -17,6 +17,8 @@ from outpace.store.record import (
     CaptureRecord,
     Compilation,
     FunctionTrace,
+    LayerSource,
+    OpSources,
     Overhead,
     PipelineStage,
     PythonSamples,
@@ -63,6 +65,7 @@ def write_notes(
     traces: Sequence[FunctionTrace] = (),
     samples: PythonSamples | None = None,
     compilations: Sequence[Compilation] = (),
+    sources: tuple[OpSources, Mapping[str, LayerSource]] | None = None,
     exit_code: int | None = None,
     stopped: bool = False,
 ) -> None:
@@ -81,6 +84,8 @@ def write_notes(
         traces=tuple(traces),
         python_samples=samples,
         compilations=tuple(compilations),
+        op_sources=sources[0] if sources else OpSources(),
+        layers=sources[1] if sources else {},
         cpu_count=usable_cpus(),
         exit=exit_code,
         stopped=stopped,

@@ -10,6 +10,7 @@ import functools
 import importlib
 import inspect
 import time
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -23,8 +24,10 @@ _KEPT_TEXT = 160
 class TraceRecorder:
     """Notes the graphs that are built while it is installed, in order, in `traces`."""
 
-    def __init__(self) -> None:
+    def __init__(self, built: Callable[[Any], None] = lambda function: None) -> None:
+        """A recorder that shows each new concrete function to `built`."""
         self.traces: list[FunctionTrace] = []
+        self._built = built
 
     def install(self, _tf: ModuleType) -> None:
         """Hook TensorFlow; a version without the hook's place is left alone."""
@@ -39,7 +42,10 @@ class TraceRecorder:
         def create(function_type: Any, type_context: Any, func_graph: Any, tracing_options: Any, *rest: Any) -> Any:
             start, began = time.time_ns(), time.perf_counter_ns()
             try:
-                return original(function_type, type_context, func_graph, tracing_options, *rest)
+                function = original(function_type, type_context, func_graph, tracing_options, *rest)
+                with contextlib.suppress(Exception):
+                    self._built(function)
+                return function
             finally:
                 if len(self.traces) < _MOST:
                     with contextlib.suppress(Exception):

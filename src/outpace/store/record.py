@@ -1,8 +1,8 @@
 """The capture record: what Outpace noted while it captured a profile, kept beside it as `<host>.outpace.json`.
 
-A profile tells what ran; the record tells what a profile cannot: the source line of each tf.data stage, how long steps
-took without the profiler, how many cores the process was allowed to use. Standard library only, because the record is
-written inside the user's training process.
+A profile tells what ran; the record tells what a profile cannot: the source line of each tf.data stage, which line made
+an op, how long steps took without the profiler, how many cores the process was allowed to use. Standard library only,
+because the record is written inside the user's training process.
 """
 
 from __future__ import annotations
@@ -61,6 +61,38 @@ class FunctionTrace:
     start_ns: int
     duration_ns: int
     arguments: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class OpSources:
+    """The user's lines that made the ops of graphs.
+
+    `lines` are (file, line, text of the line). `by_function`: for each function, by its name in the profile, the ops of its graph and of the
+    functions inside it, with the index of their line. Ops without a line, and gradient ops whose name says what they are the gradient of,
+    are left out.
+    """
+
+    lines: tuple[tuple[str, int, str], ...] = ()
+    by_function: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LayerSource:
+    """What Keras calls in a name scope: `kind` is model, layer, metric or optimizer, `type` its class.
+
+    `file`, `line` and `text` are the user's line that made it, empty where unknown; `inner` says that library code made it on behalf of
+    that line. `call_file` and `call_line` are where its `call` stands if the user wrote it.
+    """
+
+    name: str
+    kind: str
+    type: str
+    file: str = ""
+    line: int = 0
+    text: str = ""
+    inner: bool = False
+    call_file: str = ""
+    call_line: int = 0
 
 
 @dataclass(frozen=True)
@@ -126,7 +158,7 @@ class Compilation:
 
 @dataclass(frozen=True)
 class CaptureRecord:
-    """Everything noted about one host's capture; see the fields' own types."""
+    """Everything noted about one host's capture; see the fields' own types. `layers` are by name scope in the graph."""
 
     outpace: str
     script: str
@@ -142,6 +174,8 @@ class CaptureRecord:
     traces: tuple[FunctionTrace, ...] = ()
     python_samples: PythonSamples | None = None
     compilations: tuple[Compilation, ...] = ()
+    op_sources: OpSources = field(default_factory=OpSources)
+    layers: Mapping[str, LayerSource] = field(default_factory=dict)
     exit: int | None = None
     stopped: bool = False
     created: str = ""
@@ -243,6 +277,21 @@ def _samples(data: Mapping[str, Any] | None) -> PythonSamples | None:
     return PythonSamples(**known)
 
 
+def _sources(data: Mapping[str, Any]) -> OpSources:
+    lines = tuple((str(file), int(line), str(text)) for file, line, text in data.get("lines", ()))
+    functions = {
+        str(name): {str(op): int(line) for op, line in ops.items() if 0 <= int(line) < len(lines)}
+        for name, ops in data.get("by_function", {}).items()
+    }
+    return OpSources(lines, functions)
+
+
+def _layer(data: Mapping[str, Any]) -> LayerSource:
+    known = _known(LayerSource, data)
+    known.update({key: int(known.get(key, 0)) for key in ("line", "call_line")})
+    return LayerSource(**known)
+
+
 def _build(data: Mapping[str, Any]) -> CaptureRecord:
     known = _known(CaptureRecord, data)
     window = _known(Window, data["window"])
@@ -259,6 +308,8 @@ def _build(data: Mapping[str, Any]) -> CaptureRecord:
         traces=tuple(_trace(item) for item in data.get("traces", ())),
         python_samples=_samples(data.get("python_samples")),
         compilations=tuple(_compilation(item) for item in data.get("compilations", ())),
+        op_sources=_sources(data.get("op_sources", {})),
+        layers={str(path): _layer(item) for path, item in data.get("layers", {}).items()},
         steps_per_execution=int(data["steps_per_execution"]),
         cpu_count=int(data["cpu_count"]),
     )

@@ -1,0 +1,245 @@
+"""Where ops and layers come from: the user's line of each op in the graphs that TensorFlow built, and the line that made each Keras layer.
+
+TensorFlow keeps with every op of a graph the stack that made it, mapped back through AutoGraph to the user's own lines. Keras opens a name
+scope around each layer's call, and knows whose it is. Both are read once, when the window closes; whatever is unknown to this version of
+TensorFlow or Keras is left out, and nothing raises into the user's program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import inspect
+import linecache
+import os
+import re
+import sys
+import sysconfig
+import time
+import weakref
+from collections.abc import Iterator
+from types import FrameType, ModuleType
+from typing import Any
+
+from outpace.store.record import LayerSource, OpSources
+
+_MOST_OPS = 20_000  # ops whose stack is read
+_MOST_LAYERS = 20_000
+_MOST_SECONDS = 1.0  # that reading stacks may take (50 µs each); what is not read by then has no line
+_KEPT_TEXT = 160
+_SILENT = ("Const", "Placeholder", "NoOp", "Identity", "IdentityN")  # ops that take no time
+_GRADIENT = re.compile(r"(?:^|/)(?:gradient_tape|gradients(?:_\d+)?)/")
+_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_CALLS_A_LAYER = ("keras/src/layers/layer.py", "keras/src/ops/operation.py", "keras/src/backend/tensorflow/trainer.py")
+
+_KINDS = {"Model": "model", "Layer": "layer", "BaseOptimizer": "optimizer", "Metric": "metric"}  # by Keras' class
+
+Place = tuple[str, int]
+Known = tuple[OpSources, dict[str, LayerSource]]
+
+
+class SourceRecorder:
+    """Remembers graphs and layers while a script builds them; `notes` says where their ops and they themselves come from."""
+
+    def __init__(self) -> None:
+        self._graphs: dict[str, weakref.ref[Any]] = {}
+        self._scopes: weakref.WeakKeyDictionary[Any, dict[str, weakref.ref[Any]]] = weakref.WeakKeyDictionary()
+        self._made: dict[int, tuple[weakref.ref[Any], Place, bool]] = {}
+        self._known: Known | None = None
+
+    def traced(self, function: Any) -> None:
+        """A `tf.function` built a graph: `function` is the concrete function."""
+        if self._known is None and len(self._graphs) < _MOST_OPS:
+            name = function.name
+            self._graphs[name.decode() if isinstance(name, bytes) else str(name)] = weakref.ref(function.graph)
+
+    def install(self, keras: ModuleType) -> None:
+        """Hook the construction of layers and the name scopes around their calls, on TensorFlow as Keras 3's backend."""
+        with contextlib.suppress(Exception):
+            scope = importlib.import_module("keras.src.backend.tensorflow.core").name_scope
+            self._hook_layer(keras.layers.Layer)
+            self._hook_scope(scope)
+
+    def _hook_layer(self, owner: Any) -> None:
+        original, recorder = owner.__new__, self
+
+        @functools.wraps(original)
+        def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
+            made = original(cls, *args, **kwargs)
+            if recorder._known is None and len(recorder._made) < _MOST_LAYERS:
+                with contextlib.suppress(Exception):
+                    place, inner = _maker(sys._getframe(1))
+                    if place is not None:
+                        recorder._made[id(made)] = (weakref.ref(made), place, inner)
+            return made
+
+        owner.__new__ = staticmethod(__new__)
+
+    def _hook_scope(self, owner: Any) -> None:
+        original, recorder = owner.__enter__, self
+        ops = importlib.import_module("tensorflow.python.framework.ops")
+
+        @functools.wraps(original)
+        def __enter__(scope: Any) -> Any:
+            entered = original(scope)
+            if recorder._known is None:
+                with contextlib.suppress(Exception):
+                    recorder._entered(scope, ops)
+            return entered
+
+        owner.__enter__ = __enter__
+
+    def _entered(self, scope: Any, ops: Any) -> None:
+        if scope.caller is None or not scope._pop_on_exit:
+            return
+        graph = ops.get_default_graph()
+        if graph.building_function:
+            self._scopes.setdefault(graph, {})[graph.get_name_scope()] = weakref.ref(scope.caller)
+
+    def notes(self) -> Known:
+        """What the record's `op_sources` and `layers` hold; read once, from then on nothing more is remembered."""
+        if self._known is None:
+            self._known = OpSources(), {}
+            with contextlib.suppress(Exception):
+                self._known = self._read()
+            for held in (self._graphs, self._scopes, self._made):
+                held.clear()
+        return self._known
+
+    def _read(self) -> Known:
+        graphs = {name: graph for name, held in self._graphs.items() if (graph := held()) is not None}
+        families = {name: list(_family(graph)) for name, graph in graphs.items()}
+        inner = {id(member) for family in families.values() for member in family[1:]}
+        layers = {path: facts for family in families.values() for graph in family for path, facts in self._owners(graph)}
+        reader = _Lines(layers)
+        for name, family in families.items():
+            if id(family[0]) not in inner:
+                reader.read(name, family)
+        return OpSources(tuple(reader.lines), reader.functions), layers
+
+    def _owners(self, graph: Any) -> Iterator[tuple[str, LayerSource]]:
+        """Name scopes of a graph that hold ops and have an owner, and what is noted of it."""
+        held = self._scopes.get(graph, {})
+        used = {name[:at] for name in (op.name for op in graph.get_operations()) for at in _slashes(name)} if held else set()
+        for path, owner in held.items():
+            if path in used and (made := owner()) is not None and (facts := self._facts(made)):
+                yield path, facts
+
+    def _facts(self, owner: Any) -> LayerSource | None:
+        """What is noted of the owner of a name scope; None for what is neither a layer, a metric nor an optimizer."""
+        kinds = {c.__name__ for c in type(owner).__mro__ if c.__module__.startswith("keras.")}
+        kind = next((shown for name, shown in _KINDS.items() if name in kinds), None)
+        if kind is None:
+            return None
+        held, place, inner = self._made.get(id(owner), (None, ("", 0), False))
+        if held is None or held() is not owner:
+            place, inner = ("", 0), False
+        call: Any = getattr(type(owner), "call", None)
+        code = getattr(inspect.unwrap(call), "__code__", None) if callable(call) else None
+        own = (os.path.abspath(code.co_filename), code.co_firstlineno) if code and _is_users(code.co_filename) else ("", 0)
+        return LayerSource(str(owner.name), kind, type(owner).__name__, *place, _text(place), inner, *own)
+
+
+class _Lines:
+    """The lines of ops, numbered once each."""
+
+    def __init__(self, layers: dict[str, LayerSource]) -> None:
+        self.lines: list[tuple[str, int, str]] = []
+        self.functions: dict[str, dict[str, int]] = {}
+        self._number: dict[Place, int] = {}
+        self._left = _MOST_OPS
+        self._until = time.monotonic() + _MOST_SECONDS
+        self._closed = {path for path, layer in layers.items() if not layer.call_line and layer.kind != "model"}
+
+    def read(self, name: str, family: list[Any]) -> None:
+        """Note the ops of one function and of the functions inside it."""
+        ops: dict[str, int] = {}
+        for graph in family:
+            for op in graph.get_operations():
+                if self._left <= 0 or time.monotonic() > self._until:
+                    break
+                if op.type not in _SILENT and not self._inside_library_layer(op.name):
+                    self._left -= 1
+                    self._note(op, ops)
+        if ops:
+            self.functions[name] = ops
+
+    def _note(self, op: Any, ops: dict[str, int]) -> None:
+        if (found := _GRADIENT.search(op.name)) is not None:
+            if "/" in op.name[found.end() :]:
+                return  # its name says which op it is the gradient of
+            forward = next((ops[tensor.op.name] for tensor in _forward_first(op) if tensor.op.name in ops), None)
+            if forward is not None:
+                ops[op.name] = forward
+                return
+        place = _place_of(op)
+        if place is not None:
+            if place not in self._number:
+                self._number[place] = len(self.lines)
+                self.lines.append((*place, _text(place)))
+            ops.setdefault(op.name, self._number[place])
+
+    def _inside_library_layer(self, name: str) -> bool:
+        """The layer's own line says more than a stack that begins at `fit`."""
+        return any(name[:at] in self._closed for at in _slashes(name))
+
+
+def _slashes(name: str) -> Iterator[int]:
+    return (at for at, letter in enumerate(name) if letter == "/")
+
+
+def _forward_first(op: Any) -> list[Any]:
+    """Inputs of a gradient op, the output of the op that it is the gradient of first."""
+    return sorted(op.inputs, key=lambda tensor: tensor.op.type + "Grad" != op.type)
+
+
+def _family(graph: Any) -> Iterator[Any]:
+    """The graph, and those of the functions inside it: branches, bodies of loops, calls."""
+    todo, seen = [graph], {id(graph)}
+    while todo:
+        yield (top := todo.pop())
+        for function in getattr(top, "_functions", {}).values():
+            inner = getattr(function, "graph", None)
+            if inner is not None and id(inner) not in seen:
+                seen.add(id(inner))
+                todo.append(inner)
+
+
+def _place_of(op: Any) -> Place | None:
+    """The innermost line of the user's code in an op's stack; None where it only calls a Keras layer or `fit`."""
+    stack = op.traceback
+    for frame in reversed(list(stack)):
+        file = frame.filename
+        if _is_users(file):
+            return os.path.abspath(file) if not file.startswith("<") else file, int(frame.lineno)
+        if file.replace(os.sep, "/").endswith(_CALLS_A_LAYER):
+            return None
+    return None
+
+
+def _maker(frame: FrameType | None) -> tuple[Place | None, bool]:
+    """The user's line that constructs a layer, and whether library code does it on behalf of that line."""
+    inner = False
+    while frame is not None:
+        code = frame.f_code
+        if _is_users(code.co_filename):
+            return (os.path.abspath(code.co_filename), frame.f_lineno), inner
+        inner = inner or code.co_name != "__new__"
+        frame = frame.f_back
+    return None, inner
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_users(file: str) -> bool:
+    """Whether a file is the user's own: none of an installed package, of Python itself, or of Outpace."""
+    if file.startswith("<"):
+        return file.startswith("<ipython")
+    path = os.path.abspath(file)
+    if re.search(r"[/\\](?:site|dist)-packages[/\\]", path) or path.startswith(_OWN):
+        return False
+    return not path.startswith((sysconfig.get_path("stdlib") + os.sep, sysconfig.get_path("platstdlib") + os.sep))
+
+
+def _text(place: Place) -> str:
+    return linecache.getline(*place).strip()[:_KEPT_TEXT]
