@@ -1,9 +1,9 @@
 """Ops and their time: how often each framework op ran on the host and on devices, and for how long.
 
 Meaning as in `xplane_to_op_metrics_db.cc` of openxla/xprof: on the host an op's self time leaves out the ops nested in it on its thread
-(other events do not count as children, nor do copies, which are the op's own work), and each thread is idle between its first and last op when it runs none. On purpose different:
-a memory allocation that names the op that asked for it is no execution of that op (the reference counts it as one, of no duration); device
-ops count executions as `metrics/executions.py` says.
+(other events do not count as children, nor do copies, which are the op's own work), and each thread is idle between its first and last op
+when it runs none. On purpose different: a memory allocation that names the op that asked for it is no execution of that op (the reference
+counts it as one, of no duration); device ops count executions as `metrics/executions.py` says.
 """
 
 from __future__ import annotations
