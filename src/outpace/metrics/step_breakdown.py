@@ -12,11 +12,14 @@ from __future__ import annotations
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace.metrics.builds import builds_programs
 from outpace.metrics.derived import derived
 from outpace.metrics.device_kinds import KINDS_OF_DEVICES, device_kinds
+from outpace.metrics.jax_time import builds, union, within, worked
 from outpace.model import Category, Field, Table, Unit
 from outpace.timeline import Run, Timeline
 from outpace.timeline.steps import Array
+from outpace.timeline.workers import runs_jax
 from outpace.trace import Plane
 from outpace.trace.algorithms import sweep
 
@@ -39,19 +42,6 @@ _CODE = {name: code for code, (name, _) in enumerate(_KINDS)}
 
 _WRAPPERS = ("EagerExecute", "EagerLocalExecute", "EagerKernelExecute", "FunctionRun")
 _MARKS = ("train", "test", "TraceContext")
-COMPILERS = (
-    "tf.function-graph_building",
-    "XlaCompile",
-    "XlaCompiler",
-    "XlaLaunch:Compile",
-    "PjRtClient::Compile",
-    "TfrtCpuClient::Compile",
-    "CommonPjRtClient::Compile",
-    "PjitFunction:compile",
-    "HloPassPipeline",
-    "JitCompilation",
-)
-
 FIELDS = (
     Field("host", Unit.TEXT, "host that the step ran on (name of its profile file)"),
     Field("step", Unit.COUNT, "step number as the program counts it, or 0, 1, ... where it does not"),
@@ -138,9 +128,35 @@ def category_times(
             wanted[: only.start] = wanted[only.stop :] = False
         rows = np.flatnonzero(wanted)
         rows = rows[~_covered(timeline, kind, of_row, rows)]
-        times = sweep(of_row[rows], kind[rows], trace.start[rows], trace.end[rows], start, end, len(_KINDS))
+        own = (of_row[rows], kind[rows], trace.start[rows], trace.end[rows])
+        more = _unseen(timeline, plane, start, end, kind)
+        of, what, began, ended = (np.concatenate(column) for column in zip(own, *more, strict=True))
+        times = sweep(of, what, began, ended, start, end, len(_KINDS))
     codes = {c: [code for code, (_, shown) in enumerate(_KINDS) if shown is c] for c in Category}
     return {f"{c.value}_ps": times[:, codes[c]].sum(axis=1) for c in Category}
+
+
+def _unseen(timeline: Timeline, plane: Plane | None, start: Array, end: Array, kind: Array) -> list[tuple[Array, ...]]:
+    """(window, kind, start, end) of what a JAX program did in the windows that is no event of theirs: see `jax_time.py`."""
+    if not runs_jax(timeline.trace):
+        return []
+    found = []
+    if plane is None or plane in timeline.host_planes:
+        found = [(_CODE["compile"], builds(timeline)), (_CODE["host_compute"], worked(timeline))]
+    for device in _driven_devices(timeline, plane):
+        rows = np.arange(*timeline.trace.rows_of(device).indices(len(kind)))
+        for code in np.flatnonzero(np.bincount(kind[rows], minlength=len(_KINDS))[1:]) + 1:
+            mine = rows[kind[rows] == code]
+            found.append((int(code), union(timeline.trace.start[mine], timeline.trace.end[mine])))
+    pieces = [(code, within(start, end, spans)) for code, spans in found]
+    return [(window, np.full(len(window), code), low, high) for code, (window, low, high) in pieces]
+
+
+def _driven_devices(timeline: Timeline, plane: Plane | None) -> list[Plane]:
+    """Devices whose work is looked for by time: not where steps are a device's own, for then each device is at another place of its step."""
+    line = timeline.steps.line
+    own = len(line) and line[0] >= 0 and timeline.trace.planes[timeline.trace.lines.plane[line[0]]] in timeline.device_planes
+    return [] if own else [device for device in timeline.device_planes if plane in (None, device)]
 
 
 def category_of(kind: int) -> Category:
@@ -185,7 +201,7 @@ def _is_mark(timeline: Timeline) -> Array:
 
 
 def _host_kind(name: str, op_type: str, has_device: bool) -> int:
-    if name.startswith(COMPILERS):
+    if builds_programs(name):
         return _CODE["compile"]
     if name.startswith(_WRAPPERS) or (name.startswith(_MARKS) and "/" not in name and ":" not in name):
         return 0

@@ -12,12 +12,12 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.metrics.executions import executions
-from outpace.metrics.worker_ops import ran_rows
 from outpace.model import Table
 from outpace.timeline import Run, Timeline
 from outpace.timeline.hlo import HloOp, program_id
 from outpace.timeline.hlo_meaning import COLLECTIVE
 from outpace.timeline.steps import Array
+from outpace.timeline.workers import executed
 from outpace.tools.hlo_stats.schema import CATEGORIES, OPS, PROGRAMS
 from outpace.trace import Plane, Value
 from outpace.trace.algorithms import nest_rows
@@ -83,7 +83,7 @@ def _from_stats(timeline: Timeline, found: Found) -> None:
     """Kernels and host threads: the op stands in each event's stats."""
     trace = timeline.trace
     trace.load(("hlo_op", "hlo_module", "program_id", "tf_op", "correlation_id"))
-    rows = ran_rows(timeline)
+    rows = executed(trace)
     op, module = trace.stat("hlo_op"), trace.stat("hlo_module")
     rows, _, at_module = np.intersect1d(rows, module.row, assume_unique=True, return_indices=True)
     if len(rows) == 0:
