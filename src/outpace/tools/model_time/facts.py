@@ -11,7 +11,9 @@ from outpace.metrics.model_parts import model_parts
 from outpace.metrics.program import Program
 from outpace.timeline import Run
 
-_DENSE = re.compile(r"(_Mkl|_Fused|Batch)*(MatMul|Conv\dD|DepthwiseConv|Einsum|Dense)|dot|conv|custom-call|cudnn|gemm", re.IGNORECASE)
+_DENSE = re.compile(
+    r"(_Mkl|_Fused|Batch)*(MatMul|Conv\dD|DepthwiseConv|Einsum|Dense)|dot|conv|custom-call|cudnn|gemm", re.IGNORECASE
+)
 _DENSE_FUSION = re.compile(r"dot_general|conv_general_dilated")
 
 

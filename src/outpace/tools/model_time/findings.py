@@ -13,10 +13,16 @@ from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving
 from outpace.timeline import Run
 from outpace.tools.model_time.facts import Part, parts
 
-_ODD = Threshold("input work inside the model", 0.05, Unit.FRACTION, "our choice: what a change of it can save at least to be measured")
+_ODD = Threshold(
+    "input work inside the model", 0.05, Unit.FRACTION, "our choice: what a change of it can save at least to be measured"
+)
 _MUCH_ODD = Threshold("much input work inside the model", 0.20, Unit.FRACTION, "our choice: four times what is worth a look")
-_SLOW = Threshold("one part of the model", 0.25, Unit.FRACTION, "our choice: a part that takes a quarter of the step decides its length")
-_SHORT_OPS = Threshold("time in short ops", 0.30, Unit.FRACTION, "our choice: what fusing can save at most must pay for compiling")
+_SLOW = Threshold(
+    "one part of the model", 0.25, Unit.FRACTION, "our choice: a part that takes a quarter of the step decides its length"
+)
+_SHORT_OPS = Threshold(
+    "time in short ops", 0.30, Unit.FRACTION, "our choice: what fusing can save at most must pay for compiling"
+)
 _MANY = 150  # rounds of the executor per step, from where their cost adds up
 _COMPUTES = Threshold("the model computes", 0.50, Unit.FRACTION, "half of the step: nothing else can save more")
 _NAMED = 3  # parts in a sentence
@@ -69,7 +75,9 @@ def _odd(run: Run, host: str, program: Program) -> Iterator[Finding]:
             action=_move(python, program),
             evidence=(Evidence("its share of the step", share, Unit.FRACTION, "odd_ops"),),
             threshold=_MUCH_ODD if much else _ODD,
-            saving=_saving(share, "if it did not run in the step; in an input pipeline it takes other cores, or time of its own"),
+            saving=_saving(
+                share, "if it did not run in the step; in an input pipeline it takes other cores, or time of its own"
+            ),
             location=source,
             host=host,
             certainty=Certainty.CERTAIN,
@@ -78,7 +86,9 @@ def _odd(run: Run, host: str, program: Program) -> Iterator[Finding]:
 
 def _move(python: bool, program: Program) -> str:
     if python:
-        return "Replace the Python function in the model by TensorFlow ops: it runs on one thread, under the interpreter's lock."
+        return (
+            "Replace the Python function in the model by TensorFlow ops: it runs on one thread, under the interpreter's lock."
+        )
     return program.say(
         keras="Move it out of the model into dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE) before .prefetch(), so that it runs beside "
         "the step; or cache its results.",
@@ -103,7 +113,9 @@ def _slow(host: str, mine: list[Part], program: Program, known: set[str]) -> Ite
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, top.table),),
         threshold=_SLOW,
         saving=None if top.dense else _saving(top.share, "if it cost nothing"),
-        counter_evidence=("This is dense arithmetic: a profile cannot say whether a smaller layer would do.",) if top.dense else (),
+        counter_evidence=("This is dense arithmetic: a profile cannot say whether a smaller layer would do.",)
+        if top.dense
+        else (),
         location=top.source,
         host=host,
         certainty=Certainty.LIKELY,
@@ -166,7 +178,11 @@ def _bound(host: str, budget: Budget, mine: list[Part], program: Program, has_de
     """What is said where nothing else is: the model computes, these parts of it, and these are the limits of everything else."""
     share = sum(budget.shares[c.value] for c in _COMPUTE)
     limits = {c: budget.shares[c.value] for c in (Category.INPUT, Category.ALL_OTHERS, Category.COMPILATION)}
-    names = {Category.INPUT: "waiting for input", Category.ALL_OTHERS: "Python and untraced work", Category.COMPILATION: "compiling"}
+    names = {
+        Category.INPUT: "waiting for input",
+        Category.ALL_OTHERS: "Python and untraced work",
+        Category.COMPILATION: "compiling",
+    }
     rest = ", ".join(f"{names[c]} {limit:.1%}" for c, limit in limits.items())
     largest = ", ".join(f"{part} {part.share:.0%}" for part in mine[:_NAMED])
     yield Finding(
