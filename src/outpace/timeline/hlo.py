@@ -16,7 +16,7 @@ from outpace._dataclass import dataclass
 from outpace.timeline.hlo_meaning import flops, precision, traffic, transfer
 from outpace.timeline.hlo_reader import Instruction, as_bytes, fields, messages, number, text
 from outpace.timeline.steps import Array
-from outpace.trace import Trace
+from outpace.trace import Plane, Trace
 from outpace.trace.algorithms import common, distinct
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ _COMPUTATIONS, _FRAMES = 3, 17  # HloModuleProto
 _INSTRUCTIONS, _COMPUTATION_ID = 2, 5  # HloComputationProto
 _FILES, _LOCATIONS, _STACK = 1, 3, 4  # StackFrameIndex
 _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python\d|^<")  # code that is not the program's own
+_FAR = 4  # steps from an instruction to one that takes its result
 _DEEPEST = 200  # frames that one op is followed up
 
 
@@ -34,7 +35,8 @@ _DEEPEST = 200  # frames that one op is followed up
 class HloOp:
     """One instruction: `opcode` (`fusion`, `dot`), `framework_op` (`jit(step)/dot_general`), `source` (`train.py:12`); empty where unknown.
 
-    `source` is the innermost line that is not a library's, where the program keeps stack frames. `bits`: 16 or 32, what it computes in, 0
+    `source` is the innermost line that is not a library's, where the program keeps stack frames; of what the compiler added, that of the op
+    that takes its result. `bits`: 16 or 32, what it computes in, 0
     unknown. `flops`, `bytes`: of one execution, by its shapes, -1 unknown. `transfer`: what the end of an asynchronous op waits for
     (`host_to_device`, `device_to_host`, `device_to_device`, `collective`), "" for other ops.
     """
@@ -49,6 +51,7 @@ class HloOp:
 
 
 NO_OP = HloOp("")
+OP_LINE = "XLA Ops"
 
 
 class Program:
@@ -96,7 +99,7 @@ class Program:
     def _op(self, instruction: Instruction) -> HloOp:
         told = self._teller(instruction)
         how = (instruction, self._inside, self._operands)
-        place = self._frames.line(told.frame) or _line(*told.place)
+        place = self._place(told) or next(filter(None, map(self._place, self._takers(instruction))), "")
         return HloOp(instruction.opcode, told.framework_op, place, precision(*how), flops(*how), traffic(*how), transfer(*how))
 
     def _teller(self, instruction: Instruction) -> Instruction:
@@ -104,6 +107,26 @@ class Program:
         if instruction.framework_op:
             return instruction
         return next((i for i in reversed(self._inside(instruction)) if i.framework_op), instruction)
+
+    def _place(self, instruction: Instruction) -> str:
+        return self._frames.line(instruction.frame) or _line(*instruction.place)
+
+    def _takers(self, instruction: Instruction) -> Iterator[Instruction]:
+        """Who takes the result of an instruction, nearest first: what the compiler adds (a copy, a broadcast) is for them."""
+        layer, seen = [instruction.number], {instruction.number}
+        for _ in range(_FAR):
+            takers = [t for n in layer for t in self._users.get(n, ()) if t.number not in seen]
+            yield from takers
+            layer = [t.number for t in takers]
+            seen.update(layer)
+
+    @cached_property
+    def _users(self) -> dict[int, list[Instruction]]:
+        users: dict[int, list[Instruction]] = {}
+        for instruction in self._by_number.values():
+            for operand in instruction.operands:
+                users.setdefault(operand, []).append(instruction)
+        return users
 
     def _inside(self, instruction: Instruction) -> list[Instruction]:
         return [i for number in instruction.called for i in self._computations.get(number, ())]
@@ -178,6 +201,13 @@ def program_id(name: str) -> int:
     """`jit_step(8)` is program 8; -1 for a name without an id."""
     digits = name.rpartition("(")[2].rstrip(")")
     return int(digits) if digits.isdigit() else -1
+
+
+def op_lines(trace: Trace, plane: Plane) -> list[int]:
+    """A device's lines of XLA ops: TPUs have one. (Of a GPU the profiler derives it from the streams, which say more.)"""
+    names = {i: trace.lines.names[i] for i in plane.lines}
+    streams = any(name.startswith("Stream") for name in names.values())
+    return [i for i, name in names.items() if name == OP_LINE and not streams]
 
 
 def instructions(timeline: Timeline, rows: Array) -> tuple[Array, list[HloOp]]:

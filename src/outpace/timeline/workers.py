@@ -13,6 +13,7 @@ from outpace.timeline.steps import Array
 from outpace.trace import Trace
 
 _START, _STOP = "ThreadpoolListener::StartRegion", "ThreadpoolListener::StopRegion"
+_DERIVED = ("XLA", "Async", "Framework", "Source", "TensorFlow")  # lines of devices that say the same again, or in another way
 _JITTED = ("PjitFunction", "PmapFunction")
 
 
@@ -49,11 +50,13 @@ def runs(trace: Trace) -> tuple[Array, Array]:
 
 
 def executed(trace: Trace) -> Array:
-    """Rows of the HLO ops that ran, sorted: kernels of devices, and what XLA's worker threads ran on a CPU.
+    """Rows of the events that ran an HLO op and name it in a stat, sorted: kernels, and what XLA's worker threads ran on a CPU.
 
     A host's call that launches a kernel names the kernel's op too, and is none of them.
     """
     rows = trace.stat("hlo_op").row
+    derived = np.fromiter((name.startswith(_DERIVED) for name in trace.lines.names), bool, len(trace.lines))
+    rows = rows[~derived[trace.line[rows]]]
     launched = trace.stat("correlation_id").has(len(trace))[rows]
     return np.asarray(rows[~(launched & on_host(trace, rows))])
 

@@ -59,7 +59,10 @@ def _noted_place(timeline: Timeline, builds: Sequence[Build], noted: Sequence[_N
     if origin is None:
         return ""
     for note in noted:
-        low, high = note["unix_ns"] - _SLACK_NS, note["unix_ns"] + note["duration_ns"] + _SLACK_NS
+        low, high = (
+            note["unix_ns"] - note["duration_ns"] - _SLACK_NS,
+            note["unix_ns"] + _SLACK_NS,
+        )  # it is noted when it has ended
         if note.get("file") and any(origin + b.start // 1000 < high and origin + b.end // 1000 > low for b in builds):
             return f"{os.path.basename(note['file'])}:{note['line']}"
     return ""

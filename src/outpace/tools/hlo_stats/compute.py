@@ -14,7 +14,7 @@ from outpace._dataclass import dataclass
 from outpace.metrics.executions import executions
 from outpace.model import Table
 from outpace.timeline import Run, Timeline
-from outpace.timeline.hlo import HloOp, program_id
+from outpace.timeline.hlo import HloOp, op_lines, program_id
 from outpace.timeline.hlo_meaning import COLLECTIVE
 from outpace.timeline.steps import Array
 from outpace.timeline.workers import executed
@@ -57,10 +57,9 @@ def gather(run: Run) -> Found:
 def _from_lines(timeline: Timeline, plane: Plane, found: Found) -> None:
     """Devices with a line of XLA ops: each event's name is an instruction, described by stats of the name."""
     trace = timeline.trace
-    lines = [i for i in plane.lines if trace.lines.names[i] == "XLA Ops"]
     names = {program_id(trace.names[n]): trace.names[n].partition("(")[0] for n in _module_names(timeline, plane)}
     device = plane.name.removeprefix("/device:")
-    for line in lines:
+    for line in op_lines(trace, plane):
         rows = np.arange(*trace.lines.rows(line).indices(len(trace)))
         _, own = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
         for name in dict.fromkeys(trace.name[rows].tolist()):
