@@ -22,25 +22,23 @@ from outpace.timeline import Run
 
 SEVERAL, ONE, UNKNOWN = "several", "one", "unknown"
 # Kernels of TensorFlow on a CPU that loop in one thread (their sources in tensorflow/core/kernels), and such that divide their work there.
-_ONE_THREAD = tuple(
-    [
-        "Where",
-        "Unique",
-        "ScatterNd",
-        "TensorScatter",
-        "NonMaxSuppression",
-        "PyFunc",
-        "EagerPyFunc",
-        "ListDiff",
-        "Decode",
-        "ReverseSequence",
-        "StringSplit",
-        "LookupTable",
-        "CTCLoss",
-        "MatrixTriangularSolve",
-        "Svd",
-        "Qr",
-    ]
+_ONE_THREAD = (
+    "Where",
+    "Unique",
+    "ScatterNd",
+    "TensorScatter",
+    "NonMaxSuppression",
+    "PyFunc",
+    "EagerPyFunc",
+    "ListDiff",
+    "Decode",
+    "ReverseSequence",
+    "StringSplit",
+    "LookupTable",
+    "CTCLoss",
+    "MatrixTriangularSolve",
+    "Svd",
+    "Qr",
 )
 _DIVIDED = (
     "_Mkl",

@@ -23,7 +23,6 @@ from outpace.metrics.segments import function_runs
 from outpace.metrics.step_breakdown import step_breakdown
 from outpace.model import Category
 from outpace.timeline import OpKind, Run, Timeline
-from outpace.timeline.hlo import HloOp, programs
 from outpace.timeline.names import INPUT_THREADS, Op
 from outpace.timeline.steps import Array
 from outpace.trace.algorithms import common, nest_rows
@@ -196,14 +195,13 @@ def _hlo_ops(timeline: Timeline) -> _Hlo:
     stat, program = trace.stat("hlo_op"), trace.stat("program_id").dense(len(trace), -1)
     if not len(stat):
         return _Hlo(np.zeros(0, np.int64), np.zeros(0, np.int64), ())
-    known = programs(trace)
     index: dict[tuple[str, str, str], int] = {}
     code, texts = stat.codes(np.arange(len(stat)))
     pairs: dict[tuple[int, int], int] = {}
     name = np.zeros(len(stat), np.int64)
     for i, pair in enumerate(zip(code.tolist(), program[stat.row].tolist(), strict=True)):
         if pair not in pairs:
-            op = known.get(pair[1], {}).get(texts[pair[0]], HloOp("", "", ""))
+            op = timeline.programs.op(pair[1], texts[pair[0]])
             framework = op.framework_op or texts[pair[0]]
             key = (framework, op.opcode or texts[pair[0]].partition(".")[0], op.source)
             pairs[pair] = index.setdefault(key, len(index))

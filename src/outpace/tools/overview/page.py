@@ -78,7 +78,7 @@ def analyse(run: Run) -> Page:
 def _advice(run: Run, breakdown: StepBreakdown, mean: Average, kind: Program) -> Iterator[Finding]:
     yield from rules.find(breakdown, mean, tf_functions(run), kind, device_facts(run))
     if mean.rows:
-        yield from unsteady.find(breakdown, kind)
+        yield from unsteady.find(run, breakdown, kind)
         yield from rules.outside(pace(run), mean, kind)
     for timeline in run.hosts:
         yield from rules.overhead(timeline.host, *overhead_samples(run, timeline))

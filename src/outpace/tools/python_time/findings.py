@@ -40,11 +40,13 @@ class _Function:
 
     @property
     def share(self) -> float:
-        return sum(line.untraced_share for line in self.lines)
+        return sum(line.python_share for line in self.lines)
 
     @property
     def time(self) -> int:
-        return sum(line.untraced_ps for line in self.lines)
+        return round(
+            sum(line.untraced_ps * line.python_share / line.untraced_share for line in self.lines if line.untraced_share)
+        )
 
     @property
     def top(self) -> PythonLine:
@@ -102,7 +104,8 @@ def _line(host: str, function: _Function, samples: int, program: Program) -> Fin
 def _framework(run: Run, host: str, program: Program) -> Iterator[Finding]:
     """What TensorFlow, Keras or JAX itself does in Python for every call: a fixed cost, which small steps pay too often."""
     rows = [r for r in python_lines(run).records() if r["host"] == host and r["library"] in _FRAMEWORKS]
-    share, time = sum(r["untraced_share"] for r in rows), sum(r["untraced_ps"] for r in rows)
+    share, whole = sum(r["python_share"] for r in rows), sum(r["untraced_share"] for r in rows)
+    time = sum(r["untraced_ps"] for r in rows) * share / whole if whole else 0.0
     if share < _PER_CALL.value:
         return
     yield Finding(
