@@ -26,7 +26,7 @@ from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.hlo import HloOp, programs
 from outpace.timeline.names import INPUT_THREADS, Op
 from outpace.timeline.steps import Array
-from outpace.trace.algorithms import common, nest_rows
+from outpace.trace.algorithms import common, distinct, nest_rows
 
 _EXECUTOR = "ExecutorState::Process"
 _EAGER = "EagerLocalExecute: "
@@ -38,6 +38,7 @@ _WAITING = re.compile(
 )
 _AWAITS = "BlockUntilReady"  # a call of a compiled program waits for the threads that run it
 COMPILED = "compiled program"
+_DATASET = re.compile(r"Dataset(V\d+)?$")
 _NONE, _OVERHEAD, _WORK, _WAIT = 0, 1, 2, 3
 
 
@@ -159,9 +160,10 @@ def _by_name(timeline: Timeline) -> tuple[Array, Array]:
         elif text == _AWAITS or text.startswith("__inference_"):
             what[i] = _WAIT
         elif text.startswith(_EAGER):
-            own = not text[len(_EAGER) :].startswith(("__", *_INPUT_OPS))
+            kind = text[len(_EAGER) :]
+            own = not kind.startswith(("__", *_INPUT_OPS)) and not _DATASET.search(kind)
             what[i] = _WORK if own else _NONE
-        elif is_op[i] and not op.type.startswith(_INPUT_OPS):
+        elif is_op[i] and not op.type.startswith(_INPUT_OPS) and not _DATASET.search(op.type):
             what[i] = _WAIT if _WAITING.fullmatch(op.type) else _WORK
     return what, np.arange(len(names))
 
@@ -242,12 +244,11 @@ def _device(timeline: Timeline, counted: Array) -> _Rows | None:
     if not len(rows):
         return None
     code, texts = op_texts(timeline, rows)
-    names = {int(n): trace.names[n] for n in np.flatnonzero(np.bincount(trace.name[rows]))}
     key = np.where(code == 0, len(texts) + trace.name[rows].astype(np.int64), code)
-    ops = [(*reversed(device_op(text)), "") for text in texts]
-    ops += [(names.get(i, ""), names.get(i, ""), "") for i in range(len(trace.names))]
+    named = {int(n): device_op(trace.names[n]) for n in distinct(trace.name[rows][code == 0])}
+    ops = [device_op(text) for text in texts] + [named.get(i, ("", "")) for i in range(len(trace.names))]
     none = np.zeros(len(rows), bool)
-    return _Rows(rows, np.full(len(rows), _WORK, np.uint8), key, none, none, tuple((str(a), str(b), c) for a, b, c in ops))
+    return _Rows(rows, np.full(len(rows), _WORK, np.uint8), key, none, none, tuple((name, kind, "") for kind, name in ops))
 
 
 def _measured(
