@@ -68,9 +68,9 @@ def test_layers_of_keras_by_name_and_line(tmp_path: Path) -> None:
     rows = {row["part"]: row for row in parts(tmp_path, KERAS)}
     first = max(rows.values(), key=lambda row: row["share"])
     assert (first["part"], first["kind"], first["layer_type"]) == ("sorter", "layer", "Sorter")
-    assert (first["source"], first["text"]) == ("train.py:10", "low = tf.sort(x, axis=-1)")
+    assert (first["source"], first["text"]) == ("train.py:9", "low = tf.sort(x, axis=-1)")
     assert first["forward_ps"] > 0 < first["backward_ps"]
-    assert [rows[name]["source"] for name in ("dense", "wide", "dense_1")] == ["train.py:15", "train.py:16", "train.py:18"]
+    assert [rows[name]["source"] for name in ("dense", "wide", "dense_1")] == ["train.py:14", "train.py:15", "train.py:17"]
     assert rows["wide"]["backward_ps"] > 0
     assert "optimizer" in rows
     assert sum(row["share"] for row in rows.values()) <= 1
