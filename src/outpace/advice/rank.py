@@ -1,26 +1,48 @@
-"""The order in which a reader should act."""
+"""The order in which a reader should act: what saves most first, then what is surest, then what is least work.
+
+Findings form a tree. A symptom (the step waits for input) and its cause (this map, at this line) are one piece of advice: the cause is shown,
+with the symptom as its reason, and the symptom by itself only where no cause was found, or where causes explain less than half of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from outpace.model import Finding, Page, Severity
+from outpace.advice.ledger import Ledger
+from outpace.metrics.budget import Budget
+from outpace.model import Certainty, Effort, Finding, Page, Severity
+
+CAPTURE = "capture."
+"""Rules of this prefix say that the capture itself must be made anew: nothing else can be trusted before."""
 
 _ORDER = {severity: i for i, severity in enumerate(Severity)}
+_EFFORT = {effort: i for i, effort in enumerate(Effort)}
+_SURE = {Certainty.CERTAIN: 1.0, Certainty.LIKELY: 0.85, Certainty.POSSIBLE: 0.5}
+_WITHOUT = {Severity.HIGH: 0.06, Severity.MODERATE: 0.04, Severity.POTENTIAL: 0.005, Severity.INFO: 0.0}
+"""What a finding without a number counts as, as a share of the step: behind whatever saves more than that."""
+
+_EXPLAINED = 0.5  # of a symptom's saving, from where its causes stand for it
+_GRAIN = 0.02  # of the step: savings that differ by less are equal, and effort decides
 
 
-def rank(pages: Iterable[Page]) -> tuple[Finding, ...]:
-    """Findings of all pages, what to do first on top: by severity; among equals what names a source line, then what saves most.
+def rank(pages: Iterable[Page], budgets: Mapping[str, Budget] | None = None) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    """(findings of all pages, what to do first on top; findings that were struck, with the reason).
 
-    Findings that say the same of the same place (equal id, location and host) become one, with the evidence of both.
+    Findings that say the same of the same place (equal id, location and host) become one, with the evidence of both. Savings are paid from
+    `budgets` (by host; none: they stay as the rules gave them).
     """
-    merged: dict[tuple[str, str, str], Finding] = {}
+    merged: dict[tuple[str, ...], Finding] = {}
     for page in pages:
         for finding in page.findings:
-            key = (finding.id, finding.location, finding.host)
+            key = (finding.id, finding.location, finding.host, "" if finding.location else finding.sentence)
             merged[key] = _merge(merged[key], finding) if key in merged else finding
-    return tuple(sorted(merged.values(), key=_key))
+    valid = [f for f in merged.values() if not f.struck]
+    ordered = sorted(_causes_first(valid), key=_key)
+    if budgets:
+        ledger = Ledger(budgets)
+        ordered = sorted((ledger.pay(f) for f in ordered), key=_key)
+    return tuple(ordered), tuple(f for f in merged.values() if f.struck)
 
 
 def _merge(first: Finding, second: Finding) -> Finding:
@@ -30,12 +52,50 @@ def _merge(first: Finding, second: Finding) -> Finding:
         evidence=tuple(dict.fromkeys((*first.evidence, *second.evidence))),
         counter_evidence=tuple(dict.fromkeys((*first.counter_evidence, *second.counter_evidence))),
         saving=worse.saving or first.saving or second.saving,
-        saving_fraction=worse.saving_fraction or first.saving_fraction or second.saving_fraction,
+        explains=tuple(dict.fromkeys((*first.explains, *second.explains))),
     )
 
 
-def _key(finding: Finding) -> tuple[int, bool, float]:
-    saving = (
-        finding.saving_fraction.middle if finding.saving_fraction else finding.saving.middle * 1e-15 if finding.saving else 0.0
-    )
-    return _ORDER[finding.severity], not finding.location, -saving
+def _causes_first(findings: list[Finding]) -> list[Finding]:
+    """The findings without the symptoms that are explained by others, whose causes carry them."""
+    kept = list(findings)
+    for symptom in findings:
+        causes = [f for f in kept if _is_cause(f, symptom)]
+        if not causes:
+            continue
+        known = symptom.saving.high if symptom.saving else 0.0
+        found = sum(f.saving.high if f.saving else known for f in causes)
+        for cause in causes:
+            kept[_at(kept, cause)] = _with_symptom(cause, symptom)
+        if found >= _EXPLAINED * known:
+            del kept[_at(kept, symptom)]
+    return kept
+
+
+def _at(findings: list[Finding], wanted: Finding) -> int:
+    return next(i for i, finding in enumerate(findings) if finding is wanted)
+
+
+def _is_cause(finding: Finding, symptom: Finding) -> bool:
+    same_host = finding.host == symptom.host or not finding.host or not symptom.host
+    return symptom.id in finding.explains and same_host and finding.severity is not Severity.INFO
+
+
+def _with_symptom(cause: Finding, symptom: Finding) -> Finding:
+    worse = min(cause.severity, symptom.severity, key=lambda s: _ORDER[s])
+    return replace(cause, symptom=symptom.sentence, severity=worse, saving=cause.saving or symptom.saving)
+
+
+def score(finding: Finding) -> float:
+    """What a finding is worth, as a share of the step: what it may save, by how sure that is."""
+    if finding.severity is Severity.INFO:
+        return 0.0
+    if finding.saving is None:
+        return _WITHOUT[finding.severity] * _SURE[finding.certainty]
+    return finding.saving.expected * _SURE[finding.certainty]
+
+
+def _key(finding: Finding) -> tuple[bool, bool, float, int, bool]:
+    worth = round(score(finding) / _GRAIN)
+    informs = finding.severity is Severity.INFO
+    return not finding.id.startswith(CAPTURE), informs, -worth, _EFFORT[finding.effort], not finding.location

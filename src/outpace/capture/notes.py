@@ -15,11 +15,13 @@ from outpace.capture.recording import Saved
 from outpace.capture.window import StepWindow
 from outpace.store.record import (
     CaptureRecord,
+    Compilation,
     FunctionTrace,
     LayerSource,
     OpSources,
     Overhead,
     PipelineStage,
+    PythonSamples,
     Window,
     write_record,
 )
@@ -61,6 +63,8 @@ def write_notes(
     *,
     stages: Sequence[PipelineStage] = (),
     traces: Sequence[FunctionTrace] = (),
+    samples: PythonSamples | None = None,
+    compilations: Sequence[Compilation] = (),
     sources: tuple[OpSources, Mapping[str, LayerSource]] | None = None,
     exit_code: int | None = None,
     stopped: bool = False,
@@ -78,6 +82,8 @@ def write_notes(
         overhead=notes.overhead,
         pipeline=tuple(stages),
         traces=tuple(traces),
+        python_samples=samples,
+        compilations=tuple(compilations),
         op_sources=sources[0] if sources else OpSources(),
         layers=sources[1] if sources else {},
         cpu_count=usable_cpus(),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from outpace._dataclass import dataclass
 from outpace.metrics.derived import derived
 from outpace.model import Field, Table, Unit
 from outpace.timeline import Run, Timeline
@@ -20,7 +21,12 @@ FIELDS = (
     Field("op", Unit.TEXT, "type of op; '(function)' sums up the calls of tf.functions, for comparison"),
     Field("count", Unit.COUNT, "executions in the capture"),
     Field("total_ps", Unit.PS, "time from dispatch to return", "Total"),
+    Field("step_ps", Unit.PS, "of it, in steps of the steady state", "In steps"),
+    Field("step_count", Unit.COUNT, "executions in steps of the steady state"),
+    Field("steps", Unit.COUNT, "steps of the steady state in which it ran"),
 )
+_DISPATCH = 200e6  # ps: what dispatching an op costs at most; simple ones take 20 to 50 us today, gradients of them twice that
+_USUAL = 0.5  # of the steps in which an op must run to be a part of them: a summary that is written once is none
 FUNCTION = "(function)"
 
 
@@ -40,18 +46,49 @@ def _rows(timeline: Timeline) -> list[tuple[object, ...]]:
     outermost = parent < 0
     row, function = is_func.row[outermost], is_func.ints[outermost] != 0
     op_of = dict(zip(names.row.tolist(), names.texts(), strict=True))
+    steady = set(timeline.steps.whole.tolist())
     sums: dict[str, list[int]] = {}
-    for event, is_function, time in zip(row.tolist(), function.tolist(), trace.duration[row].tolist(), strict=True):
+    seen: dict[str, set[int]] = {}
+    times, steps = trace.duration[row].tolist(), timeline.step_of[row].tolist()
+    for event, is_function, time, step in zip(row.tolist(), function.tolist(), times, steps, strict=True):
         op = FUNCTION if is_function else op_of.get(event, "")
-        if not op.startswith(_INPUT_OPS):
-            known = sums.setdefault(op, [0, 0])
-            known[0] += 1
-            known[1] += time
-    return [(timeline.host, op, count, total) for op, (count, total) in sums.items()]
+        if op.startswith(_INPUT_OPS):
+            continue
+        known = sums.setdefault(op, [0, 0, 0, 0])
+        known[0] += 1
+        known[1] += time
+        if step in steady:
+            known[2] += time
+            known[3] += 1
+            seen.setdefault(op, set()).add(step)
+    return [(timeline.host, op, *numbers, len(seen.get(op, ()))) for op, numbers in sums.items()]
 
 
-def eager_share(table: Table) -> float:
-    """Time of ops that ran one by one, as a share of it and the time of function calls; 0 without either."""
-    total = float(np.sum(table["total_ps"]))
-    function = float(np.sum(table["total_ps"][table["op"] == FUNCTION]))
-    return (total - function) / total if total else 0.0
+@dataclass(frozen=True)
+class EagerShare:
+    """How much of the steady steps runs op by op: of the time of ops and function calls, and of the steps' time.
+
+    `dispatch`: of the steps' time, at most what dispatching these ops one by one costs; the rest is their own work, which a graph does too.
+    """
+
+    of_ops: float
+    of_steps: float
+    dispatch: float
+
+
+def eager_share(table: Table, run: Run) -> EagerShare:
+    """Ops that run one by one in most of the steps; 0 without any."""
+    ops = functions = time = dispatch = 0.0
+    for timeline in run.hosts:
+        whole = timeline.steps.whole
+        mine = table.take(table["host"] == timeline.host)
+        usual = (mine["steps"] >= _USUAL * len(whole)) & (mine["steps"] > 0)
+        is_function = mine["op"] == FUNCTION
+        ops += float(mine["step_ps"][usual & ~is_function].sum())
+        one_by_one = usual & ~is_function
+        dispatch += float(np.minimum(mine["step_ps"], mine["step_count"] * _DISPATCH)[one_by_one].sum())
+        functions += float(mine["step_ps"][is_function].sum())
+        time += float(timeline.steps.duration[whole].sum())
+    if not ops or not time:
+        return EagerShare(0.0, 0.0, 0.0)
+    return EagerShare(ops / (ops + functions), min(1.0, ops / time), min(1.0, dispatch / time))

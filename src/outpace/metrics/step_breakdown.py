@@ -3,7 +3,8 @@
 Meaning as in the reference (`xplane_to_step_events.cc`, `event_span.cc` of openxla/xprof): every event that belongs to a step is given a
 type by its name; where events overlap, the type of highest priority gets the time; time without any event is "all others".
 On purpose different: building a `tf.function` graph and compiling XLA programs count as compilation (the reference has the category but
-never fills it on a host), and host events count on machines with accelerators too (as the reference did until TensorFlow 2.15).
+never fills it on a host), host events count on machines with accelerators too (as the reference did until TensorFlow 2.15), and what a
+device computes in is read from its programs (`device_kinds.py`).
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ from __future__ import annotations
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace.metrics.builds import builds_programs
 from outpace.metrics.derived import derived
+from outpace.metrics.device_kinds import KINDS_OF_DEVICES, device_kinds
+from outpace.metrics.jax_time import builds, union, within, worked
 from outpace.model import Category, Field, Table, Unit
-from outpace.timeline import OpKind, Run, Timeline
+from outpace.timeline import Run, Timeline
 from outpace.timeline.steps import Array
+from outpace.timeline.workers import runs_jax
 from outpace.trace import Plane
-from outpace.trace.algorithms import distinct, sweep
+from outpace.trace.algorithms import sweep
 
 # Kinds of time in order of rising priority, and the category that shows them. "Waiting for input" outranks collectives: an all-reduce
 # that overlaps a wait for input is waiting too.
@@ -37,40 +42,16 @@ _CODE = {name: code for code, (name, _) in enumerate(_KINDS)}
 
 _WRAPPERS = ("EagerExecute", "EagerLocalExecute", "EagerKernelExecute", "FunctionRun")
 _MARKS = ("train", "test", "TraceContext")
-COMPILERS = (
-    "tf.function-graph_building",
-    "XlaCompile",
-    "XlaCompiler",
-    "XlaLaunch:Compile",
-    "PjRtClient::Compile",
-    "TfrtCpuClient::Compile",
-    "CommonPjRtClient::Compile",
-    "PjitFunction:compile",
-    "HloPassPipeline",
-    "JitCompilation",
-)
-_HALF = ("half", "fp16", "bf16", "bfloat16")
-_COPY_KIND = {
-    "MemcpyHToD": "host_to_device",
-    "MemcpyDToH": "device_to_host",
-    "MemcpyDToD": "device_to_device",
-    "MemcpyHToH": "host_compute",
-}
-_TPU_KIND = {
-    "infeed": "host_to_device",
-    "outfeed": "device_to_host",
-    "all-reduce": "collective",
-    "all-gather": "collective",
-    "all-to-all": "collective",
-    "reduce-scatter": "collective",
-    "collective": "collective",
-}
-
 FIELDS = (
     Field("host", Unit.TEXT, "host that the step ran on (name of its profile file)"),
     Field("step", Unit.COUNT, "step number as the program counts it, or 0, 1, ... where it does not"),
     Field("source", Unit.TEXT, "how the step was found: marked, device line, keras batch or inferred"),
     Field("complete", Unit.BOOL, "whether the capture holds the whole step; statistics use complete steps only"),
+    Field(
+        "aside",
+        Unit.TEXT,
+        "why the step is no part of the steady state: warm-up, fed from buffers, one-off; empty for steps that are",
+    ),
     Field("start_ps", Unit.PS, "start of the step, counted from the earliest event of its host", "Start"),
     Field("duration_ps", Unit.PS, "length of the step", "Step time"),
     *(Field(f"{c.value}_ps", Unit.PS, c.meaning, c.label) for c in Category),
@@ -86,17 +67,18 @@ class StepBreakdown:
 
     @property
     def whole(self) -> Table:
-        """The rows that statistics are made of: complete steps, or all where a host has none."""
-        complete = self.steps["complete"].astype(bool)
+        """The rows that statistics are made of: complete steps of the steady state, or all where a host has none."""
+        complete = self.steps["complete"].astype(bool) & (self.steps["aside"] == "")
         host = self.steps["host"]
         for name in set(host.tolist()):
             if not complete[host == name].any():
                 complete = complete | (host == name)
         return self.steps.take(complete)
 
-    def of(self, host: str) -> StepBreakdown:
-        """The steps of one host."""
-        return StepBreakdown(self.steps.take(self.steps["host"] == host), {host: self.per_row[host]})
+    def of(self, *hosts: str) -> StepBreakdown:
+        """The steps of some hosts."""
+        mine = np.fromiter((host in hosts for host in self.steps["host"]), bool, len(self.steps))
+        return StepBreakdown(self.steps.take(mine), {host: self.per_row[host] for host in hosts})
 
     def category(self, category: Category, table: Table | None = None) -> Array:
         """Time of one category per step, float64 ps."""
@@ -120,6 +102,7 @@ def _host_rows(timeline: Timeline) -> dict[str, Array]:
         "step": steps.number,
         "source": np.full(count, steps.source.value, dtype=object),
         "complete": steps.complete,
+        "aside": np.array([reason.value for reason in steps.aside], dtype=object),
         "start_ps": steps.start - timeline.span[0],
         "duration_ps": steps.duration,
     }
@@ -145,9 +128,35 @@ def category_times(
             wanted[: only.start] = wanted[only.stop :] = False
         rows = np.flatnonzero(wanted)
         rows = rows[~_covered(timeline, kind, of_row, rows)]
-        times = sweep(of_row[rows], kind[rows], trace.start[rows], trace.end[rows], start, end, len(_KINDS))
+        own = (of_row[rows], kind[rows], trace.start[rows], trace.end[rows])
+        more = _unseen(timeline, plane, start, end, kind)
+        of, what, began, ended = (np.concatenate(column) for column in zip(own, *more, strict=True))
+        times = sweep(of, what, began, ended, start, end, len(_KINDS))
     codes = {c: [code for code, (_, shown) in enumerate(_KINDS) if shown is c] for c in Category}
     return {f"{c.value}_ps": times[:, codes[c]].sum(axis=1) for c in Category}
+
+
+def _unseen(timeline: Timeline, plane: Plane | None, start: Array, end: Array, kind: Array) -> list[tuple[Array, ...]]:
+    """(window, kind, start, end) of what a JAX program did in the windows that is no event of theirs: see `jax_time.py`."""
+    if not runs_jax(timeline.trace):
+        return []
+    found = []
+    if plane is None or plane in timeline.host_planes:
+        found = [(_CODE["compile"], builds(timeline)), (_CODE["host_compute"], worked(timeline))]
+    for device in _driven_devices(timeline, plane):
+        rows = np.arange(*timeline.trace.rows_of(device).indices(len(kind)))
+        for code in np.flatnonzero(np.bincount(kind[rows], minlength=len(_KINDS))[1:]) + 1:
+            mine = rows[kind[rows] == code]
+            found.append((int(code), union(timeline.trace.start[mine], timeline.trace.end[mine])))
+    pieces = [(code, within(start, end, spans)) for code, spans in found]
+    return [(window, np.full(len(window), code), low, high) for code, (window, low, high) in pieces]
+
+
+def _driven_devices(timeline: Timeline, plane: Plane | None) -> list[Plane]:
+    """Devices whose work is looked for by time: not where steps are a device's own, for then each device is at another place of its step."""
+    line = timeline.steps.line
+    own = len(line) and line[0] >= 0 and timeline.trace.planes[timeline.trace.lines.plane[line[0]]] in timeline.device_planes
+    return [] if own else [device for device in timeline.device_planes if plane in (None, device)]
 
 
 def category_of(kind: int) -> Category:
@@ -175,7 +184,9 @@ def event_kinds(timeline: Timeline) -> Array:
         kind[rows] = by_name[trace.name[rows]]
     if has_device:
         _mark_launches(timeline, kind)
-        _mark_devices(timeline, kind)
+        code = np.fromiter((_CODE[name] for name in KINDS_OF_DEVICES), np.uint8)
+        for events, kinds in device_kinds(timeline):
+            kind[events] = code[kinds]
     stages = trace.stat("_ipl_stage_name").row
     kind[stages] = np.maximum(kind[stages], _CODE["wait_input"])
     kind[timeline.steps.root_row[_is_mark(timeline)]] = 0
@@ -190,7 +201,7 @@ def _is_mark(timeline: Timeline) -> Array:
 
 
 def _host_kind(name: str, op_type: str, has_device: bool) -> int:
-    if name.startswith(COMPILERS):
+    if builds_programs(name):
         return _CODE["compile"]
     if name.startswith(_WRAPPERS) or (name.startswith(_MARKS) and "/" not in name and ":" not in name):
         return 0
@@ -211,40 +222,3 @@ def _mark_launches(timeline: Timeline, kind: Array) -> None:
         rows = trace.rows_of(plane)
         mine = launches[(launches >= rows.start) & (launches < rows.stop)]
         kind[mine] = np.where(kind[mine] == _CODE["host_compute"], _CODE["launch"], kind[mine])
-
-
-def _mark_devices(timeline: Timeline, kind: Array) -> None:
-    trace = timeline.trace
-    shaped = trace.stat("shape")
-    half_shape = np.zeros(len(trace), bool)
-    if len(shaped):
-        half_shape[shaped.row] = ["half" in s for s in shaped.texts()]
-    with_shape = shaped.has(len(trace))
-    for plane in timeline.device_planes:
-        is_tpu = "TPU" in plane.name
-        for line in timeline.device_lines(plane):
-            rows = np.arange(*trace.lines.rows(line).indices(len(trace)))
-            names = distinct(trace.name[rows])
-            table = np.zeros(len(trace.names), np.uint8)
-            table[names] = [_tpu_kind(timeline, int(n)) if is_tpu else _gpu_kind(timeline, int(n)) for n in names]
-            kind[rows] = table[trace.name[rows]]
-            compute = rows[(kind[rows] >= _CODE["compute_32"]) & with_shape[rows]]
-            kind[compute] = np.where(half_shape[compute], _CODE["compute_16"], _CODE["compute_32"])
-
-
-def _gpu_kind(timeline: Timeline, name: int) -> int:
-    op, text = timeline.ops[name], timeline.trace.names[name].lower()
-    if op.kind is OpKind.COPY:
-        return _CODE[_COPY_KIND[op.type]]
-    if text.startswith(("nccl", "rccl")):
-        return _CODE["collective"]
-    return _CODE["compute_16" if any(h in text for h in _HALF) else "compute_32"]
-
-
-def _tpu_kind(timeline: Timeline, name: int) -> int:
-    category = str(timeline.trace.name_stats.get(name, {}).get("hlo_category", ""))
-    for word, kind in _TPU_KIND.items():
-        if category.startswith(word):
-            return _CODE[kind]
-    text = str(timeline.trace.name_stats.get(name, {}).get("shape_with_layout", "")) or timeline.trace.names[name][:200]
-    return _CODE["compute_16" if "bf16[" in text or "f16[" in text else "compute_32"]

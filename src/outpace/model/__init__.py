@@ -20,18 +20,21 @@ if TYPE_CHECKING:
         ProfileError,
         UsageError,
     )
-    from outpace.model.finding import Evidence, Finding, Severity, Threshold
-    from outpace.model.interval import Interval, bootstrap_mean, bootstrap_saving, median, prediction
+    from outpace.model.finding import OUTSIDE, Certainty, Effort, Evidence, Finding, Saving, Severity, Threshold
+    from outpace.model.interval import Interval, bootstrap_mean, bootstrap_saving, median
     from outpace.model.page import Chart, ChartKind, Figure, Figures, Link, Links, Page, Rows, Section, Text, Unavailable
     from outpace.model.report import Report
     from outpace.model.table import Field, Table
     from outpace.model.units import Unit, humanize
 
 __all__ = [
+    "OUTSIDE",
     "CaptureError",
     "Category",
+    "Certainty",
     "Chart",
     "ChartKind",
+    "Effort",
     "Evidence",
     "Field",
     "Figure",
@@ -48,6 +51,7 @@ __all__ = [
     "ProfileError",
     "Report",
     "Rows",
+    "Saving",
     "Section",
     "Severity",
     "Table",
@@ -60,13 +64,12 @@ __all__ = [
     "bootstrap_saving",
     "humanize",
     "median",
-    "prediction",
 ]
 _HOMES = {
     "categories": "Category",
     "errors": "CaptureError NotFoundError OutpaceError OutputError PartialCaptureError ProfileError UsageError",
-    "finding": "Evidence Finding Severity Threshold",
-    "interval": "Interval bootstrap_mean bootstrap_saving median prediction",
+    "finding": "OUTSIDE Certainty Effort Evidence Finding Saving Severity Threshold",
+    "interval": "Interval bootstrap_mean bootstrap_saving median",
     "page": "Chart ChartKind Figure Figures Link Links Page Rows Section Text Unavailable",
     "report": "Report",
     "table": "Field Table",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from enum import Enum
 
 from outpace._dataclass import dataclass
-from outpace.model.interval import Interval
 from outpace.model.units import Unit, humanize
+
+OUTSIDE = "outside"  # of the steps: where a saving is no part of a step's categories
 
 
 class Severity(str, Enum):
@@ -16,6 +17,22 @@ class Severity(str, Enum):
     MODERATE = "moderate"
     POTENTIAL = "potential"
     INFO = "info"
+
+
+class Certainty(str, Enum):
+    """How sure it is that the named cause is the cause."""
+
+    CERTAIN = "certain"
+    LIKELY = "likely"
+    POSSIBLE = "possible"
+
+
+class Effort(str, Enum):
+    """What the action asks for: a line, some lines, or another way to do it."""
+
+    SMALL = "small"
+    MEDIUM = "medium"
+    LARGE = "large"
 
 
 @dataclass(frozen=True)
@@ -45,14 +62,44 @@ class Threshold:
 
 
 @dataclass(frozen=True)
+class Saving:
+    """What a step saves: a bound ("saves at most", `low` is 0), or a prediction (`low` to `high`).
+
+    `low`, `high`: shares of the steady step. `takes_from`: keys of the categories that the time comes from (`Category.value`), or `OUTSIDE`,
+    for time between the steps. `assumes`: under which assumption, a sentence without its capital. `step`: the base, ps, and `base` what it
+    is in words ("step without the profiler"); the ledger of the report sets both, the same for all its findings.
+    """
+
+    low: float
+    high: float
+    takes_from: tuple[str, ...]
+    assumes: str
+    step: float = 0.0
+    base: str = ""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.low <= self.high <= 1:
+            raise ValueError(f"a saving is no share of the step: [{self.low}, {self.high}]")
+
+    @property
+    def predicted(self) -> bool:
+        """Whether it is a prediction, and not only a bound."""
+        return self.low > 0
+
+    @property
+    def expected(self) -> float:
+        """The share that ranking goes by: the middle of a prediction, a bound itself."""
+        return (self.low + self.high) / 2 if self.predicted else self.high
+
+
+@dataclass(frozen=True)
 class Finding:
     """What holds the program back, how that is known, and what to change.
 
-    `sentence` says what is the case; `action` says what to do; `saving` is the step time that the action could save,
-    per step, with its stated bound (None where no honest number exists). `evidence` is never empty;
-    `counter_evidence` lists what was checked and speaks against the finding, or limits it.
-    `location` is the user's source line (`train.py:41`), where it is known.
-    `knobs` names the changes that answer the finding, most promising first.
+    `sentence` says what is the case; `action` says what to do; `saving` is what a step saves (None where no honest number exists). `evidence`
+    is never empty; `counter_evidence` lists what was checked and speaks against the finding, or limits it. `location` is the user's source
+    line (`train.py:41`), where it is known. `explains` names the rules whose symptom this is a cause of: where both are found, a reader sees
+    the cause, and `symptom` says what it causes. `struck` is the reason why the advice is not given (in force already, impossible here).
     """
 
     id: str
@@ -62,11 +109,14 @@ class Finding:
     evidence: tuple[Evidence, ...]
     threshold: Threshold | None = None
     counter_evidence: tuple[str, ...] = ()
-    saving: Interval | None = None
-    saving_fraction: Interval | None = None
+    saving: Saving | None = None
     location: str = ""
-    knobs: tuple[str, ...] = ()
     host: str = ""
+    certainty: Certainty = Certainty.LIKELY
+    effort: Effort = Effort.MEDIUM
+    explains: tuple[str, ...] = ()
+    symptom: str = ""
+    struck: str = ""
 
     def __post_init__(self) -> None:
         if not self.evidence:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -49,12 +48,6 @@ class Interval:
 
     def __str__(self) -> str:
         return f"{humanize(self.low, self.unit)} to {humanize(self.high, self.unit)}"
-
-
-def prediction(saving: Interval, fraction: Interval) -> dict[str, Any]:
-    """What a finding predicts: its `saving` and `saving_fraction`. Nothing where the range is wider than its middle, which could hardly be
-    wrong."""
-    return {} if saving.width > saving.middle else {"saving": saving, "saving_fraction": fraction}
 
 
 def median(samples: ArrayLike) -> float:

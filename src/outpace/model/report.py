@@ -12,7 +12,8 @@ class Report:
     """All pages of one run.
 
     `source` is the path or URL that was opened; `headline` is the one sentence a reader takes away; `warnings` say first what is
-    missing or doubtful (a truncated file, dropped events); `findings` are those of all pages, ranked, without duplicates.
+    missing or doubtful (a truncated file, dropped events); `findings` are those of all pages, ranked, without duplicates;
+    `struck` are those that are in force already or impossible here, with the reason.
     `brief` are ids of pages of which a terminal shows only the headline, unless they are asked for; with `summary` it does so of all.
     """
 
@@ -21,6 +22,7 @@ class Report:
     warnings: tuple[str, ...]
     findings: tuple[Finding, ...]
     pages: tuple[Page, ...]
+    struck: tuple[Finding, ...] = ()
     brief: frozenset[str] = frozenset()
     summary: bool = False
 

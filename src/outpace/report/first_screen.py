@@ -6,7 +6,7 @@ Warnings, headline, the average step, the first thing to change with the gain to
 from __future__ import annotations
 
 from outpace._dataclass import dataclass
-from outpace.model import Chart, ChartKind, Figures, Finding, Interval, Page, Report, Severity, Text
+from outpace.model import OUTSIDE, Chart, ChartKind, Figures, Finding, Interval, Page, Report, Saving, Severity, Text, Unit
 from outpace.report.chart_data import parts
 from outpace.report.text import clean, clean_prose, shown
 
@@ -44,21 +44,28 @@ def average_step(page: Page) -> Chart | None:
 
 
 def saving_text(finding: Finding) -> str:
-    """The gain to expect: the saving per step as an interval and as a share; empty where no honest number exists."""
-    saving, fraction = finding.saving, finding.saving_fraction
-    if saving is None and fraction is None:
+    """What a step saves, at most or from ... to ..., on which base; empty where no honest number exists."""
+    saving = finding.saving
+    if saving is None:
         return ""
-    if saving is None and fraction is not None:
-        return f"{_range(fraction)} of the step time"
-    assert saving is not None
-    share = f" ({_range(fraction)} of the step time)" if fraction is not None else ""
-    return f"{_range(saving)} per step{share}"
+    share = _share(saving)
+    if saving.takes_from == (OUTSIDE,) or not saving.step:
+        return f"{share} of the {saving.base or 'step time'}"
+    low, high = (Interval(saving.low, saving.high, Unit.FRACTION, "").scaled(saving.step, Unit.PS), saving.high * saving.step)
+    time = _range(low) if saving.predicted else f"at most {shown(high, Unit.PS)}"
+    share = share.removeprefix("at most ")
+    return f"{time} per step ({share} of the {shown(saving.step, Unit.PS)} {saving.base})"
+
+
+def _share(saving: Saving) -> str:
+    if saving.predicted:
+        return _range(Interval(saving.low, saving.high, Unit.FRACTION, ""))
+    return f"at most {shown(saving.high, Unit.FRACTION)}"
 
 
 def saving_bound(finding: Finding) -> str:
     """The assumption behind the ends of the saving."""
-    interval = finding.saving or finding.saving_fraction
-    return clean(interval.bound) if interval else ""
+    return clean(finding.saving.assumes) if finding.saving else ""
 
 
 def _range(interval: Interval) -> str:

@@ -241,7 +241,7 @@ def _finding(finding: Finding, places: Mapping[str, str]) -> dict[str, Any]:
         "threshold": finding.threshold and f"{clean(finding.threshold.name)} = {clean(str(finding.threshold))}",
         "counter_evidence": [clean(c) for c in finding.counter_evidence],
         "location": clean(finding.location),
-        "knobs": [clean(k) for k in finding.knobs],
+        "symptom": clean_prose(finding.symptom),
         "host": clean(finding.host),
     }
 

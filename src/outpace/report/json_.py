@@ -9,10 +9,10 @@ import json
 import math
 from typing import Any
 
-from outpace.model import Evidence, Figures, Finding, Interval, Page, Report, Table, Threshold
+from outpace.model import Evidence, Figures, Finding, Page, Report, Saving, Table, Threshold
 from outpace.report.text import valid
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 def render(report: Report) -> str:
@@ -28,6 +28,7 @@ def document(report: Report) -> dict[str, Any]:
         "headline": valid(report.headline),
         "warnings": [valid(w) for w in report.warnings],
         "findings": [_finding(f) for f in report.findings],
+        "struck": [_finding(f) for f in report.struck],
         "tools": {valid(page.id): _page(page) for page in report.pages},
     }
 
@@ -68,11 +69,14 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "evidence": [_evidence(e) for e in finding.evidence],
         "threshold": _threshold(finding.threshold) if finding.threshold else None,
         "counter_evidence": [valid(c) for c in finding.counter_evidence],
-        "saving": _interval(finding.saving),
-        "saving_fraction": _interval(finding.saving_fraction),
+        "saving": _saving(finding.saving),
         "location": valid(finding.location),
-        "knobs": [valid(k) for k in finding.knobs],
         "host": valid(finding.host),
+        "certainty": finding.certainty.value,
+        "effort": finding.effort.value,
+        "explains": [valid(rule) for rule in finding.explains],
+        "symptom": valid(finding.symptom),
+        "struck": valid(finding.struck),
     }
 
 
@@ -94,14 +98,19 @@ def _threshold(threshold: Threshold) -> dict[str, Any]:
     }
 
 
-def _interval(interval: Interval | None) -> dict[str, Any] | None:
-    if interval is None:
+def _saving(saving: Saving | None) -> dict[str, Any] | None:
+    if saving is None:
         return None
     return {
-        "low": plain(interval.low),
-        "high": plain(interval.high),
-        "unit": interval.unit.value,
-        "bound": valid(interval.bound),
+        "kind": "prediction" if saving.predicted else "bound",
+        "low": plain(saving.low),
+        "high": plain(saving.high),
+        "low_ps": plain(saving.low * saving.step) if saving.step else None,
+        "high_ps": plain(saving.high * saving.step) if saving.step else None,
+        "step_ps": plain(saving.step) if saving.step else None,
+        "base": valid(saving.base),
+        "takes_from": [valid(key) for key in saving.takes_from],
+        "assumes": valid(saving.assumes),
     }
 
 

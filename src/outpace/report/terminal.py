@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -150,7 +151,7 @@ class _Writer:
         self._blank()
         self.console.print(Rule(Text("More", style="bold"), align="left", style="dim", characters="─"))
         self._prose("All of it is in the HTML, CSV and JSON output, and each page here with:", "dim italic")
-        self._prose(f"outpace report {clean(source)} --tool NAME", "dim")
+        self._prose(f"outpace report {shlex.quote(clean(source))} --tool NAME", "dim")
         edge = max(len(page.id) for page in pages) + 2
         for page in sorted(pages, key=lambda p: p.unavailable is not None):
             text = clean_prose(page.headline) if page.unavailable is None else f"– {clean_prose(page.unavailable.reason)}"
@@ -233,9 +234,9 @@ class _Writer:
     def _gain(self, finding: Finding) -> None:
         saving = saving_text(finding)
         if not saving:
-            self._prose("Gain to expect: no honest number from this profile", "dim")
+            self._prose("Estimated saving: not measurable from this profile", "dim")
             return
-        self._print(Text("Gain to expect: ").append(saving, style="bold green"), 2)
+        self._print(Text("Saves: ").append(saving, style="bold green"), 2)
         if bound := saving_bound(finding):
             self._prose(f"({bound})", "dim")
 
@@ -261,7 +262,7 @@ class _Writer:
         self._print(head.append(clean_prose(finding.sentence) + host, style="default"), 2, hang=2)
         self._prose(f"→ {clean_prose(finding.action)}", indent=4, hang=2)
         if saving := saving_text(finding):
-            self._prose(f"gain to expect: {saving}", "green", indent=4, hang=2)
+            self._prose(f"saves: {saving}", "green", indent=4, hang=2)
             self._prose(f"({saving_bound(finding)})", "dim", indent=4, hang=2)
         for evidence in finding.evidence:
             self._prose(f"evidence: {clean(str(evidence))}  (table {clean(evidence.table)})", "dim", indent=4, hang=2)
@@ -273,8 +274,8 @@ class _Writer:
             self._prose(f"against: {clean(counter)}", "dim", indent=4, hang=2)
         if finding.location:
             self._prose(f"where: {clean(finding.location)}", "dim", indent=4, hang=2)
-        if finding.knobs:
-            self._prose(f"knobs: {', '.join(clean(k) for k in finding.knobs)}", "dim", indent=4, hang=2)
+        if finding.symptom:
+            self._prose(f"causes: {clean_prose(finding.symptom)}", "dim", indent=4, hang=2)
 
     def _unavailable(self, why: Unavailable) -> None:
         self._prose(f"Not measurable in this profile: {clean_prose(why.reason)}", "yellow")

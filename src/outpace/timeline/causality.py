@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from outpace.timeline.steps import Array, Steps
+from outpace.timeline.workers import by_time, runs, runs_jax, with_regions
 from outpace.trace import StatColumn, Trace
 from outpace.trace.algorithms import common, join, nest, spread
 
@@ -13,7 +14,7 @@ _CROWD = (
 )
 _EXECUTOR = "ExecutorState::Process"
 _INPUT_OPS = ("IteratorGetNextOp::DoCompute", "IteratorGetNextAsOptionalOp::DoCompute")
-STATS = ("_pt", "_p", "_ct", "_c", "_a", "id", "iter_num", "correlation_id", "group_id")
+STATS = ("_pt", "_p", "_ct", "_c", "_a", "id", "iter_num", "correlation_id", "group_id", "run_id")
 
 
 def step_of_events(trace: Trace, steps: Steps, hidden: Array) -> Array:
@@ -31,8 +32,13 @@ def step_of_events(trace: Trace, steps: Steps, hidden: Array) -> Array:
     else:
         _, subtree_end, _ = nest(trace.lines.first_event, trace.start, trace.duration, mask)
     cause, effect = _links(trace)
+    jax = runs_jax(trace)
+    if jax:
+        subtree_end = with_regions(trace, subtree_end)
+        cause, effect = (np.concatenate(pair) for pair in zip((cause, effect), runs(trace), strict=True))
     group = spread(subtree_end, cause, effect, steps.root_row, steps.root_step)
-    return _devices_by_time(trace, steps, group)
+    group = _devices_by_time(trace, steps, group)
+    return by_time(trace, steps.start, steps.end, group) if jax else group
 
 
 def _links(trace: Trace) -> tuple[Array, Array]:

@@ -8,15 +8,17 @@ profiles.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import numpy as np
 
 from outpace.model import median
+from outpace.timeline.cycles import outermost_repetition
 from outpace.timeline.names import INPUT_THREADS, OpKind, parse_op
 from outpace.timeline.steps import Array, Confidence, Steps, StepSource, no_steps
 from outpace.trace import Trace
-from outpace.trace.algorithms import nest_rows
+from outpace.trace.algorithms import distinct, nest_rows
 
 _SMALL_SHARE = 0.05  # a function that takes less of the thread's op time than this is not what an eager loop repeats
 _PERIODIC = 0.9  # share of ops that must recur one period later
@@ -41,12 +43,16 @@ _LAX = frozenset(
         *("true_divide", "_threefry_seed", "_threefry_split", "_unstack"),
     )
 )
-_INFERENCE = ("predict", "serving", "serve", "one_step_on_data")
+_INFERENCE = frozenset(("predict", "prediction", "predictions", "serving", "serve", "infer", "inference"))
+_TRAINING = frozenset(("train", "training", "fit", "grad", "grads", "gradient", "update"))
+_EXPORTED = "__inference_"  # what TensorFlow puts before the name of every traced function
+_KERAS_INFERENCE = "one_step_on_data"  # of Keras' predict
 
 
 def is_prediction(function: str) -> bool:
-    """Whether a function's name says that it predicts or serves."""
-    return any(word in function for word in _INFERENCE)
+    """Whether a function's name says that it predicts or serves: by its words, so that `observe_batch` does not."""
+    words = set(re.split(r"[^a-z]+", function.removeprefix(_EXPORTED).lower()))
+    return bool(words & _INFERENCE and not words & _TRAINING) or _KERAS_INFERENCE in function
 
 
 def infer_steps(trace: Trace, hidden: Array) -> Steps:
@@ -62,7 +68,8 @@ def infer_steps(trace: Trace, hidden: Array) -> Steps:
         line = int(trace.line[rows[0]])
         eager = ops[trace.line[ops] == line]
         if int(trace.duration[rows].sum()) >= _SMALL_SHARE * int(trace.duration[eager].sum()):
-            return _between_ends(trace, rows, visible)
+            heads, rows = outermost_repetition(trace, calls, rows)
+            return _between_ends(trace, rows, visible, heads)
     steps = _eager_loop(trace, ops, visible)
     if steps is not None:
         return steps
@@ -117,14 +124,17 @@ def _most_repeated(trace: Trace, rows: Array) -> Array:
     return chosen
 
 
-def _between_ends(trace: Trace, rows: Array, visible: Array) -> Steps:
-    """Steps that end where each call's work is known to be done and start where the one before ended."""
+def _between_ends(trace: Trace, rows: Array, visible: Array, heads: Array | None = None) -> Steps:
+    """Steps that end where the work of each of the calls is known to be done, and start where the one before ended.
+
+    `heads`: the first call of every step, where a step makes several.
+    """
+    heads = rows if heads is None else heads
     line = int(trace.line[rows[0]])
     thread = np.arange(*trace.lines.rows(line).indices(len(trace)))
-    end = _awaited(trace, rows, thread)
+    end = _awaited(trace, heads, rows, thread)
     top = _program_events(trace, thread[visible[thread]])
-    before = top[trace.start[top] <= trace.start[rows[0]]]
-    first = int(trace.start[before[0]]) if len(before) else int(trace.start[rows[0]])
+    first = _first_start(trace, top, heads, end)
     start = np.concatenate(([first], end[:-1]))
     name = trace.names[trace.name[rows[0]]]
     complete = np.ones(len(rows), bool)
@@ -135,7 +145,7 @@ def _between_ends(trace: Trace, rows: Array, visible: Array) -> Steps:
     return Steps(
         source=StepSource.INFERRED,
         confidence=Confidence.HIGH if len(rows) > 2 else Confidence.LOW,
-        how=f"{len(rows)} calls of {name} on thread {trace.lines.names[line]}, each from the end of the call before",
+        how=f"{len(rows)} {_what(name, heads is not rows)} on thread {trace.lines.names[line]}, each from the end of the one before",
         number=np.arange(len(rows), dtype=np.int64),
         start=start,
         end=end,
@@ -147,6 +157,45 @@ def _between_ends(trace: Trace, rows: Array, visible: Array) -> Steps:
     )
 
 
+def _what(name: str, several: bool) -> str:
+    return f"repetitions of a sequence of calls with several of {name}" if several else f"calls of {name}"
+
+
+def _first_start(trace: Trace, top: Array, rows: Array, end: Array) -> int:
+    """Start of the first step: of its call, or of what leads to it as it leads to the other calls (the input that they fetch).
+
+    What stands before is no step: the profiler's own start, set-up, the construction of a data set. Of the events before the first call, those
+    count that the other steps have before their calls too, no further back than twice the longest of these leads.
+    """
+    call = int(trace.start[rows[0]])
+    leads = trace.start[rows[1:]] - end[:-1]
+    if len(leads) == 0:
+        return call
+    outer = _outermost_of(trace, top)
+    step = np.searchsorted(end, trace.start[outer], side="right")
+    inside = (step > 0) & (step < len(rows))
+    leading = np.zeros(len(outer), bool)
+    leading[inside] = trace.start[outer[inside]] < trace.start[rows[step[inside]]]
+    names = distinct(trace.name[outer[leading]])
+    earliest = call - 2 * int(leads.max())
+    before = outer[(trace.start[outer] < call) & (trace.end[outer] <= call) & (trace.start[outer] >= earliest)]
+    first = call
+    for row in before[::-1].tolist():
+        if trace.name[row] not in names:
+            break
+        first = int(trace.start[row])
+    return first
+
+
+def _outermost_of(trace: Trace, rows: Array) -> Array:
+    """Of sorted rows of one thread, those that lie in no other of them."""
+    if len(rows) == 0:
+        return rows
+    reach = np.maximum.accumulate(trace.end[rows])
+    kept = np.concatenate(([True], trace.end[rows[1:]] > reach[:-1]))
+    return np.asarray(rows[kept])
+
+
 def _is_python(trace: Trace) -> Array:
     """Names of Python frames: they wrap the whole program and belong to no step."""
     return np.fromiter((n.startswith("$") for n in trace.names), bool, len(trace.names))
@@ -156,8 +205,8 @@ def _program_events(trace: Trace, rows: Array) -> Array:
     return rows[~_is_python(trace)[trace.name[rows]]]
 
 
-def _awaited(trace: Trace, rows: Array, thread: Array) -> Array:
-    """End of each call, or of the last wait for its result before the next call."""
+def _awaited(trace: Trace, heads: Array, rows: Array, thread: Array) -> Array:
+    """End of each step's last call, or of the last wait for its result before the next step's first call."""
     end = trace.end[rows].copy()
     waits = np.fromiter(
         (n.endswith(("::Await", "block_until_ready", "BlockHostUntilReady")) for n in trace.names), bool, len(trace.names)
@@ -165,9 +214,9 @@ def _awaited(trace: Trace, rows: Array, thread: Array) -> Array:
     waiting = thread[waits[trace.name[thread]]]
     if len(waiting):
         call = np.searchsorted(trace.start[rows], trace.start[waiting], side="right") - 1
-        owned = call >= 0
+        owned = (call >= 0) & (np.searchsorted(trace.start[heads], trace.start[waiting], side="right") - 1 == call)
         np.maximum.at(end, call[owned], trace.end[waiting][owned])
-        end[:-1] = np.minimum(end[:-1], trace.start[rows][1:])
+        end[:-1] = np.minimum(end[:-1], trace.start[heads][1:])
     return end
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field, replace
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from outpace._dataclass import dataclass
+from outpace.timeline.steady import Aside, set_aside
 
 Array = npt.NDArray[Any]
 
@@ -66,10 +68,22 @@ class Steps:
         """Length of every step, ps."""
         return self.end - self.start
 
+    @cached_property
+    def aside(self) -> list[Aside]:
+        """Why each step is no part of the steady state; `Aside.NO` for those that are."""
+        return set_aside(self.duration, self.complete)
+
+    @property
+    def captured(self) -> Array:
+        """Indices of the steps that the capture holds whole, steady or not; all if none is."""
+        rows = np.flatnonzero(self.complete)
+        return rows if len(rows) else np.arange(len(self))
+
     @property
     def whole(self) -> Array:
-        """Indices of the steps that statistics are made of: the complete ones, or all if none is."""
-        rows = np.flatnonzero(self.complete)
+        """Indices of the steps that statistics are made of: complete ones of the steady state, or all if none is."""
+        steady = np.fromiter((not reason.value for reason in self.aside), bool, len(self))
+        rows = np.flatnonzero(self.complete & steady)
         return rows if len(rows) else np.arange(len(self))
 
     def with_per_row(self, steps: int) -> Steps:

@@ -13,9 +13,9 @@ from outpace.model import (
     Figure,
     Figures,
     Finding,
-    Interval,
     Page,
     Rows,
+    Saving,
     Section,
     Severity,
     Table,
@@ -25,6 +25,7 @@ from outpace.model import (
 from outpace.tune import batch_page
 from outpace.tune.advice.section import section as advice_section
 from outpace.tune.climb.outcome import NOT_RACED, Tried
+from outpace.tune.saving import raced
 from outpace.tune.session import Tuned
 from outpace.tune.trial.statistics import Estimate
 
@@ -92,7 +93,7 @@ def findings_of(tuned: Tuned) -> tuple[Finding, ...]:
             sentence=f"{found.ratio:.2f} times as fast, 95 % interval {found.low:.2f} to {found.high:.2f}.",
             action=f"{'; '.join(tuned.recipe)}. The option --patch FILE writes it into the source.",
             evidence=(Evidence("ratio to the program as it was", found.ratio, Unit.RATIO, "ladder"),),
-            saving_fraction=Interval(1 - 1 / found.low, 1 - 1 / found.high, Unit.FRACTION, bound),
+            saving=raced(found.low, found.high, bound),
         ),
     )
 
@@ -111,8 +112,7 @@ def _expected(tuned: Tuned) -> Iterator[Finding]:
             sentence=f"{outlook.change.title} is expected to save {saving} of the step time. {outlook.change.why}",
             action="Let outpace tune try it, without --only-limits: it proves the gain and writes the patch.",
             evidence=(Evidence("the model alone, times today's rate", model.ratio, Unit.RATIO, "tried"),),
-            saving_fraction=saving,
-            knobs=(outlook.change.id,),
+            saving=Saving(max(saving.low, 0.0), max(saving.high, 0.0), (), saving.bound),
         )
 
 

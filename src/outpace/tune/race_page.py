@@ -10,7 +10,6 @@ from outpace.model import (
     Figure,
     Figures,
     Finding,
-    Interval,
     Page,
     Report,
     Rows,
@@ -20,6 +19,7 @@ from outpace.model import (
     Text,
     Unit,
 )
+from outpace.tune.saving import raced
 from outpace.tune.trial.protocol import Per
 from outpace.tune.trial.record import Decision, Experiment, Phase, Trial, Verdict
 from outpace.tune.trial.statistics import Estimate, compare
@@ -73,7 +73,7 @@ def _findings(experiment: Experiment, page: Page) -> tuple[Finding, ...]:
         sentence=page.headline,
         action=f"Train with {won}.",
         evidence=(Evidence(f"ratio of {won} to {experiment.baseline}", estimate.ratio, Unit.RATIO, "race"),),
-        saving_fraction=Interval(1 - 1 / estimate.low, 1 - 1 / estimate.high, Unit.FRACTION, bound),
+        saving=raced(estimate.low, estimate.high, bound),
     )
     return (finding,)
 

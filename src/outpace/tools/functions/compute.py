@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from outpace.metrics.builds import builds_programs, jax_builds
 from outpace.metrics.op_metrics import op_metrics
-from outpace.metrics.step_breakdown import COMPILERS
 from outpace.model import Table
 from outpace.timeline import Run, Timeline
+from outpace.tools.functions.jitted import built, numbered
 from outpace.tools.functions.schema import COMPILATIONS, CONTROL_FLOW
 from outpace.trace.algorithms import nest_rows
 
@@ -16,21 +17,24 @@ _CONTROL = ("If", "StatelessIf", "While", "StatelessWhile", "Case", "StatelessCa
 
 def compilations(run: Run) -> Table:
     """`COMPILATIONS`: graph building and compiling by kind of event, longest first."""
-    rows = [row for timeline in run.hosts for row in _compiled(timeline)]
+    rows = [row for t in run.hosts for row in (*_compiled(t), *built(t, run.record(t.host).get("compilations") or ()))]
     return Table.from_rows("compilations", "Graph building and compilation", COMPILATIONS, rows).sorted_by("total_ps")
 
 
 def _compiled(timeline: Timeline) -> list[tuple[object, ...]]:
+    """TensorFlow's builds, by kind of event; and XLA's that no call of JAX holds."""
     trace = timeline.trace
-    rows = trace.named(lambda name: name.startswith(COMPILERS))
+    rows = trace.named(builds_programs)
     parent, _ = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
     rows = rows[parent < 0]
+    for build in jax_builds(timeline):  # whatever thread did a part of it
+        rows = rows[(trace.start[rows] < build.start) | (trace.start[rows] >= build.end)]
     found: list[tuple[object, ...]] = []
     for name in dict.fromkeys(trace.name[rows].tolist()):
         mine = rows[trace.name[rows] == name]
-        duration = trace.duration[mine]
-        inside = int(duration[timeline.step_of[mine] >= 0].sum())
-        found.append((timeline.host, trace.names[name], len(mine), int(duration.sum()), inside, int(duration.max())))
+        duration, step = trace.duration[mine], timeline.step_of[mine]
+        numbers = (len(mine), int(duration.sum()), int(duration[step >= 0].sum()), int(duration.max()))
+        found.append((timeline.host, trace.names[name], "", "", *numbers, numbered(timeline, step)))
     return found
 
 

@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from outpace.model import Evidence, Finding, Severity, Table, Threshold, Unit
+from outpace.metrics.budget import at_most
+from outpace.metrics.program import Program
+from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Table, Threshold, Unit
 from outpace.timeline import Run
 from outpace.tools.functions import traces as kinds
 
@@ -25,10 +27,13 @@ _FIXES = {
     "a decorated method.",
 }
 _FIX = "Pass tensors instead of Python numbers, give the function an input_signature, and create it once, outside the loop."
-_EAGER = "Remove run_eagerly / tf.config.run_functions_eagerly(True)."
+_EAGER = "Remove tf.config.run_functions_eagerly(True): the function then runs as a graph."
+_EAGER_KERAS = (
+    "Remove run_eagerly=True from compile(), or tf.config.run_functions_eagerly(True): the step then runs as a graph."
+)
 
 
-def find(run: Run, functions: Table, built: Table) -> Iterator[Finding]:
+def find(run: Run, functions: Table, built: Table, program: Program) -> Iterator[Finding]:
     """A finding for every function whose calls mostly build graphs or run op by op, and for names that are built again and again."""
     in_steps = sum(int(t.steps.duration.sum()) for t in run.hosts)
     for row in functions.records():
@@ -37,14 +42,16 @@ def find(run: Run, functions: Table, built: Table) -> Iterator[Finding]:
         share = row["expensive_ps"] / row["total_ps"] if row["total_ps"] else 0.0
         retraced = row["traced"] >= RETRACES.value
         if share >= EXPENSIVE.value and (retraced or row["eager"]):
-            yield _expensive(row, share, retraced, [t for t in built.records() if _same(t, row)])
+            yield _expensive(row, share, retraced, [t for t in built.records() if _same(t, row)], in_steps, program)
 
 
 def _same(trace: dict[str, Any], row: dict[str, Any]) -> bool:
     return bool(trace["function"] == row["function"] and trace["host"] == row["host"])
 
 
-def _expensive(row: dict[str, Any], share: float, retraced: bool, built: list[dict[str, Any]]) -> Finding:
+def _expensive(
+    row: dict[str, Any], share: float, retraced: bool, built: list[dict[str, Any]], in_steps: int, program: Program
+) -> Finding:
     reason = f"built a new graph in {row['traced']} of {row['calls']} calls" if retraced else "ran op by op, without a graph"
     known = [t for t in built if t["kinds"] not in (kinds.FIRST, kinds.UNKNOWN)]
     causes = Counter(kind for t in known for kind in t["kinds"].split(", ")).most_common()
@@ -55,7 +62,7 @@ def _expensive(row: dict[str, Any], share: float, retraced: bool, built: list[di
         id="expensive_tf_function",
         severity=Severity.HIGH if retraced else Severity.MODERATE,
         sentence=f"tf.function '{row['function']}' {reason}; that took {share:.0%} of its time.{why}",
-        action=action if retraced else _EAGER,
+        action=action if retraced else program.say(keras=_EAGER_KERAS, tensorflow=_EAGER, jax=_EAGER),
         evidence=(
             Evidence("share of the function's time in such calls", share, Unit.FRACTION, "function_calls"),
             Evidence("graphs that the function had at its last call", float(row["graphs"]), Unit.COUNT, "function_calls"),
@@ -64,5 +71,15 @@ def _expensive(row: dict[str, Any], share: float, retraced: bool, built: list[di
         threshold=EXPENSIVE,
         location=next((t["source"] for t in built if t["source"]), ""),
         host=row["host"],
-        knobs=("input_signature",),
+        certainty=Certainty.CERTAIN,
+        effort=Effort.SMALL,
+        explains=("compiling_in_steps",) if retraced else ("eager_ops",),
+        saving=_saving(row, retraced, in_steps),
     )
+
+
+def _saving(row: dict[str, Any], retraced: bool, in_steps: int) -> Saving | None:
+    """What the building of graphs took; of calls that run op by op a profile does not tell how much a graph would save."""
+    if not retraced or not in_steps:
+        return None
+    return at_most(row["traced_ps"] / in_steps, Category.COMPILATION, assumes="if no call built a graph")

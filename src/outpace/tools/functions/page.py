@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from outpace.metrics.program import program
 from outpace.metrics.tf_functions import tf_functions
 from outpace.model import Figure, Figures, Page, Rows, Section, Table, Unavailable, Unit, humanize
 from outpace.timeline import Run
@@ -32,10 +33,11 @@ def analyse(run: Run) -> Page:
         remark = "'outpace profile' notes the arguments of every graph and names the one that changed." if unknown else ""
         sections.append(Rows(built, ("function", "source", "step", "duration_ps", "graphs", "cause"), remark=remark))
     if len(compiled):
-        sections.append(Rows(compiled, ("event", "count", "total_ps", "in_steps_ps", "longest_ps")))
+        named = ("function", "source", "steps") if any(compiled["function"]) else ()
+        sections.append(Rows(compiled, ("event", *named, "count", "total_ps", "in_steps_ps", "longest_ps")))
     if len(control):
         sections.append(Rows(control, ("type", "op", "count", "total_ps"), remark=_AUTOGRAPH))
-    found = tuple(rules.find(run, functions, built))
+    found = tuple(rules.find(run, functions, built, program(run)))
     return Page(_ID, _TITLE, _QUESTION, _headline(functions, compiled), tuple(sections), found)
 
 
@@ -63,6 +65,13 @@ def _headline(functions: Table, compiled: Table) -> str:
         worst = max(again, key=lambda row: int(row["traced_ps"]))
         time = humanize(worst["traced_ps"], Unit.PS)
         return f"'{worst['function']}' built a graph in {worst['traced']} of {worst['calls']} calls; those calls took {time}."
+    jitted = [row for row in compiled.records() if row["function"] and row["count"] > 1 and row["in_steps_ps"]]
+    if jitted:
+        worst = max(jitted, key=lambda row: int(row["in_steps_ps"]))
+        time = humanize(worst["in_steps_ps"], Unit.PS)
+        return (
+            f"'{worst['function']}' was built {worst['count']} times (steps {worst['steps']}); that took {time} of the steps."
+        )
     if compiled["in_steps_ps"].sum() > 0:
         return f"{humanize(int(compiled['in_steps_ps'].sum()), Unit.PS)} of the steps went to building graphs and compiling."
     if len(compiled):

@@ -20,11 +20,18 @@ TRACES = (
 
 COMPILATIONS = (
     Field("host", Unit.TEXT, "host that compiled"),
-    Field("event", Unit.TEXT, "what was done: building a graph, or compiling a program"),
+    Field(
+        "event",
+        Unit.TEXT,
+        "what was done: building a graph, compiling a program, or all that a JAX function needs before it runs",
+    ),
+    Field("function", Unit.TEXT, "function or program that was built, where the profile names it"),
+    Field("source", Unit.TEXT, "where it is defined or was called; needs a capture by 'outpace profile' or the Python tracer"),
     Field("count", Unit.COUNT, "times in the capture"),
     Field("total_ps", Unit.PS, "time of all of them, those inside others left out"),
     Field("in_steps_ps", Unit.PS, "of it, within steps", "In steps"),
     Field("longest_ps", Unit.PS, "the longest one", "Longest"),
+    Field("steps", Unit.TEXT, "numbers of the steps that they fall in; empty outside of steps"),
 )
 
 CONTROL_FLOW = (

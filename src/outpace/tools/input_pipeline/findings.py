@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
+from outpace.metrics.budget import at_most
+from outpace.metrics.program import Program
 from outpace.metrics.step_breakdown import StepBreakdown
-from outpace.model import Category, Evidence, Finding, Severity, Table, Threshold, Unit, bootstrap_saving, prediction
+from outpace.model import Category, Evidence, Finding, Saving, Severity, Table, Threshold, Unit
 
 _XPROF = "XProf's input pipeline page"
 HIGH = Threshold("highly input-bound", 0.20, Unit.FRACTION, _XPROF)
@@ -34,7 +35,9 @@ def verdict(breakdown: StepBreakdown) -> tuple[Severity, str, float]:
     return Severity.INFO, f"The program is not input-bound: {share:.1%} of the step time waits for input.", share
 
 
-def find(breakdown: StepBreakdown, saturation: Table | None, back: Mapping[str, tuple[float, float]]) -> Iterator[Finding]:
+def find(
+    breakdown: StepBreakdown, saturation: Table | None, back: Mapping[str, tuple[float, float]], program: Program
+) -> Iterator[Finding]:
     """All findings. `saturation` is given on hosts without an accelerator; `back`, by host: the share of its own time that a step saves, at
     least and at most, if no input thread used a core."""
     whole = breakdown.whole
@@ -46,29 +49,33 @@ def find(breakdown: StepBreakdown, saturation: Table | None, back: Mapping[str, 
             id="input_bound",
             severity=severity,
             sentence=sentence,
-            action="Act on the stage that limits the pipeline (see the tf.data page), then cache, parallelise and prefetch.",
+            action=program.say(
+                keras="Prepare batches while the model trains: a tf.data pipeline that ends in .prefetch(tf.data.AUTOTUNE), or a PyDataset "
+                "with workers; then cache what does not change.",
+                tensorflow="Prepare batches while the model trains: .prefetch(tf.data.AUTOTUNE) at the pipeline's end, parallel maps, and "
+                ".cache() for what does not change.",
+                jax="Prepare the next batch in another thread while the step runs, and move it with jax.device_put ahead of time.",
+            ),
             evidence=(
                 Evidence("share of the step time that waits for input", share, Unit.FRACTION, "step_statistics"),
                 Evidence("share in the step that waited most", _worst(breakdown), Unit.FRACTION, "steps"),
             ),
             threshold=HIGH if severity is Severity.HIGH else MODERATE,
             counter_evidence=_against(saturation),
-            **_saving(breakdown, back, "if no step waited for input"),
+            saving=_saving(breakdown, back, "if no step waited for input"),
         )
     if saturation is not None:
         yield from _contention(breakdown, saturation, back)
 
 
-def _saving(breakdown: StepBreakdown, back: Mapping[str, tuple[float, float]], without: str) -> dict[str, Any]:
-    """Without any input: the wait goes, and the model gets back the cores that input threads used."""
-    bound = f"{without} (Amdahl's bound; 95 % interval over the steps)"
-    if any(most for _, most in back.values()):
-        bound = f"{without} and the model got back the cores that input uses, with as many threads as it shows, or one per core (95 % interval)"
+def _saving(breakdown: StepBreakdown, back: Mapping[str, tuple[float, float]], without: str) -> Saving | None:
+    """A bound: without any input the wait goes, and the model gets back the cores that input threads used."""
     whole = breakdown.whole
     waits, steps = breakdown.category(Category.INPUT, whole), whole["duration_ps"].astype(np.float64)
-    shares = np.array([back.get(host, (0.0, 0.0)) for host in whole["host"]])
-    least, most = (bootstrap_saving(waits + share * (steps - waits), steps, bound) for share in shares.T)
-    return prediction(*(low.to(high) for low, high in zip(least, most, strict=True)))
+    most = np.array([back.get(host, (0.0, 0.0))[1] for host in whole["host"]])
+    share = float((waits + most * (steps - waits)).sum() / steps.sum())
+    assumes = without + (" and the model got back the cores that input uses" if most.any() else "")
+    return at_most(share, Category.INPUT, Category.HOST_COMPUTE, assumes=assumes)
 
 
 def _worst(breakdown: StepBreakdown) -> float:
@@ -101,7 +108,6 @@ def _contention(breakdown: StepBreakdown, saturation: Table, back: Mapping[str, 
                 Evidence("input's share of the busy time", input_share, Unit.FRACTION, "saturation"),
             ),
             threshold=_SATURATED,
-            **_saving(breakdown.of(host), back, "if input cost nothing"),
+            saving=_saving(breakdown.of(host), back, "if input cost nothing"),
             host=host,
-            knobs=("cache", "split_map", "data_service"),
         )

@@ -6,6 +6,7 @@ import math
 
 from outpace.metrics.cpu_saturation import competition, cpu_saturation
 from outpace.metrics.op_metrics import op_metrics
+from outpace.metrics.program import program
 from outpace.metrics.step_breakdown import StepBreakdown, step_breakdown
 from outpace.model import Category, Chart, ChartKind, Figure, Figures, Page, Rows, Section, Text, Unavailable, Unit
 from outpace.timeline import Run
@@ -40,7 +41,7 @@ def analyse(run: Run) -> Page:
         sections.append(Rows(host_categories(ops, steps), ("category", "per_step_ps", "fraction", "advice")))
         sections.append(Rows(ops, ("op", "count", "self_ps", "self_fraction", "total_ps", "total_fraction", "category")))
     headline = rules.verdict(breakdown)[1] if steps else "Input ops were recorded, but no step to relate them to."
-    findings = tuple(rules.find(breakdown, saturation, _given_back(run, breakdown)))
+    findings = tuple(rules.find(breakdown, saturation, _given_back(run, breakdown), program(run)))
     return Page(_ID, _TITLE, _QUESTION, headline=headline, sections=tuple(sections), findings=findings)
 
 

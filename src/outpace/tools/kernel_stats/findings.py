@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from outpace.model import Evidence, Finding, Severity, Table, Threshold, Unit
+from outpace.metrics.device import DeviceFacts
+from outpace.metrics.program import Program
+from outpace.model import Certainty, Evidence, Finding, Severity, Table, Threshold, Unit
 from outpace.tools.kernel_stats.idle import NOTHING
 from outpace.tools.kernel_stats.names import short
 
@@ -19,15 +21,17 @@ _TOP_KERNEL = 0.05  # of all kernel time: what a kernel must take to be worth a 
 _PAGEABLE = Threshold("pageable copies", 0.05, Unit.FRACTION, _OURS)
 
 
-def find(kernels: Table, devices: Table, causes: Table, copies: Table) -> Iterator[Finding]:
+def find(
+    kernels: Table, devices: Table, causes: Table, copies: Table, program: Program, facts: DeviceFacts
+) -> Iterator[Finding]:
     """All findings. Of a host's devices the worst stands for all."""
-    yield from _tensor_cores(kernels)
+    yield from _tensor_cores(kernels, program, facts)
     for host in dict.fromkeys(devices["host"]):
         here = [r for r in devices.records() if r["host"] == host and r["span_ps"]]
         yield from _late_launches(here, [r for r in causes.records() if r["host"] == host])
-        yield from _tiny(here)
-        yield from _pageable(here, [r for r in copies.records() if r["host"] == host])
-    yield from _occupancy(kernels)
+        yield from _tiny(here, program)
+        yield from _pageable(here, [r for r in copies.records() if r["host"] == host], program)
+    yield from _occupancy(kernels, program)
 
 
 def _worst(rows: list[dict[str, Any]], share: Callable[[dict[str, Any]], float]) -> tuple[dict[str, Any], str] | None:
@@ -39,7 +43,7 @@ def _worst(rows: list[dict[str, Any]], share: Callable[[dict[str, Any]], float])
     return worst, worst["device"] + (f" (of {len(rows)} devices the worst)" if len(rows) > 1 else "")
 
 
-def _tensor_cores(kernels: Table) -> Iterator[Finding]:
+def _tensor_cores(kernels: Table, program: Program, facts: DeviceFacts) -> Iterator[Finding]:
     """An op counts when none of its kernels uses them: the kernels that rearrange data for one that does are no fault."""
     rows = list(kernels.records())
     served = {r["op"] for r in rows if r["tensor_cores"]}
@@ -47,21 +51,29 @@ def _tensor_cores(kernels: Table) -> Iterator[Finding]:
     share = sum(r["kernel_fraction"] for r in left)
     if not left or share < _NO_TENSOR_CORES.value:
         return
-    top = left[0]
+    top, kind = left[0], "bfloat16" if facts.has_bfloat16 else "float16"
     yield Finding(
         id="tensor_cores_unused",
         severity=Severity.HIGH if share >= 3 * _NO_TENSOR_CORES.value else Severity.MODERATE,
         sentence=f"{share:.0%} of the kernel time is in ops that could use tensor cores but run on kernels without them, "
         f"most of it in '{top['op']}'.",
-        action="Train in 16 bits (keras.mixed_precision.set_global_policy('mixed_float16' or 'mixed_bfloat16')), compile with "
-        "jit_compile=True, and make batch size and layer widths multiples of 8.",
+        action=program.say(
+            keras=f"Train in 16 bits (keras.mixed_precision.set_global_policy('mixed_{kind}')), compile with jit_compile=True, and make batch "
+            "size and layer widths multiples of 8.",
+            tensorflow=f"Compute in {kind} (tf.cast, with variables in float32), compile with @tf.function(jit_compile=True), and make batch "
+            "size and layer widths multiples of 8.",
+            jax=f"Compute in jnp.{kind} with parameters in float32, or allow TF32 (jax.default_matmul_precision('tensorfloat32')), and make "
+            "batch size and layer widths multiples of 8.",
+        ),
         evidence=(
             Evidence("share of kernel time in eligible ops without tensor cores", share, Unit.FRACTION, "kernels"),
             Evidence(f"time of the longest such kernel ({short(top['kernel'])})", top["total_ps"], Unit.PS, "kernels"),
         ),
         threshold=_NO_TENSOR_CORES,
         counter_evidence=("Tensor cores are told from kernel names; a kernel of an unknown name counts as one without.",),
-        knobs=("mixed_precision", "jit_compile"),
+        explains=("low_16_bit_share",),
+        certainty=Certainty.POSSIBLE,
+        struck="" if facts.has_tensor_cores else "this GPU has no tensor cores",
     )
 
 
@@ -100,11 +112,10 @@ def _late_launches(devices: list[dict[str, Any]], causes: list[dict[str, Any]]) 
         threshold=_UNLAUNCHED,
         counter_evidence=against,
         host=device["host"],
-        knobs=("jit_compile", "steps_per_execution"),
     )
 
 
-def _tiny(devices: list[dict[str, Any]]) -> Iterator[Finding]:
+def _tiny(devices: list[dict[str, Any]], program: Program) -> Iterator[Finding]:
     many = [r for r in devices if r["kernels"] >= _TINY_COUNT]
     found = _worst(many, lambda r: 1 / r["mean_kernel_ps"])
     if found is None or found[0]["mean_kernel_ps"] >= _TINY.value:
@@ -115,19 +126,22 @@ def _tiny(devices: list[dict[str, Any]]) -> Iterator[Finding]:
         id="tiny_kernels",
         severity=Severity.POTENTIAL,
         sentence=f"{who} ran {device['kernels']:,} kernels of {mean / 1e6:.1f} µs on average; to launch one takes the host about as long.",
-        action="Let XLA fuse them (jit_compile=True, jax.jit), raise the batch size, or replay them as a CUDA graph (XLA calls that command "
-        "buffers: XLA_FLAGS=--xla_gpu_enable_command_buffer=FUSION,CUBLAS,CUDNN).",
+        action=program.say(
+            keras="Let XLA fuse them (compile(jit_compile=True)), or raise the batch size.",
+            tensorflow="Let XLA fuse them (@tf.function(jit_compile=True)), or raise the batch size.",
+            jax="Put the whole step under one jax.jit so that they fuse, raise the batch size, or replay them as a CUDA graph (XLA calls that "
+            "command buffers: XLA_FLAGS=--xla_gpu_enable_command_buffer=FUSION,CUBLAS,CUDNN).",
+        ),
         evidence=(
             Evidence("mean time of a kernel", mean, Unit.PS, "devices"),
             Evidence("kernels", device["kernels"], Unit.COUNT, "devices"),
         ),
         threshold=_TINY,
         host=device["host"],
-        knobs=("jit_compile", "batch_size"),
     )
 
 
-def _pageable(devices: list[dict[str, Any]], copies: list[dict[str, Any]]) -> Iterator[Finding]:
+def _pageable(devices: list[dict[str, Any]], copies: list[dict[str, Any]], program: Program) -> Iterator[Finding]:
     slow = [r for r in copies if "pageable" in (r["source"], r["destination"])]
     times = {d["device"]: sum(r["total_ps"] for r in slow if r["device"] == d["device"]) for d in devices}
     found = _worst(devices, lambda d: times[d["device"]] / d["span_ps"])
@@ -147,16 +161,20 @@ def _pageable(devices: list[dict[str, Any]], copies: list[dict[str, Any]]) -> It
         id="pageable_copies",
         severity=Severity.MODERATE,
         sentence=f"{who} spends {share:.0%} of its time on copies from or to pageable host memory, which the driver first copies once more.",
-        action="Feed the model from tf.data with prefetch at its end instead of from NumPy arrays, so that batches arrive from pinned memory; "
-        "read results back less often.",
+        action=program.say(
+            keras="Feed the model from tf.data with prefetch at its end instead of from NumPy arrays, so that batches arrive from pinned "
+            "memory; read results back less often.",
+            tensorflow="Feed the step from tf.data with prefetch at its end instead of from NumPy arrays, so that batches arrive from pinned "
+            "memory; read results back less often.",
+            jax="Move the next batch ahead of time (jax.device_put in a thread, or a prefetching iterator), and fetch results less often.",
+        ),
         evidence=(Evidence("time of copies with pageable memory", times[device["device"]], Unit.PS, "copies"), *rate),
         threshold=_PAGEABLE,
         host=device["host"],
-        knobs=("prefetch",),
     )
 
 
-def _occupancy(kernels: Table) -> Iterator[Finding]:
+def _occupancy(kernels: Table, program: Program) -> Iterator[Finding]:
     low = [
         r
         for r in kernels.records()
@@ -173,7 +191,11 @@ def _occupancy(kernels: Table) -> Iterator[Finding]:
         sentence=f"{len(low)} of the longest kernels ({share:.0%} of the kernel time) can fill only a small part of a multiprocessor: "
         f"{short(top['kernel'])} {top['occupancy']:.0%}.",
         action="For kernels of your own: fewer registers or less shared memory per block, or another block size. For the framework's: "
-        "jit_compile=True, or a larger batch.",
+        + program.say(
+            keras="jit_compile=True, or a larger batch.",
+            tensorflow="jit_compile=True, or a larger batch.",
+            jax="a larger batch.",
+        ),
         evidence=(
             Evidence(
                 f"occupancy of {short(top['kernel'])} ({top['occupancy_source']})", top["occupancy"], Unit.FRACTION, "kernels"
@@ -182,5 +204,4 @@ def _occupancy(kernels: Table) -> Iterator[Finding]:
         ),
         threshold=_LOW_OCCUPANCY,
         counter_evidence=("Occupancy is how many warps could be resident; a kernel can be fast with few of them.",),
-        knobs=("jit_compile",),
     )

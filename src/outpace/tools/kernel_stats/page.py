@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from outpace.metrics.device import device_facts
+from outpace.metrics.program import program
 from outpace.model import Chart, ChartKind, Figure, Figures, Page, Rows, Section, Table, Unavailable, Unit
 from outpace.timeline import Run
 from outpace.tools.kernel_stats import findings as rules
@@ -64,7 +66,7 @@ def analyse(run: Run) -> Page:
         sections.append(
             Rows(moved, ("kind", "source", "destination", "occurrences", "bytes", "total_ps", "bandwidth", "device"))
         )
-    advice = tuple(rules.find(table, by_device, causes, moved))
+    advice = tuple(rules.find(table, by_device, causes, moved, program(run), device_facts(run)))
     return Page(_ID, _TITLE, _QUESTION, headline=_headline(part, by_device), sections=tuple(sections), findings=advice)
 
 

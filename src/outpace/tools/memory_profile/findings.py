@@ -66,7 +66,6 @@ def _near_capacity(host: str, rows: list[Row]) -> Iterator[Finding]:
             *_more(rows),
         ),
         host=host,
-        knobs=("batch_size", "mixed_precision", "recompute"),
     )
 
 
@@ -90,7 +89,6 @@ def _fragmented(host: str, rows: list[Row]) -> Iterator[Finding]:
         threshold=_FRAGMENTED,
         counter_evidence=("It costs nothing unless one allocation is larger than the largest free chunk.", *_more(rows)),
         host=host,
-        knobs=("fixed_shapes", "async_allocator"),
     )
 
 

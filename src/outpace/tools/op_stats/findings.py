@@ -6,27 +6,45 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from outpace.metrics.eager_ops import eager_share
+from outpace.metrics.budget import at_most
+from outpace.metrics.eager_ops import EagerShare
 from outpace.metrics.op_metrics import DEVICE
-from outpace.model import Evidence, Finding, Severity, Table, Threshold, Unit
+from outpace.metrics.program import Program
+from outpace.model import Category, Evidence, Finding, Severity, Table, Threshold, Unit
 
 _XPROF = "XProf's overview page"
 _EAGER = Threshold("eager share", 0.10, Unit.FRACTION, _XPROF)
+_MATERIAL = Threshold(
+    "op by op, of the step", 0.05, Unit.FRACTION, "our choice: what a change of it can save at least to be measured"
+)
 _OUTSIDE = Threshold("share outside compilation", 0.05, Unit.FRACTION, _XPROF)
 
 
-def find(metrics: Table, eager: Table) -> Iterator[Finding]:
-    """All findings, from the ops' metrics and the ops that ran one by one."""
-    share = eager_share(eager)
-    if share > _EAGER.value:
+def find(metrics: Table, eager: EagerShare, others: float, program: Program) -> Iterator[Finding]:
+    """All findings, from the ops' metrics and the ops that ran one by one; `others`: share of the step without a recognised event."""
+    share, in_steps = eager.of_ops, eager.of_steps
+    if share > _EAGER.value and eager.dispatch > _MATERIAL.value:
         yield Finding(
             id="eager_ops",
             severity=Severity.MODERATE,
-            sentence=f"{share:.0%} of the op time on the host runs op by op, outside any tf.function.",
-            action="Put the whole training step into one @tf.function (or use model.fit without run_eagerly=True).",
-            evidence=(Evidence("ops that ran one by one, of these and function calls", share, Unit.FRACTION, "eager_ops"),),
+            sentence=f"{in_steps:.0%} of the step runs op by op, outside any tf.function ({share:.0%} of the op time on the host).",
+            action=program.say(
+                keras="Remove run_eagerly=True from compile(), and keep TensorFlow ops out of callbacks and metrics that run after each batch.",
+                tensorflow="Put the whole training step, gradients and optimizer included, into one @tf.function.",
+                jax="Put the TensorFlow ops of the loop into one tf.function, or replace them by NumPy or JAX.",
+            ),
+            evidence=(
+                Evidence("ops that ran one by one, of these and function calls", share, Unit.FRACTION, "eager_ops"),
+                Evidence("ops that ran one by one, of the steps' time", in_steps, Unit.FRACTION, "eager_ops"),
+            ),
             threshold=_EAGER,
-            knobs=("tf_function",),
+            explains=("python_overhead",),
+            saving=at_most(
+                eager.dispatch + others,
+                Category.HOST_COMPUTE,
+                Category.ALL_OTHERS,
+                assumes="if dispatching these ops, and the Python between them, cost nothing; their own work stays",
+            ),
         )
     outside = _share(metrics, DEVICE, "outside_ps")
     if outside > _OUTSIDE.value:
@@ -34,10 +52,13 @@ def find(metrics: Table, eager: Table) -> Iterator[Finding]:
             id="outside_compilation",
             severity=Severity.MODERATE,
             sentence=f"{outside:.0%} of the device's op time runs outside the compiled program.",
-            action="Replace ops that XLA does not support, or move them to the input pipeline.",
+            action=program.say(
+                keras="Replace ops that XLA does not support, or move them to the input pipeline.",
+                tensorflow="Replace ops that XLA does not support, or move them to the input pipeline.",
+                jax="Put what runs outside under the same jax.jit, and transfer data before the step.",
+            ),
             evidence=(Evidence("share of device op time outside compilation", outside, Unit.FRACTION, "ops"),),
             threshold=_OUTSIDE,
-            knobs=("jit_compile",),
         )
 
 

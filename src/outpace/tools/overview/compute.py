@@ -7,13 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.cpu_saturation import cpu_saturation
 from outpace.metrics.step_breakdown import StepBreakdown
-from outpace.model import Category, Table, median
+from outpace.model import Category, Table
 from outpace.timeline import Run, Timeline
 from outpace.tools.overview.schema import AVERAGE, HOSTS, TOP_OPS
-
-_MOSTLY = 0.5  # of the step, and of a core
 
 
 @dataclass(frozen=True)
@@ -134,24 +131,3 @@ def top_ops(ops: Table, limit: int = 10) -> Iterator[Table]:
             "occurrences": head["count"],
         }
         yield Table.build(f"top_{side.lower()}_ops", f"Top {limit} operations on the {side.lower()}", TOP_OPS, data)
-
-
-def works_unlinked(run: Run, average: Average) -> bool:
-    """Whether worker threads were busy while most of the step had no event of its own: XLA on CPUs does not say for which step it runs."""
-    if average.rows == 0 or run.has_device or average.share(Category.ALL_OTHERS) < _MOSTLY:
-        return False
-    return bool(cpu_saturation(run)["busy_cores"].max() >= average.share(Category.ALL_OTHERS) * _MOSTLY)
-
-
-def overhead_samples(run: Run, timeline: Timeline) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Step times in ns right before and while profiling, where the capture measured them."""
-    samples = run.record(timeline.host).get("overhead") or {}
-    return tuple(samples.get("before_ns") or ()), tuple(samples.get("during_ns") or ())
-
-
-def overhead_of(run: Run, timeline: Timeline) -> float | None:
-    """How much longer the median step took while it was profiled, as a share; None where the capture did not measure it."""
-    before, during = overhead_samples(run, timeline)
-    if len(before) < 2 or len(during) < 2:
-        return None
-    return median(during) / median(before) - 1

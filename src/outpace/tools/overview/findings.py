@@ -1,23 +1,26 @@
-"""The overview's advice: categories that take too much of the step, retracing, and the capture's own cost."""
+"""The overview's advice: categories that take too much of the step, compilation in it, and time between the steps."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from outpace._dataclass import dataclass
+from outpace.metrics.budget import at_most, of_category
+from outpace.metrics.device import DeviceFacts
+from outpace.metrics.program import Program
 from outpace.metrics.step_breakdown import StepBreakdown
 from outpace.model import (
+    OUTSIDE,
     Category,
+    Certainty,
+    Effort,
     Evidence,
     Finding,
     Severity,
     Table,
     Threshold,
     Unit,
-    bootstrap_saving,
     median,
-    prediction,
 )
 from outpace.tools.overview.compute import Average, Pace, precision
 
@@ -27,22 +30,26 @@ _SOME_OUTPUT = Threshold("moderately output-bound", 0.05, Unit.FRACTION, _XPROF)
 _HIGH_OTHER = Threshold("high share", 0.15, Unit.FRACTION, _XPROF)
 _SOME_OTHER = Threshold("moderate share", 0.03, Unit.FRACTION, _XPROF)
 _LOW_PRECISION = Threshold("low 16-bit share", 0.10, Unit.FRACTION, _XPROF)
-_MOSTLY_COMPILING = 0.20
 _COMPILING = Threshold("compilation in steady state", 0.05, Unit.FRACTION, "a step that repeats has nothing left to compile")
+_MOSTLY_COMPILING = Threshold("mostly compiling", 0.20, Unit.FRACTION, "our choice: four times what is worth a look")
 _OUTSIDE = Threshold("time between steps", 0.20, Unit.FRACTION, "our choice: a training loop that only trains has next to none")
-_MOSTLY_OUTSIDE = 0.5
+_MOSTLY_OUTSIDE = Threshold("mostly between steps", 0.50, Unit.FRACTION, "more than in the steps themselves")
 _LEAST_STEPS = 3
 _SLOWED = Threshold("slowed by profiling", 0.10, Unit.FRACTION, "above this the shares of short events are distorted")
+_HALVED = 0.5  # of the time of 32-bit computation that 16 bits save at most where memory bounds it; tensor cores can save more
 
 
 @dataclass(frozen=True)
 class _Rule:
+    """A category that is too large: what it is in words, and what to do about it in each framework."""
+
     category: Category
     high: Threshold
     moderate: Threshold
     what: str
-    action: str
-    knobs: tuple[str, ...]
+    keras: str
+    tensorflow: str
+    jax: str
 
 
 _RULES = (
@@ -51,17 +58,18 @@ _RULES = (
         _HIGH_OUTPUT,
         _SOME_OUTPUT,
         "reading results back from the device",
-        "Read losses and metrics back every few steps instead of every step, and keep tensors on the device.",
-        ("metrics_every_n",),
+        "Read losses and metrics back every few batches (steps_per_execution, fewer callbacks with on_batch_end), not after every one.",
+        "Read losses and metrics back every few steps (no .numpy() or print in every one), and keep tensors on the device.",
+        "Fetch losses and metrics every few steps (no float(), np.asarray() or block_until_ready() in every one); keep arrays on the device.",
     ),
     _Rule(
         Category.KERNEL_LAUNCH,
         _HIGH_OTHER,
         _SOME_OTHER,
         "launching kernels while the device waits",
-        "Set TF_GPU_THREAD_MODE=gpu_private so that preprocessing does not delay launches; compile with jit_compile=True, "
-        "or run several steps per call with steps_per_execution.",
-        ("gpu_thread_mode", "jit_compile", "steps_per_execution"),
+        "Compile with jit_compile=True so that kernels fuse, or run several steps per call with steps_per_execution.",
+        "Compile the step with @tf.function(jit_compile=True) so that kernels fuse, or run several steps inside one tf.function.",
+        "Put the whole step under one jax.jit, or several steps into one call with jax.lax.scan; donate what is updated (donate_argnums).",
     ),
     _Rule(
         Category.DEVICE_COLLECTIVES,
@@ -69,24 +77,27 @@ _RULES = (
         _SOME_OTHER,
         "collective operations between devices",
         "Overlap communication with computation, use larger batches per replica or 16-bit gradients, and look for a slow replica.",
-        ("batch_size", "mixed_precision"),
+        "Overlap communication with computation, use larger batches per replica or 16-bit gradients, and look for a slow replica.",
+        "Overlap communication with computation (XLA's latency-hiding scheduler), use larger batches per device or another sharding.",
     ),
 )
 
 
-def find(breakdown: StepBreakdown, average: Average, functions: Table, has_device: bool, unlinked: bool) -> Iterator[Finding]:
-    """All findings of the overview. `unlinked`: worker threads compute in the time that no event of a step explains."""
+def find(
+    breakdown: StepBreakdown, average: Average, functions: Table, program: Program, devices: DeviceFacts
+) -> Iterator[Finding]:
+    """All findings of the overview about the steady step."""
     if average.rows:
         for rule in _RULES:
-            yield from _category(rule, breakdown, average)
-        if not unlinked:
-            yield from _python(breakdown, average)
-        yield from _compilation(breakdown, average, functions)
-    if has_device:
-        yield from _low_precision(breakdown)
+            yield from _category(rule, breakdown, average, program)
+        yield from _python(breakdown, average, program)
+        yield from _compilation(breakdown, average, functions, program)
+        yield from _threads(average, devices)
+    if devices.names:
+        yield from _low_precision(breakdown, program, devices)
 
 
-def _category(rule: _Rule, breakdown: StepBreakdown, average: Average) -> Iterator[Finding]:
+def _category(rule: _Rule, breakdown: StepBreakdown, average: Average, program: Program) -> Iterator[Finding]:
     share = average.share(rule.category)
     if share < rule.moderate.value:
         return
@@ -95,21 +106,33 @@ def _category(rule: _Rule, breakdown: StepBreakdown, average: Average) -> Iterat
         id=f"high_{rule.category.value}",
         severity=Severity.HIGH if high else Severity.MODERATE,
         sentence=f"{share:.0%} of the step time goes to {rule.what}.",
-        action=rule.action,
+        action=program.say(keras=rule.keras, tensorflow=rule.tensorflow, jax=rule.jax),
         evidence=(Evidence(f"{rule.category.label} share of the mean step", share, Unit.FRACTION, "average_step"),),
         threshold=rule.high if high else rule.moderate,
-        **_saving(breakdown, rule.category),
-        knobs=rule.knobs,
+        saving=of_category(breakdown, rule.category, f"if no step spent time on {rule.category.label.lower()}"),
     )
 
 
-def _saving(breakdown: StepBreakdown, category: Category) -> dict[str, Any]:
-    """What a step saves if it spends no time on a category: in ps, and as a share of the mean step."""
-    bound = f"if no step spent time on {category.label.lower()} (Amdahl's bound; 95 % interval over the steps)"
-    return prediction(*bootstrap_saving(breakdown.category(category), breakdown.whole["duration_ps"], bound))
+def _threads(average: Average, devices: DeviceFacts) -> Iterator[Finding]:
+    """TensorFlow's GPU thread mode, where launches are late; struck where the threads' names show that it is set."""
+    share = average.share(Category.KERNEL_LAUNCH)
+    if share < _SOME_OTHER.value or not devices.has_tensorflow_gpu:
+        return
+    yield Finding(
+        id="gpu_thread_mode",
+        severity=Severity.POTENTIAL,
+        sentence=f"Kernel launches take {share:.0%} of the step, and share their threads with preprocessing.",
+        action="Set TF_GPU_THREAD_MODE=gpu_private, so that preprocessing does not delay launches.",
+        evidence=(Evidence("Kernel launch share of the mean step", share, Unit.FRACTION, "average_step"),),
+        threshold=_SOME_OTHER,
+        saving=at_most(share, Category.KERNEL_LAUNCH, assumes="if launches never waited for a thread"),
+        certainty=Certainty.POSSIBLE,
+        effort=Effort.SMALL,
+        struck="the threads are named tf_gpu_private: the mode is set already" if devices.private_threads else "",
+    )
 
 
-def _python(breakdown: StepBreakdown, average: Average) -> Iterator[Finding]:
+def _python(breakdown: StepBreakdown, average: Average, program: Program) -> Iterator[Finding]:
     share = average.share(Category.ALL_OTHERS)
     if share < _SOME_OTHER.value:
         return
@@ -117,74 +140,107 @@ def _python(breakdown: StepBreakdown, average: Average) -> Iterator[Finding]:
     yield Finding(
         id="python_overhead",
         severity=Severity.MODERATE if high else Severity.POTENTIAL,
-        sentence=f"{share:.0%} of the step time has no recognised event: Python between calls, callbacks, or work that was not traced.",
-        action="Minimise host Python between steps: fewer callbacks, metrics every few steps, the step in one tf.function, "
-        "or several steps per call with steps_per_execution. Capture with --python-level 1 to see which Python it is.",
+        sentence=f"{share:.0%} of the step time has no recognised event: Python of the training loop, or work that was not traced.",
+        action=program.say(
+            keras="Do less Python per batch: callbacks with on_batch hooks, metrics and logging every few batches; or run several batches "
+            "per call (steps_per_execution). 'outpace profile' names the lines.",
+            tensorflow="Do less Python per step: NumPy work, logging and .numpy() every few steps, and the whole step in one "
+            "tf.function. 'outpace profile' names the lines.",
+            jax="Do less Python per step: NumPy work, logging and float(loss) every few steps; put the whole step under one jax.jit, or "
+            "several steps into one call with jax.lax.scan. 'outpace profile' names the lines.",
+        ),
         evidence=(Evidence("All others share of the mean step", share, Unit.FRACTION, "average_step"),),
         threshold=_HIGH_OTHER if high else _SOME_OTHER,
-        counter_evidence=(
-            "Several steps per call can save more: what each call costs inside of the framework has events, and counts as host compute.",
-        ),
-        **_saving(breakdown, Category.ALL_OTHERS),
-        knobs=("steps_per_execution",),
+        saving=of_category(breakdown, Category.ALL_OTHERS, "if no step spent time in Python or untraced work"),
+        certainty=Certainty.POSSIBLE,
     )
 
 
-def _compilation(breakdown: StepBreakdown, average: Average, functions: Table) -> Iterator[Finding]:
+def _compilation(breakdown: StepBreakdown, average: Average, functions: Table, program: Program) -> Iterator[Finding]:
     share = average.share(Category.COMPILATION)
     if share < _COMPILING.value:
         return
     traced = int(functions["traced"].sum()) if len(functions) else 0
     yield Finding(
         id="compiling_in_steps",
-        severity=Severity.HIGH if share >= _MOSTLY_COMPILING else Severity.MODERATE,
+        severity=Severity.HIGH if share >= _MOSTLY_COMPILING.value else Severity.MODERATE,
         sentence=f"{share:.0%} of the step time goes to building graphs and compiling.",
-        action="Keep shapes, dtypes and Python arguments of the step function constant, so that it is traced and compiled once; "
-        "capture after a warm-up.",
+        action=program.say(
+            keras="Keep shapes and dtypes of the batches constant (drop_remainder=True, padded_batch), and make the model and its functions "
+            "once, outside of the loop.",
+            tensorflow="Keep shapes, dtypes and Python arguments of the step function constant, so that it is traced and compiled once.",
+            jax="Keep shapes and dtypes constant, make the jitted function once, outside of the loop, and pass changing numbers as arrays, not "
+            "as static arguments.",
+        ),
         evidence=(
             Evidence("Compilation share of the mean step", share, Unit.FRACTION, "average_step"),
-            Evidence("calls that built a graph", float(traced), Unit.COUNT, "function_calls"),
+            *(
+                (Evidence("calls that built a graph", float(traced), Unit.COUNT, "function_calls"),)
+                if not program.is_jax
+                else ()
+            ),
         ),
         threshold=_COMPILING,
-        **_saving(breakdown, Category.COMPILATION),
-        knobs=("input_signature",),
+        saving=of_category(breakdown, Category.COMPILATION, "if nothing was built or compiled in the steps"),
+        certainty=Certainty.CERTAIN,
     )
 
 
-def _low_precision(breakdown: StepBreakdown) -> Iterator[Finding]:
+def _low_precision(breakdown: StepBreakdown, program: Program, devices: DeviceFacts) -> Iterator[Finding]:
     shares = precision(breakdown)
     if shares is None or shares[0] >= _LOW_PRECISION.value:
         return
+    kind = "bfloat16" if devices.has_bfloat16 else "float16"
     yield Finding(
         id="low_16_bit_share",
         severity=Severity.POTENTIAL,
         sentence=f"Only {shares[0]:.0%} of the device's compute time uses 16-bit numbers.",
-        action="Try mixed precision: keras.mixed_precision.set_global_policy('mixed_bfloat16') (or 'mixed_float16') before the model is built.",
+        action=program.say(
+            keras=f"Try mixed precision: keras.mixed_precision.set_global_policy('mixed_{kind}') before the model is built.",
+            tensorflow=f"Try mixed precision: compute in {kind} (tf.cast, or Keras layers under the policy 'mixed_{kind}') and keep "
+            "variables in float32.",
+            jax=f"Try mixed precision: compute in {kind} (jnp.{kind} activations and matmuls) and keep parameters in float32.",
+        ),
         evidence=(Evidence("16-bit share of device compute time", shares[0], Unit.FRACTION, "average_step"),),
         threshold=_LOW_PRECISION,
-        counter_evidence=("The precision is told from kernel names and shapes; kernels that hide it count as 32-bit.",),
-        knobs=("mixed_precision",),
+        counter_evidence=(
+            "The precision is told from the HLO, or from kernel names and shapes; kernels that hide it count as 32-bit.",
+        ),
+        saving=of_category(
+            breakdown, Category.DEVICE_COMPUTE_32, "if all 32-bit computation took half as long in 16 bits", part=_HALVED
+        ),
+        certainty=Certainty.POSSIBLE,
+        effort=Effort.SMALL,
+        struck="" if devices.has_tensor_cores else "this device computes no faster in 16 bits",
     )
 
 
-def outside(pace: Pace, average: Average, predicts: bool) -> Iterator[Finding]:
+def outside(pace: Pace, average: Average, program: Program) -> Iterator[Finding]:
     """Whether much of the time lies between steps, where the breakdown does not look."""
     if average.rows < _LEAST_STEPS or pace.outside < _OUTSIDE.value:
         return
-    what = "calls" if predicts else "steps"
-    action = (
-        "Each predict() call sets up a data pipeline of its own: predict once on all data, or call model(x) for single batches."
-        if predicts
-        else "Look at what runs there with 'outpace trace': evaluation, checkpoints, callbacks, or next(iterator) outside the step mark."
-    )
+    what = "calls" if program.predicts else "steps"
+    if program.predicts:
+        action = program.say(
+            keras="Each predict() call sets up a data pipeline of its own: predict once on all data, or call model(x) for single batches.",
+            tensorflow="Gather requests into larger batches, and prepare the next one while this one runs.",
+            jax="Gather requests into larger batches, and dispatch the next one before this one is fetched.",
+        )
+    else:
+        action = program.say(
+            keras="Look at what runs there with 'outpace trace': validation, checkpoints, callbacks at an epoch's end.",
+            tensorflow="Look at what runs there with 'outpace trace': evaluation, checkpoints, or next(iterator) outside of the step mark.",
+            jax="Look at what runs there with 'outpace trace': evaluation, checkpoints, or the next batch fetched outside of the step mark.",
+        )
     yield Finding(
         id="time_outside_steps",
-        severity=Severity.HIGH if pace.outside >= _MOSTLY_OUTSIDE else Severity.MODERATE,
+        severity=Severity.HIGH if pace.outside >= _MOSTLY_OUTSIDE.value else Severity.MODERATE,
         sentence=f"{pace.outside:.0%} of the time from the first step to the last lies between the {what}, which the breakdown does not cover.",
         action=action,
         evidence=(Evidence(f"time outside of {what}", pace.outside, Unit.FRACTION, "steps"),),
         threshold=_OUTSIDE,
-        knobs=("metrics_every_n",),
+        saving=at_most(pace.outside, OUTSIDE, assumes=f"if nothing ran between the {what}"),
+        certainty=Certainty.POSSIBLE,
     )
 
 
@@ -199,10 +255,10 @@ def overhead(host: str, before: Sequence[float], during: Sequence[float]) -> Ite
         id="profiling_overhead",
         severity=Severity.INFO,
         sentence=f"Steps were {slower:.0%} slower while they were profiled; shares of short events are overstated.",
-        action="Capture with a lower --host-level, or trust ratios between long events only.",
+        action="Trust ratios between long events only; 'outpace race' and 'outpace tune' measure without a profiler.",
         evidence=(
-            Evidence("median step before profiling", median(before) * 1000, Unit.PS, "overhead"),
-            Evidence("median step while profiling", median(during) * 1000, Unit.PS, "overhead"),
+            Evidence("median step before profiling", median(before) * 1000, Unit.PS, "hosts"),
+            Evidence("median step while profiling", median(during) * 1000, Unit.PS, "hosts"),
         ),
         threshold=_SLOWED,
         host=host,

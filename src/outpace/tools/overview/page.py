@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from outpace.metrics.budget import overhead_samples, slowdown
+from outpace.metrics.device import device_facts
 from outpace.metrics.op_metrics import op_metrics
+from outpace.metrics.program import Program, program
+from outpace.metrics.same_program import comparable, main_program
 from outpace.metrics.step_breakdown import StepBreakdown, step_breakdown
 from outpace.metrics.tf_functions import tf_functions
 from outpace.model import (
@@ -27,17 +31,15 @@ from outpace.model import (
     humanize,
 )
 from outpace.timeline import Confidence, Run
+from outpace.tools.overview import capture_findings, unsteady
 from outpace.tools.overview import findings as rules
 from outpace.tools.overview.compute import (
     Average,
     average,
     hosts,
-    overhead_of,
-    overhead_samples,
     pace,
     precision,
     top_ops,
-    works_unlinked,
 )
 
 _SHOWN = tuple(f"{c.value}_ps" for c in Category)
@@ -47,24 +49,25 @@ _COLORS_BY_TITLE = {c.label: c.value for c in Category}
 
 def analyse(run: Run) -> Page:
     """Build the overview of a run."""
-    breakdown = step_breakdown(run)
+    every = step_breakdown(run)
+    breakdown = every.of(*main_program(run))
     mean = average(breakdown)
-    environment = hosts(run, breakdown)
-    functions = tf_functions(run)
+    environment = hosts(run, every)
+    kind = program(run)
+    found = (*capture_findings.find(run, kind), *_advice(run, breakdown, mean, kind))
     if run.events == 0:
-        return _page(Unavailable("nothing was recorded: the profile holds no event", _NOTHING), hidden=(environment,))
-    found = tuple(rules.find(breakdown, mean, functions, run.has_device, works_unlinked(run, mean))) + tuple(_overheads(run))
-    found += tuple(rules.outside(pace(run), mean, _predicts(run)))
+        why = Unavailable("nothing was recorded: the profile holds no event", _NOTHING)
+        return _page(why, sections=(Rows(environment, _HOST_COLUMNS),), findings=found)
     if mean.rows == 0:
         sections: tuple[Section, ...] = (*_ops(run), Rows(environment, _HOST_COLUMNS))
         how = run.hosts[0].steps.how
         text = Text("No steps", f"No step was found: {how}. {_UNMARKED}")
         return _page(None, headline=f"No step was found in this profile: {how}.", sections=(text, *sections), findings=found)
     sections = (
-        _summary(run, breakdown, mean),
-        Text("Evidence", _evidence(run, mean)),
-        Chart("Average step", ChartKind.STACK_TOTAL, mean.table, "category", ("mean_ps",), _COLORS_BY_TITLE),
-        _graph(run, breakdown),
+        _summary(run, breakdown, mean, kind),
+        Text("Evidence", _evidence(run, breakdown, mean)),
+        Chart("Steady step", ChartKind.STACK_TOTAL, mean.table, "category", ("mean_ps",), _COLORS_BY_TITLE),
+        _graph(run, every),
         _links(mean),
         *_ops(run),
         Rows(environment, _HOST_COLUMNS),
@@ -72,8 +75,16 @@ def analyse(run: Run) -> Page:
     return _page(None, headline=headline(run, mean), sections=sections, findings=found)
 
 
-_UNLINKED = "Bound by computation on worker threads, which the profile does not link to steps"
-_UNSEEN = "Bound by time without any recognised event (Python, or work that was not traced)"
+def _advice(run: Run, breakdown: StepBreakdown, mean: Average, kind: Program) -> Iterator[Finding]:
+    yield from rules.find(breakdown, mean, tf_functions(run), kind, device_facts(run))
+    if mean.rows:
+        yield from unsteady.find(breakdown, kind)
+        yield from rules.outside(pace(run), mean, kind)
+    for timeline in run.hosts:
+        yield from rules.overhead(timeline.host, *overhead_samples(run, timeline))
+
+
+_UNSEEN = "Bound by Python of the training loop, or work that was not traced"
 _PHASE_CHANGE = 0.10  # profiling does not speed steps up: before and during then compare different work
 _HOST_COLUMNS = ("host", "steps", "source", "mean_ps", "events", "window_ps", "devices", "cpu_cores", "framework")
 _NOTHING = (
@@ -98,7 +109,9 @@ def headline(run: Run, mean: Average) -> str:
     """One sentence: what bounds the program, and by how much."""
     between = pace(run).outside
     apart = f"{between:.0%} of the time lies between the steps. Within them: " if between >= _MOSTLY_BETWEEN else ""
-    return apart + _bound(run, mean)
+    groups, mine = comparable(run)[0], main_program(run)
+    which = f"{len(groups)} different programs; {', '.join(mine[:3])}: " if len(groups) > 1 else ""
+    return which + apart + _bound(run, mean)
 
 
 def _bound(run: Run, mean: Average) -> str:
@@ -107,7 +120,7 @@ def _bound(run: Run, mean: Average) -> str:
     halves = (Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32)
     shares[halves[1]] += shares.pop(halves[0])  # one sentence speaks of device compute as a whole
     top = max(shares, key=lambda c: shares[c])
-    kind = "prediction" if _predicts(run) else "step"
+    kind = "prediction" if program(run).predicts else "step"
     step = f"{humanize(mean.mean, Unit.PS)} {kind}"
     waits = mean.share(Category.INPUT)
     if top is Category.INPUT or waits >= 0.2:
@@ -115,11 +128,12 @@ def _bound(run: Run, mean: Average) -> str:
     bound = {
         Category.HOST_COMPUTE: "Bound by computation on the host",
         Category.DEVICE_COMPUTE_32: "Bound by computation on the device",
-        Category.ALL_OTHERS: _UNLINKED if works_unlinked(run, mean) else _UNSEEN,
+        Category.ALL_OTHERS: _UNSEEN,
     }.get(top, f"Bound by {top.label.lower()}")
     return f"{bound}: {shares[top]:.0%} of the {step}; {waits:.0%} waits for input."
 
 
+_FEW, _MOST_ASIDE = 3, 4
 _MOSTLY_BETWEEN = 0.5
 _SMALL = 0.01  # of the step: what is below needs no further reading
 _BEHIND: dict[Category, tuple[tuple[str, ...], str]] = {
@@ -154,23 +168,20 @@ def _graph(run: Run, breakdown: StepBreakdown) -> Chart:
     return Chart("Step time", ChartKind.STACK_SERIES, breakdown.steps, "step", _SHOWN, _COLORS, _remark(run), chosen)
 
 
-def _predicts(run: Run) -> bool:
-    """Whether the steps are predictions."""
-    known = [
-        t.steps.kind == "prediction" or "predict" in str(run.record(t.host).get("mode")) for t in run.hosts if len(t.steps)
-    ]
-    return bool(known) and all(known)
-
-
-def _summary(run: Run, breakdown: StepBreakdown, mean: Average) -> Figures:
-    spread = humanize(mean.deviation, Unit.PS)
+def _summary(run: Run, breakdown: StepBreakdown, mean: Average, kind: Program) -> Figures:
+    spread = (
+        f"std. dev. {humanize(mean.deviation, Unit.PS)} over {_steps(mean)}"
+        if mean.rows > 1
+        else "of one step: no interval can be told"
+    )
     confidence = max((t.steps.confidence for t in run.hosts if len(t.steps)), key=list(Confidence).index)
     per_row = max(breakdown.per_row.values(), default=1)
     speed = pace(run)
     items = [
-        Figure("Average step time", mean.mean, Unit.PS, f"± {spread} over {_steps(mean)}"),
+        Figure("Steady step time", mean.mean, Unit.PS, spread),
         Figure("Steps per second", f"{speed.per_second:.3g}", Unit.TEXT, "per host, from the first step to the last"),
         Figure("Step boundaries", confidence.value, Unit.TEXT, _source(run)),
+        Figure("Program", kind.name, Unit.TEXT),
     ]
     if speed.outside >= _SMALL:
         items.append(
@@ -184,13 +195,19 @@ def _summary(run: Run, breakdown: StepBreakdown, mean: Average) -> Figures:
     return Figures("Performance summary", tuple(items))
 
 
-def _evidence(run: Run, mean: Average) -> str:
-    """How good the evidence is: how many steps, how they were found, and what profiling itself cost."""
+def _evidence(run: Run, breakdown: StepBreakdown, mean: Average) -> str:
+    """How good the evidence is: how many steps, how they were found, which were set aside, and what profiling itself cost."""
     lines = [f"{_steps(mean)}: {_remark(run)}"]
+    if mean.rows < _FEW:
+        lines.append(f"only {_steps(mean)}: what varies from step to step cannot be told; capture ten or more")
+    aside = unsteady.unusual(breakdown)
+    lines += [str(one) for one in aside[:_MOST_ASIDE]]
+    if len(aside) > _MOST_ASIDE:
+        lines.append(f"and {len(aside) - _MOST_ASIDE} more steps were set aside (table steps)")
     for timeline in run.hosts:
-        slowdown = overhead_of(run, timeline)
-        if slowdown is not None:
-            lines.append(f"{_cost(slowdown)} ({timeline.host})")
+        slower = slowdown(run, timeline)
+        if slower is not None:
+            lines.append(f"{_cost(slower)} ({timeline.host})")
     return "\n".join(lines)
 
 
@@ -217,9 +234,3 @@ def _remark(run: Run) -> str:
 def _ops(run: Run) -> Iterator[Section]:
     for table in top_ops(op_metrics(run)):
         yield Rows(table, ("rank", "self_fraction", "self_ps", "occurrences", "operation", "category"))
-
-
-def _overheads(run: Run) -> Iterator[Finding]:
-    for timeline in run.hosts:
-        before, during = overhead_samples(run, timeline)
-        yield from rules.overhead(timeline.host, before, during)

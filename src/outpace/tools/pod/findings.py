@@ -12,6 +12,7 @@ from outpace.model import (
     Evidence,
     Finding,
     Interval,
+    Saving,
     Severity,
     Table,
     Threshold,
@@ -19,7 +20,6 @@ from outpace.model import (
     bootstrap_mean,
     humanize,
     median,
-    prediction,
 )
 from outpace.tools.pod.compute import OWN, Worker
 
@@ -90,6 +90,14 @@ def _slow(row: dict[str, Any], worker: Worker, excess: Interval) -> Finding:
         evidence=tuple(evidence),
         threshold=SLOW,
         counter_evidence=("Workers that train independently, or on different data, may differ on purpose.",),
-        **prediction(excess, excess.scaled(1 / row["duration_ps"], Unit.FRACTION)),
+        saving=_saving(row, excess),
         host=worker.timeline.host,
     )
+
+
+def _saving(row: dict[str, Any], excess: Interval) -> Saving | None:
+    """The excess at most: others may wait for something else. Nothing where it is as wide as its middle."""
+    share = min(row["excess_ps"] / row["duration_ps"], 1.0)
+    if excess.width > excess.middle or share <= 0:
+        return None
+    return Saving(0.0, share, tuple(c.value for c in Category), "if it took as long as the median of the others")

@@ -1,11 +1,13 @@
-"""Time by source line: device ops that name the line they were compiled from, and Python calls where they were recorded."""
+"""Time by source line: compiled ops by the line they come from, and Python calls where they were recorded."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import numpy as np
 
+from outpace.metrics.hlo_lines import CPU, DEVICE, gathered
 from outpace.model import Table
 from outpace.timeline import Run, Timeline
 from outpace.timeline.steps import Array
@@ -13,33 +15,30 @@ from outpace.tools.scopes.schema import LINES
 from outpace.trace.algorithms import group, nest_rows
 
 _FRAME = re.compile(r"^\$(?P<place>.+?\.py:\d+) (?P<function>.*)$")  # `$train.py:12 step`, as the Python tracer writes it
-_DEVICE, _PYTHON = "device ops", "Python calls"
+_WHAT, _PYTHON = {DEVICE: "device ops", CPU: "compiled ops on the CPU"}, "Python calls"
 
 
 def lines(run: Run) -> Table:
     """`LINES`: a row per source line and kind, longest self time first; empty when the profile names no lines."""
     sums: dict[tuple[str, str], list[int]] = {}
     for timeline in run.hosts:
-        for place, kind, count, total, own in (*_device(timeline), *_python(timeline)):
+        for place, kind, count, total, own in (*_compiled(timeline), *_python(timeline)):
             known = sums.setdefault((place, kind), [0, 0, 0])
             known[0], known[1], known[2] = known[0] + count, known[1] + total, known[2] + own
     rows = [(place, kind, *numbers) for (place, kind), numbers in sums.items()]
     return Table.from_rows("lines", "Time by source line", LINES, rows).sorted_by("self_ps")
 
 
-def _device(timeline: Timeline) -> list[tuple[str, str, int, int, int]]:
+def _compiled(timeline: Timeline) -> Iterator[tuple[str, str, int, int, int]]:
+    """HLO ops, on devices and on XLA's threads of a CPU."""
     trace = timeline.trace
-    place = {name: str(stats["source"]) for name, stats in trace.name_stats.items() if stats.get("source")}
-    if not place:
-        return []
-    rows = [
-        np.arange(*trace.lines.rows(line).indices(len(trace)))
-        for p in timeline.device_planes
-        for line in timeline.device_lines(p)
-    ]
-    if not rows:
-        return []
-    return [(place[name], _DEVICE, *numbers) for name, numbers in _sums(timeline, np.concatenate(rows)) if name in place]
+    for side, rows, index, ops, begun in gathered(timeline):
+        _, own = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
+        _, total, self_total, _, _ = group(index, len(ops), trace.duration[rows], own)
+        count = np.bincount(index, begun, len(ops))
+        for i, op in enumerate(ops):
+            if op.source and count[i]:
+                yield op.source, _WHAT[side], int(count[i]), int(total[i]), int(self_total[i])
 
 
 def _python(timeline: Timeline) -> list[tuple[str, str, int, int, int]]:

@@ -37,7 +37,7 @@ OPS = (
 
 LINES = (
     Field("source", Unit.TEXT, "source line, or Python function with the line where it begins"),
-    Field("what", Unit.TEXT, "device ops compiled from the line, or calls of the Python function"),
+    Field("what", Unit.TEXT, "ops of a device or of the CPU that were compiled from the line, or calls of the Python function"),
     Field("occurrences", Unit.COUNT, "executions in the capture", "Count"),
     Field("total_ps", Unit.PS, "time in them, what they call included"),
     Field("self_ps", Unit.PS, "time in themselves", "Self"),

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from outpace.metrics.segments import CHAIN, Pipeline, StageWork
 from outpace.metrics.stage_labels import injected, location, source, stage_record
 from outpace.metrics.step_breakdown import StepBreakdown
-from outpace.model import Evidence, Finding, Severity, Threshold, Unit, humanize
+from outpace.model import Effort, Evidence, Finding, Saving, Severity, Threshold, Unit, humanize
 from outpace.timeline import Run
 from outpace.tools.tf_data.compute import Analysis
 from outpace.tools.tf_data.saving import Waiting, busy_without, is_below, kept, repeats, saving
@@ -27,6 +26,7 @@ _BUFFER = Threshold(
     "large shuffle buffer", 100.0, Unit.COUNT, "MB; shuffling file names or records before decoding keeps it small"
 )
 _CACHES = ("MemoryCache", "FileCache", "CacheDataset", "FileReader", "MemoryReader", "MemoryWriter", "FileWriter")
+_IDLES = 0.25  # of the busiest pipeline's time: a counter, or a validation's pipeline
 _SEQUENTIAL = ("Map", "Interleave", "Filter")
 
 
@@ -40,14 +40,14 @@ class _Context(Waiting):
     @cached_property
     def severity(self) -> Severity:
         """By the share of the step that waits for input, or that comes back at least if the slowest stage's results are kept."""
-        least = self.savings(self.pipeline.bottleneck).get("saving_fraction") if self.pipeline.bottleneck else None
-        share = max(self.share, least.low if least is not None else 0.0)
+        most = self.savings(self.pipeline.bottleneck) if self.pipeline.bottleneck else None
+        share = max(self.share, most.low if most is not None else 0.0)
         return Severity.HIGH if share >= _HIGH.value else Severity.MODERATE if share >= _MODERATE.value else Severity.INFO
 
-    def savings(self, stage: StageWork) -> dict[str, Any]:
+    def savings(self, stage: StageWork) -> Saving | None:
         """What keeping a stage's results saves, where that is worth the work."""
         found = saving(self, stage)
-        return found if found and found["saving_fraction"].high >= _MODERATE.value else {}
+        return found if found is not None and found.high >= _MODERATE.value else None
 
     def called(self, stage: StageWork) -> str:
         where = source(stage.label, self.record)
@@ -59,7 +59,7 @@ def find(run: Run, analysis: Analysis, breakdown: StepBreakdown) -> Iterator[Fin
     whole = breakdown.whole
     for (host, _), pipeline in analysis.named.items():
         mine = whole["host"] == host
-        if not mine.any() or not pipeline.segments:
+        if not mine.any() or not pipeline.segments or _idles(pipeline, analysis):
             continue
         steps = whole["duration_ps"][mine].astype(np.float64)
         timeline = next(timeline for timeline in run.hosts if timeline.host == host)
@@ -72,6 +72,16 @@ def find(run: Run, analysis: Analysis, breakdown: StepBreakdown) -> Iterator[Fin
         yield from _other_python(context)
         yield from _late_shuffle(context)
     yield from _no_shard(run, analysis)
+
+
+def _busy(pipeline: Pipeline) -> float:
+    """Busy time of the slowest segment over the capture, ps."""
+    return pipeline.segments[0].busy * pipeline.calls if pipeline.segments else 0.0
+
+
+def _idles(pipeline: Pipeline, analysis: Analysis) -> bool:
+    """Whether another pipeline of the host is far busier: what a step waits for is then that one."""
+    return _busy(pipeline) < _IDLES * max(_busy(p) for (host, _), p in analysis.named.items() if host == pipeline.host)
 
 
 def _slow_stage(context: _Context) -> Iterator[Finding]:
@@ -96,15 +106,15 @@ def _slow_stage(context: _Context) -> Iterator[Finding]:
         action=_action(stage, context),
         evidence=(
             Evidence("share of the step that waits for input", context.share, Unit.FRACTION, "steps"),
-            Evidence("busy time per step of the slowest segment", busy, Unit.PS, "segments"),
+            Evidence("busy time per batch of the slowest segment", busy, Unit.PS, "segments"),
             Evidence("this stage's share of that segment's work", min(share, 1.0), Unit.FRACTION, "stages"),
         ),
         threshold=_HIGH if context.severity is Severity.HIGH else _MODERATE,
         counter_evidence=_against(context, stage),
         location=location(stage.label, context.record),
         host=context.host,
-        knobs=_knobs(context, stage),
-        **context.savings(stage),
+        saving=context.savings(stage),
+        explains=("input_bound", "cpu_contention"),
     )
 
 
@@ -166,14 +176,6 @@ def _where_to_cache(share: float) -> str:
     )
 
 
-def _knobs(context: _Context, stage: StageWork) -> tuple[str, ...]:
-    if repeats(stage, context.record) < 1:
-        return ("split_map", "parallel_map")
-    if stage.python or stage.type == "Generator":
-        return ("cache", "native_ops", "tfrecord")
-    return ("cache", "parallel_map") if _sequential(stage) else ("cache", "cheaper_decode")
-
-
 def _against(context: _Context, stage: StageWork) -> tuple[str, ...]:
     notes = []
     if not context.run.has_device:
@@ -182,7 +184,7 @@ def _against(context: _Context, stage: StageWork) -> tuple[str, ...]:
         )
     remaining = busy_without(context.pipeline, kept(context, stage))
     if remaining > 0.5 * context.pipeline.segments[0].busy:
-        notes.append(f"Without it the next slowest segment still needs {humanize(remaining, Unit.PS)} per step.")
+        notes.append(f"Without it the next slowest segment still needs {humanize(remaining, Unit.PS)} per batch.")
     if context.severity is not Severity.INFO and not context.savings(stage):
         notes.append(
             "This profile does not tell closely what it would save; 'outpace tune --only-limits SCRIPT' measures that."
@@ -204,12 +206,11 @@ def _no_prefetch(context: _Context) -> Iterator[Finding]:
     yield Finding(
         id="no_prefetch",
         severity=Severity.MODERATE,
-        sentence=f"The training loop itself runs {humanize(segment.busy, Unit.PS)} of the pipeline per step: nothing is prefetched.",
+        sentence=f"The training loop itself runs {humanize(segment.busy, Unit.PS)} of the pipeline per batch: nothing is prefetched.",
         action="End the pipeline with .prefetch(tf.data.AUTOTUNE).",
-        evidence=(Evidence("busy time per step on the training thread", segment.busy, Unit.PS, "segments"),),
+        evidence=(Evidence("busy time per batch on the training thread", segment.busy, Unit.PS, "segments"),),
         threshold=_MODERATE,
         host=context.host,
-        knobs=("prefetch",),
     )
 
 
@@ -235,8 +236,9 @@ def _no_cache(context: _Context) -> Iterator[Finding]:
             counter_evidence=("Helps from the second epoch on, and only if the files do not change.",),
             location=location(stage.label, context.record),
             host=context.host,
-            knobs=("cache",),
-            **context.savings(stage),
+            saving=context.savings(stage),
+            explains=("input_bound", "cpu_contention"),
+            effort=Effort.SMALL,
         )
 
 
@@ -256,7 +258,6 @@ def _other_python(context: _Context) -> Iterator[Finding]:
             threshold=_SHARE,
             location=location(stage.label, context.record),
             host=context.host,
-            knobs=("native_ops", "tfrecord"),
         )
 
 
@@ -285,7 +286,6 @@ def _late_shuffle(context: _Context) -> Iterator[Finding]:
             threshold=_BUFFER,
             location=location(stage.label, context.record),
             host=context.host,
-            knobs=("shuffle_early",),
         )
 
 
@@ -313,5 +313,4 @@ def _no_shard(run: Run, analysis: Analysis) -> Iterator[Finding]:
         action="Call .shard(num_workers, worker_index) on the list of files, as early as possible; distributed datasets do it by themselves.",
         evidence=(Evidence("hosts without a shard stage", float(len(run.hosts)), Unit.COUNT, "pipelines"),),
         counter_evidence=("Hosts that train different models, or draw other random orders, need no shard.",),
-        knobs=("shard",),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -11,13 +10,14 @@ from outpace._dataclass import dataclass
 from outpace.metrics.cpu_saturation import competition
 from outpace.metrics.segments import CHAIN, Pipeline, StageWork
 from outpace.metrics.stage_labels import stage_record
-from outpace.model import bootstrap_saving, median, prediction
+from outpace.model import Category, Saving, bootstrap_saving, median
 from outpace.timeline import Run, Timeline
 from outpace.timeline.run import Record
 from outpace.timeline.steps import Array
 
 _KEEPABLE = ("Map", "ParallelMap", "Interleave", "ParallelInterleave", "FlatMap", "Batch", "ParallelBatch", "PaddedBatch")
 _PS_PER_NS = 1000
+_ASSUMES = "if its results were kept: no wait for them, and their cores for the model"
 
 
 @dataclass(frozen=True)
@@ -101,17 +101,12 @@ def busy_without(pipeline: Pipeline, gone: Mapping[int, float]) -> float:
     return max(left, default=0.0)
 
 
-def saving(waiting: Waiting, stage: StageWork) -> dict[str, Any]:
-    """`saving` and `saving_fraction` of a finding; empty where no honest number exists.
+def saving(waiting: Waiting, stage: StageWork) -> Saving | None:
+    """What a step saves if a stage's results are kept: a prediction, or a bound where the range is wider than its middle; None without any.
 
     At least the wait for input goes, or what the next slowest segment leaves of it, and at most the model also gets back the cores that it
     shared with the stages that are gone (`competition`). What profiling itself cost may have been on either side.
     """
-    bound = (
-        "if its results were kept: the wait for input, or what the next slowest segment of the pipeline leaves of it, and what the model gets "
-        "back of the cores that they share, with as many threads as it shows, or one per core; what profiling cost may be part of either "
-        "(95 % interval over the steps)"
-    )
     gone = kept(waiting, stage)
     freed = sum(share * waiting.pipeline.stages[at].work for at, share in gone.items()) / max(waiting.pipeline.calls, 1)
     remaining = busy_without(waiting.pipeline, gone)
@@ -123,5 +118,9 @@ def saving(waiting: Waiting, stage: StageWork) -> dict[str, Any]:
         (own * (1 - back[0]), remaining),
         (np.maximum(own - slowed, 0.0) * (1 - back[1]), max(remaining - slowed, 0.0) * (1 - back[1])),
     ):
-        ends.append(bootstrap_saving(np.maximum(steps - np.maximum(after, rest), 0.0), steps, bound))
-    return prediction(*(low.to(high) for low, high in zip(*ends, strict=True)))
+        ends.append(bootstrap_saving(np.maximum(steps - np.maximum(after, rest), 0.0), steps, "")[1])
+    low, high = min(ends[0].low, 1.0), min(max(ends[0].low, ends[1].high), 1.0)
+    if high <= 0:
+        return None
+    takes = (Category.INPUT.value, Category.HOST_COMPUTE.value)
+    return Saving(low if high - low <= (low + high) / 2 else 0.0, high, takes, _ASSUMES)

@@ -1,0 +1,54 @@
+"""The ledger of savings: all findings of a report on one base, none above what there is, and together no more than that either."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from outpace.metrics.budget import ALL_HOSTS, Budget
+from outpace.model import OUTSIDE, Finding, Saving
+
+_WORTH_SAYING = 0.005  # of the step: less is no saving that anybody could measure
+_CUT = 0.9  # of what a finding asked for: below, a reader is told that it was cut
+_SHARED = "What it saves is mostly the same time as that of a finding above: the two do not add up."
+
+
+class Ledger:
+    """Pays findings in the order in which they come, each from the categories that it takes from."""
+
+    def __init__(self, budgets: Mapping[str, Budget]) -> None:
+        """A full ledger of every host, and one for findings that name none."""
+        self._budgets = budgets
+        hosts = [host for host in budgets if host != ALL_HOSTS]
+        self._only = hosts[0] if len(hosts) == 1 else ALL_HOSTS
+        self._left = {host: dict(budget.shares) for host, budget in budgets.items()}
+
+    def pay(self, finding: Finding) -> Finding:
+        """The finding with the saving that is left for it, on the report's base."""
+        host = finding.host if finding.host in self._left else self._only
+        if finding.saving is None or host not in self._left:
+            return finding
+        saving, left = finding.saving, self._left[host]
+        granted = min(saving.high, sum(left.get(key, 0.0) for key in saving.takes_from))
+        self._take(left, saving.takes_from, granted)
+        notes = finding.counter_evidence
+        if granted < _CUT * min(saving.high, self._there_was(host, saving)):
+            notes = (*notes, _SHARED)
+        if granted < _WORTH_SAYING:
+            return replace(finding, saving=None, counter_evidence=notes)
+        return replace(finding, saving=self._based(host, saving, granted), counter_evidence=notes)
+
+    def _there_was(self, host: str, saving: Saving) -> float:
+        return sum(self._budgets[host].shares.get(key, 0.0) for key in saving.takes_from)
+
+    def _based(self, host: str, saving: Saving, granted: float) -> Saving:
+        budget = self._budgets[host]
+        base = "time from the first step to the last" if saving.takes_from == (OUTSIDE,) else budget.base
+        return replace(saving, low=min(saving.low, granted), high=granted, step=budget.step, base=base)
+
+    @staticmethod
+    def _take(left: dict[str, float], keys: Iterable[str], share: float) -> None:
+        for key in keys:
+            part = min(left.get(key, 0.0), share)
+            left[key] = left.get(key, 0.0) - part
+            share -= part

@@ -1,0 +1,56 @@
+"""What the accelerators of a run can do, as far as the profile says: advice that is in force, or impossible there, is struck."""
+
+from __future__ import annotations
+
+from outpace._dataclass import dataclass
+from outpace.metrics.derived import derived
+from outpace.timeline import Run
+from outpace.trace import Plane
+
+_TENSOR_CORES = 7.0  # NVIDIA's compute capability from which tensor cores compute in float16 (Volta)
+_BFLOAT16 = 8.0  # ... and in bfloat16 (Ampere)
+_PRIVATE = "tf_gpu_private"  # threads of TF_GPU_THREAD_MODE=gpu_private
+
+
+@dataclass(frozen=True)
+class DeviceFacts:
+    """`names`: the devices' planes; `capability`: the lowest compute capability of an NVIDIA GPU (None: none, or not said)."""
+
+    names: tuple[str, ...]
+    capability: float | None
+    private_threads: bool
+    has_tensorflow_gpu: bool
+
+    @property
+    def has_tensor_cores(self) -> bool:
+        """Whether 16 bits can be faster; devices that do not say are taken for today's."""
+        return self.capability is None or self.capability >= _TENSOR_CORES
+
+    @property
+    def has_bfloat16(self) -> bool:
+        """Whether bfloat16 can be faster; devices that do not say are taken for today's."""
+        return self.capability is None or self.capability >= _BFLOAT16
+
+
+@derived
+def device_facts(run: Run) -> DeviceFacts:
+    """The facts of all hosts together."""
+    planes = [plane for timeline in run.hosts for plane in timeline.device_planes]
+    known = [c for plane in planes if (c := capability(plane)) is not None]
+    threads = [name for timeline in run.hosts for name in timeline.trace.lines.names]
+    gpu = any(p.name.startswith("/device:GPU") for p in planes)
+    tensorflow = any(name.startswith(("tf_gpu", "tf_Compute", "tf_data", "tf_inter_op")) for name in threads)
+    return DeviceFacts(
+        tuple(plane.name for plane in planes),
+        min(known, default=None),
+        any(name.startswith(_PRIVATE) for name in threads),
+        gpu and tensorflow,
+    )
+
+
+def capability(plane: Plane) -> float | None:
+    """Compute capability of an NVIDIA GPU (7.5 for a T4); None where the plane does not say."""
+    major, minor = plane.stats.get("compute_cap_major"), plane.stats.get("compute_cap_minor")
+    if not isinstance(major, (int, float)) or not major or plane.stats.get("device_vendor") == "AMD":
+        return None
+    return float(major) + (float(minor) / 10 if isinstance(minor, (int, float)) else 0.0)

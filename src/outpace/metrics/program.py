@@ -1,0 +1,132 @@
+"""What kind of program a run shows: which framework, whose loop, training or inference. Advice speaks the program's own language."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from outpace._dataclass import dataclass
+from outpace.metrics.derived import derived
+from outpace.timeline import Run, StepSource, Timeline
+
+_JAX_EVENTS = (
+    "PjitFunction(",
+    "PJRT_LoadedExecutable_Execute",
+    "TfrtCpuExecutable::Execute",
+    "PjRtStreamExecutorLoadedExecutable",
+    "PyLoadedExecutable",
+)
+_TENSORFLOW_EVENTS = ("EagerExecute", "TFE_", "ExecutorState::Process", "FunctionRun", "SessionRun")
+_KERAS_FUNCTIONS = (
+    "one_step_on_iterator",
+    "multi_step_on_iterator",
+    "one_step_on_data",
+    "train_function",
+    "test_function",
+    "predict_function",
+)
+
+
+class Framework(str, Enum):
+    """Whose words fit a program."""
+
+    KERAS = "Keras"
+    TENSORFLOW = "TensorFlow"
+    JAX = "JAX"
+    KERAS_JAX = "Keras on JAX"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Program:
+    """`framework`: KERAS where Keras' own loop runs (fit, evaluate, predict), TENSORFLOW and JAX where the loop is the user's.
+
+    `predicts`: the steps are predictions.
+    """
+
+    framework: Framework
+    predicts: bool = False
+
+    @property
+    def is_jax(self) -> bool:
+        """Whether XLA programs of JAX run."""
+        return self.framework in (Framework.JAX, Framework.KERAS_JAX)
+
+    @property
+    def is_keras(self) -> bool:
+        """Whether Keras owns the loop."""
+        return self.framework in (Framework.KERAS, Framework.KERAS_JAX)
+
+    @property
+    def name(self) -> str:
+        """The kind in words, for people: `Keras fit`, `hand-written TensorFlow loop`."""
+        if self.predicts:
+            return {Framework.UNKNOWN: "inference"}.get(self.framework, f"inference with {self.framework.value}")
+        return {
+            Framework.KERAS: "Keras fit (TensorFlow)",
+            Framework.KERAS_JAX: "Keras fit (JAX)",
+            Framework.TENSORFLOW: "hand-written TensorFlow loop",
+            Framework.JAX: "JAX loop",
+            Framework.UNKNOWN: "unknown",
+        }[self.framework]
+
+    def say(self, *, keras: str, tensorflow: str, jax: str, keras_jax: str = "") -> str:
+        """The sentence that fits this program; what cannot be told apart is spoken to as TensorFlow."""
+        return {
+            Framework.KERAS: keras,
+            Framework.TENSORFLOW: tensorflow,
+            Framework.JAX: jax,
+            Framework.KERAS_JAX: keras_jax or keras,
+            Framework.UNKNOWN: tensorflow,
+        }[self.framework]
+
+
+@derived
+def program(run: Run) -> Program:
+    """The program of a run: that of its first host with steps, for one run is one program on several hosts."""
+    hosts = [t for t in run.hosts if len(t.steps)] or list(run.hosts)
+    if not hosts:
+        return Program(Framework.UNKNOWN)
+    known = [t for t in hosts if len(t.steps)]
+    predicts = bool(known) and all(_predicts(run, t) for t in known)
+    return Program(_framework(run, hosts[0]), predicts)
+
+
+def _predicts(run: Run, timeline: Timeline) -> bool:
+    return timeline.steps.kind == "prediction" or "predict" in str(run.record(timeline.host).get("mode"))
+
+
+def _framework(run: Run, timeline: Timeline) -> Framework:
+    names = timeline.trace.names
+    jax = _time_of(timeline, _JAX_EVENTS) or any("hlo" in name.lower() for name in timeline.trace.lines.names)
+    tensorflow = _time_of(timeline, _TENSORFLOW_EVENTS)
+    if not jax and not tensorflow:
+        return _of_ops(timeline)
+    by_jax = jax > tensorflow or "jit_" in timeline.steps.how or "Pjit" in timeline.steps.how
+    if _is_keras(run, timeline, names):
+        return Framework.KERAS_JAX if by_jax else Framework.KERAS
+    return Framework.JAX if by_jax else Framework.TENSORFLOW
+
+
+def _of_ops(timeline: Timeline) -> Framework:
+    """From what devices ran, where the host recorded nothing."""
+    for line, name in enumerate(timeline.trace.lines.names):
+        rows = timeline.trace.lines.rows(line)
+        if name in ("XLA Modules", "XLA Ops") and rows.stop > rows.start:
+            first = timeline.trace.names[timeline.trace.name[rows.start]]
+            return Framework.JAX if first.startswith(("jit_", "pjit", "pmap")) or "jit(" in first else Framework.UNKNOWN
+    return Framework.UNKNOWN
+
+
+def _time_of(timeline: Timeline, prefixes: tuple[str, ...]) -> int:
+    trace = timeline.trace
+    rows = trace.named(lambda name: name.startswith(prefixes))
+    return int(trace.duration[rows].sum()) if len(rows) else 0
+
+
+def _is_keras(run: Run, timeline: Timeline, names: tuple[str, ...]) -> bool:
+    mode = str(run.record(timeline.host).get("mode") or "")
+    if mode:
+        return mode.startswith("keras") or (mode == "seconds" and timeline.steps.source is StepSource.KERAS_BATCH)
+    if timeline.steps.source is StepSource.KERAS_BATCH:
+        return True
+    return any(name.startswith(_KERAS_FUNCTIONS) for name in names)

@@ -1,0 +1,60 @@
+"""The outermost repetition: a function that a step calls several times is no step itself.
+
+A loop that trains calls one function per step, or several, always in the same order: `matmul matmul matmul swapaxes sqrt softmax ...`. The
+function with the most time is then called several times per step, and what repeats is the whole sequence. It shows in what is called between
+two of its calls: always the same (one call per step), or one of several that come round.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from outpace.model import median
+from outpace.timeline.steps import Array
+from outpace.trace import Trace
+
+_SAME = (
+    0.7  # of the gaps: so many are alike where a function is called once per step (the others hold evaluations, or summaries)
+)
+_ROUND = 0.9  # of the gaps must recur one round later
+_MOST = 2_000  # calls per round
+_ROUNDS = 2
+
+
+def outermost_repetition(trace: Trace, calls: Array, rows: Array) -> tuple[Array, Array]:
+    """(first call, last call) of every step, event rows: of `rows`, the calls of one function, each one, or every k-th where k make a step.
+
+    `calls`: rows of all calls that may stand between them.
+    """
+    words = _between(trace, calls, rows)
+    if len(words) < 2 * _ROUNDS or Counter(words).most_common(1)[0][1] >= _SAME * len(words):
+        return rows, rows
+    codes = np.unique(np.array(words, dtype=object).astype(str), return_inverse=True)[1]
+    for count in range(2, min(len(codes) // _ROUNDS + 1, _MOST) + 1):
+        if float(np.mean(codes[count:] == codes[:-count])) >= _ROUND:
+            return _rounds(trace, rows, count)
+    return rows, rows
+
+
+def _between(trace: Trace, calls: Array, rows: Array) -> list[str]:
+    """Names of the other calls between each two of `rows`, written as one word."""
+    line = trace.line[rows[0]]
+    others = calls[(trace.line[calls] == line) & (trace.name[calls] != trace.name[rows[0]])]
+    at = np.searchsorted(rows, others)
+    between: list[list[str]] = [[] for _ in range(max(len(rows) - 1, 0))]
+    for place, name in zip(at.tolist(), trace.name[others].tolist(), strict=True):
+        if 0 < place < len(rows):
+            between[place - 1].append(str(name))
+    return [" ".join(word) for word in between]
+
+
+def _rounds(trace: Trace, rows: Array, count: int) -> tuple[Array, Array]:
+    """First and last call of every round of `count` calls. A round ends before the longest of the gaps, which holds the wait and the Python
+    between two steps; the first round may be cut off by the capture's start."""
+    gaps = (trace.start[rows[1:]] - trace.end[rows[:-1]]).astype(np.float64)
+    last = int(np.argmax([median(gaps[at::count]) for at in range(min(count, len(gaps)))]))
+    ends = np.arange(last, len(rows), count)
+    heads = np.concatenate(([0], ends[:-1] + 1))
+    return rows[heads], rows[ends]

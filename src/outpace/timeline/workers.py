@@ -1,0 +1,85 @@
+"""XLA's worker threads: which of their events belong to one run of a program.
+
+A thread that takes a task over writes `ThreadpoolListener::StartRegion`, linked to the thread that gave it, and `StopRegion` when it is done:
+what stands between belongs to the task, but is not nested in either event. All events of one run of a program carry its `run_id`. (As
+the mutators for thread pools and runs in `preprocess_xplane.cc` of openxla/xla do, which only some profilers apply before they save.)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outpace.timeline.steps import Array
+from outpace.trace import Trace
+
+_START, _STOP = "ThreadpoolListener::StartRegion", "ThreadpoolListener::StopRegion"
+_DERIVED = ("XLA", "Async", "Framework", "Source", "TensorFlow")  # lines of devices that say the same again, or in another way
+_JITTED = ("PjitFunction", "PmapFunction")
+
+
+def runs_jax(trace: Trace) -> bool:
+    """Whether a JAX program was captured: TensorFlow's programs call no jitted function of it."""
+    return any(name.startswith(_JITTED) for name in trace.names)
+
+
+def with_regions(trace: Trace, subtree_end: Array) -> Array:
+    """`subtree_end` of every event (one past its last descendant's row), where the start of a region also holds what runs until its end."""
+    rows = trace.named(lambda n: n in (_START, _STOP))
+    if len(rows) == 0:
+        return subtree_end
+    ends = subtree_end.copy()
+    opened: list[int] = []
+    line = -1
+    for row, on, name in zip(rows.tolist(), trace.line[rows].tolist(), trace.name[rows].tolist(), strict=True):
+        if on != line:
+            opened, line = [], on
+        if trace.names[name] == _START:
+            opened.append(row)
+        elif opened:
+            ends[opened.pop()] = row + 1
+    return ends
+
+
+def runs(trace: Trace) -> tuple[Array, Array]:
+    """(cause, effect) rows that tie together all events of one run of a program."""
+    stat = trace.stat("run_id")
+    order = np.argsort(stat.uints, kind="stable")
+    rows, same = stat.row[order].astype(np.int32), np.diff(stat.uints[order]) == 0
+    one, next_one = rows[:-1][same], rows[1:][same]
+    return np.concatenate((one, next_one)), np.concatenate((next_one, one))
+
+
+def executed(trace: Trace) -> Array:
+    """Rows of the events that ran an HLO op and name it in a stat, sorted: kernels, and what XLA's worker threads ran on a CPU.
+
+    A host's call that launches a kernel names the kernel's op too, and is none of them.
+    """
+    rows = trace.stat("hlo_op").row
+    derived = np.fromiter((name.startswith(_DERIVED) for name in trace.lines.names), bool, len(trace.lines))
+    rows = rows[~derived[trace.line[rows]]]
+    launched = trace.stat("correlation_id").has(len(trace))[rows]
+    return np.asarray(rows[~(launched & on_host(trace, rows))])
+
+
+def on_host(trace: Trace, rows: Array) -> Array:
+    """Whether each event stands on a thread of the host; boolean."""
+    host = np.fromiter((p.name.startswith("/host:") for p in trace.planes), bool, len(trace.planes))
+    return np.asarray(host[trace.lines.plane[trace.line[rows]]])
+
+
+def by_time(trace: Trace, start: Array, end: Array, group: Array) -> Array:
+    """`group` (step of every event, -1 none) with the host's ops that no link reaches given to the step in whose time [start, end) they begin.
+
+    Where one linked op begins outside of its own step's time, several steps are in flight, and time says nothing.
+    """
+    rows = executed(trace)
+    rows = rows[on_host(trace, rows)]
+    if len(rows) == 0:
+        return group
+    at = np.searchsorted(start, trace.start[rows], side="right") - 1
+    at = np.where(trace.start[rows] < end[np.maximum(at, 0)], at, -1)
+    known = group[rows] >= 0
+    if np.any(at[known] != group[rows[known]]):
+        return group
+    group[rows] = np.where(known, group[rows], at)
+    return group

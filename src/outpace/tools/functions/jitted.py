@@ -1,0 +1,81 @@
+"""Functions that JAX built: traced, lowered and compiled, by function."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from outpace.metrics.builds import Build, jax_builds
+from outpace.timeline import Timeline
+from outpace.timeline.steps import Array
+
+EVENT = "tracing, lowering and compiling"
+_SLACK_NS = 2_000_000  # the profiler's clock is read at another time than the one that notes compilations
+_FRAME = re.compile(r"\$(?P<place>.+\.py:\d+) (?P<function>.+)")
+_Noted = Mapping[str, Any]
+
+
+def built(timeline: Timeline, noted: Sequence[_Noted]) -> Iterator[tuple[object, ...]]:
+    """Rows of `COMPILATIONS`, one per function. `noted` is what the capture wrote of compilations as they ended."""
+    groups: dict[str, list[Build]] = {}
+    for build in jax_builds(timeline):
+        groups.setdefault(build.function, []).append(build)
+    for function, builds in groups.items():
+        step = _steps(timeline, builds)
+        times = np.array([b.end - b.start for b in builds], np.int64)
+        numbers = (len(builds), int(times.sum()), int(times[step >= 0].sum()), int(times.max()))
+        place = _noted_place(timeline, builds, noted) or _traced_place(timeline, builds)
+        yield timeline.host, EVENT, function, place, *numbers, numbered(timeline, step)
+
+
+def _steps(timeline: Timeline, builds: Sequence[Build]) -> Array:
+    """Index of the step in whose time each build begins, -1 for none."""
+    start = np.array([b.start for b in builds], np.int64)
+    if len(timeline.steps) == 0:
+        return np.full(len(start), -1)
+    at = np.searchsorted(timeline.steps.start, start, side="right") - 1
+    return np.where(start < timeline.steps.end[np.maximum(at, 0)], at, -1)
+
+
+def numbered(timeline: Timeline, step: Array) -> str:
+    """Numbers of the steps with these indices, as ranges: `3-5, 9`."""
+    found = sorted({int(timeline.steps.number[i]) for i in step.tolist() if i >= 0})
+    ranges: list[list[int]] = []
+    for number in found:
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in ranges)
+
+
+def _noted_place(timeline: Timeline, builds: Sequence[Build], noted: Sequence[_Noted]) -> str:
+    """The line that the capture noted when one of these builds ended."""
+    origin = timeline.unix_origin_ns
+    if origin is None:
+        return ""
+    for note in noted:
+        low, high = (
+            note["unix_ns"] - note["duration_ns"] - _SLACK_NS,
+            note["unix_ns"] + _SLACK_NS,
+        )  # it is noted when it has ended
+        if note.get("file") and any(origin + b.start // 1000 < high and origin + b.end // 1000 > low for b in builds):
+            return f"{os.path.basename(note['file'])}:{note['line']}"
+    return ""
+
+
+def _traced_place(timeline: Timeline, builds: Sequence[Build]) -> str:
+    """Where the Python tracer saw the function itself run, which it does while it is traced."""
+    trace = timeline.trace
+    for build in builds:
+        line = trace.lines.rows(int(trace.line[build.row]))
+        first, last = np.searchsorted(trace.start[line], [build.start, build.end]) + line.start
+        for name in dict.fromkeys(trace.name[first:last].tolist()):
+            found = _FRAME.fullmatch(trace.names[name])
+            if found and found["function"] == build.function:
+                return found["place"]
+    return ""

@@ -1,0 +1,214 @@
+"""Advice where the model's own computation takes the step: which part, what in it could be faster, and the proof where nothing is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from outpace.metrics.budget import Budget, at_most
+from outpace.metrics.odd_ops import AUGMENTATION, IMAGE, PREPROCESSING, PYTHON, RANDOM, odd_ops
+from outpace.metrics.program import Framework, Program
+from outpace.metrics.small_ops import small_ops
+from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Threshold, Unit, humanize
+from outpace.timeline import Run
+from outpace.tools.model_time.facts import Part, parts
+
+_ODD = Threshold(
+    "input work inside the model", 0.05, Unit.FRACTION, "our choice: what a change of it can save at least to be measured"
+)
+_MUCH_ODD = Threshold("much input work inside the model", 0.20, Unit.FRACTION, "our choice: four times what is worth a look")
+_SLOW = Threshold(
+    "one part of the model", 0.25, Unit.FRACTION, "our choice: a part that takes a quarter of the step decides its length"
+)
+_SHORT_OPS = Threshold(
+    "time in short ops", 0.30, Unit.FRACTION, "our choice: what fusing can save at most must pay for compiling"
+)
+_MANY = 150  # rounds of the executor per step, from where their cost adds up
+_COMPUTES = Threshold("the model computes", 0.50, Unit.FRACTION, "half of the step: nothing else can save more")
+_NAMED = 3  # parts in a sentence
+_COMPUTE = (Category.HOST_COMPUTE, Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32)
+_MOVED = {
+    AUGMENTATION: "augments the data",
+    PREPROCESSING: "prepares the data",
+    IMAGE: "processes images",
+    RANDOM: "draws random numbers",
+    PYTHON: "runs Python inside the graph",
+}
+
+
+def find(run: Run, budgets: dict[str, Budget], program: Program) -> Iterator[Finding]:
+    """All findings, host by host."""
+    for timeline in run.hosts:
+        budget = budgets.get(timeline.host)
+        if budget is None:
+            continue
+        mine = parts(run, timeline.host, program)
+        odd = list(_odd(run, timeline.host, program))
+        yield from odd
+        slow = list(_slow(timeline.host, mine, program, {f.location for f in odd}))
+        yield from slow
+        yield from _short_ops(run, timeline.host, program)
+        yield from _bound(timeline.host, budget, mine, program, run.has_device)
+
+
+def _saving(share: float, assumes: str) -> Saving | None:
+    return at_most(share, *_COMPUTE, assumes=assumes)
+
+
+def _odd(run: Run, host: str, program: Program) -> Iterator[Finding]:
+    """Work inside the model that belongs into the input pipeline. By part: a layer that augments draws random numbers too."""
+    by_part: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in odd_ops(run).records():
+        if row["host"] == host and not row["dropout"]:
+            by_part.setdefault((row["part"], row["source"]), []).append(row)
+    for (part, source), rows in by_part.items():
+        share, top = min(1.0, sum(r["share"] for r in rows)), max(rows, key=lambda r: r["share"])
+        if share < _ODD.value:
+            continue
+        python = top["kind"] == PYTHON
+        much = share >= _MUCH_ODD.value
+        yield Finding(
+            id="python_in_model" if python else "odd_ops",
+            severity=Severity.HIGH if much else Severity.MODERATE,
+            sentence=f"{part} {f'({source}) ' if source else ''}{_MOVED[top['kind']]} inside the model's step ({top['type']}): "
+            f"{humanize(sum(r['self_ps'] for r in rows), Unit.PS)} per step, {share:.0%} of it.",
+            action=_move(python, program),
+            evidence=(Evidence("its share of the step", share, Unit.FRACTION, "odd_ops"),),
+            threshold=_MUCH_ODD if much else _ODD,
+            saving=_saving(
+                share, "if it did not run in the step; in an input pipeline it takes other cores, or time of its own"
+            ),
+            location=source,
+            host=host,
+            certainty=Certainty.CERTAIN,
+        )
+
+
+def _move(python: bool, program: Program) -> str:
+    if python:
+        return (
+            "Replace the Python function in the model by TensorFlow ops: it runs on one thread, under the interpreter's lock."
+        )
+    return program.say(
+        keras="Move it out of the model into dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE) before .prefetch(), so that it runs beside "
+        "the step; or cache its results.",
+        tensorflow="Move it out of the step into dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE) before .prefetch(), so that it runs "
+        "beside the step; or draw cheaper random numbers.",
+        jax="Move it out of the jitted step into the input's own thread, make it cheaper (fewer or smaller random draws, "
+        "jax_default_prng_impl='rbg'), or do it once for several steps.",
+    )
+
+
+def _slow(host: str, mine: list[Part], program: Program, known: set[str]) -> Iterator[Finding]:
+    """One part that takes a good deal of the step. What is dense arithmetic gets no promise."""
+    if not mine or mine[0].share < _SLOW.value or mine[0].source in known - {""}:
+        return
+    top = mine[0]
+    others = "; next " + ", ".join(f"{part} {part.share:.0%}" for part in mine[1:_NAMED]) if len(mine) > 1 else ""
+    yield Finding(
+        id="slow_part",
+        severity=Severity.HIGH,
+        sentence=f"{top} takes {top.share:.0%} of the step, most of it in {top.op}{others}.",
+        action=_cheaper(top, program),
+        evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, top.table),),
+        threshold=_SLOW,
+        saving=None if top.dense else _saving(top.share, "if it cost nothing"),
+        counter_evidence=("This is dense arithmetic: a profile cannot say whether a smaller layer would do.",)
+        if top.dense
+        else (),
+        location=top.source,
+        host=host,
+        certainty=Certainty.LIKELY,
+        effort=Effort.LARGE,
+        explains=("model_bound",),
+    )
+
+
+def _cheaper(top: Part, program: Program) -> str:
+    if top.dense:
+        return program.say(
+            keras=f"Make {top} smaller (fewer units or filters, smaller kernels, SeparableConv2D, an earlier pooling), and let 'outpace tune' race "
+            "XLA and 16 bits.",
+            tensorflow=f"Make {top} smaller (fewer units or filters, smaller kernels, an earlier pooling), and race the step with "
+            "@tf.function(jit_compile=True).",
+            jax=f"Make {top} smaller (fewer units or filters, smaller kernels, an earlier pooling), or compute it in bfloat16 where the hardware "
+            "does.",
+        )
+    return program.say(
+        keras=f"Replace {top.op} in {top} by something cheaper: fewer elements, an op that computes the same at once instead of in a loop, or "
+        "once per epoch instead of in every step.",
+        tensorflow=f"Replace {top.op} in {top} by something cheaper: fewer elements, an op that computes the same at once instead of in a loop, or "
+        "outside of the step.",
+        jax=f"Replace {top.op} in {top} by something cheaper: fewer elements, one op instead of a loop (lax.scan, fori_loop), or outside of the "
+        "step.",
+    )
+
+
+def _short_ops(run: Run, host: str, program: Program) -> Iterator[Finding]:
+    """Many short ops that XLA would fuse."""
+    row = next((r for r in small_ops(run).records() if r["host"] == host), None)
+    if row is None or row["xla"] or program.is_jax or row["dispatches"] < _MANY:
+        return
+    share = min(1.0, row["elementwise_share"] + row["overhead_share"])
+    if share < _SHORT_OPS.value:
+        return
+    yield Finding(
+        id="small_ops",
+        severity=Severity.HIGH,
+        sentence=f"{share:.0%} of the step goes to element-wise ops and to the executor between ops: {row['dispatches']:,.0f} rounds per step, "
+        f"{humanize(row['median_ps'], Unit.PS)} per op.",
+        action=program.say(
+            keras="Let XLA fuse them: compile(..., jit_compile=True); 'outpace tune' races it. Larger batches make each op worth its start.",
+            tensorflow="Let XLA fuse them: @tf.function(jit_compile=True) on the training step. Larger batches make each op worth its start.",
+            jax="Put the whole step under one jax.jit.",
+        ),
+        evidence=(
+            Evidence("share of the step in element-wise ops", row["elementwise_share"], Unit.FRACTION, "small_ops"),
+            Evidence("share of the step in the executor, outside of ops", row["overhead_share"], Unit.FRACTION, "small_ops"),
+        ),
+        threshold=_SHORT_OPS,
+        saving=_saving(share, "if fused ops, and starting them, cost nothing"),
+        host=host,
+        certainty=Certainty.LIKELY,
+        effort=Effort.SMALL,
+    )
+
+
+def _bound(host: str, budget: Budget, mine: list[Part], program: Program, has_device: bool) -> Iterator[Finding]:
+    """What is said where nothing else is: the model computes, these parts of it, and these are the limits of everything else."""
+    share = sum(budget.shares[c.value] for c in _COMPUTE)
+    limits = {c: budget.shares[c.value] for c in (Category.INPUT, Category.ALL_OTHERS, Category.COMPILATION)}
+    names = {
+        Category.INPUT: "waiting for input",
+        Category.ALL_OTHERS: "Python and untraced work",
+        Category.COMPILATION: "compiling",
+    }
+    rest = ", ".join(f"{names[c]} {limit:.1%}" for c, limit in limits.items())
+    largest = ", ".join(f"{part} {part.share:.0%}" for part in mine[:_NAMED])
+    yield Finding(
+        id="model_bound",
+        severity=Severity.MODERATE if share >= _COMPUTES.value else Severity.POTENTIAL,
+        sentence=f"The model's own computation takes {share:.0%} of the step{f': {largest}' if largest else ''}. All else can save no more than it "
+        f"takes: {rest}.",
+        action=_race(program, has_device),
+        evidence=(
+            *(Evidence(f"share of the step: {part.name}", part.share, Unit.FRACTION, part.table) for part in mine[:_NAMED]),
+            *(Evidence(f"at most: {names[c]}", limit, Unit.FRACTION, "average_step") for c, limit in limits.items()),
+        ),
+        threshold=_COMPUTES,
+        location=mine[0].source if mine else "",
+        host=host,
+        certainty=Certainty.CERTAIN,
+        effort=Effort.LARGE,
+    )
+
+
+def _race(program: Program, has_device: bool) -> str:
+    if program.framework is Framework.KERAS:
+        return "Race the practices that fit: 'outpace tune train.py' tries XLA, several steps per call, 16 bits and more, and proves what helps."
+    device = " or 16 bits" if has_device else ""
+    return program.say(
+        keras=f"Race changes with 'outpace race a.py b.py': a larger batch{device}, or a smaller largest part.",
+        tensorflow=f"Race changes with 'outpace race a.py b.py': @tf.function(jit_compile=True), a larger batch{device}.",
+        jax=f"Race changes with 'outpace race a.py b.py': a larger batch{device}, donated arguments, or a smaller largest part.",
+    )

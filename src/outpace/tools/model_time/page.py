@@ -1,0 +1,41 @@
+"""The page of the model's own time."""
+
+from __future__ import annotations
+
+from outpace.metrics.budget import ALL_HOSTS, budgets
+from outpace.metrics.core_use import core_use, lone_ops
+from outpace.metrics.hlo_lines import hlo_lines
+from outpace.metrics.model_parts import model_parts
+from outpace.metrics.odd_ops import odd_ops
+from outpace.metrics.program import program
+from outpace.metrics.small_ops import small_ops
+from outpace.model import Page, Rows, Section, Unavailable
+from outpace.timeline import Run
+from outpace.tools.model_time import findings as rules
+from outpace.tools.model_time.facts import parts
+
+_ID, _TITLE = "model_time", "Model"
+_QUESTION = "Which layers and lines of the model take the time of its computation, and what there could be faster?"
+_NONE = Unavailable(
+    "no step was found, so nothing says what the model takes of one",
+    "Capture ten steps with 'outpace profile train.py'; the overview says how steps are found and marked.",
+)
+_PARTS = ("part", "source", "share", "forward_ps", "backward_ps", "self_ps", "top_op", "count")
+
+
+def analyse(run: Run) -> Page:
+    """Build the page of a run."""
+    known, kind = budgets(run), program(run)
+    if ALL_HOSTS not in known:
+        return Page(_ID, _TITLE, _QUESTION, unavailable=_NONE)
+    tables = (model_parts(run), hlo_lines(run), odd_ops(run), small_ops(run), core_use(run), lone_ops(run))
+    sections: tuple[Section, ...] = tuple(
+        Rows(table, _PARTS if table.name == "model_parts" else (), limit=12) for table in tables if len(table)
+    )
+    found = tuple(rules.find(run, known, kind))
+    hidden = tuple(table for table in tables if not len(table))
+    largest = [part for t in run.hosts for part in parts(run, t.host, kind)[:1]]
+    headline = "The profile does not say which parts of the model take its time."
+    if largest:
+        headline = f"{largest[0]} takes {largest[0].share:.0%} of the step, most of it in {largest[0].op}."
+    return Page(_ID, _TITLE, _QUESTION, headline, sections, found, hidden)
