@@ -8,6 +8,7 @@ included). Where that is near 1 on a machine with more cores, what runs alone do
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -22,36 +23,11 @@ from outpace.timeline import Run
 
 SEVERAL, ONE, UNKNOWN = "several", "one", "unknown"
 # Kernels of TensorFlow on a CPU that loop in one thread (their sources in tensorflow/core/kernels), and such that divide their work there.
-_ONE_THREAD = (
-    "Where",
-    "Unique",
-    "ScatterNd",
-    "TensorScatter",
-    "NonMaxSuppression",
-    "PyFunc",
-    "EagerPyFunc",
-    "ListDiff",
-    "Decode",
-    "ReverseSequence",
-    "StringSplit",
-    "LookupTable",
-    "CTCLoss",
-    "MatrixTriangularSolve",
-    "Svd",
-    "Qr",
+_ONE_THREAD = re.compile(
+    r"Where|Unique|ScatterNd|TensorScatter|NonMaxSuppression|PyFunc|EagerPyFunc|ListDiff|Decode|ReverseSequence|StringSplit|LookupTable|"
+    r"CTCLoss|MatrixTriangularSolve|Svd|Qr"
 )
-_DIVIDED = (
-    "_Mkl",
-    "MatMul",
-    "BatchMatMul",
-    "Conv",
-    "DepthwiseConv",
-    "FusedBatchNorm",
-    "MaxPool",
-    "AvgPool",
-    "Softmax",
-    "_Fused",
-)
+_DIVIDED = re.compile(r"_Mkl|_Fused|MatMul|BatchMatMul|Conv|DepthwiseConv|FusedBatchNorm|MaxPool|AvgPool|Softmax")
 
 FIELDS = (
     Field("host", Unit.TEXT, "host of the steps"),
@@ -117,6 +93,6 @@ def _lone(run: Run, ops: ModelOps) -> Iterator[tuple[object, ...]]:
 
 
 def _threads(op_type: str) -> str:
-    if op_type.startswith(_ONE_THREAD):
+    if _ONE_THREAD.match(op_type):
         return ONE
-    return SEVERAL if op_type.startswith(_DIVIDED) else UNKNOWN
+    return SEVERAL if _DIVIDED.match(op_type) else UNKNOWN

@@ -23,9 +23,11 @@ from outpace.metrics.segments import function_runs
 from outpace.metrics.step_breakdown import step_breakdown
 from outpace.model import Category
 from outpace.timeline import OpKind, Run, Timeline
+from outpace.timeline.hlo import instructions
 from outpace.timeline.names import INPUT_THREADS, Op
 from outpace.timeline.steps import Array
-from outpace.trace.algorithms import common, nest_rows
+from outpace.timeline.workers import executed, on_host
+from outpace.trace.algorithms import common, distinct, nest_rows
 
 _EXECUTOR = "ExecutorState::Process"
 _EAGER = "EagerLocalExecute: "
@@ -37,6 +39,8 @@ _WAITING = re.compile(
 )
 _AWAITS = "BlockUntilReady"  # a call of a compiled program waits for the threads that run it
 COMPILED = "compiled program"
+_DATASET = re.compile(r"Dataset(V\d+)?$")
+OpName = tuple[str, str, str]  # name, type, line that a compiled program gives
 _NONE, _OVERHEAD, _WORK, _WAIT = 0, 1, 2, 3
 
 
@@ -52,7 +56,7 @@ class ModelOps:
 
     host: str
     side: str
-    ops: tuple[tuple[str, str, str], ...]
+    ops: tuple[OpName, ...]
     name: Array
     wall: Array
     overhead: Array
@@ -107,7 +111,7 @@ class _Rows:
     name: Array
     loop: Array
     pooled: Array
-    ops: tuple[tuple[str, str, str], ...]
+    ops: tuple[OpName, ...]
 
 
 def _in_steps(timeline: Timeline, rows: Array, counted: Array) -> Array:
@@ -122,12 +126,12 @@ def _host(timeline: Timeline, counted: Array) -> _Rows | None:
     rows = np.concatenate(
         [np.arange(*trace.rows_of(p).indices(len(trace))) for p in timeline.host_planes] or [np.zeros(0, int)]
     )
-    hlo = _hlo_ops(timeline)
+    hlo_row, hlo_name, hlo_ops = _hlo_ops(timeline)
     what = what_of[trace.name[rows]]
-    at, place = common(rows, hlo.row)
+    at, place = common(rows, hlo_row)
     what[at] = _WORK
     name = op_of[trace.name[rows]]
-    name[at] = hlo.name[place] + len(trace.names)
+    name[at] = hlo_name[place] + len(trace.names)
     kept = (what != _NONE) & ~_of_input(timeline)[rows]
     rows, what, name = rows[kept], what[kept], name[kept]
     inside = np.isin(rows, _in_steps(timeline, rows, counted))
@@ -135,7 +139,7 @@ def _host(timeline: Timeline, counted: Array) -> _Rows | None:
     if not len(rows):
         return None
     rows, what, name = _without_inner_eager(timeline, rows, what, name)
-    ops = (*(_named(text, op) for text, op in zip(trace.names, timeline.ops, strict=True)), *hlo.ops)
+    ops = (*(_named(text, op) for text, op in zip(trace.names, timeline.ops, strict=True)), *hlo_ops)
     pooled = _holding(timeline, rows, "ParallelFor")
     return _Rows(rows, what, name, _in_loop(timeline, rows), pooled, ops)
 
@@ -158,9 +162,10 @@ def _by_name(timeline: Timeline) -> tuple[Array, Array]:
         elif text == _AWAITS or text.startswith("__inference_"):
             what[i] = _WAIT
         elif text.startswith(_EAGER):
-            own = not text[len(_EAGER) :].startswith(("__", *_INPUT_OPS))
+            kind = text[len(_EAGER) :]
+            own = not kind.startswith(("__", *_INPUT_OPS)) and not _DATASET.search(kind)
             what[i] = _WORK if own else _NONE
-        elif is_op[i] and not op.type.startswith(_INPUT_OPS):
+        elif is_op[i] and not op.type.startswith(_INPUT_OPS) and not _DATASET.search(op.type):
             what[i] = _WAIT if _WAITING.fullmatch(op.type) else _WORK
     return what, np.arange(len(names))
 
@@ -182,31 +187,17 @@ def _of_input(timeline: Timeline) -> Array:
     return np.asarray(of_input | (np.cumsum(depth[:-1]) > 0))
 
 
-@dataclass(frozen=True, eq=False)
-class _Hlo:
-    row: Array
-    name: Array
-    ops: tuple[tuple[str, str, str], ...]
-
-
-def _hlo_ops(timeline: Timeline) -> _Hlo:
-    """Events on the host that are ops of a compiled program, with what the program says of them."""
+def _hlo_ops(timeline: Timeline) -> tuple[Array, Array, tuple[OpName, ...]]:
+    """(rows on the host that ran an op of a compiled program, index of the op of each, the ops as their program describes them)."""
     trace = timeline.trace
-    stat, program = trace.stat("hlo_op"), trace.stat("program_id").dense(len(trace), -1)
-    if not len(stat):
-        return _Hlo(np.zeros(0, np.int64), np.zeros(0, np.int64), ())
-    index: dict[tuple[str, str, str], int] = {}
-    code, texts = stat.codes(np.arange(len(stat)))
-    pairs: dict[tuple[int, int], int] = {}
-    name = np.zeros(len(stat), np.int64)
-    for i, pair in enumerate(zip(code.tolist(), program[stat.row].tolist(), strict=True)):
-        if pair not in pairs:
-            op = timeline.programs.op(pair[1], texts[pair[0]])
-            framework = op.framework_op or texts[pair[0]]
-            key = (framework, op.opcode or texts[pair[0]].partition(".")[0], op.source)
-            pairs[pair] = index.setdefault(key, len(index))
-        name[i] = pairs[pair]
-    return _Hlo(stat.row, name, tuple(index))
+    rows = executed(trace)
+    rows = rows[on_host(trace, rows)]
+    index, found = instructions(timeline, rows)
+    key = index * len(trace.names) + trace.name[rows]
+    keys = distinct(key)
+    ops = [(found[k // len(trace.names)], trace.names[k % len(trace.names)]) for k in keys.tolist()]
+    described = ((op.framework_op or text, op.opcode or text.partition(".")[0], op.source) for op, text in ops)
+    return rows, np.searchsorted(keys, key), tuple(described)
 
 
 def _without_inner_eager(timeline: Timeline, rows: Array, what: Array, name: Array) -> tuple[Array, Array, Array]:
@@ -240,12 +231,11 @@ def _device(timeline: Timeline, counted: Array) -> _Rows | None:
     if not len(rows):
         return None
     code, texts = op_texts(timeline, rows)
-    names = {int(n): trace.names[n] for n in np.flatnonzero(np.bincount(trace.name[rows]))}
     key = np.where(code == 0, len(texts) + trace.name[rows].astype(np.int64), code)
-    ops = [(*reversed(device_op(text)), "") for text in texts]
-    ops += [(names.get(i, ""), names.get(i, ""), "") for i in range(len(trace.names))]
+    named = {int(n): device_op(trace.names[n]) for n in distinct(trace.name[rows][code == 0])}
+    ops = [device_op(text) for text in texts] + [named.get(i, ("", "")) for i in range(len(trace.names))]
     none = np.zeros(len(rows), bool)
-    return _Rows(rows, np.full(len(rows), _WORK, np.uint8), key, none, none, tuple((str(a), str(b), c) for a, b, c in ops))
+    return _Rows(rows, np.full(len(rows), _WORK, np.uint8), key, none, none, tuple((name, kind, "") for kind, name in ops))
 
 
 def _measured(

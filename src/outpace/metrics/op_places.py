@@ -17,11 +17,15 @@ from typing import Any
 from outpace._dataclass import dataclass
 
 LAYER, LINE, OP = "layer", "line", "op"
-OPTIMIZER, METRICS, LOSS = "optimizer", "metrics", "loss"
+OPTIMIZER, METRICS, LOSS, COLLECTIVES = "optimizer", "metrics", "loss", "collectives"
 _BACK = re.compile(r"^(?:gradient_tape|gradients(?:_\d+)?)$")
 _BACK_JAX = re.compile(r"transpose\(")
 _WRAPPED_JAX = re.compile(r"^(?:jit|jvp|vmap|transpose|remat|checkpoint|custom_[a-z_]+)\((.*)\)$")
-_INLINED = re.compile(r"^(?:_\d+|(?:Stateful)?PartitionedCall(?:_\d+)?|body|cond|then|else)$")  # what inlining puts into a name
+_INLINED = re.compile(
+    r"^(?:_\d+|(?:Stateful)?PartitionedCall(?:_\d+)?)$"
+)  # what inlining puts before the names of a function's ops
+_REPLICA = re.compile(r"^replica_\d+$")
+_COLLECTIVES = re.compile(r"^(?:Collective|Nccl|all-(?:reduce|gather|to-all)|reduce-scatter|collective-)")
 _OPTIMIZERS = re.compile(
     r"^(?:adam|adamw|adamax|nadam|sgd|rmsprop|adagrad|adadelta|ftrl|lion|lamb|muon|adafactor|optimizer)(?:_\d+)?$",
     re.IGNORECASE,
@@ -52,7 +56,7 @@ class OpPlaces:
         sources = record.get("op_sources") or {}
         self._layers: dict[str, Mapping[str, Any]] = dict(record.get("layers") or {})
         self._roots = {path.partition("/")[0] for path in self._layers}
-        self._models = {path for path, layer in self._layers.items() if layer["kind"] == "model" and "/" not in path}
+        self._models = {path for path, layer in self._layers.items() if layer["kind"] == "model" and not self._parent(path)}
         self._lines = sources.get("lines") or []
         self._ops = _merged(sources.get("by_function") or {}, set(functions))
         self._scopes = _scopes(self._ops)
@@ -66,6 +70,8 @@ class OpPlaces:
         return self._known[key]
 
     def _place(self, name: str, op_type: str, source: str) -> OpPlace:
+        if _COLLECTIVES.match(op_type):
+            return OpPlace(COLLECTIVES, OP)
         segments, back = _plain(name)
         stem = segments[back:]
         line = self._line(segments, stem if back else [])
@@ -159,6 +165,8 @@ def _plain(name: str) -> tuple[list[str], int]:
     if not marks:
         return segments or [name], 0
     back = min(marks[-1] + 1, len(segments) - 1)
+    if len(segments) > back + 2 and segments[-2].endswith("_grad"):
+        del segments[-1]  # `dense/MatMul_grad/MatMul_1` is a gradient of `dense/MatMul`
     return [part[: -len("_grad")] if at >= back and part.endswith("_grad") else part for at, part in enumerate(segments)], back
 
 
@@ -188,12 +196,13 @@ def _scopes(ops: Mapping[str, int]) -> dict[str, int]:
 
 
 def _by_scope(stem: list[str], back: bool) -> OpPlace:
-    """The place that a name alone tells: Keras' scope of a layer, the loss, the outermost scope, the op itself."""
-    parts = [part for part in stem if not _INLINED.match(part)] or stem
+    """The place that a name alone tells: Keras' scope of a layer, the loss, the scope around the op, the op itself."""
+    called = [at for at, part in enumerate(stem[:-1]) if _INLINED.match(part)]
+    parts = [part for part in stem[called[-1] + 1 if called else 0 :] if not _REPLICA.match(part)] or stem[-1:]
     if parts[0].startswith("compile_loss"):
         return OpPlace(LOSS, OP, backward=back)
     if parts[0].startswith("compile_metrics"):
         return OpPlace(METRICS, OP)
     if len(parts) > 2 and _KERAS_ROOT.match(parts[0]):
         return OpPlace(parts[1], LAYER, backward=back)
-    return OpPlace(parts[0], OP, backward=back)
+    return OpPlace("/".join(parts[:-1]) or parts[0], OP, backward=back)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from outpace.store.logdir import read_capture_record
-from outpace.store.record import CaptureRecord, Overhead, PipelineStage, Window, write_record
+from outpace.store.record import CaptureRecord, LayerSource, OpSources, Overhead, PipelineStage, Window, write_record
 
 STAGE = PipelineStage(
     1, "map", "a_py_L3_map", "/a.py", 3, "d.map(f)", {"num_parallel_calls": 4}, (0,), ("PyFunc",), (), "f", None
@@ -26,6 +26,8 @@ RECORD = CaptureRecord(
     overhead=Overhead((1, 2), (3,), ()),
     pipeline=(STAGE,),
     cpu_count=2,
+    op_sources=OpSources((("/a.py", 7, "y = f(x)"),), {"__inference_step_1": {"f/MatMul": 0}}),
+    layers={"net_1/dense_1": LayerSource("dense", "layer", "Dense", "/a.py", 5, "Dense(3)")},
     exit=0,
     created="2026-01-01T00:00:00+00:00",
 )
