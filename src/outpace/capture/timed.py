@@ -67,7 +67,7 @@ class TimedWindow:
         quiet = QUIET_S if watch.last_s is None else now - watch.last_s
         if since < FIRST_LOOK_S:
             return False
-        if watch.pending and quiet > QUIET_S:  # in the middle of a long one
+        if watch.pending and quiet >= QUIET_S:  # in the middle of a long one
             return quiet > LONGEST_COMPILATION_S
         return quiet >= QUIET_S or since >= LATEST_S
 
