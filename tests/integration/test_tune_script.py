@@ -105,7 +105,7 @@ def test_only_limits_races_no_practice(tmp_path: Path) -> None:
     for finding in document["findings"]:
         assert (
             finding["id"].startswith("tune.")
-            and 0 < finding["saving_fraction"]["low"] <= finding["saving_fraction"]["high"] < 1
+            and 0 < finding["saving"]["low"] <= finding["saving"]["high"] < 1
         )
 
 
