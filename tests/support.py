@@ -51,3 +51,33 @@ def reference(name: str, tool: str) -> Any:
     """What a reference implementation says (`pod_viewer.xprof`, ...); None when it has no answer."""
     path = DATA / "reference" / name / f"{tool}.json.gz"
     return json.loads(gzip.decompress(path.read_bytes())) if path.exists() else None
+
+
+SHARED = next((p / "shared" for p in Path(__file__).resolve().parents if (p / "shared" / "profiles").is_dir()), None)
+
+
+def beside(names: tuple[str, ...]) -> list[str]:
+    """Of these profiles, those of `tests/data`, and those that lie in the folder `shared` beside the repository where there is one."""
+    return [n for n in names if n in PROFILES or (SHARED and (SHARED / "profiles" / n).is_dir())]
+
+
+@lru_cache(maxsize=16)
+def opened_beside(name: str) -> api.Profile:
+    """An opened capture of `tests/data`, or of the folder `shared`."""
+    return opened(name) if name in PROFILES or SHARED is None else api.open(SHARED / "profiles" / name)
+
+
+def reference_beside(name: str, tool: str) -> Any:
+    """What a reference implementation says, for a profile of either place."""
+    if name in PROFILES or SHARED is None:
+        return reference(name, tool)
+    path = SHARED / "reference" / name / f"{tool}.json"
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def reference_table(name: str, tool: str) -> list[dict[str, Any]]:
+    """The rows of a reference's (first) table, by the ids of its columns."""
+    answer = reference_beside(name, tool)
+    table = answer[0] if isinstance(answer, list) else answer
+    ids = [column["id"] for column in table["cols"]]
+    return [dict(zip(ids, (cell["v"] if cell else None for cell in row["c"]), strict=True)) for row in table["rows"]]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import importlib
 import os
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,7 @@ def open(path: str | os.PathLike[str], *, use_marks: bool = True) -> Profile:
     `use_marks=False` hides step marks, to see what step inference alone finds.
     """
     found = find_profiles(path)
-    records, remarks, traces = {}, [], []
+    records, remarks, left_out, traces = {}, [], [], []
     for file in found.files:
         try:
             traces.append(open_trace(local_copy(file), file.host))
@@ -94,14 +94,16 @@ def open(path: str | os.PathLike[str], *, use_marks: bool = True) -> Profile:
             if len(found.files) == 1 or (file is found.files[-1] and not traces):
                 raise
             remarks.append(f"{file.host} is left out: {error}")
+            left_out.append(file.host)
             continue
         record, warning = read_capture_record(found.folder, file.host)
         if record is not None:
-            records[file.host] = dataclasses.asdict(record)
+            records[file.host] = record.as_dict()
         if warning:
             remarks.append(warning)
     source = str(path) if len(found.files) == 1 and found.files[0].path == str(path) else found.folder
-    return Profile(Run.of(traces, source, use_marks=use_marks, records=records, remarks=tuple(remarks)))
+    told = {"records": records, "remarks": tuple(remarks), "left_out": tuple(left_out)}
+    return Profile(Run.of(traces, source, use_marks=use_marks, **told))
 
 
 def load(tools: Sequence[str] | None, renderer: str) -> None:
@@ -120,7 +122,7 @@ def _paid(pages: Sequence[Page], findings: Sequence[Finding]) -> tuple[Page, ...
     """The pages with the savings that the report's ledger left for their findings; what was struck stands in the report alone."""
     known = {(f.id, f.location, f.host, f.sentence): f for f in findings}
     return tuple(
-        dataclasses.replace(
+        replace(
             page, findings=tuple(known.get((f.id, f.location, f.host, f.sentence), f) for f in page.findings if not f.struck)
         )
         for page in pages
@@ -154,10 +156,9 @@ def _warnings(trace: Trace) -> list[str]:
         place = f" in plane {loss.plane}" if loss.plane else ""
         size = f"; {loss.size:,} bytes are missing" if loss.size else ""
         lost.append(f"{trace.host}: {loss.what}{place} at byte {loss.offset:,}{size}. Everything before it is in this report.")
-    nameless = int((trace.name == len(trace.names) - 1).sum())
-    if nameless:
+    if trace.nameless:
         lost.append(
-            f"{trace.host}: the names of {nameless:,} of {len(trace):,} events are lost with the end of the file; "
+            f"{trace.host}: the names of {trace.nameless:,} of {len(trace):,} events are lost with the end of the file; "
             "times and threads are right, ops and steps cannot be told. Copy or capture the profile again."
         )
     return [*lost, *(f"{trace.host}: the profiler noted: {message}" for message in trace.messages)]

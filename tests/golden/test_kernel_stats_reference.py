@@ -114,8 +114,12 @@ def test_rank_is_by_time() -> None:
 
 @pytest.mark.parametrize("profile", ROCM)
 def test_rocm_kernel_op_pairs(profile: str) -> None:
+    """An instruction that comes from no op of the framework (`copy.1`) has its own name here, and none in the reference."""
     key = ("kernel_name", "block_dim", "grid_dim", "op_name", *TENSOR_CORES)
-    mine, other = pooled(ours(profile), key), pooled(theirs(profile), key)
+    mine, other = (
+        pooled([row | {"op_name": row["op_name"].replace("copy.1", "")} for row in ours(profile)], key),
+        pooled(theirs(profile), key),
+    )
     assert set(mine) == set(other)
     assert_equal(mine, other)
 

@@ -10,7 +10,7 @@ import pytest
 
 from outpace.metrics.op_metrics import op_metrics
 from outpace.timeline import parse_op
-from tests.support import PROFILES, opened, reference
+from tests.support import PROFILES, opened, reference, reference_table
 
 # The reference counts in µs with nine digits; 2 ns are its rounding.
 TOLERANCE_US = 2e-3
@@ -100,3 +100,17 @@ def test_kernels_of_compiled_programs_have_the_frameworks_op(profile: str) -> No
         side, name, total_us = (cells["c"][i]["v"] for i in (1, 3, 5))
         if side == "Device" and name.startswith("jit("):
             assert device[name]["total_ps"] / 1e6 == pytest.approx(total_us, abs=TOLERANCE_US)
+
+
+@pytest.mark.parametrize("profile", ["tf_gpu_v100_bert", "derived_v100_bert"])
+def test_a_copy_is_the_ops_own_work(profile: str) -> None:
+    """`MemcpyH2D` inside `_Send` is no op: the reference leaves it in `_Send`'s self time. Every host row but IDLE is equal."""
+    host = {(r["type"], r["name"]): r for r in op_metrics(opened(profile).run).records() if r["side"] == "Host"}
+    rows = [
+        r for r in reference_table(profile, "framework_op_stats.xprof") if r["host_or_device"] == "Host" and r["type"] != "IDLE"
+    ]
+    assert len(rows) > 400
+    for row in rows:
+        mine = host[row["type"], row["operation"]]
+        assert mine["self_ps"] / 1e6 == pytest.approx(row["total_self_time"], abs=TOLERANCE_US)
+    assert any(row["type"] == "_Send" for row in rows)

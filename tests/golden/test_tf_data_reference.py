@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from outpace.metrics.iterators import iterators
 from tests.support import PROFILES, opened, reference
 
 MASK = 2**63 - 1  # the reference's answers were made on ids without their top bit
@@ -115,3 +116,44 @@ def test_a_random_map_that_was_fused_with_its_batch_is_not_parallel() -> None:
     assert "num_parallel_calls" in finding.action
     (stage,) = [r for r in opened("custom_loop").tf_data().table("stages").records() if r["stage"] == "MapAndBatch"]
     assert stage["threads"] == 1
+
+
+@pytest.mark.parametrize("name", [n for n in PROFILES if answer(n)])
+def test_calls_totals_and_self_times_of_a_stage_are_of_the_same_executions(name: str) -> None:
+    """All of them: elements that were made ahead and that no recorded root call took count too, as in the table of input ops."""
+    run = opened(name).run
+    for host, graph in iterators(run).items():
+        rows = [r for r in opened(name).tf_data().table("stages").records() if r["host"] == host]
+        for row in rows:
+            mine = graph.row[[graph.long_names[i] == row["long_name"] for i in graph.iterator.tolist()]]
+            if len({r["pipeline"] for r in rows}) > 1 or "[" in "".join(graph.long_names):
+                continue  # a name alone does not tell the iterators of two pipelines, or of interleaved copies, apart
+            assert row["calls"] == len(mine), row["stage"]
+            assert row["total_ps"] == graph.trace.duration[mine].sum()
+            assert row["start_ps"] == graph.trace.start[mine].min()
+            assert 0 <= row["self_ps"] <= row["total_ps"]
+
+
+def test_the_tables_of_one_report_agree_on_the_shuffle() -> None:
+    (stage,) = [r for r in opened("custom_loop").tf_data().table("stages").records() if r["stage"] == "Shuffle"]
+    (op,) = [r for r in opened("custom_loop").input_pipeline().table("input_ops").records() if r["op"].endswith("Shuffle")]
+    assert (stage["calls"], stage["total_ps"]) == (op["count"], op["total_ps"])
+    attributed = [r for r in opened("custom_loop").tf_data().table("executions").records() if r["stage"] == "Shuffle"]
+    assert sum(r["calls"] for r in attributed) < stage["calls"]  # an element or more waits in a buffer when the capture ends
+
+
+@pytest.mark.parametrize("name", [n for n in PROFILES if answer(n)])
+def test_work_per_batch_is_work_by_root_calls_and_busy_times_sum_to_the_segments(name: str) -> None:
+    page = opened(name).tf_data()
+    calls = {(r["host"], r["pipeline"]): r["calls"] for r in page.table("pipelines").records()}
+    segments = {(r["host"], r["pipeline"], r["segment"]): r for r in page.table("segments").records()}
+    for row in page.table("stages").records():
+        assert row["work_per_batch_ps"] == pytest.approx(row["work_ps"] / calls[row["host"], row["pipeline"]])
+        if row["work_ps"]:
+            segment = segments[row["host"], row["pipeline"], row["segment"]]
+            assert row["threads"] == segment["threads"]
+            assert row["busy_per_batch_ps"] <= segment["busy_per_batch_ps"] * (1 + 1e-9)
+            assert row["busy_per_batch_ps"] * row["threads"] <= row["work_per_batch_ps"] * (1 + 1e-9)
+    for key, segment in segments.items():
+        share = segment["work_ps"] / segment["threads"] / calls[key[:2]]
+        assert segment["busy_per_batch_ps"] == pytest.approx(share)

@@ -103,7 +103,7 @@ class ProfilerCallback(Callback):  # type: ignore[misc]  # Keras is not followed
         return self._session
 
     def _note(self, session: Session, saved: Saved) -> None:
-        write_notes(saved, notes_of(session.window), sys.argv[0], sys.argv[1:])
+        write_notes(saved, notes_of(session.window), sys.argv[0], sys.argv[1:], samples=session.samples)
 
     def _phase_begins(self, kind: str, logs: Any = None) -> None:
         self._begin(self.model)
@@ -149,7 +149,7 @@ class ProfilerCallback(Callback):  # type: ignore[misc]  # Keras is not followed
         elif window.phase is Phase.WAITING:
             self._say_nothing(window.most)
         elif session.saved and window.after and not is_url(session.saved.run):
-            write_notes(session.saved, notes_of(window), sys.argv[0], sys.argv[1:])
+            self._note(session, session.saved)
 
     def _say_nothing(self, most: Candidate | None) -> None:
         batches = (most.count - 1) * most.steps_per_execution if most else 0

@@ -6,8 +6,11 @@ import ctypes
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType
+
+_REST = 0.05  # seconds between two looks: a sampler's signals (`ticks`) arrive here too, a hundred a second
 
 
 class OnTermination:
@@ -53,12 +56,13 @@ class OnTermination:
 
     def _listen(self, read: int) -> None:
         while True:
-            number = os.read(read, 1)
-            if number in (b"", b"\0"):
+            numbers = os.read(read, 4096)
+            if signal.SIGTERM in numbers and signal.getsignal(signal.SIGTERM) == self._handle:
+                self._end()
+            if not numbers or 0 in numbers:
                 os.close(read)
                 return
-            if number[0] == signal.SIGTERM and signal.getsignal(signal.SIGTERM) == self._handle:
-                self._end()
+            time.sleep(_REST)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         """The handler in the main thread: the listener is usually faster, and is gone when a script restores this handler later."""

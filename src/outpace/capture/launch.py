@@ -17,6 +17,8 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
+from outpace.capture import ticks
+from outpace.capture.compiles import CompileWatch
 from outpace.capture.notes import notes_of, write_notes
 from outpace.capture.options import Outcome, Plan
 from outpace.capture.pipeline import PipelineRecorder
@@ -40,7 +42,8 @@ class Launch:
         self.recorder = PipelineRecorder(plan.options.label)
         self.tracing = TraceRecorder()
         self._loops: LoopSteps | None = None
-        self._timed = TimedWindow(self.session)
+        self.compiles = CompileWatch(lambda: self.session.window.phase is Phase.OPEN)
+        self._timed = TimedWindow(self.session, self.compiles)
         self._code: int | None = None
         os.register_at_fork(after_in_child=self.session.window.disable)
 
@@ -49,11 +52,11 @@ class Launch:
         self.session.add_framework("tensorflow", tf)
         self.recorder.install(tf)
         self.tracing.install(tf)
-        self._loops = LoopSteps(self.session, tf)
+        self._loops = LoopSteps(self.session, tf, self._timed)
         self._loops.install(tf)
         hook_marks(self.session, self._loops, tf.profiler.experimental, "Trace", "tensorflow")
         hook_profiler(self.session, tf)
-        self._timed.start()
+        self._begin_waiting()
 
     def on_keras(self, keras: ModuleType) -> None:
         """Keras was imported; Keras 2 marks its own steps, which `hook_marks` sees."""
@@ -65,7 +68,13 @@ class Launch:
     def on_jax(self, jax: ModuleType) -> None:
         """JAX was imported."""
         self.session.add_framework("jax", jax)
+        self.compiles.install(jax)
         hook_marks(self.session, self._loops, jax.profiler, "StepTraceAnnotation", "jax")
+        self._begin_waiting()
+
+    def _begin_waiting(self) -> None:
+        with contextlib.suppress(Exception):
+            ticks.prepare()  # on the main thread: a window by time opens on another one
         self._timed.start()
 
     def run(self) -> int:
@@ -93,7 +102,10 @@ class Launch:
     def _finish(self, code: int, stopped: bool) -> None:
         hide_own_frames()
         self._code = code
-        outcome = self.session.finish(code, stopped)
+        try:
+            outcome = self.session.finish(code, stopped)
+        except CaptureDone:  # the window closed in the moment in which the script ended by itself
+            outcome = self.session.finish(code, stopped)
         if os.getpid() == self.session.pid:
             leave(self.plan.outcome, outcome)
             _last_handlers.append((self.plan.outcome, replace(outcome, ending=True), self.session.pid))
@@ -107,6 +119,8 @@ class Launch:
             plan.script,
             plan.argv,
             stages=self.recorder.stages,
+            samples=session.samples,
+            compilations=self.compiles.compilations,
             traces=self.tracing.traces,
             exit_code=self._code,
             stopped=plan.options.stop and window.phase is not Phase.OPEN and window.stopping,

@@ -17,8 +17,9 @@ from outpace.capture.notes import Notes, write_notes
 from outpace.capture.options import DEFAULT_LOGDIR, CaptureOptions
 from outpace.capture.profilers import ProfilerBusy
 from outpace.capture.recording import Recording, Saved, tell
+from outpace.capture.sampler import FrameSampler
 from outpace.model.errors import CaptureError, OutpaceError, UsageError
-from outpace.store.record import Window
+from outpace.store.record import PythonSamples, Window
 
 
 class Capture:
@@ -36,6 +37,7 @@ class Capture:
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
         self._began = 0.0
+        self._sampler: FrameSampler | None = None
 
     def __enter__(self) -> Capture:
         self.start()
@@ -55,6 +57,7 @@ class Capture:
         """Begin, or wait for `delay` and begin then. Raises UsageError when a capture runs already, CaptureError when the profiler is taken."""
         _claim(self)
         try:
+            self._sampler = FrameSampler(threading.current_thread())
             if self._delay or self._duration is not None:
                 profiler_in_use(self._options, self._framework)  # a missing framework is said here, not by a thread
                 self._thread = threading.Thread(target=self._timed, name="outpace-capture", daemon=True)
@@ -88,6 +91,8 @@ class Capture:
             self._lost(str(error))
             return
         self._recording, self._began = recording, time.perf_counter()
+        if self._sampler is not None:
+            self._sampler.start()
         tell("capturing" + (f" {self._duration:g} s" if self._duration is not None else "") + " …")
 
     def _timed(self) -> None:
@@ -107,7 +112,8 @@ class Capture:
         try:
             if recording is not None and recording.active:
                 seconds = time.perf_counter() - self._began
-                self.run = recording.stop(finish=lambda saved: self._note(saved, seconds)).run
+                samples = self._sampler.stop() if self._sampler is not None else None
+                self.run = recording.stop(finish=lambda saved: self._note(saved, seconds, samples)).run
                 tell(f"captured {seconds:.1f} s; profile in {self.run}")
             elif self.run is None and self.reason is None:
                 self._lost(f"The program ended the capture before its delay of {self._delay:g} s was over")
@@ -116,8 +122,8 @@ class Capture:
         finally:
             _release(self)
 
-    def _note(self, saved: Saved, seconds: float) -> None:
-        write_notes(saved, Notes("program", Window(0, 0, 0, seconds)), sys.argv[0], sys.argv[1:])
+    def _note(self, saved: Saved, seconds: float, samples: PythonSamples | None) -> None:
+        write_notes(saved, Notes("program", Window(0, 0, 0, seconds)), sys.argv[0], sys.argv[1:], samples=samples)
 
     def _lost(self, reason: str) -> None:
         self.reason = reason

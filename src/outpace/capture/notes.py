@@ -13,7 +13,16 @@ from outpace._version import __version__
 from outpace.capture.profilers import framework_versions
 from outpace.capture.recording import Saved
 from outpace.capture.window import StepWindow
-from outpace.store.record import CaptureRecord, FunctionTrace, Overhead, PipelineStage, Window, write_record
+from outpace.store.record import (
+    CaptureRecord,
+    Compilation,
+    FunctionTrace,
+    Overhead,
+    PipelineStage,
+    PythonSamples,
+    Window,
+    write_record,
+)
 
 
 @dataclass(frozen=True)
@@ -52,6 +61,8 @@ def write_notes(
     *,
     stages: Sequence[PipelineStage] = (),
     traces: Sequence[FunctionTrace] = (),
+    samples: PythonSamples | None = None,
+    compilations: Sequence[Compilation] = (),
     exit_code: int | None = None,
     stopped: bool = False,
 ) -> None:
@@ -68,6 +79,8 @@ def write_notes(
         overhead=notes.overhead,
         pipeline=tuple(stages),
         traces=tuple(traces),
+        python_samples=samples,
+        compilations=tuple(compilations),
         cpu_count=usable_cpus(),
         exit=exit_code,
         stopped=stopped,

@@ -9,6 +9,7 @@ from typing import Any
 from outpace._dataclass import dataclass
 
 DEFAULT_LOGDIR = "outpace-logs"  # in the working directory
+MOST_STEPS = 400  # of a window that lasts: a profile of short steps stays below some 100 MB
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,8 @@ class CaptureOptions:
     logdir: where the profile goes, in TensorBoard's layout, local or a URL; None is `DEFAULT_LOGDIR`.
     warmup: steps that run before the window opens (tracing, compilation and filling buffers are not the steady state).
     steps: captured steps; None captures by `seconds` alone.
+    lasting: seconds that the window lasts at least: short steps are captured until then, `MOST_STEPS` at most. Samples of Python and what comes
+    round every few steps need the time.
     seconds: longest duration of the window; it also makes a capture possible where no steps can be seen.
     delay: seconds from the framework's import to such a step-less window.
     stop: end the script after the capture; otherwise it trains on to its own end.
@@ -30,6 +33,7 @@ class CaptureOptions:
     logdir: str | None = None
     warmup: int = 10
     steps: int | None = 20
+    lasting: float = 0.0
     seconds: float | None = None
     delay: float = 10.0
     stop: bool = True

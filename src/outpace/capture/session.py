@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Callable
 from typing import Any
 
 from outpace.capture.options import CaptureOptions, Outcome
 from outpace.capture.profilers import MAKERS, Profiler, ProfilerBusy
 from outpace.capture.recording import Recording, Saved, tell
+from outpace.capture.sampler import FrameSampler
 from outpace.capture.window import Candidate, StepWindow, describe
 from outpace.model.errors import OutpaceError
+from outpace.store.record import PythonSamples
 
 
 class Session:
@@ -41,10 +44,14 @@ class Session:
         self.saved: Saved | None = None
         self.reason: str | None = None
         self.user_logdir: str | None = None
+        self.samples: PythonSamples | None = None  # of the window, once it is closed
+        self._sampler: FrameSampler | None = None
         self._note, self._saved = note, saved
         self._recording: Recording | None = None
         self._profiler: Profiler | None = None
         self._told: set[str] = set()
+        self._ending = threading.Lock()
+        self._ended = False
 
     def add_framework(self, name: str, module: Any) -> None:
         """A framework was imported: keep its profiler's original functions before they are hooked."""
@@ -70,6 +77,8 @@ class Session:
         if getattr(profiler, "ignores_levels", False):
             self._once("levels", "this TensorFlow ignores tracer levels and captures with its defaults")
         tell(f"capturing {self._expected(candidate)} …")
+        self._sampler = FrameSampler()
+        self._sampler.start()
         return True
 
     def mark(self, name: str, number: int) -> Callable[[], None]:
@@ -82,6 +91,7 @@ class Session:
         recording, self._recording = self._recording, None
         if recording is None:
             return
+        self._end_sampling()
         try:
             self.saved = recording.stop(finish=lambda saved: self._note(self, saved))
         except OutpaceError as error:
@@ -103,13 +113,27 @@ class Session:
         if recording is None:
             return
         self.window.yield_to_user()
+        self._end_sampling()
         recording.discard()
         self._once("yield", "the script starts its own profiler; ours gives way and waits until that one has ended")
+
+    def stop_script(self, stop: Callable[[], None]) -> None:
+        """Call `stop`, unless the script has come to its end meanwhile."""
+        with self._ending:
+            if not self._ended:
+                stop()
+
+    def _end_sampling(self) -> None:
+        sampler, self._sampler = self._sampler, None
+        if sampler is not None:
+            self.samples = sampler.stop()
 
     def finish(self, exit_code: int, stopped: bool) -> Outcome:
         """The script is over: save an open window, complete the record, and say what came of the capture."""
         if os.getpid() != self.pid:  # a forked child of the script leaves through here too
             return Outcome()
+        with self._ending:
+            self._ended = True
         with contextlib.suppress(BaseException):
             self.window.close()
         self.window.disable()
@@ -133,7 +157,8 @@ class Session:
         options = self.options
         seconds = f"{options.seconds:g} s" if options.seconds is not None else ""
         if candidate is None or candidate.mode == "seconds":
-            return seconds
+            alone = f"{candidate.seconds:g} s, as no step can be seen" if candidate and candidate.seconds is not None else ""
+            return seconds or alone
         first = candidate.count
         if options.steps is None:
             return f"{seconds} from step {first} on, {describe(candidate)}"

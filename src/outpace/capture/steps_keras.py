@@ -62,6 +62,7 @@ class KerasSteps:
 
     def phase_begins(self, kind: str, callbacks: Any) -> None:
         """`fit`, `evaluate` or `predict` begins, or a validation inside `fit`."""
+        self._window.fitting = True  # also while the first batch compiles
         if kind == "train" or self._active != "train":
             self._window.abandon(self._steps[kind])  # a fit that an exception ended before
             self._active = kind
@@ -74,6 +75,7 @@ class KerasSteps:
         if kind != self._active:
             return False
         self._active = None
+        self._window.fitting = False
         self._window.abandon(self._steps[kind])
         return True
 

@@ -16,6 +16,7 @@ from typing import Any
 from outpace.capture.choose import framework_in_use
 from outpace.capture.iterators import iterator_class
 from outpace.capture.session import Session
+from outpace.capture.timed import TimedWindow
 from outpace.capture.window import Candidate
 
 UNTAPED_FACTOR = 10  # reads without a gradient tape in between (counting words, say) need that many times the warm-up
@@ -24,8 +25,9 @@ UNTAPED_FACTOR = 10  # reads without a gradient tape in between (counting words,
 class LoopSteps:
     """Watches one process's custom loops. `busy` is set while another source (a Keras batch) owns the current call."""
 
-    def __init__(self, session: Session, tf: Any) -> None:
-        """A watcher that feeds the session's window."""
+    def __init__(self, session: Session, tf: Any, timed: TimedWindow | None = None) -> None:
+        """A watcher that feeds the session's window, and tells a window by time of gradient tapes."""
+        self._timed = timed
         self.busy = False
         self.marked = False  # the script marks its own steps: nothing else is counted any more
         self._session = session
@@ -85,6 +87,8 @@ class LoopSteps:
 
         def __enter__(self: Any) -> Any:
             steps._taped = steps._trains = True
+            if steps._timed is not None and not steps._outside():
+                steps._timed.tapes += 1
             return original(self)
 
         kind.__enter__ = __enter__

@@ -1,42 +1,92 @@
-"""A window by time alone, for scripts whose steps cannot be seen (JAX loops, one call that trains a whole epoch)."""
+"""A window by time alone, for scripts whose steps cannot be seen (JAX loops without marks, eager loops over arrays).
+
+With `seconds` among the options it opens `delay` seconds after the framework's import. Without, it opens by itself when training runs and no
+source of steps has seen any of it: JAX's own calls are C++ and cannot be watched without changing what the script gets from `jax.jit`.
+The analysis then infers the steps from what was recorded.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 import time
 
 from outpace.capture.choose import framework_in_use
+from outpace.capture.compiles import CompileWatch
 from outpace.capture.session import Session
 from outpace.capture.window import Candidate, CaptureDone
 
+LENGTH_S = 3.0  # of a window that opens by itself
+FIRST_LOOK_S = 1.5  # after the first sign of training; a script that trains for five seconds must be captured
+QUIET_S = 1.0  # without a compilation, before such a window opens
+LATEST_S = 8.0  # it opens all the same: a script may compile in every step
+LONGEST_COMPILATION_S = 60.0  # a single one that is waited for beyond that
+TAPES = 5  # gradient tapes outside any step that say: an eager loop trains here
+_POLL_S = 0.1
+
 
 class TimedWindow:
-    """Opens the window some seconds after the framework's import, if no step was seen by then."""
+    """Opens the window by time, if no step was seen by then; closes it, and stops the script when that is asked for."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, compiles: CompileWatch) -> None:
         """A window for this session, not waiting yet."""
         self._session = session
+        self._compiles = compiles
         self._thread: threading.Thread | None = None
+        self._training: float | None = None  # when it was first seen, monotonic seconds
+        self.tapes = 0  # gradient tapes that were entered outside any step
 
     def start(self) -> None:
-        """Start waiting, when the options ask for seconds; a second call does nothing."""
-        if self._session.options.seconds is None or self._thread is not None:
+        """Start waiting; a second call does nothing."""
+        if self._thread is not None:
             return
         self._thread = threading.Thread(target=self._wait, name="outpace-window", daemon=True)
         self._thread.start()
 
     def _wait(self) -> None:
-        options, window = self._session.options, self._session.window
-        time.sleep(options.delay)
-        framework = framework_in_use() or "tensorflow"
-        if not window.open_for_time(Candidate("seconds", mark=None, framework=framework)):
+        options = self._session.options
+        if options.seconds is not None:
+            time.sleep(options.delay)
+            self._capture(Candidate("seconds", mark=None), options.seconds)
             return
-        time.sleep(options.seconds or 0.0)
+        while not self._session.window.taken:
+            time.sleep(_POLL_S)
+            if self.due(time.monotonic()):
+                self._capture(Candidate("seconds", mark=None, seconds=LENGTH_S), LENGTH_S)
+                return
+
+    def due(self, now: float) -> bool:
+        """Whether a window without steps is to open at `now`, in monotonic seconds."""
+        if self._session.window.expecting or not self._trains():
+            self._training = None
+            return False
+        if self._training is None:
+            self._training = now
+        since, watch = now - self._training, self._compiles
+        quiet = QUIET_S if watch.last_s is None else now - watch.last_s
+        if since < FIRST_LOOK_S:
+            return False
+        if watch.pending and quiet > QUIET_S:  # in the middle of a long one
+            return quiet > LONGEST_COMPILATION_S
+        return quiet >= QUIET_S or since >= LATEST_S
+
+    def _trains(self) -> bool:
+        """A sign of training: JAX has touched a device, or gradients are taken again and again."""
+        if framework_in_use() == "jax":
+            return bool(getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", None))
+        return self.tapes >= TAPES
+
+    def _capture(self, step: Candidate, seconds: float) -> None:
+        window = self._session.window
+        step.framework = framework_in_use() or "tensorflow"
+        if not window.open_for_time(step, although_steps=step.seconds is not None):
+            return
+        time.sleep(seconds)
         try:
             window.close()
         except CaptureDone:
-            self._stop_main()
+            self._session.stop_script(self._stop_main)
 
     @staticmethod
     def _stop_main() -> None:

@@ -6,6 +6,7 @@ their own `Candidate`; the first one to finish the warm-up becomes the step, and
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -14,12 +15,13 @@ from enum import Enum
 from typing import Protocol
 
 from outpace._dataclass import dataclass
-from outpace.capture.options import CaptureOptions
+from outpace.capture.options import MOST_STEPS, CaptureOptions
 
 MOST_BEFORE = 50  # kept warm-up durations
 FIRST_DROPPED = 2  # the first steps trace and compile: no measure of the steady state
 SETTLE = 2  # steps after the window that still eat what the pipeline buffered while the profile was being saved
 MOST_AFTER = 200  # a script that trains on needs no more samples
+LAPSED_NS = 30 * 10**9  # after that time without a step, what was counted before is no longer the training
 STOP_TRIES = 3  # a script whose bare `except:` swallows the stop this often is left to train on
 
 
@@ -54,13 +56,14 @@ class Candidate:
     """Something that repeats and may be the training step.
 
     `mode` says how it was recognised, `mark` is the name of its marks (None: the script marks its steps itself), and
-    `framework` whose profiler to use.
+    `framework` whose profiler to use. `seconds` is how long a window without steps lasts.
     """
 
     mode: str
     mark: str | None = "train"
     framework: str = "tensorflow"
     what: str = ""
+    seconds: float | None = None  # of a window without steps
     steps_per_execution: int = 1
     count: int = 0
     began: int | None = None
@@ -69,7 +72,11 @@ class Candidate:
 
 
 class StepWindow:
-    """Counts steps and opens, marks and closes the window. All methods are called on the script's main thread."""
+    """Counts steps and opens, marks and closes the window.
+
+    All methods are called on the script's main thread; those that open and close by time also on a thread of ours, and never both at once:
+    whoever comes second waits, so that the script's end finds a profile that is saved and no profiler at work.
+    """
 
     def __init__(self, options: CaptureOptions, profiling: Profiling, clock: Callable[[], int] = time.perf_counter_ns) -> None:
         """An unopened window; `clock` answers nanoseconds."""
@@ -91,6 +98,19 @@ class StepWindow:
         self._settle = SETTLE
         self.stopping = False  # the script was told to stop
         self._stops = 0
+        self._turn = threading.RLock()
+        self.fitting = False  # Keras is at it, and its batches will be the steps
+        self._last_begin: int | None = None
+
+    @property
+    def taken(self) -> bool:
+        """The window has been opened, or never will be."""
+        return self.phase is not Phase.WAITING
+
+    @property
+    def expecting(self) -> bool:
+        """Steps are being counted, or are about to come."""
+        return self.fitting or (self._last_begin is not None and self._clock() - self._last_begin < LAPSED_NS)
 
     @property
     def idle(self) -> bool:
@@ -101,13 +121,12 @@ class StepWindow:
         """A step begins. Opens the window when this candidate is through its warm-up and `may_open`."""
         if self.idle or self.chosen not in (None, step):
             return
-        if self.phase is Phase.WAITING and may_open and step.count >= self.options.warmup and self._profiling.open(step):
-            self.phase, self.chosen, self.first_step = Phase.OPEN, step, step.count
-            self.opened_ns, self._cpu_opened = self._clock(), time.process_time()
+        if self.phase is Phase.WAITING and may_open and step.count >= self.options.warmup and self._open(step):
+            self.first_step = step.count
         if self.phase is Phase.OPEN and step is self.chosen and step.mark:
             self._end_mark = self._profiling.mark(step.mark, step.count)
         step.interrupted = False
-        step.began = self._clock()
+        step.began = self._last_begin = self._clock()
 
     def end(self, step: Candidate) -> None:
         """A step ended. Closes the window when it is full; raises CaptureDone when the script is to stop."""
@@ -133,13 +152,17 @@ class StepWindow:
             self.interrupted.append(step.count)
         step.began = None
 
-    def open_for_time(self, step: Candidate) -> bool:
-        """Open a window without steps; the caller closes it after the time is over."""
-        if self.phase is not Phase.WAITING or self.most is not None or not self._profiling.open(step):
-            return False
-        self.phase, self.chosen = Phase.OPEN, step
-        self.opened_ns, self._cpu_opened = self._clock(), time.process_time()
-        return True
+    def open_for_time(self, step: Candidate, although_steps: bool = False) -> bool:
+        """Open a window without steps, if there were none or in spite of those; the caller closes it after the time is over."""
+        return (although_steps or self.most is None) and self._open(step)
+
+    def _open(self, step: Candidate) -> bool:
+        with self._turn:
+            if self.phase is not Phase.WAITING or not self._profiling.open(step):
+                return False
+            self.phase, self.chosen = Phase.OPEN, step
+            self.opened_ns, self._cpu_opened = self._clock(), time.process_time()
+            return True
 
     def yield_to_user(self) -> None:
         """The script starts a profiler itself: forget an open window, as if it had not been opened yet."""
@@ -151,14 +174,15 @@ class StepWindow:
         self.interrupted.clear()
 
     def close(self) -> None:
-        """Close an open window now, with what it has."""
-        if self.phase is not Phase.OPEN:
-            return
-        self._finish_mark()
-        self.seconds, self.cpu_seconds = (self._clock() - self.opened_ns) / 1e9, time.process_time() - self._cpu_opened
-        self.phase = Phase.AFTER
-        self._profiling.close()
-        self._maybe_stop()
+        """Close an open window now, with what it has; waits where another thread is doing it."""
+        with self._turn:
+            if self.phase is not Phase.OPEN:
+                return
+            self._finish_mark()
+            self.seconds, self.cpu_seconds = (self._clock() - self.opened_ns) / 1e9, time.process_time() - self._cpu_opened
+            self.phase = Phase.AFTER
+            self._profiling.close()
+            self._maybe_stop()
 
     def disable(self) -> None:
         """Stop counting for good."""
@@ -170,7 +194,8 @@ class StepWindow:
         if step.interrupted:
             self.interrupted.append(step.count - 1)
         options = self.options
-        full = options.steps is not None and len(self.during) >= options.steps
+        lasted = now - self.opened_ns >= options.lasting * 1e9 or len(self.during) >= MOST_STEPS
+        full = options.steps is not None and len(self.during) >= options.steps and lasted
         if full or (options.seconds is not None and now - self.opened_ns >= options.seconds * 1e9):
             self.close()
 

@@ -11,6 +11,8 @@ import typer
 from outpace.capture.options import DEFAULT_LOGDIR
 from outpace.cli.options import PASSED_ON, Color, DeviceLevel, HostLevel, Module, PythonLevel, Script, ScriptArgs, Width
 
+_LASTING = 2.0  # seconds: some two hundred samples of Python, and what comes round every few steps comes round twice
+
 
 class Then(str, Enum):
     """What becomes of the script after the capture."""
@@ -32,7 +34,9 @@ def profile(
         str, typer.Option(help="TensorBoard log directory to write the profile to; local or a URL.")
     ] = DEFAULT_LOGDIR,
     warmup: Annotated[int, typer.Option(help="Steps to run before the capture.")] = 10,
-    steps: Annotated[int | None, typer.Option(help="Steps to capture; 20 unless --seconds says how long.")] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Steps to capture; 20 and two seconds at least, unless --seconds says how long.")
+    ] = None,
     seconds: Annotated[
         float | None, typer.Option(help="Seconds to capture at most; works where no steps can be seen, too.")
     ] = None,
@@ -63,6 +67,7 @@ def profile(
         logdir=logdir,
         warmup=warmup,
         steps=steps if steps is not None or seconds is not None else 20,
+        lasting=_LASTING if steps is None and seconds is None else 0.0,
         seconds=seconds,
         stop=then is Then.STOP,
         host_level=host_level,

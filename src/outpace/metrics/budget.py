@@ -10,6 +10,7 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.metrics.derived import derived
+from outpace.metrics.same_program import main_program
 from outpace.metrics.step_breakdown import StepBreakdown, step_breakdown
 from outpace.model import OUTSIDE, Category, Saving, median
 from outpace.timeline import Run, Timeline
@@ -36,12 +37,19 @@ class Budget:
 
 @derived
 def budgets(run: Run) -> dict[str, Budget]:
-    """The budget of every host with steps, and of all together (`ALL_HOSTS`)."""
+    """The budget of every host with steps, and of those that execute one program together (`ALL_HOSTS`)."""
     breakdown = step_breakdown(run)
     found = {t.host: _budget(breakdown.of(t.host), [t], run) for t in run.hosts if len(t.steps)}
     if found:
-        found[ALL_HOSTS] = _budget(breakdown, [t for t in run.hosts if len(t.steps)], run)
+        hosts = main_program(run)
+        found[ALL_HOSTS] = _budget(breakdown.of(*hosts), [t for t in run.hosts if t.host in hosts], run)
     return found
+
+
+def others_share(run: Run) -> float:
+    """Share of the steady step without a recognised event, over all hosts; 0 without steps."""
+    known = budgets(run).get(ALL_HOSTS)
+    return known.shares[Category.ALL_OTHERS.value] if known else 0.0
 
 
 def _budget(breakdown: StepBreakdown, timelines: list[Timeline], run: Run) -> Budget:

@@ -6,6 +6,8 @@ the kernel on a CPU. Fetching from an input pipeline is no such op: it waits.
 
 from __future__ import annotations
 
+import numpy as np
+
 from outpace._dataclass import dataclass
 from outpace.metrics.derived import derived
 from outpace.model import Field, Table, Unit
@@ -20,8 +22,10 @@ FIELDS = (
     Field("count", Unit.COUNT, "executions in the capture"),
     Field("total_ps", Unit.PS, "time from dispatch to return", "Total"),
     Field("step_ps", Unit.PS, "of it, in steps of the steady state", "In steps"),
+    Field("step_count", Unit.COUNT, "executions in steps of the steady state"),
     Field("steps", Unit.COUNT, "steps of the steady state in which it ran"),
 )
+_DISPATCH = 200e6  # ps: what dispatching an op costs at most; simple ones take 20 to 50 us today, gradients of them twice that
 _USUAL = 0.5  # of the steps in which an op must run to be a part of them: a summary that is written once is none
 FUNCTION = "(function)"
 
@@ -50,32 +54,41 @@ def _rows(timeline: Timeline) -> list[tuple[object, ...]]:
         op = FUNCTION if is_function else op_of.get(event, "")
         if op.startswith(_INPUT_OPS):
             continue
-        known = sums.setdefault(op, [0, 0, 0])
+        known = sums.setdefault(op, [0, 0, 0, 0])
         known[0] += 1
         known[1] += time
         if step in steady:
             known[2] += time
+            known[3] += 1
             seen.setdefault(op, set()).add(step)
     return [(timeline.host, op, *numbers, len(seen.get(op, ()))) for op, numbers in sums.items()]
 
 
 @dataclass(frozen=True)
 class EagerShare:
-    """How much of the steady steps runs op by op: of the time of ops and function calls, and of the steps' time."""
+    """How much of the steady steps runs op by op: of the time of ops and function calls, and of the steps' time.
+
+    `dispatch`: of the steps' time, at most what dispatching these ops one by one costs; the rest is their own work, which a graph does too.
+    """
 
     of_ops: float
     of_steps: float
+    dispatch: float
 
 
 def eager_share(table: Table, run: Run) -> EagerShare:
     """Ops that run one by one in most of the steps; 0 without any."""
-    ops = functions = time = 0.0
+    ops = functions = time = dispatch = 0.0
     for timeline in run.hosts:
         whole = timeline.steps.whole
         mine = table.take(table["host"] == timeline.host)
         usual = (mine["steps"] >= _USUAL * len(whole)) & (mine["steps"] > 0)
         is_function = mine["op"] == FUNCTION
         ops += float(mine["step_ps"][usual & ~is_function].sum())
+        one_by_one = usual & ~is_function
+        dispatch += float(np.minimum(mine["step_ps"], mine["step_count"] * _DISPATCH)[one_by_one].sum())
         functions += float(mine["step_ps"][is_function].sum())
         time += float(timeline.steps.duration[whole].sum())
-    return EagerShare(ops / (ops + functions) if ops else 0.0, min(1.0, ops / time) if time else 0.0)
+    if not ops or not time:
+        return EagerShare(0.0, 0.0, 0.0)
+    return EagerShare(ops / (ops + functions), min(1.0, ops / time), min(1.0, dispatch / time))

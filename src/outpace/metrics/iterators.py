@@ -58,6 +58,19 @@ class Calls:
 
 
 @dataclass(frozen=True, eq=False)
+class Executions:
+    """Every execution of every iterator of one host, whether a root call of the capture led to it or not. Arrays run along `IteratorGraph.ids`.
+
+    count: executions; start: ps, of the first; total, self_time: ps, sums over them.
+    """
+
+    count: Array
+    start: Array
+    total: Array
+    self_time: Array
+
+
+@dataclass(frozen=True, eq=False)
 class IteratorGraph:
     """The iterator events of one host.
 
@@ -93,6 +106,32 @@ class IteratorGraph:
         rows = np.zeros(len(self.ids), self.row.dtype)
         np.maximum.at(rows, self.iterator, self.row)
         return rows
+
+    @cached_property
+    def overlap(self) -> Array:
+        """Time that cause and effect of every edge have in common, ps."""
+        start, end = self.trace.start[self.row], self.trace.end[self.row]
+        common: Array = np.minimum(end[self.cause], end[self.effect]) - np.maximum(start[self.cause], start[self.effect])
+        np.maximum(common, 0, out=common)
+        return common
+
+    @cached_property
+    def own(self) -> Array:
+        """Self time of every event, ps: without what overlaps the iterators that it called."""
+        own = self.trace.duration[self.row].copy()
+        np.subtract.at(own, self.cause, self.overlap)
+        return own
+
+    @cached_property
+    def executions(self) -> Executions:
+        """Every execution, iterator by iterator: those that `calls` attributes to root calls, and those that begin before or end after them."""
+        count = np.bincount(self.iterator, minlength=len(self.ids))
+        start = np.full(len(self.ids), np.iinfo(np.int64).max)
+        np.minimum.at(start, self.iterator, self.trace.start[self.row])
+        total, own = np.zeros(len(self.ids), np.int64), np.zeros(len(self.ids), np.int64)
+        np.add.at(total, self.iterator, self.trace.duration[self.row])
+        np.add.at(own, self.iterator, self.own)
+        return Executions(count, start, total, own)
 
     @cached_property
     def calls(self) -> Calls:
@@ -185,13 +224,8 @@ def _pairs(trace: Trace, element: StatColumn) -> tuple[Array, Array]:
 def _follow(graph: IteratorGraph) -> Calls:
     """Walk from all root calls at once, level by level, and sum up per (call, iterator)."""
     trace = graph.trace
-    start, end = trace.start[graph.row], trace.end[graph.row]
-    overlap = np.minimum(end[graph.cause], end[graph.effect]) - np.maximum(start[graph.cause], start[graph.effect])
-    overlap = np.maximum(overlap, 0)
-    own = end - start
-    np.subtract.at(own, graph.cause, overlap)
     order = np.argsort(graph.cause, kind="stable")
-    child, shared = graph.effect[order], overlap[order]
+    child, shared = graph.effect[order], graph.overlap[order]
     first = np.searchsorted(graph.cause[order], np.arange(len(graph.row) + 1))
 
     call = np.arange(len(graph.roots))
@@ -205,10 +239,10 @@ def _follow(graph: IteratorGraph) -> Calls:
         edge = np.repeat(first[event] - np.concatenate(([0], np.cumsum(fan)[:-1])), fan) + np.arange(int(fan.sum()))
         call, blocking = np.repeat(call, fan), np.repeat(blocking, fan) & (shared[edge] > 0)
         event = child[edge]
-    return _sum_up(graph, levels, start, end - start, own)
+    return _sum_up(graph, levels, trace.start[graph.row], trace.duration[graph.row])
 
 
-def _sum_up(graph: IteratorGraph, levels: list[tuple[Array, Array, Array]], start: Array, duration: Array, own: Array) -> Calls:
+def _sum_up(graph: IteratorGraph, levels: list[tuple[Array, Array, Array]], start: Array, duration: Array) -> Calls:
     call, event, blocking = (
         (np.concatenate(column) for column in zip(*levels, strict=True)) if levels else (np.zeros(0, np.int64),) * 3
     )
@@ -219,7 +253,7 @@ def _sum_up(graph: IteratorGraph, levels: list[tuple[Array, Array, Array]], star
     np.minimum.at(earliest, inverse, start[event])
     total, self_time = np.zeros(size, np.int64), np.zeros(size, np.int64)
     np.add.at(total, inverse, duration[event])
-    np.add.at(self_time, inverse, own[event])
+    np.add.at(self_time, inverse, graph.own[event])
     blocks = np.zeros(size, bool)
     np.logical_or.at(blocks, inverse, blocking.astype(bool))
     return Calls(

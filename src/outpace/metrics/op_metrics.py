@@ -1,8 +1,9 @@
 """Ops and their time: how often each framework op ran on the host and on devices, and for how long.
 
 Meaning as in `xplane_to_op_metrics_db.cc` of openxla/xprof: on the host an op's self time leaves out the ops nested in it on its thread
-(other events do not count as children), and each thread is idle between its first and last op when it runs none. On purpose different:
-a memory allocation that names the op that asked for it is no execution of that op (the reference counts it as one, of no duration).
+(other events do not count as children, nor do copies, which are the op's own work), and each thread is idle between its first and last op
+when it runs none. On purpose different: a memory allocation that names the op that asked for it is no execution of that op (the reference
+counts it as one, of no duration); device ops count executions as `metrics/executions.py` says.
 """
 
 from __future__ import annotations
@@ -12,14 +13,17 @@ from collections.abc import Iterator
 import numpy as np
 
 from outpace.metrics.derived import derived
+from outpace.metrics.executions import executions
 from outpace.model import Field, Table, Unit
 from outpace.timeline import OpKind, Run, Timeline, parse_op
+from outpace.timeline.hlo import instructions
 from outpace.timeline.steps import Array
 from outpace.trace import Plane
 from outpace.trace.algorithms import common, cover, distinct, group, nest, nest_rows
 
 HOST, DEVICE, IDLE = "Host", "Device", "IDLE"
 _OP_STATS = ("tf_op", "annotation", "hlo_op")  # today's dialect, TensorFlow 2.3/2.4, XLA programs
+_XLA = "XLA"  # lines of a device whose events are ops already, not the kernels of ops
 _PROGRAM = "XlaModule:"
 
 FIELDS = (
@@ -47,6 +51,7 @@ def op_metrics(run: Run) -> Table:
 def _host_rows(timeline: Timeline) -> Iterator[_Row]:
     trace = timeline.trace
     is_op = timeline.is_kind(OpKind.TENSORFLOW, OpKind.TF_DATA, OpKind.JAX, OpKind.COPY)
+    is_copy = timeline.is_kind(OpKind.COPY)
     mask = np.zeros(len(trace), bool)
     for plane in timeline.host_planes:
         events = trace.rows_of(plane)
@@ -54,7 +59,9 @@ def _host_rows(timeline: Timeline) -> Iterator[_Row]:
     if not mask.any():
         return
     rows = np.flatnonzero(mask)
-    _, self_time = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
+    _, alone = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
+    self_time, framework = alone.copy(), ~is_copy[trace.name[rows]]
+    _, self_time[framework] = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows[framework])
     count, total, own, _, _ = group(trace.name[rows], len(trace.names), trace.duration[rows], self_time)
     merged: dict[tuple[str, str], list[int]] = {}
     for name in np.flatnonzero(count).tolist():
@@ -64,7 +71,7 @@ def _host_rows(timeline: Timeline) -> Iterator[_Row]:
         merged[op.type, op.name] = [a + b for a, b in zip(known, numbers, strict=True)]
     for (op_type, op_name), (times, all_time, self_sum) in merged.items():
         yield timeline.host, HOST, op_type, op_name, False, times, all_time, self_sum, 0
-    idle = _thread_spans(timeline, mask) - int(own.sum())
+    idle = _thread_spans(timeline, mask) - int(alone.sum())
     yield timeline.host, HOST, IDLE, IDLE, True, 0, idle, idle, 0
 
 
@@ -107,6 +114,8 @@ def _add_line(timeline: Timeline, plane: Plane, line: int, merged: dict[tuple[st
     key = np.searchsorted(names, key)
     counted = duration > 0
     count, total, own, _, _ = group(key, len(names), duration, self_time, counted)
+    if _XLA not in trace.lines.names[line]:
+        count = _executions(timeline, np.flatnonzero(counted) + rows.start, key[counted], len(names))
     outside = np.zeros(len(names), np.int64)
     if any(trace.lines.names[i] == "XLA Modules" for i in plane.lines) and "XLA" not in trace.lines.names[line]:
         counted[_stat_rows(timeline, "hlo_op", rows) - rows.start] = False
@@ -119,6 +128,13 @@ def _add_line(timeline: Timeline, plane: Plane, line: int, merged: dict[tuple[st
         known[:] = [a + b for a, b in zip(known, numbers, strict=True)]
 
 
+def _executions(timeline: Timeline, rows: Array, key: Array, keys: int) -> Array:
+    """How often each op ran. Two instructions of a program that come from one op are two executions of it."""
+    instruction, _ = instructions(timeline, rows)
+    begun = executions(timeline, rows, key * (int(instruction.max(initial=0)) + 1) + instruction)
+    return np.bincount(key, begun, keys).astype(np.int64)
+
+
 def _stat_rows(timeline: Timeline, name: str, rows: slice) -> Array:
     column = timeline.trace.stat(name).row
     low, high = np.searchsorted(column, np.array([rows.start, rows.stop], column.dtype))
@@ -129,7 +145,8 @@ def op_texts(timeline: Timeline, rows: Array) -> tuple[Array, list[str]]:
     """Full op name of device events, `rows` sorted: (index of each into the texts, int64; the distinct texts).
 
     From the events' stats, or from the stats that stand beside their name; text 0 is "", for events that name no op. A program that XLA
-    compiled names itself (`XlaModule`) as the op, and the framework op of a kernel in its annotation's `name`.
+    compiled names itself (`XlaModule`) as the op: its kernels have the framework op that the program in the profile gives for their
+    instruction, else the one in their annotation's `name`, else the instruction.
     """
     trace = timeline.trace
     known = {"": 0}
@@ -139,18 +156,31 @@ def op_texts(timeline: Timeline, rows: Array) -> tuple[Array, list[str]]:
             beside[name] = known.setdefault(text, len(known))
     code = beside[trace.name[rows]]
     for stat_name in reversed(_OP_STATS):  # the first one found wins: apply it last
-        stat = trace.stat(stat_name)
-        at, place = common(rows, stat.row)
-        found, texts = stat.codes(place)
-        index = np.fromiter((known.setdefault(t, len(known)) for t in texts), np.int64, len(texts))[found]
-        code[at] = np.where(index > 0, index, code[at])
+        _name_after(timeline, rows, stat_name, code, known)
     programs = np.fromiter((t.startswith(_PROGRAM) for t in known), bool, len(known))
     inside = np.flatnonzero(programs[code])
     if len(inside):
-        at, place = common(rows[inside], trace.stat("name").row)
-        found, texts = trace.stat("name").codes(place)
-        code[inside[at]] = np.fromiter((known.setdefault(t, len(known)) for t in texts), np.int64, len(texts))[found]
+        mine = code[inside]
+        for stat_name in ("hlo_op", "name"):
+            _name_after(timeline, rows[inside], stat_name, mine, known)
+        _name_after_programs(timeline, rows[inside], mine, known)
+        code[inside] = mine
     return code, list(known)
+
+
+def _name_after(timeline: Timeline, rows: Array, stat_name: str, code: Array, known: dict[str, int]) -> None:
+    """Write the code of each text that a stat holds; an empty one says nothing."""
+    stat = timeline.trace.stat(stat_name)
+    at, place = common(rows, stat.row)
+    found, texts = stat.codes(place)
+    index = np.fromiter((known.setdefault(t, len(known)) for t in texts), np.int64, len(texts))[found]
+    code[at] = np.where(index > 0, index, code[at])
+
+
+def _name_after_programs(timeline: Timeline, rows: Array, code: Array, known: dict[str, int]) -> None:
+    number, ops = instructions(timeline, rows)
+    index = np.fromiter((known.setdefault(op.framework_op, len(known)) for op in ops), np.int64, len(ops))[number]
+    code[:] = np.where(index > 0, index, code)
 
 
 def device_op(full_name: str) -> tuple[str, str]:

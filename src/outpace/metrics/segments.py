@@ -8,7 +8,7 @@ pipeline is cut at its asynchronous stages into *segments* that run at the same 
 * a **function**: what an asynchronous stage runs for every element in the tf.data thread pool; its work is the time of the executor runs
   that its calls caused.
 
-A segment's busy time per step is its work, divided by the threads that ran it and by the steps. The slowest segment limits the
+A segment's busy time per batch is its work, divided by the threads that ran it and by the root calls. The slowest segment limits the
 pipeline, and its stage with most work is where to act. Stages are told apart by iterator id; nested datasets made per element
 (inside interleave and flat_map) count as one stage per position in the pipeline.
 """

@@ -3,7 +3,8 @@
 Meaning as in the reference (`xplane_to_step_events.cc`, `event_span.cc` of openxla/xprof): every event that belongs to a step is given a
 type by its name; where events overlap, the type of highest priority gets the time; time without any event is "all others".
 On purpose different: building a `tf.function` graph and compiling XLA programs count as compilation (the reference has the category but
-never fills it on a host), and host events count on machines with accelerators too (as the reference did until TensorFlow 2.15).
+never fills it on a host), host events count on machines with accelerators too (as the reference did until TensorFlow 2.15), and what a
+device computes in is read from its programs (`device_kinds.py`).
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.metrics.derived import derived
+from outpace.metrics.device_kinds import KINDS_OF_DEVICES, device_kinds
 from outpace.model import Category, Field, Table, Unit
-from outpace.timeline import OpKind, Run, Timeline
+from outpace.timeline import Run, Timeline
 from outpace.timeline.steps import Array
 from outpace.trace import Plane
-from outpace.trace.algorithms import distinct, sweep
+from outpace.trace.algorithms import sweep
 
 # Kinds of time in order of rising priority, and the category that shows them. "Waiting for input" outranks collectives: an all-reduce
 # that overlaps a wait for input is waiting too.
@@ -49,22 +51,6 @@ COMPILERS = (
     "HloPassPipeline",
     "JitCompilation",
 )
-_HALF = ("half", "fp16", "bf16", "bfloat16")
-_COPY_KIND = {
-    "MemcpyHToD": "host_to_device",
-    "MemcpyDToH": "device_to_host",
-    "MemcpyDToD": "device_to_device",
-    "MemcpyHToH": "host_compute",
-}
-_TPU_KIND = {
-    "infeed": "host_to_device",
-    "outfeed": "device_to_host",
-    "all-reduce": "collective",
-    "all-gather": "collective",
-    "all-to-all": "collective",
-    "reduce-scatter": "collective",
-    "collective": "collective",
-}
 
 FIELDS = (
     Field("host", Unit.TEXT, "host that the step ran on (name of its profile file)"),
@@ -99,9 +85,10 @@ class StepBreakdown:
                 complete = complete | (host == name)
         return self.steps.take(complete)
 
-    def of(self, host: str) -> StepBreakdown:
-        """The steps of one host."""
-        return StepBreakdown(self.steps.take(self.steps["host"] == host), {host: self.per_row[host]})
+    def of(self, *hosts: str) -> StepBreakdown:
+        """The steps of some hosts."""
+        mine = np.fromiter((host in hosts for host in self.steps["host"]), bool, len(self.steps))
+        return StepBreakdown(self.steps.take(mine), {host: self.per_row[host] for host in hosts})
 
     def category(self, category: Category, table: Table | None = None) -> Array:
         """Time of one category per step, float64 ps."""
@@ -181,7 +168,9 @@ def event_kinds(timeline: Timeline) -> Array:
         kind[rows] = by_name[trace.name[rows]]
     if has_device:
         _mark_launches(timeline, kind)
-        _mark_devices(timeline, kind)
+        code = np.fromiter((_CODE[name] for name in KINDS_OF_DEVICES), np.uint8)
+        for events, kinds in device_kinds(timeline):
+            kind[events] = code[kinds]
     stages = trace.stat("_ipl_stage_name").row
     kind[stages] = np.maximum(kind[stages], _CODE["wait_input"])
     kind[timeline.steps.root_row[_is_mark(timeline)]] = 0
@@ -217,40 +206,3 @@ def _mark_launches(timeline: Timeline, kind: Array) -> None:
         rows = trace.rows_of(plane)
         mine = launches[(launches >= rows.start) & (launches < rows.stop)]
         kind[mine] = np.where(kind[mine] == _CODE["host_compute"], _CODE["launch"], kind[mine])
-
-
-def _mark_devices(timeline: Timeline, kind: Array) -> None:
-    trace = timeline.trace
-    shaped = trace.stat("shape")
-    half_shape = np.zeros(len(trace), bool)
-    if len(shaped):
-        half_shape[shaped.row] = ["half" in s for s in shaped.texts()]
-    with_shape = shaped.has(len(trace))
-    for plane in timeline.device_planes:
-        is_tpu = "TPU" in plane.name
-        for line in timeline.device_lines(plane):
-            rows = np.arange(*trace.lines.rows(line).indices(len(trace)))
-            names = distinct(trace.name[rows])
-            table = np.zeros(len(trace.names), np.uint8)
-            table[names] = [_tpu_kind(timeline, int(n)) if is_tpu else _gpu_kind(timeline, int(n)) for n in names]
-            kind[rows] = table[trace.name[rows]]
-            compute = rows[(kind[rows] >= _CODE["compute_32"]) & with_shape[rows]]
-            kind[compute] = np.where(half_shape[compute], _CODE["compute_16"], _CODE["compute_32"])
-
-
-def _gpu_kind(timeline: Timeline, name: int) -> int:
-    op, text = timeline.ops[name], timeline.trace.names[name].lower()
-    if op.kind is OpKind.COPY:
-        return _CODE[_COPY_KIND[op.type]]
-    if text.startswith(("nccl", "rccl")):
-        return _CODE["collective"]
-    return _CODE["compute_16" if any(h in text for h in _HALF) else "compute_32"]
-
-
-def _tpu_kind(timeline: Timeline, name: int) -> int:
-    category = str(timeline.trace.name_stats.get(name, {}).get("hlo_category", ""))
-    for word, kind in _TPU_KIND.items():
-        if category.startswith(word):
-            return _CODE[kind]
-    text = str(timeline.trace.name_stats.get(name, {}).get("shape_with_layout", "")) or timeline.trace.names[name][:200]
-    return _CODE["compute_16" if "bf16[" in text or "f16[" in text else "compute_32"]

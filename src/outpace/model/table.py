@@ -74,17 +74,19 @@ class Table:
         return any(f.name == name for f in self.fields)
 
     def field(self, name: str) -> Field:
-        """The description of column `name`."""
-        return next(f for f in self.fields if f.name == name)
+        """The description of column `name`; raises KeyError for an unknown one."""
+        for spec in self.fields:
+            if spec.name == name:
+                return spec
+        raise KeyError(f"table {self.name} has no column {name!r}")
 
     def take(self, rows: Any) -> Table:
         """The same table with only `rows` (indices, slice or boolean mask), in that order."""
         return Table(self.name, self.title, self.fields, tuple(c[rows] for c in self.columns))
 
     def sorted_by(self, name: str, *, descending: bool = True) -> Table:
-        """Rows in the order of column `name`; ties keep their order."""
-        order = np.argsort(-self[name] if descending else self[name], kind="stable")
-        return self.take(order)
+        """Rows in the order of column `name`, of any type; ties keep their order, missing values stand last."""
+        return self.take(_order(self[name], descending))
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """Rows as tuples of plain Python values (missing floats as None)."""
@@ -108,6 +110,19 @@ def _as_column(values: Any, unit: Unit) -> Array:
         column[:] = list(values)
         return column
     return np.asarray(values)
+
+
+def _order(column: Array, descending: bool) -> Array:
+    """Indices that sort a column. Only floats are negated: unsigned integers would wrap, booleans and texts have no negative."""
+    if column.dtype.kind == "O":
+        values = column.tolist()
+        known = sorted((i for i, v in enumerate(values) if v is not None), key=values.__getitem__, reverse=descending)
+        return np.array([*known, *(i for i, v in enumerate(values) if v is None)], np.int64)
+    if column.dtype.kind == "f":
+        return np.argsort(-column if descending else column, kind="stable")
+    if not descending:
+        return np.argsort(column, kind="stable")
+    return len(column) - 1 - np.argsort(column[::-1], kind="stable")[::-1]
 
 
 def _plain(column: Array) -> list[Any]:

@@ -59,7 +59,11 @@ def _humanize_number(value: float, unit: Unit) -> str:
 def _scaled(value: float, steps: tuple[tuple[float, str], ...]) -> str:
     if value == 0:
         return f"0 {steps[-3][1] if steps is _TIME_STEPS else steps[-1][1]}"
-    factor, name = next(((f, n) for f, n in steps if abs(value) >= f), steps[-1])
+    at = next((i for i, (factor, _) in enumerate(steps) if abs(value) >= factor), len(steps) - 1)
+    if at and round(abs(value) / steps[at][0]) * steps[at][0] >= steps[at - 1][0]:  # 999.7 ms is 1.00 s, not 1,000 ms
+        at -= 1
+    factor, name = steps[at]
     scaled = value / factor
-    digits = 0 if abs(scaled) >= 100 or factor == 1.0 else 1 if abs(scaled) >= 10 else 2
+    size = abs(scaled)  # the digits are those of what is shown: 9.996 is 10.0, not 10.00
+    digits = 0 if round(size, 1) >= 100 or factor == 1.0 else 1 if round(size, 2) >= 10 else 2
     return f"{scaled:,.{digits}f} {name}"

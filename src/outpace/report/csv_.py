@@ -6,13 +6,16 @@ import csv
 import os
 import re
 import tempfile
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from outpace.model import Field, OutputError, Report, Table, Unit
 from outpace.report.json_ import plain
 
+_LONGEST = 80  # characters of a tool's or a table's name in a file name: most file systems allow 255 in all
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 _SUFFIXES = {Unit.PS: "_ps", Unit.BYTES: "_bytes", Unit.BYTES_PER_S: "_bytes_per_s"}
 
@@ -25,11 +28,7 @@ def write(report: Report, directory: str | os.PathLike[str]) -> list[Path]:
     folder = Path(directory)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return [
-            _write_table(table, folder / f"{_file_name(page.id)}.{_file_name(table.name)}.csv")
-            for page in report.pages
-            for table in page.tables()
-        ]
+        return [_write_table(table, folder / name) for name, table in _files(report)]
     except OSError as error:
         reason = error.strerror or str(error)
         raise OutputError(f"cannot write CSV files to {folder}: {reason}. Name a folder that you can write to.") from error
@@ -77,5 +76,27 @@ def _umask() -> int:
     return mask
 
 
+def _files(report: Report) -> list[tuple[str, Table]]:
+    """Every table with a file name of its own, also where a file system does not tell capitals apart."""
+    found: list[tuple[str, Table]] = []
+    taken: set[str] = set()
+    for page in report.pages:
+        for table in page.tables():
+            stem = f"{_file_name(page.id)}.{_file_name(table.name)}"
+            name = next(n for n in _numbered(stem) if n.lower() not in taken)
+            taken.add(name.lower())
+            found.append((f"{name}.csv", table))
+    return found
+
+
+def _numbered(stem: str) -> Iterator[str]:
+    yield stem
+    yield from (f"{stem}-{number}" for number in count(2))
+
+
 def _file_name(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:80].lstrip(".") or "_"
+    """A name without what file systems refuse; of a long one the beginning, and a check sum that tells it from others that begin alike."""
+    safe = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
+    if len(safe) > _LONGEST:
+        safe = f"{safe[: _LONGEST - 9]}-{zlib.crc32(name.encode('utf-8', 'replace')):08x}"
+    return safe.lstrip(".") or "_"

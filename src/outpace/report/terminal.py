@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -150,7 +151,7 @@ class _Writer:
         self._blank()
         self.console.print(Rule(Text("More", style="bold"), align="left", style="dim", characters="─"))
         self._prose("All of it is in the HTML, CSV and JSON output, and each page here with:", "dim italic")
-        self._prose(f"outpace report {clean(source)} --tool NAME", "dim")
+        self._prose(f"outpace report {shlex.quote(clean(source))} --tool NAME", "dim")
         edge = max(len(page.id) for page in pages) + 2
         for page in sorted(pages, key=lambda p: p.unavailable is not None):
             text = clean_prose(page.headline) if page.unavailable is None else f"– {clean_prose(page.unavailable.reason)}"

@@ -15,12 +15,14 @@ import tempfile
 
 from outpace._dataclass import dataclass
 from outpace.model.errors import NotFoundError, OutputError, UsageError
+from outpace.model.formats import foreign_file
 from outpace.store.record import SUFFIX, CaptureRecord, record_path
 from outpace.store.tree import Tree, is_url, open_tree
 
 ENDINGS = (".xplane.pb.gz", ".xplane.pb", ".pb.gz", ".pb", ".gz")
 PROFILE_FOLDER = "plugins/profile"
 _TIMESTAMP = re.compile(r"^\d{4}_\d{2}_\d{2}_\d{2}_\d{2}_\d{2}")  # what TensorFlow and JAX name a run after
+_LOOKED_AT = 50  # files and runs of a folder without a profile: enough to name what is there
 _DEPTH = 2  # TensorBoard users keep one log directory per experiment, some with train/ and validation/ inside
 
 
@@ -72,11 +74,23 @@ def find_profiles(source: str | os.PathLike[str]) -> ProfileSet:
     runs = _runs(tree, root)
     if not runs:
         raise NotFoundError(
-            f"{given} holds no profile: neither *.xplane.pb files nor a {PROFILE_FOLDER}/<run> folder with some. "
+            f"{given} holds no profile: neither *.xplane.pb files nor a {PROFILE_FOLDER}/<run> folder with some. {_what_else(tree, root)}"
             "Make one with `outpace profile SCRIPT`, or give the folder that the training job wrote its profile to."
         )
     newest = runs[0]
     return ProfileSet(given, newest.run, newest.folder, _profiles_in(tree, tree.private(newest.folder)))
+
+
+def _what_else(tree: Tree, root: str) -> str:
+    """A sentence on the first file that looks like another profiler's, in the folder or in its runs; "" without one."""
+    folder = root.rstrip("/")
+    runs = [f"{folder}/{PROFILE_FOLDER}/{name}" for name in tree.folders(f"{folder}/{PROFILE_FOLDER}")]
+    for place in (folder, *runs[:_LOOKED_AT]):
+        for entry in tree.files(place)[:_LOOKED_AT]:
+            known = foreign_file(f"{place}/{entry.name}", local=not is_url(tree.public(place)))
+            if known is not None and known.other_profiler:
+                return f"{entry.name} is {known.what}. {known.advice} "
+    return ""
 
 
 def list_runs(source: str | os.PathLike[str]) -> tuple[RunInfo, ...]:

@@ -18,6 +18,7 @@ from outpace._dataclass import dataclass
 
 SCHEMA = 1
 SUFFIX = ".outpace.json"
+_MARK = "@python_samples@"
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,41 @@ class Overhead:
 
 
 @dataclass(frozen=True)
+class PythonSamples:
+    """Stacks of the training thread while the profile was recorded, some hundred moments a second.
+
+    base_unix_ns: Unix time from which the samples count. `thread`: name of the thread. `method`: `signal`, or `thread` where samples had to
+    wait for the GIL (`capture/ticks.py` says what that means). `frames`: (file, function, its first line, owner); the owner is `""` for the
+    user's own code, `python` for the standard library, `outpace`, or the name of the package. `stacks`: outermost first, each place an
+    index of a frame and a line. `samples`: (ns since the base, ns that it stands for, index of the stack). `text`: (index of a frame, line,
+    source) of the user's innermost lines. `dropped`: samples too many to keep.
+    """
+
+    base_unix_ns: int
+    thread: str
+    method: str
+    frames: tuple[tuple[str, str, int, str], ...]
+    stacks: tuple[tuple[tuple[int, int], ...], ...]
+    samples: tuple[tuple[int, int, int], ...]
+    text: tuple[tuple[int, int, str], ...] = ()
+    dropped: int = 0
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """One part of a compilation that JAX reported: when it ended (Unix ns), how long it took (ns), JAX's name of the part, and the user's
+    line that led to it (an empty file where there is none). `program`: name of what was compiled, where this JAX says it."""
+
+    unix_ns: int
+    duration_ns: int
+    event: str
+    file: str
+    line: int
+    function: str
+    program: str = ""
+
+
+@dataclass(frozen=True)
 class CaptureRecord:
     """Everything noted about one host's capture; see the fields' own types."""
 
@@ -104,14 +140,26 @@ class CaptureRecord:
     pipeline: tuple[PipelineStage, ...]
     cpu_count: int
     traces: tuple[FunctionTrace, ...] = ()
+    python_samples: PythonSamples | None = None
+    compilations: tuple[Compilation, ...] = ()
     exit: int | None = None
     stopped: bool = False
     created: str = ""
     schema: int = SCHEMA
 
     def to_json(self) -> str:
-        """The record as JSON text."""
-        return json.dumps(dataclasses.asdict(self), indent=1, default=str) + "\n"
+        """The record as JSON text; samples stand on one line, being thousands."""
+        samples = json.dumps(self.as_dict()["python_samples"], separators=(",", ":"))
+        head, mark, rest = json.dumps({**self.as_dict(), "python_samples": _MARK}, indent=1, default=str).partition(
+            f'"{_MARK}"'
+        )
+        return head + samples + rest + "\n" if mark else head + "\n"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The record as plain mappings and tuples, as `Run.records` holds it."""
+        samples = self.python_samples
+        plain = dataclasses.asdict(dataclasses.replace(self, python_samples=None))  # copies every single number
+        return {**plain, "python_samples": None if samples is None else dict(vars(samples))}
 
     @classmethod
     def from_json(cls, text: str) -> CaptureRecord:
@@ -171,6 +219,30 @@ def _trace(data: Mapping[str, Any]) -> FunctionTrace:
     return FunctionTrace(**known)
 
 
+def _compilation(data: Mapping[str, Any]) -> Compilation:
+    known = _known(Compilation, data)
+    known.update({key: int(known[key]) for key in ("unix_ns", "duration_ns", "line")})
+    known.update({key: str(known[key]) for key in ("event", "file", "function")}, program=str(known.get("program", "")))
+    return Compilation(**known)
+
+
+def _samples(data: Mapping[str, Any] | None) -> PythonSamples | None:
+    if data is None:
+        return None
+    known = _known(PythonSamples, data)
+    known.update(base_unix_ns=int(known["base_unix_ns"]), thread=str(known["thread"]), method=str(known["method"]))
+    frames = tuple((str(file), str(function), int(line), str(owner)) for file, function, line, owner in known["frames"])
+    stacks = tuple(tuple((int(frame), int(line)) for frame, line in stack) for stack in known["stacks"])
+    samples = tuple((int(moment), int(weight), int(stack)) for moment, weight, stack in known["samples"])
+    text = tuple((int(frame), int(line), str(source)) for frame, line, source in known.get("text", ()))
+    if any(not 0 <= frame < len(frames) for stack in stacks for frame, _ in stack):
+        raise ValueError("a stack names a frame that is not there")
+    if any(not 0 <= stack < len(stacks) for *_, stack in samples):
+        raise ValueError("a sample names a stack that is not there")
+    known.update(frames=frames, stacks=stacks, samples=samples, text=text, dropped=int(known.get("dropped", 0)))
+    return PythonSamples(**known)
+
+
 def _build(data: Mapping[str, Any]) -> CaptureRecord:
     known = _known(CaptureRecord, data)
     window = _known(Window, data["window"])
@@ -185,6 +257,8 @@ def _build(data: Mapping[str, Any]) -> CaptureRecord:
         overhead=Overhead(**overhead),
         pipeline=tuple(_stage(item) for item in data["pipeline"]),
         traces=tuple(_trace(item) for item in data.get("traces", ())),
+        python_samples=_samples(data.get("python_samples")),
+        compilations=tuple(_compilation(item) for item in data.get("compilations", ())),
         steps_per_execution=int(data["steps_per_execution"]),
         cpu_count=int(data["cpu_count"]),
     )

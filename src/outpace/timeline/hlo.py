@@ -1,42 +1,177 @@
-"""XLA programs that a profile carries: for every HLO op its opcode, the framework op it came from, and the source line.
+"""XLA programs that a profile carries: for every HLO op its opcode, the framework op and source line it came from, and what it computes.
 
-TensorFlow and JAX put each program as an `HloProto` on the plane `/host:metadata`. Field numbers are those of `xla/service/hlo.proto` and
-`xla/xla_data.proto` (OpMetadata); of the message only the few fields named here are read.
+TensorFlow and JAX put each program as an `HloProto` on the plane `/host:metadata`. Programs are read when one of their ops is asked for.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace.timeline.hlo_meaning import flops, precision, traffic, transfer
+from outpace.timeline.hlo_reader import Instruction, as_bytes, fields, messages, number, text
+from outpace.timeline.steps import Array
 from outpace.trace import Trace
+from outpace.trace.algorithms import common, distinct
+
+if TYPE_CHECKING:
+    from outpace.timeline.timeline import Timeline
 
 _MODULE = 1  # HloProto
-_NAME, _COMPUTATIONS = 1, 3  # HloModuleProto
+_COMPUTATIONS, _FRAMES = 3, 17  # HloModuleProto
 _INSTRUCTIONS, _COMPUTATION_ID = 2, 5  # HloComputationProto
-_OP_NAME, _OPCODE, _METADATA, _CALLED = 1, 2, 7, 38  # HloInstructionProto
-_FRAMEWORK_OP, _FILE, _LINE = 2, 3, 4  # OpMetadata
-_BITS = 64
+_FILES, _LOCATIONS, _STACK = 1, 3, 4  # StackFrameIndex
+_LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python\d|^<")  # code that is not the program's own
+_DEEPEST = 200  # frames that one op is followed up
 
 
 @dataclass(frozen=True)
 class HloOp:
-    """One instruction: `opcode` (`fusion`, `dot`), `framework_op` (`jit(step)/dot_general`), `source` (`train.py:12`); empty where unknown."""
+    """One instruction: `opcode` (`fusion`, `dot`), `framework_op` (`jit(step)/dot_general`), `source` (`train.py:12`); empty where unknown.
+
+    `source` is the innermost line that is not a library's, where the program keeps stack frames. `bits`: 16 or 32, what it computes in, 0
+    unknown. `flops`, `bytes`: of one execution, by its shapes, -1 unknown. `transfer`: what the end of an asynchronous op waits for
+    (`host_to_device`, `device_to_host`, `device_to_device`, `collective`), "" for other ops.
+    """
 
     opcode: str
-    framework_op: str
-    source: str
+    framework_op: str = ""
+    source: str = ""
+    bits: int = 0
+    flops: float = -1.0
+    bytes: float = -1.0
+    transfer: str = ""
 
 
-def programs(trace: Trace) -> dict[int, dict[str, HloOp]]:
-    """Ops by name of every program, by program id. A program that is damaged has the ops that could be read."""
-    found: dict[int, dict[str, HloOp]] = {}
-    for row, stats in trace.name_stats.items():
-        proto = stats.get("Hlo Proto")
-        if isinstance(proto, bytes):
-            found[program_id(trace.names[row])] = dict(_ops(proto))
-    return found
+NO_OP = HloOp("")
+
+
+class Program:
+    """The ops of one program by name. Of a damaged one, those that could be read."""
+
+    def __init__(self, proto: bytes) -> None:
+        self._proto = proto
+        self._made: dict[str, HloOp] = {}
+
+    @cached_property
+    def _module(self) -> bytes:
+        return next(messages(self._proto, _MODULE), b"")
+
+    @cached_property
+    def _computations(self) -> dict[int, list[Instruction]]:
+        found = {}
+        for computation in messages(self._module, _COMPUTATIONS):
+            instructions = [Instruction(i) for i in messages(computation, _INSTRUCTIONS)]
+            found[number(dict(fields(computation)).get(_COMPUTATION_ID))] = instructions
+        return found
+
+    @cached_property
+    def _by_name(self) -> dict[str, Instruction]:
+        return {i.name: i for instructions in self._computations.values() for i in instructions}
+
+    @cached_property
+    def _by_number(self) -> dict[int, Instruction]:
+        return {i.number: i for instructions in self._computations.values() for i in instructions}
+
+    @cached_property
+    def _frames(self) -> _Frames:
+        return _Frames(next(messages(self._module, _FRAMES), b""))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __getitem__(self, name: str) -> HloOp:
+        """The op called `name`; one that says nothing when the program has none."""
+        known = self._made.get(name)
+        if known is None:
+            instruction = self._by_name.get(name)
+            known = self._made[name] = NO_OP if instruction is None else self._op(instruction)
+        return known
+
+    def _op(self, instruction: Instruction) -> HloOp:
+        told = self._teller(instruction)
+        how = (instruction, self._inside, self._operands)
+        place = self._frames.line(told.frame) or _line(*told.place)
+        return HloOp(instruction.opcode, told.framework_op, place, precision(*how), flops(*how), traffic(*how), transfer(*how))
+
+    def _teller(self, instruction: Instruction) -> Instruction:
+        """The instruction that says where this one comes from: a fusion that says nothing of itself is told by what it fused."""
+        if instruction.framework_op:
+            return instruction
+        return next((i for i in reversed(self._inside(instruction)) if i.framework_op), instruction)
+
+    def _inside(self, instruction: Instruction) -> list[Instruction]:
+        return [i for number in instruction.called for i in self._computations.get(number, ())]
+
+    def _operands(self, instruction: Instruction) -> list[Instruction]:
+        return [self._by_number[n] for n in instruction.operands if n in self._by_number]
+
+
+class _Frames:
+    """The stack frames of a program's ops (`StackFrameIndex`); all numbers in it count from 1."""
+
+    def __init__(self, data: bytes) -> None:
+        self._files = [text(f) for f in messages(data, _FILES)]
+        self._locations = [dict(fields(m)) for m in messages(data, _LOCATIONS)]
+        self._stack = [dict(fields(m)) for m in messages(data, _STACK)]
+
+    def line(self, frame: int) -> str:
+        """`file:line` of the innermost frame that is the program's own, else of the innermost; "" when there is none."""
+        innermost = ""
+        for _ in range(_DEEPEST):
+            if not 0 < frame <= len(self._stack):
+                break
+            place = self._place(number(self._stack[frame - 1].get(1)))
+            if place and not _LIBRARY.search(place):
+                return place
+            innermost = innermost or place
+            frame = number(self._stack[frame - 1].get(2))
+        return innermost
+
+    def _place(self, location: int) -> str:
+        if not 0 < location <= len(self._locations):
+            return ""
+        found = self._locations[location - 1]
+        file = number(found.get(1))
+        return _line(self._files[file - 1], number(found.get(3))) if 0 < file <= len(self._files) else ""
+
+
+def _line(file: str, line: int) -> str:
+    return f"{file}:{line}" if file and line > 0 else file
+
+
+_EMPTY = Program(b"")
+
+
+class Programs:
+    """All programs of a profile by id."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._found: dict[int, Program] = {}
+        for row, stats in trace.name_stats.items():
+            if isinstance(proto := stats.get("Hlo Proto"), bytes):
+                self._found[program_id(trace.names[row])] = Program(as_bytes(proto))
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __getitem__(self, number: int) -> Program:
+        """The program with an id; one without ops when the profile has none."""
+        return self._found.get(number, _EMPTY)
+
+    def op(self, program: int, name: str) -> HloOp:
+        """An op of a program; `NO_OP` where the profile does not hold it."""
+        return self[program][name]
+
+
+def programs(trace: Trace) -> Programs:
+    """The programs of a profile. (`Timeline.programs` keeps them.)"""
+    return Programs(trace)
 
 
 def program_id(name: str) -> int:
@@ -45,86 +180,22 @@ def program_id(name: str) -> int:
     return int(digits) if digits.isdigit() else -1
 
 
-def _ops(proto: bytes) -> Iterator[tuple[str, HloOp]]:
-    for module in _messages(proto, _MODULE):
-        computations = {
-            _number(dict(_fields(c)).get(_COMPUTATION_ID)): list(_instructions(c)) for c in _messages(module, _COMPUTATIONS)
-        }
-        for instructions in computations.values():
-            for name, op, called in instructions:
-                if not op.framework_op:  # a fusion that says nothing of itself: what it fused does
-                    inside = (o for number in called for _, o, _ in reversed(computations.get(number, ())) if o.framework_op)
-                    op = replace(next(inside, op), opcode=op.opcode)
-                yield name, op
+def instructions(timeline: Timeline, rows: Array) -> tuple[Array, list[HloOp]]:
+    """Which instruction of which program each event at `rows` (sorted) ran: (index of each into the ops, int64; the distinct ops).
 
-
-def _instructions(computation: bytes) -> Iterator[tuple[str, HloOp, list[int]]]:
-    """(name, op, ids of the computations that it calls) of each instruction."""
-    for instruction in _messages(computation, _INSTRUCTIONS):
-        found: dict[int, bytes | int] = dict(_fields(instruction))
-        metadata: dict[int, bytes | int] = dict(_fields(_bytes(found.get(_METADATA))))
-        file, line = _text(metadata.get(_FILE)), _number(metadata.get(_LINE))
-        source = f"{file}:{line}" if file and line > 0 else file
-        op = HloOp(_text(found.get(_OPCODE)), _text(metadata.get(_FRAMEWORK_OP)), source)
-        yield _text(found.get(_OP_NAME)), op, _packed(_bytes(found.get(_CALLED)))
-
-
-def _packed(data: bytes) -> list[int]:
-    values, at = [], 0
-    while at < len(data):
-        value, at = _varint(data, at)
-        values.append(value)
-    return values
-
-
-def _number(value: bytes | int | None) -> int:
-    return value if isinstance(value, int) else -1
-
-
-def _messages(data: bytes, number: int) -> Iterator[bytes]:
-    return (value for field, value in _fields(data) if field == number and isinstance(value, bytes))
-
-
-def _bytes(value: bytes | int | None) -> bytes:
-    return value if isinstance(value, bytes) else b""
-
-
-def _text(value: bytes | int | None) -> str:
-    return _bytes(value).decode("utf-8", "replace")
-
-
-def _fields(data: bytes) -> Iterator[tuple[int, bytes | int]]:
-    """(field number, value) of a message: numbers for varints and fixed widths, bytes for the rest; stops where it is damaged."""
-    at = 0
-    while at < len(data):
-        tag, at = _varint(data, at)
-        kind, size = tag & 7, 0
-        if kind == 0:
-            value, at = _varint(data, at)
-            if at <= len(data):
-                yield tag >> 3, value
-            continue
-        if kind == 2:
-            size, at = _varint(data, at)
-        elif kind in (1, 5):
-            size = 8 if kind == 1 else 4
-        else:
-            return
-        if at + size > len(data):
-            return
-        yield tag >> 3, data[at : at + size]
-        at += size
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """(value, position after it); a position beyond the end when the data ends inside."""
-    value = 0
-    for shift in range(0, _BITS + 6, 7):
-        if at >= len(data):
-            break
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        at += 1
-        if byte < 0x80:
-            return value, at
-    return 0, len(data) + 1
+    By the stats `hlo_op` and `program_id`. Op 0 is `NO_OP`, for events that name none; ops of equal name in two programs are two.
+    """
+    trace = timeline.trace
+    index = np.zeros(len(rows), np.int64)
+    names, program = trace.stat("hlo_op"), trace.stat("program_id")
+    at, place = common(rows, names.row)
+    if len(at) == 0:
+        return index, [NO_OP]
+    code, texts = names.codes(place)
+    numbers = program.dense(len(trace), -1)[rows[at]]
+    ids = distinct(numbers)
+    pair = np.searchsorted(ids, numbers) * len(texts) + code
+    pairs = distinct(pair)
+    index[at] = 1 + np.searchsorted(pairs, pair)
+    of = [(int(ids[p // len(texts)]) & (2**64 - 1), texts[p % len(texts)]) for p in pairs.tolist()]
+    return index, [NO_OP, *(timeline.programs.op(number, name) for number, name in of)]

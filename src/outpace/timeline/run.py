@@ -19,13 +19,15 @@ class Run:
     """The timelines of all hosts. One host is just the usual case.
 
     `records` holds, by host, what Outpace's own capture wrote beside the profile (source lines, overhead, versions); empty for profiles that
-    others captured. `remarks` are warnings from opening. Metrics keep what they derived in `_derived`.
+    others captured. `remarks` are warnings from opening; `left_out` are hosts whose profile could not be read. Metrics
+    keep what they derived in `_derived`.
     """
 
     source: str
     hosts: tuple[Timeline, ...]
     records: Mapping[str, Record] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
     _derived: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -43,6 +45,11 @@ class Run:
     def has_device(self) -> bool:
         """Whether any accelerator recorded events."""
         return any(t.device_planes for t in self.hosts)
+
+    @cached_property
+    def lossy(self) -> bool:
+        """Whether a host's profile lacks bytes or names, or was left out: "nothing was found" then proves nothing."""
+        return bool(self.left_out) or any(t.trace.lossy for t in self.hosts)
 
     def settle(self) -> None:
         """Find the steps and ops of every host. All pages need them: threads that make pages should find them done."""

@@ -74,6 +74,12 @@ class Steps:
         return set_aside(self.duration, self.complete)
 
     @property
+    def captured(self) -> Array:
+        """Indices of the steps that the capture holds whole, steady or not; all if none is."""
+        rows = np.flatnonzero(self.complete)
+        return rows if len(rows) else np.arange(len(self))
+
+    @property
     def whole(self) -> Array:
         """Indices of the steps that statistics are made of: complete ones of the steady state, or all if none is."""
         steady = np.fromiter((not reason.value for reason in self.aside), bool, len(self))

@@ -9,6 +9,7 @@ import numpy as np
 from outpace._dataclass import dataclass
 from outpace.model import median
 from outpace.timeline.causality import step_of_events
+from outpace.timeline.hlo import Programs
 from outpace.timeline.infer import infer_steps
 from outpace.timeline.marks import device_step_lines, from_device_lines, from_marks, keras_rows, marked_rows
 from outpace.timeline.names import Op, OpKind, parse_op
@@ -111,6 +112,11 @@ class Timeline:
     def is_kind(self, *kinds: OpKind) -> Array:
         """Boolean over `trace.names`: is the name an op of these kinds."""
         return np.fromiter((op.kind in kinds for op in self.ops), bool, len(self.ops))
+
+    @cached_property
+    def programs(self) -> Programs:
+        """The XLA programs that the profile carries."""
+        return Programs(self.trace)
 
     @cached_property
     def host_planes(self) -> tuple[Plane, ...]:

@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 
 from outpace.model import ProfileError
+from outpace.trace.refusal import PLANE_PREFIXES, refusal
 from outpace.trace.source import Bytes, read
 from outpace.trace.stats import Value, decode_value, text_at
 from outpace.trace.trace import Handle, Lines, Loss, Plane, Trace
 
 _ERROR, _WARNING, _HOSTNAME = 2, 3, 4  # field numbers of XSpace
-_PLANE_PREFIXES = ("/", "Task Environment", "Host CPUs", "Syscalls", "#Chip")
+_TRUNCATED, _MALFORMED = 1, 2  # OX_DAMAGE_* of native/include/outpace.h
 UNNAMED = "(name lost)"
 
 
@@ -36,7 +37,7 @@ def read_trace(data: bytes, host: str = "host") -> Trace:
 def _from_bytes(data: Bytes, source: str, host: str, remark: str) -> Trace:
     handle = Handle(data)
     planes, lines = _planes_and_lines(handle, data)
-    _require_profile(planes, handle, source)
+    _require_profile(planes, handle, source, remark)
     name, start, duration = handle.events()
     sizes = handle.sizes
     names, display, name_plane = _event_names(handle, data)
@@ -92,15 +93,25 @@ def _planes_and_lines(handle: Handle, data: Bytes) -> tuple[tuple[Plane, ...], L
     return found, Lines(owner, line_id, stamp, first_event.astype(np.int64), tuple(_texts(data, at, length)))
 
 
-def _require_profile(planes: tuple[Plane, ...], handle: Handle, source: str) -> None:
-    known = any(p.name.startswith(_PLANE_PREFIXES) for p in planes)
+def _require_profile(planes: tuple[Plane, ...], handle: Handle, source: str, remark: str) -> None:
+    known = any(p.name.startswith(PLANE_PREFIXES) for p in planes)
     whole = bool(planes) and handle.sizes.damages_total == 0
     if (whole and (known or handle.sizes.events)) or (known and handle.sizes.events):
         return
-    raise ProfileError(
-        f"{source} is not a TensorFlow or JAX profile: no plane of an XSpace could be read from its {len(handle.data):,} bytes. "
-        "Give a *.xplane.pb file, or the log directory that holds it; a file that went through a text conversion is lost, capture again."
-    )
+    raise ProfileError(refusal(source, handle.data, _missing(handle), remark))
+
+
+def _missing(handle: Handle) -> int:
+    """Bytes that the file lacks by its own account: those of the outermost message that its end cuts."""
+    _, lost, _, why = _damages(handle)
+    return int(max(lost[why == _TRUNCATED], default=0))
+
+
+def _damages(handle: Handle) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Offset, bytes lost, plane and reason of every damaged place."""
+    at, lost, plane, why = (np.empty(handle.sizes.damages, t) for t in (np.uint64, np.uint64, np.int32, np.uint8))
+    handle.fill("ox_damages", at, lost, plane, why)
+    return at, lost, plane, why
 
 
 def _event_names(handle: Handle, data: Bytes) -> tuple[list[str], dict[int, str], np.ndarray]:
@@ -147,12 +158,11 @@ def _strings(handle: Handle, data: Bytes) -> list[tuple[int, str]]:
 
 def _losses(handle: Handle, planes: tuple[Plane, ...], remark: str, data: Bytes) -> tuple[Loss, ...]:
     sizes = handle.sizes
-    at, lost, plane, why = (np.empty(sizes.damages, t) for t in (np.uint64, np.uint64, np.int32, np.uint8))
-    handle.fill("ox_damages", at, lost, plane, why)
+    at, lost, plane, why = _damages(handle)
     losses = [Loss(remark, len(data), 0, "")] if remark else []
     for offset, size, owner, reason in zip(at.tolist(), lost.tolist(), plane.tolist(), why.tolist(), strict=True):
         name = planes[owner].name if 0 <= owner < len(planes) else ""
-        if reason == 2:
+        if reason == _MALFORMED:
             what = "malformed data was skipped"
         elif offset >= len(data):
             what = "the file ends too early"

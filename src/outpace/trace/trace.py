@@ -110,6 +110,16 @@ class Trace:
         """(parent, subtree_end, self time) of every event among all events of its line."""
         return _native.nest(self.lines.first_event, self.start, self.duration)
 
+    @cached_property
+    def nameless(self) -> int:
+        """How many events have lost their name: names stand behind the events, so that a cut file lacks them first."""
+        return int((self.name == len(self.names) - 1).sum())
+
+    @property
+    def lossy(self) -> bool:
+        """Whether something of the file is missing or could not be read: bytes, names, or times. What was not seen proves nothing then."""
+        return bool(self.losses) or self.nameless > 0
+
     def plane(self, name: str) -> Plane | None:
         """The first plane called `name`."""
         return next((p for p in self.planes if p.name == name), None)

@@ -13,3 +13,27 @@ from outpace.model import Unit, humanize
 )
 def test_rates(value: float | None, text: str) -> None:
     assert humanize(value, Unit.BYTES_PER_S) == text
+
+
+@pytest.mark.parametrize(
+    ("ps", "text"),
+    [
+        (999.7e9, "1.00 s"),
+        (999.4e9, "999 ms"),
+        (9.996e9, "10.0 ms"),
+        (9.994e9, "9.99 ms"),
+        (99.96e9, "100 ms"),
+        (-999.7e9, "-1.00 s"),
+        (999.6, "1.00 ns"),
+        (0.4, "0 ps"),
+        (999.7e12, "1,000 s"),
+    ],
+)
+def test_unit_and_digits_are_those_of_the_rounded_number(ps: float, text: str) -> None:
+    assert humanize(ps, Unit.PS) == text
+
+
+def test_bytes_never_reach_the_next_unit() -> None:
+    assert humanize(1023.9 * 1024, Unit.BYTES) == "1.00 MiB"
+    assert humanize(1023.4 * 1024, Unit.BYTES) == "1,023 KiB"
+    assert humanize(1023.6 * 2**20, Unit.BYTES_PER_S) == "1.00 GiB/s"

@@ -5,7 +5,7 @@ import stat
 import pytest
 from report_samples import HOSTILE_NAMES, hostile, realistic
 
-from outpace.model import Field, OutputError, Unit
+from outpace.model import Field, OutputError, Page, Report, Table, Unit
 from outpace.report import csv_
 from outpace.report.text import valid
 
@@ -103,3 +103,15 @@ def test_files_have_ordinary_permissions(tmp_path):
 def test_a_hostile_tool_id_cannot_leave_the_folder():
     assert csv_._file_name("../../etc/passwd") == "_.._etc_passwd"
     assert csv_._file_name("..") == "_"
+
+
+def test_names_that_begin_alike_or_differ_in_odd_characters_are_files_of_their_own(tmp_path):
+    host = "worker-0." + "very-long-name." * 6 + "example.com"
+    names = [f"stages {host} Host:0", f"stages {host} Host:1", "a b", "a_b", "A b"]
+    fields = (Field("name", Unit.TEXT, "the table's own"),)
+    tables = tuple(Table.from_rows(name, name, fields, [(name,)]) for name in names)
+    paths = csv_.write(Report("", "", (), (), (Page("tool", "Tool", "", hidden_tables=tables),)), tmp_path)
+    assert len({p.name.lower() for p in paths}) == len(names)
+    assert max(len(p.name) for p in paths) < 100
+    assert [read(p)[1] for p in paths] == [[name] for name in names]
+    assert [p.name for p in paths[2:]] == ["tool.a_b.csv", "tool.a_b-2.csv", "tool.A_b-3.csv"]

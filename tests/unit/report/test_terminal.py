@@ -170,3 +170,8 @@ def test_the_page_with_the_first_thing_to_change_is_shown_whole():
     first = next(page for page in report.pages if page.findings)
     brief = dataclasses.replace(report, brief=frozenset(page.id for page in report.pages))
     assert first.question in " ".join(terminal.render(brief, width=200).split())
+
+
+def test_the_command_that_is_shown_can_be_typed():
+    report = dataclasses.replace(realistic(), summary=True, source="/runs/my run; v2")
+    assert "outpace report '/runs/my run; v2' --tool NAME" in terminal.render(report, width=100)

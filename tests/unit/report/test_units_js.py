@@ -14,6 +14,7 @@ from outpace.report.text import shorten
 UNITS = Path(outpace.report.__file__).parent / "assets" / "units.js"
 NUMBERS = [
     0, 1, 7, 42, 999, 1000, 1024, 12_345, 999_400, 1_500_000, 31_600_000_000, 507_000_000_000, 7.2e12, 3.3e15, 5 * 2**30, 2**41,
+    999.7e9, 9.996e9, 99.96e9, 9.994e9, 999.4e9, 1023.9 * 1024, 1023.4 * 1024, 999.6, 0.9996, 9.9996e-5, 999.7, -999.7e9,
     0.5, 0.123, 0.0004, 0.00001234, 3.14159, 16.4, 123.4, 1234.5, 9.8e-7, 1e15, -5, -2.5e9, None,
 ]  # fmt: skip
 NAMES = ["short", "x" * 40, "scope/inner/op_name_that_is_long"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from outpace.timeline.hlo import HloOp, programs
-from outpace.timeline.hlo import _ops as ops_of
+from outpace.metrics.device_kinds import written_transfer
+from outpace.timeline.hlo import HloOp, Program, programs
 from tests.support import PROFILES, opened
 
 
@@ -26,6 +26,16 @@ def number(field: int, value: int) -> bytes:
     return varint(field << 3) + varint(value)
 
 
+def shape(kind: int, *dimensions: int, space: int = 0) -> bytes:
+    layout = text(5, number(8, space)) if space else b""
+    return number(2, kind) + text(3, b"".join(varint(d) for d in dimensions)) + layout
+
+
+def op(name: str, opcode: str, identity: int, result: bytes, *operands: int, more: bytes = b"") -> bytes:
+    given = text(36, b"".join(varint(o) for o in operands)) if operands else b""
+    return text(2, text(1, name) + text(2, opcode) + text(3, result) + number(35, identity) + given + more)
+
+
 DOT = text(1, "dot.1") + text(2, "dot") + text(7, text(2, "jit(f)/dot_general") + text(3, "train.py") + number(4, 12))
 FUSION = text(1, "fusion.7") + text(2, "fusion") + text(38, varint(300))
 INNER = text(1, "inner") + text(2, "add") + text(7, text(2, "jit(f)/add"))
@@ -40,16 +50,86 @@ EXPECTED = {
     "fusion.7": HloOp("fusion", "jit(f)/add", ""),
     "inner": HloOp("add", "jit(f)/add", ""),
 }
+F16, F32, BF16, TUPLE, HOST = 10, 11, 16, 13, 5
+
+
+def every(proto: bytes) -> dict[str, HloOp]:
+    program = Program(proto)
+    return {name: program[name] for name in program}
+
+
+def computing(*instructions: bytes, inside: bytes = b"") -> Program:
+    fused = text(3, inside + number(5, 2)) if inside else b""
+    return Program(text(1, text(3, b"".join(instructions) + number(5, 1)) + fused))
 
 
 def test_ops_of_a_program() -> None:
-    assert dict(ops_of(PROTO)) == EXPECTED
+    assert every(PROTO) == EXPECTED
+    assert Program(PROTO)["no such op"] == HloOp("")
 
 
 def test_a_damaged_program_never_fails() -> None:
     for cut in range(len(PROTO)):
-        assert set(dict(ops_of(PROTO[:cut]))) <= {*EXPECTED, ""}
-        dict(ops_of(PROTO[:cut] + b"\xff" * 12))
+        assert set(every(PROTO[:cut])) <= {*EXPECTED, ""}
+        every(PROTO[:cut] + b"\xff" * 12)
+
+
+def test_a_product_is_as_wide_as_what_it_takes_in() -> None:
+    """bfloat16 times bfloat16, summed up in float32, is a 16-bit product; alone, as a library call, and inside a fusion."""
+    takes = (op("a", "parameter", 1, shape(BF16, 64, 32)), op("b", "parameter", 2, shape(BF16, 32, 16)))
+    contracting = text(30, text(1, varint(1)) + text(2, varint(0)))
+    dot = op("dot", "dot", 3, shape(F32, 64, 16), 1, 2, more=contracting)
+    assert computing(*takes, dot)["dot"].bits == 16
+    assert computing(*takes, op("call", "custom-call", 3, shape(F32, 64, 16), 1, 2))["call"].bits == 16
+    fusion = op("fusion", "fusion", 4, shape(F32, 64, 16), 5, more=text(38, varint(2)))
+    program = computing(fusion, op("p", "parameter", 5, shape(F32, 64, 32)), inside=takes[0] + takes[1] + dot)
+    assert program["fusion"].bits == 16
+    assert program["fusion"].flops == 2 * 64 * 16 * 32
+
+
+def test_other_ops_are_as_wide_as_their_result() -> None:
+    program = computing(
+        op("wide", "add", 1, shape(F32, 8)), op("half", "add", 2, shape(F16, 8)), op("index", "iota", 3, shape(4, 8))
+    )
+    assert [program[name].bits for name in ("wide", "half", "index")] == [32, 16, 0]
+    assert program["wide"].flops == -1
+    assert program["half"].bytes == 16
+
+
+def test_the_end_of_a_copy_waits_for_a_transfer() -> None:
+    """Memory space 5 is the host's; the start's result is (destination, source, context)."""
+
+    def copy(to: int, origin: int) -> Program:
+        both = number(2, TUPLE) + text(4, shape(F32, 8, space=to)) + text(4, shape(F32, 8, space=origin))
+        return computing(op("start", "copy-start", 1, both), op("done", "copy-done", 2, shape(F32, 8, space=to), 1))
+
+    assert copy(0, HOST)["done"].transfer == "host_to_device"
+    assert copy(HOST, 0)["done"].transfer == "device_to_host"
+    assert copy(0, 1)["done"].transfer == "device_to_device"
+    assert copy(0, HOST)["start"].transfer == ""
+    assert computing(op("d", "all-reduce-done", 1, shape(F32, 8)))["d"].transfer == "collective"
+    sent = computing(op("s", "send-done", 1, shape(F32, 8), more=number(47, 1)), op("r", "recv-done", 2, shape(F32, 8)))
+    assert [sent[n].transfer for n in ("s", "r")] == ["device_to_host", "device_to_device"]
+
+
+def test_a_written_out_copy_tells_its_direction() -> None:
+    """TPU profiles without the program still have the instruction as the event's name."""
+    array = "f32[5,4]{1,0:T(8,128)}"
+    host = "f32[5,4]{1,0:T(8,128)S(5)}"
+    assert written_transfer(f"%copy-done = {array} copy-done(({array}, {host}, u32[]{{:S(2)}}) %s)") == "host_to_device"
+    assert written_transfer(f"%copy-done = {host} copy-done(({host}, {array}, u32[]{{:S(2)}}) %s)") == "device_to_host"
+    assert written_transfer("%slice-done = f32[2] slice-done(%s)") == "device_to_device"
+
+
+def test_the_source_is_the_programs_own_line() -> None:
+    """Frames count from 1, innermost first: a library's line is passed over."""
+    location = [text(3, number(1, f) + number(3, line)) for f, line in ((1, 12), (2, 99))]
+    stack = text(4, number(1, 1)) + text(4, number(1, 2) + number(2, 1))
+    frames = text(
+        17, text(1, "/home/me/train.py") + text(1, "/v/lib/python3.12/site-packages/flax/nn.py") + b"".join(location) + stack
+    )
+    described = text(2, text(1, "dot") + text(2, "dot") + text(7, text(2, "jit(f)/dot") + number(15, 2)))
+    assert Program(text(1, frames + text(3, described)))["dot"].source == "/home/me/train.py:12"
 
 
 def test_a_jax_step_is_traced_back_to_its_operations() -> None:
@@ -58,16 +138,19 @@ def test_a_jax_step_is_traced_back_to_its_operations() -> None:
     rows = {row["op"]: row for row in opened("jax_loop").hlo_stats().table("hlo_ops").records()}
     assert rows["dot.1"]["program"] == "jit_step"
     assert rows["dot.1"]["framework_op"].startswith("jit(step)/")
+    assert rows["dot.1"]["source"] == "/home/dev/fx/jaxprof.py:7"
     assert rows["dot.1"]["occurrences"] == int((np.array(trace.stat("hlo_op").texts()) == "dot.1").sum())
 
 
-def test_gpu_ops_name_the_line_and_count_every_kernel_once() -> None:
+def test_gpu_ops_name_the_line_and_count_every_execution_once() -> None:
     run = opened("jax_rocm_gemm").run
     rows = list(opened("jax_rocm_gemm").hlo_stats().table("hlo_ops").records())
     trace = run.hosts[0].trace
     events = trace.stat("hlo_op").row
-    assert sum(row["occurrences"] for row in rows) == len(events)
-    assert sum(row["total_ps"] for row in rows) == trace.duration[events].sum()
+    kernels = events[[trace.planes[p].name.startswith("/device:") for p in trace.lines.plane[trace.line[events]]]]
+    assert len(kernels) * 2 == len(events), "each launch call names the op too, and is none"
+    assert sum(row["occurrences"] for row in rows) == len(kernels), "one kernel each"
+    assert sum(row["total_ps"] for row in rows) == trace.duration[kernels].sum()
     assert {row["source"].rpartition(":")[2] for row in rows if row["framework_op"] == "jit(dot)/dot_general"} == {"37"}
 
 

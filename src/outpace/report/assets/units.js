@@ -8,15 +8,18 @@ const Units = (() => {
 
   function scaled(value, steps, zero) {
     if (value === 0) return "0 " + zero;
-    const [factor, name] = steps.find(([f]) => Math.abs(value) >= f) || steps[steps.length - 1];
+    let at = steps.findIndex(([f]) => Math.abs(value) >= f);
+    if (at < 0) at = steps.length - 1;
+    if (at > 0 && Number((Math.abs(value) / steps[at][0]).toFixed(0)) * steps[at][0] >= steps[at - 1][0]) at -= 1;
+    const [factor, name] = steps[at];
     const size = Math.abs(value / factor);
-    return fixed(value / factor, factor === 1 || size >= 100 ? 0 : size >= 10 ? 1 : 2) + " " + name;
+    return fixed(value / factor, factor === 1 || Number(size.toFixed(1)) >= 100 ? 0 : Number(size.toFixed(2)) >= 10 ? 1 : 2) + " " + name;
   }
 
   function general(value) {
     if (value === 0) return "0";
-    const size = Math.abs(value);
-    return size >= 1e-4 && size < 1000 ? String(Number(value.toPrecision(3))) : value.toExponential(2).replace(/\.?0+e/, "e").replace(/e([+-])(\d)$/, "e$10$2");
+    const shown = Number(value.toPrecision(3)), size = Math.abs(shown);
+    return size >= 1e-4 && size < 1000 ? String(shown) : value.toExponential(2).replace(/\.?0+e/, "e").replace(/e([+-])(\d)$/, "e$10$2");
   }
 
   function humanize(value, unit) {

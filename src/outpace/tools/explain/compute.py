@@ -44,7 +44,7 @@ def choose(run: Run, step: int | None, host: str | None) -> Chosen | None:
     if not hosts:
         return None
     if step is None:
-        slowest = [(int(t.steps.duration[i]), t, int(i)) for t in hosts for i in t.steps.whole]
+        slowest = [(int(t.steps.duration[i]), t, int(i)) for t in hosts for i in t.steps.captured]
         _, timeline, index = max(slowest, key=lambda item: item[0])
         return Chosen(timeline, index)
     for timeline in hosts:

@@ -1,22 +1,30 @@
-"""HLO ops: gathered from device lines that list them, from kernels and from host threads that name them."""
+"""HLO ops: gathered from device lines that list them, from kernels and from host threads that ran them.
+
+A host's call that launches a kernel names the kernel's op too, and ran nothing.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace.metrics.executions import executions
+from outpace.metrics.worker_ops import ran_rows
 from outpace.model import Table
 from outpace.timeline import Run, Timeline
-from outpace.timeline.hlo import HloOp, program_id, programs
+from outpace.timeline.hlo import HloOp, program_id
+from outpace.timeline.hlo_meaning import COLLECTIVE
 from outpace.timeline.steps import Array
 from outpace.tools.hlo_stats.schema import CATEGORIES, OPS, PROGRAMS
 from outpace.trace import Plane, Value
 from outpace.trace.algorithms import nest_rows
 
 _Key = tuple[str, str, str, int, str]  # host, device, program, program id, op
-_UNKNOWN = HloOp("", "", "")
+_WAITING = "data transfer (waiting)"
+_WAITING_COLLECTIVE = "collective (waiting)"
 
 
 @dataclass
@@ -40,14 +48,13 @@ def gather(run: Run) -> Found:
     """Every HLO op of every host, device and program."""
     found: Found = {}
     for timeline in run.hosts:
-        known = programs(timeline.trace)
         for plane in timeline.device_planes:
-            _from_lines(timeline, plane, known, found)
-        _from_stats(timeline, known, found)
+            _from_lines(timeline, plane, found)
+        _from_stats(timeline, found)
     return found
 
 
-def _from_lines(timeline: Timeline, plane: Plane, known: dict[int, dict[str, HloOp]], found: Found) -> None:
+def _from_lines(timeline: Timeline, plane: Plane, found: Found) -> None:
     """Devices with a line of XLA ops: each event's name is an instruction, described by stats of the name."""
     trace = timeline.trace
     lines = [i for i in plane.lines if trace.lines.names[i] == "XLA Ops"]
@@ -62,7 +69,8 @@ def _from_lines(timeline: Timeline, plane: Plane, known: dict[int, dict[str, Hlo
             op = trace.display_names.get(name) or trace.names[name].lstrip("%").split(" = ")[0]
             program = _unsigned(stats.get("program_id"))
             key = (timeline.host, device, names.get(program, ""), program, op)
-            _add(found, key, stats, known.get(program, {}).get(op, _UNKNOWN), trace.duration[rows[mine]], own[mine])
+            count = int(mine.sum())
+            _add(found, key, stats, timeline.programs.op(program, op), (count, trace.duration[rows[mine]], own[mine]))
 
 
 def _module_names(timeline: Timeline, plane: Plane) -> list[int]:
@@ -71,41 +79,77 @@ def _module_names(timeline: Timeline, plane: Plane) -> list[int]:
     return list(dict.fromkeys(n for part in rows for n in trace.name[part].tolist()))
 
 
-def _from_stats(timeline: Timeline, known: dict[int, dict[str, HloOp]], found: Found) -> None:
+def _from_stats(timeline: Timeline, found: Found) -> None:
     """Kernels and host threads: the op stands in each event's stats."""
     trace = timeline.trace
-    trace.load(("hlo_op", "hlo_module", "program_id", "tf_op"))
+    trace.load(("hlo_op", "hlo_module", "program_id", "tf_op", "correlation_id"))
+    rows = ran_rows(timeline)
     op, module = trace.stat("hlo_op"), trace.stat("hlo_module")
-    if len(op) == 0 or len(module) == 0:
+    rows, _, at_module = np.intersect1d(rows, module.row, assume_unique=True, return_indices=True)
+    if len(rows) == 0:
         return
-    rows, at_op, at_module = np.intersect1d(op.row, module.row, assume_unique=True, return_indices=True)
+    at_op = np.searchsorted(op.row, rows)
     program = trace.stat("program_id").dense(len(trace), -1)[rows]
     framework = dict(zip((tf := trace.stat("tf_op")).row.tolist(), tf.texts(), strict=True)) if len(trace.stat("tf_op")) else {}
     _, own = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
-    plane_of = trace.lines.plane[trace.line[rows]]
     ops, modules = np.array(op.texts(), object)[at_op], np.array(module.texts(), object)[at_module]
     groups: dict[_Key, list[int]] = {}
-    for i, parts in enumerate(zip(plane_of.tolist(), modules.tolist(), program.tolist(), ops.tolist(), strict=True)):
-        plane, name, number, text = parts
-        device = trace.planes[plane].name.removeprefix("/device:") if trace.planes[plane].name.startswith("/device:") else "CPU"
+    parts = (_devices(timeline, rows), modules.tolist(), program.tolist(), ops.tolist())
+    for i, (device, name, number, text) in enumerate(zip(*parts, strict=True)):
         groups.setdefault((timeline.host, device, name, number, text), []).append(i)
+    begun = _begun(timeline, rows, groups.values())
     for key, places in groups.items():
         mine = np.array(places)
-        op_of = known.get(key[3], {}).get(key[4], _UNKNOWN)
         stats: dict[str, Value] = {"tf_op": framework.get(int(rows[mine[0]]), "")}
-        _add(found, key, stats, op_of, trace.duration[rows[mine]], own[mine])
+        times = (int(begun[mine].sum()), trace.duration[rows[mine]], own[mine])
+        _add(found, key, stats, timeline.programs.op(_unsigned(key[3]), key[4]), times)
 
 
-def _add(found: Found, key: _Key, stats: dict[str, Value], op: HloOp, duration: Array, own: Array) -> None:
+def _devices(timeline: Timeline, rows: Array) -> list[str]:
+    """Device of each event; CPU for the host's."""
+    trace = timeline.trace
+    names = [p.name.removeprefix("/device:") if p.name.startswith("/device:") else "CPU" for p in trace.planes]
+    return [names[plane] for plane in trace.lines.plane[trace.line[rows]].tolist()]
+
+
+def _begun(timeline: Timeline, rows: Array, groups: Iterable[list[int]]) -> Array:
+    """How many executions begin with each event: of several kernels one after the other, one op; host threads run an op as one event."""
+    key = np.zeros(len(rows), np.int64)
+    for number, places in enumerate(groups):
+        key[places] = number
+    begun = np.ones(len(rows), np.int64)
+    trace = timeline.trace
+    on_device = np.fromiter((p.name.startswith("/device:") for p in trace.planes), bool, len(trace.planes))
+    kernels = np.flatnonzero(on_device[trace.lines.plane[trace.line[rows]]])
+    begun[kernels] = executions(timeline, rows[kernels], key[kernels])
+    return begun
+
+
+def _add(found: Found, key: _Key, stats: dict[str, Value], op: HloOp, times: tuple[int, Array, Array]) -> None:
+    """Sum up an op's (executions, durations, self times)."""
     framework = op.framework_op or str(stats.get("tf_op") or "").rstrip(":")
     source = str(stats.get("source") or op.source)
-    category = str(stats.get("hlo_category") or op.opcode or "unknown")
+    category = _category(str(stats.get("hlo_category") or op.opcode or "unknown"), op)
+    flops, memory = _number(stats.get("flops")), _number(stats.get("bytes_accessed"))
     sums = found.setdefault(
-        key, Sums(category, framework, source, _number(stats.get("flops")), _number(stats.get("bytes_accessed")))
+        key, Sums(category, framework, source, op.flops if flops < 0 else flops, op.bytes if memory < 0 else memory)
     )
-    sums.count += len(duration)
+    count, duration, own = times
+    sums.count += count
     sums.total += int(duration.sum())
     sums.own += int(own.sum())
+
+
+def _category(told: str, op: HloOp) -> str:
+    """An op's category; the end of an asynchronous op waits for what it ends."""
+    if not op.transfer and not told.endswith("-done"):
+        return told
+    collective = (op.transfer or _collective(told)) == COLLECTIVE
+    return _WAITING_COLLECTIVE if collective else _WAITING
+
+
+def _collective(category: str) -> str:
+    return COLLECTIVE if category.startswith(("all-", "reduce-scatter", "collective", "ragged-all")) else ""
 
 
 def _number(value: Value) -> float:

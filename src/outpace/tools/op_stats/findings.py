@@ -20,10 +20,10 @@ _MATERIAL = Threshold(
 _OUTSIDE = Threshold("share outside compilation", 0.05, Unit.FRACTION, _XPROF)
 
 
-def find(metrics: Table, eager: EagerShare, program: Program) -> Iterator[Finding]:
-    """All findings, from the ops' metrics and the ops that ran one by one."""
+def find(metrics: Table, eager: EagerShare, others: float, program: Program) -> Iterator[Finding]:
+    """All findings, from the ops' metrics and the ops that ran one by one; `others`: share of the step without a recognised event."""
     share, in_steps = eager.of_ops, eager.of_steps
-    if share > _EAGER.value and in_steps > _MATERIAL.value:
+    if share > _EAGER.value and eager.dispatch > _MATERIAL.value:
         yield Finding(
             id="eager_ops",
             severity=Severity.MODERATE,
@@ -38,11 +38,12 @@ def find(metrics: Table, eager: EagerShare, program: Program) -> Iterator[Findin
                 Evidence("ops that ran one by one, of the steps' time", in_steps, Unit.FRACTION, "eager_ops"),
             ),
             threshold=_EAGER,
+            explains=("python_overhead",),
             saving=at_most(
-                in_steps,
+                eager.dispatch + others,
                 Category.HOST_COMPUTE,
                 Category.ALL_OTHERS,
-                assumes="if these ops cost nothing; a graph still has to compute them",
+                assumes="if dispatching these ops, and the Python between them, cost nothing; their own work stays",
             ),
         )
     outside = _share(metrics, DEVICE, "outside_ps")

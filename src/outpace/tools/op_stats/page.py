@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from outpace.metrics.budget import others_share
 from outpace.metrics.eager_ops import FUNCTION, eager_ops, eager_share
 from outpace.metrics.op_metrics import op_metrics
 from outpace.metrics.program import program
@@ -40,7 +41,7 @@ def analyse(run: Run) -> Page:
     eager = eager_ops(run)
     if any(op != FUNCTION for op in eager["op"]):
         sections.append(Rows(eager, ("op", "count", "total_ps")))
-    found = tuple(rules.find(metrics, eager_share(eager, run), program(run)))
+    found = tuple(rules.find(metrics, eager_share(eager, run), others_share(run), program(run)))
     return Page(_ID, _TITLE, _QUESTION, headline=_headline(by_type), sections=tuple(sections), findings=found)
 
 

@@ -9,6 +9,7 @@ from outpace.metrics.budget import overhead_samples, slowdown
 from outpace.metrics.device import device_facts
 from outpace.metrics.op_metrics import op_metrics
 from outpace.metrics.program import Program, program
+from outpace.metrics.same_program import comparable, main_program
 from outpace.metrics.step_breakdown import StepBreakdown, step_breakdown
 from outpace.metrics.tf_functions import tf_functions
 from outpace.model import (
@@ -48,9 +49,10 @@ _COLORS_BY_TITLE = {c.label: c.value for c in Category}
 
 def analyse(run: Run) -> Page:
     """Build the overview of a run."""
-    breakdown = step_breakdown(run)
+    every = step_breakdown(run)
+    breakdown = every.of(*main_program(run))
     mean = average(breakdown)
-    environment = hosts(run, breakdown)
+    environment = hosts(run, every)
     kind = program(run)
     found = (*capture_findings.find(run, kind), *_advice(run, breakdown, mean, kind))
     if run.events == 0:
@@ -65,7 +67,7 @@ def analyse(run: Run) -> Page:
         _summary(run, breakdown, mean, kind),
         Text("Evidence", _evidence(run, breakdown, mean)),
         Chart("Steady step", ChartKind.STACK_TOTAL, mean.table, "category", ("mean_ps",), _COLORS_BY_TITLE),
-        _graph(run, breakdown),
+        _graph(run, every),
         _links(mean),
         *_ops(run),
         Rows(environment, _HOST_COLUMNS),
@@ -107,7 +109,9 @@ def headline(run: Run, mean: Average) -> str:
     """One sentence: what bounds the program, and by how much."""
     between = pace(run).outside
     apart = f"{between:.0%} of the time lies between the steps. Within them: " if between >= _MOSTLY_BETWEEN else ""
-    return apart + _bound(run, mean)
+    groups, mine = comparable(run)[0], main_program(run)
+    which = f"{len(groups)} different programs; {', '.join(mine[:3])}: " if len(groups) > 1 else ""
+    return which + apart + _bound(run, mean)
 
 
 def _bound(run: Run, mean: Average) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace.metrics.same_program import ran_together, step_spans
 from outpace.model import Table, median
 from outpace.timeline import Run, Timeline
 from outpace.timeline.clock import shifts_ns
@@ -55,20 +56,11 @@ def _by_number(hosts: list[Timeline], shared: tuple[int, ...], zero: dict[str, i
     how = f"{steps} on {'both' if len(hosts) == 2 else f'all {len(hosts)}'} hosts, matched by number"
     if len(shared) < fewest:
         how += "; the other steps are not on every host"
-    places = [dict(zip(t.steps.number.tolist(), range(len(t.steps)), strict=True)) for t in hosts]
-    apart = [number for number in shared if not _together(hosts, [p[number] for p in places], zero)]
+    spans = [step_spans(t, zero[t.host]) for t in hosts]
+    apart = [number for number in shared if not ran_together(s[number] for s in spans)]
     if len(apart) > len(shared) / 2:
-        how += "; steps of one number did not run at the same time, so these look like programs that train independently"
+        how += "; steps of one number did not run at the same time: these train independently"
     return how
-
-
-def _together(hosts: list[Timeline], places: list[int], zero: dict[str, int]) -> bool:
-    """Whether the steps at these places of the hosts overlap in time, by half of the shortest one."""
-    spans = []
-    for t, at in zip(hosts, places, strict=True):
-        spans.append((int(t.steps.start[at]) + zero[t.host], int(t.steps.end[at]) + zero[t.host]))
-    overlap = min(end for _, end in spans) - max(start for start, _ in spans)
-    return overlap >= _OVERLAP * min(end - start for start, end in spans)
 
 
 def _by_overlap(hosts: list[Timeline], zero: dict[str, int]) -> dict[str, Array]:

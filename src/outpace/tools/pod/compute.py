@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace.metrics.collectives import collective_names
+from outpace.metrics.same_program import SameProgram
 from outpace.metrics.step_breakdown import category_times, step_breakdown
 from outpace.model import Category, Table, median
 from outpace.timeline import Run, Timeline
@@ -20,18 +20,6 @@ CATEGORIES = tuple(f"{c.value}_ps" for c in Category)
 OWN = tuple(f"{c.value}_ps" for c in Category if c not in (Category.ALL_OTHERS, Category.DEVICE_COLLECTIVES))  # of a device
 HOST_OWN = (*OWN, f"{Category.ALL_OTHERS.value}_ps")
 _EXPLAINS = 0.5  # of the excess, for a category to be called its cause
-_COLLECTIVES = (
-    "Collective",
-    "Nccl",
-    "nccl",
-    "rccl",
-    "all-reduce",
-    "all-gather",
-    "all-to-all",
-    "reduce-scatter",
-    "AllReduce",
-    "AllGather",
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,26 +92,40 @@ def _means(worker: Worker) -> tuple[float, ...]:
     return tuple(float(worker.times[name][whole].mean()) for name in CATEGORIES)
 
 
-def summary(found: tuple[Worker, ...]) -> Table:
-    """`SUMMARY`: each worker against the median of the others, what it waits in collectives left out."""
+def by_program(found: tuple[Worker, ...], same: SameProgram) -> tuple[tuple[Worker, ...], ...]:
+    """The workers that execute one program, program by program."""
+    programs = [tuple(w for w in found if same.group_of(w.timeline.host) == at) for at in range(len(same.groups))]
+    return tuple(program for program in programs if program)
+
+
+def summary(programs: tuple[tuple[Worker, ...], ...]) -> Table:
+    """`SUMMARY`: each worker against the median of the others of its program, what it waits in collectives left out."""
+    rows = [(number, *row) for number, program in enumerate(programs, 1) for row in _compared(program)]
+    return Table.from_rows("summary", "Workers compared", SUMMARY, rows)
+
+
+def _compared(found: tuple[Worker, ...]) -> list[tuple[object, ...]]:
     means = np.array([_means(w) for w in found])
     total = np.array([float(w.duration[w.timeline.steps.whole].mean()) for w in found])
     own = total - np.minimum(_waits(found), total)
     busy = means[:, [CATEGORIES.index(name) for name in OWN]].sum(axis=1)
     own = np.where([w.plane is not None for w in found], busy, own)
-    rows = []
+    rows: list[tuple[object, ...]] = []
     for i, w in enumerate(found):
         others = [j for j in range(len(found)) if j != i]
-        base = median(own[others]) if others else float(own[i])
+        steps_used = len(w.timeline.steps.whole)
+        if not others:
+            rows.append((w.name, steps_used, total[i], own[i], np.nan, np.nan, "", np.nan))
+            continue
+        base = median(own[others])
         excess = float(own[i]) - base
-        apart = means[i] - np.array([median(means[others, k]) for k in range(len(CATEGORIES))]) if others else means[i] * 0
+        apart = means[i] - np.array([median(means[others, k]) for k in range(len(CATEGORIES))])
         apart = np.where([name in (HOST_OWN if w.plane is None else OWN) for name in CATEGORIES], apart, 0.0)
         at = int(np.argmax(apart if excess >= 0 else -apart))
         explains = abs(apart[at]) >= _EXPLAINS * abs(excess) > 0
         cause, differs = (tuple(Category)[at].label, float(apart[at])) if explains else ("", np.nan)
-        steps_used = len(w.timeline.steps.whole)
         rows.append((w.name, steps_used, total[i], own[i], excess, excess / base if base else 0.0, cause, differs))
-    return Table.from_rows("summary", "Workers compared", SUMMARY, rows)
+    return rows
 
 
 def _waits(found: tuple[Worker, ...]) -> Array:
@@ -144,8 +146,13 @@ def _per_step(worker: Worker, rows: Array) -> Array:
     return covered
 
 
-def collectives(found: tuple[Worker, ...]) -> Table:
-    """`COLLECTIVES`: time of every type of collective operation on every worker."""
+def collectives(programs: tuple[tuple[Worker, ...], ...]) -> Table:
+    """`COLLECTIVES`: time of every type of collective operation on every worker, against the other workers of its program."""
+    rows = [row for program in programs for row in _collectives_of(program)]
+    return Table.from_rows("collectives", "Collective operations", COLLECTIVES, sorted(rows, key=lambda r: -r[3]))
+
+
+def _collectives_of(found: tuple[Worker, ...]) -> list[tuple[str, str, int, int, float, float]]:
     sums: dict[tuple[str, str], tuple[int, int]] = {}
     for w in found:
         for name, rows in _collective_rows(w):
@@ -154,20 +161,14 @@ def collectives(found: tuple[Worker, ...]) -> Table:
     least: dict[str, float] = {}
     for name in {collective for _, collective in sums}:
         least[name] = min(sums.get((w, name), (0, 0))[1] / used[w] for w in used)
-    found_rows = [(w, name, n, total, total / used[w], total / used[w] - least[name]) for (w, name), (n, total) in sums.items()]
-    return Table.from_rows("collectives", "Collective operations", COLLECTIVES, sorted(found_rows, key=lambda r: -r[3]))
+    return [(w, name, n, total, total / used[w], total / used[w] - least[name]) for (w, name), (n, total) in sums.items()]
 
 
 def _collective_rows(worker: Worker) -> list[tuple[str, Array]]:
     """(type, event rows within steps) of the collectives: kernels and ops of the device, or ops on the host's threads."""
     timeline, trace = worker.timeline, worker.timeline.trace
-    kinds: dict[str, list[int]] = {}
-    for at, op in enumerate(timeline.ops):
-        name = op.type or (op.name if timeline.device_planes else "")
-        if name.startswith(_COLLECTIVES):
-            kinds.setdefault(re.split(r"[.(<]", name)[0], []).append(at)
     found = []
-    for name, wanted in kinds.items():
+    for name, wanted in collective_names(timeline).items():
         rows = np.flatnonzero(np.bincount(wanted, minlength=len(trace.names)).astype(bool)[trace.name])
         if worker.plane is not None:
             only = trace.rows_of(worker.plane)

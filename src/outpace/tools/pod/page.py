@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from outpace.model import Category, Chart, ChartKind, Page, Rows, Section, Table, Text, Unavailable, Unit, humanize
+from outpace.metrics.same_program import same_program
+from outpace.model import Category, Chart, ChartKind, Finding, Page, Rows, Section, Table, Text, Unavailable, Unit, humanize
 from outpace.timeline import Run
 from outpace.tools.pod import findings as rules
 from outpace.tools.pod.align import align
-from outpace.tools.pod.compute import CATEGORIES, Worker, collectives, steps, summary, workers
+from outpace.tools.pod.compute import CATEGORIES, Worker, by_program, collectives, steps, summary, workers
 
 _ID, _TITLE = "pod", "Pod viewer"
 _QUESTION = "Do all workers take the same time for a step, and if not, which one is slow, and why?"
 _COLORS = {f"{c.value}_ps": c.value for c in Category}
+_SHOWN = ("worker", "steps", "duration_ps", "own_ps", "excess_ps", "excess_fraction", "cause")
 _NO_STEPS = Unavailable("no worker recorded a step", "See the overview for how steps are found and marked.")
 _ALONE = Unavailable(
     "the profile holds one worker, so there is nothing to compare",
@@ -27,12 +29,16 @@ def analyse(run: Run) -> Page:
     table = steps(found, aligned, run)
     if len(found) == 1:
         return Page(_ID, _TITLE, _QUESTION, unavailable=_ALONE, hidden_tables=(table, aligned.clocks))
-    waits = collectives(found)
-    compared = summary(found)
+    same = same_program(run)
+    programs = by_program(found, same)
+    waits = collectives(programs)
+    compared = summary(programs)
     sections: list[Section] = [
         Chart("Step time by worker", ChartKind.STACK_SERIES, table, "worker", CATEGORIES, _COLORS, select="view"),
-        Rows(compared, ("worker", "steps", "duration_ps", "own_ps", "excess_ps", "excess_fraction", "cause")),
+        Rows(compared, _SHOWN if len(programs) == 1 else ("program", *_SHOWN)),
     ]
+    if same.reason:
+        sections.append(Text("Do these workers belong together", same.reason))
     if len(waits):
         sections.append(Rows(waits, remark="A worker that comes early waits in the collective for the one that comes last."))
     hidden: tuple[Table, ...] = (aligned.clocks,)
@@ -40,8 +46,28 @@ def analyse(run: Run) -> Page:
         sections.append(Text("Steps of different hosts", f"{aligned.how[:1].upper()}{aligned.how[1:]}."))
         sections.append(Rows(aligned.clocks))
         hidden = ()
-    found_rules = tuple(rules.find(found, compared))
-    return Page(_ID, _TITLE, _QUESTION, _headline(found, compared), tuple(sections), found_rules, hidden)
+    headline = _headline(found, compared) if len(programs) == 1 else _unrelated(programs, compared)
+    return Page(_ID, _TITLE, _QUESTION, headline, tuple(sections), _findings(programs, compared), hidden)
+
+
+def _findings(programs: tuple[tuple[Worker, ...], ...], compared: Table) -> tuple[Finding, ...]:
+    """What the rules find in each program that has several workers: there is no slow one among unrelated programs."""
+    found: list[Finding] = []
+    for number, program in enumerate(programs, 1):
+        if len(program) > 1:
+            found += rules.find(program, compared.take(compared["program"] == number))
+    return tuple(found)
+
+
+def _unrelated(programs: tuple[tuple[Worker, ...], ...], compared: Table) -> str:
+    names = " | ".join(", ".join(w.name for w in program) for program in programs)
+    text = f"{len(programs)} unrelated programs were captured ({names}): their steps are not compared."
+    inside = [
+        _headline(program, compared.take(compared["program"] == number))
+        for number, program in enumerate(programs, 1)
+        if len(program) > 1
+    ]
+    return " ".join((text, *inside))
 
 
 def _headline(found: tuple[Worker, ...], compared: Table) -> str:

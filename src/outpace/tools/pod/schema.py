@@ -20,6 +20,7 @@ WORKERS = (
 )
 
 SUMMARY = (
+    Field("program", Unit.COUNT, "workers of one number execute the same program, and are compared with each other only"),
     Field("worker", Unit.TEXT, "host, or host and device"),
     Field("steps", Unit.COUNT, "complete steps that the averages are made of"),
     Field("duration_ps", Unit.PS, "mean step time", "Step time"),
@@ -29,7 +30,12 @@ SUMMARY = (
         "of a host: mean step time without waiting for others in collectives; of a device: what it did besides collectives",
         "Own time",
     ),
-    Field("excess_ps", Unit.PS, "own time above the median of the other workers (negative: below)", "Above others"),
+    Field(
+        "excess_ps",
+        Unit.PS,
+        "own time above the median of the other workers of its program (negative: below); missing where it has none",
+        "Above others",
+    ),
     Field("excess_fraction", Unit.FRACTION, "the same as a share of the median of the other workers", "Above others, share"),
     Field("cause", Unit.TEXT, "category that makes up at least half of the excess, if any does"),
     Field("cause_ps", Unit.PS, "by how much that category differs", "Of it"),

@@ -117,14 +117,13 @@ def _device_roots(graph: IteratorGraph) -> list[int]:
 
 
 def _stage_rows(name: str, pipeline: Pipeline, graph: IteratorGraph, run: Run, guide: int) -> list[Row]:
-    calls = graph.calls
+    every, calls = graph.executions, graph.calls
+    on_path = np.bincount(calls.iterator[calls.blocking], minlength=len(graph.ids)) > 0
     record = run.record(pipeline.host)
     rows: list[Row] = []
     for at, stage in enumerate(pipeline.stages):
-        member = np.zeros(len(graph.ids), bool)
-        member[list(stage.iterators)] = True
-        mine = np.flatnonzero(member[calls.iterator])
-        critical = bool(calls.blocking[mine].any())
+        mine = list(stage.iterators)
+        critical = bool(on_path[mine].any())
         segment, busy, threads = _busy(pipeline, at)
         is_bottleneck = pipeline.bottleneck is stage
         rows.append(
@@ -132,13 +131,14 @@ def _stage_rows(name: str, pipeline: Pipeline, graph: IteratorGraph, run: Run, g
                 stage.type,
                 source(stage.label, record),
                 _depth(pipeline, at),
-                stage.calls,
-                int(calls.start[mine].min()) if len(mine) else int(graph.trace.start[graph.first_row[stage.iterators[0]]]),
-                int(calls.total[mine].sum()),
-                int(calls.self_time[mine].sum()),
-                stage.work,
+                int(every.count[mine].sum()),
                 busy,
+                stage.work,
+                stage.work / max(pipeline.calls, 1),
                 threads,
+                int(every.total[mine].sum()),
+                int(every.self_time[mine].sum()),
+                int(every.start[mine].min()),
                 stage.asynchronous,
                 critical,
                 segment,
@@ -157,7 +157,7 @@ def _stage_rows(name: str, pipeline: Pipeline, graph: IteratorGraph, run: Run, g
 
 
 def _busy(pipeline: Pipeline, at: int) -> tuple[int, float, int]:
-    """Segment that most of a stage's work is in, its busy time per root call there, and the threads."""
+    """Segment in which a stage keeps a thread busy for longest, for how long per root call, and the segment's threads."""
     stage, best = pipeline.stages[at], (0, 0.0, 1)
     for rank, segment in enumerate(pipeline.segments):
         if at not in segment.stages:

@@ -26,6 +26,7 @@ _BUFFER = Threshold(
     "large shuffle buffer", 100.0, Unit.COUNT, "MB; shuffling file names or records before decoding keeps it small"
 )
 _CACHES = ("MemoryCache", "FileCache", "CacheDataset", "FileReader", "MemoryReader", "MemoryWriter", "FileWriter")
+_IDLES = 0.25  # of the busiest pipeline's time: a counter, or a validation's pipeline
 _SEQUENTIAL = ("Map", "Interleave", "Filter")
 
 
@@ -58,7 +59,7 @@ def find(run: Run, analysis: Analysis, breakdown: StepBreakdown) -> Iterator[Fin
     whole = breakdown.whole
     for (host, _), pipeline in analysis.named.items():
         mine = whole["host"] == host
-        if not mine.any() or not pipeline.segments:
+        if not mine.any() or not pipeline.segments or _idles(pipeline, analysis):
             continue
         steps = whole["duration_ps"][mine].astype(np.float64)
         timeline = next(timeline for timeline in run.hosts if timeline.host == host)
@@ -71,6 +72,16 @@ def find(run: Run, analysis: Analysis, breakdown: StepBreakdown) -> Iterator[Fin
         yield from _other_python(context)
         yield from _late_shuffle(context)
     yield from _no_shard(run, analysis)
+
+
+def _busy(pipeline: Pipeline) -> float:
+    """Busy time of the slowest segment over the capture, ps."""
+    return pipeline.segments[0].busy * pipeline.calls if pipeline.segments else 0.0
+
+
+def _idles(pipeline: Pipeline, analysis: Analysis) -> bool:
+    """Whether another pipeline of the host is far busier: what a step waits for is then that one."""
+    return _busy(pipeline) < _IDLES * max(_busy(p) for (host, _), p in analysis.named.items() if host == pipeline.host)
 
 
 def _slow_stage(context: _Context) -> Iterator[Finding]:
@@ -95,7 +106,7 @@ def _slow_stage(context: _Context) -> Iterator[Finding]:
         action=_action(stage, context),
         evidence=(
             Evidence("share of the step that waits for input", context.share, Unit.FRACTION, "steps"),
-            Evidence("busy time per step of the slowest segment", busy, Unit.PS, "segments"),
+            Evidence("busy time per batch of the slowest segment", busy, Unit.PS, "segments"),
             Evidence("this stage's share of that segment's work", min(share, 1.0), Unit.FRACTION, "stages"),
         ),
         threshold=_HIGH if context.severity is Severity.HIGH else _MODERATE,
@@ -173,7 +184,7 @@ def _against(context: _Context, stage: StageWork) -> tuple[str, ...]:
         )
     remaining = busy_without(context.pipeline, kept(context, stage))
     if remaining > 0.5 * context.pipeline.segments[0].busy:
-        notes.append(f"Without it the next slowest segment still needs {humanize(remaining, Unit.PS)} per step.")
+        notes.append(f"Without it the next slowest segment still needs {humanize(remaining, Unit.PS)} per batch.")
     if context.severity is not Severity.INFO and not context.savings(stage):
         notes.append(
             "This profile does not tell closely what it would save; 'outpace tune --only-limits SCRIPT' measures that."
@@ -195,9 +206,9 @@ def _no_prefetch(context: _Context) -> Iterator[Finding]:
     yield Finding(
         id="no_prefetch",
         severity=Severity.MODERATE,
-        sentence=f"The training loop itself runs {humanize(segment.busy, Unit.PS)} of the pipeline per step: nothing is prefetched.",
+        sentence=f"The training loop itself runs {humanize(segment.busy, Unit.PS)} of the pipeline per batch: nothing is prefetched.",
         action="End the pipeline with .prefetch(tf.data.AUTOTUNE).",
-        evidence=(Evidence("busy time per step on the training thread", segment.busy, Unit.PS, "segments"),),
+        evidence=(Evidence("busy time per batch on the training thread", segment.busy, Unit.PS, "segments"),),
         threshold=_MODERATE,
         host=context.host,
     )

@@ -24,7 +24,18 @@ def analyse(run: Run) -> Page:
     analysis = compute(run)
     if len(analysis.pipelines) == 0:
         return Page(_ID, _TITLE, _QUESTION, unavailable=_NONE)
-    shown = ("stage", "source", "calls", "work_ps", "work_per_step_ps", "self_ps", "total_ps", "asynchronous", "role")
+    shown = (
+        "stage",
+        "source",
+        "calls",
+        "busy_per_batch_ps",
+        "work_per_batch_ps",
+        "work_ps",
+        "self_ps",
+        "total_ps",
+        "asynchronous",
+        "role",
+    )
     sections: list[Section] = [Text("Verdict", _verdict(analysis))] if analysis.named else []
     for host, name in analysis.named:
         mine = _of_pipeline(analysis, host, name)
@@ -33,7 +44,7 @@ def analyse(run: Run) -> Page:
             sections.append(Chart(title, ChartKind.GRAPH, mine, "node", ("parent", "stage", "role"), remark=_GRAPH))
     sections += [
         Rows(analysis.stages, shown, limit=20),
-        Rows(analysis.segments, ("segment", "kind", "busy_per_step_ps", "threads", "dominant", "stages"), remark=_SEGMENTS),
+        Rows(analysis.segments, ("segment", "kind", "busy_per_batch_ps", "threads", "dominant", "stages"), remark=_SEGMENTS),
         Rows(analysis.pipelines, ("pipeline", "calls", "slow_calls", "mean_ps", "max_ps", "guide_bottleneck", "bottleneck")),
     ]
     return Page(
@@ -66,9 +77,11 @@ def _headline(analysis: Analysis) -> str:
     if worst is None:
         return "Only pipelines that feed a device were recorded."
     row, segment = worst
-    busy = humanize(float(segment["busy_per_step_ps"]), Unit.PS)
+    busy = humanize(float(segment["busy_per_batch_ps"]), Unit.PS)
     where = f" ({row['source']})" if row["source"] else ""
-    return f"The pipeline can deliver a batch every {busy}; {row['stage']}{where} limits it."
+    several = len(set(analysis.pipelines["host"].tolist())) > 1
+    which = f"The slowest pipeline, of {row['host']}," if several else "The pipeline"
+    return f"{which} can deliver a batch every {busy}; {row['stage']}{where} limits it."
 
 
 def _slowest(analysis: Analysis) -> tuple[dict[str, Any], dict[str, Any]] | None:
@@ -76,7 +89,7 @@ def _slowest(analysis: Analysis) -> tuple[dict[str, Any], dict[str, Any]] | None
     segments = [s for s in analysis.segments.records() if s["segment"] == 0]
     if not segments:
         return None
-    segment = max(segments, key=lambda s: s["busy_per_step_ps"])
+    segment = max(segments, key=lambda s: s["busy_per_batch_ps"])
     stages = analysis.stages.records()
     key = (segment["host"], segment["pipeline"], "bottleneck")
     return next(((s, segment) for s in stages if (s["host"], s["pipeline"], s["role"]) == key), None)

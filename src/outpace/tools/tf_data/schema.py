@@ -23,15 +23,27 @@ STAGES = (
     Field("stage", Unit.TEXT, "what TensorFlow executed, which may differ from what was written"),
     Field("source", Unit.TEXT, "source line that built the stage, or the name that the user gave it; empty when unknown"),
     Field("depth", Unit.COUNT, "how far below the root"),
-    Field("calls", Unit.COUNT, "executions in the capture"),
-    Field("start_ps", Unit.PS, "start of the first execution that a root call led to", "Start"),
-    Field("total_ps", Unit.PS, "sum of the executions that root calls led to (waiting included)", "Total"),
-    Field("self_ps", Unit.PS, "of it, not overlapped by the stages that it called (waiting included)", "Self"),
+    Field("calls", Unit.COUNT, "all executions in the capture, also those whose result no recorded root call took"),
+    Field(
+        "busy_per_batch_ps",
+        Unit.PS,
+        "time that one thread of its segment works for it per call of the root iterator, which delivers a batch: the sum over a segment's "
+        "stages is the segment's; of a stage with work in two segments, the longer",
+        "Busy per batch",
+    ),
     Field(
         "work_ps", Unit.PS, "time in which threads worked for the stage: its own code, and its function on pool threads", "Work"
     ),
-    Field("work_per_step_ps", Unit.PS, "work per root call, divided by the threads that did it", "Work per step"),
-    Field("threads", Unit.COUNT, "threads that worked for the stage"),
+    Field(
+        "work_per_batch_ps",
+        Unit.PS,
+        "its work, divided by the calls of the root iterator, on however many threads",
+        "Work per batch",
+    ),
+    Field("threads", Unit.COUNT, "threads of its segment, which share that work"),
+    Field("total_ps", Unit.PS, "sum of all its executions (waiting included)", "Total"),
+    Field("self_ps", Unit.PS, "of it, not overlapped by the stages that it called (waiting included)", "Self"),
+    Field("start_ps", Unit.PS, "start of its first execution", "Start"),
     Field("asynchronous", Unit.BOOL, "whether other threads produce its elements while the caller waits", "Async"),
     Field("critical", Unit.BOOL, "whether it was on the critical path of a root call"),
     Field("segment", Unit.COUNT, "segment that its work belongs to, slowest first"),
@@ -58,7 +70,12 @@ SEGMENTS = (
     Field("stages", Unit.TEXT, "stages in it, from the consumer down"),
     Field("work_ps", Unit.PS, "work in the capture", "Work"),
     Field("threads", Unit.COUNT, "threads that did it"),
-    Field("busy_per_step_ps", Unit.PS, "time that one of its threads was busy per root call", "Busy per step"),
+    Field(
+        "busy_per_batch_ps",
+        Unit.PS,
+        "work, divided by the threads and by the calls of the root iterator: the time in which it can deliver a batch",
+        "Busy per batch",
+    ),
     Field("dominant", Unit.TEXT, "stage with most work in it"),
 )
 
@@ -69,9 +86,14 @@ EXECUTIONS = (
     Field("stage", Unit.TEXT, "stage that was executed"),
     Field("id", Unit.TEXT, "id of the iterator (unsigned 64-bit)"),
     Field("start_ps", Unit.PS, "start of the first execution", "Start"),
-    Field("total_ps", Unit.PS, "sum of its executions in this call", "Total"),
+    Field(
+        "total_ps",
+        Unit.PS,
+        "sum of the executions that this root call led to, and no others (as TensorFlow 2.15 counts)",
+        "Total",
+    ),
     Field("self_ps", Unit.PS, "of it, not overlapped by the stages that it called", "Self"),
-    Field("calls", Unit.COUNT, "executions in this call"),
+    Field("calls", Unit.COUNT, "executions that this root call led to"),
     Field("critical", Unit.BOOL, "whether it was on this call's critical path"),
     Field("bottleneck", Unit.BOOL, "whether the guide's rule names it for this call"),
 )

@@ -1,0 +1,246 @@
+"""Moments at which a thread's Python stack is taken: two hundred a second at first, a hundred later. Standard library only.
+
+Two ways. **Signals** (Linux, when the main thread trains): two timers of the kernel send a real-time signal to that thread alone;
+Python's handler runs there between two bytecodes. A line of Python is therefore met where it runs; C code, whether it lets other threads
+run or not, is met as it returns, on the line that called it, and the moments that passed meanwhile are counted for that line. System calls
+that a signal interrupts are restarted. **A thread** (else): it needs the GIL to look, and gets it when the watched thread gives it up, or
+after `sys.getswitchinterval()` (5 ms) by force. Calls that release the GIL are met truly, short pieces of Python between them hardly ever:
+their time goes to the call that follows. Each look weighs what passed since the last one, so that C code that holds the GIL is not lost.
+
+Measured on a loop of 2 ms of Python, 0.4 ms of sorting and 3 ms of sleep (36 %, 8 %, 56 %): signals gave 38 %, 7 % and 55 %,
+a thread 0 %, 38 % and 62 %.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+Point = tuple[int, int]  # moment on the monotonic clock, and the time that it stands for, both ns
+Take = Callable[[FrameType, list[Point]], None]
+
+PERIODS_NS = (8_500_000, 11_750_000)  # two timers that cannot both beat with steps of one length; 203 moments a second
+SLOWER_AFTER_NS = (
+    2_000_000_000  # from then on half as often: a window of a few short steps needs the moments more than a long one
+)
+PERIOD_NS = 9_870_000  # of the thread, on average
+MOST_POINTS = 32  # moments that one look stands for; more are thinned out and weigh more
+_CLOCK_MONOTONIC, _TIMER_ABSTIME, _SIGEV_THREAD_ID = 1, 1, 4
+
+
+class _Event(ctypes.Structure):
+    """`struct sigevent` of Linux."""
+
+    _fields_ = (
+        ("value", ctypes.c_void_p),
+        ("signo", ctypes.c_int),
+        ("notify", ctypes.c_int),
+        ("thread", ctypes.c_int),
+        ("pad", ctypes.c_char * 44),
+    )
+
+
+class _Times(ctypes.Structure):
+    """`struct itimerspec`: the interval, then the first time."""
+
+    _fields_ = (
+        ("every_s", ctypes.c_long),
+        ("every_ns", ctypes.c_long),
+        ("first_s", ctypes.c_long),
+        ("first_ns", ctypes.c_long),
+    )
+
+
+class _Claim:
+    """The signal that this process uses, and who is to be told of it."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self.told: Callable[[FrameType], None] | None = None
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        """The signal's handler; a tick that comes late finds nobody to tell."""
+        told = self.told
+        if told is not None and frame is not None:
+            told(frame)
+
+    def drop(self) -> None:
+        """Leave the signal as it was found; only the main thread can."""
+        if self.number is not None and _in_main():
+            signal.signal(self.number, signal.SIG_DFL)
+            self.number = None
+
+
+_claim = _Claim()
+
+
+def prepare() -> bool:
+    """Claim a free real-time signal; False where there is none, or outside the main thread before it was done. Once is enough."""
+    if _claim.number is not None:
+        return True
+    if sys.platform != "linux" or not _in_main():
+        return False
+    for number in range(signal.SIGRTMAX - 3, signal.SIGRTMIN + 3, -1):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _claim.handle)
+            signal.siginterrupt(number, False)
+            _claim.number = number
+            return True
+    return False
+
+
+def _in_main() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+class SignalTicks:
+    """Moments by signals to the main thread; `prepare` must have claimed one."""
+
+    def __init__(self) -> None:
+        self._timers: list[tuple[ctypes.c_void_p, list[int]]] = []  # each with its period and its next moment, ns
+        self._libc: Any = None
+        self._busy = False
+        self._take: Take | None = None
+        self._gap = 0  # time that one moment stands for, ns
+        self._slower_at: int | None = None
+
+    def start(self, take: Take) -> bool:
+        """Begin; False where the system has no such timers."""
+        main = threading.main_thread()
+        if _claim.number is None or _claim.told is not None or main.native_id is None:
+            return False
+        self._libc = ctypes.CDLL(None)
+        if not hasattr(self._libc, "timer_create"):  # the GNU C library before 2.34
+            self._libc = ctypes.CDLL("librt.so.1")
+        self._take = take
+        now = time.monotonic_ns()
+        shift = now % 1_009  # not the same periods in every capture
+        periods = [period + 500 * shift for period in PERIODS_NS]
+        self._slower_at = now + SLOWER_AFTER_NS
+        self._gap = round(1 / sum(1 / period for period in periods))
+        for period in periods:
+            if not self._add(main.native_id, period, now):
+                self.stop()
+                return False
+        _claim.told = self._tick
+        return True
+
+    def _add(self, thread: int, period: int, now: int) -> bool:
+        timer = ctypes.c_void_p()
+        event = _Event(signo=_claim.number or 0, notify=_SIGEV_THREAD_ID, thread=thread)
+        if self._libc.timer_create(_CLOCK_MONOTONIC, ctypes.byref(event), ctypes.byref(timer)):
+            return False
+        plan = [period, now + period]
+        self._timers.append((timer, plan))
+        return self._set(timer, plan)
+
+    def _set(self, timer: ctypes.c_void_p, plan: list[int]) -> bool:
+        period, first = plan
+        times = _Times(*divmod(period, 10**9), *divmod(first, 10**9))
+        return not self._libc.timer_settime(timer, _TIMER_ABSTIME, ctypes.byref(times), None)
+
+    def _slow_down(self, now: int) -> None:
+        self._slower_at = None
+        self._gap *= 2
+        for timer, plan in self._timers:
+            plan[:] = 2 * plan[0], now + 2 * plan[0]
+            self._set(timer, plan)
+
+    def stop(self) -> None:
+        """End; moments that a long call holds back are given to where the thread is now."""
+        if _claim.told == self._tick:
+            _claim.told = None
+        for timer, _ in self._timers:
+            self._libc.timer_delete(timer)
+        if not _in_main():
+            frame = sys._current_frames().get(threading.main_thread().ident or 0)
+            if frame is not None:
+                self._tick(frame)
+        self._timers.clear()
+        _claim.drop()
+
+    def _tick(self, frame: FrameType) -> None:
+        """A signal has come, maybe in the middle of this very function."""
+        if self._busy or self._take is None:
+            return
+        self._busy = True
+        try:
+            while (
+                frame.f_code.co_filename == __file__ and frame.f_back is not None
+            ):  # a signal as another one was being handled
+                frame = frame.f_back
+            now = time.monotonic_ns()
+            points: list[Point] = []
+            for _, plan in self._timers:
+                points += _due(plan, now, self._gap)
+            if points:
+                self._take(frame, points)
+            if self._slower_at is not None and now >= self._slower_at:
+                self._slow_down(now)
+        except Exception:
+            _claim.told = None  # a profile without Python lines, and a program that runs on
+        finally:
+            self._busy = False
+
+
+def _due(plan: list[int], now: int, each: int) -> list[Point]:
+    """The moments of one timer that have passed, `each` ns in weight; `plan` (period and next moment) moves on."""
+    period, first = plan
+    count = (now - first) // period + 1
+    if count <= 0:
+        return []
+    plan[1] = first + count * period
+    if count <= MOST_POINTS:
+        return [(first + index * period, each) for index in range(count)]
+    return [(first + index * count * period // MOST_POINTS, each * count // MOST_POINTS) for index in range(MOST_POINTS)]
+
+
+class ThreadTicks:
+    """Moments by a thread of our own, for any thread and any system; see the module for what it misses."""
+
+    def __init__(self, watched: int) -> None:
+        self._watched = watched
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self, take: Take) -> bool:
+        """Begin."""
+        self._thread = threading.Thread(target=self._run, args=(take,), name="outpace-sampler", daemon=True)
+        self._thread.start()
+        return True
+
+    def stop(self) -> None:
+        """End; waits for the thread, a period at most."""
+        self._over.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(1.0)
+
+    def _run(self, take: Take) -> None:
+        last = time.monotonic_ns()
+        seed = last
+        with contextlib.suppress(Exception):
+            while True:
+                seed = (seed * 6364136223846793005 + 1442695040888963407) % 2**64  # the program's `random` is its own
+                wait = PERIOD_NS // 2 + (seed >> 33) % PERIOD_NS
+                wanted = time.monotonic_ns() + wait
+                if self._over.wait(wait / 1e9):
+                    return
+                now = time.monotonic_ns()
+                frame = sys._current_frames().get(self._watched)
+                if frame is None:  # the thread has ended
+                    return
+                take(frame, _spread(last, wanted, now))
+                last = now
+
+
+def _spread(last: int, wanted: int, now: int) -> list[Point]:
+    """One look's moments: when it was wanted, and more when the GIL came late, which is time that the watched thread held it."""
+    count = min(MOST_POINTS, 1 + max(0, now - wanted) // PERIOD_NS)
+    return [(wanted + index * (now - wanted) // count, (now - last) // count) for index in range(count)]

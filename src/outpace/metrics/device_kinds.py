@@ -1,0 +1,141 @@
+"""Which kind of time each event of a device is: computing in 16 or 32 bits, copying, collectives, or waiting for one of these.
+
+Copies and collectives are told by name, as in the reference. The precision is that of the HLO instruction where a program in the profile
+holds it (`timeline/hlo.py`; the reference looks at names only, and states neither 16 nor 32 bits for most programs), else what the kernel's
+name says. The end of an asynchronous op (`copy-done`) waits for what it ends: it is the transfer or the collective, no computation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from outpace.timeline import OpKind, Timeline
+from outpace.timeline.causality import launches
+from outpace.timeline.hlo import NO_OP, HloOp, instructions
+from outpace.timeline.hlo_meaning import BETWEEN, COLLECTIVE, HALF, SINGLE, TO_DEVICE, TO_HOST, direction
+from outpace.timeline.steps import Array
+from outpace.trace.algorithms import common, distinct
+
+COMPUTE_32, COMPUTE_16, HOST_COMPUTE = "compute_32", "compute_16", "host_compute"
+KINDS_OF_DEVICES = (COMPUTE_32, COMPUTE_16, TO_DEVICE, TO_HOST, BETWEEN, COLLECTIVE, HOST_COMPUTE)
+_CODE = {name: code for code, name in enumerate(KINDS_OF_DEVICES)}
+
+_HALF_WORDS = ("half", "fp16", "bf16", "bfloat16")
+_HALF_KERNEL = re.compile(
+    r"(?<![a-z0-9])f16|^cijk_a[a-z]+_b[a-z]+_[hb][a-z0-9]*_"
+)  # rocBLAS: Cijk_Ailk_Bljk_BBS_BH_... takes bfloat16
+_COPY_KERNEL = "__amd_rocclr_copy"  # AMD's driver copies with kernels of its own; the host's call says in which direction
+_COPY_KIND = {
+    "MemcpyHToD": TO_DEVICE,
+    "MemcpyDToH": TO_HOST,
+    "MemcpyDToD": BETWEEN,
+    "MemcpyHToH": HOST_COMPUTE,
+}
+_CALLS = {"htod": TO_DEVICE, "dtoh": TO_HOST}
+_TPU_KIND = {
+    "infeed": TO_DEVICE,
+    "outfeed": TO_HOST,
+    "all-reduce": COLLECTIVE,
+    "all-gather": COLLECTIVE,
+    "all-to-all": COLLECTIVE,
+    "reduce-scatter": COLLECTIVE,
+    "collective": COLLECTIVE,
+}
+_LAYOUT = re.compile(r"[a-z0-9]+\[[^\]]*\](?:\{[^}]*\})?")  # one array of an instruction written out
+_SPACE = re.compile(r"S\((\d+)\)")
+
+
+def device_kinds(timeline: Timeline) -> Iterator[tuple[Array, Array]]:
+    """For each line of each device: (its event rows, index of each event's kind into `KINDS_OF_DEVICES`)."""
+    trace = timeline.trace
+    shaped = trace.stat("shape")
+    half = np.zeros(len(trace), bool)
+    if len(shaped):
+        half[shaped.row] = ["half" in s for s in shaped.texts()]
+    for plane in timeline.device_planes:
+        kind_of = _tpu_kind if "TPU" in plane.name else _gpu_kind
+        for line in timeline.device_lines(plane):
+            rows = np.arange(*trace.lines.rows(line).indices(len(trace)))
+            table = np.zeros(len(trace.names), np.uint8)
+            names = distinct(trace.name[rows])
+            table[names] = [_CODE[kind_of(timeline, int(n))] for n in names]
+            kind = table[trace.name[rows]]
+            with_shape = shaped.has(len(trace))[rows] & (kind <= _CODE[COMPUTE_16])
+            kind[with_shape] = np.where(half[rows[with_shape]], _CODE[COMPUTE_16], _CODE[COMPUTE_32])
+            _direct_copies(timeline, rows, kind)
+            yield rows, _by_programs(timeline, rows, kind)
+
+
+def _direct_copies(timeline: Timeline, rows: Array, kind: Array) -> None:
+    """Kernels that copy go in the direction that the call names which launched them (`hipMemcpyHtoDAsync`)."""
+    trace = timeline.trace
+    kernels = rows[[trace.names[n].startswith(_COPY_KERNEL) for n in trace.name[rows].tolist()]]
+    if len(kernels) == 0:
+        return
+    cause, effect = launches(trace)
+    order = np.argsort(effect, kind="stable")
+    at, place = common(kernels, effect[order])
+    for kernel, call in zip(kernels[at].tolist(), cause[order][place].tolist(), strict=True):
+        name = trace.names[trace.name[call]].lower()
+        kind[kernel - rows[0]] = _CODE[next((k for word, k in _CALLS.items() if word in name), BETWEEN)]
+
+
+def _by_programs(timeline: Timeline, rows: Array, kind: Array) -> Array:
+    """The same kinds where a program tells more of the instruction that an event ran."""
+    index, ops = instructions(timeline, rows)
+    told = np.fromiter((_told(op) for op in ops), np.int64, len(ops))[index]
+    computes = kind <= _CODE[COMPUTE_16]
+    return np.where((told >= 0) & computes, told, kind)
+
+
+def _told(op: HloOp) -> int:
+    if op.transfer:
+        return _CODE[op.transfer]
+    return {HALF: _CODE[COMPUTE_16], SINGLE: _CODE[COMPUTE_32]}.get(op.bits, -1)
+
+
+def _gpu_kind(timeline: Timeline, name: int) -> str:
+    op, text = timeline.ops[name], timeline.trace.names[name].lower()
+    if op.kind is OpKind.COPY:
+        return _COPY_KIND[op.type]
+    if text.startswith(("nccl", "rccl")):
+        return COLLECTIVE
+    if text.startswith(_COPY_KERNEL):
+        return BETWEEN
+    return COMPUTE_16 if any(h in text for h in _HALF_WORDS) or _HALF_KERNEL.search(text) else COMPUTE_32
+
+
+def _tpu_kind(timeline: Timeline, name: int) -> str:
+    stats = timeline.trace.name_stats.get(name, {})
+    category = str(stats.get("hlo_category", ""))
+    for word, kind in _TPU_KIND.items():
+        if category.startswith(word):
+            return kind
+    text = timeline.trace.names[name]
+    op = tpu_op(timeline, name)
+    if op.transfer or category.endswith("-done"):
+        return op.transfer or written_transfer(text)
+    if op.bits:
+        return COMPUTE_16 if op.bits == HALF else COMPUTE_32
+    shape = str(stats.get("shape_with_layout", "")) or text[:200]
+    return COMPUTE_16 if "bf16[" in shape or "f16[" in shape else COMPUTE_32
+
+
+def tpu_op(timeline: Timeline, name: int) -> HloOp:
+    """The instruction that a TPU's event name stands for."""
+    stats = timeline.trace.name_stats.get(name, {})
+    number = stats.get("program_id")
+    if not isinstance(number, int):
+        return NO_OP
+    text = timeline.trace.display_names.get(name) or timeline.trace.names[name].lstrip("%").split(" = ")[0]
+    return timeline.programs.op(number & (2**64 - 1), text)
+
+
+def written_transfer(instruction: str) -> str:
+    """Direction of a copy whose end is written out: `%copy-done = f32[5]{0} copy-done((f32[5]{0}, f32[5]{0:S(5)}, u32[]) %copy-start)`."""
+    _, _, operand = instruction.partition("-done((")
+    spaces = [int(found[1]) if (found := _SPACE.search(array)) else 0 for array in _LAYOUT.findall(operand)[:2]]
+    return direction(spaces)

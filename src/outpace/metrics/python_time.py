@@ -1,0 +1,274 @@
+"""Which lines of Python the steps' time goes to, from the stacks that Outpace's own capture sampled beside the profile.
+
+Each sample is laid onto the profile by the clock (both count Unix time) and belongs to the step in whose time it lies. It is counted for the
+innermost line of the user's own code on its stack: what a library does below that line is the line's time. What the profile shows on the
+training thread at that very moment says what kind of time it is: nothing (Python, or a library that records no events), a wait, or the
+framework's own work. Share and interval come from the samples alone; times are the share of the mean step of the steady state.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from outpace._dataclass import dataclass
+from outpace.metrics.derived import derived
+from outpace.metrics.step_breakdown import category_of, event_kinds
+from outpace.model import Category, Field, Table, Unit
+from outpace.timeline import Run, Timeline
+from outpace.timeline.names import INPUT_THREADS
+from outpace.timeline.steps import Array
+
+YOURS, LIBRARY, OUTPACE = "yours", "library", "outpace"
+_Z = 1.96  # two-sided 95 %
+_WRAPPERS = (
+    "EagerExecute",
+    "EagerLocalExecute",
+    "EagerKernelExecute",
+    "FunctionRun",
+)  # no work of a step, but TensorFlow all the same
+_WAITING_CALLS = (
+    "_value",
+    "__array__",
+    "block_until_ready",
+    "convert_to_numpy",
+    "_numpy",
+    "numpy",
+    "sync_devices",
+)  # Python's side of a wait
+_WAITS = ("Await", "BlockUntilReady", "BlockHostUntilReady", "block_until_ready")
+_ELSEWHERE_NOT = (INPUT_THREADS, "python")
+_PYTHON = "$"  # events of a profiler's own Python tracer: they are Python
+
+FIELDS = (
+    Field("host", Unit.TEXT, "name of the host"),
+    Field("file", Unit.TEXT, "source file of the line"),
+    Field("line", Unit.COUNT, "number of the line: the innermost one of your own code", "Line"),
+    Field("function", Unit.TEXT, "function that holds the line"),
+    Field("text", Unit.TEXT, "source of the line, as it was when the profile was captured; empty where it was not at hand"),
+    Field(
+        "who",
+        Unit.TEXT,
+        "yours: your own line; library: time that no line of yours led to; outpace: what the capture itself cost",
+    ),
+    Field("library", Unit.TEXT, "package in which most of the time below the line was spent; empty where the line itself ran"),
+    Field("below", Unit.TEXT, "the function of a library most often seen innermost below the line"),
+    Field("samples", Unit.COUNT, "samples of the line within steps of the steady state"),
+    Field("self_ps", Unit.PS, "time of the line per training step, with what libraries did below it", "Time"),
+    Field("own_ps", Unit.PS, "part of it in which the line itself ran, and no library below it"),
+    Field(
+        "untraced_ps",
+        Unit.PS,
+        "part of it in which the training thread recorded no event: Python, and libraries without events",
+    ),
+    Field(
+        "elsewhere_ps",
+        Unit.PS,
+        "part of untraced_ps in which the framework computed on other threads or on a device: maybe a wait for it",
+    ),
+    Field("waiting_ps", Unit.PS, "part of it in which the training thread waited, for input or for a result"),
+    Field("share", Unit.FRACTION, "the line's share of the step time"),
+    Field("low", Unit.FRACTION, "lower end of the share's 95 % interval"),
+    Field("high", Unit.FRACTION, "upper end of the share's 95 % interval"),
+    Field(
+        "untraced_share",
+        Unit.FRACTION,
+        "share of the step time that lies in this line and shows no event on the training thread",
+    ),
+    Field(
+        "python_share",
+        Unit.FRACTION,
+        "of untraced_share, what lies outside elsewhere_ps and waiting_ps: only Python ran, or a library that records no events",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class PythonLine:
+    """A line of the user's code that takes time of which the profile shows nothing; see `FIELDS`. Shares are of the step time, times are
+    per step in ps; `low` and `high` are the 95 % interval of `python_share`."""
+
+    file: str
+    line: int
+    function: str
+    text: str
+    library: str
+    below: str
+    python_share: float
+    low: float
+    high: float
+    untraced_share: float
+    untraced_ps: int
+    elsewhere_ps: int
+    self_ps: int
+
+
+@derived
+def python_lines(run: Run) -> Table:
+    """One row per host and line, longest first; no rows for a host without samples, steps or a clock."""
+    rows = [row for timeline in run.hosts for row in _rows(timeline, run.record(timeline.host).get("python_samples"))]
+    return Table.from_rows("python_lines", "Python lines of the training thread", FIELDS, rows).sorted_by("self_ps")
+
+
+def untraced_lines(run: Run, host: str) -> list[PythonLine]:
+    """The user's own lines on one host by the time in which only Python ran, longest first; none without samples."""
+    rows = [row for row in python_lines(run).records() if row["host"] == host]
+    total = sum(row["samples"] for row in rows)
+    wanted = [field.name for field in dataclasses.fields(PythonLine) if field.name not in ("low", "high")]
+    lines = []
+    for row in rows:
+        if row["who"] == YOURS and row["untraced_share"] > 0:
+            low, high = interval(row["python_share"], total)
+            lines.append(PythonLine(**{key: row[key] for key in wanted}, low=low, high=high))
+    return sorted(lines, key=lambda line: -line.python_share)
+
+
+def interval(share: float, samples: float) -> tuple[float, float]:
+    """95 % interval of a share that `samples` independent looks gave (Wilson 1927): ends within 0 and 1, also for a share of 0."""
+    if samples <= 0:
+        return 0.0, 1.0
+    square = _Z * _Z / samples
+    middle = (share + square / 2) / (1 + square)
+    half = _Z * math.sqrt(share * (1 - share) / samples + square / (4 * samples)) / (1 + square)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+class _Line:
+    """What was counted for one line, in ns of samples."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.weight = self.own = self.untraced = self.elsewhere = self.waiting = self.python = 0
+        self.packages: dict[str, int] = defaultdict(int)
+        self.functions: dict[str, int] = defaultdict(int)
+
+    @property
+    def library(self) -> str:
+        package = max(self.packages, key=self.packages.__getitem__, default="")
+        return package if self.packages.get(package, 0) > self.own else ""
+
+    @property
+    def below(self) -> str:
+        return max(self.functions, key=self.functions.__getitem__, default="")
+
+
+def _rows(timeline: Timeline, record: Mapping[str, Any] | None) -> Iterator[tuple[object, ...]]:
+    origin = timeline.unix_origin_ns
+    if record is None or origin is None or len(timeline.steps) == 0 or len(record["samples"]) == 0:
+        return
+    samples = np.array(record["samples"], np.int64)
+    moment = (samples[:, 0] + (record["base_unix_ns"] - origin)) * 1000
+    inside, span = _in_steps(timeline, moment)
+    samples, moment = samples[inside], moment[inside]
+    nature = _nature(timeline, moment)
+    text = {(record["frames"][frame][0], number): source for frame, number, source in record.get("text", ())}
+    keys = [_key(stack, record["frames"]) for stack in record["stacks"]]
+    asked = [_asks(key[0], stack[-1], record["frames"], text) for key, stack in zip(keys, record["stacks"], strict=True)]
+    lines: dict[tuple[str, int, str, str], _Line] = defaultdict(_Line)
+    for (_, weight, stack), free, other, waits in zip(samples.tolist(), *(part.tolist() for part in nature), strict=True):
+        key, package, function = keys[stack]
+        line = lines[key]
+        line.count += 1
+        line.weight += weight
+        line.untraced += weight * free
+        waits = waits or asked[stack]
+        line.elsewhere += weight * (free and other)
+        line.waiting += weight * waits
+        line.python += weight * (free and not other and not waits)
+        if package:
+            line.packages[package] += weight
+            line.functions[function] += weight
+        else:
+            line.own += weight
+    total = sum(line.weight for line in lines.values())
+    effective = total**2 / float((samples[:, 1].astype(float) ** 2).sum()) if total else 0.0
+    for key, line in lines.items():
+        parts = (line.weight, line.own, line.untraced, line.elsewhere, line.waiting)
+        ends = interval(line.weight / total, effective)
+        shares = (line.weight / total, *ends, line.untraced / total, line.python / total)
+        file, number, function, who = key
+        named = (file, number, function, text.get((file, number), ""), who, line.library, line.below, line.count)
+        yield (timeline.host, *named, *(round(part / total * span) for part in parts), *shares)
+
+
+def _in_steps(timeline: Timeline, moment: Array) -> tuple[Array, float]:
+    """Which moments (ps) lie in a step of the steady state, and the mean length of a training step, ps."""
+    steps = timeline.steps
+    whole = steps.whole[np.argsort(steps.start[steps.whole])]
+    step = np.searchsorted(steps.start[whole], moment, side="right") - 1
+    inside = (step >= 0) & (moment < steps.end[whole][np.maximum(step, 0)])
+    return inside, float(steps.duration[whole].mean()) / steps.per_row
+
+
+def _key(stack: Sequence[Sequence[int]], frames: Sequence[Sequence[Any]]) -> tuple[tuple[str, int, str, str], str, str]:
+    """Who a stack is counted for (file, line, function, who), and the package and function of a library below it, or two empty texts."""
+    frame, number = stack[-1]
+    file, function, _, owner = frames[frame]
+    if owner == OUTPACE:
+        return ("", 0, "", OUTPACE), owner, function
+    mine = next(((at, line) for at, line in reversed(stack) if not frames[at][3]), None)
+    below = (owner, f"{owner}: {function}") if owner else ("", "")
+    if mine is None:
+        return (file, number, function, LIBRARY), *below
+    return (frames[mine[0]][0], mine[1], frames[mine[0]][1], YOURS), *below
+
+
+def _asks(
+    key: tuple[str, int, str, str], leaf: Sequence[int], frames: Sequence[Sequence[Any]], text: Mapping[Any, str]
+) -> bool:
+    """Whether a stack's innermost call waits for a result: a function that fetches one, or the user's own `x.block_until_ready()`."""
+    _, function, _, owner = frames[leaf[0]]
+    if owner:
+        return str(function).rpartition(".")[2] in _WAITING_CALLS
+    return "block_until_ready" in text.get(key[:2], "")
+
+
+def _nature(timeline: Timeline, moment: Array) -> tuple[Array, Array, Array]:
+    """Of each moment: whether the training thread recorded no event, whether other threads computed, and whether it waited."""
+    trace, kind = timeline.trace, event_kinds(timeline)
+    mine, others = _threads(timeline)
+    inputs = np.array([code for code in range(int(kind.max(initial=0)) + 1) if category_of(code) is Category.INPUT], np.uint8)
+    names = trace.names
+    wrapper = np.fromiter((name.startswith(_WRAPPERS) for name in names), bool, len(names))[trace.name[mine]]
+    python = np.fromiter((name.startswith(_PYTHON) for name in names), bool, len(names))[trace.name[mine]]
+    wait = np.fromiter((any(word in name for word in _WAITS) for name in names), bool, len(names))[trace.name[mine]]
+    event = mine[((kind[mine] > 0) | wrapper) & ~python]
+    waits = mine[np.isin(kind[mine], inputs) | wait]
+    busy = others[kind[others] > 0]
+    free, other, waiting = (_covered(trace.start[rows], trace.end[rows], moment) for rows in (event, busy, waits))
+    return ~free, other, waiting
+
+
+def _threads(timeline: Timeline) -> tuple[Array, Array]:
+    """Event rows of the training thread (of no thread where none is known to train), and of those that compute for it.
+
+    The latter are the framework's own threads and devices; threads that read input, and Python's others, work on something else.
+    """
+    trace, known = timeline.trace, timeline.steps.line[timeline.steps.line >= 0]
+    training = int(np.bincount(known).argmax()) if len(known) else -1
+    mine, others = np.arange(0), [np.arange(0)]
+    for plane in timeline.host_planes:
+        for line in plane.lines:
+            rows = np.arange(*trace.lines.rows(line).indices(len(trace)))
+            if line == training:
+                mine = rows
+            elif not trace.lines.names[line].startswith(_ELSEWHERE_NOT):
+                others.append(rows)
+    for plane in timeline.device_planes:
+        others += [np.arange(*trace.lines.rows(line).indices(len(trace))) for line in timeline.device_lines(plane)]
+    return mine, np.concatenate(others)
+
+
+def _covered(start: Array, end: Array, moment: Array) -> Array:
+    """Whether each moment lies in one of the intervals [start, end)."""
+    if len(start) == 0:
+        return np.zeros(len(moment), bool)
+    order = np.argsort(start, kind="stable")
+    last = np.maximum.accumulate(end[order])
+    at = np.searchsorted(start[order], moment, side="right") - 1
+    return np.asarray((at >= 0) & (moment < last[np.maximum(at, 0)]))

@@ -1,0 +1,136 @@
+"""What an HLO instruction does: in which precision it computes, how many operations and bytes it takes, and whether it waits for a transfer."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+
+from outpace.timeline.hlo_reader import Instruction, Shape, as_bytes, number, packed
+
+HALF, SINGLE, UNKNOWN = 16, 32, 0
+_SIZES = {  # bytes of an element by `PrimitiveType`; what is missing has no size (tuples, tokens) or less than a byte
+    **dict.fromkeys((1, 2, 6, 19, 20, 23, 24, 25, 28, 29, 33), 1),
+    **dict.fromkeys((3, 7, 10, 16), 2),
+    **dict.fromkeys((4, 8, 11), 4),
+    **dict.fromkeys((5, 9, 12, 15), 8),
+    18: 16,
+}
+_HALF_FLOATS = {10, 16, 19, 20, 23, 24, 25, 28, 29, 32, 33}  # F16, BF16 and the 8-bit and 4-bit floats
+_FLOATS = {*_HALF_FLOATS, 11, 12, 15, 18}
+_HEAVY = ("dot", "convolution", "custom-call", "ragged-dot", "scaled-dot", "cholesky", "triangular-solve", "fft")
+_HOST_SPACE = 5
+_COLLECTIVES = ("all-reduce", "all-gather", "all-to-all", "reduce-scatter", "collective", "ragged-all-to-all")
+_PARTIAL = ("dynamic-slice", "slice", "gather", "pad", "dynamic-update-slice", "scatter", "while", "conditional", "call")
+
+TO_DEVICE, TO_HOST, BETWEEN, COLLECTIVE = "host_to_device", "device_to_host", "device_to_device", "collective"
+_KERNEL_IN, _KERNEL_OUT = 3, 4  # ConvolutionDimensionNumbers
+_LHS_CONTRACTING = 1  # DotDimensionNumbers
+_CONTRACTED = re.compile(r'"lhs_contracting_dimensions":\[([\d",]*)\]')
+
+Inside = Callable[[Instruction], Sequence[Instruction]]
+Operands = Callable[[Instruction], Sequence[Instruction]]
+
+
+def _shapes(instructions: Sequence[Instruction]) -> list[Shape]:
+    return [shape for instruction in instructions for shape in instruction.shapes]
+
+
+def precision(instruction: Instruction, inside: Inside, operands: Operands) -> int:
+    """16 or 32: what a matrix product, convolution or custom call takes in, alone or inside a fusion; else the type of the result.
+
+    A product of 16-bit numbers that is summed up in 32 bits is a 16-bit product. 0 where nothing says so.
+    """
+    heavy = [i for i in (instruction, *inside(instruction)) if i.opcode in _HEAVY]
+    for candidate in heavy:
+        if bits := _bits(_shapes(operands(candidate))):
+            return bits
+    return _bits(instruction.shapes)
+
+
+def _bits(shapes: Sequence[Shape]) -> int:
+    floats = [s for s in shapes if s.type in _FLOATS]
+    if not floats:
+        return UNKNOWN
+    if len(floats) == len(shapes):  # the largest array says what the work is done in; of equal ones, the shorter type
+        largest = max(floats, key=lambda s: (s.elements, s.type in _HALF_FLOATS))
+        return HALF if largest.type in _HALF_FLOATS else SINGLE
+    return HALF if any(s.type in _HALF_FLOATS for s in floats) else SINGLE
+
+
+def transfer(instruction: Instruction, inside: Inside, operands: Operands) -> str:
+    """What the end of an asynchronous op waits for: a copy by its direction, or a collective op; "" for every other op."""
+    if not instruction.opcode.endswith("-done"):
+        return ""
+    start = next(iter(operands(instruction)), None)
+    wrapped = [i.opcode for i in (*inside(instruction), *(inside(start) if start else ()))]
+    if any(name.startswith(_COLLECTIVES) for name in (instruction.opcode, *wrapped)):
+        return COLLECTIVE
+    if instruction.opcode.startswith(("send", "recv")):
+        to, through = (TO_HOST, "send") if instruction.opcode.startswith("send") else (TO_DEVICE, "recv")
+        return to if instruction.host_transfer and through else BETWEEN
+    return direction([s.space for s in start.shapes] if start else [])
+
+
+def direction(spaces: Sequence[int]) -> str:
+    """Of a copy, by the memory spaces of (destination, source, ...)."""
+    to_host, from_host = (space == _HOST_SPACE for space in (*spaces[:2], *(0, 0)[len(spaces[:2]) :]))
+    if to_host == from_host:
+        return BETWEEN
+    return TO_HOST if to_host else TO_DEVICE
+
+
+def flops(instruction: Instruction, inside: Inside, operands: Operands) -> float:
+    """Floating-point operations of one execution, a multiply-add as two: of its matrix products and convolutions. -1 where it has none."""
+    found = [_products(i, operands(i)) for i in (instruction, *inside(instruction))]
+    known = [n for n in found if n > 0]
+    return float(sum(known)) if known else -1.0
+
+
+def _products(instruction: Instruction, operands: Sequence[Instruction]) -> int:
+    shapes = [o.shapes[0] for o in operands if o.shapes]
+    if len(shapes) < 2 or not instruction.shapes:
+        return 0
+    if instruction.opcode == "dot":
+        return _dot(instruction.shapes[0], shapes[0], packed(as_bytes(instruction.dot.get(_LHS_CONTRACTING))))
+    if instruction.opcode == "custom-call" and (found := _CONTRACTED.search(instruction.config)):
+        contracted = [int(n) for n in found[1].replace('"', "").split(",") if n]
+        return _dot(instruction.shapes[0], shapes[0], contracted)
+    if instruction.opcode == "convolution" or "conv" in instruction.target.lower():
+        return _convolution(instruction, shapes)
+    return 0
+
+
+def _dot(result: Shape, left: Shape, contracted: Sequence[int]) -> int:
+    sizes = [left.dimensions[d] for d in contracted if d < len(left.dimensions)]
+    return 2 * result.elements * math.prod(sizes)
+
+
+def _convolution(instruction: Instruction, shapes: Sequence[Shape]) -> int:
+    """Every output position multiplies the kernel once: of the gradients, "output" is what comes in from behind."""
+    output, kernel = instruction.shapes[0], shapes[1]
+    if "BackwardInput" in instruction.target:
+        output = shapes[0]
+    elif "BackwardFilter" in instruction.target:
+        output, kernel = shapes[1], instruction.shapes[0]
+    found = instruction.convolution
+    at = max(number(found.get(_KERNEL_OUT)), 0)  # dimension 0 is not written
+    if not (found.keys() & {_KERNEL_IN, _KERNEL_OUT}) or at >= len(kernel.dimensions) or not kernel.dimensions[at]:
+        return 0
+    return 2 * output.elements * kernel.elements // kernel.dimensions[at]
+
+
+def traffic(instruction: Instruction, inside: Inside, operands: Operands) -> float:
+    """Bytes that one execution reads and writes at least: operands and result once. -1 for ops that touch only parts of their operands."""
+    if instruction.opcode.endswith(("-start", "-done")) or any(
+        i.opcode in _PARTIAL for i in (instruction, *inside(instruction))
+    ):
+        return -1.0
+    shapes = [*_shapes(operands(instruction)), *_results(instruction)]
+    size = sum(s.elements * _SIZES.get(s.type, 0) for s in shapes)
+    return float(size) if size else -1.0
+
+
+def _results(instruction: Instruction) -> Sequence[Shape]:
+    """Of a library call, the first result: what follows is its working memory."""
+    return instruction.shapes[:1] if instruction.opcode == "custom-call" else instruction.shapes

@@ -1,0 +1,192 @@
+"""HLO instructions as they stand in an `HloProto`, and the little of protobuf's encoding that it takes.
+
+Field numbers are those of `xla/service/hlo.proto` and `xla/xla_data.proto`; only the few fields named here are read. A message that is damaged
+has what stands before the damage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+Value = bytes | int
+
+_NAME, _OPCODE, _SHAPE, _METADATA, _KIND, _CONVOLUTION, _TARGET, _DOT = 1, 2, 3, 7, 11, 16, 28, 30  # HloInstructionProto
+_ID, _OPERANDS, _CALLED, _CONFIG, _HOST_TRANSFER = 35, 36, 38, 43, 47
+_FRAMEWORK_OP, _FILE, _LINE, _FRAME = 2, 3, 4, 15  # OpMetadata
+_TYPE, _DIMENSIONS, _TUPLE, _LAYOUT = 2, 3, 4, 5  # ShapeProto
+_MEMORY_SPACE = 8  # LayoutProto
+_BITS = 64
+
+
+class Shape:
+    """An array: element type (`PrimitiveType` of xla_data.proto), dimensions, and the memory space that it lies in (0 is the device's own)."""
+
+    def __init__(self, data: bytes) -> None:
+        found = dict(fields(data))
+        self.type = number(found.get(_TYPE))
+        self.dimensions = packed(as_bytes(found.get(_DIMENSIONS)))
+        self.space = max(number(dict(fields(as_bytes(found.get(_LAYOUT)))).get(_MEMORY_SPACE)), 0)
+
+    @property
+    def elements(self) -> int:
+        """How many elements the array has."""
+        count = 1
+        for size in self.dimensions:
+            count *= size
+        return count
+
+
+class Instruction:
+    """One instruction; its fields are decoded when they are asked for."""
+
+    def __init__(self, data: bytes) -> None:
+        self._found: dict[int, Value] = dict(fields(data))
+
+    @cached_property
+    def name(self) -> str:
+        """Name in the program: `fusion.7`."""
+        return text(self._found.get(_NAME))
+
+    @cached_property
+    def opcode(self) -> str:
+        """`fusion`, `dot`, `custom-call`."""
+        return text(self._found.get(_OPCODE))
+
+    @property
+    def number(self) -> int:
+        """Identity, which operands refer to."""
+        return number(self._found.get(_ID))
+
+    @property
+    def operands(self) -> list[int]:
+        """Identities of the operands."""
+        return packed(as_bytes(self._found.get(_OPERANDS)))
+
+    @property
+    def called(self) -> list[int]:
+        """Identities of the computations that it calls."""
+        return packed(as_bytes(self._found.get(_CALLED)))
+
+    @property
+    def target(self) -> str:
+        """What a custom call calls: `__cublas$gemm`."""
+        return text(self._found.get(_TARGET))
+
+    @property
+    def config(self) -> str:
+        """What the compiler noted for the device: JSON, for most ops of GPUs."""
+        return text(self._found.get(_CONFIG))
+
+    @property
+    def host_transfer(self) -> bool:
+        """Whether a send or receive has the host at its other end."""
+        return number(self._found.get(_HOST_TRANSFER)) > 0
+
+    @property
+    def dot(self) -> dict[int, Value]:
+        """Fields of `DotDimensionNumbers`."""
+        return dict(fields(as_bytes(self._found.get(_DOT))))
+
+    @property
+    def convolution(self) -> dict[int, Value]:
+        """Fields of `ConvolutionDimensionNumbers`."""
+        return dict(fields(as_bytes(self._found.get(_CONVOLUTION))))
+
+    @cached_property
+    def shapes(self) -> list[Shape]:
+        """The arrays of the result: one, or those of a tuple."""
+        return list(_arrays(as_bytes(self._found.get(_SHAPE))))
+
+    @cached_property
+    def _metadata(self) -> dict[int, Value]:
+        return dict(fields(as_bytes(self._found.get(_METADATA))))
+
+    @property
+    def framework_op(self) -> str:
+        """The op that it was compiled from: `jit(step)/dot_general`."""
+        return text(self._metadata.get(_FRAMEWORK_OP))
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """(source file, line), ("", -1) where they are not given."""
+        return text(self._metadata.get(_FILE)), number(self._metadata.get(_LINE))
+
+    @property
+    def frame(self) -> int:
+        """Its stack frame in the program's `StackFrameIndex`, counted from 1; 0 or less for none."""
+        return number(self._metadata.get(_FRAME))
+
+
+def _arrays(data: bytes) -> Iterator[Shape]:
+    parts = list(messages(data, _TUPLE))
+    if not parts:
+        yield Shape(data)
+    for part in parts:
+        yield from _arrays(part)
+
+
+def packed(data: bytes) -> list[int]:
+    """The numbers of a packed repeated field."""
+    values, at = [], 0
+    while at < len(data):
+        value, at = _varint(data, at)
+        values.append(value)
+    return values
+
+
+def number(value: Value | None) -> int:
+    """A number field; -1 where it is missing."""
+    return value if isinstance(value, int) else -1
+
+
+def messages(data: bytes, wanted: int) -> Iterator[bytes]:
+    """All values of one field of bytes."""
+    return (value for field, value in fields(data) if field == wanted and isinstance(value, bytes))
+
+
+def as_bytes(value: Value | None) -> bytes:
+    """A field of bytes; empty where it is missing."""
+    return value if isinstance(value, bytes) else b""
+
+
+def text(value: Value | None) -> str:
+    """A text field; empty where it is missing."""
+    return as_bytes(value).decode("utf-8", "replace")
+
+
+def fields(data: bytes) -> Iterator[tuple[int, Value]]:
+    """(field number, value) of a message: numbers for varints, bytes for the rest; stops where it is damaged."""
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        kind, size = tag & 7, 0
+        if kind == 0:
+            value, at = _varint(data, at)
+            if at <= len(data):
+                yield tag >> 3, value
+            continue
+        if kind == 2:
+            size, at = _varint(data, at)
+        elif kind in (1, 5):
+            size = 8 if kind == 1 else 4
+        else:
+            return
+        if at + size > len(data):
+            return
+        yield tag >> 3, data[at : at + size]
+        at += size
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """(value, position after it); a position beyond the end when the data ends inside."""
+    value = 0
+    for shift in range(0, _BITS + 6, 7):
+        if at >= len(data):
+            break
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        at += 1
+        if byte < 0x80:
+            return value, at
+    return 0, len(data) + 1

@@ -1,0 +1,146 @@
+"""Advice about Python of the training thread: which of the user's lines take time in which nothing else of the step runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from outpace._dataclass import dataclass
+from outpace.metrics.budget import at_most
+from outpace.metrics.program import Program
+from outpace.metrics.python_time import PythonLine, interval, python_lines, untraced_lines
+from outpace.metrics.step_breakdown import StepBreakdown
+from outpace.model import Category, Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
+from outpace.timeline import Run
+
+_SOME = Threshold(
+    "a function's Python, of the step", 0.03, Unit.FRACTION, "XProf's overview page: moderate share of 'All others'"
+)
+_MUCH = Threshold(
+    "a function's Python, much of the step", 0.15, Unit.FRACTION, "XProf's overview page: high share of 'All others'"
+)
+_PER_CALL = Threshold("a framework's own Python, of the step", 0.10, Unit.FRACTION, "our choice: less in a well-fed loop")
+_FRAMEWORKS = frozenset(("tensorflow", "keras", "tf_keras", "jax", "jaxlib"))
+_MOST = 4  # functions
+_FEW_SAMPLES = 20  # of a function: below, chance may have picked the line
+_SAVING = ("save", "dump", "savez", "checkpoint", "pickle", "write")
+_LOGGING = ("log", "print", "emit", "flush", "dumps", "format")
+
+
+def short(file: str) -> str:
+    """A file's name without its folders, as findings name places."""
+    return os.path.basename(file) or file
+
+
+@dataclass(frozen=True)
+class _Function:
+    """The sampled lines of one function: its share of the step that shows no event, and its longest line."""
+
+    lines: tuple[PythonLine, ...]
+
+    @property
+    def share(self) -> float:
+        return sum(line.untraced_share for line in self.lines)
+
+    @property
+    def time(self) -> int:
+        return sum(line.untraced_ps for line in self.lines)
+
+    @property
+    def top(self) -> PythonLine:
+        return self.lines[0]
+
+    @property
+    def place(self) -> str:
+        return f"{short(self.top.file)}:{self.top.line}"
+
+
+def find(run: Run, breakdown: StepBreakdown, program: Program) -> Iterator[Finding]:
+    """A finding for each of the functions that take most, on every host."""
+    for timeline in run.hosts:
+        functions: dict[tuple[str, str], list[PythonLine]] = {}
+        for line in untraced_lines(run, timeline.host):
+            if line.library not in _FRAMEWORKS:
+                functions.setdefault((line.file, line.function.partition(".<locals>")[0]), []).append(line)
+        samples = sum(row["samples"] for row in python_lines(run).records() if row["host"] == timeline.host)
+        found = sorted((_Function(tuple(lines)) for lines in functions.values()), key=lambda f: -f.share)
+        for function in found[:_MOST]:
+            if function.share >= _SOME.value:
+                yield _line(timeline.host, function, samples, program)
+        yield from _framework(run, timeline.host, program)
+
+
+def _line(host: str, function: _Function, samples: int, program: Program) -> Finding:
+    top, share = function.top, function.share
+    low, high = interval(share, samples)
+    below = f", most of it in {top.below}" if top.library else ""
+    more = f" (and {len(function.lines) - 1} more of its lines)" if len(function.lines) > 1 else ""
+    name = "the module's own loop" if top.function == "<module>" else f"{top.function}()"
+    much = share >= _MUCH.value
+    return Finding(
+        id="python_line",
+        severity=Severity.HIGH if much else Severity.MODERATE,
+        sentence=f"Python in {name} takes {humanize(function.time, Unit.PS)} per step ({share:.0%}), in which nothing else of the step runs: "
+        f"{function.place}{more}{below}.",
+        action=_action(function, program),
+        evidence=(
+            Evidence("its share of the step, of the samples", share, Unit.FRACTION, "python_lines"),
+            Evidence("lower end of the 95 % interval", low, Unit.FRACTION, "python_lines"),
+            Evidence("upper end of the 95 % interval", high, Unit.FRACTION, "python_lines"),
+        ),
+        threshold=_MUCH if much else _SOME,
+        saving=at_most(min(high, 1.0), Category.ALL_OTHERS, assumes="if this function took no time on the training thread"),
+        counter_evidence=() if samples * share >= _FEW_SAMPLES else (f"Only {samples * share:.0f} samples fell on it.",),
+        location=function.place,
+        host=host,
+        certainty=Certainty.CERTAIN if samples * share >= _FEW_SAMPLES else Certainty.LIKELY,
+        explains=("python_overhead", "periodic_cost"),
+        effort=Effort.MEDIUM,
+    )
+
+
+def _framework(run: Run, host: str, program: Program) -> Iterator[Finding]:
+    """What TensorFlow, Keras or JAX itself does in Python for every call: a fixed cost, which small steps pay too often."""
+    rows = [r for r in python_lines(run).records() if r["host"] == host and r["library"] in _FRAMEWORKS]
+    share, time = sum(r["untraced_share"] for r in rows), sum(r["untraced_ps"] for r in rows)
+    if share < _PER_CALL.value:
+        return
+    yield Finding(
+        id="small_steps",
+        severity=Severity.HIGH if share >= _MUCH.value else Severity.MODERATE,
+        sentence=f"{program.framework.value}'s own Python takes {humanize(time, Unit.PS)} per step ({share:.0%}): a fixed cost per call, which "
+        "steps this small pay too often.",
+        action=program.say(
+            keras="Use a larger batch, or run several batches per call: compile(..., steps_per_execution=16).",
+            tensorflow="Use a larger batch, or run several steps inside one tf.function (for batch in dataset, or tf.while_loop).",
+            jax="Use a larger batch, or run several steps per call with jax.lax.scan; pass fewer and flatter arguments to the jitted function.",
+        ),
+        evidence=(
+            Evidence("untraced time in the framework's own functions, of the samples", share, Unit.FRACTION, "python_lines"),
+        ),
+        threshold=_PER_CALL,
+        saving=at_most(share, Category.ALL_OTHERS, assumes="if a call cost no Python"),
+        host=host,
+        effort=Effort.SMALL,
+        explains=("python_overhead",),
+    )
+
+
+def _action(function: _Function, program: Program) -> str:
+    """What to do about the line, by what it calls."""
+    top = function.top
+    below, name = top.below.rpartition(": ")[2].lower(), top.function.lower()
+    where = f"{function.place}"
+    if any(word in below or word in name for word in _SAVING):
+        return f"Save less often than {where} does, or hand the data to a background thread and write it there."
+    if any(word in below for word in _LOGGING):
+        return f"Log and format less often than {where} does: every hundredth step, or once per epoch."
+    if "_batch_" in name and program.is_keras:
+        return f"Move the work of {where} from the batch hook to on_epoch_end, or do it every N batches only."
+    return program.say(
+        keras=f"Take {where} out of the training loop: do it every N batches, in the input pipeline (map, prefetch), or in NumPy at once.",
+        tensorflow=f"Take {where} off the training thread: prepare it in the input pipeline (map with prefetch) or a thread of its own, do it "
+        "every N steps only, or vectorise it.",
+        jax=f"Take {where} off the training thread: prepare the next batch in a thread while the step runs, do it every N steps only, or put "
+        "it under jax.jit.",
+    )

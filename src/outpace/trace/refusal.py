@@ -1,0 +1,70 @@
+"""Why a file is no profile that can be read, in a sentence with a way out."""
+
+from __future__ import annotations
+
+from outpace.model.formats import HEAD, foreign
+from outpace.trace.source import Bytes
+
+PLANE_PREFIXES = ("/", "Task Environment", "Host CPUs", "Syscalls", "#Chip")
+_PLANES, _ID, _NAME = 0x0A, 0x08, 0x12  # tags: XSpace.planes, XPlane.id, XPlane.name
+_LOST = b"\xef\xbf\xbd"  # what a conversion to text writes for bytes that are no text
+_MANY = 8
+
+
+def refusal(source: str, data: Bytes, missing: int, remark: str) -> str:
+    """The sentence for a file without a readable event. `missing`: bytes that it lacks by its own account; `remark`: what unpacking it said."""
+    head = data[:HEAD].tobytes()
+    known = foreign(source, head)
+    if known:
+        return f"{source} is {known.what}, no TensorFlow or JAX profile. {known.advice}"
+    if _is_text(head) and head.count(_LOST) >= _MANY:
+        return (
+            f"{source} went through a text conversion, which replaced every byte that is no text and cannot be undone. "
+            "Copy the *.xplane.pb again as binary, or capture again."
+        )
+    if begins_a_profile(head):
+        lost = f" ({remark})" if remark else f"; {missing:,} bytes are missing" if missing else ""
+        return (
+            f"{source} is a truncated profile: it ends after {len(data):,} bytes, before its first whole event{lost}. "
+            "The copy or the capture was interrupted, or the disk was full: copy it again, or capture again."
+        )
+    return (
+        f"{source} is not a TensorFlow or JAX profile: no plane of an XSpace could be read from its {len(data):,} bytes. "
+        "Give a *.xplane.pb file, or the log directory that holds it."
+    )
+
+
+def _is_text(head: bytes) -> bool:
+    """Whether the bytes are UTF-8, but for a character that their end cuts."""
+    return any(_decodes(head[: len(head) - cut]) for cut in range(4))
+
+
+def _decodes(text: bytes) -> bool:
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def begins_a_profile(head: bytes) -> bool:
+    """Whether the bytes are the beginning of an XSpace, as far as they go: a plane, perhaps its id, and its name, one that profilers give."""
+    if not head or head[0] != _PLANES:
+        return False
+    at = _after_number(head, 1)
+    if head[at : at + 1] == bytes((_ID,)):
+        at = _after_number(head, at + 1)
+    if at >= len(head):
+        return len(head) > 1
+    if head[at] != _NAME:
+        return False
+    begin = _after_number(head, at + 1)
+    name = head[begin : begin + max(map(len, PLANE_PREFIXES))]
+    return any(name.startswith(prefix.encode()) or prefix.encode().startswith(name) for prefix in PLANE_PREFIXES)
+
+
+def _after_number(head: bytes, at: int) -> int:
+    """Where the number (a varint) that begins at `at` ends."""
+    while at < len(head) and head[at] >= 0x80:
+        at += 1
+    return at + 1

@@ -1,0 +1,39 @@
+"""Columns by name, and rows in their order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from outpace.model import Field, Table, Unit
+
+
+def table(values: Any, unit: Unit = Unit.COUNT) -> Table:
+    fields = (Field("value", unit, "sorted by"), Field("at", Unit.COUNT, "place before"))
+    return Table.build("some", "Some", fields, {"value": values, "at": list(range(len(values)))})
+
+
+def test_an_unknown_column_is_a_key_error_that_names_the_table() -> None:
+    for ask in (table([1]).field, table([1]).__getitem__):
+        with pytest.raises(KeyError, match="table some has no column 'other'"):
+            ask("other")
+
+
+@pytest.mark.parametrize(
+    ("values", "unit", "descending", "ascending"),
+    [
+        (np.array([0, 2**63, 5, 5, 2**64 - 1], np.uint64), Unit.COUNT, [4, 1, 2, 3, 0], [0, 2, 3, 1, 4]),
+        (np.array([0, -(2**63), 7], np.int64), Unit.PS, [2, 0, 1], [1, 0, 2]),
+        ([True, False, True], Unit.BOOL, [0, 2, 1], [1, 0, 2]),
+        (["b", "a", None, "b", "c"], Unit.TEXT, [4, 0, 3, 1, 2], [1, 0, 3, 4, 2]),
+        ([1.0, float("nan"), 3.0, 1.0], Unit.RATIO, [2, 0, 3, 1], [0, 3, 2, 1]),
+        ([], Unit.COUNT, [], []),
+    ],
+)
+def test_any_column_sorts_ties_keep_their_order_and_missing_ones_stand_last(
+    values: Any, unit: Unit, descending: list[int], ascending: list[int]
+) -> None:
+    assert table(values, unit).sorted_by("value")["at"].tolist() == descending
+    assert table(values, unit).sorted_by("value", descending=False)["at"].tolist() == ascending
