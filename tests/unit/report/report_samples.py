@@ -120,7 +120,9 @@ def finding_bound() -> Finding:
         sentence="Launches take 5.2 % of the step.",
         action="Fuse the kernels.",
         evidence=(Evidence("launches per step", 3.2 * MS, Unit.PS, "average_step"),),
-        saving=Saving(0.0, 0.052, (Category.KERNEL_LAUNCH.value,), "if no launch took time", 60 * MS, "step without the profiler"),
+        saving=Saving(
+            0.0, 0.052, (Category.KERNEL_LAUNCH.value,), "if no launch took time", 60 * MS, "step without the profiler"
+        ),
     )
 
 
