@@ -54,7 +54,7 @@ class Ledger:
             share -= part
 
     def _spend(self, host: str, key: str, part: float) -> None:
-        """A part of one host's step is its weight's part of the mean step; a part of the mean step is the same portion of what each has left."""
+        """A part of one host's step is its weight's part of the mean step; a part of the mean step is as much of what each has left."""
         before = self._left[host][key]
         self._left[host][key] = before - part
         weights = self._budgets[ALL_HOSTS].weights if ALL_HOSTS in self._budgets else {}
