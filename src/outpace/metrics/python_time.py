@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -24,6 +25,7 @@ from outpace.timeline import Run, Timeline
 from outpace.timeline.names import INPUT_THREADS
 from outpace.timeline.steps import Array
 
+FRAMEWORKS = frozenset(("tensorflow", "keras", "tf_keras", "jax", "jaxlib"))
 YOURS, LIBRARY, OUTPACE = "yours", "library", "outpace"
 _Z = 1.96  # two-sided 95 %
 _WRAPPERS = (
@@ -126,6 +128,13 @@ def untraced_lines(run: Run, host: str) -> list[PythonLine]:
             low, high = interval(row["python_share"], total)
             lines.append(PythonLine(**{key: row[key] for key in wanted}, low=low, high=high))
     return sorted(lines, key=lambda line: -line.python_share)
+
+
+def framework_line(run: Run, host: str) -> str:
+    """The user's line (`train.py:41`) below which a framework's own code was seen longest; empty without samples."""
+    mine = [r for r in python_lines(run).records() if r["host"] == host and r["who"] == YOURS and r["library"] in FRAMEWORKS]
+    top = max(mine, key=lambda row: row["self_ps"], default=None)
+    return f"{os.path.basename(top['file'])}:{top['line']}" if top else ""
 
 
 def lines_beyond(run: Run, timeline: Timeline, slow: Array, usual: Array) -> list[tuple[str, int, str, float]]:

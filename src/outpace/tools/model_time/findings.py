@@ -190,8 +190,8 @@ def _bound(host: str, budget: Budget, mine: list[Part], program: Program, has_de
     yield Finding(
         id="model_bound",
         severity=Severity.MODERATE if share >= _COMPUTES.value else Severity.INFO,
-        sentence=f"The model's own computation takes {share:.0%} of the step{f': {largest}' if largest else ''}. All else can save no more than "
-        f"it takes: {rest}.",
+        sentence=f"The model's own computation takes {share:.0%} of the step{f': {largest}' if largest else ''}. All else can save no more "
+        f"than it takes: {rest}.",
         action=_race(program, has_device),
         evidence=(
             *(Evidence(f"share of the step: {part.name}", part.share, Unit.FRACTION, part.table) for part in mine[:_NAMED]),

@@ -200,10 +200,10 @@ def _evidence(run: Run, breakdown: StepBreakdown, mean: Average) -> str:
     lines = [f"{_steps(mean)}: {_remark(run)}"]
     if mean.rows < _FEW:
         lines.append(f"only {_steps(mean)}: what varies from step to step cannot be told; capture ten or more")
-    aside = unsteady.unusual(breakdown)
-    lines += [str(one) for one in aside[:_MOST_ASIDE]]
+    aside = unsteady.told(breakdown)
+    lines += aside[:_MOST_ASIDE]
     if len(aside) > _MOST_ASIDE:
-        lines.append(f"and {len(aside) - _MOST_ASIDE} more steps were set aside (table steps)")
+        lines.append(f"and {len(aside) - _MOST_ASIDE} more were set aside (table steps)")
     for timeline in run.hosts:
         slower = slowdown(run, timeline)
         if slower is not None:

@@ -68,9 +68,9 @@ def unusual(breakdown: StepBreakdown) -> list[Unusual]:
 
 def find(run: Run, breakdown: StepBreakdown, program: Program) -> Iterator[Finding]:
     """One finding per step that was set aside because it took longer, and one per host for what comes round."""
-    for one in unusual(breakdown):
-        if one.aside != Aside.BUFFERED.value:
-            yield _aside(one, program)
+    for alike in _runs(unusual(breakdown)):
+        if alike[0].aside != Aside.BUFFERED.value:
+            yield _aside(alike, program)
     whole = breakdown.whole
     for timeline in run.hosts:
         mine = whole.take(whole["host"] == timeline.host)
@@ -78,7 +78,34 @@ def find(run: Run, breakdown: StepBreakdown, program: Program) -> Iterator[Findi
             yield from _periodic(run, timeline, mine, program)
 
 
-def _aside(one: Unusual, program: Program) -> Finding:
+def _runs(found: list[Unusual]) -> list[list[Unusual]]:
+    """Steps that follow each other and were set aside for the same reason stand together."""
+    runs: list[list[Unusual]] = []
+    for one in found:
+        last = runs[-1][-1] if runs else None
+        if last is not None and (last.host, last.aside, last.cause) == (one.host, one.aside, one.cause):
+            runs[-1].append(one)
+        else:
+            runs.append([one])
+    return runs
+
+
+def told(breakdown: StepBreakdown) -> list[str]:
+    """What was set aside and why, a sentence for each run of steps."""
+    return [_sentence(alike) for alike in _runs(unusual(breakdown))]
+
+
+def _sentence(alike: list[Unusual]) -> str:
+    if len(alike) == 1:
+        return str(alike[0])
+    longest = max(one.duration for one in alike)
+    why = str(alike[0]).partition("set aside")[2]
+    return f"steps {alike[0].step} to {alike[-1].step}, up to {humanize(longest, Unit.PS)}, set aside{why}"
+
+
+def _aside(alike: list[Unusual], program: Program) -> Finding:
+    one = max(alike, key=lambda step: step.duration)
+    said = _sentence(alike)
     action = "Nothing, if it happens once; capture more steps to see whether it comes again."
     if one.cause is Category.COMPILATION:
         action = program.say(
@@ -90,7 +117,8 @@ def _aside(one: Unusual, program: Program) -> Finding:
     return Finding(
         id="set_aside",
         severity=Severity.INFO,
-        sentence=f"{str(one)[:1].upper()}{str(one)[1:]}. It took {one.duration / one.steady:.0f} times the steady step.",
+        sentence=f"{said[:1].upper()}{said[1:]}. {'It took' if len(alike) == 1 else 'They took up to'} "
+        f"{one.duration / one.steady:.1f} times the steady step.",
         action=action,
         evidence=(
             Evidence("duration of that step", one.duration, Unit.PS, "steps"),
