@@ -17,10 +17,12 @@ import time
 from types import CodeType, FrameType
 
 from outpace.capture import ticks
+from outpace.capture.threads import OtherThreads
 from outpace.store.record import PythonSamples
 
 MOST_SAMPLES = 30_000  # five minutes
 MOST_STACKS = 5_000
+OTHERS_EVERY = 4  # samples: of the other threads a share of the processor time is wanted, and no moment
 MOST_WALKED = 250  # frames looked at per stack
 MOST_FRAMES = 60  # innermost frames kept; the user's own are kept beyond
 KEPT_TEXT = 120  # characters of a source line
@@ -44,6 +46,7 @@ class FrameSampler:
         self._stacks: dict[tuple[int, ...], int] = {}  # innermost first: id of the code, instruction offset, ...
         self._rows: list[tuple[int, int, int]] = []
         self._dropped = 0
+        self._others = OtherThreads(self._thread.ident)
         self._ticks: ticks.SignalTicks | ticks.ThreadTicks | None = None
         self._base = (0, 0)
         if self._thread is threading.main_thread():
@@ -83,6 +86,25 @@ class FrameSampler:
         if len(self._rows) + len(points) > MOST_SAMPLES:
             self._dropped += len(points)
             return
+        stack = self._walk(frame)
+        index = self._stacks.get(stack)
+        if index is None:
+            if len(self._stacks) >= MOST_STACKS:
+                self._dropped += len(points)
+                return
+            index = self._stacks[stack] = len(self._stacks)
+        self._rows += [(moment, weight, index) for moment, weight in points]
+        if len(self._rows) % OTHERS_EVERY == 0:
+            self._others.look(self._index)
+
+    def _index(self, frame: FrameType) -> int | None:
+        """Index of the stack that `frame` is the innermost of; None when there are too many."""
+        stack = self._walk(frame)
+        if stack not in self._stacks and len(self._stacks) >= MOST_STACKS:
+            return None
+        return self._stacks.setdefault(stack, len(self._stacks))
+
+    def _walk(self, frame: FrameType | None) -> tuple[int, ...]:
         codes, key = self._codes, list[int]()
         while frame is not None and len(key) < 2 * MOST_WALKED:
             code = frame.f_code
@@ -91,14 +113,7 @@ class FrameSampler:
             key.append(number)
             key.append(frame.f_lasti)
             frame = frame.f_back
-        stack = tuple(key)
-        index = self._stacks.get(stack)
-        if index is None:
-            if len(self._stacks) >= MOST_STACKS:
-                self._dropped += len(points)
-                return
-            index = self._stacks[stack] = len(self._stacks)
-        self._rows += [(moment, weight, index) for moment, weight in points]
+        return tuple(key)
 
     def _samples(self, method: str) -> PythonSamples:
         unix, monotonic = self._base
@@ -117,7 +132,17 @@ class FrameSampler:
             (*place, _text(keys[place[0]][0], place[1])) for place in sorted(place for place in mine if place is not None)
         )
         rows = sorted((moment - monotonic, weight, index_of[index]) for moment, weight, index in self._rows)
-        return PythonSamples(unix, self._thread.name, method, tuple(frames), tuple(stacks), tuple(rows), text, self._dropped)
+        return PythonSamples(
+            unix,
+            self._thread.name,
+            method,
+            tuple(frames),
+            tuple(stacks),
+            tuple(rows),
+            text,
+            self._dropped,
+            self._others.found(index_of),
+        )
 
 
 def _text(file: str, line: int) -> str:

@@ -129,7 +129,7 @@ class PythonSamples:
     wait for the GIL (`capture/ticks.py` says what that means). `frames`: (file, function, its first line, owner); the owner is `""` for the
     user's own code, `python` for the standard library, `outpace`, or the name of the package. `stacks`: outermost first, each place an
     index of a frame and a line. `samples`: (ns since the base, ns that it stands for, index of the stack). `text`: (index of a frame, line,
-    source) of the user's innermost lines. `dropped`: samples too many to keep.
+    source) of the user's innermost lines. `dropped`: samples too many to keep. `others`: what Python's other threads did meanwhile.
     """
 
     base_unix_ns: int
@@ -140,6 +140,18 @@ class PythonSamples:
     samples: tuple[tuple[int, int, int], ...]
     text: tuple[tuple[int, int, str], ...] = ()
     dropped: int = 0
+    others: tuple[OtherThread, ...] = ()
+
+
+@dataclass(frozen=True)
+class OtherThread:
+    """A Python thread beside the one that trains: processor time that it used while it was watched (ns), for how long that was (ns), and how
+    often each stack was met there (index into the stacks of `PythonSamples`, count)."""
+
+    name: str
+    cpu_ns: int
+    watched_ns: int
+    stacks: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -193,7 +205,9 @@ class CaptureRecord:
         """The record as plain mappings and tuples, as `Run.records` holds it."""
         samples = self.python_samples
         plain = dataclasses.asdict(dataclasses.replace(self, python_samples=None))  # copies every single number
-        return {**plain, "python_samples": None if samples is None else dict(vars(samples))}
+        if samples is None:
+            return {**plain, "python_samples": None}
+        return {**plain, "python_samples": {**vars(samples), "others": [dict(vars(thread)) for thread in samples.others]}}
 
     @classmethod
     def from_json(cls, text: str) -> CaptureRecord:
@@ -260,6 +274,11 @@ def _compilation(data: Mapping[str, Any]) -> Compilation:
     return Compilation(**known)
 
 
+def _other(data: Mapping[str, Any]) -> OtherThread:
+    stacks = tuple((int(stack), int(count)) for stack, count in data["stacks"])
+    return OtherThread(str(data["name"]), int(data["cpu_ns"]), int(data["watched_ns"]), stacks)
+
+
 def _samples(data: Mapping[str, Any] | None) -> PythonSamples | None:
     if data is None:
         return None
@@ -273,7 +292,10 @@ def _samples(data: Mapping[str, Any] | None) -> PythonSamples | None:
         raise ValueError("a stack names a frame that is not there")
     if any(not 0 <= stack < len(stacks) for *_, stack in samples):
         raise ValueError("a sample names a stack that is not there")
-    known.update(frames=frames, stacks=stacks, samples=samples, text=text, dropped=int(known.get("dropped", 0)))
+    others = tuple(_other(item) for item in known.get("others", ()))
+    if any(not 0 <= stack < len(stacks) for other in others for stack, _ in other.stacks):
+        raise ValueError("a thread names a stack that is not there")
+    known.update(frames=frames, stacks=stacks, samples=samples, text=text, dropped=int(known.get("dropped", 0)), others=others)
     return PythonSamples(**known)
 
 
