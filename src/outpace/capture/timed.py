@@ -18,6 +18,8 @@ from outpace.capture.session import Session
 from outpace.capture.window import Candidate, CaptureDone
 
 LENGTH_S = 3.0  # of a window that opens by itself
+STEADY_S = 2.0  # of it at least after the last compilation
+LONGEST_S = 10.0  # it lasts: a script may compile in every step
 FIRST_LOOK_S = 1.0  # after the first sign of training; a script that trains for five seconds must be captured
 QUIET_S = 0.7  # without a compilation, before such a window opens
 LATEST_S = 8.0  # it opens all the same: a script may compile in every step
@@ -83,10 +85,20 @@ class TimedWindow:
         if not window.open_for_time(step, although_steps=step.seconds is not None):
             return
         time.sleep(seconds)
+        if step.seconds is not None:
+            self._outlast_compilations(time.monotonic() + LONGEST_S - seconds)
         try:
             window.close()
         except CaptureDone:
             self._session.stop_script(self._stop_main)
+
+    def _outlast_compilations(self, until: float) -> None:
+        """A window that opened during set-up, or at a step of a new shape, goes on until it holds steps that only run."""
+        while (now := time.monotonic()) < until:
+            compiled = self._compiles.last_s
+            if compiled is None or now - compiled >= STEADY_S:
+                return
+            time.sleep(_POLL_S)
 
     @staticmethod
     def _stop_main() -> None:

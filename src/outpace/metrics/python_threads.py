@@ -19,6 +19,7 @@ from outpace.timeline import Run
 _WAITS = frozenset(
     ("wait", "_wait_for_tstate_lock", "get", "put", "select", "poll", "accept", "recv", "recv_bytes", "acquire", "join", "read")
 )
+NATIVE = "native"  # a thread that Python did not make
 _OWN_CODE = ""  # owner of frames that are the user's
 
 FIELDS = (
@@ -40,7 +41,25 @@ def thread_lines(run: Run) -> Table:
     return Table.from_rows("thread_lines", "Python lines of other threads", FIELDS, rows).sorted_by("cores")
 
 
+def busiest_line(run: Run, host: str, *, native: bool) -> tuple[str, str, float]:
+    """(source, function, cores) of the line that Python's other threads computed most at; of those that a framework made (`native`: they run
+    generators and Python functions of the input pipeline), or of the program's own. Empty names where there is none."""
+    rows = [r for r in thread_lines(run).records() if r["host"] == host and (r["thread"] == NATIVE) == native]
+    top = max(rows, key=lambda row: row["cores"], default=None)
+    return (top["source"], top["function"], top["cores"]) if top else ("", "", 0.0)
+
+
 def _rows(host: str, record: Mapping[str, Any] | None) -> Iterator[tuple[object, ...]]:
+    sums: dict[tuple[str, str, int, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for (thread, place), (cores, looks) in _places(record):
+        known = sums[(thread, *place)]
+        known[0], known[1] = known[0] + cores, known[1] + looks
+    for (thread, file, line, function), (cores, looks) in sums.items():
+        yield host, thread, file, line, function, f"{os.path.basename(file)}:{line}", cores, int(looks)
+
+
+def _places(record: Mapping[str, Any] | None) -> Iterator[tuple[tuple[str, tuple[str, int, str]], tuple[float, float]]]:
+    """(thread, place) and (cores, looks) of every line that a thread was met working at."""
     for thread in (record or {}).get("others") or ():
         assert record is not None
         met: dict[tuple[str, int, str] | None, int] = defaultdict(int)
@@ -53,14 +72,4 @@ def _rows(host: str, record: Mapping[str, Any] | None) -> Iterator[tuple[object,
         cores = thread["cpu_ns"] / thread["watched_ns"] if thread["watched_ns"] > 0 else 0.0
         for place, count in met.items():
             if place is not None:
-                file, line, function = place
-                yield (
-                    host,
-                    thread["name"],
-                    file,
-                    line,
-                    function,
-                    f"{os.path.basename(file)}:{line}",
-                    cores * count / worked,
-                    count,
-                )
+                yield (thread["name"], place), (cores * count / worked, float(count))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from outpace.store.logdir import read_capture_record
-from outpace.store.record import CaptureRecord, LayerSource, OpSources, Overhead, PipelineStage, Window, write_record
+from outpace.store.record import CaptureRecord, Compilation, Overhead, PipelineStage, PythonSamples, Window, write_record
 
 STAGE = PipelineStage(
     1, "map", "a_py_L3_map", "/a.py", 3, "d.map(f)", {"num_parallel_calls": 4}, (0,), ("PyFunc",), (), "f", None
@@ -26,8 +26,16 @@ RECORD = CaptureRecord(
     overhead=Overhead((1, 2), (3,), ()),
     pipeline=(STAGE,),
     cpu_count=2,
-    op_sources=OpSources((("/a.py", 7, "y = f(x)"),), {"__inference_step_1": {"f/MatMul": 0}}),
-    layers={"net_1/dense_1": LayerSource("dense", "layer", "Dense", "/a.py", 5, "Dense(3)")},
+    python_samples=PythonSamples(
+        10**18,
+        "MainThread",
+        "signal",
+        (("/a.py", "f", 3, ""), ("/s/k.py", "g", 1, "k")),
+        (((0, 4), (1, 2)),),
+        ((5, 6, 0),),
+        ((0, 4, "g()"),),
+    ),
+    compilations=(Compilation(10**18, 5, "/jax/core/compile/x", "/a.py", 3, "f", "g"),),
     exit=0,
     created="2026-01-01T00:00:00+00:00",
 )
@@ -49,6 +57,24 @@ def test_unknown_fields_of_a_later_version_are_ignored() -> None:
     assert CaptureRecord.from_json(json.dumps(data)) == RECORD
 
 
+def test_a_record_of_an_earlier_version_has_no_samples() -> None:
+    data = dataclasses.asdict(RECORD)
+    del data["python_samples"], data["compilations"]
+    record = CaptureRecord.from_json(json.dumps(data))
+    assert record.python_samples is None and record.compilations == ()
+    assert record.as_dict()["python_samples"] is None
+    assert CaptureRecord.from_json(record.to_json()) == record
+
+
+def test_plain_form_is_that_of_dataclasses() -> None:
+    assert RECORD.as_dict() == dataclasses.asdict(RECORD)
+
+
+def test_samples_take_one_line_of_the_file() -> None:
+    (line,) = (line for line in RECORD.to_json().splitlines() if "python_samples" in line)
+    assert line.endswith("},") and '"samples":[[5,6,0]]' in line
+
+
 def _without(key: str) -> str:
     data = dataclasses.asdict(RECORD)
     del data[key]
@@ -63,6 +89,9 @@ def _without(key: str) -> str:
         ('{"schema": 99}', "schema is 99"),
         (_without("window"), "window"),
         (_without("mode"), "mode"),
+        (RECORD.to_json().replace("[[5,6,0]]", "[[5,6,1]]"), "a stack that is not there"),
+        (RECORD.to_json().replace("[[[0,4],[1,2]]]", "[[[0,4],[2,2]]]"), "a frame that is not there"),
+        (RECORD.to_json().replace("[[5,6,0]]", "[[5,6]]"), "wrong kind"),
         (RECORD.to_json().replace('"a_py_L3_map"', "NaN").replace('"id": 1', '"id": "one"'), "wrong kind"),
         ("[" * 100_000, "not JSON"),
     ],

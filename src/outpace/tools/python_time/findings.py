@@ -9,7 +9,6 @@ from outpace._dataclass import dataclass
 from outpace.metrics.budget import at_most
 from outpace.metrics.program import Program
 from outpace.metrics.python_time import FRAMEWORKS, PythonLine, framework_line, interval, python_lines, untraced_lines
-from outpace.metrics.step_breakdown import StepBreakdown
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
 from outpace.timeline import Run
 
@@ -56,7 +55,7 @@ class _Function:
         return f"{short(self.top.file)}:{self.top.line}"
 
 
-def find(run: Run, breakdown: StepBreakdown, program: Program) -> Iterator[Finding]:
+def find(run: Run, program: Program) -> Iterator[Finding]:
     """A finding for each of the functions that take most, on every host."""
     for timeline in run.hosts:
         functions: dict[tuple[str, str], list[PythonLine]] = {}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from outpace.metrics.budget import budgets
+from outpace.metrics.cpu_saturation import cpu_saturation
 from outpace.metrics.program import program
+from outpace.metrics.python_threads import thread_lines
 from outpace.metrics.python_time import OUTPACE, YOURS, python_lines
-from outpace.metrics.step_breakdown import step_breakdown
-from outpace.model import Page, Rows, Table, Unavailable, Unit, humanize
+from outpace.model import Page, Rows, Section, Table, Unavailable, Unit, humanize
 from outpace.timeline import Run
+from outpace.tools.python_time import background
 from outpace.tools.python_time import findings as rules
 
 _ID, _TITLE = "python_time", "Python"
@@ -23,11 +26,13 @@ def analyse(run: Run) -> Page:
     lines = python_lines(run)
     if len(lines) == 0:
         return Page(_ID, _TITLE, _QUESTION, unavailable=_NONE)
-    found = tuple(rules.find(run, step_breakdown(run), program(run)))
-    shown = Rows(
-        lines, _COLUMNS, limit=15, remark="Time of a line holds what libraries did below it; shares have 95 % intervals."
-    )
-    return Page(_ID, _TITLE, _QUESTION, headline=_headline(lines), sections=(shown,), findings=found)
+    found = (*rules.find(run, program(run)), *background.find(run, budgets(run), cpu_saturation(run)))
+    threads = thread_lines(run)
+    remark = "Time of a line holds what libraries did below it; shares have 95 % intervals."
+    sections: list[Section] = [Rows(lines, _COLUMNS, limit=15, remark=remark)]
+    if len(threads):
+        sections.append(Rows(threads, ("thread", "source", "function", "cores", "looks")))
+    return Page(_ID, _TITLE, _QUESTION, headline=_headline(lines), sections=tuple(sections), findings=found)
 
 
 def _headline(lines: Table) -> str:

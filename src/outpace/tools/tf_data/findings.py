@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
+from outpace.metrics.python_threads import busiest_line
 from outpace.metrics.segments import CHAIN, Pipeline, StageWork
 from outpace.metrics.stage_labels import injected, location, source, stage_record
 from outpace.metrics.step_breakdown import StepBreakdown
@@ -26,6 +27,7 @@ _BUFFER = Threshold(
     "large shuffle buffer", 100.0, Unit.COUNT, "MB; shuffling file names or records before decoding keeps it small"
 )
 _CACHES = ("MemoryCache", "FileCache", "CacheDataset", "FileReader", "MemoryReader", "MemoryWriter", "FileWriter")
+_WORKS = 0.05  # cores: below, a thread was only met by chance
 _IDLES = 0.25  # of the busiest pipeline's time: a counter, or a validation's pipeline
 _SEQUENTIAL = ("Map", "Interleave", "Filter")
 
@@ -111,20 +113,36 @@ def _slow_stage(context: _Context) -> Iterator[Finding]:
         ),
         threshold=_HIGH if context.severity is Severity.HIGH else _MODERATE,
         counter_evidence=_against(context, stage),
-        location=location(stage.label, context.record),
+        location=_place(context, stage),
         host=context.host,
         saving=context.savings(stage),
         explains=("input_bound", "cpu_contention"),
     )
 
 
+def _python_line(context: _Context, stage: StageWork) -> tuple[str, str]:
+    """(line, function) of the user's Python that a stage spends its time in, where threads were sampled."""
+    if not stage.python and stage.type != "Generator":
+        return "", ""
+    lines = [busiest_line(context.run, context.host, native=native) for native in (True, False)]
+    source, function, cores = max(lines, key=lambda line: line[2])
+    return (source, function) if cores >= _WORKS else ("", "")
+
+
+def _place(context: _Context, stage: StageWork) -> str:
+    """Where the work stands: the line of Python that takes it, or the line that made the stage."""
+    return _python_line(context, stage)[0] or location(stage.label, context.record)
+
+
 def _why(stage: StageWork, context: _Context) -> str:
     each = humanize(stage.work / max(stage.calls, 1), Unit.PS)
     one = "batch" if "Batch" in stage.type else "element"
+    line, function = _python_line(context, stage)
+    most = f", most of it at {line} in {function}()" if line else ""
     if stage.type == "Generator":
-        return f"a Python generator takes {each} per element, one at a time"
+        return f"a Python generator takes {each} per element, one at a time{most}"
     if stage.python:
-        return f"it runs Python for every element ({each} each), one at a time because of the interpreter lock"
+        return f"it runs Python for every element ({each} each), one at a time because of the interpreter lock{most}"
     if _sequential(stage):
         return f"it handles one element at a time ({each} per {one}){_not_parallel(stage, context)}"
     if stage.asynchronous and stage.function:

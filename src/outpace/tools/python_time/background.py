@@ -1,0 +1,53 @@
+"""Advice about threads of the program that take cores from the training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from outpace.metrics.budget import Budget, at_most
+from outpace.metrics.python_threads import NATIVE, thread_lines
+from outpace.model import Category, Certainty, Evidence, Finding, Severity, Table, Threshold, Unit
+from outpace.timeline import Run
+
+_TAKES = Threshold("cores of one background function", 0.20, Unit.CORES, "our choice: less cannot slow the model noticeably")
+_SATURATED = Threshold(
+    "cores saturated", 0.85, Unit.FRACTION, "our choice: above it a thread that becomes ready mostly waits for a core"
+)
+_MUCH = 0.25  # of all cores
+
+
+def find(run: Run, budgets: Mapping[str, Budget], saturation: Table) -> Iterator[Finding]:
+    """A finding for each function in which the program's own threads compute while all cores are busy."""
+    for row in saturation.records():
+        cores, busy = run.record(row["host"]).get("cpu_count"), row["saturation"]
+        if run.has_device or not cores or busy is None or busy < _SATURATED.value:
+            continue
+        functions: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        for line in thread_lines(run).records():
+            if line["host"] == row["host"] and line["thread"] != NATIVE:
+                functions.setdefault((line["file"], line["function"]), []).append(line)
+        for lines in functions.values():
+            if sum(line["cores"] for line in lines) >= _TAKES.value:
+                yield _taker(row["host"], lines, float(cores), budgets[row["host"]])
+
+
+def _taker(host: str, lines: list[dict[str, Any]], cores: float, budget: Budget) -> Finding:
+    top, taken = lines[0], sum(line["cores"] for line in lines)
+    share = min(1.0, taken / cores) * budget.shares[Category.HOST_COMPUTE.value]
+    return Finding(
+        id="background_threads",
+        severity=Severity.HIGH if taken >= _MUCH * cores else Severity.MODERATE,
+        sentence=f"{top['function']}() at {top['source']} runs in another thread and takes {taken:.1f} of {cores:.0f} cores, which are all busy: "
+        "the model's ops wait for them.",
+        action=f"Do less at {top['source']} while the program trains, move it to another process or machine, or run it before or after.",
+        evidence=(
+            Evidence("processor time per second of that function", taken, Unit.CORES, "thread_lines"),
+            Evidence("cores that the process may use", cores, Unit.CORES, "hosts"),
+        ),
+        threshold=_TAKES,
+        saving=at_most(share, Category.HOST_COMPUTE, assumes="if the model's ops had these cores as well"),
+        location=top["source"],
+        host=host,
+        certainty=Certainty.LIKELY,
+    )

@@ -1,0 +1,137 @@
+"""Samples of Python stacks on a profile whose every time is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from outpace.metrics.python_time import interval, python_lines, untraced_lines
+from outpace.testing import training_run
+from outpace.timeline import Run
+from outpace.trace import read_trace
+
+MS = 1_000_000_000
+UNIX = 1_800_000_000_000_000_000  # ns: where the profile's zero lies
+
+FRAMES = [
+    ("/me/train.py", "<module>", 1, ""),
+    ("/site-packages/keras/trainer.py", "fit", 10, "keras"),
+    ("/me/train.py", "Noter.on_batch_end", 30, ""),
+    ("/site-packages/numpy/lib.py", "sort", 5, "numpy"),
+    ("/outpace/capture/steps_tf.py", "__call__", 7, "outpace"),
+    ("/lib/threading.py", "run", 3, "python"),
+]
+FIT, NOTE, SORT, OURS, BARE, FETCH, READY = range(7)
+STACKS = [
+    [(0, 50), (1, 11)],  # fit, which the line of the user called
+    [(0, 50), (1, 12), (2, 31)],  # a callback of the user's, called by fit
+    [(0, 50), (1, 12), (2, 32), (3, 6)],  # ... which sorts
+    [(0, 50), (1, 12), (4, 8)],
+    [(5, 4)],
+    [(0, 51), (6, 9)],
+    [(0, 52)],
+]
+FETCHES = ("/site-packages/jax/array.py", "ArrayImpl._value", 9, "jax")
+TEXT = [(0, 50, "model.fit(data)"), (0, 52, "loss.block_until_ready()")]
+
+
+def run_of(samples: list[tuple[float, int]], **options: Any) -> Run:
+    """Samples as (ms since the profile's zero, stack); steps of 10 ms: 2 of waiting for input, 3 of Python, 5 in ops."""
+    record = {
+        "python_samples": {
+            "base_unix_ns": UNIX - 5_000_000,  # the samples began before the profile
+            "frames": [*FRAMES, FETCHES],
+            "stacks": STACKS,
+            "samples": [(round((ms + 5) * 1e6), 5_000_000, stack) for ms, stack in samples],
+            "text": TEXT,
+        }
+    }
+    shape: dict[str, Any] = {"steps": 20, "python_ps": 3 * MS, "timestamp_ns": UNIX, **options}
+    trace = read_trace(training_run(**shape).to_bytes(), "vm")
+    return Run.of([trace], records={"vm": record})
+
+
+def times_of(run: Run) -> tuple[float, float, float]:
+    """Where (ms) in the fifth step the thread waits, where it has no event, and where an op runs."""
+    timeline = run.hosts[0]
+    start = int(timeline.steps.start[5])
+    return tuple(float(start / MS + offset) for offset in (1.0, 3.5, 7.0))  # type: ignore[return-value]
+
+
+@pytest.fixture(scope="module")
+def moments() -> tuple[float, float, float]:
+    return times_of(run_of([(1.0, FIT)]))
+
+
+def row_of(run: Run, line: int) -> dict[str, Any]:
+    (row,) = (row for row in python_lines(run).records() if row["line"] == line)
+    return row
+
+
+def test_samples_count_for_the_innermost_line_of_the_user(moments: tuple[float, float, float]) -> None:
+    _, free, busy = moments
+    run = run_of([(free, NOTE), (free, SORT), (free, SORT), (busy, FIT)])
+    rows = {row["line"]: row for row in python_lines(run).records()}
+    assert set(rows) == {31, 32, 50}
+    assert (rows[31]["function"], rows[31]["who"], rows[31]["library"]) == ("Noter.on_batch_end", "yours", "")
+    assert (rows[32]["library"], rows[32]["below"], rows[32]["share"]) == ("numpy", "numpy: sort", 0.5)
+    assert rows[32]["self_ps"] == 5 * MS and rows[32]["own_ps"] == 0
+    assert rows[31]["own_ps"] == rows[31]["self_ps"]
+    assert rows[50]["text"] == "model.fit(data)"
+    assert rows[32]["low"] < 0.5 < rows[32]["high"]
+
+
+def test_what_the_thread_was_doing_tells_python_from_waiting(moments: tuple[float, float, float]) -> None:
+    waits, free, busy = moments
+    row = row_of(run_of([(waits, FIT), (free, FIT), (busy, FIT), (busy, FIT)]), 50)
+    assert row["untraced_ps"] == 2.5 * MS
+    assert row["waiting_ps"] == 2.5 * MS
+    assert (row["untraced_share"], row["python_share"]) == (0.25, 0.25)
+
+
+def test_a_line_that_waits_for_a_result_is_no_python(moments: tuple[float, float, float]) -> None:
+    free = moments[1]
+    run = run_of([(free, FETCH), (free, READY), (free, NOTE), (free, NOTE)])
+    assert [(line.line, line.python_share) for line in untraced_lines(run, "vm")] == [(31, 0.5), (51, 0.0), (52, 0.0)]
+    assert row_of(run, 52)["waiting_ps"] == 2.5 * MS
+
+
+def test_our_own_time_and_time_without_a_user_are_told_apart(moments: tuple[float, float, float]) -> None:
+    free = moments[1]
+    run = run_of([(free, OURS), (free, BARE), (free, BARE)])
+    rows = {row["who"]: row for row in python_lines(run).records()}
+    assert rows["outpace"]["share"] == pytest.approx(1 / 3)
+    assert (rows["library"]["file"], rows["library"]["line"]) == ("/lib/threading.py", 4)
+    assert untraced_lines(run, "vm") == []
+
+
+def test_samples_outside_the_steps_say_nothing_of_them(moments: tuple[float, float, float]) -> None:
+    free = moments[1]
+    run = run_of([(-3.0, NOTE), (free, FIT), (100_000.0, NOTE)])
+    assert [row["line"] for row in python_lines(run).records()] == [50]
+
+
+def test_a_second_of_the_clock_more_and_nothing_fits(moments: tuple[float, float, float]) -> None:
+    _, free, busy = moments
+    assert row_of(run_of([(free, NOTE)]), 31)["untraced_share"] == 1.0
+    assert row_of(run_of([(busy, NOTE)]), 31)["untraced_share"] == 0.0  # 3.5 ms later
+
+
+def test_nothing_was_sampled() -> None:
+    trace = read_trace(training_run(steps=5, timestamp_ns=UNIX).to_bytes(), "vm")
+    for record in ({}, {"python_samples": None}):
+        run = Run.of([trace], records={"vm": record})
+        assert len(python_lines(run)) == 0
+        assert untraced_lines(run, "vm") == []
+
+
+@pytest.mark.parametrize(("share", "count"), [(0.0, 10), (0.5, 4), (1.0, 1000), (0.3, 0)])
+def test_interval_holds_the_share_and_stays_a_share(share: float, count: int) -> None:
+    low, high = interval(share, count)
+    assert 0.0 <= low <= share + 1e-9 and share - 1e-9 <= high <= 1.0
+
+
+def test_more_samples_make_a_narrower_interval() -> None:
+    few, many = interval(0.3, 20), interval(0.3, 2000)
+    assert many[1] - many[0] < (few[1] - few[0]) / 5
