@@ -20,8 +20,8 @@ from outpace.capture.window import Candidate, CaptureDone
 LENGTH_S = 3.0  # of a window that opens by itself
 STEADY_S = 2.0  # of it at least after the last compilation
 LONGEST_S = 10.0  # it lasts: a script may compile in every step
-FIRST_LOOK_S = 1.0  # after the first sign of training; a script that trains for five seconds must be captured
-QUIET_S = 0.7  # without a compilation, before such a window opens
+FIRST_LOOK_S = 1.5  # after the first sign of training; a script that trains for five seconds must be captured
+QUIET_S = 1.0  # without a compilation, before such a window opens
 LATEST_S = 8.0  # it opens all the same: a script may compile in every step
 LONGEST_COMPILATION_S = 60.0  # a single one that is waited for beyond that
 TAPES = 5  # gradient tapes outside any step that say: an eager loop trains here

@@ -23,10 +23,13 @@ from outpace.metrics.step_breakdown import category_of, event_kinds
 from outpace.model import Category, Field, Table, Unit
 from outpace.timeline import Run, Timeline
 from outpace.timeline.names import INPUT_THREADS
+from outpace.timeline.infer import is_glue
 from outpace.timeline.steps import Array
 
 FRAMEWORKS = frozenset(("tensorflow", "keras", "tf_keras", "jax", "jaxlib"))
 YOURS, LIBRARY, OUTPACE = "yours", "library", "outpace"
+_JITTED = "PjitFunction("
+_MOST_STEPS = 0.5  # of the steps, in which a function must run to make them
 _Z = 1.96  # two-sided 95 %
 _WRAPPERS = (
     "EagerExecute",
@@ -87,6 +90,12 @@ FIELDS = (
         Unit.FRACTION,
         "of untraced_share, what lies outside elsewhere_ps and waiting_ps: only Python ran, or a library that records no events",
     ),
+    Field(
+        "beside_share",
+        Unit.FRACTION,
+        "share of the step time that the training thread spends in this line beside the step's own functions, waits left out",
+    ),
+    Field("calls_step", Unit.BOOL, "whether the step's own function runs below the line"),
 )
 
 
@@ -102,6 +111,8 @@ class PythonLine:
     library: str
     below: str
     python_share: float
+    beside_share: float
+    calls_step: bool
     low: float
     high: float
     untraced_share: float
@@ -117,17 +128,17 @@ def python_lines(run: Run) -> Table:
     return Table.from_rows("python_lines", "Python lines of the training thread", FIELDS, rows).sorted_by("self_ps")
 
 
-def untraced_lines(run: Run, host: str) -> list[PythonLine]:
-    """The user's own lines on one host by the time in which only Python ran, longest first; none without samples."""
+def lines_beside(run: Run, host: str) -> list[PythonLine]:
+    """The user's own lines on one host by the time that they take beside the step's own functions, longest first; none without samples."""
     rows = [row for row in python_lines(run).records() if row["host"] == host]
     total = sum(row["samples"] for row in rows)
     wanted = [field.name for field in dataclasses.fields(PythonLine) if field.name not in ("low", "high")]
     lines = []
     for row in rows:
-        if row["who"] == YOURS and row["untraced_share"] > 0:
-            low, high = interval(row["python_share"], total)
+        if row["who"] == YOURS and row["beside_share"] > 0:
+            low, high = interval(row["beside_share"], total)
             lines.append(PythonLine(**{key: row[key] for key in wanted}, low=low, high=high))
-    return sorted(lines, key=lambda line: -line.python_share)
+    return sorted(lines, key=lambda line: -line.beside_share)
 
 
 def framework_line(run: Run, host: str) -> str:
@@ -176,7 +187,7 @@ class _Line:
 
     def __init__(self) -> None:
         self.count = 0
-        self.weight = self.own = self.untraced = self.elsewhere = self.waiting = self.python = 0
+        self.weight = self.own = self.untraced = self.elsewhere = self.waiting = self.python = self.beside = self.main = 0
         self.packages: dict[str, int] = defaultdict(int)
         self.functions: dict[str, int] = defaultdict(int)
 
@@ -203,7 +214,9 @@ def _rows(timeline: Timeline, record: Mapping[str, Any] | None) -> Iterator[tupl
     keys = [_key(stack, record["frames"]) for stack in record["stacks"]]
     asked = [_asks(key[0], stack[-1], record["frames"], text) for key, stack in zip(keys, record["stacks"], strict=True)]
     lines: dict[tuple[str, int, str, str], _Line] = defaultdict(_Line)
-    for (_, weight, stack), free, other, waits in zip(samples.tolist(), *(part.tolist() for part in nature), strict=True):
+    main = _in_step_function(timeline, moment).tolist()
+    parts_of = (part.tolist() for part in nature)
+    for (_, weight, stack), free, other, waits, inside in zip(samples.tolist(), *parts_of, main, strict=True):
         key, package, function = keys[stack]
         line = lines[key]
         line.count += 1
@@ -213,6 +226,8 @@ def _rows(timeline: Timeline, record: Mapping[str, Any] | None) -> Iterator[tupl
         line.elsewhere += weight * (free and other)
         line.waiting += weight * waits
         line.python += weight * (free and not other and not waits)
+        line.beside += weight * (not inside and not waits and not (free and other))
+        line.main += weight * inside
         if package:
             line.packages[package] += weight
             line.functions[function] += weight
@@ -223,10 +238,33 @@ def _rows(timeline: Timeline, record: Mapping[str, Any] | None) -> Iterator[tupl
     for key, line in lines.items():
         parts = (line.weight, line.own, line.untraced, line.elsewhere, line.waiting)
         ends = interval(line.weight / total, effective)
-        shares = (line.weight / total, *ends, line.untraced / total, line.python / total)
+        shares = (line.weight / total, *ends, line.untraced / total, line.python / total, line.beside / total)
         file, number, function, who = key
         named = (file, number, function, text.get((file, number), ""), who, line.library, line.below, line.count)
-        yield (timeline.host, *named, *(round(part / total * span) for part in parts), *shares)
+        yield (timeline.host, *named, *(round(part / total * span) for part in parts), *shares, line.main > 0)
+
+
+def _in_step_function(timeline: Timeline, moment: Array) -> Array:
+    """Whether each moment lies in a call of a function that makes the step: a tf.function or jitted one that runs in most steps and takes at
+    least half as long as the longest of them."""
+    trace, steps = timeline.trace, timeline.steps
+    called = (
+        trace.stat("tf_function_call").has(len(trace))
+        | np.fromiter((n.startswith(_JITTED) for n in trace.names), bool)[trace.name]
+    )
+    rows = np.flatnonzero(called)
+    rows = rows[np.isin(timeline.step_of[rows], steps.whole)]
+    time: dict[int, int] = {}
+    for name in np.unique(trace.name[rows]).tolist():
+        mine = rows[trace.name[rows] == name]
+        if len(np.unique(timeline.step_of[mine])) >= _MOST_STEPS * len(steps.whole):
+            time[name] = int(trace.duration[mine].sum())
+    own = {name: took for name, took in time.items() if not is_glue(trace.names[name])}
+    time = own or time
+    longest = max(time.values(), default=0)
+    chosen = [name for name, took in time.items() if took >= longest / 2]
+    rows = rows[np.isin(trace.name[rows], chosen)]
+    return _covered(trace.start[rows], trace.end[rows], moment)
 
 
 def _in_steps(timeline: Timeline, moment: Array) -> tuple[Array, float]:

@@ -55,6 +55,11 @@ def is_prediction(function: str) -> bool:
     return bool(words & _INFERENCE and not words & _TRAINING) or _KERAS_INFERENCE in function
 
 
+def is_glue(call: str) -> bool:
+    """Whether a call is of a primitive that JAX ran by itself (`PjitFunction(convert_element_type)`), and of no function of the program."""
+    return call.removeprefix("PjitFunction(").rstrip(")") in _LAX
+
+
 def infer_steps(trace: Trace, hidden: Array) -> Steps:
     """Find the repeated call; `hidden` are mark rows that must not be looked at."""
     if (steps := _device_programs(trace)) is not None:
@@ -98,7 +103,7 @@ def _outermost(trace: Trace, mask: Array) -> Array:
 def _function_calls(trace: Trace, visible: Array) -> Array:
     mask = trace.stat("tf_function_call").has(len(trace)) | _starts(trace, ("PjitFunction(",))
     calls = _outermost(trace, mask & visible)
-    glue = np.fromiter((n.removeprefix("PjitFunction(").rstrip(")") in _LAX for n in trace.names), bool, len(trace.names))
+    glue = np.fromiter((is_glue(n) for n in trace.names), bool, len(trace.names))
     steps: Array = calls[~glue[trace.name[calls]]]
     return steps if len(steps) else calls
 

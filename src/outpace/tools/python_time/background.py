@@ -38,8 +38,8 @@ def _taker(host: str, lines: list[dict[str, Any]], cores: float, budget: Budget)
     return Finding(
         id="background_threads",
         severity=Severity.HIGH if taken >= _MUCH * cores else Severity.MODERATE,
-        sentence=f"{top['function']}() at {top['source']} runs in another thread and takes {taken:.1f} of {cores:.0f} cores, which are all busy: "
-        "the model's ops wait for them.",
+        sentence=f"{top['function']}() at {top['source']} runs in another thread and takes {taken:.1f} of {cores:.0f} cores, which are all "
+        "busy: the model's ops wait for them.",
         action=f"Do less at {top['source']} while the program trains, move it to another process or machine, or run it before or after.",
         evidence=(
             Evidence("processor time per second of that function", taken, Unit.CORES, "thread_lines"),

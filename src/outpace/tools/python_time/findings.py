@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from outpace._dataclass import dataclass
 from outpace.metrics.budget import at_most
 from outpace.metrics.program import Program
-from outpace.metrics.python_time import FRAMEWORKS, PythonLine, framework_line, interval, python_lines, untraced_lines
+from outpace.metrics.python_time import FRAMEWORKS, PythonLine, framework_line, interval, lines_beside, python_lines
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
 from outpace.timeline import Run
 
@@ -20,7 +20,9 @@ _MUCH = Threshold(
 )
 _PER_CALL = Threshold("a framework's own Python, of the step", 0.10, Unit.FRACTION, "our choice: less in a well-fed loop")
 _MOST = 4  # functions
+_MOSTLY = 0.5
 _FEW_SAMPLES = 20  # of a function: below, chance may have picked the line
+_CONVERTING = ("asarray", "array", "device_put", "convert", "constant", "copy")
 _SAVING = ("save", "dump", "savez", "checkpoint", "pickle", "write")
 _LOGGING = ("log", "print", "emit", "flush", "dumps", "format")
 
@@ -32,19 +34,23 @@ def short(file: str) -> str:
 
 @dataclass(frozen=True)
 class _Function:
-    """The sampled lines of one function: its share of the step that shows no event, and its longest line."""
+    """The sampled lines of one function: its share of the step beside the step's own functions, and its longest line."""
 
     lines: tuple[PythonLine, ...]
+    step: float
 
     @property
     def share(self) -> float:
-        return sum(line.python_share for line in self.lines)
+        return sum(cost(line) for line in self.lines)
 
     @property
-    def time(self) -> int:
-        return round(
-            sum(line.untraced_ps * line.python_share / line.untraced_share for line in self.lines if line.untraced_share)
-        )
+    def time(self) -> float:
+        return self.share * self.step
+
+    @property
+    def traced(self) -> bool:
+        """Whether a good part of it has events: ops, copies, calls of other functions."""
+        return sum(line.python_share for line in self.lines) < _MOSTLY * self.share
 
     @property
     def top(self) -> PythonLine:
@@ -55,15 +61,31 @@ class _Function:
         return f"{short(self.top.file)}:{self.top.line}"
 
 
+def cost(line: PythonLine) -> float:
+    """Share of the step that a line costs: of one that calls the step's own function only the Python around that."""
+    return line.python_share if line.calls_step else line.beside_share
+
+
+def _is_the_programs(line: PythonLine, has_function: bool) -> bool:
+    """Whether a line's time is for the program to save: what a framework does around the step's function is not, nor are ops that run one by
+    one for want of such a function."""
+    return line.library not in FRAMEWORKS or (has_function and not line.calls_step)
+
+
 def find(run: Run, program: Program) -> Iterator[Finding]:
     """A finding for each of the functions that take most, on every host."""
     for timeline in run.hosts:
         functions: dict[tuple[str, str], list[PythonLine]] = {}
-        for line in untraced_lines(run, timeline.host):
-            if line.library not in FRAMEWORKS:
+        lines = lines_beside(run, timeline.host)
+        has_function = any(line.calls_step for line in lines)
+        for line in lines:
+            if _is_the_programs(line, has_function) and cost(line) > 0:
                 functions.setdefault((line.file, line.function.partition(".<locals>")[0]), []).append(line)
         samples = sum(row["samples"] for row in python_lines(run).records() if row["host"] == timeline.host)
-        found = sorted((_Function(tuple(lines)) for lines in functions.values()), key=lambda f: -f.share)
+        steps = timeline.steps
+        step = float(steps.duration[steps.whole].mean()) / steps.per_row if len(steps) else 0.0
+        ordered = (sorted(mine, key=cost, reverse=True) for mine in functions.values())
+        found = sorted((_Function(tuple(mine), step) for mine in ordered), key=lambda f: -f.share)
         for function in found[:_MOST]:
             if function.share >= _SOME.value:
                 yield _line(timeline.host, function, samples, program)
@@ -74,13 +96,15 @@ def _line(host: str, function: _Function, samples: int, program: Program) -> Fin
     top, share = function.top, function.share
     low, high = interval(share, samples)
     below = f", most of it in {top.below}" if top.library else ""
+    beside = "beside the step's own function" if function.traced else "in which nothing else of the step runs"
+    takes = (Category.ALL_OTHERS, Category.HOST_COMPUTE, Category.OUTPUT) if function.traced else (Category.ALL_OTHERS,)
     more = f" (and {len(function.lines) - 1} more of its lines)" if len(function.lines) > 1 else ""
     name = "the module's own loop" if top.function == "<module>" else f"{top.function.partition('.<locals>')[0]}()"
     much = share >= _MUCH.value
     return Finding(
         id="python_line",
         severity=Severity.HIGH if much else Severity.MODERATE,
-        sentence=f"Python in {name} takes {humanize(function.time, Unit.PS)} per step ({share:.0%}), in which nothing else of the step runs: "
+        sentence=f"Python in {name} takes {humanize(function.time, Unit.PS)} per step ({share:.0%}), {beside}: "
         f"{function.place}{more}{below}.",
         action=_action(function, program),
         evidence=(
@@ -89,7 +113,7 @@ def _line(host: str, function: _Function, samples: int, program: Program) -> Fin
             Evidence("upper end of the 95 % interval", high, Unit.FRACTION, "python_lines"),
         ),
         threshold=_MUCH if much else _SOME,
-        saving=at_most(min(high, 1.0), Category.ALL_OTHERS, assumes="if this function took no time on the training thread"),
+        saving=at_most(min(high, 1.0), *takes, assumes="if this function took no time on the training thread"),
         counter_evidence=() if samples * share >= _FEW_SAMPLES else (f"Only {samples * share:.0f} samples fell on it.",),
         location=function.place,
         host=host,
@@ -137,6 +161,8 @@ def _action(function: _Function, program: Program) -> str:
         return f"Save less often than {where} does, or hand the data to a background thread and write it there."
     if any(word in below for word in _LOGGING):
         return f"Log and format less often than {where} does: every hundredth step, or once per epoch."
+    if any(word in below for word in _CONVERTING):
+        return f"Convert and copy once, before the loop, what {where} hands over in every step; only what changes must move."
     if "_batch_" in name and program.is_keras:
         return f"Move the work of {where} from the batch hook to on_epoch_end, or do it every N batches only."
     return program.say(

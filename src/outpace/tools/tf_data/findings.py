@@ -164,6 +164,11 @@ def _not_parallel(stage: StageWork, context: _Context) -> str:
 
 def _action(stage: StageWork, context: _Context) -> str:
     library = stage_record(stage.label, context.record).get("library")
+    if library and (stage.python or stage.type == "Generator"):
+        return (
+            "Prepare batches in several workers (keras.utils.PyDataset(workers=4, use_multiprocessing=True)), make the line that takes "
+            "the time cheaper, or keep its results where they do not change."
+        )
     if library:
         return (
             f"{str(library).capitalize()} built this stage itself, from the arrays that it was given: use a larger batch, or hand over a "
