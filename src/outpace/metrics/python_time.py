@@ -22,13 +22,14 @@ from outpace.metrics.derived import derived
 from outpace.metrics.step_breakdown import category_of, event_kinds
 from outpace.model import Category, Field, Table, Unit
 from outpace.timeline import Run, Timeline
-from outpace.timeline.names import INPUT_THREADS
 from outpace.timeline.infer import is_glue
+from outpace.timeline.names import INPUT_THREADS
 from outpace.timeline.steps import Array
 
 FRAMEWORKS = frozenset(("tensorflow", "keras", "tf_keras", "jax", "jaxlib"))
 YOURS, LIBRARY, OUTPACE = "yours", "library", "outpace"
 _JITTED = "PjitFunction("
+_CALLS = 0.2  # of a line's samples: single ones may lie beside the clock
 _MOST_STEPS = 0.5  # of the steps, in which a function must run to make them
 _Z = 1.96  # two-sided 95 %
 _WRAPPERS = (
@@ -241,7 +242,7 @@ def _rows(timeline: Timeline, record: Mapping[str, Any] | None) -> Iterator[tupl
         shares = (line.weight / total, *ends, line.untraced / total, line.python / total, line.beside / total)
         file, number, function, who = key
         named = (file, number, function, text.get((file, number), ""), who, line.library, line.below, line.count)
-        yield (timeline.host, *named, *(round(part / total * span) for part in parts), *shares, line.main > 0)
+        yield (timeline.host, *named, *(round(part / total * span) for part in parts), *shares, line.main >= _CALLS * line.weight > 0)
 
 
 def _in_step_function(timeline: Timeline, moment: Array) -> Array:
