@@ -92,13 +92,14 @@ def test_findings_prove_themselves(profile: api.Profile, page: Page) -> None:
         assert finding.action
         assert {e.table for e in finding.evidence} <= tables, f"{finding.id} cites a table that no page has"
         assert all(np.isfinite(e.value) for e in finding.evidence)
-        assert finding.saving is None or finding.saving.low >= 0
-        assert finding.saving_fraction is None or 0 <= finding.saving_fraction.low <= finding.saving_fraction.high <= 1
+        assert finding.saving is None or (0 <= finding.saving.low <= finding.saving.high <= 1 and finding.saving.high > 0)
+        assert finding.saving is None or (finding.saving.takes_from and finding.saving.assumes)
+        assert not finding.struck or finding.struck == finding.struck.strip()
 
 
 def test_json_is_strict(report: Report, tool: Tool) -> None:
     document = strict(json_.render(report))
-    assert document["schema"] == 1
+    assert document["schema"] == 2
     tables = document["tools"][tool.id]["tables"]
     assert set(tables) == {table.name for table in report.pages[0].tables()}
     for table in report.pages[0].tables():

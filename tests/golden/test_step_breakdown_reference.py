@@ -9,7 +9,9 @@ import pytest
 
 from outpace.metrics.step_breakdown import step_breakdown
 from outpace.model import Category
-from tests.support import MARKED, PROFILES, opened, reference
+from outpace.timeline import StepSource
+from outpace.trace.algorithms import cover
+from tests.support import MARKED, PROFILES, beside, opened, opened_beside, reference
 
 # GenericEventType of the reference, and the categories that it shows there.
 GENERIC = {
@@ -22,6 +24,20 @@ GENERIC = {
     "9": (Category.ALL_OTHERS,),
     "4+8": (Category.HOST_COMPUTE, Category.COMPILATION),  # graph building is compilation here, host compute in the reference
 }
+JAX = ("jax_loop", "jax_loop_unmarked")
+
+
+def generic(name: str) -> dict[str, tuple[Category, ...]]:
+    """The categories to compare.
+
+    What XLA's threads run for a JAX program is host compute here (`metrics/jax_time.py`), and mostly "all others" in the reference, which
+    follows fewer of the links to these threads: the two are compared as one.
+    """
+    if name not in JAX:
+        return GENERIC
+    together = {key: GENERIC[key] for key in ("4+8", "9")}
+    rest = {key: categories for key, categories in GENERIC.items() if key not in together}
+    return rest | {"+".join(together): tuple(c for categories in together.values() for c in categories)}
 
 
 def reference_rows(name: str) -> list[dict[str, Any]]:
@@ -64,7 +80,7 @@ def test_categories_equal_the_reference(name: str) -> None:
     step = np.mean([mine["duration_ps"] for mine, _ in pairs])
     allowed = 0.01 * step
     checked = (
-        {"1": GENERIC["1"]} if name == "tf_gpu_v100_bert" else GENERIC
+        {"1": GENERIC["1"]} if name == "tf_gpu_v100_bert" else generic(name)
     )  # the reference dropped host events beside a device
     for key, categories in checked.items():
         mine = np.mean([sum(row[f"{c.value}_ps"] for c in categories) for row, _ in pairs])
@@ -92,3 +108,32 @@ def test_host_categories_beside_a_device() -> None:
     assert row["kernel_launch_ps"] == pytest.approx(3565.8e6, rel=0.01)
     assert row["input_ps"] == pytest.approx(2389.8e6, rel=0.01)
     assert row["all_others_ps"] == pytest.approx(479.2e6, rel=0.01)
+
+
+@pytest.mark.parametrize("name", beside(("jax_loop", "jax_loop_unmarked", "jax_cpu_steps")))
+def test_time_in_which_xlas_threads_compute_is_no_python(name: str) -> None:
+    """Counted by hand from the file: the part of the steps in which an op runs on a worker thread or an event stands on the main thread."""
+    (timeline,) = opened_beside(name).run.hosts
+    trace, steps = timeline.trace, timeline.steps
+    busy = trace.stat("hlo_op").row
+    main = np.flatnonzero((trace.line == steps.line[0]) & (trace.duration > 0))
+    if steps.source is StepSource.MARKED:
+        main = np.setdiff1d(main, steps.root_row)  # a mark is no work
+    nothing = 0
+    for start, end in zip(steps.start.tolist(), steps.end.tolist(), strict=True):
+        rows = np.concatenate((busy, main))
+        covered, _ = cover(*(a[np.argsort(trace.start[rows])] for a in (trace.start[rows], trace.end[rows])), start, end)
+        nothing += end - start - covered
+    total = float(steps.duration.sum())
+    mine = step_breakdown(opened_beside(name).run).steps["all_others_ps"].sum()
+    assert mine <= nothing
+    assert nothing / total < 0.12
+    assert mine / total < (0.05 if name == "jax_loop_unmarked" else 0.02)
+
+
+@pytest.mark.skipif(not beside(("jax_cpu_steps",)), reason="the profile lies beside the repository only")
+def test_compiling_in_a_jax_step_is_compilation() -> None:
+    """`jax_cpu_steps` compiles two programs in its first step: tracing, lowering and compiling take 133 ms, `backend_compile_and_load` 98.6."""
+    rows = list(step_breakdown(opened_beside("jax_cpu_steps").run).steps.records())
+    assert rows[0]["compilation_ps"] == pytest.approx(133.1e9, rel=0.01)
+    assert sum(row["compilation_ps"] for row in rows[1:]) == 0

@@ -112,7 +112,7 @@ def test_json_has_the_tools_and_their_tables() -> None:
     done = outpace("report", profile_path("custom_loop"), "--json")
     assert done.stderr == ""
     document = strict(done.stdout)
-    assert document["schema"] == 1
+    assert document["schema"] == 2
     listed = [tool["id"] for tool in strict(outpace("tools", "--json").stdout)]
     assert list(document["tools"]) == listed
     steps = document["tools"]["overview"]["tables"]["steps"]

@@ -103,10 +103,7 @@ def test_only_limits_races_no_practice(tmp_path: Path) -> None:
     assert {row[1] for row in page["tables"]["tried"]["rows"]} <= {"not here", "opt-in", "not raced"}
     assert "not raced" in page["headline"] or "Without any input" in page["headline"]
     for finding in document["findings"]:
-        assert (
-            finding["id"].startswith("tune.")
-            and 0 < finding["saving_fraction"]["low"] <= finding["saving_fraction"]["high"] < 1
-        )
+        assert finding["id"].startswith("tune.") and 0 < finding["saving"]["low"] <= finding["saving"]["high"] < 1
 
 
 def test_ctrl_c_ends_the_script_as_python_would(tmp_path: Path) -> None:

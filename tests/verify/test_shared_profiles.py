@@ -35,7 +35,7 @@ def test_every_folder_reports(folder: Path) -> None:
     before = sorted(p.name for p in folder.iterdir())
     done = outpace("report", folder, "--json")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["schema"] == 1
+    assert json.loads(done.stdout)["schema"] == 2
     assert outpace("report", folder, "--width", 80).returncode == 0
     assert sorted(p.name for p in folder.iterdir()) == before
 

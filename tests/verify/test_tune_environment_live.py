@@ -89,5 +89,5 @@ def test_the_command_prints_one_json_document_and_keeps_the_samples(tmp_path: Pa
         timeout=400,
     )
     assert done.returncode == 3, done.stderr[-3000:]
-    assert json.loads(done.stdout)["schema"] == 1
+    assert json.loads(done.stdout)["schema"] == 2
     assert (tmp_path / "samples" / "environment-0.jsonl").is_file()

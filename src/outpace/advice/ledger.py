@@ -17,20 +17,20 @@ class Ledger:
     """Pays findings in the order in which they come, each from the categories that it takes from."""
 
     def __init__(self, budgets: Mapping[str, Budget]) -> None:
-        """A full ledger of every host, and one for findings that name none."""
+        """A full ledger of every host, and one of all together for findings that name none; what is paid from one is gone from the other."""
         self._budgets = budgets
-        hosts = [host for host in budgets if host != ALL_HOSTS]
-        self._only = hosts[0] if len(hosts) == 1 else ALL_HOSTS
+        self._hosts = [host for host in budgets if host != ALL_HOSTS]
+        self._only = self._hosts[0] if len(self._hosts) == 1 else ALL_HOSTS
         self._left = {host: dict(budget.shares) for host, budget in budgets.items()}
 
     def pay(self, finding: Finding) -> Finding:
         """The finding with the saving that is left for it, on the report's base."""
-        host = finding.host if finding.host in self._left else self._only
+        host = finding.host if finding.host in self._hosts else self._only
         if finding.saving is None or host not in self._left:
             return finding
         saving, left = finding.saving, self._left[host]
         granted = min(saving.high, sum(left.get(key, 0.0) for key in saving.takes_from))
-        self._take(left, saving.takes_from, granted)
+        self._take(host, saving.takes_from, granted)
         notes = finding.counter_evidence
         if granted < _CUT * min(saving.high, self._there_was(host, saving)):
             notes = (*notes, _SHARED)
@@ -46,9 +46,21 @@ class Ledger:
         base = "time from the first step to the last" if saving.takes_from == (OUTSIDE,) else budget.base
         return replace(saving, low=min(saving.low, granted), high=granted, step=budget.step, base=base)
 
-    @staticmethod
-    def _take(left: dict[str, float], keys: Iterable[str], share: float) -> None:
+    def _take(self, host: str, keys: Iterable[str], share: float) -> None:
         for key in keys:
-            part = min(left.get(key, 0.0), share)
-            left[key] = left.get(key, 0.0) - part
+            part = min(self._left[host].get(key, 0.0), share)
+            if part > 0:
+                self._spend(host, key, part)
             share -= part
+
+    def _spend(self, host: str, key: str, part: float) -> None:
+        """A part of one host's step is its weight's part of the mean step; a part of the mean step is as much of what each has left."""
+        before = self._left[host][key]
+        self._left[host][key] = before - part
+        weights = self._budgets[ALL_HOSTS].weights if ALL_HOSTS in self._budgets else {}
+        if host == ALL_HOSTS:
+            for each in weights:
+                self._left[each][key] *= 1 - part / before
+        elif host in weights:
+            weight = 1 / len(weights) if key == OUTSIDE else weights[host]
+            self._left[ALL_HOSTS][key] = max(0.0, self._left[ALL_HOSTS][key] - weight * part)

@@ -6,12 +6,12 @@ with the symptom as its reason, and the symptom by itself only where no cause wa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from outpace.advice.ledger import Ledger
 from outpace.metrics.budget import Budget
-from outpace.model import Certainty, Effort, Finding, Page, Severity
+from outpace.model import Certainty, Effort, Finding, Page, Saving, Severity
 
 CAPTURE = "capture."
 """Rules of this prefix say that the capture itself must be made anew: nothing else can be trusted before."""
@@ -58,22 +58,35 @@ def _merge(first: Finding, second: Finding) -> Finding:
 
 def _causes_first(findings: list[Finding]) -> list[Finding]:
     """The findings without the symptoms that are explained by others, whose causes carry them."""
-    kept = list(findings)
-    for symptom in findings:
-        causes = [f for f in kept if _is_cause(f, symptom)]
+    kept = dict(enumerate(findings))
+    for at in _ends_first(findings):
+        symptom = kept[at]
+        causes = [i for i, f in kept.items() if i != at and _is_cause(f, symptom)]
         if not causes:
             continue
         known = symptom.saving.high if symptom.saving else 0.0
-        found = sum(f.saving.high if f.saving else known for f in causes)
-        for cause in causes:
-            kept[_at(kept, cause)] = _with_symptom(cause, symptom)
+        found = sum(saving.high if (saving := kept[i].saving) else known for i in causes)
+        for i in causes:
+            kept[i] = _with_symptom(kept[i], symptom)
         if found >= _EXPLAINED * known:
-            del kept[_at(kept, symptom)]
-    return kept
+            del kept[at]
+        elif symptom.saving is not None:
+            kept[at] = replace(symptom, saving=_without(symptom.saving, found))
+    return list(kept.values())
 
 
-def _at(findings: list[Finding], wanted: Finding) -> int:
-    return next(i for i, finding in enumerate(findings) if finding is wanted)
+def _without(saving: Saving, part: float) -> Saving:
+    """What is left of a saving, where a part of it is another finding's."""
+    return replace(saving, low=max(0.0, saving.low - part), high=max(0.0, saving.high - part))
+
+
+def _ends_first(findings: list[Finding]) -> Iterator[int]:
+    """Places of the findings, each after those that it explains: of a chain of causes the last symptom first."""
+    left = list(range(len(findings)))
+    while left:
+        ends = [i for i in left if not any(i != j and _is_cause(findings[i], findings[j]) for j in left)] or left[:1]
+        yield from ends
+        left = [i for i in left if i not in ends]
 
 
 def _is_cause(finding: Finding, symptom: Finding) -> bool:

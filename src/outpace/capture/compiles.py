@@ -13,7 +13,7 @@ from outpace.capture.sampler import owner_of
 from outpace.store.record import Compilation
 
 EVENTS = "/jax/core/compile/"  # tracing, lowering to MLIR, and the compiler proper
-DONE = "backend_compile_duration"  # the last of the three
+LOWERED, DONE = "jaxpr_to_mlir_module_duration", "backend_compile_duration"  # the last two
 MOST = 500
 LEAST_S = 1e-3  # tracing a small function is no news
 
@@ -24,7 +24,7 @@ class CompileWatch:
     def __init__(self, wanted: Callable[[], bool]) -> None:
         self.compilations: list[Compilation] = []
         self.last_s: float | None = None  # when the last event came, on the monotonic clock
-        self.pending = False  # something was traced or lowered, and not compiled yet
+        self.pending = False  # something was lowered, and is not compiled yet
         self._wanted = wanted
         self._owners: dict[str, str] = {}
 
@@ -41,8 +41,9 @@ class CompileWatch:
             return
         with contextlib.suppress(Exception):
             self.last_s = time.monotonic()
-            self.pending = not event.endswith(DONE)
-            if self._wanted() and len(self.compilations) < MOST and (duration >= LEAST_S or not self.pending):
+            done = event.endswith(DONE)
+            self.pending = not done and (self.pending or event.endswith(LOWERED))
+            if self._wanted() and len(self.compilations) < MOST and (done or duration >= LEAST_S):
                 self.compilations.append(self._noted(event, duration, str(details.get("fun_name", ""))))
 
     def _noted(self, event: str, duration: float, program: str) -> Compilation:

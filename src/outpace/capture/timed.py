@@ -18,8 +18,8 @@ from outpace.capture.session import Session
 from outpace.capture.window import Candidate, CaptureDone
 
 LENGTH_S = 3.0  # of a window that opens by itself
-FIRST_LOOK_S = 1.5  # after the first sign of training; a script that trains for five seconds must be captured
-QUIET_S = 1.0  # without a compilation, before such a window opens
+FIRST_LOOK_S = 1.0  # after the first sign of training; a script that trains for five seconds must be captured
+QUIET_S = 0.7  # without a compilation, before such a window opens
 LATEST_S = 8.0  # it opens all the same: a script may compile in every step
 LONGEST_COMPILATION_S = 60.0  # a single one that is waited for beyond that
 TAPES = 5  # gradient tapes outside any step that say: an eager loop trains here
@@ -67,7 +67,7 @@ class TimedWindow:
         quiet = QUIET_S if watch.last_s is None else now - watch.last_s
         if since < FIRST_LOOK_S:
             return False
-        if watch.pending and quiet > QUIET_S:  # in the middle of a long one
+        if watch.pending and quiet >= QUIET_S:  # in the middle of a long one
             return quiet > LONGEST_COMPILATION_S
         return quiet >= QUIET_S or since >= LATEST_S
 

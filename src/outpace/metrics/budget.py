@@ -27,12 +27,14 @@ class Budget:
     """`step`: the base, ps; `base`: what it is in words; `steps`: how many it is made of.
 
     `shares`: of the steady step, by category key, and `OUTSIDE`: time between the steps, as a share of that from the first to the last.
+    `weights`: how much of the steps' time is each host's, by host; they sum to 1.
     """
 
     step: float
     base: str
     steps: int
     shares: dict[str, float]
+    weights: dict[str, float]
 
 
 @derived
@@ -58,11 +60,13 @@ def _budget(breakdown: StepBreakdown, timelines: list[Timeline], run: Run) -> Bu
     shares = {c.value: float(breakdown.category(c, whole).sum()) / total if total else 0.0 for c in Category}
     shares[OUTSIDE] = float(np.mean([outside(t) for t in timelines]))
     recorded = total / max(len(whole), 1)
+    times = {t.host: float(whole["duration_ps"][whole["host"] == t.host].sum()) for t in timelines}
+    weights = {host: time / total if total else 1 / len(times) for host, time in times.items()}
     slowdowns = [s for t in timelines if (s := slowdown(run, t)) is not None]
     slower = median(slowdowns) if len(slowdowns) == len(timelines) else 0.0
     if slower >= _NOTICEABLE:
-        return Budget(recorded / (1 + slower), _PLAIN, len(whole), shares)
-    return Budget(recorded, _RECORDED, len(whole), shares)
+        return Budget(recorded / (1 + slower), _PLAIN, len(whole), shares, weights)
+    return Budget(recorded, _RECORDED, len(whole), shares, weights)
 
 
 def outside(timeline: Timeline) -> float:

@@ -25,7 +25,7 @@ FIELDS = (
     Field("step_count", Unit.COUNT, "executions in steps of the steady state"),
     Field("steps", Unit.COUNT, "steps of the steady state in which it ran"),
 )
-_DISPATCH = 200e6  # ps: what dispatching an op costs at most; simple ones take 20 to 50 us today, gradients of them twice that
+DISPATCH_PS = 200e6  # what dispatching an op costs at most; simple ones take 20 to 50 us today, gradients of them twice that
 _USUAL = 0.5  # of the steps in which an op must run to be a part of them: a summary that is written once is none
 FUNCTION = "(function)"
 
@@ -86,7 +86,7 @@ def eager_share(table: Table, run: Run) -> EagerShare:
         is_function = mine["op"] == FUNCTION
         ops += float(mine["step_ps"][usual & ~is_function].sum())
         one_by_one = usual & ~is_function
-        dispatch += float(np.minimum(mine["step_ps"], mine["step_count"] * _DISPATCH)[one_by_one].sum())
+        dispatch += float(np.minimum(mine["step_ps"], mine["step_count"] * DISPATCH_PS)[one_by_one].sum())
         functions += float(mine["step_ps"][is_function].sum())
         time += float(timeline.steps.duration[whole].sum())
     if not ops or not time:

@@ -60,19 +60,19 @@ def odd_ops(run: Run) -> Table:
 
 
 def _rows(ops: ModelOps, places: OpPlaces) -> Iterator[tuple[object, ...]]:
-    sums: dict[tuple[str, str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
-    where: dict[tuple[str, str, str], OpPlace] = {}
+    sums: dict[tuple[str, str, str, bool], list[float]] = defaultdict(lambda: [0.0, 0.0])
+    where: dict[tuple[str, str, str, bool], OpPlace] = {}
     for place, name, op_type, count, wall, overhead, _ in by_op(ops, places):
         kind = kind_of(place.of, name, op_type)
         if kind is not None:
             shown = place.of if kind in (AUGMENTATION, PREPROCESSING) else op_type
-            key = (kind, shown, place.part)
+            drops = "Dropout" in place.of or "dropout" in f"{place.part}/{name}".lower()
+            key = (kind, shown, place.part, drops)
             where.setdefault(key, place)
             sums[key][0] += wall + overhead
             sums[key][1] += count
-    for (kind, op_type, part), (time, executions) in sums.items():
-        place = where[kind, op_type, part]
-        dropout = "Dropout" in place.of or "dropout" in part.lower()
+    for (kind, op_type, part, dropout), (time, executions) in sums.items():
+        place = where[kind, op_type, part, dropout]
         share = time / ops.steps / ops.step_ps if ops.step_ps else 0.0
         numbers = (dropout, round(time / ops.steps), share, executions / ops.steps)
         yield (ops.host, ops.side, kind, op_type, part, place.source, place.text, *numbers)

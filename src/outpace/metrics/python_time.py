@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -24,6 +25,7 @@ from outpace.timeline import Run, Timeline
 from outpace.timeline.names import INPUT_THREADS
 from outpace.timeline.steps import Array
 
+FRAMEWORKS = frozenset(("tensorflow", "keras", "tf_keras", "jax", "jaxlib"))
 YOURS, LIBRARY, OUTPACE = "yours", "library", "outpace"
 _Z = 1.96  # two-sided 95 %
 _WRAPPERS = (
@@ -126,6 +128,37 @@ def untraced_lines(run: Run, host: str) -> list[PythonLine]:
             low, high = interval(row["python_share"], total)
             lines.append(PythonLine(**{key: row[key] for key in wanted}, low=low, high=high))
     return sorted(lines, key=lambda line: -line.python_share)
+
+
+def framework_line(run: Run, host: str) -> str:
+    """The user's line (`train.py:41`) below which a framework's own code was seen longest; empty without samples."""
+    mine = [r for r in python_lines(run).records() if r["host"] == host and r["who"] == YOURS and r["library"] in FRAMEWORKS]
+    top = max(mine, key=lambda row: row["self_ps"], default=None)
+    return f"{os.path.basename(top['file'])}:{top['line']}" if top else ""
+
+
+def lines_beyond(run: Run, timeline: Timeline, slow: Array, usual: Array) -> list[tuple[str, int, str, float]]:
+    """(file, line, function, ps per step) of the user's lines that take longer in the `slow` steps than in the `usual` ones, longest first.
+
+    Both are indices of steps. Time of a line is what its samples stand for, with all that ran or was waited for below it.
+    """
+    record, origin = run.record(timeline.host).get("python_samples"), timeline.unix_origin_ns
+    if record is None or origin is None or not len(record["samples"]) or not len(slow) or not len(usual):
+        return []
+    samples = np.array(record["samples"], np.int64)
+    moment = (samples[:, 0] + (record["base_unix_ns"] - origin)) * 1000
+    steps = timeline.steps
+    order = np.argsort(steps.start)
+    at = np.searchsorted(steps.start[order], moment, side="right") - 1
+    step = np.where((at >= 0) & (moment < steps.end[order][np.maximum(at, 0)]), order[np.maximum(at, 0)], -1)
+    beyond: dict[tuple[str, int, str], float] = defaultdict(float)
+    keys = [_key(stack, record["frames"])[0] for stack in record["stacks"]]
+    for chosen, sign in ((slow, 1 / len(slow)), (usual, -1 / len(usual))):
+        for _, weight, stack in samples[np.isin(step, chosen)].tolist():
+            file, line, function, who = keys[stack]
+            if who == YOURS:
+                beyond[file, line, function] += sign * weight * 1000
+    return sorted(((*key, time) for key, time in beyond.items() if time > 0), key=lambda row: -row[3])
 
 
 def interval(share: float, samples: float) -> tuple[float, float]:

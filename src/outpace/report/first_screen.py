@@ -48,13 +48,13 @@ def saving_text(finding: Finding) -> str:
     saving = finding.saving
     if saving is None:
         return ""
-    share = _share(saving)
+    share, base = _share(saving), clean(saving.base)
     if saving.takes_from == (OUTSIDE,) or not saving.step:
-        return f"{share} of the {saving.base or 'step time'}"
+        return f"{share} of the {base or 'step time'}"
     low, high = (Interval(saving.low, saving.high, Unit.FRACTION, "").scaled(saving.step, Unit.PS), saving.high * saving.step)
     time = _range(low) if saving.predicted else f"at most {shown(high, Unit.PS)}"
     share = share.removeprefix("at most ")
-    return f"{time} per step ({share} of the {shown(saving.step, Unit.PS)} {saving.base})"
+    return f"{time} per step ({share} of the {shown(saving.step, Unit.PS)} {base})"
 
 
 def _share(saving: Saving) -> str:

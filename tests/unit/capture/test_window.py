@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 
 import pytest
 
 from outpace.capture.options import CaptureOptions
-from outpace.capture.window import SETTLE, STOP_TRIES, Candidate, CaptureDone, Phase, StepWindow
+from outpace.capture.window import LAPSED_NS, SETTLE, STOP_TRIES, Candidate, CaptureDone, Phase, StepWindow
 
 
 class FakeProfiling:
@@ -207,3 +208,44 @@ def test_time_window_needs_that_no_step_was_seen() -> None:
 def test_impossible_options_are_named(options: dict[str, object], problem: str | None) -> None:
     found = CaptureOptions(**options).problem()  # type: ignore[arg-type]
     assert found is None if problem is None else problem in str(found)
+
+
+def test_a_window_by_time_opens_in_spite_of_steps_only_when_it_is_told_to() -> None:
+    window, profiling = make()
+    run(window, Candidate("custom loop"), 1)
+    assert not window.open_for_time(Candidate("seconds", mark=None))
+    assert window.open_for_time(Candidate("seconds", mark=None), although_steps=True)
+    assert profiling.log == ["open"] and window.taken
+
+
+def test_steps_are_expected_while_they_are_counted_and_during_a_fit() -> None:
+    window, _ = make()
+    assert not window.expecting
+    window.fitting = True
+    assert window.expecting
+    window.fitting = False
+    run(window, Candidate("custom loop"), 1)
+    assert window.expecting
+    window._clock.now += LAPSED_NS  # type: ignore[attr-defined]
+    assert not window.expecting
+
+
+def test_who_closes_second_waits_until_the_profile_is_saved() -> None:
+    window, profiling = make()
+    begun, go_on = threading.Event(), threading.Event()
+    close = profiling.close
+
+    def slow() -> None:
+        begun.set()
+        assert go_on.wait(10)
+        close()
+
+    profiling.close = slow  # type: ignore[method-assign]
+    assert window.open_for_time(Candidate("seconds", mark=None))
+    timer = threading.Thread(target=window.close)
+    timer.start()
+    assert begun.wait(10)
+    threading.Timer(0.1, go_on.set).start()
+    window.close()
+    assert profiling.log == ["open", "close"]
+    timer.join()

@@ -6,17 +6,19 @@ import numpy as np
 
 from outpace.model import (
     Category,
+    Certainty,
     Chart,
     ChartKind,
+    Effort,
     Evidence,
     Field,
     Figure,
     Figures,
     Finding,
-    Interval,
     Page,
     Report,
     Rows,
+    Saving,
     Severity,
     Table,
     Text,
@@ -83,13 +85,20 @@ def finding_input() -> Finding:
         ),
         threshold=Threshold("HIGHLY_INPUT_BOUND", 0.2, Unit.FRACTION, "TensorFlow Profiler guide"),
         counter_evidence=("CPU cores are already 88 % busy, so more threads gain less than their number",),
-        saving=Interval(
-            18.2 * MS, 30.9 * MS, Unit.PS, "low end: the cores stay as busy as now; high end: input hides behind compute"
+        saving=Saving(
+            0.3,
+            0.5,
+            (Category.INPUT.value, Category.HOST_COMPUTE.value),
+            "low end: the cores stay as busy as now; high end: input hides behind compute",
+            step=60 * MS,
+            base="step without the profiler",
         ),
-        saving_fraction=Interval(0.298, 0.506, Unit.FRACTION, "same"),
         location="train.py:41",
-        knobs=("parallel_map", "prefetch"),
         host="worker-0",
+        certainty=Certainty.CERTAIN,
+        effort=Effort.SMALL,
+        explains=("waits",),
+        symptom="51.7 % of the step time waits for input.",
     )
 
 
@@ -101,7 +110,30 @@ def finding_precision() -> Finding:
         action="Try the mixed_float16 policy.",
         evidence=(Evidence("32-bit compute per step", 6.3 * MS, Unit.PS, "average_step"),),
         saving=None,
-        knobs=("mixed_precision",),
+    )
+
+
+def finding_bound() -> Finding:
+    return Finding(
+        id="late-launches",
+        severity=Severity.MODERATE,
+        sentence="Launches take 5.2 % of the step.",
+        action="Fuse the kernels.",
+        evidence=(Evidence("launches per step", 3.2 * MS, Unit.PS, "average_step"),),
+        saving=Saving(
+            0.0, 0.052, (Category.KERNEL_LAUNCH.value,), "if no launch took time", 60 * MS, "step without the profiler"
+        ),
+    )
+
+
+def finding_struck() -> Finding:
+    return Finding(
+        id="thread-mode",
+        severity=Severity.POTENTIAL,
+        sentence="Launches share their threads with preprocessing.",
+        action="Set TF_GPU_THREAD_MODE=gpu_private.",
+        evidence=(Evidence("launches per step", 3.2 * MS, Unit.PS, "average_step"),),
+        struck="the threads are named tf_gpu_private: the mode is set already",
     )
 
 
@@ -208,7 +240,7 @@ def realistic(steps: int = 120, ops: int = 34) -> Report:
         question="Which operations take the time?",
         headline="Conv2D takes 52 % of the device time.",
         sections=(shares(ChartKind.PIE), shares(ChartKind.BARS), Rows(op_table(ops), remark="self time on the device")),
-        findings=(finding_precision(),),
+        findings=(finding_bound(), finding_precision()),
     )
     narrow = ("name", "self_ps", "share")
     data = Page(
@@ -232,8 +264,9 @@ def realistic(steps: int = 120, ops: int = 34) -> Report:
             "worker-3.xplane.pb ends in the middle of a record: 12,345 events were lost.",
             "Clocks of 2 hosts differ by 3.1 ms.",
         ),
-        findings=(finding_input(), finding_precision(), finding_info()),
+        findings=(finding_input(), finding_bound(), finding_precision(), finding_info()),
         pages=(overview, ops_page, data, memory),
+        struck=(finding_struck(),),
     )
 
 
@@ -277,7 +310,7 @@ def hostile() -> Report:
     tree = Table.from_rows("tree", bad, tree_fields, tree_rows)
     finding = Finding(
         bad, Severity.MODERATE, bad, bad, (Evidence(bad, float("nan"), Unit.PS, bad),), Threshold(bad, 1.0, Unit.COUNT, bad),
-        (bad,), Interval(0, float("inf"), Unit.PS, bad), None, bad, (bad,), bad,
+        (bad,), Saving(0.0, 1.0, (bad,), bad, 1e30, bad), bad, bad, explains=(bad,), symptom=bad, struck=bad,
     )  # fmt: skip
     trees = (ChartKind.GRAPH, ChartKind.ICICLE)
     charts = tuple(Chart(bad, kind, table, "name", ("mixed",), {}, bad) for kind in ChartKind if kind not in trees)
@@ -307,4 +340,4 @@ def hostile() -> Report:
         findings=(finding,),
     )
     gone = Page("gone", bad, bad, unavailable=Unavailable(bad, bad))
-    return Report(bad, bad, (bad,), (finding,), (page, gone))
+    return Report(bad, bad, (bad,), (finding,), (page, gone), (finding,))

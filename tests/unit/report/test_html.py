@@ -153,7 +153,7 @@ def test_the_first_screen_is_in_the_agreed_order():
         "it waits for input for 51.7 %",
         "The average step",
         "First thing to change",
-        "18.2 to 30.9 ms per step",
+        "18.0 to 30.0 ms per step",
         "How good is the evidence",
         "What bounds the program",
         "Step graph",

@@ -1,11 +1,12 @@
+import dataclasses
 import json
 import re
 from pathlib import Path
 
 import pytest
-from report_samples import HOSTILE_NAMES, hostile, op_table, realistic
+from report_samples import HOSTILE_NAMES, finding_bound, hostile, op_table, realistic
 
-from outpace.model import Unit
+from outpace.model import Saving, Unit
 from outpace.report import json_
 from outpace.report.text import valid
 
@@ -20,7 +21,7 @@ def strict(text: str):
 @pytest.mark.parametrize("make", [realistic, hostile, lambda: realistic(0, 0)])
 def test_it_is_strict_json_in_valid_utf_8(make):
     text = json_.render(make())
-    assert strict(text.encode("utf-8").decode("utf-8"))["schema"] == 1
+    assert strict(text.encode("utf-8").decode("utf-8"))["schema"] == 2
 
 
 def test_values_are_exact_and_missing_ones_null():
@@ -44,11 +45,33 @@ def test_names_are_whole_and_valid():
 
 
 def test_findings_carry_their_proof():
-    finding = strict(json_.render(realistic()))["findings"][0]
-    assert finding["saving"]["low"] == 18.2e9
+    finding, bound = strict(json_.render(realistic()))["findings"][:2]
+    saving = finding["saving"]
+    assert saving["kind"] == "prediction"
+    assert (saving["low"], saving["high"]) == (0.3, 0.5)
+    assert (saving["low_ps"], saving["high_ps"], saving["step_ps"]) == (18e9, 30e9, 60e9)
+    assert saving["base"] == "step without the profiler"
+    assert saving["takes_from"] == ["input", "host_compute"]
+    assert saving["assumes"].startswith("low end")
     assert finding["threshold"]["value"] == 0.2
     assert finding["evidence"][0]["table"] == "average_step"
-    assert strict(json_.render(hostile()))["findings"][0]["saving"]["high"] is None
+    assert (finding["certainty"], finding["effort"], finding["explains"]) == ("certain", "small", ["waits"])
+    assert finding["symptom"] == "51.7 % of the step time waits for input."
+    assert (bound["saving"]["kind"], bound["saving"]["low"], bound["saving"]["high"]) == ("bound", 0.0, 0.052)
+    assert strict(json_.render(hostile()))["findings"][0]["saving"]["takes_from"] == [valid(hostile().findings[0].id)]
+
+
+def test_a_saving_without_a_base_is_a_share_alone():
+    finding = dataclasses.replace(finding_bound(), saving=Saving(0.0, 0.2, ("input",), "if nothing waited"))
+    saving = json_.document(dataclasses.replace(realistic(), findings=(finding,)))["findings"][0]["saving"]
+    assert (saving["high"], saving["low_ps"], saving["high_ps"], saving["step_ps"]) == (0.2, None, None, None)
+
+
+def test_struck_findings_stand_apart_with_their_reason():
+    document = strict(json_.render(realistic()))
+    assert [f["id"] for f in document["struck"]] == ["thread-mode"]
+    assert document["struck"][0]["struck"].endswith("the mode is set already")
+    assert not any(f["struck"] for f in document["findings"])
 
 
 def test_unavailable_and_hidden_tables_are_there():
@@ -85,5 +108,7 @@ def test_the_documented_example_has_the_real_shape():
     real = json_.document(realistic())
     assert set(example) == set(real)
     assert set(example["tools"]["overview"]) == set(real["tools"]["overview"])
+    assert set(example["findings"][0]) == set(real["findings"][0])
+    assert set(example["findings"][0]["saving"]) == set(real["findings"][0]["saving"])
     table = example["tools"]["overview"]["tables"]["average_step"]
     assert set(table) == set(real["tools"]["overview"]["tables"]["average_step"])

@@ -3,7 +3,7 @@ import io
 import re
 
 import pytest
-from report_samples import finding_info, hostile, realistic
+from report_samples import finding_info, finding_precision, hostile, realistic
 from rich.cells import cell_len
 
 from outpace.model import Category
@@ -37,7 +37,7 @@ def test_the_first_screen_is_in_the_agreed_order():
         "it waits for input for 51.7 %",
         "The average step",
         "First thing to change",
-        "Gain to expect: 18.2 to 30.9 ms per step (29.8 to 50.6 % of the step time)",
+        "Saves: 18.0 to 30.0 ms per step (30.0 to 50.0 % of the 60.0 ms step without",
         "How good is the evidence",
         "Overview ─",
         "Step graph",
@@ -83,9 +83,21 @@ def test_a_finding_shows_its_proof():
         "threshold: HIGHLY_INPUT_BOUND = 20.0 % (TensorFlow Profiler guide)",
         "against: CPU cores are already 88 % busy",
         "where: train.py:41",
-        "knobs: parallel_map, prefetch",
+        "causes: 51.7 % of the step time waits for input.",
+        "saves: 18.0 to 30.0 ms per step (30.0 to 50.0 % of the 60.0 ms step without the profiler)",
     ):
         assert part in text
+
+
+def test_a_bound_is_no_prediction():
+    text = terminal.render(realistic(), width=160, tools=["ops"])
+    assert "saves: at most 3.12 ms per step (5.2 % of the 60.0 ms step without the profiler)" in text
+    report = dataclasses.replace(realistic(), findings=(finding_precision(),))
+    assert "Estimated saving: not measurable from this profile" in terminal.render(report, width=80, tools=())
+
+
+def test_what_was_struck_is_no_advice():
+    assert "TF_GPU_THREAD_MODE" not in terminal.render(realistic(), width=160)
 
 
 def test_tables_stop_at_their_limit_and_say_so():

@@ -58,9 +58,15 @@ def test_a_known_model_has_known_times() -> None:
 
 
 def test_device_ops_are_found_by_source_line() -> None:
+    """The copies that the compiler put before and after the 1,200 additions of the line belong to it."""
     rows = {r["source"].rsplit("/", 1)[-1]: r for r in opened("tpu_v6e_inference").scopes().table("lines").records()}
-    assert rows["host_offload_stress_test.py:29"]["occurrences"] == 1200
+    assert rows["host_offload_stress_test.py:29"]["occurrences"] == 3 * 1200
     assert rows["host_offload_stress_test.py:29"]["self_ps"] > 9e12
+
+
+def test_compiled_ops_of_a_cpu_are_found_by_source_line() -> None:
+    rows = {(r["source"].rsplit("/", 1)[-1], r["what"]): r for r in opened("jax_loop").scopes().table("lines").records()}
+    assert rows["jaxprof.py:7", "compiled ops on the CPU"]["self_ps"] > 60e9
 
 
 def test_python_calls_are_found() -> None:

@@ -38,7 +38,9 @@ def stage_of(found: Waiting, kind: str) -> StageWork:
 
 
 def predicted(found: Waiting, kind: str) -> tuple[float, float]:
-    share = saving(found, stage_of(found, kind))["saving_fraction"]
+    share = saving(found, stage_of(found, kind))
+    assert share is not None
+    assert share.takes_from == ("input", "host_compute")
     return share.low, share.high
 
 

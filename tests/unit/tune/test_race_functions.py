@@ -104,9 +104,11 @@ def test_a_winner_is_the_first_thing_to_change() -> None:
     experiment = example()
     (finding,) = RaceResult(experiment).report.findings
     found = experiment.verdict("v0").estimate
-    assert found is not None and finding.saving_fraction is not None
+    assert found is not None and finding.saving is not None
     assert finding.action == "Train with v0."
-    assert finding.saving_fraction.low == pytest.approx(1 - 1 / found.low)
+    assert finding.saving.predicted
+    assert finding.saving.low == pytest.approx(1 - 1 / found.low)
+    assert finding.saving.high == pytest.approx(1 - 1 / found.high)
     assert not RaceResult(simulate(1, 1.0)).report.findings
 
 

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from outpace.metrics.budget import at_most
+from outpace.metrics.budget import at_most, budgets
+from outpace.metrics.jit_calls import jit_calls
 from outpace.metrics.program import Program
+from outpace.metrics.python_time import framework_line
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Table, Threshold, Unit
 from outpace.timeline import Run
 from outpace.tools.functions import traces as kinds
@@ -17,6 +19,10 @@ RETRACES = Threshold(
     "retraced in steady state", 2, Unit.COUNT, "tf.function guide: a function should be traced once per input signature"
 )
 _MATERIAL = 0.01  # of the time in steps
+_REBUILT = Threshold("compiling again, of the steps", 0.05, Unit.FRACTION, "a step that repeats has nothing left to compile")
+_CALLS = Threshold(
+    "calls of jitted functions per step", 8, Unit.COUNT, "our choice: one jitted step, an evaluation and some glue are fewer"
+)
 _FIXES = {
     kinds.VALUE: "Pass Python values as tensors (tf.constant, or a tf.Variable that is assigned): each value is a new graph.",
     kinds.SHAPE: "Give the function an input_signature with None where sizes change, or make the sizes equal (batch with drop_remainder=True, "
@@ -33,9 +39,12 @@ _EAGER_KERAS = (
 )
 
 
-def find(run: Run, functions: Table, built: Table, program: Program) -> Iterator[Finding]:
+def find(run: Run, functions: Table, built: Table, compiled: Table, program: Program) -> Iterator[Finding]:
     """A finding for every function whose calls mostly build graphs or run op by op, and for names that are built again and again."""
     in_steps = sum(int(t.steps.duration.sum()) for t in run.hosts)
+    if program.is_jax:
+        yield from _recompiled(run, compiled, in_steps)
+        yield from _op_by_op(run)
     for row in functions.records():
         if row["expensive_ps"] < _MATERIAL * in_steps:
             continue
@@ -43,6 +52,75 @@ def find(run: Run, functions: Table, built: Table, program: Program) -> Iterator
         retraced = row["traced"] >= RETRACES.value
         if share >= EXPENSIVE.value and (retraced or row["eager"]):
             yield _expensive(row, share, retraced, [t for t in built.records() if _same(t, row)], in_steps, program)
+
+
+def _recompiled(run: Run, compiled: Table, in_steps: int) -> Iterator[Finding]:
+    """Functions that JAX builds again and again, by the line that calls them."""
+    by_place: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in compiled.records():
+        if row["function"] and row["in_steps_ps"] > 0:
+            by_place.setdefault((row["host"], row["source"] or row["function"]), []).append(row)
+    for (host, _), rows in by_place.items():
+        time, count = sum(r["in_steps_ps"] for r in rows), sum(r["count"] for r in rows)
+        share = time / in_steps if in_steps else 0.0
+        if count < RETRACES.value or share < _REBUILT.value:
+            continue
+        top = max(rows, key=lambda r: r["in_steps_ps"])
+        source = top["source"].rpartition("/")[2]
+        name = f"'{top['function']}'" if top["function"] != "<lambda>" else "A lambda"
+        others = f" and {len(rows) - 1} more functions there" if len(rows) > 1 else ""
+        yield Finding(
+            id="recompiled",
+            severity=Severity.HIGH,
+            sentence=f"{name}{others} {'were' if others else 'was'} compiled {count} times in the captured steps"
+            f"{f', called at {source}' if source else ''}: {share:.0%} of their time.",
+            action="Keep shapes and dtypes constant (pad, or drop the rest of an epoch), make the jitted function once, outside of the loop, "
+            "and pass changing numbers as arrays instead of static arguments or captured Python values.",
+            evidence=(
+                Evidence("share of the steps' time", share, Unit.FRACTION, "compilations"),
+                Evidence("times it was built", float(count), Unit.COUNT, "compilations"),
+            ),
+            threshold=_REBUILT,
+            location=source,
+            host=host,
+            saving=at_most(share, Category.COMPILATION, assumes="if nothing was built in the steps"),
+            certainty=Certainty.CERTAIN,
+            effort=Effort.SMALL,
+            explains=("compiling_in_steps", "periodic_cost"),
+        )
+
+
+def _op_by_op(run: Run) -> Iterator[Finding]:
+    """Steps of JAX that are many calls instead of one."""
+    for row in jit_calls(run).records():
+        budget = budgets(run)[row["host"]]
+        share = min(1.0, row["dispatch_share"] + budget.shares[Category.ALL_OTHERS.value])
+        if row["calls"] < _CALLS.value or share < _REBUILT.value:
+            continue
+        line = framework_line(run, row["host"])
+        yield Finding(
+            id="op_by_op",
+            severity=Severity.HIGH if share >= EXPENSIVE.value else Severity.MODERATE,
+            sentence=f"A step makes {row['calls']:.0f} calls of {row['functions']} compiled functions: much of it runs op by op, outside of "
+            f"one jax.jit{f', most of it from {line}' if line else ''}.",
+            action="Put the whole step (loss, gradients and the update) into one function under jax.jit, and donate what it replaces "
+            "(donate_argnums).",
+            evidence=(
+                Evidence("calls of jitted functions per step", row["calls"], Unit.COUNT, "jit_calls"),
+                Evidence("dispatching them, of the step at most", row["dispatch_share"], Unit.FRACTION, "jit_calls"),
+            ),
+            threshold=_CALLS,
+            location=line,
+            host=row["host"],
+            saving=at_most(
+                share,
+                Category.HOST_COMPUTE,
+                Category.ALL_OTHERS,
+                assumes="if dispatching these calls, and the Python between them, cost nothing; their own work stays",
+            ),
+            effort=Effort.SMALL,
+            explains=("python_overhead", "small_steps"),
+        )
 
 
 def _same(trace: dict[str, Any], row: dict[str, Any]) -> bool:

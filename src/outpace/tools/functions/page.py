@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from outpace.metrics.jit_calls import jit_calls
 from outpace.metrics.program import program
 from outpace.metrics.tf_functions import tf_functions
 from outpace.model import Figure, Figures, Page, Rows, Section, Table, Unavailable, Unit, humanize
@@ -21,7 +22,8 @@ _NONE = Unavailable(
 def analyse(run: Run) -> Page:
     """Build the page of a run."""
     functions, compiled, control = tf_functions(run), compilations(run), control_flow(run)
-    if len(functions) == 0 and len(compiled) == 0:
+    calls = jit_calls(run)
+    if not any(len(table) for table in (functions, compiled, calls)):
         return Page(_ID, _TITLE, _QUESTION, unavailable=_NONE)
     built = traces(run)
     sections: list[Section] = [_summary(functions, compiled)]
@@ -35,9 +37,11 @@ def analyse(run: Run) -> Page:
     if len(compiled):
         named = ("function", "source", "steps") if any(compiled["function"]) else ()
         sections.append(Rows(compiled, ("event", *named, "count", "total_ps", "in_steps_ps", "longest_ps")))
+    if len(calls):
+        sections.append(Rows(calls))
     if len(control):
         sections.append(Rows(control, ("type", "op", "count", "total_ps"), remark=_AUTOGRAPH))
-    found = tuple(rules.find(run, functions, built, program(run)))
+    found = tuple(rules.find(run, functions, built, compiled, program(run)))
     return Page(_ID, _TITLE, _QUESTION, _headline(functions, compiled), tuple(sections), found)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from outpace.metrics.budget import at_most
 from outpace.metrics.device import DeviceFacts
 from outpace.metrics.program import Program
-from outpace.model import Certainty, Evidence, Finding, Severity, Table, Threshold, Unit
+from outpace.model import Category, Certainty, Evidence, Finding, Severity, Table, Threshold, Unit
 from outpace.tools.kernel_stats.idle import NOTHING
 from outpace.tools.kernel_stats.names import short
 
@@ -111,6 +112,14 @@ def _late_launches(devices: list[dict[str, Any]], causes: list[dict[str, Any]]) 
         ),
         threshold=_UNLAUNCHED,
         counter_evidence=against,
+        saving=at_most(
+            min(share, 1 - outside),
+            Category.HOST_COMPUTE,
+            Category.KERNEL_LAUNCH,
+            Category.ALL_OTHERS,
+            assumes="if the device never waited for a launch",
+        ),
+        explains=("python_overhead", "high_kernel_launch"),
         host=device["host"],
     )
 

@@ -14,6 +14,8 @@ from outpace.timeline import Run
 _DENSE = re.compile(
     r"(_Mkl|_Fused|Batch)*(MatMul|Conv\dD|DepthwiseConv|Einsum|Dense)|dot|conv|custom-call|cudnn|gemm", re.IGNORECASE
 )
+_REPLICA = re.compile(r"(.*/)?replica_\d+")  # a copy of the whole model, and no part of it
+_TRANSFERS = ("-done", "-start", "send", "recv", "infeed", "outfeed")  # they wait, and compute nothing
 _DENSE_FUSION = re.compile(r"dot_general|conv_general_dilated")
 
 
@@ -34,6 +36,11 @@ class Part:
         return f"{self.name}{where}"
 
 
+def short(source: str) -> str:
+    """`train.py:41` of a source line with its folders."""
+    return source.rpartition("/")[2]
+
+
 def parts(run: Run, host: str, program: Program) -> list[Part]:
     """The parts of one host's model, the largest first."""
     return (_compiled(run, host) if program.is_jax else []) or _ops(run, host)
@@ -45,7 +52,10 @@ def _ops(run: Run, host: str) -> list[Part]:
         if row["host"] == host and row["share"] > 0:
             time = row["self_ps"] + row["overhead_ps"]
             dense = bool(_DENSE.search(row["top_op"]))
-            found.append(Part(row["part"], row["source"], row["share"], time, row["top_op"], dense, "model_parts"))
+            if not _REPLICA.fullmatch(row["part"]):
+                found.append(
+                    Part(short(row["part"]), short(row["source"]), row["share"], time, row["top_op"], dense, "model_parts")
+                )
     return sorted(found, key=lambda part: -part.share)
 
 
@@ -54,7 +64,7 @@ def _compiled(run: Run, host: str) -> list[Part]:
     sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
     best: dict[str, tuple[float, str, str]] = {}
     for row in hlo_lines(run).records():
-        if row["host"] != host:
+        if row["host"] != host or row["opcode"].endswith(_TRANSFERS):
             continue
         key = row["source"] or row["op"]
         known = sums[key]
@@ -65,7 +75,15 @@ def _compiled(run: Run, host: str) -> list[Part]:
         best[key] = max(best.get(key, (0.0, "", "")), (row["time_ps"], row["op"], row["source"]))
     scale = 1 / max(1.0, sum(share for share, _, _ in sums.values()))
     found = [
-        Part(best[k][2] or best[k][1], best[k][2], s * scale, t, best[k][1].rpartition("/")[2], d > 0.5 * s, "hlo_lines")
+        Part(
+            short(best[k][2]) or best[k][1],
+            short(best[k][2]),
+            s * scale,
+            t,
+            best[k][1].rpartition("/")[2],
+            d > 0.5 * s,
+            "hlo_lines",
+        )
         for k, (s, t, d) in sums.items()
     ]
     return sorted(found, key=lambda part: -part.share)

@@ -11,7 +11,7 @@ from outpace.metrics.program import Framework, Program
 from outpace.metrics.small_ops import small_ops
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Threshold, Unit, humanize
 from outpace.timeline import Run
-from outpace.tools.model_time.facts import Part, parts
+from outpace.tools.model_time.facts import Part, parts, short
 
 _ODD = Threshold(
     "input work inside the model", 0.05, Unit.FRACTION, "our choice: what a change of it can save at least to be measured"
@@ -45,8 +45,9 @@ def find(run: Run, budgets: dict[str, Budget], program: Program) -> Iterator[Fin
         mine = parts(run, timeline.host, program)
         odd = list(_odd(run, timeline.host, program))
         yield from odd
-        slow = list(_slow(timeline.host, mine, program, {f.location for f in odd}))
-        yield from slow
+        yield from _slow(
+            timeline.host, mine, program, {name for f in odd for name in (f.location, f.sentence.split(" ", 1)[0])}
+        )
         yield from _short_ops(run, timeline.host, program)
         yield from _bound(timeline.host, budget, mine, program, run.has_device)
 
@@ -61,7 +62,8 @@ def _odd(run: Run, host: str, program: Program) -> Iterator[Finding]:
     for row in odd_ops(run).records():
         if row["host"] == host and not row["dropout"]:
             by_part.setdefault((row["part"], row["source"]), []).append(row)
-    for (part, source), rows in by_part.items():
+    for (name, line), rows in by_part.items():
+        part, source = short(name), short(line)
         share, top = min(1.0, sum(r["share"] for r in rows)), max(rows, key=lambda r: r["share"])
         if share < _ODD.value:
             continue
@@ -101,7 +103,7 @@ def _move(python: bool, program: Program) -> str:
 
 def _slow(host: str, mine: list[Part], program: Program, known: set[str]) -> Iterator[Finding]:
     """One part that takes a good deal of the step. What is dense arithmetic gets no promise."""
-    if not mine or mine[0].share < _SLOW.value or mine[0].source in known - {""}:
+    if not mine or mine[0].share < _SLOW.value or {mine[0].source, mine[0].name} & (known - {""}):
         return
     top = mine[0]
     others = "; next " + ", ".join(f"{part} {part.share:.0%}" for part in mine[1:_NAMED]) if len(mine) > 1 else ""
@@ -127,20 +129,20 @@ def _slow(host: str, mine: list[Part], program: Program, known: set[str]) -> Ite
 def _cheaper(top: Part, program: Program) -> str:
     if top.dense:
         return program.say(
-            keras=f"Make {top} smaller (fewer units or filters, smaller kernels, SeparableConv2D, an earlier pooling), and let 'outpace tune' race "
-            "XLA and 16 bits.",
+            keras=f"Make {top} smaller (fewer units or filters, smaller kernels, SeparableConv2D, an earlier pooling); 'outpace tune' "
+            "races XLA and 16 bits.",
             tensorflow=f"Make {top} smaller (fewer units or filters, smaller kernels, an earlier pooling), and race the step with "
             "@tf.function(jit_compile=True).",
-            jax=f"Make {top} smaller (fewer units or filters, smaller kernels, an earlier pooling), or compute it in bfloat16 where the hardware "
-            "does.",
+            jax=f"Make {top} smaller (fewer units or filters, smaller kernels, an earlier pooling), or compute it in bfloat16 where the "
+            "hardware does.",
         )
     return program.say(
-        keras=f"Replace {top.op} in {top} by something cheaper: fewer elements, an op that computes the same at once instead of in a loop, or "
+        keras=f"Replace {top.op} in {top} by something cheaper: fewer elements, an op that does it at once instead of in a loop, or "
         "once per epoch instead of in every step.",
-        tensorflow=f"Replace {top.op} in {top} by something cheaper: fewer elements, an op that computes the same at once instead of in a loop, or "
+        tensorflow=f"Replace {top.op} in {top} by something cheaper: fewer elements, an op that does it at once instead of in a loop, or "
         "outside of the step.",
-        jax=f"Replace {top.op} in {top} by something cheaper: fewer elements, one op instead of a loop (lax.scan, fori_loop), or outside of the "
-        "step.",
+        jax=f"Replace {top.op} in {top} by something cheaper: fewer elements, one op instead of a loop (lax.scan, fori_loop), or outside of "
+        "the step.",
     )
 
 
@@ -176,7 +178,7 @@ def _short_ops(run: Run, host: str, program: Program) -> Iterator[Finding]:
 
 def _bound(host: str, budget: Budget, mine: list[Part], program: Program, has_device: bool) -> Iterator[Finding]:
     """What is said where nothing else is: the model computes, these parts of it, and these are the limits of everything else."""
-    share = sum(budget.shares[c.value] for c in _COMPUTE)
+    share = sum(budget.shares[c.value] for c in (_COMPUTE[1:] if has_device else _COMPUTE))
     limits = {c: budget.shares[c.value] for c in (Category.INPUT, Category.ALL_OTHERS, Category.COMPILATION)}
     names = {
         Category.INPUT: "waiting for input",
@@ -187,9 +189,9 @@ def _bound(host: str, budget: Budget, mine: list[Part], program: Program, has_de
     largest = ", ".join(f"{part} {part.share:.0%}" for part in mine[:_NAMED])
     yield Finding(
         id="model_bound",
-        severity=Severity.MODERATE if share >= _COMPUTES.value else Severity.POTENTIAL,
-        sentence=f"The model's own computation takes {share:.0%} of the step{f': {largest}' if largest else ''}. All else can save no more than it "
-        f"takes: {rest}.",
+        severity=Severity.MODERATE if share >= _COMPUTES.value else Severity.INFO,
+        sentence=f"The model's own computation takes {share:.0%} of the step{f': {largest}' if largest else ''}. All else can save no more "
+        f"than it takes: {rest}.",
         action=_race(program, has_device),
         evidence=(
             *(Evidence(f"share of the step: {part.name}", part.share, Unit.FRACTION, part.table) for part in mine[:_NAMED]),
@@ -205,7 +207,7 @@ def _bound(host: str, budget: Budget, mine: list[Part], program: Program, has_de
 
 def _race(program: Program, has_device: bool) -> str:
     if program.framework is Framework.KERAS:
-        return "Race the practices that fit: 'outpace tune train.py' tries XLA, several steps per call, 16 bits and more, and proves what helps."
+        return "Race the practices that fit: 'outpace tune train.py' tries XLA, several steps per call, 16 bits and more."
     device = " or 16 bits" if has_device else ""
     return program.say(
         keras=f"Race changes with 'outpace race a.py b.py': a larger batch{device}, or a smaller largest part.",

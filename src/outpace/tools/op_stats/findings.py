@@ -20,8 +20,9 @@ _MATERIAL = Threshold(
 _OUTSIDE = Threshold("share outside compilation", 0.05, Unit.FRACTION, _XPROF)
 
 
-def find(metrics: Table, eager: EagerShare, others: float, program: Program) -> Iterator[Finding]:
-    """All findings, from the ops' metrics and the ops that ran one by one; `others`: share of the step without a recognised event."""
+def find(metrics: Table, eager: EagerShare, others: float, program: Program, line: str) -> Iterator[Finding]:
+    """All findings, from the ops' metrics and the ops that ran one by one; `others`: share of the step without a recognised event; `line`:
+    the user's line that calls most of them, where it is known."""
     share, in_steps = eager.of_ops, eager.of_steps
     if share > _EAGER.value and eager.dispatch > _MATERIAL.value:
         yield Finding(
@@ -38,7 +39,8 @@ def find(metrics: Table, eager: EagerShare, others: float, program: Program) -> 
                 Evidence("ops that ran one by one, of the steps' time", in_steps, Unit.FRACTION, "eager_ops"),
             ),
             threshold=_EAGER,
-            explains=("python_overhead",),
+            explains=("python_overhead", "small_steps"),
+            location=line,
             saving=at_most(
                 eager.dispatch + others,
                 Category.HOST_COMPUTE,

@@ -6,6 +6,7 @@ from outpace.metrics.budget import others_share
 from outpace.metrics.eager_ops import FUNCTION, eager_ops, eager_share
 from outpace.metrics.op_metrics import op_metrics
 from outpace.metrics.program import program
+from outpace.metrics.python_time import framework_line
 from outpace.model import Chart, ChartKind, Page, Rows, Section, Table, Unavailable
 from outpace.timeline import Run
 from outpace.tools.op_stats import findings as rules
@@ -41,7 +42,8 @@ def analyse(run: Run) -> Page:
     eager = eager_ops(run)
     if any(op != FUNCTION for op in eager["op"]):
         sections.append(Rows(eager, ("op", "count", "total_ps")))
-    found = tuple(rules.find(metrics, eager_share(eager, run), others_share(run), program(run)))
+    line = framework_line(run, run.hosts[0].host) if run.hosts else ""
+    found = tuple(rules.find(metrics, eager_share(eager, run), others_share(run), program(run), line))
     return Page(_ID, _TITLE, _QUESTION, headline=_headline(by_type), sections=tuple(sections), findings=found)
 
 

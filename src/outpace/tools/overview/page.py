@@ -78,7 +78,7 @@ def analyse(run: Run) -> Page:
 def _advice(run: Run, breakdown: StepBreakdown, mean: Average, kind: Program) -> Iterator[Finding]:
     yield from rules.find(breakdown, mean, tf_functions(run), kind, device_facts(run))
     if mean.rows:
-        yield from unsteady.find(breakdown, kind)
+        yield from unsteady.find(run, breakdown, kind)
         yield from rules.outside(pace(run), mean, kind)
     for timeline in run.hosts:
         yield from rules.overhead(timeline.host, *overhead_samples(run, timeline))
@@ -200,10 +200,10 @@ def _evidence(run: Run, breakdown: StepBreakdown, mean: Average) -> str:
     lines = [f"{_steps(mean)}: {_remark(run)}"]
     if mean.rows < _FEW:
         lines.append(f"only {_steps(mean)}: what varies from step to step cannot be told; capture ten or more")
-    aside = unsteady.unusual(breakdown)
-    lines += [str(one) for one in aside[:_MOST_ASIDE]]
+    aside = unsteady.told(breakdown)
+    lines += aside[:_MOST_ASIDE]
     if len(aside) > _MOST_ASIDE:
-        lines.append(f"and {len(aside) - _MOST_ASIDE} more steps were set aside (table steps)")
+        lines.append(f"and {len(aside) - _MOST_ASIDE} more were set aside (table steps)")
     for timeline in run.hosts:
         slower = slowdown(run, timeline)
         if slower is not None:

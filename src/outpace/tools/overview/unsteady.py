@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import numpy as np
@@ -9,14 +10,18 @@ import numpy as np
 from outpace._dataclass import dataclass
 from outpace.metrics.budget import at_most
 from outpace.metrics.program import Program
+from outpace.metrics.python_time import lines_beyond
 from outpace.metrics.step_breakdown import StepBreakdown
-from outpace.model import Category, Evidence, Finding, Severity, Table, Threshold, Unit, humanize
+from outpace.model import Category, Certainty, Evidence, Finding, Severity, Table, Threshold, Unit, humanize, median
+from outpace.timeline import Run, Timeline
 from outpace.timeline.steady import Aside, period
 
 _PERIODIC = Threshold(
     "cost that comes round", 0.03, Unit.FRACTION, "our choice: what a change of it can save at least to be measured"
 )
 _MUCH = Threshold("much cost that comes round", 0.15, Unit.FRACTION, "our choice: five times what is worth a look")
+_TWICE = 2
+_PLAIN = 3.0  # times the usual step: what comes only twice in a capture, and takes less, may be chance
 _OTHERWISE_KNOWN = (Category.INPUT, Category.COMPILATION)  # rules of their own name what waits, and what is compiled
 
 
@@ -61,17 +66,46 @@ def unusual(breakdown: StepBreakdown) -> list[Unusual]:
     return found
 
 
-def find(breakdown: StepBreakdown, program: Program) -> Iterator[Finding]:
+def find(run: Run, breakdown: StepBreakdown, program: Program) -> Iterator[Finding]:
     """One finding per step that was set aside because it took longer, and one per host for what comes round."""
-    for one in unusual(breakdown):
-        if one.aside != Aside.BUFFERED.value:
-            yield _aside(one, program)
+    for alike in _runs(unusual(breakdown)):
+        if alike[0].aside != Aside.BUFFERED.value:
+            yield _aside(alike, program)
     whole = breakdown.whole
-    for host in dict.fromkeys(whole["host"].tolist()):
-        yield from _periodic(host, whole.take(whole["host"] == host), program)
+    for timeline in run.hosts:
+        mine = whole.take(whole["host"] == timeline.host)
+        if len(mine):
+            yield from _periodic(run, timeline, mine, program)
 
 
-def _aside(one: Unusual, program: Program) -> Finding:
+def _runs(found: list[Unusual]) -> list[list[Unusual]]:
+    """Steps that follow each other and were set aside for the same reason stand together."""
+    runs: list[list[Unusual]] = []
+    for one in found:
+        last = runs[-1][-1] if runs else None
+        if last is not None and (last.host, last.aside, last.cause) == (one.host, one.aside, one.cause):
+            runs[-1].append(one)
+        else:
+            runs.append([one])
+    return runs
+
+
+def told(breakdown: StepBreakdown) -> list[str]:
+    """What was set aside and why, a sentence for each run of steps."""
+    return [_sentence(alike) for alike in _runs(unusual(breakdown))]
+
+
+def _sentence(alike: list[Unusual]) -> str:
+    if len(alike) == 1:
+        return str(alike[0])
+    longest = max(one.duration for one in alike)
+    why = str(alike[0]).partition("set aside")[2]
+    return f"steps {alike[0].step} to {alike[-1].step}, up to {humanize(longest, Unit.PS)}, set aside{why}"
+
+
+def _aside(alike: list[Unusual], program: Program) -> Finding:
+    one = max(alike, key=lambda step: step.duration)
+    said = _sentence(alike)
     action = "Nothing, if it happens once; capture more steps to see whether it comes again."
     if one.cause is Category.COMPILATION:
         action = program.say(
@@ -83,7 +117,8 @@ def _aside(one: Unusual, program: Program) -> Finding:
     return Finding(
         id="set_aside",
         severity=Severity.INFO,
-        sentence=f"{str(one)[:1].upper()}{str(one)[1:]}. It took {one.duration / one.steady:.0f} times the steady step.",
+        sentence=f"{said[:1].upper()}{said[1:]}. {'It took' if len(alike) == 1 else 'They took up to'} "
+        f"{one.duration / one.steady:.1f} times the steady step.",
         action=action,
         evidence=(
             Evidence("duration of that step", one.duration, Unit.PS, "steps"),
@@ -94,25 +129,26 @@ def _aside(one: Unusual, program: Program) -> Finding:
     )
 
 
-def _periodic(host: str, mine: Table, program: Program) -> Iterator[Finding]:
+def _periodic(run: Run, timeline: Timeline, mine: Table, program: Program) -> Iterator[Finding]:
     """What some steps do beyond the others, again and again: a checkpoint, a summary, an evaluation."""
     times = mine["duration_ps"].astype(np.float64)
     slow, every = period(times, np.ones(len(times), bool))
-    if len(slow) < 2:
-        return
     usual = np.setdiff1d(np.arange(len(times)), slow)
+    if len(slow) < _TWICE or every is None or (len(slow) == _TWICE and times[slow].min() < _PLAIN * median(times[usual])):
+        return
     extra = {c: _mean(mine, c, slow) - _mean(mine, c, usual) for c in Category}
     cause = max(extra, key=lambda c: extra[c])
     share = extra[cause] * len(slow) / float(times.sum())
     if cause in _OTHERWISE_KNOWN or share < _PERIODIC.value:
         return
-    rhythm = f"Every {every:.0f}th step" if every else f"{len(slow)} of {len(times)} steps, at no regular distance,"
-    verb = "takes" if every else "take"
+    lines = lines_beyond(run, timeline, timeline.steps.whole[slow], timeline.steps.whole[usual])
+    place = f"{os.path.basename(lines[0][0])}:{lines[0][1]}" if lines else ""
+    where = f" at {place} in {lines[0][2]}()" if lines else ""
     yield Finding(
         id="periodic_cost",
         severity=Severity.HIGH if share >= _MUCH.value else Severity.MODERATE,
-        sentence=f"{rhythm} {verb} {humanize(float(times[slow].mean()), Unit.PS)} instead of "
-        f"{humanize(float(times[usual].mean()), Unit.PS)}, most of it {_spent(cause)}: spread over all steps, {share:.0%} of the step time.",
+        sentence=f"One step in {every:.0f} takes {humanize(float(times[slow].mean()), Unit.PS)} instead of "
+        f"{humanize(float(times[usual].mean()), Unit.PS)}, most of it {_spent(cause)}{where}: spread over all steps, {share:.0%} of the time.",
         action=program.say(
             keras="Do it less often, or not on the training thread: a larger save_freq, validation_freq or update_freq, or asynchronous "
             "checkpoints (Orbax).",
@@ -127,8 +163,10 @@ def _periodic(host: str, mine: Table, program: Program) -> Iterator[Finding]:
         ),
         threshold=_MUCH if share >= _MUCH.value else _PERIODIC,
         saving=at_most(share, cause, assumes="if these steps took as long as the others"),
-        counter_evidence=() if every else ("Chance, or other programs on the machine, can make single steps slow as well.",),
-        host=host,
+        counter_evidence=(f"It came {len(slow)} times in {len(times)} steps.",),
+        location=place,
+        certainty=Certainty.CERTAIN if len(slow) > _TWICE or lines else Certainty.LIKELY,
+        host=timeline.host,
         explains=("python_overhead",) if cause is Category.ALL_OTHERS else (),
     )
 

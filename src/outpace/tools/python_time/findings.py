@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from outpace._dataclass import dataclass
 from outpace.metrics.budget import at_most
 from outpace.metrics.program import Program
-from outpace.metrics.python_time import PythonLine, interval, python_lines, untraced_lines
+from outpace.metrics.python_time import FRAMEWORKS, PythonLine, framework_line, interval, python_lines, untraced_lines
 from outpace.metrics.step_breakdown import StepBreakdown
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
 from outpace.timeline import Run
@@ -20,7 +20,6 @@ _MUCH = Threshold(
     "a function's Python, much of the step", 0.15, Unit.FRACTION, "XProf's overview page: high share of 'All others'"
 )
 _PER_CALL = Threshold("a framework's own Python, of the step", 0.10, Unit.FRACTION, "our choice: less in a well-fed loop")
-_FRAMEWORKS = frozenset(("tensorflow", "keras", "tf_keras", "jax", "jaxlib"))
 _MOST = 4  # functions
 _FEW_SAMPLES = 20  # of a function: below, chance may have picked the line
 _SAVING = ("save", "dump", "savez", "checkpoint", "pickle", "write")
@@ -40,11 +39,13 @@ class _Function:
 
     @property
     def share(self) -> float:
-        return sum(line.untraced_share for line in self.lines)
+        return sum(line.python_share for line in self.lines)
 
     @property
     def time(self) -> int:
-        return sum(line.untraced_ps for line in self.lines)
+        return round(
+            sum(line.untraced_ps * line.python_share / line.untraced_share for line in self.lines if line.untraced_share)
+        )
 
     @property
     def top(self) -> PythonLine:
@@ -60,7 +61,7 @@ def find(run: Run, breakdown: StepBreakdown, program: Program) -> Iterator[Findi
     for timeline in run.hosts:
         functions: dict[tuple[str, str], list[PythonLine]] = {}
         for line in untraced_lines(run, timeline.host):
-            if line.library not in _FRAMEWORKS:
+            if line.library not in FRAMEWORKS:
                 functions.setdefault((line.file, line.function.partition(".<locals>")[0]), []).append(line)
         samples = sum(row["samples"] for row in python_lines(run).records() if row["host"] == timeline.host)
         found = sorted((_Function(tuple(lines)) for lines in functions.values()), key=lambda f: -f.share)
@@ -75,7 +76,7 @@ def _line(host: str, function: _Function, samples: int, program: Program) -> Fin
     low, high = interval(share, samples)
     below = f", most of it in {top.below}" if top.library else ""
     more = f" (and {len(function.lines) - 1} more of its lines)" if len(function.lines) > 1 else ""
-    name = "the module's own loop" if top.function == "<module>" else f"{top.function}()"
+    name = "the module's own loop" if top.function == "<module>" else f"{top.function.partition('.<locals>')[0]}()"
     much = share >= _MUCH.value
     return Finding(
         id="python_line",
@@ -101,8 +102,9 @@ def _line(host: str, function: _Function, samples: int, program: Program) -> Fin
 
 def _framework(run: Run, host: str, program: Program) -> Iterator[Finding]:
     """What TensorFlow, Keras or JAX itself does in Python for every call: a fixed cost, which small steps pay too often."""
-    rows = [r for r in python_lines(run).records() if r["host"] == host and r["library"] in _FRAMEWORKS]
-    share, time = sum(r["untraced_share"] for r in rows), sum(r["untraced_ps"] for r in rows)
+    rows = [r for r in python_lines(run).records() if r["host"] == host and r["library"] in FRAMEWORKS]
+    share, whole = sum(r["python_share"] for r in rows), sum(r["untraced_share"] for r in rows)
+    time = sum(r["untraced_ps"] for r in rows) * share / whole if whole else 0.0
     if share < _PER_CALL.value:
         return
     yield Finding(
@@ -120,6 +122,7 @@ def _framework(run: Run, host: str, program: Program) -> Iterator[Finding]:
         ),
         threshold=_PER_CALL,
         saving=at_most(share, Category.ALL_OTHERS, assumes="if a call cost no Python"),
+        location=framework_line(run, host),
         host=host,
         effort=Effort.SMALL,
         explains=("python_overhead",),

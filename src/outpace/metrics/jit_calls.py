@@ -1,0 +1,45 @@
+"""How many jitted functions a step of a JAX program calls: op by op, every primitive is a function of its own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outpace.metrics.derived import derived
+from outpace.metrics.eager_ops import DISPATCH_PS
+from outpace.model import Field, Table, Unit
+from outpace.timeline import Run, Timeline
+from outpace.trace.algorithms import distinct, nest_rows
+
+_CALL = "PjitFunction("
+
+FIELDS = (
+    Field("host", Unit.TEXT, "host of the calls"),
+    Field("calls", Unit.RATIO, "calls of jitted functions per step of the steady state, nested ones left out"),
+    Field("functions", Unit.COUNT, "different functions among them"),
+    Field("call_ps", Unit.PS, "time per step from call to return"),
+    Field("dispatch_share", Unit.FRACTION, "of the step, at most what dispatching them one by one costs"),
+)
+
+
+@derived
+def jit_calls(run: Run) -> Table:
+    """One row per host whose steps call jitted functions."""
+    rows = [row for timeline in run.hosts if (row := _row(timeline)) is not None]
+    return Table.from_rows("jit_calls", "Calls of jitted functions", FIELDS, rows)
+
+
+def _row(timeline: Timeline) -> tuple[object, ...] | None:
+    trace, steps = timeline.trace, timeline.steps
+    rows = trace.named(lambda name: name.startswith(_CALL))
+    if len(rows) == 0 or len(steps) == 0:
+        return None
+    parent, _ = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
+    rows = rows[parent < 0]
+    rows = rows[np.isin(timeline.step_of[rows], steps.whole)]
+    count = len(steps.whole)
+    total = float(steps.duration[steps.whole].sum())
+    if len(rows) == 0 or total <= 0:
+        return None
+    dispatch = float(np.minimum(trace.duration[rows], DISPATCH_PS).sum())
+    time = round(int(trace.duration[rows].sum()) / count)
+    return timeline.host, len(rows) / count, len(distinct(trace.name[rows])), time, min(1.0, dispatch / total)

@@ -1,0 +1,222 @@
+"""The sampler of Python frames: planted lines get the share of the time that they took, and the program never notices."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from outpace.capture import sampler, ticks
+from outpace.capture.sampler import FrameSampler, owner_of
+from outpace.store.record import PythonSamples
+
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="timers that signal one thread are Linux's")
+
+
+def naps() -> None:
+    time.sleep(0.012)
+
+
+def sorts() -> None:
+    np.sort(np.random.default_rng(0).random(150_000))
+
+
+def counts() -> None:
+    total = 0
+    for number in range(60_000):
+        total += number % 7
+
+
+TEXTS = [str(number * 7919 % 1_000_003) for number in range(25_000)]
+
+
+def lists() -> None:
+    sorted(TEXTS)  # holds the GIL throughout
+
+
+def measured(*planted: Callable[[], None], seconds: float) -> dict[str, float]:
+    """Call the functions in turn, and say what share of the time each took by the clock."""
+    took: dict[str, float] = defaultdict(float)
+    begun = time.perf_counter()
+    while time.perf_counter() - begun < seconds:
+        for function in planted:
+            start = time.perf_counter()
+            function()
+            took[function.__name__] += time.perf_counter() - start
+    total = sum(took.values())
+    return {name: time / total for name, time in took.items()}
+
+
+def shares(samples: PythonSamples) -> dict[str, float]:
+    """Share of the samples' weight by the planted function that is on the stack."""
+    found: dict[str, float] = defaultdict(float)
+    for _, weight, stack in samples.samples:
+        names = [samples.frames[frame][1].rpartition(".")[2] for frame, _ in samples.stacks[stack]]
+        found[next((name for name in names if name in ("naps", "sorts", "counts", "lists")), "")] += weight
+    total = sum(found.values())
+    return {name: weight / total for name, weight in found.items()}
+
+
+def within_chance(seen: float, true: float, samples: int) -> bool:
+    return abs(seen - true) <= 0.03 + 5 * (true * (1 - true) / samples) ** 0.5
+
+
+@pytest.fixture(autouse=True)
+def signals_stay_as_they_were() -> Iterator[None]:
+    numbers = range(signal.SIGRTMIN, signal.SIGRTMAX + 1)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    assert [signal.getsignal(number) for number in numbers] == before
+
+
+@on_linux
+def test_each_line_gets_its_share_of_the_time() -> None:
+    watched = FrameSampler()
+    watched.start()
+    true = measured(naps, sorts, counts, lists, seconds=2.0)
+    samples = watched.stop()
+    assert samples is not None and samples.method == "signal" and samples.thread == "MainThread"
+    assert len(samples.samples) > 100
+    for name, share in shares(samples).items():
+        assert within_chance(share, true.get(name, 0.0), len(samples.samples)), (name, share, true)
+
+
+@on_linux
+def test_the_line_inside_the_function_is_the_one_that_ran() -> None:
+    watched = FrameSampler()
+    watched.start()
+    measured(naps, seconds=0.3)
+    samples = watched.stop()
+    assert samples is not None
+    line = naps.__code__.co_firstlineno + 1
+    leaves = {(samples.frames[stack[-1][0]][0], samples.frames[stack[-1][0]][1], stack[-1][1]) for stack in samples.stacks}
+    assert (os.path.abspath(__file__), "naps", line) in leaves
+    assert any(
+        samples.frames[frame][1] == "naps" and (at, text) == (line, "time.sleep(0.012)") for frame, at, text in samples.text
+    )
+
+
+@on_linux
+def test_a_long_call_weighs_as_long_as_it_took() -> None:
+    watched = FrameSampler()
+    watched.start()
+    start = time.monotonic()
+    time.sleep(0.7)
+    took = time.monotonic() - start
+    samples = watched.stop()
+    assert samples is not None
+    assert sum(weight for _, weight, _ in samples.samples) / 1e9 == pytest.approx(took, rel=0.1)
+    moments = [moment for moment, *_ in samples.samples]
+    assert moments == sorted(moments) and moments[-1] / 1e9 <= took + 0.1
+
+
+def test_another_thread_is_sampled_by_a_thread() -> None:
+    held: list[PythonSamples | None] = []
+
+    def work() -> None:
+        watched = FrameSampler()
+        watched.start()
+        measured(naps, lists, seconds=1.0)
+        held.append(watched.stop())
+
+    thread = threading.Thread(target=work, name="trainer")
+    thread.start()
+    thread.join()
+    (samples,) = held
+    assert samples is not None and (samples.method, samples.thread) == ("thread", "trainer")
+    assert shares(samples)["naps"] > 0.1
+
+
+def test_one_of_our_own_threads_samples_the_main_thread() -> None:
+    held: list[FrameSampler] = []
+    thread = threading.Thread(target=lambda: held.append(FrameSampler()), name="outpace-window")
+    thread.start()
+    thread.join()
+    assert held[0]._thread is threading.main_thread()
+
+
+def test_no_start_no_samples() -> None:
+    watched = FrameSampler(threading.Thread())
+    assert watched.stop() is None
+
+
+def test_what_goes_wrong_never_reaches_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def broken(*given: object) -> None:
+        calls.append(given)
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(FrameSampler, "take", broken)
+    watched = FrameSampler()
+    watched.start()
+    measured(counts, seconds=0.2)
+    assert watched.stop() is None
+    assert calls
+
+
+def test_too_many_samples_are_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampler, "MOST_SAMPLES", 5)
+    watched = FrameSampler()
+    watched.start()
+    measured(counts, seconds=0.3)
+    samples = watched.stop()
+    assert samples is not None
+    assert len(samples.samples) <= 5 and samples.dropped > 5
+
+
+def test_deep_stacks_keep_the_innermost_frames_and_the_users_own() -> None:
+    watched = FrameSampler(threading.Thread())
+
+    def dive(depth: int) -> None:
+        if depth:
+            dive(depth - 1)
+        else:
+            watched.take(sys._getframe(), [(1, 1)])
+
+    dive(100)
+    stacks = watched._samples("thread").stacks
+    assert len(stacks[0]) >= 100  # this file is the user's own
+
+
+def test_late_moments_of_the_thread_are_spread_over_the_time_it_waited() -> None:
+    assert ticks._spread(0, 10_000_000, 10_100_000) == [(10_000_000, 10_100_000)]
+    late = ticks._spread(0, 10_000_000, 110_000_000)
+    assert len(late) == 11
+    assert sum(weight for _, weight in late) == pytest.approx(110_000_000, abs=20)
+
+
+def test_missed_moments_are_thinned_out_and_weigh_more() -> None:
+    plan = [10, 100]
+    points = ticks._due(plan, 100 + 10 * 640, 7)
+    assert len(points) == ticks.MOST_POINTS
+    assert sum(weight for _, weight in points) == pytest.approx(641 * 7, abs=ticks.MOST_POINTS)
+    assert plan == [10, 100 + 6410]
+    assert ticks._due(plan, 100, 7) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "owner"),
+    [
+        ("/home/me/train.py", ""),
+        ("/venv/lib/python3.11/site-packages/keras/src/trainers/trainer.py", "keras"),
+        ("/usr/lib/python3/dist-packages/six.py", "six"),
+        (os.path.abspath(threading.__file__), "python"),
+        ("<frozen importlib._bootstrap>", "python"),
+        ("<string>", "python"),
+        ("<stdin>", ""),
+        ("<ipython-input-3-abc>", ""),
+        ("<__array_function__ internals>", "numpy"),
+        (sampler.__file__, "outpace"),
+        ("/tmp/__autograph_generated_filex1.py", "tensorflow"),
+    ],
+)
+def test_owner(file: str, owner: str) -> None:
+    assert owner_of(file) == owner
