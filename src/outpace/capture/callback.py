@@ -18,7 +18,9 @@ from outpace.capture.options import DEFAULT_LOGDIR, CaptureOptions
 from outpace.capture.profilers import MAKERS
 from outpace.capture.recording import Saved, tell
 from outpace.capture.session import Session
+from outpace.capture.sources import SourceRecorder
 from outpace.capture.steps_keras import KerasSteps, marks_its_steps, steps_per_execution
+from outpace.capture.tracing import TraceRecorder
 from outpace.capture.window import Candidate, Phase
 from outpace.model.errors import UsageError
 from outpace.store.tree import is_url
@@ -65,6 +67,7 @@ class ProfilerCallback(Callback):  # type: ignore[misc]  # Keras is not followed
         )
         self._logdir = os.fspath(logdir)
         self._session: Session | None = None
+        self._sources = SourceRecorder()
         self._steps: KerasSteps | None = None
 
     @property
@@ -100,10 +103,15 @@ class ProfilerCallback(Callback):  # type: ignore[misc]  # Keras is not followed
             if framework in sys.modules:
                 self._session.profilers[framework] = MAKERS[framework](sys.modules[framework], options)
             self._steps = KerasSteps(self._session, lambda: None, keras_backend(), first=1, mark=not marks_its_steps(model))
+            if framework == "tensorflow" and not marks_its_steps(model):
+                self._sources.install(sys.modules["keras"])  # layers exist by now: their names are noted, not their lines
+                TraceRecorder(self._sources.traced).install(sys.modules[framework])
         return self._session
 
     def _note(self, session: Session, saved: Saved) -> None:
-        write_notes(saved, notes_of(session.window), sys.argv[0], sys.argv[1:], samples=session.samples)
+        write_notes(
+            saved, notes_of(session.window), sys.argv[0], sys.argv[1:], samples=session.samples, sources=self._sources.notes()
+        )
 
     def _phase_begins(self, kind: str, logs: Any = None) -> None:
         self._begin(self.model)

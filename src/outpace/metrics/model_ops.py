@@ -115,8 +115,9 @@ class _Rows:
 
 
 def _in_steps(timeline: Timeline, rows: Array, counted: Array) -> Array:
+    """Which of the rows took time in a step that counts."""
     step = timeline.step_of[rows]
-    return np.asarray(rows[(step >= 0) & counted[np.maximum(step, 0)] & (timeline.trace.duration[rows] > 0)])
+    return np.asarray((step >= 0) & counted[np.maximum(step, 0)] & (timeline.trace.duration[rows] > 0))
 
 
 def _host(timeline: Timeline, counted: Array) -> _Rows | None:
@@ -134,7 +135,7 @@ def _host(timeline: Timeline, counted: Array) -> _Rows | None:
     name[at] = hlo_name[place] + len(trace.names)
     kept = (what != _NONE) & ~_of_input(timeline)[rows]
     rows, what, name = rows[kept], what[kept], name[kept]
-    inside = np.isin(rows, _in_steps(timeline, rows, counted))
+    inside = _in_steps(timeline, rows, counted)
     rows, what, name = rows[inside], what[inside], name[inside]
     if not len(rows):
         return None
@@ -182,8 +183,7 @@ def _of_input(timeline: Timeline) -> Array:
     end = trace.nesting[1]
     depth = np.zeros(len(trace) + 1, np.int64)
     for found in (roots, ran):
-        np.add.at(depth, found, 1)
-        np.add.at(depth, end[found], -1)
+        depth += np.bincount(found, minlength=len(depth)) - np.bincount(end[found], minlength=len(depth))
     return np.asarray(of_input | (np.cumsum(depth[:-1]) > 0))
 
 
@@ -203,8 +203,10 @@ def _hlo_ops(timeline: Timeline) -> tuple[Array, Array, tuple[OpName, ...]]:
 def _without_inner_eager(timeline: Timeline, rows: Array, what: Array, name: Array) -> tuple[Array, Array, Array]:
     """An op that a Python function inside an op runs is that op's own work."""
     trace = timeline.trace
-    parent, _ = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
     eager = np.fromiter((n.startswith(_EAGER) for n in trace.names), bool, len(trace.names))[trace.name[rows]]
+    if not eager.any():
+        return rows, what, name
+    parent, _ = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
     keep = ~eager | (parent < 0)
     return rows[keep], what[keep], name[keep]
 
@@ -227,7 +229,8 @@ def _device(timeline: Timeline, counted: Array) -> _Rows | None:
     trace = timeline.trace
     lines = [line for plane in timeline.device_planes for line in timeline.device_lines(plane)]
     rows = np.concatenate([np.arange(*trace.lines.rows(line).indices(len(trace))) for line in lines] or [np.zeros(0, int)])
-    rows = _in_steps(timeline, np.sort(rows), counted)
+    rows = np.sort(rows)
+    rows = rows[_in_steps(timeline, rows, counted)]
     if not len(rows):
         return None
     code, texts = op_texts(timeline, rows)
@@ -253,12 +256,14 @@ def _measured(
     order = np.argsort(times, kind="stable")
     clock = times[order]
     working = _running(computes, parent, order)
-    waiting = _running(waits, parent, order)
     gap = np.diff(clock, append=clock[-1:]).astype(np.float64)
     shared = np.where(working > 0, gap / np.maximum(working, 1), 0.0)
-    left = np.where((working == 0) & (waiting > 0), gap / np.maximum(waiting, 1), 0.0)
     single = np.where(working == 1, gap, 0.0)
-    own = np.where(waits, _within(left, order, parent), _within(shared, order, parent))
+    own = _within(shared, order, parent)
+    if waits.any():
+        waiting = _running(waits, parent, order)
+        left = np.where((working == 0) & (waiting > 0), gap / np.maximum(waiting, 1), 0.0)
+        own = np.where(waits, _within(left, order, parent), own)
     alone = np.where(waits, 0.0, _within(single, order, parent))
     scale = min(1.0, most / total) if most is not None and (total := float(own.sum())) > 0 else 1.0
     own, alone = own * scale, alone * scale
@@ -296,10 +301,8 @@ def _within(amount: Array, order: Array, parent: Array) -> Array:
     before[order] = np.concatenate(([0.0], np.cumsum(amount)[:-1]))
     count = len(parent)
     inside = before[count:] - before[:count]
-    own = inside.copy()
     nested = parent >= 0
-    np.subtract.at(own, parent[nested], inside[nested])
-    return np.maximum(own, 0.0)
+    return np.maximum(inside - np.bincount(parent[nested], inside[nested], count), 0.0)
 
 
 def _to_ops(own: Array, what: Array, start: Array, step: Array, parent: Array, loop: Array) -> Array:
@@ -314,7 +317,7 @@ def _to_ops(own: Array, what: Array, start: Array, step: Array, parent: Array, l
         bare = np.flatnonzero(~is_op & (children == 0) & (loop == in_loop) & (own > 0))
         pool = np.flatnonzero(op_in_loop if in_loop and op_in_loop.any() else is_op)
         if len(bare) and len(pool):
-            np.add.at(given, _nearest(bare, pool, start, step), own[bare])
+            given += np.bincount(_nearest(bare, pool, start, step), own[bare], len(own))
     return given
 
 
