@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.support import opened
+from outpace.metrics.step_breakdown import step_breakdown
+from outpace.model import Category
+from tests.support import MARKED, opened, reference
+
+MS = 1_000_000_000
 
 # From the scripts that made the profiles: steps per host, how they are found, and training steps per row.
 TRUTH = {
@@ -16,13 +20,18 @@ TRUTH = {
     "idle_empty": ([0], "none", 1),
     "input_bound_generator": ([15], "marked", 1),
     "iterator_outside_step": ([12], "marked", 1),
+    "jax_cpu_steps": ([8], "marked", 1),
     "jax_loop": ([12], "marked", 1),
     "jax_loop_unmarked": ([12], "inferred", 1),
+    "jax_rocm_attention": ([3], "inferred", 1),
     "jax_rocm_conv_8gpu": ([5], "inferred", 1),
     "jax_rocm_gemm": ([18], "inferred", 1),
+    "jax_rocm_te_attention": ([5], "inferred", 1),
     "keras_fit": ([16], "keras batch", 1),
     "keras_fit_multi_step": ([7], "keras batch", 4),
     "keras_fit_xla": ([16], "keras batch", 1),
+    "keras_sleeping_callback": ([9], "marked", 1),
+    "loop_sync_generator": ([15], "marked", 1),
     "memory_heavy": ([12], "marked", 1),
     "mirrored": ([11], "keras batch", 1),
     "multi_host": ([20, 13, 20], "marked", 1),
@@ -39,6 +48,8 @@ TRUTH = {
 HIDDEN = (
     "custom_loop",
     "eager_loop",
+    "jax_cpu_steps",
+    "loop_sync_generator",
     "tfrecord_pipeline",
     "input_bound_generator",
     "retracing",
@@ -55,6 +66,77 @@ def test_every_step_is_found(name: str) -> None:
     assert [len(h.steps) for h in hosts] == counts
     assert {h.steps.source.value for h in hosts} == {source}
     assert {h.steps.per_row for h in hosts} == {per_row}
+
+
+# From the durations that the captures show: which steps are no steady state, and why.
+ASIDE = {
+    "eager_loop": {0: "warm-up"},
+    "input_bound_generator": {10: "one-off"},
+    "jax_cpu_steps": {0: "warm-up"},
+    "jax_loop": {0: "warm-up"},
+    "jax_loop_unmarked": {0: "warm-up"},
+    "loop_sync_generator": {12: "one-off"},
+    "retracing": {0: "warm-up"},
+    "tfdata_heavy": {0: "fed from buffers", 1: "fed from buffers"},
+    "unicode_names": {0: "warm-up"},
+}
+
+
+@pytest.mark.parametrize("name", TRUTH)
+def test_the_steady_state_is_all_but_warm_up_and_single_events(name: str) -> None:
+    found = [{i: why.value for i, why in enumerate(h.steps.aside) if why.value} for h in opened(name).run.hosts]
+    assert found == [ASIDE.get(name, {})] * len(found)
+
+
+@pytest.mark.parametrize("name", [n for n in MARKED if n not in ("multi_host", "multi_worker_strategy")])
+def test_the_steady_step_is_the_references(name: str) -> None:
+    """XProf's steps, with the same ones set aside: their mean within 0.1 %. (Of several hosts it has the common numbers only.)"""
+    rows = reference(name, "pod_viewer.xprof")["podStatsSequence"]["podStatsMap"]
+    theirs = [row["totalDurationUs"] * 1e6 for step in rows for row in step["podStatsPerCore"].values()]
+    steady = [time for index, time in enumerate(theirs) if index not in ASIDE.get(name, {})]
+    assert step_breakdown(opened(name).run).whole["duration_ps"].mean() == pytest.approx(np.mean(steady), rel=1e-3)
+
+
+def test_a_block_that_calls_a_function_eight_times_is_one_step() -> None:
+    """`jax_rocm_attention`: three calls of `transformer_block`, each with eight of `matmul` (every event is there twice)."""
+    timeline = opened("jax_rocm_attention").run.hosts[0]
+    trace, steps = timeline.trace, timeline.steps
+    calls = trace.named(lambda n: n == "PjitFunction(matmul)")
+    assert np.bincount(np.searchsorted(steps.end, trace.start[calls], side="right")).tolist() == [16, 16, 16]
+    assert (steps.start - timeline.span[0]) / MS == pytest.approx([0.84, 4.08, 28.19], abs=0.02)
+
+
+def test_waiting_for_the_device_belongs_to_the_step_that_waits() -> None:
+    """`jax_rocm_attention`: 20.6 ms of waiting (`BufferSequencingEvent::Execute`) lie in the second block."""
+    timeline = opened("jax_rocm_attention").run.hosts[0]
+    waits = timeline.trace.named(lambda n: n == "BufferSequencingEvent::Execute")
+    longest = waits[np.argmax(timeline.trace.duration[waits])]
+    assert timeline.trace.duration[longest] == pytest.approx(20.6 * MS, rel=0.01)
+    assert timeline.step_of[longest] == 1
+
+
+def test_the_profilers_own_start_is_no_step() -> None:
+    """`jax_rocm_te_attention`: `start_trace` lasts 9.7 s, before the first of five calls; 3.2 ms for the first, then 2.5."""
+    timeline = opened("jax_rocm_te_attention").run.hosts[0]
+    trace, steps = timeline.trace, timeline.steps
+    start = trace.named(lambda n: n.endswith("start_trace"))
+    assert len(start) and trace.duration[start].max() > 9_000 * MS
+    assert (timeline.step_of[start] < 0).all()
+    assert steps.start[0] >= trace.end[start].max()
+    assert np.diff(steps.start) / MS == pytest.approx([3.2, 2.6, 2.5, 2.5], abs=0.06)
+
+
+def test_what_compiles_first_is_no_steady_state() -> None:
+    """`jax_cpu_steps`: the first step compiles twice and takes 177 ms, the others a tenth."""
+    whole = step_breakdown(opened("jax_cpu_steps").run).whole
+    assert whole["step"].tolist() == list(range(1, 8))
+    assert whole["duration_ps"].mean() < 20 * MS
+
+
+def test_a_callback_that_sleeps_is_time_without_events() -> None:
+    """`keras_sleeping_callback` sleeps 20 ms after each batch, inside the marks; some events of other threads lie in it."""
+    whole = step_breakdown(opened("keras_sleeping_callback").run).whole
+    assert whole[f"{Category.ALL_OTHERS.value}_ps"].mean() >= 20 * MS
 
 
 def test_prediction_is_no_training() -> None:

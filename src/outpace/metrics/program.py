@@ -101,7 +101,8 @@ def _framework(run: Run, timeline: Timeline) -> Framework:
     tensorflow = _time_of(timeline, _TENSORFLOW_EVENTS)
     if not jax and not tensorflow:
         return _of_ops(timeline)
-    by_jax = jax > tensorflow or "jit_" in timeline.steps.how or "Pjit" in timeline.steps.how
+    only_fed = bool(jax) and len(timeline.trace.stat("tf_function_call")) == 0  # tf.data may work longer than JAX dispatches
+    by_jax = jax > tensorflow or only_fed or "jit_" in timeline.steps.how or "Pjit" in timeline.steps.how
     if _is_keras(run, timeline, names):
         return Framework.KERAS_JAX if by_jax else Framework.KERAS
     return Framework.JAX if by_jax else Framework.TENSORFLOW

@@ -15,9 +15,9 @@ from outpace.model import median
 from outpace.timeline.steps import Array
 from outpace.trace import Trace
 
-_SAME = (
-    0.7  # of the gaps: so many are alike where a function is called once per step (the others hold evaluations, or summaries)
-)
+# Of the gaps so many are alike where a function is called once per step (the others hold evaluations, or summaries): more than the two of three
+# of a step that accumulates three gradients, however few of them, and less than the three of four of an evaluation every four steps.
+_SAME = 0.74
 _ROUND = 0.9  # of the gaps must recur one round later
 _MOST = 2_000  # calls per round
 _ROUNDS = 2

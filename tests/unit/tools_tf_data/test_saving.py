@@ -27,7 +27,7 @@ def waiting(record: dict[str, Any] | None = None, **options: Any) -> Waiting:
         "work_ps": {"ParallelMapV2": 9 * MS},
         **options,
     }
-    run = Run.of([read_trace(training_run(steps=8, **asked).to_bytes(), "vm")], records={"vm": record or {}})
+    run = Run.of([read_trace(training_run(**{"steps": 8, **asked}).to_bytes(), "vm")], records={"vm": record or {}})
     whole = step_breakdown(run).whole
     steps, waits = (whole[name].astype(np.float64) for name in ("duration_ps", "input_ps"))
     return Waiting(run, run.hosts[0], pipelines(run)[0], steps, waits)
@@ -47,6 +47,11 @@ def predicted(found: Waiting, kind: str) -> tuple[float, float]:
 def test_the_whole_wait_goes_where_nothing_else_is_slow() -> None:
     low, high = predicted(waiting(), "ParallelMapV2")
     assert low == pytest.approx(0.6, abs=0.01) == high
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_few_steps_bound_and_predict_nothing(steps: int) -> None:
+    assert predicted(waiting(steps=steps), "ParallelMapV2") == (0.0, pytest.approx(0.6, abs=0.01))
 
 
 def test_the_next_slowest_segment_is_what_is_left() -> None:

@@ -17,6 +17,7 @@ from outpace.timeline.steps import Array
 
 _KEEPABLE = ("Map", "ParallelMap", "Interleave", "ParallelInterleave", "FlatMap", "Batch", "ParallelBatch", "PaddedBatch")
 _PS_PER_NS = 1000
+_FEWEST = 3  # steps: of fewer, nothing says how far they vary, and there is no prediction
 _ASSUMES = "if its results were kept: no wait for them, and their cores for the model"
 
 
@@ -102,7 +103,8 @@ def busy_without(pipeline: Pipeline, gone: Mapping[int, float]) -> float:
 
 
 def saving(waiting: Waiting, stage: StageWork) -> Saving | None:
-    """What a step saves if a stage's results are kept: a prediction, or a bound where the range is wider than its middle; None without any.
+    """What a step saves if a stage's results are kept: a prediction, or a bound where the range is wider than its middle, or steps
+    are too few to tell; None without any.
 
     At least the wait for input goes, or what the next slowest segment leaves of it, and at most the model also gets back the cores that it
     shared with the stages that are gone (`competition`). What profiling itself cost may have been on either side.
@@ -123,4 +125,5 @@ def saving(waiting: Waiting, stage: StageWork) -> Saving | None:
     if high <= 0:
         return None
     takes = (Category.INPUT.value, Category.HOST_COMPUTE.value)
-    return Saving(low if high - low <= (low + high) / 2 else 0.0, high, takes, _ASSUMES)
+    known = len(steps) >= _FEWEST and high - low <= (low + high) / 2
+    return Saving(low if known else 0.0, high, takes, _ASSUMES)
