@@ -32,7 +32,7 @@ FIELDS = (
     Field("type", Unit.TEXT, "type of the op; IDLE for time without any op"),
     Field("name", Unit.TEXT, "full name of the op"),
     Field("idle", Unit.BOOL, "whether the row stands for idle time"),
-    Field("count", Unit.COUNT, "executions", "Occurrences"),
+    Field("count", Unit.COUNT, "executions, on a device however many kernels each took", "Occurrences"),
     Field("total_ps", Unit.PS, "time in the op, ops nested in it included"),
     Field("self_ps", Unit.PS, "time in the op itself"),
     Field("outside_ps", Unit.PS, "of the device time, in ops outside an XLA program on a device that runs such programs"),
