@@ -4,7 +4,8 @@ Meaning as in the reference (`xplane_to_step_events.cc`, `event_span.cc` of open
 type by its name; where events overlap, the type of highest priority gets the time; time without any event is "all others".
 On purpose different: building a `tf.function` graph and compiling XLA programs count as compilation (the reference has the category but
 never fills it on a host), host events count on machines with accelerators too (as the reference did until TensorFlow 2.15), and what a
-device computes in is read from its programs (`device_kinds.py`).
+device computes in is read from its programs (`device_kinds.py`). Of JAX programs, builds and whatever runs in a step's time count for the step
+(`jax_time.py`).
 """
 
 from __future__ import annotations

@@ -190,3 +190,12 @@ def test_damaged_shapes_count_nothing() -> None:
     program = computing(op("huge", "add", 1, huge), op("deep", "add", 2, nested))
     assert program["huge"].bytes == -1
     assert program["deep"].bits == 0
+
+
+def test_a_function_begins_at_its_first_line_that_made_an_op() -> None:
+    """Qualified names end in the function's own; `jit_step(8)` holds `step`."""
+    functions = text(2, "main") + text(2, "main.<locals>.step")
+    places = b"".join(text(3, number(1, 1) + number(2, f) + number(3, line)) for f, line in ((1, 40), (2, 14), (2, 12)))
+    program = Program(text(1, text(17, text(1, "/home/me/train.py") + functions + places)))
+    assert program.first_line("step") == "/home/me/train.py:12"
+    assert program.first_line("other") == ""
