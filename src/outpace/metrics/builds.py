@@ -17,7 +17,7 @@ from outpace.timeline import Timeline
 from outpace.timeline.steps import Array
 from outpace.timeline.workers import runs_jax
 from outpace.trace import Trace
-from outpace.trace.algorithms import nest_rows
+from outpace.trace.algorithms import distinct, nest_rows
 
 COMPILERS = (
     "tf.function-graph_building",
@@ -80,7 +80,7 @@ def jax_builds(timeline: Timeline) -> tuple[Build, ...]:
     parts = trace.named(builds_programs)
     parts = parts[_on_main_threads(trace, parts)]
     calls = trace.named(lambda name: _CALL.fullmatch(name))
-    rows = np.union1d(parts, calls)
+    rows = distinct(np.concatenate((parts, calls)))
     parent, _ = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
     above = dict(zip(rows.tolist(), parent.tolist(), strict=True))
     ends: dict[int, int] = {}

@@ -13,10 +13,17 @@ import numpy as np
 from outpace.timeline import OpKind, Timeline
 from outpace.timeline.causality import launches
 from outpace.timeline.steps import Array
-from outpace.trace.algorithms import distinct, nest_rows
+from outpace.trace.algorithms import common, distinct, nest_rows
+
+_NESTED = 8  # launch calls in launch calls
 
 
-def executions(timeline: Timeline, rows: Array, key: Array) -> Array:
+Launches = tuple[
+    Array, Array
+]  # kernels' rows, sorted, and for each the row of the host's op that launched it, -1 where it is not known
+
+
+def executions(timeline: Timeline, rows: Array, key: Array, launched: Launches) -> Array:
     """How many executions begin with each of the kernels at `rows` (sorted) of the ops `key` (int64); an op's sum is its count."""
     begun = np.zeros(len(rows), np.int64)
     if len(rows) == 0:
@@ -26,7 +33,9 @@ def executions(timeline: Timeline, rows: Array, key: Array) -> Array:
     first = np.flatnonzero((np.diff(line, prepend=-1) != 0) | (np.diff(key, prepend=key[0] - 1) != 0))
     run = np.repeat(np.arange(len(first)), np.diff(first, append=len(rows)))
     begun[first] = _rarest(run, trace.name[rows].astype(np.int64))
-    launcher = _launchers(timeline, rows)
+    launcher = np.full(len(rows), -1, np.int64)
+    at, place = common(rows, launched[0])
+    launcher[at] = launched[1][place]
     known = np.ones(len(first), bool)
     known[run[launcher < 0]] = False
     begun[first[known]] = _distinct(run, launcher, len(first))[known]
@@ -50,27 +59,26 @@ def _distinct(run: Array, value: Array, runs: int) -> Array:
     return np.bincount(distinct(run * span + value + 1) // span, minlength=runs)
 
 
-def _launchers(timeline: Timeline, rows: Array) -> Array:
-    """Row of the host op whose thread launched each kernel, -1 where it is not known; int64."""
+def launchers(timeline: Timeline) -> Launches:
+    """The host's op in whose time, on whose thread, each kernel was launched."""
     trace = timeline.trace
-    found = np.full(len(rows), -1, np.int64)
     cause, effect = launches(trace)
     if len(cause) == 0:
-        return found
-    is_op = timeline.is_kind(OpKind.TENSORFLOW, OpKind.JAX)[trace.name]
-    for plane in timeline.trace.planes_like("/device:"):
-        is_op[trace.rows_of(plane)] = False
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
     calls = distinct(cause).astype(np.int64)
-    inside = distinct(np.concatenate((np.flatnonzero(is_op), calls)))
+    is_op = timeline.is_kind(OpKind.TENSORFLOW, OpKind.JAX)
+    on_threads = [np.arange(*trace.rows_of(plane).indices(len(trace))) for plane in timeline.host_planes]
+    inside = distinct(np.concatenate([calls, *(rows[is_op[trace.name[rows]]] for rows in on_threads)]))
     parent, _ = nest_rows(trace.lines.first_event, trace.start, trace.duration, inside)
-    above = np.full(len(trace), -1, np.int64)
-    above[inside] = parent
-    for _ in range(8):  # a launch call may stand in another one: up to the op
-        still = np.flatnonzero((above >= 0) & ~is_op[np.maximum(above, 0)])
+    above = np.where(parent >= 0, np.searchsorted(inside, parent), -1)
+    op = is_op[trace.name[inside]]
+    for _ in range(_NESTED):  # a launch call may stand in another one: up to the op
+        still = np.flatnonzero((above >= 0) & ~op[above])
         if len(still) == 0:
             break
         above[still] = above[above[still]]
-    at = np.searchsorted(rows, effect)
-    hit = (at < len(rows)) & (rows[np.minimum(at, len(rows) - 1)] == effect)
-    found[at[hit]] = above[cause[hit]]
-    return found
+    order = np.argsort(effect, kind="stable")
+    kernels = effect[order].astype(np.int64)
+    once = np.flatnonzero(np.diff(kernels, prepend=-1))
+    up = above[np.searchsorted(inside, cause[order][once])]
+    return kernels[once], np.where(up >= 0, inside[up], -1)

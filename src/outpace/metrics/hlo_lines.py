@@ -10,7 +10,7 @@ import numpy as np
 
 from outpace.metrics.derived import derived
 from outpace.metrics.device_kinds import tpu_op
-from outpace.metrics.executions import executions
+from outpace.metrics.executions import executions, launchers
 from outpace.model import Field, Table, Unit
 from outpace.timeline import Run, Timeline
 from outpace.timeline.hlo import HloOp, instructions, op_lines
@@ -151,7 +151,13 @@ def gathered(timeline: Timeline) -> Iterator[Part]:
         host = on_host(trace, rows)
         for side, mine in ((CPU, rows[host]), (DEVICE, rows[~host])):
             index, ops = instructions(timeline, mine)
-            yield side, mine, index, ops, np.ones(len(mine), np.int64) if side == CPU else executions(timeline, mine, index)
+            yield (
+                side,
+                mine,
+                index,
+                ops,
+                np.ones(len(mine), np.int64) if side == CPU else executions(timeline, mine, index, launchers(timeline)),
+            )
     for plane in timeline.device_planes:
         for line in op_lines(trace, plane):
             mine = np.arange(*trace.lines.rows(line).indices(len(trace)))

@@ -13,25 +13,27 @@ from outpace.metrics.builds import jax_builds
 from outpace.timeline import Timeline
 from outpace.timeline.steps import Array
 from outpace.timeline.workers import executed, on_host, runs_jax
+from outpace.trace.algorithms import distinct
 
 Spans = tuple[Array, Array]  # starts and ends, sorted, disjoint
 _EXECUTION = "ThunkExecutor::Execute"
 
 
-def builds(timeline: Timeline) -> Spans:
-    """When programs were built."""
+def builds(timeline: Timeline) -> tuple[Array, Array, Array]:
+    """(row of the event that began it, start, end) of every program that was built."""
     found = jax_builds(timeline)
-    return union(np.array([b.start for b in found], np.int64), np.array([b.end for b in found], np.int64))
+    columns = ([b.row for b in found], [b.start for b in found], [b.end for b in found])
+    row, start, end = (np.array(column, np.int64) for column in columns)
+    return row, start, end
 
 
-def worked(timeline: Timeline) -> Spans:
-    """When XLA's threads on the host ran an op, or waited in its executor for one."""
+def worked(timeline: Timeline) -> Array:
+    """Rows of the events in which XLA's threads on the host ran an op, or waited in its executor for one."""
     trace = timeline.trace
     if not runs_jax(trace):
-        return union(np.zeros(0, np.int64), np.zeros(0, np.int64))
+        return np.zeros(0, np.int64)
     rows = executed(trace)
-    rows = np.concatenate((rows[on_host(trace, rows)], trace.named(lambda name: name.startswith(_EXECUTION))))
-    return union(trace.start[rows], trace.end[rows])
+    return distinct(np.concatenate((rows[on_host(trace, rows)], trace.named(lambda name: name.startswith(_EXECUTION)))))
 
 
 def union(start: Array, end: Array) -> Spans:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from outpace.metrics.derived import derived
-from outpace.metrics.executions import executions
+from outpace.metrics.executions import Launches, executions, launchers
 from outpace.model import Field, Table, Unit
 from outpace.timeline import OpKind, Run, Timeline, parse_op
 from outpace.timeline.hlo import instructions
@@ -32,7 +32,7 @@ FIELDS = (
     Field("type", Unit.TEXT, "type of the op; IDLE for time without any op"),
     Field("name", Unit.TEXT, "full name of the op"),
     Field("idle", Unit.BOOL, "whether the row stands for idle time"),
-    Field("count", Unit.COUNT, "executions", "Occurrences"),
+    Field("count", Unit.COUNT, "executions, on a device however many kernels each took", "Occurrences"),
     Field("total_ps", Unit.PS, "time in the op, ops nested in it included"),
     Field("self_ps", Unit.PS, "time in the op itself"),
     Field("outside_ps", Unit.PS, "of the device time, in ops outside an XLA program on a device that runs such programs"),
@@ -93,16 +93,19 @@ def _device_rows(timeline: Timeline) -> Iterator[_Row]:
     trace.load(_OP_STATS)
     merged: dict[tuple[str, str], list[int]] = {}
     idle = 0
+    launched = launchers(timeline)
     for plane in timeline.device_planes:
         for line in timeline.device_lines(plane):
-            _add_line(timeline, plane, line, merged)
+            _add_line(timeline, plane, line, merged, launched)
         idle += _device_idle(timeline, plane)
     for (op_type, name), (count, total, own, outside) in merged.items():
         yield timeline.host, DEVICE, op_type, name, False, count, total, own, outside
     yield timeline.host, DEVICE, IDLE, IDLE, True, 0, idle, idle, 0
 
 
-def _add_line(timeline: Timeline, plane: Plane, line: int, merged: dict[tuple[str, str], list[int]]) -> None:
+def _add_line(
+    timeline: Timeline, plane: Plane, line: int, merged: dict[tuple[str, str], list[int]], launched: Launches
+) -> None:
     trace = timeline.trace
     rows = trace.lines.rows(line)
     bounds = np.array([rows.start, rows.stop])
@@ -115,7 +118,7 @@ def _add_line(timeline: Timeline, plane: Plane, line: int, merged: dict[tuple[st
     counted = duration > 0
     count, total, own, _, _ = group(key, len(names), duration, self_time, counted)
     if _XLA not in trace.lines.names[line]:
-        count = _executions(timeline, np.flatnonzero(counted) + rows.start, key[counted], len(names))
+        count = _executions(timeline, np.flatnonzero(counted) + rows.start, key[counted], len(names), launched)
     outside = np.zeros(len(names), np.int64)
     if any(trace.lines.names[i] == "XLA Modules" for i in plane.lines) and "XLA" not in trace.lines.names[line]:
         counted[_stat_rows(timeline, "hlo_op", rows) - rows.start] = False
@@ -128,10 +131,10 @@ def _add_line(timeline: Timeline, plane: Plane, line: int, merged: dict[tuple[st
         known[:] = [a + b for a, b in zip(known, numbers, strict=True)]
 
 
-def _executions(timeline: Timeline, rows: Array, key: Array, keys: int) -> Array:
+def _executions(timeline: Timeline, rows: Array, key: Array, keys: int, launched: Launches) -> Array:
     """How often each op ran. Two instructions of a program that come from one op are two executions of it."""
     instruction, _ = instructions(timeline, rows)
-    begun = executions(timeline, rows, key * (int(instruction.max(initial=0)) + 1) + instruction)
+    begun = executions(timeline, rows, key * (int(instruction.max(initial=0)) + 1) + instruction, launched)
     return np.bincount(key, begun, keys).astype(np.int64)
 
 

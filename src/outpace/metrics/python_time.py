@@ -242,7 +242,13 @@ def _rows(timeline: Timeline, record: Mapping[str, Any] | None) -> Iterator[tupl
         shares = (line.weight / total, *ends, line.untraced / total, line.python / total, line.beside / total)
         file, number, function, who = key
         named = (file, number, function, text.get((file, number), ""), who, line.library, line.below, line.count)
-        yield (timeline.host, *named, *(round(part / total * span) for part in parts), *shares, line.main >= _CALLS * line.weight > 0)
+        yield (
+            timeline.host,
+            *named,
+            *(round(part / total * span) for part in parts),
+            *shares,
+            line.main >= _CALLS * line.weight > 0,
+        )
 
 
 def _in_step_function(timeline: Timeline, moment: Array) -> Array:

@@ -4,7 +4,8 @@ Meaning as in the reference (`xplane_to_step_events.cc`, `event_span.cc` of open
 type by its name; where events overlap, the type of highest priority gets the time; time without any event is "all others".
 On purpose different: building a `tf.function` graph and compiling XLA programs count as compilation (the reference has the category but
 never fills it on a host), host events count on machines with accelerators too (as the reference did until TensorFlow 2.15), and what a
-device computes in is read from its programs (`device_kinds.py`).
+device computes in is read from its programs (`device_kinds.py`). Of JAX programs, builds and whatever runs in a step's time count for the step
+(`jax_time.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from outpace.timeline import Run, Timeline
 from outpace.timeline.steps import Array
 from outpace.timeline.workers import runs_jax
 from outpace.trace import Plane
-from outpace.trace.algorithms import sweep
+from outpace.trace.algorithms import distinct, sweep
 
 # Kinds of time in order of rising priority, and the category that shows them. "Waiting for input" outranks collectives: an all-reduce
 # that overlaps a wait for input is waiting too.
@@ -137,19 +138,35 @@ def category_times(
 
 
 def _unseen(timeline: Timeline, plane: Plane | None, start: Array, end: Array, kind: Array) -> list[tuple[Array, ...]]:
-    """(window, kind, start, end) of what a JAX program did in the windows that is no event of theirs: see `jax_time.py`."""
-    if not runs_jax(timeline.trace):
-        return []
-    found = []
-    if plane is None or plane in timeline.host_planes:
-        found = [(_CODE["compile"], builds(timeline)), (_CODE["host_compute"], worked(timeline))]
-    for device in _driven_devices(timeline, plane):
-        rows = np.arange(*timeline.trace.rows_of(device).indices(len(kind)))
-        for code in np.flatnonzero(np.bincount(kind[rows], minlength=len(_KINDS))[1:]) + 1:
-            mine = rows[kind[rows] == code]
-            found.append((int(code), union(timeline.trace.start[mine], timeline.trace.end[mine])))
-    pieces = [(code, within(start, end, spans)) for code, spans in found]
-    return [(window, np.full(len(window), code), low, high) for code, (window, low, high) in pieces]
+    """(window, kind, start, end) of what a JAX program did in the windows that is no event of theirs."""
+    found: list[tuple[Array, ...]] = []
+    _, code, begin, stop = unseen(timeline, kind, plane)
+    for each in distinct(code).tolist():
+        mine = code == each
+        window, low, high = within(start, end, union(begin[mine], stop[mine]))
+        found.append((window, np.full(len(window), each), low, high))
+    return found
+
+
+def unseen(timeline: Timeline, kind: Array, plane: Plane | None = None) -> tuple[Array, Array, Array, Array]:
+    """(event row, kind, start, end) of all that counts for the steps in whose time it falls, whichever caused it: see `jax_time.py`.
+
+    `kind` is `event_kinds`. Empty for programs of TensorFlow.
+    """
+    trace = timeline.trace
+    none = np.zeros(0, np.int64)
+    parts = [(none, none, none, none)]
+    if runs_jax(trace) and (plane is None or plane in timeline.host_planes):
+        row, begin, stop = builds(timeline)
+        parts.append((row, np.full(len(row), _CODE["compile"]), begin, stop))
+        rows = worked(timeline)
+        parts.append((rows, np.full(len(rows), _CODE["host_compute"]), trace.start[rows], trace.end[rows]))
+    for device in _driven_devices(timeline, plane) if runs_jax(trace) else ():
+        rows = np.arange(*trace.rows_of(device).indices(len(kind)))
+        rows = rows[kind[rows] > 0]
+        parts.append((rows, kind[rows].astype(np.int64), trace.start[rows], trace.end[rows]))
+    found = tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+    return found[0], found[1], found[2], found[3]
 
 
 def _driven_devices(timeline: Timeline, plane: Plane | None) -> list[Plane]:

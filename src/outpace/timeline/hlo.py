@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _MODULE = 1  # HloProto
 _COMPUTATIONS, _FRAMES = 3, 17  # HloModuleProto
 _INSTRUCTIONS, _COMPUTATION_ID = 2, 5  # HloComputationProto
-_FILES, _LOCATIONS, _STACK = 1, 3, 4  # StackFrameIndex
+_FILES, _FUNCTIONS, _LOCATIONS, _STACK = 1, 2, 3, 4  # StackFrameIndex
 _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python\d|^<")  # code that is not the program's own
 _FAR = 4  # steps from an instruction to one that takes its result
 _DEEPEST = 200  # frames that one op is followed up
@@ -85,6 +85,10 @@ class Program:
     def _frames(self) -> _Frames:
         return _Frames(next(messages(self._module, _FRAMES), b""))
 
+    def first_line(self, function: str) -> str:
+        """`file:line` of the first line inside a Python function that one of the ops comes from; "" when there is none."""
+        return self._frames.first_line(function)
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._by_name)
 
@@ -140,6 +144,7 @@ class _Frames:
 
     def __init__(self, data: bytes) -> None:
         self._files = [text(f) for f in messages(data, _FILES)]
+        self._functions = [text(f) for f in messages(data, _FUNCTIONS)]
         self._locations = [dict(fields(m)) for m in messages(data, _LOCATIONS)]
         self._stack = [dict(fields(m)) for m in messages(data, _STACK)]
 
@@ -155,6 +160,12 @@ class _Frames:
             innermost = innermost or place
             frame = number(self._stack[frame - 1].get(2))
         return innermost
+
+    def first_line(self, function: str) -> str:
+        """`file:line` of the first line inside a function (its last name: `f` is also `main.<locals>.f`) that an op comes from."""
+        named = {i for i, name in enumerate(self._functions, 1) if name.rpartition(".")[2] == function}
+        inside = [(number(m.get(3)), i) for i, m in enumerate(self._locations, 1) if number(m.get(2)) in named]
+        return self._place(min(inside)[1]) if inside else ""
 
     def _place(self, location: int) -> str:
         if not 0 < location <= len(self._locations):
@@ -176,9 +187,11 @@ class Programs:
 
     def __init__(self, trace: Trace) -> None:
         self._found: dict[int, Program] = {}
+        self._named: dict[str, list[Program]] = {}
         for row, stats in trace.name_stats.items():
             if isinstance(proto := stats.get("Hlo Proto"), bytes):
-                self._found[program_id(trace.names[row])] = Program(as_bytes(proto))
+                program = self._found[program_id(trace.names[row])] = Program(as_bytes(proto))
+                self._named.setdefault(trace.names[row].rpartition("(")[0], []).append(program)
 
     def __len__(self) -> int:
         return len(self._found)
@@ -186,6 +199,11 @@ class Programs:
     def __getitem__(self, number: int) -> Program:
         """The program with an id; one without ops when the profile has none."""
         return self._found.get(number, _EMPTY)
+
+    def first_line(self, function: str) -> str:
+        """`file:line` of the first line inside a function that JAX compiled; "" where no program says so."""
+        mine = (program for kind in ("jit", "pmap") for program in self._named.get(f"{kind}_{function}", ()))
+        return next(filter(None, (program.first_line(function) for program in mine)), "")
 
     def op(self, program: int, name: str) -> HloOp:
         """An op of a program; `NO_OP` where the profile does not hold it."""

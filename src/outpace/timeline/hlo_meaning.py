@@ -20,6 +20,7 @@ _HALF_FLOATS = {10, 16, 19, 20, 23, 24, 25, 28, 29, 32, 33}  # F16, BF16 and the
 _FLOATS = {*_HALF_FLOATS, 11, 12, 15, 18}
 _HEAVY = ("dot", "convolution", "custom-call", "ragged-dot", "scaled-dot", "cholesky", "triangular-solve", "fft")
 _HOST_SPACE = 5
+_MOST = 10**20  # operations or bytes of one execution
 _COLLECTIVES = ("all-reduce", "all-gather", "all-to-all", "reduce-scatter", "collective", "ragged-all-to-all")
 _PARTIAL = ("dynamic-slice", "slice", "gather", "pad", "dynamic-update-slice", "scatter", "while", "conditional", "call")
 
@@ -41,7 +42,7 @@ def precision(instruction: Instruction, inside: Inside, operands: Operands) -> i
 
     A product of 16-bit numbers that is summed up in 32 bits is a 16-bit product. 0 where nothing says so.
     """
-    heavy = [i for i in (instruction, *inside(instruction)) if i.opcode in _HEAVY]
+    heavy = [i for i in _once(instruction, inside) if i.opcode in _HEAVY]
     for candidate in heavy:
         if bits := _bits(_shapes(operands(candidate))):
             return bits
@@ -82,9 +83,17 @@ def direction(spaces: Sequence[int]) -> str:
 
 def flops(instruction: Instruction, inside: Inside, operands: Operands) -> float:
     """Floating-point operations of one execution, a multiply-add as two: of its matrix products and convolutions. -1 where it has none."""
-    found = [_products(i, operands(i)) for i in (instruction, *inside(instruction))]
-    known = [n for n in found if n > 0]
-    return float(sum(known)) if known else -1.0
+    return _counted(sum(_products(i, operands(i)) for i in _once(instruction, inside)))
+
+
+def _once(instruction: Instruction, inside: Inside) -> list[Instruction]:
+    """An instruction and what it runs once itself; the bodies of loops and reductions run more often."""
+    return [instruction, *(inside(instruction) if instruction.opcode in ("fusion", "call") else ())]
+
+
+def _counted(number: int) -> float:
+    """-1 for nothing, and for what only a damaged program can hold."""
+    return float(number) if 0 < number < _MOST else -1.0
 
 
 def _products(instruction: Instruction, operands: Sequence[Instruction]) -> int:
@@ -122,13 +131,10 @@ def _convolution(instruction: Instruction, shapes: Sequence[Shape]) -> int:
 
 def traffic(instruction: Instruction, inside: Inside, operands: Operands) -> float:
     """Bytes that one execution reads and writes at least: operands and result once. -1 for ops that touch only parts of their operands."""
-    if instruction.opcode.endswith(("-start", "-done")) or any(
-        i.opcode in _PARTIAL for i in (instruction, *inside(instruction))
-    ):
+    if instruction.opcode.endswith(("-start", "-done")) or any(i.opcode in _PARTIAL for i in _once(instruction, inside)):
         return -1.0
     shapes = [*_shapes(operands(instruction)), *_results(instruction)]
-    size = sum(s.elements * _SIZES.get(s.type, 0) for s in shapes)
-    return float(size) if size else -1.0
+    return _counted(sum(s.elements * _SIZES.get(s.type, 0) for s in shapes))
 
 
 def _results(instruction: Instruction) -> Sequence[Shape]:

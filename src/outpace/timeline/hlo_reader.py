@@ -17,6 +17,7 @@ _FRAMEWORK_OP, _FILE, _LINE, _FRAME = 2, 3, 4, 15  # OpMetadata
 _TYPE, _DIMENSIONS, _TUPLE, _LAYOUT = 2, 3, 4, 5  # ShapeProto
 _MEMORY_SPACE = 8  # LayoutProto
 _BITS = 64
+_DEEPEST = 20  # tuples of tuples; deeper ones are damage
 
 
 class Shape:
@@ -118,12 +119,12 @@ class Instruction:
         return number(self._metadata.get(_FRAME))
 
 
-def _arrays(data: bytes) -> Iterator[Shape]:
-    parts = list(messages(data, _TUPLE))
+def _arrays(data: bytes, depth: int = 0) -> Iterator[Shape]:
+    parts = list(messages(data, _TUPLE)) if depth < _DEEPEST else []
     if not parts:
         yield Shape(data)
     for part in parts:
-        yield from _arrays(part)
+        yield from _arrays(part, depth + 1)
 
 
 def packed(data: bytes) -> list[int]:

@@ -27,16 +27,14 @@ def with_regions(trace: Trace, subtree_end: Array) -> Array:
     rows = trace.named(lambda n: n in (_START, _STOP))
     if len(rows) == 0:
         return subtree_end
+    starts = np.fromiter((n == _START for n in trace.names), bool, len(trace.names))[trace.name[rows]]
+    line = trace.line[rows].astype(np.int64)
+    depth = np.cumsum(np.where(starts, 1, -1)) + ~starts  # that a region's start and its stop have alike; lines begin anywhere
+    order = np.lexsort((rows, depth, line))
+    one, other = order[:-1], order[1:]
+    pairs = starts[one] & ~starts[other] & (line[one] == line[other]) & (depth[one] == depth[other])
     ends = subtree_end.copy()
-    opened: list[int] = []
-    line = -1
-    for row, on, name in zip(rows.tolist(), trace.line[rows].tolist(), trace.name[rows].tolist(), strict=True):
-        if on != line:
-            opened, line = [], on
-        if trace.names[name] == _START:
-            opened.append(row)
-        elif opened:
-            ends[opened.pop()] = row + 1
+    ends[rows[one[pairs]]] = rows[other[pairs]] + 1
     return ends
 
 

@@ -12,7 +12,7 @@ from outpace.metrics.step_breakdown import step_breakdown
 from outpace.testing import SpaceBuilder
 from outpace.testing.space import Unsigned
 from outpace.timeline import Run
-from outpace.timeline.workers import executed
+from outpace.timeline.workers import executed, with_regions
 from outpace.trace import read_trace
 
 MS = 1_000_000_000
@@ -142,3 +142,19 @@ def test_intervals() -> None:
         (1, 6, 7),
         (1, 20, 25),
     ]
+
+
+def test_a_region_holds_what_runs_until_it_stops() -> None:
+    """Regions inside regions, a stop whose start was not captured, and one that the end of the capture cut off."""
+    space = SpaceBuilder()
+    line = space.plane("/host:CPU").line("tf_XLAEigen/1")
+    events = [END, REGION, "a", REGION, "b", END, "c", END, "d", REGION, "e"]
+    for i, name in enumerate(events):
+        line.event(name, i * MS, 0)
+    other = space.plane("/host:CPU").line("tf_XLAEigen/2")
+    other.event(END, 0, 0)
+    trace = read_trace(space.to_bytes())
+    alone = np.arange(1, len(trace) + 1)
+    ends = with_regions(trace, alone)
+    changed = {i: int(ends[i]) for i in np.flatnonzero(ends != alone).tolist()}
+    assert changed == {1: 8, 3: 6}

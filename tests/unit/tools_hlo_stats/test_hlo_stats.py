@@ -171,3 +171,31 @@ def test_shares_add_up(name: str) -> None:
     if page.unavailable is None:
         assert sum(row["fraction"] for row in page.table("hlo_ops").records()) == pytest.approx(1)
         assert sum(row["fraction"] for row in page.table("programs").records()) == pytest.approx(1)
+
+
+def test_a_loop_has_no_rate_of_its_own() -> None:
+    """Its body runs more often than once: counting the body's product for the loop would give any rate."""
+    takes = (op("a", "parameter", 1, shape(F32, 8, 8)), op("b", "parameter", 2, shape(F32, 8, 8)))
+    dot = op("dot", "dot", 3, shape(F32, 8, 8), 1, 2, more=text(30, text(1, varint(1))))
+    program = computing(op("w", "while", 4, shape(F32, 8, 8), more=text(38, varint(2))), inside=takes[0] + takes[1] + dot)
+    assert program["dot"].flops == 2 * 8 * 8 * 8
+    assert program["w"].flops == -1
+
+
+def test_damaged_shapes_count_nothing() -> None:
+    huge = shape(F32, *[2**63] * 30)
+    nested = huge
+    for _ in range(500):
+        nested = number(2, TUPLE) + text(4, nested)
+    program = computing(op("huge", "add", 1, huge), op("deep", "add", 2, nested))
+    assert program["huge"].bytes == -1
+    assert program["deep"].bits == 0
+
+
+def test_a_function_begins_at_its_first_line_that_made_an_op() -> None:
+    """Qualified names end in the function's own; `jit_step(8)` holds `step`."""
+    functions = text(2, "main") + text(2, "main.<locals>.step")
+    places = b"".join(text(3, number(1, 1) + number(2, f) + number(3, line)) for f, line in ((1, 40), (2, 14), (2, 12)))
+    program = Program(text(1, text(17, text(1, "/home/me/train.py") + functions + places)))
+    assert program.first_line("step") == "/home/me/train.py:12"
+    assert program.first_line("other") == ""

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.step_breakdown import category_of, event_kinds, step_breakdown
+from outpace.metrics.step_breakdown import category_of, event_kinds, step_breakdown, unseen
 from outpace.model import Category, Table, UsageError
 from outpace.timeline import Run, Timeline
+from outpace.timeline.steps import Array
 from outpace.tools.explain.schema import EVENTS, GROUPS, PARTS
 
 _NOBODY = -1
+_OTHER = -2  # below it: the same event, counted once more for another time or kind than its own
 
 
 @dataclass(frozen=True)
@@ -63,15 +65,33 @@ def attribution(chosen: Chosen) -> dict[tuple[int, int], int]:
     """
     timeline, (begin, end) = chosen.timeline, chosen.span
     trace, kind = timeline.trace, event_kinds(timeline)
-    rows = np.flatnonzero((kind > 0) & (timeline.step_of == chosen.index))
-    first, last = np.maximum(trace.start[rows], begin), np.minimum(trace.end[rows], end)
+    own = np.flatnonzero((kind > 0) & (timeline.step_of == chosen.index))
+    other, code, start, stop = _others(timeline, kind, own, begin, end)
+    rows, codes = np.concatenate((own, _OTHER - other)), np.concatenate((kind[own].astype(np.int64), code))
+    first = np.maximum(np.concatenate((trace.start[own], start)), begin)
+    last = np.minimum(np.concatenate((trace.end[own], stop)), end)
     inside = first <= last
-    rows, first, last = rows[inside], first[inside], last[inside]
+    rows, codes, first, last = rows[inside], codes[inside], first[inside], last[inside]
     at = np.concatenate((first, last))
     opens = np.repeat([True, False], len(rows))
-    both = np.concatenate((rows, rows))
-    order = np.lexsort((both, -kind[both].astype(np.int64), opens, at))
-    return _walk(at[order].tolist(), opens[order].tolist(), both[order].tolist(), kind[both[order]].tolist(), begin, end)
+    both, which = np.concatenate((rows, rows)), np.concatenate((codes, codes))
+    order = np.lexsort((both, -which, opens, at))
+    found: dict[tuple[int, int], int] = {}
+    walked = _walk(at[order].tolist(), opens[order].tolist(), both[order].tolist(), which[order].tolist(), begin, end)
+    for (k, row), time in walked.items():
+        key = (k, _OTHER - row if row <= _OTHER else row)
+        found[key] = found.get(key, 0) + time
+    return found
+
+
+def _others(timeline: Timeline, kind: Array, own: Array, begin: int, end: int) -> tuple[Array, Array, Array, Array]:
+    """(event row, kind, start, end) of what counts for the step by its time alone, and is not there already."""
+    row, code, start, stop = unseen(timeline, kind)
+    counted = np.zeros(len(kind), bool)
+    counted[own] = True
+    there = counted[row] & (kind[row] == code) & (start == timeline.trace.start[row]) & (stop == timeline.trace.end[row])
+    wanted = ~there & (start < end) & (stop > begin) & (stop > start)
+    return row[wanted], code[wanted], start[wanted], stop[wanted]
 
 
 def _walk(

@@ -28,7 +28,7 @@ def built(timeline: Timeline, noted: Sequence[_Noted]) -> Iterator[tuple[object,
         step = _steps(timeline, builds)
         times = np.array([b.end - b.start for b in builds], np.int64)
         numbers = (len(builds), int(times.sum()), int(times[step >= 0].sum()), int(times.max()))
-        place = _noted_place(timeline, builds, noted) or _traced_place(timeline, builds)
+        place = _noted_place(timeline, builds, noted) or _traced_place(timeline, builds) or _first_line(timeline, function)
         yield timeline.host, EVENT, function, place, *numbers, numbered(timeline, step)
 
 
@@ -79,3 +79,8 @@ def _traced_place(timeline: Timeline, builds: Sequence[Build]) -> str:
             if found and found["function"] == build.function:
                 return found["place"]
     return ""
+
+
+def _first_line(timeline: Timeline, function: str) -> str:
+    """The first line of the function that the compiled program has an op of."""
+    return os.path.basename(timeline.programs.first_line(function))

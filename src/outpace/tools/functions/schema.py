@@ -26,7 +26,7 @@ COMPILATIONS = (
         "what was done: building a graph, compiling a program, or all that a JAX function needs before it runs",
     ),
     Field("function", Unit.TEXT, "function or program that was built, where the profile names it"),
-    Field("source", Unit.TEXT, "where it is defined or was called; needs a capture by 'outpace profile' or the Python tracer"),
+    Field("source", Unit.TEXT, "line that called it (from a capture by 'outpace profile'), else where it begins"),
     Field("count", Unit.COUNT, "times in the capture"),
     Field("total_ps", Unit.PS, "time of all of them, those inside others left out"),
     Field("in_steps_ps", Unit.PS, "of it, within steps", "In steps"),

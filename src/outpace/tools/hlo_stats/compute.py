@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.executions import executions
+from outpace.metrics.executions import executions, launchers
 from outpace.model import Table
 from outpace.timeline import Run, Timeline
 from outpace.timeline.hlo import HloOp, op_lines, program_id
@@ -120,7 +120,7 @@ def _begun(timeline: Timeline, rows: Array, groups: Iterable[list[int]]) -> Arra
     trace = timeline.trace
     on_device = np.fromiter((p.name.startswith("/device:") for p in trace.planes), bool, len(trace.planes))
     kernels = np.flatnonzero(on_device[trace.lines.plane[trace.line[rows]]])
-    begun[kernels] = executions(timeline, rows[kernels], key[kernels])
+    begun[kernels] = executions(timeline, rows[kernels], key[kernels], launchers(timeline))
     return begun
 
 

@@ -8,12 +8,14 @@ OPS = (
     Field("device", Unit.TEXT, "device, or CPU"),
     Field("program", Unit.TEXT, "compiled program (HLO module)"),
     Field("op", Unit.TEXT, "HLO op as the program names it"),
-    Field("category", Unit.TEXT, "category of the op as the device tells it, else its opcode"),
+    Field(
+        "category", Unit.TEXT, "category of the op as the device tells it, else its opcode; the end of an asynchronous op waits"
+    ),
     Field(
         "framework_op", Unit.TEXT, "op of TensorFlow or JAX that it was compiled from; of a fusion, one of them", "Framework op"
     ),
-    Field("source", Unit.TEXT, "source line that it was compiled from"),
-    Field("occurrences", Unit.COUNT, "executions in the capture", "Count"),
+    Field("source", Unit.TEXT, "line of the program's own code that it was compiled from"),
+    Field("occurrences", Unit.COUNT, "executions in the capture, however many kernels each took", "Count"),
     Field("total_ps", Unit.PS, "time in the op, ops nested in it included"),
     Field("self_ps", Unit.PS, "time in the op itself", "Self"),
     Field("fraction", Unit.FRACTION, "self time as a share of all HLO ops'", "Of ops"),
@@ -21,11 +23,14 @@ OPS = (
     Field(
         "flops_per_s",
         Unit.RATIO,
-        "floating-point operations per second while it ran; missing where the profile does not count them",
+        "floating-point operations per second while it ran, as the profile counts them, else of its matrix products; missing for others",
         "FLOP/s",
     ),
     Field(
-        "bytes_per_s", Unit.BYTES_PER_S, "memory traffic while it ran; missing where the profile does not count it", "Memory"
+        "bytes_per_s",
+        Unit.BYTES_PER_S,
+        "memory traffic while it ran, as the profile counts it, else operands and result; missing for parts of arrays",
+        "Memory",
     ),
     Field("intensity", Unit.RATIO, "arithmetic intensity: operations per byte of memory traffic", "FLOP/byte"),
 )

@@ -20,6 +20,7 @@ _MUCH = Threshold(
 )
 _PER_CALL = Threshold("a framework's own Python, of the step", 0.10, Unit.FRACTION, "our choice: less in a well-fed loop")
 _MOST = 4  # functions
+_FETCHES = ("iterator_get_next", "__next__", "_next_internal")  # of tf.data: the input pipeline's matter
 _MOSTLY = 0.5
 _FEW_SAMPLES = 20  # of a function: below, chance may have picked the line
 _CONVERTING = ("asarray", "array", "device_put", "convert", "constant", "copy")
@@ -69,6 +70,8 @@ def cost(line: PythonLine) -> float:
 def _is_the_programs(line: PythonLine, has_function: bool) -> bool:
     """Whether a line's time is for the program to save: what a framework does around the step's function is not, nor are ops that run one by
     one for want of such a function."""
+    if line.below.endswith(_FETCHES):
+        return False
     return line.library not in FRAMEWORKS or (has_function and not line.calls_step)
 
 
@@ -77,7 +80,7 @@ def find(run: Run, program: Program) -> Iterator[Finding]:
     for timeline in run.hosts:
         functions: dict[tuple[str, str], list[PythonLine]] = {}
         lines = lines_beside(run, timeline.host)
-        has_function = any(line.calls_step for line in lines)
+        has_function = any(row["calls_step"] for row in python_lines(run).records() if row["host"] == timeline.host)
         for line in lines:
             if _is_the_programs(line, has_function) and cost(line) > 0:
                 functions.setdefault((line.file, line.function.partition(".<locals>")[0]), []).append(line)

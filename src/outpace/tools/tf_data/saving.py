@@ -18,6 +18,7 @@ from outpace.timeline.steps import Array
 _KEEPABLE = ("Map", "ParallelMap", "Interleave", "ParallelInterleave", "FlatMap", "Batch", "ParallelBatch", "PaddedBatch")
 _PS_PER_NS = 1000
 _FEWEST = 3  # steps: of fewer, nothing says how far they vary, and there is no prediction
+_EXPLAINS = 0.5  # of the wait, for work to be its cause: else most of it is not the pipeline's, but what asking for a batch costs
 _ASSUMES = "if its results were kept: no wait for them, and their cores for the model"
 
 
@@ -114,7 +115,8 @@ def saving(waiting: Waiting, stage: StageWork) -> Saving | None:
     remaining = busy_without(waiting.pipeline, gone)
     back = competition(waiting.run, waiting.timeline, freed, float(waiting.waits.mean()))
     slowed = min(waiting.slowed, float(waiting.steps.min()) / 2)
-    steps, own = waiting.steps - slowed, waiting.steps - waiting.waits
+    waits = waiting.waits if freed >= _EXPLAINS * float(waiting.waits.mean()) else np.minimum(waiting.waits, freed)
+    steps, own = waiting.steps - slowed, waiting.steps - waits
     ends = []
     for after, rest in (  # the length of a step without these stages, and of the slowest of the others
         (own * (1 - back[0]), remaining),
