@@ -13,7 +13,7 @@ import pytest
 
 from outpace import api
 from outpace.capture import CaptureOptions, CaptureResult, run_script
-from outpace.metrics.python_time import python_lines, untraced_lines
+from outpace.metrics.python_time import python_lines, lines_beside
 from outpace.timeline import Run
 from tests.integration.programs import needs_jax, needs_tensorflow
 
@@ -88,7 +88,7 @@ json.dump([took / (time.perf_counter() - begun), count], open("truth.json", "w")
     assert (slept["function"], slept["who"]) == ("prepare", "yours")
     assert slept["low"] - 0.1 <= share <= slept["high"] + 0.1
     assert slept["untraced_ps"] > 0.9 * slept["self_ps"]  # the clocks agree: where it slept, nothing is recorded
-    assert untraced_lines(run, run.hosts[0].host)[0].line == slept["line"]
+    assert lines_beside(run, run.hosts[0].host)[0].line == slept["line"]
 
 
 @needs_jax
@@ -180,7 +180,7 @@ def test_a_callback_that_sleeps_is_named_with_its_share(
     share = 12e9 / float(steps.duration[steps.whole].mean())
     assert slept["low"] - 0.1 <= share <= slept["high"] + 0.1
     assert slept["untraced_ps"] > 0.9 * slept["self_ps"]
-    assert untraced_lines(run, run.hosts[0].host)[0].line == slept["line"]
+    assert lines_beside(run, run.hosts[0].host)[0].line == slept["line"]
 
 
 @needs_jax

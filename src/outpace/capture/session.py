@@ -181,7 +181,8 @@ class Session:
         if window.most is None or window.most.count == 0:
             return (
                 f"{ended} without a training step that could be seen (a Keras batch, a repeated tf.function call, "
-                "an eager loop over a tf.data iterator, or a step mark). Use --seconds to capture by time."
+                "an eager loop over a tf.data iterator, or a step mark), or too soon for a window by time. "
+                "Let it run longer, or use --seconds to capture by time."
             )
         seen = window.most.count
         if seen > options.warmup:

@@ -39,7 +39,7 @@ def device_facts(run: Run) -> DeviceFacts:
     known = [c for plane in planes if (c := capability(plane)) is not None]
     threads = [name for timeline in run.hosts for name in timeline.trace.lines.names]
     gpu = any(p.name.startswith("/device:GPU") for p in planes)
-    tensorflow = any(name.startswith(("tf_gpu", "tf_Compute", "tf_data", "tf_inter_op")) for name in threads)
+    tensorflow = any(name.startswith(("tf_gpu", "tf_Compute", "tf_inter_op")) for name in threads)
     return DeviceFacts(
         tuple(plane.name for plane in planes),
         min(known, default=None),

@@ -15,7 +15,7 @@ _CALL = "PjitFunction("
 FIELDS = (
     Field("host", Unit.TEXT, "host of the calls"),
     Field("calls", Unit.RATIO, "calls of jitted functions per step of the steady state, nested ones left out"),
-    Field("functions", Unit.COUNT, "different functions among them"),
+    Field("kinds", Unit.COUNT, "different functions among them"),
     Field("call_ps", Unit.PS, "time per step from call to return"),
     Field("dispatch_share", Unit.FRACTION, "of the step, at most what dispatching them one by one costs"),
 )

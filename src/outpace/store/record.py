@@ -123,7 +123,7 @@ class Overhead:
 
 @dataclass(frozen=True)
 class PythonSamples:
-    """Stacks of the training thread while the profile was recorded, some hundred moments a second.
+    """Stacks of the training thread while the profile was recorded, fifty to a hundred moments a second.
 
     base_unix_ns: Unix time from which the samples count. `thread`: name of the thread. `method`: `signal`, or `thread` where samples had to
     wait for the GIL (`capture/ticks.py` says what that means). `frames`: (file, function, its first line, owner); the owner is `""` for the

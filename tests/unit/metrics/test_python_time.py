@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from outpace.metrics.python_time import interval, python_lines, untraced_lines
+from outpace.metrics.python_time import interval, python_lines, lines_beside
 from outpace.testing import training_run
 from outpace.timeline import Run
 from outpace.trace import read_trace
@@ -93,7 +93,7 @@ def test_what_the_thread_was_doing_tells_python_from_waiting(moments: tuple[floa
 def test_a_line_that_waits_for_a_result_is_no_python(moments: tuple[float, float, float]) -> None:
     free = moments[1]
     run = run_of([(free, FETCH), (free, READY), (free, NOTE), (free, NOTE)])
-    assert [(line.line, line.python_share) for line in untraced_lines(run, "vm")] == [(31, 0.5), (51, 0.0), (52, 0.0)]
+    assert [(line.line, line.python_share) for line in lines_beside(run, "vm")] == [(31, 0.5), (51, 0.0), (52, 0.0)]
     assert row_of(run, 52)["waiting_ps"] == 2.5 * MS
 
 
@@ -103,7 +103,7 @@ def test_our_own_time_and_time_without_a_user_are_told_apart(moments: tuple[floa
     rows = {row["who"]: row for row in python_lines(run).records()}
     assert rows["outpace"]["share"] == pytest.approx(1 / 3)
     assert (rows["library"]["file"], rows["library"]["line"]) == ("/lib/threading.py", 4)
-    assert untraced_lines(run, "vm") == []
+    assert lines_beside(run, "vm") == []
 
 
 def test_samples_outside_the_steps_say_nothing_of_them(moments: tuple[float, float, float]) -> None:
@@ -123,7 +123,7 @@ def test_nothing_was_sampled() -> None:
     for record in ({}, {"python_samples": None}):
         run = Run.of([trace], records={"vm": record})
         assert len(python_lines(run)) == 0
-        assert untraced_lines(run, "vm") == []
+        assert lines_beside(run, "vm") == []
 
 
 @pytest.mark.parametrize(("share", "count"), [(0.0, 10), (0.5, 4), (1.0, 1000), (0.3, 0)])

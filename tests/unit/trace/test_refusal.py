@@ -51,7 +51,7 @@ def readable(cut: bytes) -> bool:
 
 
 def test_a_cut_archive_of_a_cut_profile_says_what_unpacking_it_said(tmp_path: Path) -> None:
-    packed = gzip.compress(profile_bytes("jax_loop", "vm"))
+    packed = gzip.compress(profile_bytes("jax_loop", "vm"), mtime=0)
     (tmp_path / "a.xplane.pb.gz").write_bytes(packed[:3000])
     text = refused(tmp_path / "a.xplane.pb.gz")
     assert "truncated profile" in text and "gzip stream" in text
@@ -69,9 +69,9 @@ def sqlite_file(path: Path, *tables: str) -> None:
     [
         ("h100.json", json.dumps(KINETO), "PyTorch's profiler (Kineto)"),
         ("x.xplane.pb", json.dumps(KINETO, indent=2), "PyTorch's profiler (Kineto)"),
-        ("h100.json.gz", gzip.compress(json.dumps(KINETO).encode()), "PyTorch's profiler (Kineto)"),
+        ("h100.json.gz", gzip.compress(json.dumps(KINETO).encode(), mtime=0), "PyTorch's profiler (Kineto)"),
         ("vm.pt.trace.json", json.dumps(CHROME), "Chrome trace"),
-        ("vm.trace.json.gz", gzip.compress(json.dumps(CHROME).encode()), "give the *.xplane.pb file of the same capture"),
+        ("vm.trace.json.gz", gzip.compress(json.dumps(CHROME).encode(), mtime=0), "give the *.xplane.pb file of the same capture"),
         ("list.json", '[{"name": "a", "ph": "X"}]', "Chrome trace"),
         ("other.json", '{"a": 1}', "a JSON file"),
         ("p.xplane.pb", pickle.dumps({"a": [1, 2]}), "a Python pickle"),
@@ -106,7 +106,7 @@ def test_a_folder_that_holds_only_such_a_file_says_so(tmp_path: Path, inside: st
     place = tmp_path / inside
     place.mkdir(parents=True, exist_ok=True)
     (place / "readme.txt").write_text("hello")
-    (place / "h100.json.gz").write_bytes(gzip.compress(json.dumps(KINETO).encode()))
+    (place / "h100.json.gz").write_bytes(gzip.compress(json.dumps(KINETO).encode(), mtime=0))
     with pytest.raises(
         NotFoundError, match=r"holds no profile.*h100\.json\.gz is a trace of PyTorch's profiler \(Kineto\)\. Outpace"
     ):

@@ -101,7 +101,7 @@ def _op_by_op(run: Run) -> Iterator[Finding]:
         yield Finding(
             id="op_by_op",
             severity=Severity.HIGH if share >= EXPENSIVE.value else Severity.MODERATE,
-            sentence=f"A step makes {row['calls']:.0f} calls of {row['functions']} compiled functions: much of it runs op by op, outside of "
+            sentence=f"A step makes {row['calls']:.0f} calls of {row['kinds']} compiled functions: much of it runs op by op, outside of "
             f"one jax.jit{f', most of it from {line}' if line else ''}.",
             action="Put the whole step (loss, gradients and the update) into one function under jax.jit, and donate what it replaces "
             "(donate_argnums).",
