@@ -23,6 +23,9 @@ _SLOW = Threshold(
 _SHORT_OPS = Threshold(
     "time in short ops", 0.30, Unit.FRACTION, "our choice: what fusing can save at most must pay for compiling"
 )
+_CHAINS = Threshold(
+    "element-wise ops", 0.45, Unit.FRACTION, "our choice: near half of the step, for fusing to be the first thing to try"
+)
 _MANY = 150  # rounds of the executor per step, from where their cost adds up
 _COMPUTES = Threshold("the model computes", 0.50, Unit.FRACTION, "half of the step: nothing else can save more")
 _NAMED = 3  # parts in a sentence
@@ -149,10 +152,11 @@ def _cheaper(top: Part, program: Program) -> str:
 def _short_ops(run: Run, host: str, program: Program) -> Iterator[Finding]:
     """Many short ops that XLA would fuse."""
     row = next((r for r in small_ops(run).records() if r["host"] == host), None)
-    if row is None or row["xla"] or program.is_jax or row["dispatches"] < _MANY:
+    if row is None or row["xla"] or program.is_jax:
         return
+    chains = row["elementwise_share"] >= _CHAINS.value  # of large tensors, a few long ops: fusing saves trips to memory
     share = min(1.0, row["elementwise_share"] + row["overhead_share"])
-    if share < _SHORT_OPS.value:
+    if not chains and (row["dispatches"] < _MANY or share < _SHORT_OPS.value):
         return
     yield Finding(
         id="small_ops",
@@ -168,10 +172,11 @@ def _short_ops(run: Run, host: str, program: Program) -> Iterator[Finding]:
             Evidence("share of the step in element-wise ops", row["elementwise_share"], Unit.FRACTION, "small_ops"),
             Evidence("share of the step in the executor, outside of ops", row["overhead_share"], Unit.FRACTION, "small_ops"),
         ),
-        threshold=_SHORT_OPS,
+        threshold=_CHAINS if chains else _SHORT_OPS,
+        counter_evidence=("XLA can also be slower on a CPU, and compiles for long: race it before you keep it.",),
         saving=_saving(share, "if fused ops, and starting them, cost nothing"),
         host=host,
-        certainty=Certainty.LIKELY,
+        certainty=Certainty.POSSIBLE,
         effort=Effort.SMALL,
     )
 

@@ -10,7 +10,6 @@ from outpace.metrics.device import DeviceFacts
 from outpace.metrics.program import Program
 from outpace.metrics.step_breakdown import StepBreakdown
 from outpace.model import (
-    OUTSIDE,
     Category,
     Certainty,
     Effort,
@@ -239,7 +238,6 @@ def outside(pace: Pace, average: Average, program: Program) -> Iterator[Finding]
         action=action,
         evidence=(Evidence(f"time outside of {what}", pace.outside, Unit.FRACTION, "steps"),),
         threshold=_OUTSIDE,
-        saving=at_most(pace.outside, OUTSIDE, assumes=f"if nothing ran between the {what}"),
         certainty=Certainty.POSSIBLE,
     )
 

@@ -14,7 +14,7 @@ from outpace.metrics.python_threads import busiest_line
 from outpace.metrics.segments import CHAIN, Pipeline, StageWork
 from outpace.metrics.stage_labels import injected, location, source, stage_record
 from outpace.metrics.step_breakdown import StepBreakdown
-from outpace.model import Effort, Evidence, Finding, Saving, Severity, Threshold, Unit, humanize
+from outpace.model import Certainty, Effort, Evidence, Finding, Saving, Severity, Threshold, Unit, humanize
 from outpace.timeline import Run
 from outpace.tools.tf_data.compute import Analysis
 from outpace.tools.tf_data.saving import Waiting, busy_without, is_below, kept, repeats, saving
@@ -27,6 +27,7 @@ _BUFFER = Threshold(
     "large shuffle buffer", 100.0, Unit.COUNT, "MB; shuffling file names or records before decoding keeps it small"
 )
 _CACHES = ("MemoryCache", "FileCache", "CacheDataset", "FileReader", "MemoryReader", "MemoryWriter", "FileWriter")
+_MOSTLY_WAITS = 0.5  # of a saving, for it to be as likely as the wait is sure
 _WORKS = 0.05  # cores: below, a thread was only met by chance
 _IDLES = 0.25  # of the busiest pipeline's time: a counter, or a validation's pipeline
 _SEQUENTIAL = ("Map", "Interleave", "Filter")
@@ -117,6 +118,7 @@ def _slow_stage(context: _Context) -> Iterator[Finding]:
         host=context.host,
         saving=context.savings(stage),
         explains=("input_bound", "cpu_contention"),
+        certainty=_certainty(context, stage),
     )
 
 
@@ -132,6 +134,13 @@ def _python_line(context: _Context, stage: StageWork) -> tuple[str, str]:
 def _place(context: _Context, stage: StageWork) -> str:
     """Where the work stands: the line of Python that takes it, or the line that made the stage."""
     return _python_line(context, stage)[0] or location(stage.label, context.record)
+
+
+def _certainty(context: _Context, stage: StageWork) -> Certainty:
+    """A wait is measured; what the model gets back of the cores is only possible."""
+    saving = context.savings(stage)
+    mostly_waits = saving is None or context.share >= _MOSTLY_WAITS * saving.high
+    return Certainty.LIKELY if mostly_waits else Certainty.POSSIBLE
 
 
 def _why(stage: StageWork, context: _Context) -> str:

@@ -18,7 +18,9 @@ from outpace.timeline.steps import Array
 _KEEPABLE = ("Map", "ParallelMap", "Interleave", "ParallelInterleave", "FlatMap", "Batch", "ParallelBatch", "PaddedBatch")
 _PS_PER_NS = 1000
 _FEWEST = 3  # steps: of fewer, nothing says how far they vary, and there is no prediction
-_EXPLAINS = 0.5  # of the wait, for work to be its cause: else most of it is not the pipeline's, but what asking for a batch costs
+_EXPLAINS = (
+    0.5  # of the wait, for work to be its cause: else most of it is not the pipeline's, but what asking for a batch costs
+)
 _ASSUMES = "if its results were kept: no wait for them, and their cores for the model"
 
 
