@@ -143,7 +143,13 @@ def test_damage_never_fails_and_is_told(space: Any, data: st.DataObject) -> None
     try:
         trace = read_trace(bytes(whole))
     except ProfileError as error:
-        assert "not a TensorFlow or JAX profile" in str(error)
+        told = (
+            "is not a TensorFlow or JAX profile",
+            "no TensorFlow or JAX profile",
+            "is a truncated profile",
+            "text conversion",
+        )
+        assert any(sentence in str(error) for sentence in told)
         return
     parent, subtree_end, self_time = trace.nesting
     assert np.all(parent < np.arange(len(trace)))

@@ -43,7 +43,7 @@ _LAX = frozenset(
         *("true_divide", "_threefry_seed", "_threefry_split", "_unstack"),
     )
 )
-_INFERENCE = frozenset(("predict", "prediction", "predictions", "serving", "serve", "infer"))
+_INFERENCE = frozenset(("predict", "prediction", "predictions", "serving", "serve", "infer", "inference"))
 _TRAINING = frozenset(("train", "training", "fit", "grad", "grads", "gradient", "update"))
 _EXPORTED = "__inference_"  # what TensorFlow puts before the name of every traced function
 _KERAS_INFERENCE = "one_step_on_data"  # of Keras' predict
