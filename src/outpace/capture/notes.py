@@ -49,6 +49,7 @@ def notes_of(window: StepWindow) -> Notes:
             window.seconds,
             tuple(window.interrupted),
             window.cpu_seconds,
+            window.machine_busy,
         ),
         step.steps_per_execution if step else 1,
         Overhead(tuple(step.recent if step else ()), tuple(window.during), tuple(window.after)),

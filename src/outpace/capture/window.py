@@ -15,6 +15,7 @@ from enum import Enum
 from typing import Protocol
 
 from outpace._dataclass import dataclass
+from outpace.capture import load
 from outpace.capture.options import MOST_STEPS, CaptureOptions
 
 MOST_BEFORE = 50  # kept warm-up durations
@@ -89,6 +90,8 @@ class StepWindow:
         self._cpu_opened = 0.0
         self.seconds = 0.0
         self.cpu_seconds = 0.0
+        self.machine_busy = 0.0
+        self._load_opened: tuple[int, int] | None = None
         self.during: list[int] = []
         self.after: list[int] = []
         self.interrupted: list[int] = []
@@ -162,6 +165,7 @@ class StepWindow:
                 return False
             self.phase, self.chosen = Phase.OPEN, step
             self.opened_ns, self._cpu_opened = self._clock(), time.process_time()
+            self._load_opened = load.ticks()
             return True
 
     def yield_to_user(self) -> None:
@@ -180,6 +184,7 @@ class StepWindow:
                 return
             self._finish_mark()
             self.seconds, self.cpu_seconds = (self._clock() - self.opened_ns) / 1e9, time.process_time() - self._cpu_opened
+            self.machine_busy = load.busy(self._load_opened)
             self.phase = Phase.AFTER
             self._profiling.close()
             self._maybe_stop()

@@ -27,7 +27,11 @@ FIELDS = (
     Field("busy_cores", Unit.CORES, "mean number of busy threads during the steps, as far as the profile shows them"),
     Field("used_cores", Unit.CORES, "processor time of the process per second of the capture; empty where it was not measured"),
     Field("cores", Unit.TEXT, "cores that the process could use; empty where the profile does not say"),
-    Field("saturation", Unit.FRACTION, "used cores, or else busy threads, per core; above 1 threads wait for cores"),
+    Field(
+        "saturation",
+        Unit.FRACTION,
+        "used cores (or busy threads) per core, or what all processes of the machine use where that is more; above 1 threads wait",
+    ),
     Field("input_ps", Unit.PS, "background input CPU time: busy time of tf.data threads per step", "Input per step"),
     Field("input_share", Unit.FRACTION, "share of the busy time that is input processing"),
 )
@@ -53,7 +57,7 @@ def _row(run: Run, timeline: Timeline) -> tuple[object, ...]:
         seen,
         used,
         str(cores) if cores else "",
-        total / cores if cores else float("nan"),
+        max(total / cores, _machine_busy(run, timeline)) if cores else float("nan"),
         on_input / len(timeline.steps),
         on_input / window / total if total else 0.0,
     )
@@ -63,6 +67,12 @@ def _used_cores(run: Run, timeline: Timeline) -> float:
     window = run.record(timeline.host).get("window") or {}
     seconds, cpu = window.get("seconds") or 0.0, window.get("cpu_seconds") or 0.0
     return cpu / seconds if seconds > 0 and cpu > 0 else math.nan
+
+
+def _machine_busy(run: Run, timeline: Timeline) -> float:
+    """Share of the machine's processor time that all its processes used during the capture; 0 where it was not measured."""
+    window = run.record(timeline.host).get("window") or {}
+    return float(window.get("machine_busy") or 0.0)
 
 
 def competition(run: Run, timeline: Timeline, gone: float, waits: float) -> tuple[float, float]:

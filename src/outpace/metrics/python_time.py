@@ -154,23 +154,31 @@ def lines_beyond(run: Run, timeline: Timeline, slow: Array, usual: Array) -> lis
 
     Both are indices of steps. Time of a line is what its samples stand for, with all that ran or was waited for below it.
     """
+    steps = timeline.steps
+    beyond: dict[tuple[str, int, str], float] = defaultdict(float)
+    for chosen, sign in ((slow, 1), (usual, -1)):
+        order = chosen[np.argsort(steps.start[chosen])]
+        for file, line, function, time in lines_within(run, timeline, steps.start[order], steps.end[order]):
+            beyond[file, line, function] += sign * time / len(chosen)
+    return sorted(((*key, time) for key, time in beyond.items() if time > 0), key=lambda row: -row[3])
+
+
+def lines_within(run: Run, timeline: Timeline, start: Array, end: Array) -> list[tuple[str, int, str, float]]:
+    """(file, line, function, ps) of the user's lines on the training thread within windows (ps, in order), longest first."""
     record, origin = run.record(timeline.host).get("python_samples"), timeline.unix_origin_ns
-    if record is None or origin is None or not len(record["samples"]) or not len(slow) or not len(usual):
+    if record is None or origin is None or not len(record["samples"]) or not len(start):
         return []
     samples = np.array(record["samples"], np.int64)
     moment = (samples[:, 0] + (record["base_unix_ns"] - origin)) * 1000
-    steps = timeline.steps
-    order = np.argsort(steps.start)
-    at = np.searchsorted(steps.start[order], moment, side="right") - 1
-    step = np.where((at >= 0) & (moment < steps.end[order][np.maximum(at, 0)]), order[np.maximum(at, 0)], -1)
-    beyond: dict[tuple[str, int, str], float] = defaultdict(float)
+    at = np.searchsorted(start, moment, side="right") - 1
+    inside = (at >= 0) & (moment < end[np.maximum(at, 0)])
     keys = [_key(stack, record["frames"])[0] for stack in record["stacks"]]
-    for chosen, sign in ((slow, 1 / len(slow)), (usual, -1 / len(usual))):
-        for _, weight, stack in samples[np.isin(step, chosen)].tolist():
-            file, line, function, who = keys[stack]
-            if who == YOURS:
-                beyond[file, line, function] += sign * weight * 1000
-    return sorted(((*key, time) for key, time in beyond.items() if time > 0), key=lambda row: -row[3])
+    found: dict[tuple[str, int, str], float] = defaultdict(float)
+    for _, weight, stack in samples[inside].tolist():
+        file, line, function, who = keys[stack]
+        if who == YOURS:
+            found[file, line, function] += weight * 1000
+    return sorted(((*key, time) for key, time in found.items()), key=lambda row: -row[3])
 
 
 def interval(share: float, samples: float) -> tuple[float, float]:

@@ -101,7 +101,7 @@ class Window:
 
     `interrupted` are the numbers of marks that also hold something else than a step (an epoch's end, a validation).
     `steps` counts calls; one call is `steps_per_execution` training steps. `cpu_seconds` is the processor time that the process
-    used meanwhile, all threads together; 0 where it was not measured.
+    used meanwhile, all threads together, `machine_busy` the share of the machine's that all processes used; 0 where it was not measured.
     """
 
     first_step: int
@@ -110,6 +110,7 @@ class Window:
     seconds: float
     interrupted: tuple[int, ...] = ()
     cpu_seconds: float = 0.0
+    machine_busy: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -320,6 +321,7 @@ def _build(data: Mapping[str, Any]) -> CaptureRecord:
     window["interrupted"] = tuple(int(item) for item in window.get("interrupted", ()))
     window.update({key: int(window[key]) for key in ("first_step", "steps", "warmup")})
     window.update(seconds=float(window["seconds"]), cpu_seconds=float(window.get("cpu_seconds", 0.0)))
+    window.update(machine_busy=float(window.get("machine_busy", 0.0)))
     overhead = {key: tuple(int(item) for item in value) for key, value in _known(Overhead, data["overhead"]).items()}
     known.update(
         argv=tuple(str(item) for item in data["argv"]),

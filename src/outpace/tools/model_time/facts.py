@@ -21,7 +21,10 @@ _DENSE_FUSION = re.compile(r"dot_general|conv_general_dilated")
 
 @dataclass(frozen=True)
 class Part:
-    """A layer or line: its share of the step, which op takes most of it, and whether that is dense arithmetic, which hardware does well."""
+    """A layer or line: its share of the step, which op takes most of it, and whether that is dense arithmetic, which hardware does well.
+
+    mean_op: mean time of one of its ops, ps; 0 where that is not known.
+    """
 
     name: str
     source: str
@@ -30,6 +33,7 @@ class Part:
     op: str
     dense: bool
     table: str
+    mean_op: float = 0.0
 
     def __str__(self) -> str:
         where = f" ({self.source})" if self.source and self.source != self.name else ""
@@ -53,9 +57,9 @@ def _ops(run: Run, host: str) -> list[Part]:
             time = row["self_ps"] + row["overhead_ps"]
             dense = bool(_DENSE.search(row["top_op"]))
             if not _REPLICA.fullmatch(row["part"]):
-                found.append(
-                    Part(short(row["part"]), short(row["source"]), row["share"], time, row["top_op"], dense, "model_parts")
-                )
+                mean = time / max(row["count"], 1.0)
+                named = (short(row["part"]), short(row["source"]))
+                found.append(Part(*named, row["share"], time, row["top_op"], dense, "model_parts", mean))
     return sorted(found, key=lambda part: -part.share)
 
 

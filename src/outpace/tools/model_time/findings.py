@@ -26,6 +26,7 @@ _SHORT_OPS = Threshold(
 _CHAINS = Threshold(
     "element-wise ops", 0.45, Unit.FRACTION, "our choice: near half of the step, for fusing to be the first thing to try"
 )
+_SHORT = 50e6  # ps per op: shorter ones cost about as much to start
 _MANY = 150  # rounds of the executor per step, from where their cost adds up
 _COMPUTES = Threshold("the model computes", 0.50, Unit.FRACTION, "half of the step: nothing else can save more")
 _NAMED = 3  # parts in a sentence
@@ -48,10 +49,13 @@ def find(run: Run, budgets: dict[str, Budget], program: Program) -> Iterator[Fin
         mine = parts(run, timeline.host, program)
         odd = list(_odd(run, timeline.host, program))
         yield from odd
-        yield from _slow(
-            timeline.host, mine, program, {name for f in odd for name in (f.location, f.sentence.split(" ", 1)[0])}
-        )
-        yield from _short_ops(run, timeline.host, program)
+        short_ops = list(_short_ops(run, timeline.host, program))
+        yield from short_ops
+        large = [
+            part for part in mine if not short_ops or part.mean_op >= _SHORT
+        ]  # parts of many short ops are the executor's matter
+        named = {name for f in odd for name in (f.location, f.sentence.split(" ", 1)[0])}
+        yield from _slow(timeline.host, large, program, named)
         yield from _bound(timeline.host, budget, mine, program, run.has_device)
 
 

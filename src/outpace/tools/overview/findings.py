@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from outpace._dataclass import dataclass
+from outpace.metrics.between import Between
 from outpace.metrics.budget import at_most, of_category
 from outpace.metrics.device import DeviceFacts
 from outpace.metrics.program import Program
 from outpace.metrics.step_breakdown import StepBreakdown
 from outpace.model import (
+    OUTSIDE,
     Category,
     Certainty,
     Effort,
@@ -214,7 +216,7 @@ def _low_precision(breakdown: StepBreakdown, program: Program, devices: DeviceFa
     )
 
 
-def outside(pace: Pace, average: Average, program: Program) -> Iterator[Finding]:
+def outside(pace: Pace, average: Average, program: Program, gaps: Between | None) -> Iterator[Finding]:
     """Whether much of the time lies between steps, where the breakdown does not look."""
     if average.rows < _LEAST_STEPS or pace.outside < _OUTSIDE.value:
         return
@@ -234,12 +236,26 @@ def outside(pace: Pace, average: Average, program: Program) -> Iterator[Finding]
     yield Finding(
         id="time_outside_steps",
         severity=Severity.HIGH if pace.outside >= _MOSTLY_OUTSIDE.value else Severity.MODERATE,
-        sentence=f"{pace.outside:.0%} of the time from the first step to the last lies between the {what}, which the breakdown does not cover.",
+        sentence=f"{pace.outside:.0%} of the time from the first step to the last lies between the {what}, which the breakdown does not "
+        f"cover{_within(gaps)}.",
         action=action,
         evidence=(Evidence(f"time outside of {what}", pace.outside, Unit.FRACTION, "steps"),),
         threshold=_OUTSIDE,
+        location=gaps.line if gaps else "",
+        saving=at_most(pace.outside, OUTSIDE, assumes=f"if nothing ran between the {what}") if gaps and gaps.often else None,
         certainty=Certainty.POSSIBLE,
     )
+
+
+def _within(gaps: Between | None) -> str:
+    """Where the time between the steps goes, as far as it is known."""
+    if gaps is None:
+        return ""
+    top = max(gaps.shares, key=lambda c: gaps.shares[c])
+    where = f", most of it at {gaps.line} in {gaps.function}()" if gaps.line else ""
+    if top is Category.INPUT and gaps.shares[top] >= gaps.share / 2:
+        return f"; it waits for input there, outside of the marks{where}"
+    return where
 
 
 def overhead(host: str, before: Sequence[float], during: Sequence[float]) -> Iterator[Finding]:

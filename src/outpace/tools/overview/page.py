@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from outpace.metrics.between import between
 from outpace.metrics.budget import overhead_samples, slowdown
 from outpace.metrics.device import device_facts
 from outpace.metrics.op_metrics import op_metrics
@@ -79,7 +80,7 @@ def _advice(run: Run, breakdown: StepBreakdown, mean: Average, kind: Program) ->
     yield from rules.find(breakdown, mean, tf_functions(run), kind, device_facts(run))
     if mean.rows:
         yield from unsteady.find(run, breakdown, kind)
-        yield from rules.outside(pace(run), mean, kind)
+        yield from rules.outside(pace(run), mean, kind, next(iter(between(run).values()), None))
     for timeline in run.hosts:
         yield from rules.overhead(timeline.host, *overhead_samples(run, timeline))
 

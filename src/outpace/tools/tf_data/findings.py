@@ -10,11 +10,14 @@ from functools import cached_property
 
 import numpy as np
 
+from outpace.metrics.between import between
+from outpace.metrics.budget import at_most
+from outpace.metrics.cpu_saturation import cpu_saturation
 from outpace.metrics.python_threads import busiest_line
 from outpace.metrics.segments import CHAIN, Pipeline, StageWork
 from outpace.metrics.stage_labels import injected, location, source, stage_record
 from outpace.metrics.step_breakdown import StepBreakdown
-from outpace.model import Certainty, Effort, Evidence, Finding, Saving, Severity, Threshold, Unit, humanize
+from outpace.model import OUTSIDE, Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Threshold, Unit, humanize
 from outpace.timeline import Run
 from outpace.tools.tf_data.compute import Analysis
 from outpace.tools.tf_data.saving import Waiting, busy_without, is_below, kept, repeats, saving
@@ -22,6 +25,9 @@ from outpace.tools.tf_data.saving import Waiting, busy_without, is_below, kept, 
 _XPROF = "XProf's input pipeline page"
 _HIGH = Threshold("highly input-bound", 0.20, Unit.FRACTION, _XPROF)
 _MODERATE = Threshold("moderately input-bound", 0.05, Unit.FRACTION, _XPROF)
+_SATURATED = Threshold(
+    "cores saturated", 0.85, Unit.FRACTION, "our choice: above it a thread that becomes ready mostly waits for a core"
+)
 _SHARE = Threshold("worth acting on", 0.20, Unit.FRACTION, "share of the slowest segment's work; less cannot free the pipeline")
 _BUFFER = Threshold(
     "large shuffle buffer", 100.0, Unit.COUNT, "MB; shuffling file names or records before decoding keeps it small"
@@ -41,14 +47,30 @@ class _Context(Waiting):
         return self.timeline.host
 
     @cached_property
+    def outside(self) -> float:
+        """Share of the time from the first step to the last that waits for input between the steps: marks that leave out the input."""
+        gaps = between(self.run).get(self.host)
+        return gaps.shares[Category.INPUT] if gaps is not None and gaps.often else 0.0
+
+    @cached_property
     def severity(self) -> Severity:
-        """By the share of the step that waits for input, or that comes back at least if the slowest stage's results are kept."""
+        """By the share of the step that waits for input, or that comes back at least if the slowest stage's results are kept; where the cores
+        are all busy, by half of what may come back."""
         most = self.savings(self.pipeline.bottleneck) if self.pipeline.bottleneck else None
-        share = max(self.share, most.low if most is not None else 0.0)
+        least = 0.0 if most is None else max(most.low, most.high / 2 if self.saturated else 0.0)
+        share = max(self.share, self.outside, least)
         return Severity.HIGH if share >= _HIGH.value else Severity.MODERATE if share >= _MODERATE.value else Severity.INFO
+
+    @cached_property
+    def saturated(self) -> bool:
+        """Whether all cores are busy while the program trains."""
+        rows = [r for r in cpu_saturation(self.run).records() if r["host"] == self.host] if not self.run.has_device else []
+        return any(row["saturation"] is not None and row["saturation"] >= _SATURATED.value for row in rows)
 
     def savings(self, stage: StageWork) -> Saving | None:
         """What keeping a stage's results saves, where that is worth the work."""
+        if self.outside > self.share:
+            return at_most(self.outside, OUTSIDE, assumes="if no time between the steps waited for input")
         found = saving(self, stage)
         return found if found is not None and found.high >= _MODERATE.value else None
 
@@ -98,7 +120,10 @@ def _slow_stage(context: _Context) -> Iterator[Finding]:
         f"{context.share:.0%} of the step waits for input" if context.share >= 0.005 else "hardly any step waits for input"
     )
     sentence = f"{called} limits the input pipeline: {_why(stage, context)}; {waiting}."
-    if context.share < _MODERATE.value:
+    if context.outside > context.share:
+        waiting = f"{context.outside:.0%} of the time waits for input between the steps"
+        sentence = f"{called} limits the input pipeline: {_why(stage, context)}; {waiting}."
+    elif context.share < _MODERATE.value:
         sentence = f"{called} takes cores from the model: {_why(stage, context)}; {waiting}, but both need the same cores."
     if context.severity is Severity.INFO:
         sentence = f"The input pipeline keeps up ({waiting}); its slowest stage is {called}."
@@ -117,7 +142,9 @@ def _slow_stage(context: _Context) -> Iterator[Finding]:
         location=_place(context, stage),
         host=context.host,
         saving=context.savings(stage),
-        explains=("input_bound", "cpu_contention"),
+        explains=("input_bound", "cpu_contention", "time_outside_steps")
+        if context.outside
+        else ("input_bound", "cpu_contention"),
         certainty=_certainty(context, stage),
     )
 
@@ -139,7 +166,7 @@ def _place(context: _Context, stage: StageWork) -> str:
 def _certainty(context: _Context, stage: StageWork) -> Certainty:
     """A wait is measured; what the model gets back of the cores is only possible."""
     saving = context.savings(stage)
-    mostly_waits = saving is None or context.share >= _MOSTLY_WAITS * saving.high
+    mostly_waits = saving is None or max(context.share, context.outside) >= _MOSTLY_WAITS * saving.high
     return Certainty.LIKELY if mostly_waits else Certainty.POSSIBLE
 
 
