@@ -37,6 +37,7 @@ def read(name):
         count = np.int64(2)
     return tf.data.TextLineDataset(name).take(count)  # inner
 files = D.list_files("*.txt", shuffle=False)  # files
+whole = list(files.flat_map(tf.data.TextLineDataset).as_numpy_iterator())  # a class for a function
 lines = files.interleave(read, cycle_length=2, num_parallel_calls=2, deterministic=True)  # interleave
 scale = tf.Variable(2.0)
 @tf.function

@@ -101,9 +101,17 @@ class PipelineRecorder:
     def _start(
         self, op: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any], place: frames.Place | None
     ) -> _Draft | None:
-        """What is known before the stage exists, or None when it is no business of the user's."""
+        """What is known before the stage exists, or None when it is no business of the user's, or cannot be told: that is never the script's
+        trouble."""
         if place is None:
             return None
+        with contextlib.suppress(Exception):
+            return self._drafted(op, signature, args, kwargs, place)
+        return None
+
+    def _drafted(
+        self, op: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any], place: frames.Place
+    ) -> _Draft | None:
         try:
             given = dict(signature.bind(*args, **kwargs).arguments)
         except TypeError:  # a wrong call: TensorFlow's own message is the right one
@@ -146,7 +154,9 @@ class PipelineRecorder:
                 yield from self._inputs_in(value)
             elif isinstance(value, dict) and len(value) <= 64:
                 yield from self._inputs_in(value.values())
-            elif hasattr(value, "_variant_tensor"):
+            elif not isinstance(value, type) and hasattr(
+                value, "_variant_tensor"
+            ):  # a class is a function here: flat_map(TextLineDataset)
                 yield from self._nearest(value)
 
     def _nearest(self, dataset: Any, depth: int = 0) -> Iterator[int]:

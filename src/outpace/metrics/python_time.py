@@ -149,6 +149,12 @@ def framework_line(run: Run, host: str) -> str:
     return f"{os.path.basename(top['file'])}:{top['line']}" if top else ""
 
 
+def calls_step(run: Run, host: str, file: str, line: int) -> bool:
+    """Whether the step's own function runs below a line."""
+    rows = python_lines(run).records()
+    return any(r["calls_step"] for r in rows if r["host"] == host and r["file"] == file and r["line"] == line)
+
+
 def lines_beyond(run: Run, timeline: Timeline, slow: Array, usual: Array) -> list[tuple[str, int, str, float]]:
     """(file, line, function, ps per step) of the user's lines that take longer in the `slow` steps than in the `usual` ones, longest first.
 

@@ -71,7 +71,11 @@ def sqlite_file(path: Path, *tables: str) -> None:
         ("x.xplane.pb", json.dumps(KINETO, indent=2), "PyTorch's profiler (Kineto)"),
         ("h100.json.gz", gzip.compress(json.dumps(KINETO).encode(), mtime=0), "PyTorch's profiler (Kineto)"),
         ("vm.pt.trace.json", json.dumps(CHROME), "Chrome trace"),
-        ("vm.trace.json.gz", gzip.compress(json.dumps(CHROME).encode(), mtime=0), "give the *.xplane.pb file of the same capture"),
+        (
+            "vm.trace.json.gz",
+            gzip.compress(json.dumps(CHROME).encode(), mtime=0),
+            "give the *.xplane.pb file of the same capture",
+        ),
         ("list.json", '[{"name": "a", "ph": "X"}]', "Chrome trace"),
         ("other.json", '{"a": 1}', "a JSON file"),
         ("p.xplane.pb", pickle.dumps({"a": [1, 2]}), "a Python pickle"),

@@ -10,7 +10,7 @@ import numpy as np
 from outpace._dataclass import dataclass
 from outpace.metrics.budget import at_most
 from outpace.metrics.program import Program
-from outpace.metrics.python_time import lines_beyond
+from outpace.metrics.python_time import calls_step, lines_beyond
 from outpace.metrics.step_breakdown import StepBreakdown
 from outpace.model import Category, Certainty, Evidence, Finding, Severity, Table, Threshold, Unit, humanize, median
 from outpace.timeline import Run, Timeline
@@ -142,6 +142,8 @@ def _periodic(run: Run, timeline: Timeline, mine: Table, program: Program) -> It
     if cause in _OTHERWISE_KNOWN or share < _PERIODIC.value:
         return
     lines = lines_beyond(run, timeline, timeline.steps.whole[slow], timeline.steps.whole[usual])
+    if cause is Category.HOST_COMPUTE and lines and calls_step(run, timeline.host, lines[0][0], lines[0][1]):
+        return  # the step's own function took longer: other programs on the machine, or its data, and nothing that could be done less often
     place = f"{os.path.basename(lines[0][0])}:{lines[0][1]}" if lines else ""
     where = f" at {place} in {lines[0][2]}()" if lines else ""
     yield Finding(
