@@ -11,6 +11,7 @@ from outpace.timeline import Run, Timeline
 from outpace.trace.algorithms import distinct, nest_rows
 
 _CALL = "PjitFunction("
+MANY_CALLS = 8  # per step: one jitted step, an evaluation and some glue are fewer
 
 FIELDS = (
     Field("host", Unit.TEXT, "host of the calls"),
@@ -26,6 +27,11 @@ def jit_calls(run: Run) -> Table:
     """One row per host whose steps call jitted functions."""
     rows = [row for timeline in run.hosts if (row := _row(timeline)) is not None]
     return Table.from_rows("jit_calls", "Calls of jitted functions", FIELDS, rows)
+
+
+def runs_op_by_op(run: Run, host: str) -> bool:
+    """Whether a step of this host makes so many calls that its work is not in one jitted function."""
+    return any(row["host"] == host and row["calls"] >= MANY_CALLS for row in jit_calls(run).records())
 
 
 def _row(timeline: Timeline) -> tuple[object, ...] | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from outpace.metrics.budget import at_most, budgets
-from outpace.metrics.jit_calls import jit_calls
+from outpace.metrics.jit_calls import MANY_CALLS, jit_calls
 from outpace.metrics.program import Program
 from outpace.metrics.python_time import framework_line
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Table, Threshold, Unit
@@ -21,7 +21,10 @@ RETRACES = Threshold(
 _MATERIAL = 0.01  # of the time in steps
 _REBUILT = Threshold("compiling again, of the steps", 0.05, Unit.FRACTION, "a step that repeats has nothing left to compile")
 _CALLS = Threshold(
-    "calls of jitted functions per step", 8, Unit.COUNT, "our choice: one jitted step, an evaluation and some glue are fewer"
+    "calls of jitted functions per step",
+    MANY_CALLS,
+    Unit.COUNT,
+    "our choice: one jitted step, an evaluation and some glue are fewer",
 )
 _FIXES = {
     kinds.VALUE: "Pass Python values as tensors (tf.constant, or a tf.Variable that is assigned): each value is a new graph.",

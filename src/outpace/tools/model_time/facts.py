@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace.metrics.hlo_lines import hlo_lines
@@ -11,17 +12,20 @@ from outpace.metrics.model_parts import model_parts
 from outpace.metrics.program import Program
 from outpace.timeline import Run
 
-_DENSE = re.compile(
-    r"(_Mkl|_Fused|Batch)*(MatMul|Conv\dD|DepthwiseConv|Einsum|Dense)|dot|conv|custom-call|cudnn|gemm", re.IGNORECASE
+# Ops that loop, sort, search or move data, run on one thread, or call Python: mostly there is a cheaper way. Dense arithmetic hardware does
+# well, and of element-wise chains a profile does not tell.
+_SLOW = re.compile(
+    r"sort|top_?k|unique|where|cumsum|cumprod|cumulative|scatter|scan|while|map_fn|TensorList|LRN|PyFunc|Svd|svd|Qr\b|qr\b|cholesky|inverse|"
+    r"triangular_solve|NonMaxSuppression|EditDistance|CTC|reverse_sequence|histogram|bincount|erf_inv|igamma|lgamma|digamma|betainc",
+    re.IGNORECASE,
 )
 _REPLICA = re.compile(r"(.*/)?replica_\d+")  # a copy of the whole model, and no part of it
 _TRANSFERS = ("-done", "-start", "send", "recv", "infeed", "outfeed")  # they wait, and compute nothing
-_DENSE_FUSION = re.compile(r"dot_general|conv_general_dilated")
 
 
 @dataclass(frozen=True)
 class Part:
-    """A layer or line: its share of the step, which op takes most of it, and whether that is dense arithmetic, which hardware does well.
+    """A layer or line: its share of the step, which op takes most of it, and whether that op is one that mostly could be cheaper.
 
     mean_op: mean time of one of its ops, ps; 0 where that is not known.
     """
@@ -31,7 +35,7 @@ class Part:
     share: float
     time: float
     op: str
-    dense: bool
+    slow: bool
     table: str
     mean_op: float = 0.0
 
@@ -55,39 +59,46 @@ def _ops(run: Run, host: str) -> list[Part]:
     for row in model_parts(run).records():
         if row["host"] == host and row["share"] > 0:
             time = row["self_ps"] + row["overhead_ps"]
-            dense = bool(_DENSE.search(row["top_op"]))
+            slow = bool(_SLOW.search(row["top_op"]))
             if not _REPLICA.fullmatch(row["part"]):
                 mean = time / max(row["count"], 1.0)
                 named = (short(row["part"]), short(row["source"]))
-                found.append(Part(*named, row["share"], time, row["top_op"], dense, "model_parts", mean))
+                found.append(Part(*named, row["share"], time, row["top_op"], slow, "model_parts", mean))
     return sorted(found, key=lambda part: -part.share)
 
 
 def _compiled(run: Run, host: str) -> list[Part]:
     """By source line, or by framework op where the program holds no lines; shares of ops that ran side by side are scaled to the step."""
-    sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
-    best: dict[str, tuple[float, str, str]] = {}
+    groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in hlo_lines(run).records():
-        if row["host"] != host or row["opcode"].endswith(_TRANSFERS):
-            continue
-        key = row["source"] or row["op"]
-        known = sums[key]
-        known[0] += row["share"]
-        known[1] += row["time_ps"]
-        if bool(_DENSE.search(row["opcode"])) or bool(_DENSE_FUSION.search(row["op"])):
-            known[2] += row["share"]
-        best[key] = max(best.get(key, (0.0, "", "")), (row["time_ps"], row["op"], row["source"]))
-    scale = 1 / max(1.0, sum(share for share, _, _ in sums.values()))
-    found = [
-        Part(
-            short(best[k][2]) or best[k][1],
-            short(best[k][2]),
-            s * scale,
-            t,
-            best[k][1].rpartition("/")[2],
-            d > 0.5 * s,
-            "hlo_lines",
-        )
-        for k, (s, t, d) in sums.items()
-    ]
-    return sorted(found, key=lambda part: -part.share)
+        if row["host"] == host and not row["opcode"].endswith(_TRANSFERS):
+            groups[row["source"] or row["op"]].append(row)
+    steps = max(len(next(t for t in run.hosts if t.host == host).steps.whole), 1)
+    scale = 1 / max(1.0, sum(row["share"] for rows in groups.values() for row in rows))
+    return sorted((_part(rows, scale, steps) for rows in groups.values()), key=lambda part: -part.share)
+
+
+def _part(rows: list[dict[str, Any]], scale: float, steps: int) -> Part:
+    top = max(rows, key=lambda row: row["time_ps"])
+    share, time = sum(row["share"] for row in rows), sum(row["time_ps"] for row in rows)
+    slow = sum(row["share"] for row in rows if _SLOW.search(f"{row['opcode']} {row['op'].rpartition('/')[2]}"))
+    source, op = short(top["source"]), top["op"].rpartition("/")[2]
+    mean = time * steps / max(sum(row["count"] for row in rows), 1)
+    return Part(source or top["op"], source, share * scale, time, op, slow > share / 2, "hlo_lines", mean)
+
+
+@dataclass(frozen=True)
+class ShortOps:
+    """Compiled ops too short to be worth their start: executions per step, their share of the step, and their mean time, ps."""
+
+    count: float
+    share: float
+    mean: float
+
+
+def short_ops(run: Run, host: str, limit: float) -> ShortOps:
+    """The compiled ops of one host with a mean time below `limit`, ps."""
+    steps = max(len(next(t for t in run.hosts if t.host == host).steps.whole), 1)
+    rows = [r for r in hlo_lines(run).records() if r["host"] == host and r["time_ps"] * steps < limit * r["count"]]
+    count, time = sum(r["count"] for r in rows) / steps, sum(r["time_ps"] for r in rows)
+    return ShortOps(count, min(1.0, sum(r["share"] for r in rows)), time / count if count else 0.0)

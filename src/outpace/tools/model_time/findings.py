@@ -11,7 +11,7 @@ from outpace.metrics.program import Framework, Program
 from outpace.metrics.small_ops import small_ops
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Threshold, Unit, humanize
 from outpace.timeline import Run
-from outpace.tools.model_time.facts import Part, parts, short
+from outpace.tools.model_time.facts import Part, parts, short, short_ops
 
 _ODD = Threshold(
     "input work inside the model", 0.05, Unit.FRACTION, "our choice: what a change of it can save at least to be measured"
@@ -27,6 +27,8 @@ _CHAINS = Threshold(
     "element-wise ops", 0.45, Unit.FRACTION, "our choice: near half of the step, for fusing to be the first thing to try"
 )
 _SHORT = 50e6  # ps per op: shorter ones cost about as much to start
+_TINY = Threshold("tiny compiled op", 10e6, Unit.PS, "our choice: starting an op costs XLA about a microsecond")
+_MANY_COMPILED = 1000  # executions per step
 _MANY = 150  # rounds of the executor per step, from where their cost adds up
 _COMPUTES = Threshold("the model computes", 0.50, Unit.FRACTION, "half of the step: nothing else can save more")
 _NAMED = 3  # parts in a sentence
@@ -49,10 +51,10 @@ def find(run: Run, budgets: dict[str, Budget], program: Program) -> Iterator[Fin
         mine = parts(run, timeline.host, program)
         odd = list(_odd(run, timeline.host, program))
         yield from odd
-        short_ops = list(_short_ops(run, timeline.host, program))
-        yield from short_ops
+        starts = list(_short_ops(run, timeline.host, program)) or list(_compiled_short_ops(run, timeline.host, program))
+        yield from starts
         large = [
-            part for part in mine if not short_ops or part.mean_op >= _SHORT
+            part for part in mine if not starts or part.mean_op >= _SHORT
         ]  # parts of many short ops are the executor's matter
         named = {name for f in odd for name in (f.location, f.sentence.split(" ", 1)[0])}
         yield from _slow(timeline.host, large, program, named)
@@ -109,7 +111,7 @@ def _move(python: bool, program: Program) -> str:
 
 
 def _slow(host: str, mine: list[Part], program: Program, known: set[str]) -> Iterator[Finding]:
-    """One part that takes a good deal of the step. What is dense arithmetic gets no promise."""
+    """One part that takes a good deal of the step. Only ops that mostly could be cheaper get a promise."""
     if not mine or mine[0].share < _SLOW.value or {mine[0].source, mine[0].name} & (known - {""}):
         return
     top = mine[0]
@@ -121,10 +123,8 @@ def _slow(host: str, mine: list[Part], program: Program, known: set[str]) -> Ite
         action=_cheaper(top, program),
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, top.table),),
         threshold=_SLOW,
-        saving=None if top.dense else _saving(top.share, "if it cost nothing"),
-        counter_evidence=("This is dense arithmetic: a profile cannot say whether a smaller layer would do.",)
-        if top.dense
-        else (),
+        saving=_saving(top.share, "if it cost nothing") if top.slow else None,
+        counter_evidence=() if top.slow else ("A profile cannot say whether a smaller layer, or another op, would do.",),
         location=top.source,
         host=host,
         certainty=Certainty.LIKELY,
@@ -134,7 +134,7 @@ def _slow(host: str, mine: list[Part], program: Program, known: set[str]) -> Ite
 
 
 def _cheaper(top: Part, program: Program) -> str:
-    if top.dense:
+    if not top.slow:
         return program.say(
             keras=f"Make {top} smaller (fewer units or filters, smaller kernels, SeparableConv2D, an earlier pooling); 'outpace tune' "
             "races XLA and 16 bits.",
@@ -179,6 +179,28 @@ def _short_ops(run: Run, host: str, program: Program) -> Iterator[Finding]:
         threshold=_CHAINS if chains else _SHORT_OPS,
         counter_evidence=("XLA can also be slower on a CPU, and compiles for long: race it before you keep it.",),
         saving=_saving(share, "if fused ops, and starting them, cost nothing"),
+        host=host,
+        certainty=Certainty.POSSIBLE,
+        effort=Effort.SMALL,
+    )
+
+
+def _compiled_short_ops(run: Run, host: str, program: Program) -> Iterator[Finding]:
+    """Loops of tiny compiled ops, as a scan over few numbers makes them."""
+    found = short_ops(run, host, _TINY.value) if program.is_jax and not run.has_device else None
+    if found is None or found.count < _MANY_COMPILED or found.share < _SHORT_OPS.value:
+        return
+    yield Finding(
+        id="small_ops",
+        severity=Severity.HIGH,
+        sentence=f"{found.share:.0%} of the step goes to {found.count:,.0f} compiled ops of {humanize(found.mean, Unit.PS)} each: starting "
+        "them, and going round the loop, costs as much as they compute.",
+        action="Give each op more to do: a larger batch, fewer and larger steps of the scan (jax.lax.scan(..., unroll=8)), or one op over "
+        "the whole sequence instead of a loop.",
+        evidence=(Evidence("share of the step in such ops", found.share, Unit.FRACTION, "hlo_lines"),),
+        threshold=_SHORT_OPS,
+        counter_evidence=("A larger batch changes the training; what counts then is the time per example.",),
+        saving=_saving(found.share, "if starting them cost nothing, and what they compute as well"),
         host=host,
         certainty=Certainty.POSSIBLE,
         effort=Effort.SMALL,

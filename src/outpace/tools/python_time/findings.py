@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from outpace._dataclass import dataclass
 from outpace.metrics.budget import at_most
+from outpace.metrics.jit_calls import runs_op_by_op
 from outpace.metrics.program import Program
 from outpace.metrics.python_time import FRAMEWORKS, PythonLine, framework_line, interval, lines_beside, python_lines
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
@@ -81,6 +82,7 @@ def find(run: Run, program: Program) -> Iterator[Finding]:
         functions: dict[tuple[str, str], list[PythonLine]] = {}
         lines = lines_beside(run, timeline.host)
         has_function = any(row["calls_step"] for row in python_lines(run).records() if row["host"] == timeline.host)
+        has_function = has_function and not runs_op_by_op(run, timeline.host)
         for line in lines:
             if _is_the_programs(line, has_function) and cost(line) > 0:
                 functions.setdefault((line.file, line.function.partition(".<locals>")[0]), []).append(line)
