@@ -67,7 +67,7 @@ def test_a_record_of_an_earlier_version_has_no_samples() -> None:
 
 
 def test_plain_form_is_that_of_dataclasses() -> None:
-    assert RECORD.as_dict() == dataclasses.asdict(RECORD)
+    assert json.loads(json.dumps(RECORD.as_dict())) == json.loads(json.dumps(dataclasses.asdict(RECORD)))
 
 
 def test_samples_take_one_line_of_the_file() -> None:
