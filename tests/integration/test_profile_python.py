@@ -13,7 +13,7 @@ import pytest
 
 from outpace import api
 from outpace.capture import CaptureOptions, CaptureResult, run_script
-from outpace.metrics.python_time import python_lines, lines_beside
+from outpace.metrics.python_time import lines_beside, python_lines
 from outpace.timeline import Run
 from tests.integration.programs import needs_jax, needs_tensorflow
 

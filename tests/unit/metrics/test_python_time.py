@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from outpace.metrics.python_time import interval, python_lines, lines_beside
+from outpace.metrics.python_time import interval, lines_beside, python_lines
 from outpace.testing import training_run
 from outpace.timeline import Run
 from outpace.trace import read_trace
