@@ -43,6 +43,7 @@ _CODE = {name: code for code, (name, _) in enumerate(_KINDS)}
 
 _WRAPPERS = ("EagerExecute", "EagerLocalExecute", "EagerKernelExecute", "FunctionRun")
 _MARKS = ("train", "test", "TraceContext")
+TRANSFERS = "transfers_ps"
 FIELDS = (
     Field("host", Unit.TEXT, "host that the step ran on (name of its profile file)"),
     Field("step", Unit.COUNT, "step number as the program counts it, or 0, 1, ... where it does not"),
@@ -56,6 +57,7 @@ FIELDS = (
     Field("start_ps", Unit.PS, "start of the step, counted from the earliest event of its host", "Start"),
     Field("duration_ps", Unit.PS, "length of the step", "Step time"),
     *(Field(f"{c.value}_ps", Unit.PS, c.meaning, c.label) for c in Category),
+    Field(TRANSFERS, Unit.PS, "of the input time: transfers from the host to devices, and waits for them", "Transfers"),
 )
 
 
@@ -80,6 +82,13 @@ class StepBreakdown:
         """The steps of some hosts."""
         mine = np.fromiter((host in hosts for host in self.steps["host"]), bool, len(self.steps))
         return StepBreakdown(self.steps.take(mine), {host: self.per_row[host] for host in hosts})
+
+    @property
+    def transfers(self) -> float:
+        """Share of the steady steps that goes to transfers from the host to devices: a part of the input time."""
+        whole = self.whole
+        total = float(whole["duration_ps"].sum())
+        return float(whole[TRANSFERS].sum()) / total if total else 0.0
 
     def category(self, category: Category, table: Table | None = None) -> Array:
         """Time of one category per step, float64 ps."""
@@ -107,7 +116,8 @@ def _host_rows(timeline: Timeline) -> dict[str, Array]:
         "start_ps": steps.start - timeline.span[0],
         "duration_ps": steps.duration,
     }
-    return {**rows, **category_times(timeline)}
+    times = _kind_times(timeline, None, (steps.start, steps.end, timeline.step_of))
+    return {**rows, **_by_category(times), TRANSFERS: times[:, _CODE["host_to_device"]]}
 
 
 def category_times(
@@ -118,8 +128,19 @@ def category_times(
     `plane` counts one plane's events only. `windows` (start and end of each, ps, and the window of every event, -1 for none) are looked into
     instead of steps.
     """
-    steps, trace = timeline.steps, timeline.trace
-    start, end, of_row = windows or (steps.start, steps.end, timeline.step_of)
+    steps = timeline.steps
+    return _by_category(_kind_times(timeline, plane, windows or (steps.start, steps.end, timeline.step_of)))
+
+
+def _by_category(times: Array) -> dict[str, Array]:
+    codes = {c: [code for code, (_, shown) in enumerate(_KINDS) if shown is c] for c in Category}
+    return {f"{c.value}_ps": times[:, codes[c]].sum(axis=1) for c in Category}
+
+
+def _kind_times(timeline: Timeline, plane: Plane | None, windows: tuple[Array, Array, Array]) -> Array:
+    """Time of each kind within each window, int64 ps of shape (windows, kinds)."""
+    trace = timeline.trace
+    start, end, of_row = windows
     times = np.zeros((len(start), len(_KINDS)), np.int64)
     if len(start):
         kind = event_kinds(timeline)
@@ -133,8 +154,7 @@ def category_times(
         more = _unseen(timeline, plane, start, end, kind)
         of, what, began, ended = (np.concatenate(column) for column in zip(own, *more, strict=True))
         times = sweep(of, what, began, ended, start, end, len(_KINDS))
-    codes = {c: [code for code, (_, shown) in enumerate(_KINDS) if shown is c] for c in Category}
-    return {f"{c.value}_ps": times[:, codes[c]].sum(axis=1) for c in Category}
+    return np.asarray(times)
 
 
 def _unseen(timeline: Timeline, plane: Plane | None, start: Array, end: Array, kind: Array) -> list[tuple[Array, ...]]:

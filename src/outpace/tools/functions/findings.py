@@ -115,15 +115,15 @@ def _op_by_op(run: Run) -> Iterator[Finding]:
             threshold=_CALLS,
             location=line,
             host=row["host"],
-            saving=at_most(
-                share,
-                Category.HOST_COMPUTE,
-                Category.ALL_OTHERS,
-                assumes="if dispatching these calls, and the Python between them, cost nothing; their own work stays",
-            ),
+            saving=None if run.has_device else _dispatch(share),
             effort=Effort.SMALL,
-            explains=("python_overhead", "small_steps"),
+            explains=("python_overhead", "small_steps", "late_launches"),
         )
+
+
+def _dispatch(share: float) -> Saving | None:
+    assumes = "if dispatching these calls, and the Python between them, cost nothing; their own work stays"
+    return at_most(share, Category.HOST_COMPUTE, Category.ALL_OTHERS, assumes=assumes)
 
 
 def _same(trace: dict[str, Any], row: dict[str, Any]) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from outpace.metrics.budget import at_most
 from outpace.metrics.program import Program
 from outpace.metrics.step_breakdown import StepBreakdown
-from outpace.model import Category, Evidence, Finding, Saving, Severity, Table, Threshold, Unit
+from outpace.model import Category, Certainty, Evidence, Finding, Saving, Severity, Table, Threshold, Unit
 
 _XPROF = "XProf's input pipeline page"
 HIGH = Threshold("highly input-bound", 0.20, Unit.FRACTION, _XPROF)
@@ -44,7 +44,10 @@ def find(
     if len(whole) == 0:
         return
     severity, sentence, share = verdict(breakdown)
-    if severity in (Severity.HIGH, Severity.MODERATE):
+    moved = breakdown.transfers
+    if moved >= MODERATE.value:
+        yield _transfers(moved, breakdown, program)
+    if severity in (Severity.HIGH, Severity.MODERATE) and share - moved >= MODERATE.value:
         yield Finding(
             id="input_bound",
             severity=severity,
@@ -66,6 +69,26 @@ def find(
         )
     if saturation is not None:
         yield from _contention(breakdown, saturation, back)
+
+
+def _transfers(share: float, breakdown: StepBreakdown, program: Program) -> Finding:
+    return Finding(
+        id="transfer_bound",
+        severity=Severity.HIGH if share >= HIGH.value else Severity.MODERATE,
+        sentence=f"{share:.0%} of the step time goes to transfers from the host to the device, while the device does nothing else.",
+        action=program.say(
+            keras="Transfer less, and earlier: smaller dtypes (uint8 images, cast on the device), and .prefetch(tf.data.AUTOTUNE) at the "
+            "pipeline's end.",
+            tensorflow="Transfer less, and earlier: smaller dtypes (uint8 images, cast on the device), "
+            "tf.data.experimental.prefetch_to_device at the pipeline's end.",
+            jax="Transfer less, and earlier: keep on the device what each step needs, jax.device_put the next batch while this step runs; "
+            "where memory is offloaded to the host, offload less, or fetch it before it is needed.",
+        ),
+        evidence=(Evidence("share of the step time in transfers from the host", share, Unit.FRACTION, "steps"),),
+        threshold=HIGH if share >= HIGH.value else MODERATE,
+        saving=at_most(share, Category.INPUT, assumes="if all of it overlapped with computation"),
+        certainty=Certainty.CERTAIN,
+    )
 
 
 def _saving(breakdown: StepBreakdown, back: Mapping[str, tuple[float, float]], without: str) -> Saving | None:

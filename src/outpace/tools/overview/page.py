@@ -124,7 +124,10 @@ def _bound(run: Run, mean: Average) -> str:
     kind = "prediction" if program(run).predicts else "step"
     step = f"{humanize(mean.mean, Unit.PS)} {kind}"
     waits = mean.share(Category.INPUT)
-    if top is Category.INPUT or waits >= 0.2:
+    moved = step_breakdown(run).of(*main_program(run)).transfers
+    if moved >= waits / 2 and (top is Category.INPUT or waits >= _INPUT_BOUND):
+        return f"Bound by transfers from the host: {moved:.0%} of the {step}; {waits - moved:.0%} waits for input data."
+    if top is Category.INPUT or waits >= _INPUT_BOUND:
         return f"Input-bound: {waits:.0%} of the {step} waits for input data."
     bound = {
         Category.HOST_COMPUTE: "Bound by computation on the host",
@@ -136,6 +139,7 @@ def _bound(run: Run, mean: Average) -> str:
 
 _FEW, _MOST_ASIDE = 3, 4
 _MOSTLY_BETWEEN = 0.5
+_INPUT_BOUND = 0.2  # of the step, from where XProf calls a program highly input-bound
 _SMALL = 0.01  # of the step: what is below needs no further reading
 _BEHIND: dict[Category, tuple[tuple[str, ...], str]] = {
     Category.COMPILATION: (("traces", "compilations"), "which function was built or compiled, and why"),
