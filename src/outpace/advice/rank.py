@@ -65,9 +65,9 @@ def _causes_first(findings: list[Finding]) -> list[Finding]:
         if not causes:
             continue
         known = symptom.saving.high if symptom.saving else 0.0
-        found = sum(saving.high if (saving := kept[i].saving) else known for i in causes)
+        found = sum(saving.high if (saving := findings[i].saving) else known for i in causes)
         for i in causes:
-            kept[i] = _with_symptom(kept[i], symptom)
+            kept[i] = _with_symptom(kept[i], symptom, inherits=findings[i].saving is None)
         if found >= _EXPLAINED * known:
             del kept[at]
         elif symptom.saving is not None:
@@ -94,9 +94,13 @@ def _is_cause(finding: Finding, symptom: Finding) -> bool:
     return symptom.id in finding.explains and same_host and finding.severity is not Severity.INFO
 
 
-def _with_symptom(cause: Finding, symptom: Finding) -> Finding:
+def _with_symptom(cause: Finding, symptom: Finding, *, inherits: bool) -> Finding:
+    """A cause with what it causes; one without a saving of its own `inherits` that of the largest of its symptoms."""
     worse = min(cause.severity, symptom.severity, key=lambda s: _ORDER[s])
-    return replace(cause, symptom=symptom.sentence, severity=worse, saving=cause.saving or symptom.saving)
+    known = [finding for finding in (cause, symptom) if finding.saving is not None]
+    saving = max((f.saving for f in known if f.saving), key=lambda s: s.high, default=None) if inherits else cause.saving
+    said = symptom.sentence if not cause.symptom or (inherits and saving is symptom.saving) else cause.symptom
+    return replace(cause, symptom=said, severity=worse, saving=saving)
 
 
 def score(finding: Finding) -> float:
