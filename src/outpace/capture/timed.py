@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 
-from outpace.capture.choose import framework_in_use
+from outpace.capture.choose import framework_in_use, keras_backend
 from outpace.capture.compiles import CompileWatch
 from outpace.capture.session import Session
 from outpace.capture.window import Candidate, CaptureDone
@@ -21,6 +21,7 @@ LENGTH_S = 3.0  # of a window that opens by itself
 STEADY_S = 2.0  # of it at least after the last compilation
 LONGEST_S = 10.0  # it lasts: a script may compile in every step
 FIRST_LOOK_S = 1.5  # after the first sign of training; a script that trains for five seconds must be captured
+KERAS_LOOK_S = 12.0  # where Keras runs on JAX: it builds models with JAX long before `fit` says that it begins
 QUIET_S = 1.0  # without a compilation, before such a window opens
 LATEST_S = 8.0  # it opens all the same: a script may compile in every step
 LONGEST_COMPILATION_S = 60.0  # a single one that is waited for beyond that
@@ -67,7 +68,7 @@ class TimedWindow:
             self._training = now
         since, watch = now - self._training, self._compiles
         quiet = QUIET_S if watch.last_s is None else now - watch.last_s
-        if since < FIRST_LOOK_S:
+        if since < (KERAS_LOOK_S if keras_backend() == "jax" else FIRST_LOOK_S):
             return False
         if watch.pending and quiet >= QUIET_S:  # in the middle of a long one
             return quiet > LONGEST_COMPILATION_S

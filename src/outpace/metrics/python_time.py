@@ -25,11 +25,14 @@ from outpace.timeline import Run, Timeline
 from outpace.timeline.infer import is_glue
 from outpace.timeline.names import INPUT_THREADS
 from outpace.timeline.steps import Array
+from outpace.trace.algorithms import distinct
 
 FRAMEWORKS = frozenset(("tensorflow", "keras", "tf_keras", "jax", "jaxlib"))
 YOURS, LIBRARY, OUTPACE = "yours", "library", "outpace"
 _JITTED = "PjitFunction("
+_MOSTLY = 0.7  # of what slow steps take beyond the others, to be spent below one function
 _CALLS = 0.2  # of a line's samples: single ones may lie beside the clock
+_USUALLY = 0.3  # of the steps that were sampled: a line that makes the step is met in most, one that evaluates in few
 _MOST_STEPS = 0.5  # of the steps, in which a function must run to make them
 _Z = 1.96  # two-sided 95 %
 _WRAPPERS = (
@@ -149,12 +152,6 @@ def framework_line(run: Run, host: str) -> str:
     return f"{os.path.basename(top['file'])}:{top['line']}" if top else ""
 
 
-def calls_step(run: Run, host: str, file: str, line: int) -> bool:
-    """Whether the step's own function runs below a line."""
-    rows = python_lines(run).records()
-    return any(r["calls_step"] for r in rows if r["host"] == host and r["file"] == file and r["line"] == line)
-
-
 def lines_beyond(run: Run, timeline: Timeline, slow: Array, usual: Array) -> list[tuple[str, int, str, float]]:
     """(file, line, function, ps per step) of the user's lines that take longer in the `slow` steps than in the `usual` ones, longest first.
 
@@ -171,6 +168,18 @@ def lines_beyond(run: Run, timeline: Timeline, slow: Array, usual: Array) -> lis
 
 def lines_within(run: Run, timeline: Timeline, start: Array, end: Array) -> list[tuple[str, int, str, float]]:
     """(file, line, function, ps) of the user's lines on the training thread within windows (ps, in order), longest first."""
+    record = run.record(timeline.host).get("python_samples")
+    keys = [_key(stack, record["frames"])[0] for stack in record["stacks"]] if record else []
+    found: dict[tuple[str, int, str], float] = defaultdict(float)
+    for stack, weight in _met_within(run, timeline, start, end):
+        file, line, function, who = keys[stack]
+        if who == YOURS:
+            found[file, line, function] += weight * 1000
+    return sorted(((*key, time) for key, time in found.items()), key=lambda row: -row[3])
+
+
+def _met_within(run: Run, timeline: Timeline, start: Array, end: Array) -> list[tuple[int, int]]:
+    """(stack, weight in ns) of each sample within windows (ps, in order)."""
     record, origin = run.record(timeline.host).get("python_samples"), timeline.unix_origin_ns
     if record is None or origin is None or not len(record["samples"]) or not len(start):
         return []
@@ -178,13 +187,32 @@ def lines_within(run: Run, timeline: Timeline, start: Array, end: Array) -> list
     moment = (samples[:, 0] + (record["base_unix_ns"] - origin)) * 1000
     at = np.searchsorted(start, moment, side="right") - 1
     inside = (at >= 0) & (moment < end[np.maximum(at, 0)])
-    keys = [_key(stack, record["frames"])[0] for stack in record["stacks"]]
-    found: dict[tuple[str, int, str], float] = defaultdict(float)
-    for _, weight, stack in samples[inside].tolist():
-        file, line, function, who = keys[stack]
-        if who == YOURS:
-            found[file, line, function] += weight * 1000
-    return sorted(((*key, time) for key, time in found.items()), key=lambda row: -row[3])
+    return [(stack, weight) for _, weight, stack in samples[inside].tolist()]
+
+
+def library_beyond(run: Run, timeline: Timeline, slow: Array, usual: Array) -> str:
+    """The innermost function of a library below which most of what the `slow` steps take beyond the `usual` ones was spent; empty for none.
+
+    Where the user's line is `model.fit(...)`, it tells a checkpoint (`keras: ModelCheckpoint._save_model`) from an evaluation.
+    """
+    record = run.record(timeline.host).get("python_samples")
+    steps = timeline.steps
+    beyond: dict[tuple[str, str], float] = defaultdict(float)
+    depth: dict[tuple[str, str], int] = {}
+    total = 0.0
+    for chosen, sign in ((slow, 1), (usual, -1)):
+        order = chosen[np.argsort(steps.start[chosen])]
+        for stack, weight in _met_within(run, timeline, steps.start[order], steps.end[order]):
+            assert record is not None
+            total += sign * weight / len(chosen)
+            seen = {(record["frames"][f][3], record["frames"][f][1]): at for at, (f, _) in enumerate(record["stacks"][stack])}
+            for place, at in seen.items():
+                if place[0] not in ("", OUTPACE):
+                    beyond[place] += sign * weight / len(chosen)
+                    depth[place] = max(depth.get(place, 0), at)
+    held = [place for place, time in beyond.items() if total > 0 and time >= _MOSTLY * total]
+    best = max(held, key=lambda place: depth[place], default=None)
+    return f"{best[0]}: {best[1]}" if best else ""
 
 
 def interval(share: float, samples: float) -> tuple[float, float]:
@@ -203,6 +231,7 @@ class _Line:
     def __init__(self) -> None:
         self.count = 0
         self.weight = self.own = self.untraced = self.elsewhere = self.waiting = self.python = self.beside = self.main = 0
+        self.steps: set[int] = set()
         self.packages: dict[str, int] = defaultdict(int)
         self.functions: dict[str, int] = defaultdict(int)
 
@@ -222,8 +251,8 @@ def _rows(timeline: Timeline, record: Mapping[str, Any] | None) -> Iterator[tupl
         return
     samples = np.array(record["samples"], np.int64)
     moment = (samples[:, 0] + (record["base_unix_ns"] - origin)) * 1000
-    inside, span = _in_steps(timeline, moment)
-    samples, moment = samples[inside], moment[inside]
+    step, span = _in_steps(timeline, moment)
+    samples, moment, step = samples[step >= 0], moment[step >= 0], step[step >= 0]
     nature = _nature(timeline, moment)
     text = {(record["frames"][frame][0], number): source for frame, number, source in record.get("text", ())}
     keys = [_key(stack, record["frames"]) for stack in record["stacks"]]
@@ -231,10 +260,13 @@ def _rows(timeline: Timeline, record: Mapping[str, Any] | None) -> Iterator[tupl
     lines: dict[tuple[str, int, str, str], _Line] = defaultdict(_Line)
     main = _in_step_function(timeline, moment).tolist()
     parts_of = (part.tolist() for part in nature)
-    for (_, weight, stack), free, other, waits, inside in zip(samples.tolist(), *parts_of, main, strict=True):
+    for (_, weight, stack), free, other, waits, inside, at in zip(
+        samples.tolist(), *parts_of, main, step.tolist(), strict=True
+    ):
         key, package, function = keys[stack]
         line = lines[key]
         line.count += 1
+        line.steps.add(at)
         line.weight += weight
         line.untraced += weight * free
         waits = waits or asked[stack]
@@ -242,32 +274,29 @@ def _rows(timeline: Timeline, record: Mapping[str, Any] | None) -> Iterator[tupl
         line.waiting += weight * waits
         line.python += weight * (free and not other and not waits)
         line.beside += weight * (not inside and not waits and not (free and other))
-        line.main += weight * inside
+        line.main += weight * (inside and not waits)
         if package:
             line.packages[package] += weight
             line.functions[function] += weight
         else:
             line.own += weight
-    total = sum(line.weight for line in lines.values())
+    total, seen = sum(line.weight for line in lines.values()), len(set(step.tolist()))
     effective = total**2 / float((samples[:, 1].astype(float) ** 2).sum()) if total else 0.0
     for key, line in lines.items():
         parts = (line.weight, line.own, line.untraced, line.elsewhere, line.waiting)
         ends = interval(line.weight / total, effective)
-        shares = (line.weight / total, *ends, line.untraced / total, line.python / total, line.beside / total)
+        calls = line.main >= _CALLS * line.weight > 0 and len(line.steps) >= _USUALLY * seen
+        beside = line.beside if calls else line.beside + line.main  # the same function in an evaluation is no step
+        shares = (line.weight / total, *ends, line.untraced / total, line.python / total, beside / total)
         file, number, function, who = key
         named = (file, number, function, text.get((file, number), ""), who, line.library, line.below, line.count)
-        yield (
-            timeline.host,
-            *named,
-            *(round(part / total * span) for part in parts),
-            *shares,
-            line.main >= _CALLS * line.weight > 0,
-        )
+        spent = (round(part / total * span) for part in parts)
+        yield (timeline.host, *named, *spent, *shares, calls)
 
 
-def _in_step_function(timeline: Timeline, moment: Array) -> Array:
-    """Whether each moment lies in a call of a function that makes the step: a tf.function or jitted one that runs in most steps and takes at
-    least half as long as the longest of them."""
+def step_function_calls(timeline: Timeline) -> Array:
+    """Event rows of the calls of the functions that make the step: tf.functions or jitted ones that run in most steps and take at least half
+    as long as the longest of them."""
     trace, steps = timeline.trace, timeline.steps
     called = (
         trace.stat("tf_function_call").has(len(trace))
@@ -276,25 +305,31 @@ def _in_step_function(timeline: Timeline, moment: Array) -> Array:
     rows = np.flatnonzero(called)
     rows = rows[np.isin(timeline.step_of[rows], steps.whole)]
     time: dict[int, int] = {}
-    for name in np.unique(trace.name[rows]).tolist():
+    for name in distinct(trace.name[rows]).tolist():
         mine = rows[trace.name[rows] == name]
-        if len(np.unique(timeline.step_of[mine])) >= _MOST_STEPS * len(steps.whole):
+        if len(distinct(timeline.step_of[mine])) >= _MOST_STEPS * len(steps.whole):
             time[name] = int(trace.duration[mine].sum())
     own = {name: took for name, took in time.items() if not is_glue(trace.names[name])}
     time = own or time
     longest = max(time.values(), default=0)
     chosen = [name for name, took in time.items() if took >= longest / 2]
-    rows = rows[np.isin(trace.name[rows], chosen)]
-    return _covered(trace.start[rows], trace.end[rows], moment)
+    found: Array = rows[np.isin(trace.name[rows], chosen)]
+    return found
+
+
+def _in_step_function(timeline: Timeline, moment: Array) -> Array:
+    """Whether each moment lies in a call of a function that makes the step."""
+    rows = step_function_calls(timeline)
+    return _covered(timeline.trace.start[rows], timeline.trace.end[rows], moment)
 
 
 def _in_steps(timeline: Timeline, moment: Array) -> tuple[Array, float]:
-    """Which moments (ps) lie in a step of the steady state, and the mean length of a training step, ps."""
+    """In which step of the steady state each moment (ps) lies, counted from the first of them (-1: in none), and the mean training step, ps."""
     steps = timeline.steps
     whole = steps.whole[np.argsort(steps.start[steps.whole])]
     step = np.searchsorted(steps.start[whole], moment, side="right") - 1
     inside = (step >= 0) & (moment < steps.end[whole][np.maximum(step, 0)])
-    return inside, float(steps.duration[whole].mean()) / steps.per_row
+    return np.where(inside, step, -1), float(steps.duration[whole].mean()) / steps.per_row
 
 
 def _key(stack: Sequence[Sequence[int]], frames: Sequence[Sequence[Any]]) -> tuple[tuple[str, int, str, str], str, str]:

@@ -22,6 +22,7 @@ Array = npt.NDArray[Any]
 _FEWEST = 3  # steps: of fewer, none can be told from the others
 _SPREADS = 5.0  # robust standard deviations above the median: one in millions of a normal distribution
 _LONGER = 1.5  # and at least this many times the median: what takes less moves the mean of 20 steps by under 3 %
+_ALIKE = 0.25  # of what most of the slow steps take more: less is chance, and not the same event
 _SHORTER = 0.5  # times the median: a leading step that found its input in buffers filled before the capture
 _LEADING = 0.25  # of the steps at most are a warm-up that was too fast
 _TO_SIGMA = 1.4826  # of a normal distribution: standard deviation per median absolute deviation
@@ -73,7 +74,11 @@ def period(durations: Array, steady: Array) -> tuple[Array, float | None]:
     if len(rows) <= _FEWEST:
         return rows[:0], None
     times = durations[rows].astype(np.float64)
-    slow = rows[times > limit(times)]
+    beyond = times - median(times)
+    outliers = times > limit(times)
+    if not outliers.any():
+        return rows[:0], None
+    slow = rows[outliers & (beyond >= _ALIKE * median(beyond[outliers]))]
     gaps = np.diff(slow)
     regular = len(gaps) > 0 and int(gaps.max() - gaps.min()) <= max(1, round(0.1 * float(gaps.mean())))
     return slow, float(gaps.mean()) if regular else None

@@ -47,7 +47,8 @@ def find(run: Run, functions: Table, built: Table, compiled: Table, program: Pro
     in_steps = sum(int(t.steps.duration.sum()) for t in run.hosts)
     if program.is_jax:
         yield from _recompiled(run, compiled, in_steps)
-        yield from _op_by_op(run)
+        if not program.is_keras:  # Keras' own step is one jitted function; what it calls besides is not the program's
+            yield from _op_by_op(run)
     for row in functions.records():
         if row["expensive_ps"] < _MATERIAL * in_steps:
             continue

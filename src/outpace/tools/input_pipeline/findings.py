@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from outpace.metrics.budget import at_most
+from outpace.metrics.budget import at_most, of_category
 from outpace.metrics.program import Program
 from outpace.metrics.step_breakdown import StepBreakdown
 from outpace.model import Category, Certainty, Evidence, Finding, Saving, Severity, Table, Threshold, Unit
@@ -65,7 +65,7 @@ def find(
             ),
             threshold=HIGH if severity is Severity.HIGH else MODERATE,
             counter_evidence=_against(saturation),
-            saving=_saving(breakdown, back, "if no step waited for input"),
+            saving=of_category(breakdown, Category.INPUT, "if no step waited for input"),
         )
     if saturation is not None:
         yield from _contention(breakdown, saturation, back)

@@ -10,17 +10,19 @@ import numpy as np
 from outpace._dataclass import dataclass
 from outpace.metrics.budget import at_most
 from outpace.metrics.program import Program
-from outpace.metrics.python_time import calls_step, lines_beyond
+from outpace.metrics.python_time import library_beyond, lines_beyond, step_function_calls
 from outpace.metrics.step_breakdown import StepBreakdown
 from outpace.model import Category, Certainty, Evidence, Finding, Severity, Table, Threshold, Unit, humanize, median
 from outpace.timeline import Run, Timeline
 from outpace.timeline.steady import Aside, period
+from outpace.timeline.steps import Array
 
 _PERIODIC = Threshold(
     "cost that comes round", 0.03, Unit.FRACTION, "our choice: what a change of it can save at least to be measured"
 )
 _MUCH = Threshold("much cost that comes round", 0.15, Unit.FRACTION, "our choice: five times what is worth a look")
 _TWICE = 2
+_MORE_CALLS = 1.5  # times as many calls as usual: then an evaluation ran, and not the same calls longer
 _PLAIN = 3.0  # times the usual step: what comes only twice in a capture, and takes less, may be chance
 _OTHERWISE_KNOWN = (Category.INPUT, Category.COMPILATION)  # rules of their own name what waits, and what is compiled
 
@@ -141,11 +143,12 @@ def _periodic(run: Run, timeline: Timeline, mine: Table, program: Program) -> It
     share = extra[cause] * len(slow) / float(times.sum())
     if cause in _OTHERWISE_KNOWN or share < _PERIODIC.value:
         return
-    lines = lines_beyond(run, timeline, timeline.steps.whole[slow], timeline.steps.whole[usual])
-    if cause is Category.HOST_COMPUTE and lines and calls_step(run, timeline.host, lines[0][0], lines[0][1]):
-        return  # the step's own function took longer: other programs on the machine, or its data, and nothing that could be done less often
+    chosen = timeline.steps.whole[slow], timeline.steps.whole[usual]
+    if cause is Category.HOST_COMPUTE and _same_calls_longer(timeline, *chosen):
+        return  # other programs on the machine, or the data, made the step's own function slow: nothing that could be done less often
+    lines, library = lines_beyond(run, timeline, *chosen), library_beyond(run, timeline, *chosen)
     place = f"{os.path.basename(lines[0][0])}:{lines[0][1]}" if lines else ""
-    where = f" at {place} in {lines[0][2]}()" if lines else ""
+    where = (f" at {place} in {lines[0][2]}()" if lines else "") + (f", in {library}()" if library else "")
     yield Finding(
         id="periodic_cost",
         severity=Severity.HIGH if share >= _MUCH.value else Severity.MODERATE,
@@ -169,11 +172,24 @@ def _periodic(run: Run, timeline: Timeline, mine: Table, program: Program) -> It
         location=place,
         certainty=Certainty.CERTAIN if len(slow) > _TWICE or lines else Certainty.LIKELY,
         host=timeline.host,
-        explains=("python_overhead",) if cause is Category.ALL_OTHERS else (),
+        explains=("python_overhead", "small_steps", "compiling_in_steps"),
     )
 
 
-def _mean(table: Table, category: Category, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> float:
+def _same_calls_longer(timeline: Timeline, slow: Array, usual: Array) -> bool:
+    """Whether slow steps make no more calls of the step's own functions than usual ones, and most of their time beyond lies in these."""
+    rows = step_function_calls(timeline)
+    if not len(rows):
+        return False
+    count = np.bincount(timeline.step_of[rows], minlength=len(timeline.steps)).astype(np.float64)
+    took = np.bincount(
+        timeline.step_of[rows], weights=timeline.trace.duration[rows].astype(np.float64), minlength=len(timeline.steps)
+    )
+    longer = float(timeline.steps.duration[slow].mean() - timeline.steps.duration[usual].mean())
+    return bool(count[slow].mean() < _MORE_CALLS * count[usual].mean() and took[slow].mean() - took[usual].mean() >= longer / 2)
+
+
+def _mean(table: Table, category: Category, rows: Array) -> float:
     return float(table[f"{category.value}_ps"][rows].mean()) if len(rows) else 0.0
 
 

@@ -9,7 +9,7 @@ from outpace._dataclass import dataclass
 from outpace.metrics.budget import at_most
 from outpace.metrics.jit_calls import runs_op_by_op
 from outpace.metrics.program import Program
-from outpace.metrics.python_time import FRAMEWORKS, PythonLine, framework_line, interval, lines_beside, python_lines
+from outpace.metrics.python_time import FRAMEWORKS, LIBRARY, PythonLine, framework_line, interval, lines_beside, python_lines
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
 from outpace.timeline import Run
 
@@ -130,7 +130,11 @@ def _line(host: str, function: _Function, samples: int, program: Program) -> Fin
 
 def _framework(run: Run, host: str, program: Program) -> Iterator[Finding]:
     """What TensorFlow, Keras or JAX itself does in Python for every call: a fixed cost, which small steps pay too often."""
-    rows = [r for r in python_lines(run).records() if r["host"] == host and r["library"] in FRAMEWORKS]
+    rows = [
+        r
+        for r in python_lines(run).records()
+        if r["host"] == host and r["library"] in FRAMEWORKS and (r["calls_step"] or r["who"] == LIBRARY)
+    ]
     share, whole = sum(r["python_share"] for r in rows), sum(r["untraced_share"] for r in rows)
     time = sum(r["untraced_ps"] for r in rows) * share / whole if whole else 0.0
     if share < _PER_CALL.value:

@@ -6,6 +6,7 @@ TensorFlow parallelises stateless maps and adds a prefetch by itself: the execut
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -72,6 +73,8 @@ class _Context(Waiting):
         if self.outside > self.share:
             return at_most(self.outside, OUTSIDE, assumes="if no time between the steps waited for input")
         found = saving(self, stage)
+        if found is not None and not stage.function and stage.type != "Generator":  # batches and slices: only their wait can go
+            found = replace(found, low=min(found.low, self.share), high=min(found.high, self.share))
         return found if found is not None and found.high >= _MODERATE.value else None
 
     def called(self, stage: StageWork) -> str:

@@ -125,7 +125,10 @@ def saving(waiting: Waiting, stage: StageWork) -> Saving | None:
         (np.maximum(own - slowed, 0.0) * (1 - back[1]), max(remaining - slowed, 0.0) * (1 - back[1])),
     ):
         ends.append(bootstrap_saving(np.maximum(steps - np.maximum(after, rest), 0.0), steps, "")[1])
-    low, high = min(ends[0].low, 1.0), min(max(ends[0].low, ends[1].high), 1.0)
+    most = (
+        float(waiting.waits.mean()) + freed
+    ) / waiting.step  # time of a core that is freed ends at most as much waiting for cores
+    low, high = min(ends[0].low, 1.0, most), min(max(ends[0].low, ends[1].high), 1.0, most)
     if high <= 0:
         return None
     takes = (Category.INPUT.value, Category.HOST_COMPUTE.value)
