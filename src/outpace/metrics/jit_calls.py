@@ -6,7 +6,7 @@ import numpy as np
 
 from outpace.metrics.derived import derived
 from outpace.metrics.eager_ops import DISPATCH_PS
-from outpace.model import Field, Table, Unit
+from outpace.model import Field, Table, Unit, median
 from outpace.timeline import Run, Timeline
 from outpace.trace.algorithms import distinct, nest_rows
 
@@ -15,7 +15,9 @@ MANY_CALLS = 8  # per step: one jitted step, an evaluation and some glue are few
 
 FIELDS = (
     Field("host", Unit.TEXT, "host of the calls"),
-    Field("calls", Unit.RATIO, "calls of jitted functions per step of the steady state, nested ones left out"),
+    Field(
+        "calls", Unit.RATIO, "calls of jitted functions in the usual step (median over the steady state), nested ones left out"
+    ),
     Field("kinds", Unit.COUNT, "different functions among them"),
     Field("call_ps", Unit.PS, "time per step from call to return"),
     Field("dispatch_share", Unit.FRACTION, "of the step, at most what dispatching them one by one costs"),
@@ -48,4 +50,7 @@ def _row(timeline: Timeline) -> tuple[object, ...] | None:
         return None
     dispatch = float(np.minimum(trace.duration[rows], DISPATCH_PS).sum())
     time = round(int(trace.duration[rows].sum()) / count)
-    return timeline.host, len(rows) / count, len(distinct(trace.name[rows])), time, min(1.0, dispatch / total)
+    calls = median(
+        np.bincount(timeline.step_of[rows], minlength=len(steps))[steps.whole]
+    )  # a checkpoint of many leaves is no usual step
+    return timeline.host, calls, len(distinct(trace.name[rows])), time, min(1.0, dispatch / total)

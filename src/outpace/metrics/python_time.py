@@ -99,6 +99,7 @@ FIELDS = (
         Unit.FRACTION,
         "share of the step time that the training thread spends in this line beside the step's own functions, waits left out",
     ),
+    Field("met", Unit.FRACTION, "share of the steps that were sampled in which the line was met: small for what comes round"),
     Field("calls_step", Unit.BOOL, "whether the step's own function runs below the line"),
 )
 
@@ -116,6 +117,7 @@ class PythonLine:
     below: str
     python_share: float
     beside_share: float
+    met: float
     calls_step: bool
     low: float
     high: float
@@ -287,7 +289,14 @@ def _rows(timeline: Timeline, record: Mapping[str, Any] | None) -> Iterator[tupl
         ends = interval(line.weight / total, effective)
         calls = line.main >= _CALLS * line.weight > 0 and len(line.steps) >= _USUALLY * seen
         beside = line.beside if calls else line.beside + line.main  # the same function in an evaluation is no step
-        shares = (line.weight / total, *ends, line.untraced / total, line.python / total, beside / total)
+        shares = (
+            line.weight / total,
+            *ends,
+            line.untraced / total,
+            line.python / total,
+            beside / total,
+            len(line.steps) / max(seen, 1),
+        )
         file, number, function, who = key
         named = (file, number, function, text.get((file, number), ""), who, line.library, line.below, line.count)
         spent = (round(part / total * span) for part in parts)

@@ -24,6 +24,7 @@ _MOST = 4  # functions
 _FETCHES = ("iterator_get_next", "__next__", "_next_internal")  # of tf.data: the input pipeline's matter
 _MOSTLY = 0.5
 _FEW_SAMPLES = 20  # of a function: below, chance may have picked the line
+_SELDOM = 0.3  # of the steps: what runs in fewer comes round
 _CONVERTING = ("asarray", "array", "device_put", "convert", "constant", "copy")
 _SAVING = ("save", "dump", "savez", "checkpoint", "pickle", "write")
 _LOGGING = ("log", "print", "emit", "flush", "dumps", "format")
@@ -170,6 +171,8 @@ def _action(function: _Function, program: Program) -> str:
         return f"Save less often than {where} does, or hand the data to a background thread and write it there."
     if any(word in below for word in _LOGGING):
         return f"Log and format less often than {where} does: every hundredth step, or once per epoch."
+    if max(line.met for line in function.lines) < _SELDOM:
+        return f"Do what {where} does less often, or in a thread of its own, from a copy: it runs in few steps, and holds up all of them."
     if any(word in below for word in _CONVERTING):
         return f"Convert and copy once, before the loop, what {where} hands over in every step; only what changes must move."
     if "_batch_" in name and program.is_keras:
