@@ -147,6 +147,12 @@ def lines_beside(run: Run, host: str) -> list[PythonLine]:
     return sorted(lines, key=lambda line: -line.beside_share)
 
 
+def framework_share(run: Run, host: str) -> float | None:
+    """Share of the step that a framework's own Python takes, wherever the user's lines call it; None without samples."""
+    mine = [r for r in python_lines(run).records() if r["host"] == host]
+    return sum(r["python_share"] for r in mine if r["library"] in FRAMEWORKS) if mine else None
+
+
 def framework_line(run: Run, host: str) -> str:
     """The user's line (`train.py:41`) below which a framework's own code was seen longest; empty without samples."""
     mine = [r for r in python_lines(run).records() if r["host"] == host and r["who"] == YOURS and r["library"] in FRAMEWORKS]

@@ -9,7 +9,7 @@ from typing import Any
 from outpace.metrics.budget import at_most, budgets
 from outpace.metrics.jit_calls import MANY_CALLS, jit_calls
 from outpace.metrics.program import Program
-from outpace.metrics.python_time import framework_line
+from outpace.metrics.python_time import framework_line, framework_share
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Table, Threshold, Unit
 from outpace.timeline import Run
 from outpace.tools.functions import traces as kinds
@@ -53,9 +53,11 @@ def find(run: Run, functions: Table, built: Table, compiled: Table, program: Pro
         if row["expensive_ps"] < _MATERIAL * in_steps:
             continue
         share = row["expensive_ps"] / row["total_ps"] if row["total_ps"] else 0.0
-        retraced = row["traced"] >= RETRACES.value
+        mine = [t for t in built.records() if _same(t, row)]
+        changed = any(t["kinds"] not in (kinds.FIRST, kinds.UNKNOWN) for t in mine)  # an argument: once in a capture is enough
+        retraced = row["traced"] >= RETRACES.value or changed
         if share >= EXPENSIVE.value and (retraced or row["eager"]):
-            yield _expensive(row, share, retraced, [t for t in built.records() if _same(t, row)], in_steps, program)
+            yield _expensive(row, share, retraced, mine, in_steps, program)
 
 
 def _recompiled(run: Run, compiled: Table, in_steps: int) -> Iterator[Finding]:
@@ -98,7 +100,11 @@ def _op_by_op(run: Run) -> Iterator[Finding]:
     """Steps of JAX that are many calls instead of one."""
     for row in jit_calls(run).records():
         budget = budgets(run)[row["host"]]
-        share = min(1.0, row["dispatch_share"] + budget.shares[Category.ALL_OTHERS.value])
+        between = framework_share(
+            run, row["host"]
+        )  # of the Python between the calls: what is the program's own has findings of its own
+        between = budget.shares[Category.ALL_OTHERS.value] if between is None else between
+        share = min(1.0, row["dispatch_share"] + between)
         if row["calls"] < _CALLS.value or share < _REBUILT.value:
             continue
         line = framework_line(run, row["host"])

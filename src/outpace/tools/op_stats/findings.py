@@ -21,7 +21,7 @@ _OUTSIDE = Threshold("share outside compilation", 0.05, Unit.FRACTION, _XPROF)
 
 
 def find(metrics: Table, eager: EagerShare, others: float, program: Program, line: str) -> Iterator[Finding]:
-    """All findings, from the ops' metrics and the ops that ran one by one; `others`: share of the step without a recognised event; `line`:
+    """All findings, from the ops' metrics and the ops that ran one by one; `others`: share of the step in Python between these ops; `line`:
     the user's line that calls most of them, where it is known."""
     share, in_steps = eager.of_ops, eager.of_steps
     if share > _EAGER.value and eager.dispatch > _MATERIAL.value:

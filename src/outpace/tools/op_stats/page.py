@@ -6,7 +6,7 @@ from outpace.metrics.budget import others_share
 from outpace.metrics.eager_ops import FUNCTION, eager_ops, eager_share
 from outpace.metrics.op_metrics import op_metrics
 from outpace.metrics.program import program
-from outpace.metrics.python_time import framework_line
+from outpace.metrics.python_time import framework_line, framework_share
 from outpace.model import Chart, ChartKind, Page, Rows, Section, Table, Unavailable
 from outpace.timeline import Run
 from outpace.tools.op_stats import findings as rules
@@ -43,7 +43,7 @@ def analyse(run: Run) -> Page:
     if any(op != FUNCTION for op in eager["op"]):
         sections.append(Rows(eager, ("op", "count", "total_ps")))
     line = framework_line(run, run.hosts[0].host) if run.hosts else ""
-    found = tuple(rules.find(metrics, eager_share(eager, run), others_share(run), program(run), line))
+    found = tuple(rules.find(metrics, eager_share(eager, run), _between(run), program(run), line))
     return Page(_ID, _TITLE, _QUESTION, headline=_headline(by_type), sections=tuple(sections), findings=found)
 
 
@@ -54,3 +54,9 @@ def _headline(by_type: Table) -> str:
         if mine:
             parts.append(f"{mine[0]['type']} takes most op time on the {side.lower()} ({mine[0]['busy_fraction']:.0%})")
     return "; ".join(parts) + "." if parts else "No op took any time."
+
+
+def _between(run: Run) -> float:
+    """Share of the step in Python between ops that run one by one: the framework's own, where Python was sampled."""
+    known = framework_share(run, run.hosts[0].host) if run.hosts else None
+    return others_share(run) if known is None else known
