@@ -26,6 +26,9 @@ _SHORT_OPS = Threshold(
 _CHAINS = Threshold(
     "element-wise ops", 0.45, Unit.FRACTION, "our choice: near half of the step, for fusing to be the first thing to try"
 )
+_EXECUTOR = Threshold(
+    "time in the executor, outside of ops", 0.20, Unit.FRACTION, "our choice: less is what any step of large ops shows"
+)
 _SHORT = 50e6  # ps per op: shorter ones cost about as much to start
 _TINY = Threshold("tiny compiled op", 10e6, Unit.PS, "our choice: starting an op costs XLA about a microsecond")
 _MANY_COMPILED = 1000  # executions per step
@@ -160,7 +163,8 @@ def _short_ops(run: Run, host: str, program: Program) -> Iterator[Finding]:
         return
     chains = row["elementwise_share"] >= _CHAINS.value  # of large tensors, a few long ops: fusing saves trips to memory
     share = min(1.0, row["elementwise_share"] + row["overhead_share"])
-    if not chains and (row["dispatches"] < _MANY or share < _SHORT_OPS.value):
+    many = row["dispatches"] >= _MANY and row["overhead_share"] >= _EXECUTOR.value and share >= _SHORT_OPS.value
+    if not chains and not many:
         return
     yield Finding(
         id="small_ops",
