@@ -83,7 +83,7 @@ def race(before: Path, after: Path, rounds: int) -> list[float]:
 def step_ms(program: Path) -> float:
     """Mean step by the program's own clock, ms."""
     done = subprocess.run(
-        [sys.executable, str(program)], capture_output=True, text=True, timeout=SECONDS, check=True, cwd=program.parent
+        [sys.executable, str(program.resolve())], capture_output=True, text=True, timeout=SECONDS, check=True, cwd=program.parent
     )
     text = next(text for text in reversed(done.stdout.splitlines()) if text.startswith(MARK))
     return float(json.loads(text.removeprefix(MARK))["mean_step_ms"])

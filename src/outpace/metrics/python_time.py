@@ -290,10 +290,12 @@ def _rows(timeline: Timeline, record: Mapping[str, Any] | None) -> Iterator[tupl
             line.own += weight
     total, seen = sum(line.weight for line in lines.values()), len(set(step.tolist()))
     effective = total**2 / float((samples[:, 1].astype(float) ** 2).sum()) if total else 0.0
+    first = max(lines.values(), key=lambda line: line.main, default=None)
     for key, line in lines.items():
         parts = (line.weight, line.own, line.untraced, line.elsewhere, line.waiting)
         ends = interval(line.weight / total, effective)
-        calls = line.main >= _CALLS * line.weight > 0 and len(line.steps) >= _USUALLY * seen
+        usual = line is first or len(line.steps) >= _USUALLY * seen  # asynchronous calls are short: a sample seldom meets them
+        calls = line.main >= _CALLS * line.weight > 0 and usual
         beside = line.beside if calls else line.beside + line.main  # the same function in an evaluation is no step
         shares = (
             line.weight / total,
