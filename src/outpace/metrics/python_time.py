@@ -24,6 +24,7 @@ from outpace.model import Category, Field, Table, Unit
 from outpace.timeline import Run, Timeline
 from outpace.timeline.infer import is_glue
 from outpace.timeline.names import INPUT_THREADS
+from outpace.timeline.steady import period
 from outpace.timeline.steps import Array
 from outpace.trace.algorithms import distinct
 
@@ -32,7 +33,7 @@ YOURS, LIBRARY, OUTPACE = "yours", "library", "outpace"
 _JITTED = "PjitFunction("
 _MOSTLY = 0.7  # of what slow steps take beyond the others, to be spent below one function
 _CALLS = 0.2  # of a line's samples: single ones may lie beside the clock
-_USUALLY = 0.3  # of the steps that were sampled: a line that makes the step is met in most, one that evaluates in few
+_SELDOM = 0.7  # of a line's time in the slow steps: it evaluates or saves, and does not make the step
 _MOST_STEPS = 0.5  # of the steps, in which a function must run to make them
 _Z = 1.96  # two-sided 95 %
 _WRAPPERS = (
@@ -99,7 +100,11 @@ FIELDS = (
         Unit.FRACTION,
         "share of the step time that the training thread spends in this line beside the step's own functions, waits left out",
     ),
-    Field("met", Unit.FRACTION, "share of the steps that were sampled in which the line was met: small for what comes round"),
+    Field(
+        "seldom",
+        Unit.FRACTION,
+        "share of the line's time that lies in steps which take much longer than the others: it comes round",
+    ),
     Field("calls_step", Unit.BOOL, "whether the step's own function runs below the line"),
 )
 
@@ -117,7 +122,7 @@ class PythonLine:
     below: str
     python_share: float
     beside_share: float
-    met: float
+    seldom: float
     calls_step: bool
     low: float
     high: float
@@ -239,7 +244,7 @@ class _Line:
     def __init__(self) -> None:
         self.count = 0
         self.weight = self.own = self.untraced = self.elsewhere = self.waiting = self.python = self.beside = self.main = 0
-        self.steps: set[int] = set()
+        self.slow = 0  # of the weight, in steps that take much longer than the others
         self.packages: dict[str, int] = defaultdict(int)
         self.functions: dict[str, int] = defaultdict(int)
 
@@ -266,7 +271,7 @@ def _rows(timeline: Timeline, record: Mapping[str, Any] | None) -> Iterator[tupl
     keys = [_key(stack, record["frames"]) for stack in record["stacks"]]
     asked = [_asks(key[0], stack[-1], record["frames"], text) for key, stack in zip(keys, record["stacks"], strict=True)]
     lines: dict[tuple[str, int, str, str], _Line] = defaultdict(_Line)
-    main = _in_step_function(timeline, moment).tolist()
+    main, slow = _in_step_function(timeline, moment).tolist(), _slow_steps(timeline)
     parts_of = (part.tolist() for part in nature)
     for (_, weight, stack), free, other, waits, inside, at in zip(
         samples.tolist(), *parts_of, main, step.tolist(), strict=True
@@ -274,7 +279,7 @@ def _rows(timeline: Timeline, record: Mapping[str, Any] | None) -> Iterator[tupl
         key, package, function = keys[stack]
         line = lines[key]
         line.count += 1
-        line.steps.add(at)
+        line.slow += weight * (at in slow)
         line.weight += weight
         line.untraced += weight * free
         waits = waits or asked[stack]
@@ -288,13 +293,14 @@ def _rows(timeline: Timeline, record: Mapping[str, Any] | None) -> Iterator[tupl
             line.functions[function] += weight
         else:
             line.own += weight
-    total, seen = sum(line.weight for line in lines.values()), len(set(step.tolist()))
+    total = sum(line.weight for line in lines.values())
     effective = total**2 / float((samples[:, 1].astype(float) ** 2).sum()) if total else 0.0
     first = max(lines.values(), key=lambda line: line.main, default=None)
     for key, line in lines.items():
         parts = (line.weight, line.own, line.untraced, line.elsewhere, line.waiting)
         ends = interval(line.weight / total, effective)
-        usual = line is first or len(line.steps) >= _USUALLY * seen  # asynchronous calls are short: a sample seldom meets them
+        seldom = line.slow / line.weight if line.weight else 0.0
+        usual = line is first or seldom < _SELDOM
         calls = line.main >= _CALLS * line.weight > 0 and usual
         beside = line.beside if calls else line.beside + line.main  # the same function in an evaluation is no step
         shares = (
@@ -303,7 +309,7 @@ def _rows(timeline: Timeline, record: Mapping[str, Any] | None) -> Iterator[tupl
             line.untraced / total,
             line.python / total,
             beside / total,
-            len(line.steps) / max(seen, 1),
+            seldom,
         )
         file, number, function, who = key
         named = (file, number, function, text.get((file, number), ""), who, line.library, line.below, line.count)
@@ -338,6 +344,14 @@ def _in_step_function(timeline: Timeline, moment: Array) -> Array:
     """Whether each moment lies in a call of a function that makes the step."""
     rows = step_function_calls(timeline)
     return _covered(timeline.trace.start[rows], timeline.trace.end[rows], moment)
+
+
+def _slow_steps(timeline: Timeline) -> frozenset[int]:
+    """Steps of the steady state that take much longer than the others, counted as `_in_steps` does."""
+    steps = timeline.steps
+    whole = steps.whole[np.argsort(steps.start[steps.whole])]
+    slow, _ = period(steps.duration[whole], np.ones(len(whole), bool))
+    return frozenset(slow.tolist())
 
 
 def _in_steps(timeline: Timeline, moment: Array) -> tuple[Array, float]:

@@ -18,6 +18,7 @@ EXPENSIVE = Threshold("expensive tf.function calls", 0.20, Unit.FRACTION, "XProf
 RETRACES = Threshold(
     "retraced in steady state", 2, Unit.COUNT, "tf.function guide: a function should be traced once per input signature"
 )
+_ALL_SINGLE = 4  # times as many calls as show that something runs outside: then the whole step does
 _MATERIAL = 0.01  # of the time in steps
 _REBUILT = Threshold("compiling again, of the steps", 0.05, Unit.FRACTION, "a step that repeats has nothing left to compile")
 _CALLS = Threshold(
@@ -122,14 +123,17 @@ def _op_by_op(run: Run) -> Iterator[Finding]:
             threshold=_CALLS,
             location=line,
             host=row["host"],
-            saving=None if run.has_device else _dispatch(share),
+            saving=None if run.has_device else _dispatch(share, row["calls"]),
             effort=Effort.SMALL,
             explains=("python_overhead", "small_steps", "late_launches"),
         )
 
 
-def _dispatch(share: float) -> Saving | None:
-    assumes = "if dispatching these calls, and the Python between them, cost nothing; their own work stays"
+def _dispatch(share: float, calls: float) -> Saving | None:
+    """One program dispatches once; where a step is nothing but single ops, fusing them shrinks what they compute as well."""
+    assumes = "if dispatching these calls, and the Python between them, cost nothing"
+    if calls >= _ALL_SINGLE * MANY_CALLS:
+        share, assumes = share + (1 - share) / 2, f"{assumes}, and fusing halved their own work"
     return at_most(share, Category.HOST_COMPUTE, Category.ALL_OTHERS, assumes=assumes)
 
 

@@ -23,8 +23,9 @@ _PER_CALL = Threshold("a framework's own Python, of the step", 0.10, Unit.FRACTI
 _MOST = 4  # functions
 _FETCHES = ("iterator_get_next", "__next__", "_next_internal")  # of tf.data: the input pipeline's matter
 _MOSTLY = 0.5
+_HALF = 0.5  # of the step: what takes more cannot hide behind the rest
 _FEW_SAMPLES = 20  # of a function: below, chance may have picked the line
-_SELDOM = 0.3  # of the steps: what runs in fewer comes round
+_SELDOM = 0.7  # of the line's time in the slow steps: it comes round
 _CONVERTING = ("asarray", "array", "device_put", "convert", "constant", "copy")
 _SAVING = ("save", "dump", "savez", "checkpoint", "pickle", "write")
 _LOGGING = ("log", "print", "emit", "flush", "dumps", "format")
@@ -171,12 +172,17 @@ def _action(function: _Function, program: Program) -> str:
         return f"Save less often than {where} does, or hand the data to a background thread and write it there."
     if any(word in below for word in _LOGGING):
         return f"Log and format less often than {where} does: every hundredth step, or once per epoch."
-    if max(line.met for line in function.lines) < _SELDOM:
+    if function.top.seldom >= _SELDOM:
         return f"Do what {where} does less often, or in a thread of its own, from a copy: it runs in few steps, and holds up all of them."
     if any(word in below for word in _CONVERTING):
         return f"Convert and copy once, before the loop, what {where} hands over in every step; only what changes must move."
     if "_batch_" in name and program.is_keras:
         return f"Move the work of {where} from the batch hook to on_epoch_end, or do it every N batches only."
+    if function.share > _HALF:
+        return (
+            f"Make {where} itself cheaper: compute it once before the training, for a whole batch at once (vectorised), or in several processes. A "
+            "thread beside the step hides no more of it than the rest of the step lasts."
+        )
     return program.say(
         keras=f"Take {where} out of the training loop: do it every N batches, in the input pipeline (map, prefetch), or in NumPy at once.",
         tensorflow=f"Take {where} off the training thread: prepare it in the input pipeline (map with prefetch) or a thread of its own, do it "
