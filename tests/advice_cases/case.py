@@ -23,7 +23,8 @@ class Case:
 
     `severity`: None where the rule must stay silent. `saves`: range of what is saved at most, as a share of the step; None where no number may
     be given. `takes_from`: the categories it comes from. `says` and `never`: words that its sentence and action must and must not hold.
-    `also`: what else the rule's function tells besides findings, for rules that rate without one.
+    `also`: what else the rule's function tells besides findings, for rules that rate without one. `wrong`: what it says today instead, where
+    that is known to be wrong; the case fails until it is mended.
     """
 
     rule: str
@@ -37,6 +38,7 @@ class Case:
     never: tuple[str, ...] = ()
     struck: bool = False
     also: Callable[[], object] | None = None
+    wrong: str = ""
 
     def findings(self) -> list[Finding]:
         """What the rule finds."""

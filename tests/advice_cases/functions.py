@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from outpace.metrics import jit_calls, python_time, tf_functions
+from outpace.metrics.budget import budgets
 from outpace.metrics.program import Program
 from outpace.model import Category, Finding, Severity
 from outpace.tools.functions import findings as rules
 from outpace.tools.functions.schema import COMPILATIONS, TRACES
-from tests.advice_cases.build import MS, STEP, STEPS, budgeted, table
+from tests.advice_cases.build import MS, STEP, STEPS, budget, budgeted, run, table, trace_of
 from tests.advice_cases.case import JAX, KERAS, TENSORFLOW, Case, Find, about, fires, silent
 
 _NO_BUILDS = table("compilations", COMPILATIONS)
@@ -37,6 +38,15 @@ def _compiled(share: float, count: int, *, name: str = "step") -> Find:
     row = {"function": name, "source": "/home/me/train.py:12", "count": count, "in_steps_ps": round(share * STEPS * STEP)}
     built, run = table("compilations", COMPILATIONS, row), budgeted({})
     return lambda: rules.find(run, table("f", tf_functions.FIELDS), table("t", TRACES), built, JAX)
+
+
+def _on_hosts(share: float, count: int, hosts: int) -> Find:
+    """Each of several hosts compiles for `share` of its steps."""
+    names = [f"host{number}" for number in range(hosts)]
+    row = {"function": "step", "source": "/home/me/train.py:12", "count": count, "in_steps_ps": round(share * STEPS * STEP)}
+    built = table("compilations", COMPILATIONS, *({**row, "host": name} for name in names))
+    of = run({budgets: budget({Category.COMPILATION: share}, *names)}, None, *(trace_of(STEPS, name) for name in names))
+    return lambda: rules.find(of, table("f", tf_functions.FIELDS), table("t", TRACES), built, JAX)
 
 
 def _calls(calls: float, dispatch: float, others: float = 0.0) -> Find:
@@ -105,6 +115,15 @@ CASES: list[Case] = [
         saves=about(0.08),
         takes_from=("compilation",),
         says=("'step' was compiled 3 times", "static arguments"),
+    ),
+    fires(
+        "recompiled",
+        "on each of two hosts",
+        _on_hosts(0.3, 5, 2),
+        Severity.HIGH,
+        location="train.py:12",
+        saves=about(0.3),
+        wrong="one host's time is divided by that of all hosts: 15 %, and of eight hosts nothing is said",
     ),
     silent("recompiled", "3 % of the steps", _compiled(0.03, 3)),
     silent("recompiled", "built once", _compiled(0.5, 1)),

@@ -66,6 +66,11 @@ def _odd(share: float, kind: str = odd_ops.RANDOM, op: str = "RandomUniform", pr
     return _find(odd=[row], program=program)
 
 
+def _made_in_a_loop(share: float) -> Find:
+    row = {"kind": odd_ops.RANDOM, "type": "RandomUniform", "source": "/home/me/model.py:9", "share": share}
+    return _find(odd=[{**row, "part": f"noise_{n}", "self_ps": round(share * STEP)} for n in range(2)])
+
+
 def _short(elementwise: float, overhead: float, rounds: int, program: Program = TENSORFLOW, parts: Rows | None = None) -> Find:
     row = {"elementwise_share": elementwise, "overhead_share": overhead, "dispatches": rounds, "median_ps": 5 * _US}
     return _find(parts, small=[row], program=program)
@@ -142,6 +147,7 @@ CASES: list[Case] = [
     fires(
         "odd_ops", "8 % of the step", _odd(0.08), Severity.MODERATE, saves=about(0.08), says=("draws random numbers",), **_NOISE
     ),
+    fires("odd_ops", "two layers made at one line", _made_in_a_loop(0.15), Severity.MODERATE, saves=about(0.15), **_NOISE),
     silent("odd_ops", "3 % of the step", _odd(0.03)),
     fires(
         "python_in_model",

@@ -107,6 +107,14 @@ def _cached(ratio: float, share: float = 0.3, record: Mapping[str, Any] = _NOTED
     return _beside(ratio, share, record=record, label="in_py_L7_map")
 
 
+def _under_random(ratio: float, gaps: float) -> Find:
+    """A map that repeats feeds a stage that draws random numbers; the program waits for both between its steps."""
+    slowest = _stage("FlatMap", 9, 0, label="x_py_L3_flat_map")
+    stages = [_stage(_ROOT, 0, -1), slowest, _stage(_MAP, 9 * ratio, 1, label="in_py_L7_map")]
+    drawn = {"label": "x_py_L3_flat_map", "file": "x.py", "line": 3, "op": "flat_map", "stateful": ["RandomUniform"]}
+    return _context(0.0, [_pipeline(stages, 9)], record={"pipeline": [*_NOTED["pipeline"], drawn]}, gaps=gaps)
+
+
 @cache
 def _shuffling(megabytes: float) -> Trace:
     space = training_run(steps=STEPS, step_ps=STEP, hostname=HOST)
@@ -163,7 +171,14 @@ CASES: list[Case] = [
     fires(
         _SLOW, "all cores are busy", _slow(0.02, busy=0.95, **_TWO_CORES), Severity.HIGH, saves=(0.45, 0.5), **_TAKES, **_MAP_AT
     ),
-    fires(_SLOW, "cores are free", _slow(0.02, busy=0.6, **_TWO_CORES), Severity.INFO, saves=(0.45, 0.5), **_MAP_AT),
+    fires(
+        _SLOW,
+        "cores are free",
+        _slow(0.02, busy=0.6, **_TWO_CORES),
+        Severity.INFO,
+        **_MAP_AT,
+        wrong="it keeps up, and promises 48 %",
+    ),
     fires(_SLOW, "mostly a wait", _slow(0.3, 3.5, **_TWO_CORES), Severity.HIGH, saves=(0.44, 0.6), **_TAKES, **_MAP_AT),
     fires(_SLOW, "mostly cores", _slow(0.15, 6.0, **_TWO_CORES), Severity.MODERATE, saves=(0.4, 0.5), **_TAKES, **_MAP_AT),
     fires(
@@ -195,6 +210,15 @@ CASES: list[Case] = [
         **_TAKES,
         **_MAP_AT,
     ),
+    fires(
+        _SLOW,
+        "in the steps, and hardly between them",
+        _slow(0.3, gaps=0.005),
+        Severity.HIGH,
+        saves=about(0.3),
+        **_TAKES,
+        **_MAP_AT,
+    ),
     fires(_SLOW, "two steps", _slow(0.3, count=2), Severity.HIGH, saves=about(0.3), **_TAKES, **_MAP_AT),
     fires(_SLOW, "four steps", _slow(0.3, count=4), Severity.HIGH, saves=about(0.3), **_TAKES, **_MAP_AT),
     fires(_SLOW, "its work is 70 % of the wait", _slow(0.3, 2.1), Severity.HIGH, saves=about(0.3), **_TAKES, **_MAP_AT),
@@ -211,6 +235,15 @@ CASES: list[Case] = [
         says=(".cache()",),
         **_TAKES,
         **_MAP_AT,
+    ),
+    fires(
+        "no_cache",
+        "what feeds it is random, and the steps do not wait",
+        _under_random(0.3, 0.4),
+        Severity.MODERATE,
+        saves=(0.0, 0.2),
+        **_MAP_AT,
+        wrong="a stage with a third of the work promises all that is waited between the steps",
     ),
     silent("no_cache", "15 % of the work", _cached(0.15)),
     silent("no_cache", "random", _cached(0.3, record=_RANDOM)),
