@@ -111,6 +111,9 @@ CASES: list[Case] = [
         saves=about(0.24),
         wrong="it promises 40 %: the share of the idle time within steps is taken for one of the device's time",
     ),
+    fires("late_launches", "30 % outside of steps", _late(0.3, 0.3), Severity.MODERATE, saves=(0.2, 0.3), takes_from=_LAUNCH),
+    fires("late_launches", "15 % outside of steps", _late(0.3, 0.15), Severity.MODERATE, saves=about(0.3), takes_from=_LAUNCH),
+    fires("late_launches", "7 % outside of steps", _late(0.3, 0.07), Severity.MODERATE, saves=about(0.3), takes_from=_LAUNCH),
     silent("late_launches", "15 % of the time", _late(0.15)),
     *worded(
         "tiny_kernels",

@@ -88,6 +88,14 @@ def _compiled(count: int, mean: float, share: float) -> Find:
     return _find(lines=[row], program=JAX)
 
 
+def _line(sorts: float) -> Find:
+    """A line of a compiled program, 40 % of the step, of which `sorts` sorts and the rest multiplies."""
+    usual = {"source": "/home/me/model.py:5", "count": 100, "op": "jit(step)/top"}
+    parts = {"sort": 0.4 * sorts, "dot": 0.4 * (1 - sorts)}
+    rows = [{**usual, "opcode": code, "share": share, "time_ps": round(share * STEP)} for code, share in parts.items()]
+    return _find(lines=rows, program=JAX)
+
+
 def _bound(share: float, parts: Rows | None = None, program: Program = TENSORFLOW) -> Find:
     return _find(parts, shares={Category.HOST_COMPUTE: share, Category.INPUT: 1 - share}, program=program)
 
@@ -123,6 +131,8 @@ CASES: list[Case] = [
         jax="bfloat16",
         **_AT,
     ),
+    fires("slow_part", "a line that mostly sorts", _line(0.7), Severity.HIGH, saves=about(0.4), **_AT),
+    fires("slow_part", "a line that mostly multiplies", _line(0.35), Severity.HIGH, **_AT),
     silent("slow_part", "15 % of the step", _slow(0.15)),
     fires(
         "slow_part",

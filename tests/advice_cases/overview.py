@@ -9,7 +9,8 @@ from outpace.metrics import tf_functions
 from outpace.metrics.between import Between
 from outpace.metrics.device import DeviceFacts
 from outpace.metrics.program import Program
-from outpace.model import OUTSIDE, Category, Severity
+from outpace.metrics.step_breakdown import StepBreakdown
+from outpace.model import OUTSIDE, Category, Severity, Table
 from outpace.testing import SpaceBuilder
 from outpace.timeline import Run
 from outpace.timeline.steady import Aside
@@ -39,14 +40,16 @@ def _half(share: float, program: Program = TENSORFLOW, devices: DeviceFacts = H1
     return _steps({Category.DEVICE_COMPUTE_16: 0.6 * share, Category.DEVICE_COMPUTE_32: 0.6 * (1 - share)}, program, devices)
 
 
-def _between(share: float, steps: int = 10, program: Program = TENSORFLOW, often: bool = True) -> Find:
-    gaps = Between(share, {c: share if c is Category.INPUT else 0.0 for c in Category}, often, "train.py:30", "main")
+def _between(share: float, steps: int = 10, program: Program = TENSORFLOW, often: bool = True, waits: float = 1.0) -> Find:
+    """Time between steps, `waits` of which waits for input; a tenth is compiling where the rest is not."""
+    parts = {Category.INPUT: waits, Category.COMPILATION: min(0.1, 1 - waits)}
+    gaps = Between(share, {c: share * parts.get(c, 0.0) for c in Category}, often, "train.py:30", "main")
     mean = average(breakdown(steps=steps))
     return lambda: rules.outside(Pace(10.0, share), mean, program, gaps)
 
 
-def _slowed(by: float) -> Find:
-    return lambda: rules.overhead("vm", [1e6, 1e6, 1e6], [1e6 * (1 + by)] * 3)
+def _slowed(by: float, before: int = 3, during: int = 3) -> Find:
+    return lambda: rules.overhead("vm", [1e6] * before, [1e6 * (1 + by)] * during)
 
 
 @cache
@@ -79,6 +82,18 @@ def _aside(why: Aside, program: Program = TENSORFLOW, extra: Category = Category
     steps = breakdown(times=[5 * STEP, *[STEP] * 9], extra=extra, aside=[why.value, *[""] * 9])
     of = run()
     return lambda: (f for f in unsteady.find(of, steps, program) if f.id == "set_aside")
+
+
+def _mixed(most: float) -> Find:
+    """A first step whose length beyond the others is `most` compiling, the rest in equal parts two other categories."""
+    parts = {Category.COMPILATION: most, Category.INPUT: (1 - most) / 2, Category.OUTPUT: (1 - most) / 2}
+    steps = breakdown(times=[5 * STEP, *[STEP] * 9], aside=[Aside.WARM_UP.value, *[""] * 9])
+    columns = {f"{c.value}_ps": [round(part * 4 * STEP), *[0] * 9] for c, part in parts.items()}
+    data = {f.name: columns.get(f.name, steps.steps[f.name]) for f in steps.steps.fields}
+    data["all_others_ps"] = [0] * 10
+    mixed = StepBreakdown(Table.build("steps", "Steps", steps.steps.fields, data), steps.per_row)
+    of = run()
+    return lambda: (f for f in unsteady.find(of, mixed, TENSORFLOW) if f.id == "set_aside")
 
 
 def _category(category: Category, own: tuple[str, str, str], high: float, some: float, near: float) -> list[Case]:
@@ -216,10 +231,32 @@ CASES: list[Case] = [
     fires("time_outside_steps", "40 % of the time", _between(0.4), Severity.MODERATE, saves=about(0.4), **_BETWEEN),
     fires("time_outside_steps", "30 % of the time", _between(0.3), Severity.MODERATE, saves=about(0.3), **_BETWEEN),
     fires("time_outside_steps", "30 %, single gaps", _between(0.3, often=False), Severity.MODERATE, location="train.py:30"),
+    fires(
+        "time_outside_steps",
+        "most of it waits for input",
+        _between(0.3, waits=0.7),
+        Severity.MODERATE,
+        saves=about(0.3),
+        says=("it waits for input there",),
+        **_BETWEEN,
+    ),
+    fires(
+        "time_outside_steps",
+        "a part of it waits for input",
+        _between(0.3, waits=0.35),
+        Severity.MODERATE,
+        saves=about(0.3),
+        never=("it waits for input there",),
+        **_BETWEEN,
+    ),
     fires("time_outside_steps", "four steps", _between(0.3, steps=4), Severity.MODERATE, saves=about(0.3), **_BETWEEN),
     silent("time_outside_steps", "15 % of the time", _between(0.15)),
     silent("time_outside_steps", "two steps", _between(0.3, steps=2)),
     fires("profiling_overhead", "15 % slower", _slowed(0.15), Severity.INFO, says=("15% slower",)),
+    silent("profiling_overhead", "one step before", _slowed(0.15, before=1)),
+    silent("profiling_overhead", "one step while profiling", _slowed(0.15, during=1)),
+    fires("profiling_overhead", "five steps before", _slowed(0.15, before=5), Severity.INFO),
+    fires("profiling_overhead", "five steps while profiling", _slowed(0.15, during=5), Severity.INFO),
     silent("profiling_overhead", "7 % slower", _slowed(0.07)),
     fires("capture.empty", "no event", _capture("empty"), Severity.HIGH, says=("holds no event", "outpace profile")),
     silent("capture.empty", "a capture in order", _capture("good")),
@@ -251,6 +288,8 @@ CASES: list[Case] = [
         location="step 0",
         says=("5.0 times",),
     ),
+    fires("set_aside", "70 % compiling", _mixed(0.7), Severity.INFO, location="step 0", says=(": compilation.",)),
+    fires("set_aside", "of several causes", _mixed(0.4), Severity.INFO, location="step 0", says=("several causes",)),
     silent("set_aside", "fed from buffers", _aside(Aside.BUFFERED)),
     silent("set_aside", "steady", _aside(Aside.NO)),
     *worded(

@@ -80,6 +80,13 @@ def _slow(share: float, work: float = 9.0, **more: Any) -> Find:
     return _context(share, [_pipeline([_stage(_ROOT, 0, -1), _stage(_MAP, work, 0, label="in_py_L7_map")], work)], **more)
 
 
+def _with_next(busy: float) -> Find:
+    """The training loop itself is `busy` ms per batch, beside a thread that is 9."""
+    return _context(
+        0.3, [_pipeline([_stage(_ROOT, busy, -1, asynchronous=False), _stage(_MAP, 9, 0, label="in_py_L7_map")], 9, busy)]
+    )
+
+
 def _two(ratio: float) -> Find:
     """Two pipelines, of which one is `ratio` as busy as the other."""
     return _context(
@@ -137,6 +144,10 @@ def _hosts(*kinds: str) -> Find:
     names = ("a", "b")
     found = [_pipeline([_stage(_ROOT, 0, -1), *(_stage(k, 1, 0) for k in kinds)], 1, host=name) for name in names]
     return _context(0.0, found, traces=[trace_of(STEPS, name) for name in names])
+
+
+def _one_host() -> Find:
+    return _context(0.3, [_pipeline([_stage(_ROOT, 0, -1), _stage("TFRecord", 1, 0)], 1)])
 
 
 _TAKES = {"takes_from": ("input", "host_compute")}
@@ -219,6 +230,13 @@ CASES: list[Case] = [
         **_TAKES,
         **_MAP_AT,
     ),
+    fires(_SLOW, "a wait and cores", _slow(0.3, 6.0, **_TWO_CORES), Severity.HIGH, saves=(0.5, 0.6), **_TAKES, **_MAP_AT),
+    fires(_SLOW, "seven steps", _slow(0.3, count=7), Severity.HIGH, saves=about(0.3), **_TAKES, **_MAP_AT),
+    fires(_SLOW, "fifteen steps", _slow(0.3, count=15), Severity.HIGH, saves=about(0.3), **_TAKES, **_MAP_AT),
+    fires(_SLOW, "0.8 % of the step waits", _slow(0.008), Severity.INFO, says=("1% of the step waits",), **_MAP_AT),
+    fires(_SLOW, "0.3 % of the step waits", _slow(0.003), Severity.INFO, says=("hardly any",), **_MAP_AT),
+    fires(_SLOW, "the loop itself needs 6.3 of 10 ms", _with_next(6.3), Severity.HIGH, saves=about(0.3), **_MAP_AT),
+    fires(_SLOW, "the loop itself needs 3.2 of 10 ms", _with_next(3.2), Severity.HIGH, saves=about(0.3), **_MAP_AT),
     fires(_SLOW, "two steps", _slow(0.3, count=2), Severity.HIGH, saves=about(0.3), **_TAKES, **_MAP_AT),
     fires(_SLOW, "four steps", _slow(0.3, count=4), Severity.HIGH, saves=about(0.3), **_TAKES, **_MAP_AT),
     fires(_SLOW, "its work is 70 % of the wait", _slow(0.3, 2.1), Severity.HIGH, saves=about(0.3), **_TAKES, **_MAP_AT),
@@ -265,5 +283,6 @@ CASES: list[Case] = [
     ),
     silent("late_shuffle", "70 MB", _shuffle(70.0)),
     fires("no_shard", "two hosts", _hosts("TFRecord"), Severity.POTENTIAL, says=(".shard(num_workers",)),
+    silent("no_shard", "one host", _one_host()),
     silent("no_shard", "they shard", _hosts("Shard", "TFRecord")),
 ]
