@@ -12,9 +12,14 @@ from outpace.model import Finding, Severity
 Find = Callable[[], Iterable[Finding]]
 
 KERAS, TENSORFLOW, JAX = Program(Framework.KERAS), Program(Framework.TENSORFLOW), Program(Framework.JAX)
+KERAS_JAX, UNKNOWN = Program(Framework.KERAS_JAX), Program(Framework.UNKNOWN)
 NOT_JAX = ("keras", "tf.function", "model.fit", "steps_per_execution", "TF_GPU_THREAD_MODE", "jit_compile", "tf.data.AUTOTUNE")
 NOT_TENSORFLOW = ("jax.", "jnp.", "PjitFunction", "XLA_PYTHON")
-_STRANGE = {KERAS: NOT_TENSORFLOW, TENSORFLOW: NOT_TENSORFLOW, JAX: NOT_JAX}
+_STRANGE = {
+    **dict.fromkeys((KERAS, TENSORFLOW, UNKNOWN), NOT_TENSORFLOW),
+    JAX: NOT_JAX,
+    KERAS_JAX: ("tf.function", "TF_GPU_THREAD_MODE"),
+}
 
 
 @dataclass(frozen=True)
@@ -76,13 +81,14 @@ def worded(
     keras: str,
     tensorflow: str,
     jax: str,
+    keras_jax: str = "",
     name: str = "",
     strange: bool = True,
     **more: Any,
 ) -> list[Case]:
     """One firing case per framework: each says its own words, and none of those that only another says. `strange`: nor any other word of the
-    other framework."""
-    own = {KERAS: keras, TENSORFLOW: tensorflow, JAX: jax}
+    other framework. What cannot be told apart is spoken to as TensorFlow, and Keras on JAX as Keras."""
+    own = {KERAS: keras, TENSORFLOW: tensorflow, JAX: jax, KERAS_JAX: keras_jax or keras, UNKNOWN: tensorflow}
     cases = []
     for program, words in own.items():
         others = tuple(o for o in own.values() if o not in words and words not in o)

@@ -201,6 +201,7 @@ CASES: list[Case] = [
         keras="outpace tune train.py",
         tensorflow="@tf.function(jit_compile=True)",
         jax="donated arguments",
+        keras_jax="a larger batch, or a smaller largest part",
     ),
     fires("model_bound", "40 % of the step", _bound(0.4), Severity.INFO, says=("40% of the step", "waiting for input 60.0%")),
     fires(
