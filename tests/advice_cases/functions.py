@@ -1,0 +1,155 @@
+"""Functions that are built again, and steps that run op by op."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from outpace.metrics import jit_calls, python_time, tf_functions
+from outpace.metrics.budget import budgets
+from outpace.metrics.program import Program
+from outpace.model import Category, Finding, Severity
+from outpace.tools.functions import findings as rules
+from outpace.tools.functions.schema import COMPILATIONS, TRACES
+from tests.advice_cases.build import MS, STEP, STEPS, budget, budgeted, run, table, trace_of
+from tests.advice_cases.case import JAX, KERAS, TENSORFLOW, Case, Find, about, fires, silent
+
+_NO_BUILDS = table("compilations", COMPILATIONS)
+
+
+def _tf(
+    expensive: float, total: float, traced: int = 0, eager: int = 0, program: Program = TENSORFLOW, kinds: str = "first"
+) -> Find:
+    """Ten steps of 10 ms; of a function's `total` ms, `expensive` build graphs or run op by op."""
+    spent = {
+        "total_ps": round(total * MS),
+        "expensive_ps": round(expensive * MS),
+        "traced_ps": round(expensive * MS) if traced else 0,
+    }
+    calls = table(
+        "function_calls", tf_functions.FIELDS, {"function": "step", "calls": 10, "traced": traced, "eager": eager, **spent}
+    )
+    built = table("traces", TRACES, {"function": "step", "kinds": kinds, "source": "train.py:8", "cause": "3 was 2"})
+    run = budgeted({})
+    return lambda: rules.find(run, calls, built, _NO_BUILDS, program)
+
+
+def _compiled(share: float, count: int, *, name: str = "step") -> Find:
+    row = {"function": name, "source": "/home/me/train.py:12", "count": count, "in_steps_ps": round(share * STEPS * STEP)}
+    built, run = table("compilations", COMPILATIONS, row), budgeted({})
+    return lambda: rules.find(run, table("f", tf_functions.FIELDS), table("t", TRACES), built, JAX)
+
+
+def _on_hosts(share: float, count: int, hosts: int) -> Find:
+    """Each of several hosts compiles for `share` of its steps."""
+    names = [f"host{number}" for number in range(hosts)]
+    row = {"function": "step", "source": "/home/me/train.py:12", "count": count, "in_steps_ps": round(share * STEPS * STEP)}
+    built = table("compilations", COMPILATIONS, *({**row, "host": name} for name in names))
+    of = run({budgets: budget({Category.COMPILATION: share}, *names)}, None, *(trace_of(STEPS, name) for name in names))
+    return lambda: rules.find(of, table("f", tf_functions.FIELDS), table("t", TRACES), built, JAX)
+
+
+def _calls(calls: float, dispatch: float, others: float = 0.0) -> Find:
+    row = {"calls": calls, "kinds": 5, "dispatch_share": dispatch}
+    line: dict[str, Any] = {"file": "/home/me/train.py", "line": 20, "who": "yours", "library": "jax", "self_ps": MS}
+    given = {
+        jit_calls.jit_calls: table("jit_calls", jit_calls.FIELDS, row),
+        python_time.python_lines: table("python_lines", python_time.FIELDS, line),
+    }
+    run = budgeted({Category.ALL_OTHERS: others}, given)
+    return lambda: rules.find(run, table("f", tf_functions.FIELDS), table("t", TRACES), _NO_BUILDS, JAX)
+
+
+def _eager(program: Program) -> Iterable[Finding]:
+    return _tf(12, 20, eager=10, program=program)()
+
+
+_GRAPH = "expensive_tf_function"
+CASES: list[Case] = [
+    fires(
+        _GRAPH,
+        "every third call is traced for another Python value",
+        _tf(18, 60, traced=3, kinds="python value"),
+        Severity.HIGH,
+        location="train.py:8",
+        saves=about(0.18),
+        takes_from=("compilation",),
+        says=("built a new graph in 3 of 10 calls", "tf.constant", "3 was 2"),
+        never=("input_signature",),
+    ),
+    silent(_GRAPH, "building takes 15 % of its time", _tf(9, 60, traced=3)),
+    silent(_GRAPH, "it was traced once", _tf(30, 60, traced=1)),
+    fires(
+        _GRAPH,
+        "1.5 % of the steps",
+        _tf(1.5, 3, traced=3),
+        Severity.HIGH,
+        location="train.py:8",
+        saves=about(0.015),
+        takes_from=("compilation",),
+    ),
+    silent(_GRAPH, "0.7 % of the steps", _tf(0.7, 1.4, traced=3)),
+    fires(
+        _GRAPH,
+        "eagerly in Keras",
+        lambda: _eager(KERAS),
+        Severity.MODERATE,
+        location="train.py:8",
+        says=("run_eagerly=True from compile()",),
+    ),
+    fires(
+        _GRAPH,
+        "eagerly in a loop",
+        lambda: _eager(TENSORFLOW),
+        Severity.MODERATE,
+        location="train.py:8",
+        says=("run_functions_eagerly",),
+        never=("compile()",),
+    ),
+    fires(
+        "recompiled",
+        "built three times in 8 % of the steps",
+        _compiled(0.08, 3),
+        Severity.HIGH,
+        location="train.py:12",
+        saves=about(0.08),
+        takes_from=("compilation",),
+        says=("'step' was compiled 3 times", "static arguments"),
+    ),
+    fires(
+        "recompiled",
+        "on each of two hosts",
+        _on_hosts(0.3, 5, 2),
+        Severity.HIGH,
+        location="train.py:12",
+        saves=about(0.3),
+        wrong="one host's time is divided by that of all hosts: 15 %, and of eight hosts nothing is said",
+    ),
+    silent("recompiled", "3 % of the steps", _compiled(0.03, 3)),
+    silent("recompiled", "built once", _compiled(0.5, 1)),
+    fires(
+        "recompiled",
+        "a lambda",
+        _compiled(0.3, 9, name="<lambda>"),
+        Severity.HIGH,
+        location="train.py:12",
+        saves=about(0.3),
+        says=("A lambda",),
+    ),
+    fires(
+        "op_by_op",
+        "twelve calls, 10 % of the step",
+        _calls(12, 0.06, 0.04),
+        Severity.MODERATE,
+        location="train.py:20",
+        saves=about(0.10),
+        takes_from=("host_compute", "all_others"),
+        says=("12 calls", "jax.jit"),
+        never=("tf.function",),
+    ),
+    fires("op_by_op", "half of the step", _calls(30, 0.3, 0.2), Severity.HIGH, location="train.py:20", saves=about(0.5)),
+    fires("op_by_op", "30 % of the step", _calls(30, 0.3), Severity.HIGH, location="train.py:20", saves=about(0.3)),
+    fires("op_by_op", "8 % of the step", _calls(30, 0.08), Severity.MODERATE, location="train.py:20", saves=about(0.08)),
+    silent("op_by_op", "six calls", _calls(6, 0.3)),
+    silent("op_by_op", "3 % of the step", _calls(30, 0.03)),
+]

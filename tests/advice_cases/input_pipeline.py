@@ -1,0 +1,58 @@
+"""Steps that wait for input, and input that takes the model's cores."""
+
+from __future__ import annotations
+
+from outpace.metrics import cpu_saturation
+from outpace.metrics.program import Program
+from outpace.model import Category, Severity, Table
+from outpace.tools.input_pipeline import findings as rules
+from tests.advice_cases.build import HOST, breakdown, table
+from tests.advice_cases.case import TENSORFLOW, Case, Find, about, fires, silent, worded
+
+
+def _busy(saturation: float, share: float) -> Table:
+    return table("saturation", cpu_saturation.FIELDS, {"saturation": saturation, "input_share": share})
+
+
+def _waits(share: float, saturation: Table | None = None, back: float = 0.0, program: Program = TENSORFLOW) -> Find:
+    steps = breakdown({Category.INPUT: share})
+    return lambda: rules.find(steps, saturation, {HOST: (0.0, back)}, program)
+
+
+def _rated(name: str, others: float) -> Case:
+    """Without a finding, but rated: the page says whether the program may be input-bound."""
+    steps = breakdown({Category.ALL_OTHERS: others})
+    return silent("input_bound", name, lambda: rules.find(steps, None, {}, TENSORFLOW), also=lambda: rules.verdict(steps)[:2])
+
+
+_INPUT = {"takes_from": ("input", "host_compute")}
+CASES: list[Case] = [
+    *worded(
+        "input_bound",
+        lambda program: _waits(0.3, program=program)(),
+        Severity.HIGH,
+        keras="PyDataset",
+        tensorflow=".cache() for what does not change",
+        jax="jax.device_put",
+        saves=about(0.3),
+        **_INPUT,
+    ),
+    fires("input_bound", "15 % of the step", _waits(0.15), Severity.MODERATE, saves=about(0.15), **_INPUT),
+    fires("input_bound", "8 % of the step", _waits(0.08), Severity.MODERATE, saves=about(0.08), **_INPUT),
+    fires(
+        "input_bound",
+        "the model gets cores back",
+        _waits(0.3, None, 0.5),
+        Severity.HIGH,
+        saves=about(0.3 + 0.7 * 0.5),
+        **_INPUT,
+    ),
+    silent("input_bound", "3 % of the step", _waits(0.03)),
+    fires(
+        "cpu_contention", "all cores busy", _waits(0.0, _busy(0.97, 0.3), 0.2), Severity.MODERATE, saves=about(0.2), **_INPUT
+    ),
+    silent("cpu_contention", "60 % busy", _waits(0.0, _busy(0.6, 0.3), 0.2)),
+    silent("cpu_contention", "little of it input", _waits(0.0, _busy(0.97, 0.15), 0.2)),
+    _rated("4 % without an event", 0.04),
+    _rated("2 % without an event", 0.02),
+]

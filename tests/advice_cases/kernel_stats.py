@@ -1,0 +1,151 @@
+"""Kernels, launches and copies of GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from outpace.metrics.device import DeviceFacts
+from outpace.metrics.program import Program
+from outpace.model import Severity
+from outpace.tools.kernel_stats import findings as rules
+from outpace.tools.kernel_stats.schema import CAUSES, COPIES, DEVICES, KERNELS
+from tests.advice_cases.build import MS, table
+from tests.advice_cases.case import TENSORFLOW, Case, Find, about, fires, silent, worded
+
+_GPU = "/device:GPU:0"
+_US = 1_000_000
+H100 = DeviceFacts((_GPU,), 9.0, False, True)
+V100 = DeviceFacts((_GPU,), 7.0, False, True)
+P100 = DeviceFacts((_GPU,), 6.0, False, True)
+
+
+def _find(
+    kernel: Mapping[str, Any] | None = None,
+    device: Mapping[str, Any] | None = None,
+    copy: Mapping[str, Any] | None = None,
+    program: Program = TENSORFLOW,
+    facts: DeviceFacts = H100,
+) -> Find:
+    """A GPU that is in order, but for what is said of it."""
+    kernels = table(
+        "kernels", KERNELS, *([{"kernel": "gemm", "op": "dense/MatMul", "device": _GPU, **kernel}] if kernel else [])
+    )
+    row = {
+        "device": _GPU,
+        "kernels": 1000,
+        "mean_kernel_ps": 100 * _US,
+        "span_ps": 100 * MS,
+        "idle_ps": 60 * MS,
+        "idle_fraction": 0.6,
+    }
+    devices = table("devices", DEVICES, {**row, **(device or {})})
+    causes = table(
+        "idle_causes", CAUSES, {"device": _GPU, "host_activity": "callback", "idle_fraction": 0.5, "idle_ps": 30 * MS}
+    )
+    copies = table("copies", COPIES, *([{"device": _GPU, "kind": "HToD", **copy}] if copy else []))
+    return lambda: rules.find(kernels, devices, causes, copies, program, facts)
+
+
+def _eligible(share: float, **more: Any) -> Find:
+    return _find({"eligible": True, "kernel_fraction": share, "total_ps": MS, "occupancy": 0.9}, **more)
+
+
+def _late(share: float, outside: float = 0.0) -> Find:
+    return _find(device={"unlaunched_ps": round(share * 100 * MS), "outside_ps": round(outside * 60 * MS)})
+
+
+def _small(mean: float, count: int, program: Program = TENSORFLOW) -> Find:
+    return _find(device={"mean_kernel_ps": mean * _US, "kernels": count}, program=program)
+
+
+def _resident(occupancy: float, share: float, program: Program = TENSORFLOW, tensor: bool = False) -> Find:
+    row = {"occupancy": occupancy, "kernel_fraction": share, "tensor_cores": tensor, "occupancy_source": "computed"}
+    return _find(row, program=program)
+
+
+def _copied(share: float, program: Program = TENSORFLOW, source: str = "pageable") -> Find:
+    copy = {"source": source, "destination": "device", "total_ps": round(share * 100 * MS), "bandwidth": 1e9}
+    return _find(copy=copy, program=program)
+
+
+_LAUNCH = ("host_compute", "kernel_launch", "all_others")
+CASES: list[Case] = [
+    *worded(
+        "tensor_cores_unused",
+        lambda program: _eligible(0.45, program=program)(),
+        Severity.HIGH,
+        keras="mixed_bfloat16",
+        tensorflow="tf.cast",
+        jax="jnp.bfloat16",
+    ),
+    fires("tensor_cores_unused", "15 % of the kernels", _eligible(0.15), Severity.MODERATE, says=("15%",)),
+    fires(
+        "tensor_cores_unused",
+        "on a V100",
+        _eligible(0.2, facts=V100),
+        Severity.MODERATE,
+        says=("float16",),
+        never=("bfloat16",),
+    ),
+    fires("tensor_cores_unused", "there are none", _eligible(0.45, facts=P100), Severity.HIGH, struck=True),
+    silent("tensor_cores_unused", "7 % of the kernels", _eligible(0.07)),
+    fires(
+        "late_launches",
+        "30 % of the time",
+        _late(0.3),
+        Severity.MODERATE,
+        saves=about(0.3),
+        takes_from=_LAUNCH,
+        says=("callback",),
+    ),
+    fires("late_launches", "half of the time", _late(0.5), Severity.HIGH, saves=about(0.5), takes_from=_LAUNCH),
+    fires(
+        "late_launches", "mostly outside of steps", _late(0.5, 0.6), Severity.POTENTIAL, saves=(0.2, 0.41), takes_from=_LAUNCH
+    ),
+    fires(
+        "late_launches",
+        "within steps it idles for 24 % of the time",
+        _late(0.5, 0.6),
+        Severity.POTENTIAL,
+        saves=about(0.24),
+        wrong="it promises 40 %: the share of the idle time within steps is taken for one of the device's time",
+    ),
+    fires("late_launches", "30 % outside of steps", _late(0.3, 0.3), Severity.MODERATE, saves=(0.2, 0.3), takes_from=_LAUNCH),
+    fires("late_launches", "15 % outside of steps", _late(0.3, 0.15), Severity.MODERATE, saves=about(0.3), takes_from=_LAUNCH),
+    fires("late_launches", "7 % outside of steps", _late(0.3, 0.07), Severity.MODERATE, saves=about(0.3), takes_from=_LAUNCH),
+    silent("late_launches", "15 % of the time", _late(0.15)),
+    *worded(
+        "tiny_kernels",
+        lambda program: _small(7, 1000, program)(),
+        Severity.POTENTIAL,
+        keras="compile(jit_compile=True)",
+        tensorflow="@tf.function(jit_compile=True)",
+        jax="jax.jit",
+    ),
+    fires("tiny_kernels", "150 kernels", _small(3, 150), Severity.POTENTIAL),
+    silent("tiny_kernels", "of 15 us", _small(15, 1000)),
+    silent("tiny_kernels", "70 kernels", _small(3, 70)),
+    *worded(
+        "pageable_copies",
+        lambda program: _copied(0.08, program)(),
+        Severity.MODERATE,
+        keras="Feed the model from tf.data",
+        tensorflow="Feed the step from tf.data",
+        jax="jax.device_put",
+    ),
+    silent("pageable_copies", "3 % of the time", _copied(0.03)),
+    silent("pageable_copies", "from pinned memory", _copied(0.3, source="pinned")),
+    *worded(
+        "low_occupancy",
+        lambda program: _resident(0.2, 0.3, program)(),
+        Severity.POTENTIAL,
+        keras="For the framework's: jit_compile=True",
+        tensorflow="For the framework's: jit_compile=True",
+        jax="For the framework's: a larger batch",
+    ),
+    fires("low_occupancy", "a kernel of 8 %", _resident(0.2, 0.08), Severity.POTENTIAL),
+    silent("low_occupancy", "40 % resident", _resident(0.4, 0.3)),
+    silent("low_occupancy", "a kernel of 3 %", _resident(0.2, 0.03)),
+    silent("low_occupancy", "on tensor cores", _resident(0.2, 0.3, tensor=True)),
+]

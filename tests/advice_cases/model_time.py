@@ -1,0 +1,217 @@
+"""The model's own computation: its parts, odd ops, short ops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from outpace.metrics import hlo_lines, model_parts, odd_ops, small_ops
+from outpace.metrics.program import Program
+from outpace.model import Category, Severity
+from outpace.tools.model_time import findings as rules
+from tests.advice_cases.build import STEP, STEPS, budget, run, table
+from tests.advice_cases.case import JAX, TENSORFLOW, Case, Find, about, fires, silent, worded
+
+_US = 1_000_000
+Rows = list[dict[str, Any]]
+
+
+def _find(
+    parts: Rows | None = None,
+    odd: Rows | None = None,
+    small: Rows | None = None,
+    lines: Rows | None = None,
+    shares: Mapping[Category, float] | None = None,
+    program: Program = TENSORFLOW,
+) -> Find:
+    """A model of which nothing is said but this."""
+    of = run(
+        {
+            model_parts.model_parts: table("model_parts", model_parts.FIELDS, *(parts or [])),
+            odd_ops.odd_ops: table("odd_ops", odd_ops.FIELDS, *(odd or [])),
+            small_ops.small_ops: table("small_ops", small_ops.FIELDS, *(small or [])),
+            hlo_lines.hlo_lines: table("hlo_lines", hlo_lines.FIELDS, *(lines or [])),
+        }
+    )
+    known = budget(shares or {Category.INPUT: 0.3})
+    return lambda: rules.find(of, known, program)
+
+
+def _part(share: float, op: str = "TopKV2", name: str = "dense", mean: float = 1000.0) -> dict[str, Any]:
+    """A part of the model whose ops take `mean` us each."""
+    count = share * STEP / (mean * _US)
+    return {
+        "part": name,
+        "source": "/home/me/model.py:5",
+        "share": share,
+        "self_ps": round(share * STEP),
+        "top_op": op,
+        "count": count,
+    }
+
+
+def _slow(share: float, op: str = "TopKV2", program: Program = TENSORFLOW) -> Find:
+    return _find([_part(share, op), _part(0.1, name="out")], program=program)
+
+
+def _odd(share: float, kind: str = odd_ops.RANDOM, op: str = "RandomUniform", program: Program = TENSORFLOW) -> Find:
+    row = {
+        "kind": kind,
+        "type": op,
+        "part": "noise",
+        "source": "/home/me/model.py:9",
+        "share": share,
+        "self_ps": round(share * STEP),
+    }
+    return _find(odd=[row], program=program)
+
+
+def _made_in_a_loop(share: float) -> Find:
+    row = {"kind": odd_ops.RANDOM, "type": "RandomUniform", "source": "/home/me/model.py:9", "share": share}
+    return _find(odd=[{**row, "part": f"noise_{n}", "self_ps": round(share * STEP)} for n in range(2)])
+
+
+def _short(elementwise: float, overhead: float, rounds: int, program: Program = TENSORFLOW, parts: Rows | None = None) -> Find:
+    row = {"elementwise_share": elementwise, "overhead_share": overhead, "dispatches": rounds, "median_ps": 5 * _US}
+    return _find(parts, small=[row], program=program)
+
+
+def _compiled(count: int, mean: float, share: float) -> Find:
+    """A compiled program of `count` ops per step that take `mean` us each."""
+    row = {
+        "op": "jit(step)/while/add",
+        "opcode": "add",
+        "time_ps": round(count * mean * _US),
+        "share": share,
+        "count": count * STEPS,
+    }
+    return _find(lines=[row], program=JAX)
+
+
+def _line(sorts: float) -> Find:
+    """A line of a compiled program, 40 % of the step, of which `sorts` sorts and the rest multiplies."""
+    usual = {"source": "/home/me/model.py:5", "count": 100, "op": "jit(step)/top"}
+    parts = {"sort": 0.4 * sorts, "dot": 0.4 * (1 - sorts)}
+    rows = [{**usual, "opcode": code, "share": share, "time_ps": round(share * STEP)} for code, share in parts.items()]
+    return _find(lines=rows, program=JAX)
+
+
+def _bound(share: float, parts: Rows | None = None, program: Program = TENSORFLOW) -> Find:
+    return _find(parts, shares={Category.HOST_COMPUTE: share, Category.INPUT: 1 - share}, program=program)
+
+
+def _no_steps() -> Find:
+    of = run({})
+    return lambda: rules.find(of, {}, TENSORFLOW)
+
+
+_COMPUTE = {"takes_from": ("host_compute", "device_compute_16", "device_compute_32")}
+_AT = {"location": "model.py:5"}
+_NOISE = {"location": "model.py:9", **_COMPUTE}
+_EIGHT = [_part(0.08, "MatMul", f"dense_{n}") for n in range(8)]
+CASES: list[Case] = [
+    *worded(
+        "slow_part",
+        lambda program: _slow(0.35, program=program)(),
+        Severity.HIGH,
+        keras="once per epoch",
+        tensorflow="in a loop, or outside of the step",
+        jax="lax.scan",
+        saves=about(0.35),
+        **_AT,
+        **_COMPUTE,
+    ),
+    *worded(
+        "slow_part",
+        lambda program: _slow(0.35, "Conv2D", program)(),
+        Severity.HIGH,
+        name="of dense arithmetic",
+        keras="outpace tune",
+        tensorflow="@tf.function(jit_compile=True)",
+        jax="bfloat16",
+        **_AT,
+    ),
+    fires("slow_part", "a line that mostly sorts", _line(0.7), Severity.HIGH, saves=about(0.4), **_AT),
+    fires("slow_part", "a line that mostly multiplies", _line(0.35), Severity.HIGH, **_AT),
+    silent("slow_part", "15 % of the step", _slow(0.15)),
+    fires(
+        "slow_part",
+        "of long ops, beside many short ones",
+        _short(0.6, 0, 0, parts=[_part(0.4, mean=70)]),
+        Severity.HIGH,
+        saves=about(0.4),
+        **_AT,
+    ),
+    silent("slow_part", "of many short ops", _short(0.6, 0, 0, parts=[_part(0.4, mean=35)])),
+    *worded(
+        "odd_ops",
+        lambda program: _odd(0.3, program=program)(),
+        Severity.HIGH,
+        keras="out of the model",
+        tensorflow="cheaper random numbers",
+        jax="jax_default_prng_impl",
+        saves=about(0.3),
+        **_NOISE,
+    ),
+    fires("odd_ops", "15 % of the step", _odd(0.15), Severity.MODERATE, saves=about(0.15), **_NOISE),
+    fires(
+        "odd_ops", "8 % of the step", _odd(0.08), Severity.MODERATE, saves=about(0.08), says=("draws random numbers",), **_NOISE
+    ),
+    fires("odd_ops", "two layers made at one line", _made_in_a_loop(0.15), Severity.MODERATE, saves=about(0.15), **_NOISE),
+    silent("odd_ops", "3 % of the step", _odd(0.03)),
+    fires(
+        "python_in_model",
+        "8 % of the step",
+        _odd(0.08, odd_ops.PYTHON, "PyFunc"),
+        Severity.MODERATE,
+        saves=about(0.08),
+        **_NOISE,
+    ),
+    silent("python_in_model", "3 % of the step", _odd(0.03, odd_ops.PYTHON, "PyFunc")),
+    fires(
+        "small_ops",
+        "many short ops in Keras",
+        _short(0.2, 0.2, 200),
+        Severity.HIGH,
+        saves=about(0.4),
+        says=("200 rounds per step", "@tf.function(jit_compile=True)"),
+        **_COMPUTE,
+    ),
+    fires("small_ops", "a few long element-wise ones", _short(0.6, 0.0, 10), Severity.HIGH, saves=about(0.6), **_COMPUTE),
+    silent("small_ops", "30 % element-wise", _short(0.3, 0.05, 10)),
+    silent("small_ops", "100 rounds", _short(0.2, 0.2, 100)),
+    silent("small_ops", "20 % of the step", _short(0.1, 0.1, 200)),
+    fires(
+        "small_ops",
+        "a scan of tiny ops",
+        _compiled(1500, 7, 0.45),
+        Severity.HIGH,
+        saves=about(0.45),
+        says=("1,500 compiled ops", "jax.lax.scan"),
+        never=("tf.function",),
+        **_COMPUTE,
+    ),
+    silent("small_ops", "compiled ops of 15 us", _compiled(1500, 15, 0.45)),
+    silent("small_ops", "700 compiled ops", _compiled(700, 7, 0.45)),
+    silent("small_ops", "compiled ops, 20 % of the step", _compiled(1500, 7, 0.2)),
+    *worded(
+        "model_bound",
+        lambda program: _bound(0.7, program=program)(),
+        Severity.MODERATE,
+        keras="outpace tune train.py",
+        tensorflow="@tf.function(jit_compile=True)",
+        jax="donated arguments",
+        keras_jax="a larger batch, or a smaller largest part",
+    ),
+    fires("model_bound", "40 % of the step", _bound(0.4), Severity.INFO, says=("40% of the step", "waiting for input 60.0%")),
+    fires(
+        "model_bound",
+        "of eight parts",
+        _bound(0.9, _EIGHT),
+        Severity.MODERATE,
+        location="model.py:5",
+        says=("dense_0",),
+        never=("dense_3",),
+    ),
+    silent("model_bound", "no steps", _no_steps()),
+]

@@ -1,0 +1,315 @@
+"""Categories of the step, time between steps, and captures that carry no conclusion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+from outpace.metrics import tf_functions
+from outpace.metrics.between import Between
+from outpace.metrics.device import DeviceFacts
+from outpace.metrics.program import Program
+from outpace.metrics.step_breakdown import StepBreakdown
+from outpace.model import OUTSIDE, Category, Severity, Table
+from outpace.testing import SpaceBuilder
+from outpace.timeline import Run
+from outpace.timeline.steady import Aside
+from outpace.tools.overview import capture_findings, unsteady
+from outpace.tools.overview import findings as rules
+from outpace.tools.overview.compute import Pace, average
+from outpace.trace import read_trace
+from tests.advice_cases.build import MS, STEP, breakdown, run, table, trace_of
+from tests.advice_cases.case import TENSORFLOW, Case, Find, about, fires, silent, worded
+from tests.support import DATA
+
+_GPU = ("/device:GPU:0",)
+H100 = DeviceFacts(_GPU, 9.0, False, True)
+P100 = DeviceFacts(_GPU, 6.0, False, True)
+PRIVATE = DeviceFacts(_GPU, 9.0, True, True)
+ONLY_HOST = DeviceFacts((), None, False, False)
+
+
+def _steps(shares: Mapping[Category, float], program: Program = TENSORFLOW, devices: DeviceFacts = ONLY_HOST) -> Find:
+    steps = breakdown(shares)
+    functions = table("function_calls", tf_functions.FIELDS, {"function": "step", "traced": 2})
+    return lambda: rules.find(steps, average(steps), functions, program, devices)
+
+
+def _half(share: float, program: Program = TENSORFLOW, devices: DeviceFacts = H100) -> Find:
+    """Of a step, 60 % computes on the device, `share` of that in 16 bits."""
+    return _steps({Category.DEVICE_COMPUTE_16: 0.6 * share, Category.DEVICE_COMPUTE_32: 0.6 * (1 - share)}, program, devices)
+
+
+def _between(share: float, steps: int = 10, program: Program = TENSORFLOW, often: bool = True, waits: float = 1.0) -> Find:
+    """Time between steps, `waits` of which waits for input; a tenth is compiling where the rest is not."""
+    parts = {Category.INPUT: waits, Category.COMPILATION: min(0.1, 1 - waits)}
+    gaps = Between(share, {c: share * parts.get(c, 0.0) for c in Category}, often, "train.py:30", "main")
+    mean = average(breakdown(steps=steps))
+    return lambda: rules.outside(Pace(10.0, share), mean, program, gaps)
+
+
+def _slowed(by: float, before: int = 3, during: int = 3) -> Find:
+    return lambda: rules.overhead("vm", [1e6] * before, [1e6 * (1 + by)] * during)
+
+
+@cache
+def _of(kind: str) -> Run:
+    if kind == "damaged":
+        return Run.of([read_trace((DATA / "broken" / "truncated.xplane.pb").read_bytes(), "vm")])
+    space = SpaceBuilder("vm")
+    plane = space.plane("/host:CPU")
+    if kind == "no steps":
+        plane.line("python").event("something", 0, MS).event("something", 3 * MS, MS)
+    return Run.of([read_trace(space.to_bytes(), "vm")])
+
+
+def _capture(kind: str, program: Program = TENSORFLOW) -> Find:
+    return lambda: capture_findings.find(run() if kind == "good" else _of(kind), program)
+
+
+def _rounds(times: Sequence[float], extra: Category = Category.ALL_OTHERS, program: Program = TENSORFLOW) -> Find:
+    """Steps of these lengths, in steps of 10 ms; what is beyond goes to `extra`."""
+    steps = breakdown(times=[round(time * STEP) for time in times], extra=extra)
+    of = run(None, None, trace_of(len(times)))
+    return lambda: (f for f in unsteady.find(of, steps, program) if f.id == "periodic_cost")
+
+
+def _every(period: int, count: int, slow: float) -> list[float]:
+    return ([1.0] * (period - 1) + [slow]) * count
+
+
+def _aside(why: Aside, program: Program = TENSORFLOW, extra: Category = Category.COMPILATION) -> Find:
+    steps = breakdown(times=[5 * STEP, *[STEP] * 9], extra=extra, aside=[why.value, *[""] * 9])
+    of = run()
+    return lambda: (f for f in unsteady.find(of, steps, program) if f.id == "set_aside")
+
+
+def _mixed(most: float) -> Find:
+    """A first step whose length beyond the others is `most` compiling, the rest in equal parts two other categories."""
+    parts = {Category.COMPILATION: most, Category.INPUT: (1 - most) / 2, Category.OUTPUT: (1 - most) / 2}
+    steps = breakdown(times=[5 * STEP, *[STEP] * 9], aside=[Aside.WARM_UP.value, *[""] * 9])
+    columns = {f"{c.value}_ps": [round(part * 4 * STEP), *[0] * 9] for c, part in parts.items()}
+    data = {f.name: columns.get(f.name, steps.steps[f.name]) for f in steps.steps.fields}
+    data["all_others_ps"] = [0] * 10
+    mixed = StepBreakdown(Table.build("steps", "Steps", steps.steps.fields, data), steps.per_row)
+    of = run()
+    return lambda: (f for f in unsteady.find(of, mixed, TENSORFLOW) if f.id == "set_aside")
+
+
+def _category(category: Category, own: tuple[str, str, str], high: float, some: float, near: float) -> list[Case]:
+    rule = f"high_{category.value}"
+    keras, tensorflow, jax = own
+    lower = high * 0.65  # between the two limits, and beyond half of the higher one
+    return [
+        *worded(
+            rule,
+            lambda program: _steps({category: high * 1.5}, program)(),
+            Severity.HIGH,
+            keras=keras,
+            tensorflow=tensorflow,
+            jax=jax,
+            saves=about(high * 1.5),
+            takes_from=(category.value,),
+        ),
+        fires(
+            rule,
+            "below the high limit",
+            _steps({category: lower}),
+            Severity.MODERATE,
+            saves=about(lower),
+            takes_from=(category.value,),
+        ),
+        fires(rule, "little", _steps({category: some}), Severity.MODERATE, saves=about(some), takes_from=(category.value,)),
+        silent(rule, "less", _steps({category: near})),
+    ]
+
+
+_BETWEEN = {"location": "train.py:30", "takes_from": (OUTSIDE,)}
+_PYTHON = {"takes_from": ("all_others",)}
+CASES: list[Case] = [
+    *_category(Category.OUTPUT, ("on_batch_end", "no .numpy()", "block_until_ready()"), 0.2, 0.08, 0.03),
+    *_category(
+        Category.KERNEL_LAUNCH,
+        ("steps_per_execution", "several steps inside one tf.function", "jax.lax.scan"),
+        0.15,
+        0.05,
+        0.02,
+    ),
+    *_category(Category.DEVICE_COLLECTIVES, ("slow replica", "slow replica", "latency-hiding"), 0.15, 0.05, 0.02),
+    fires(
+        "gpu_thread_mode",
+        "5 % of the step",
+        _steps({Category.KERNEL_LAUNCH: 0.05}, devices=H100),
+        Severity.POTENTIAL,
+        saves=about(0.05),
+        takes_from=("kernel_launch",),
+        says=("TF_GPU_THREAD_MODE=gpu_private",),
+    ),
+    fires(
+        "gpu_thread_mode",
+        "it is set",
+        _steps({Category.KERNEL_LAUNCH: 0.05}, devices=PRIVATE),
+        Severity.POTENTIAL,
+        saves=about(0.05),
+        struck=True,
+    ),
+    silent("gpu_thread_mode", "2 % of the step", _steps({Category.KERNEL_LAUNCH: 0.02}, devices=H100)),
+    silent("gpu_thread_mode", "no GPU of TensorFlow", _steps({Category.KERNEL_LAUNCH: 0.3})),
+    *worded(
+        "python_overhead",
+        lambda program: _steps({Category.ALL_OTHERS: 0.2}, program)(),
+        Severity.MODERATE,
+        keras="callbacks with on_batch hooks",
+        tensorflow=".numpy() every few steps",
+        jax="jax.lax.scan",
+        saves=about(0.2),
+        **_PYTHON,
+    ),
+    fires(
+        "python_overhead",
+        "10 % of the step",
+        _steps({Category.ALL_OTHERS: 0.1}),
+        Severity.POTENTIAL,
+        saves=about(0.1),
+        **_PYTHON,
+    ),
+    fires(
+        "python_overhead",
+        "5 % of the step",
+        _steps({Category.ALL_OTHERS: 0.05}),
+        Severity.POTENTIAL,
+        saves=about(0.05),
+        **_PYTHON,
+    ),
+    silent("python_overhead", "2 % of the step", _steps({Category.ALL_OTHERS: 0.02})),
+    *worded(
+        "compiling_in_steps",
+        lambda program: _steps({Category.COMPILATION: 0.3}, program)(),
+        Severity.HIGH,
+        keras="drop_remainder=True",
+        tensorflow="Python arguments of the step function",
+        jax="static arguments",
+        saves=about(0.3),
+        takes_from=("compilation",),
+    ),
+    fires("compiling_in_steps", "15 % of the step", _steps({Category.COMPILATION: 0.15}), Severity.MODERATE, saves=about(0.15)),
+    fires("compiling_in_steps", "8 % of the step", _steps({Category.COMPILATION: 0.08}), Severity.MODERATE, saves=about(0.08)),
+    silent("compiling_in_steps", "3 % of the step", _steps({Category.COMPILATION: 0.03})),
+    *worded(
+        "low_16_bit_share",
+        lambda program: _half(0.07, program)(),
+        Severity.POTENTIAL,
+        keras="set_global_policy('mixed_bfloat16')",
+        tensorflow="tf.cast",
+        jax="jnp.bfloat16",
+        saves=about(0.6 * 0.93 / 2),
+        takes_from=("device_compute_32",),
+    ),
+    fires("low_16_bit_share", "no tensor cores", _half(0.0, devices=P100), Severity.POTENTIAL, saves=about(0.3), struck=True),
+    silent("low_16_bit_share", "15 % in 16 bits", _half(0.15)),
+    *worded(
+        "time_outside_steps",
+        lambda program: _between(0.6, program=program)(),
+        Severity.HIGH,
+        keras="callbacks at an epoch's end",
+        tensorflow="next(iterator)",
+        jax="the next batch fetched outside of the step mark",
+        saves=about(0.6),
+        **_BETWEEN,
+    ),
+    *worded(
+        "time_outside_steps",
+        lambda program: _between(0.6, program=Program(program.framework, predicts=True))(),
+        Severity.HIGH,
+        name="between predictions",
+        keras="predict()",
+        tensorflow="prepare the next one",
+        jax="dispatch the next one",
+        saves=about(0.6),
+        **_BETWEEN,
+    ),
+    fires("time_outside_steps", "40 % of the time", _between(0.4), Severity.MODERATE, saves=about(0.4), **_BETWEEN),
+    fires("time_outside_steps", "30 % of the time", _between(0.3), Severity.MODERATE, saves=about(0.3), **_BETWEEN),
+    fires("time_outside_steps", "30 %, single gaps", _between(0.3, often=False), Severity.MODERATE, location="train.py:30"),
+    fires(
+        "time_outside_steps",
+        "most of it waits for input",
+        _between(0.3, waits=0.7),
+        Severity.MODERATE,
+        saves=about(0.3),
+        says=("it waits for input there",),
+        **_BETWEEN,
+    ),
+    fires(
+        "time_outside_steps",
+        "a part of it waits for input",
+        _between(0.3, waits=0.35),
+        Severity.MODERATE,
+        saves=about(0.3),
+        never=("it waits for input there",),
+        **_BETWEEN,
+    ),
+    fires("time_outside_steps", "four steps", _between(0.3, steps=4), Severity.MODERATE, saves=about(0.3), **_BETWEEN),
+    silent("time_outside_steps", "15 % of the time", _between(0.15)),
+    silent("time_outside_steps", "two steps", _between(0.3, steps=2)),
+    fires("profiling_overhead", "15 % slower", _slowed(0.15), Severity.INFO, says=("15% slower",)),
+    silent("profiling_overhead", "one step before", _slowed(0.15, before=1)),
+    silent("profiling_overhead", "one step while profiling", _slowed(0.15, during=1)),
+    fires("profiling_overhead", "five steps before", _slowed(0.15, before=5), Severity.INFO),
+    fires("profiling_overhead", "five steps while profiling", _slowed(0.15, during=5), Severity.INFO),
+    silent("profiling_overhead", "7 % slower", _slowed(0.07)),
+    fires("capture.empty", "no event", _capture("empty"), Severity.HIGH, says=("holds no event", "outpace profile")),
+    silent("capture.empty", "a capture in order", _capture("good")),
+    fires("capture.damaged", "cut off", _capture("damaged"), Severity.HIGH, says=("bytes are missing", "Copy the file again")),
+    silent("capture.damaged", "a capture in order", _capture("good")),
+    *worded(
+        "capture.no_steps",
+        lambda program: _capture("no steps", program)(),
+        Severity.HIGH,
+        keras="outpace.ProfilerCallback",
+        tensorflow="tf.profiler.experimental.Trace",
+        jax="jax.profiler.StepTraceAnnotation",
+    ),
+    silent("capture.no_steps", "a capture in order", _capture("good")),
+    *worded(
+        "set_aside",
+        lambda program: _aside(Aside.WARM_UP, program)(),
+        Severity.INFO,
+        keras="first batch of each shape",
+        tensorflow="Python arguments stay",
+        jax="jax_compilation_cache_dir",
+        location="step 0",
+    ),
+    fires(
+        "set_aside",
+        "of no known cause",
+        _aside(Aside.ONE_OFF, extra=Category.ALL_OTHERS),
+        Severity.INFO,
+        location="step 0",
+        says=("5.0 times",),
+    ),
+    fires("set_aside", "70 % compiling", _mixed(0.7), Severity.INFO, location="step 0", says=(": compilation.",)),
+    fires("set_aside", "of several causes", _mixed(0.4), Severity.INFO, location="step 0", says=("several causes",)),
+    silent("set_aside", "fed from buffers", _aside(Aside.BUFFERED)),
+    silent("set_aside", "steady", _aside(Aside.NO)),
+    *worded(
+        "periodic_cost",
+        lambda program: _rounds(_every(5, 4, 2.0), program=program)(),
+        Severity.HIGH,
+        keras="save_freq",
+        tensorflow="tf.train.CheckpointOptions",
+        jax="evaluation on fewer batches",
+        saves=about(4 / 24),
+        **_PYTHON,
+    ),
+    fires(
+        "periodic_cost", "12 % of the time", _rounds(_every(10, 4, 2.4)), Severity.MODERATE, saves=about(5.6 / 45.6), **_PYTHON
+    ),
+    fires(
+        "periodic_cost", "6 % of the time", _rounds(_every(10, 4, 1.6)), Severity.MODERATE, saves=about(2.4 / 42.4), **_PYTHON
+    ),
+    silent("periodic_cost", "3 % of the time", _rounds(_every(20, 4, 1.58))),
+    fires("periodic_cost", "twice, and long", _rounds(_every(10, 2, 4.0)), Severity.HIGH, saves=about(6 / 26), **_PYTHON),
+    silent("periodic_cost", "twice, and twice as long", _rounds(_every(10, 2, 2.0))),
+    silent("periodic_cost", "it waits for input", _rounds(_every(5, 4, 2.0), Category.INPUT)),
+]

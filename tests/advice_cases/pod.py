@@ -1,0 +1,49 @@
+"""Workers that are slower than the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from outpace.model import Category, Severity
+from outpace.tools.pod import findings as rules
+from outpace.tools.pod.compute import CATEGORIES, Worker
+from outpace.tools.pod.schema import SUMMARY
+from tests.advice_cases.build import STEP, STEPS, run, table, trace_of
+from tests.advice_cases.case import Case, Find, about, fires, silent
+
+_NAMES = ("a", "b", "c")
+
+
+def _workers(fraction: float, excess: float | None = None, *, steps: int = 10, cause: str = "") -> Find:
+    """Three workers with steps of 10 ms that do not vary; the last takes `fraction` more of its own, which is `excess` of the step."""
+    part = fraction / (1 + fraction) if excess is None else excess
+    of = run(None, None, *(trace_of(STEPS, name) for name in _NAMES))
+    workers = tuple(Worker(t.host, t, None, {key: np.zeros(STEPS, np.int64) for key in CATEGORIES}) for t in of.hosts)
+    usual: dict[str, Any] = {"program": 1, "steps": steps, "duration_ps": STEP, "own_ps": STEP}
+    slow = {"excess_ps": part * STEP, "excess_fraction": fraction, "cause": cause, "cause_ps": part * STEP if cause else 0.0}
+    rows = [{**usual, "worker": name, **(slow if name == "c" else {})} for name in _NAMES]
+    summary = table("summary", SUMMARY, *rows)
+    return lambda: rules.find(workers, summary)
+
+
+_ALL = {"takes_from": tuple(c.value for c in Category)}
+CASES: list[Case] = [
+    fires("straggler", "15 % more", _workers(0.15), Severity.MODERATE, saves=about(0.13), says=("Worker c", "15%"), **_ALL),
+    fires("straggler", "20 % more", _workers(0.2), Severity.MODERATE, saves=about(0.2 / 1.2), **_ALL),
+    fires("straggler", "40 % more", _workers(0.4), Severity.HIGH, saves=about(0.4 / 1.4), **_ALL),
+    fires(
+        "straggler",
+        "it waits for input",
+        _workers(0.4, cause=Category.INPUT.label),
+        Severity.HIGH,
+        saves=about(0.4 / 1.4),
+        says=("shard",),
+    ),
+    silent("straggler", "7 % more", _workers(0.07)),
+    fires("straggler", "3 % of the step", _workers(0.5, 0.03), Severity.HIGH, saves=about(0.03), **_ALL),
+    silent("straggler", "1.5 % of the step", _workers(0.5, 0.015)),
+    fires("straggler", "four steps", _workers(0.4, steps=4), Severity.HIGH, saves=about(0.4 / 1.4), **_ALL),
+    silent("straggler", "two steps", _workers(0.4, steps=2)),
+]

@@ -1,0 +1,155 @@
+"""Python of the training thread, and threads beside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from outpace.metrics import cpu_saturation, jit_calls, python_threads, python_time
+from outpace.metrics.program import Program
+from outpace.model import Category, Severity
+from outpace.tools.python_time import background
+from outpace.tools.python_time import findings as rules
+from tests.advice_cases.build import STEP, budget, run, table
+from tests.advice_cases.case import TENSORFLOW, Case, Find, about, fires, silent, worded
+
+_FILE = "/home/me/train.py"
+
+
+def _lines(*rows: dict[str, Any], program: Program = TENSORFLOW) -> Find:
+    """Sampled lines of the training thread."""
+    usual = {"file": _FILE, "function": "augment", "who": "yours", "self_ps": STEP // 10}
+    lines = table("python_lines", python_time.FIELDS, *({**usual, "line": 10 + at, **row} for at, row in enumerate(rows)))
+    of = run({python_time.python_lines: lines, jit_calls.jit_calls: table("jit_calls", jit_calls.FIELDS)})
+    return lambda: rules.find(of, program)
+
+
+def _line(share: float, python: float = 1.0, samples: int = 1000, program: Program = TENSORFLOW, **more: Any) -> Find:
+    row = {"beside_share": share, "python_share": share * python, "samples": round(samples / share), **more}
+    return _lines(row, program=program)
+
+
+def _framework(share: float, program: Program = TENSORFLOW) -> Find:
+    return _lines(
+        {
+            "library": "keras",
+            "python_share": share,
+            "untraced_share": share,
+            "untraced_ps": round(share * STEP),
+            "samples": 900,
+        },
+        program=program,
+    )
+
+
+def _beside(cores: float, busy: float) -> Find:
+    """A function of another thread takes `cores` of four, which are `busy`; the model computes in 80 % of the step."""
+    row = {"thread": "Thread-1", "file": _FILE, "line": 40, "function": "watch", "source": "train.py:40", "cores": cores}
+    native = {**row, "thread": python_threads.NATIVE, "function": "generate", "cores": 3.0}
+    of = run({python_threads.thread_lines: table("thread_lines", python_threads.FIELDS, row, native)}, {"cpu_count": 4})
+    saturation = table("saturation", cpu_saturation.FIELDS, {"saturation": busy})
+    known = budget({Category.HOST_COMPUTE: 0.8, Category.ALL_OTHERS: 0.2})
+    return lambda: background.find(of, known, saturation)
+
+
+def _six() -> Find:
+    return _lines(*({"function": f"part_{n}", "beside_share": 0.05, "python_share": 0.05, "samples": 500} for n in range(6)))
+
+
+_LINE = {"location": "train.py:10"}
+_ALONE = {**_LINE, "takes_from": ("all_others",)}
+_TRACED = {**_LINE, "takes_from": ("all_others", "host_compute", "output")}
+_OWN = {"location": "train.py:10", "takes_from": ("all_others",)}
+_THREAD = {"location": "train.py:40", "takes_from": ("host_compute",)}
+CASES: list[Case] = [
+    *worded(
+        "python_line",
+        lambda program: _line(0.25, program=program)(),
+        Severity.HIGH,
+        keras="out of the training loop",
+        tensorflow="vectorise it",
+        jax="jax.jit",
+        saves=(0.25, 0.30),
+        **_ALONE,
+    ),
+    fires("python_line", "10 % of the step", _line(0.1), Severity.MODERATE, saves=(0.1, 0.12), **_ALONE),
+    fires("python_line", "5 % of the step", _line(0.05), Severity.MODERATE, saves=(0.05, 0.06), says=("augment()",), **_ALONE),
+    silent("python_line", "2 % of the step", _line(0.02)),
+    fires("python_line", "most has events", _line(0.25, 0.35), Severity.HIGH, saves=(0.25, 0.30), says=("beside",), **_TRACED),
+    fires(
+        "python_line",
+        "most has none",
+        _line(0.25, 0.7),
+        Severity.HIGH,
+        saves=(0.25, 0.30),
+        says=("nothing else of the step",),
+        **_ALONE,
+    ),
+    fires("python_line", "15 samples", _line(0.25, samples=15), Severity.HIGH, saves=(0.25, 0.45), **_ALONE),
+    fires("python_line", "30 samples", _line(0.25, samples=30), Severity.HIGH, saves=(0.25, 0.45), **_ALONE),
+    fires("python_line", "six functions", _six(), Severity.MODERATE, saves=(0.05, 0.07), **_ALONE),
+    fires(
+        "python_line",
+        "it saves",
+        _line(0.25, library="numpy", below="numpy: savez"),
+        Severity.HIGH,
+        saves=(0.25, 0.30),
+        says=("Save less often",),
+        **_ALONE,
+    ),
+    fires(
+        "python_line",
+        "it logs",
+        _line(0.25, library="logging", below="logging: emit"),
+        Severity.HIGH,
+        saves=(0.25, 0.30),
+        says=("Log and format less often",),
+        **_ALONE,
+    ),
+    fires(
+        "python_line",
+        "a logarithm is no log",
+        _line(0.25, library="scipy", below="scipy: logsumexp"),
+        Severity.HIGH,
+        saves=(0.25, 0.30),
+        never=("Log and format",),
+        **_ALONE,
+        wrong="words are looked for anywhere in a function's name: logsumexp, array_equal, fingerprint",
+    ),
+    fires(
+        "python_line",
+        "to rewrite is not to write",
+        _line(0.25, function="rewrite_labels"),
+        Severity.HIGH,
+        saves=(0.25, 0.30),
+        never=("Save less often",),
+        **_ALONE,
+        wrong="words are looked for anywhere in a function's name",
+    ),
+    silent("python_line", "tf.data's fetch", _line(0.25, library="tensorflow", below="tensorflow: iterator_get_next")),
+    *worded(
+        "small_steps",
+        lambda program: _framework(0.2, program)(),
+        Severity.HIGH,
+        keras="steps_per_execution=16",
+        tensorflow="tf.while_loop",
+        jax="jax.lax.scan",
+        saves=about(0.2),
+        **_OWN,
+    ),
+    fires("small_steps", "12 % of the step", _framework(0.12), Severity.MODERATE, saves=about(0.12), **_OWN),
+    silent("small_steps", "7 % of the step", _framework(0.07)),
+    fires(
+        "background_threads",
+        "0.3 cores",
+        _beside(0.3, 0.95),
+        Severity.MODERATE,
+        saves=about(0.06),
+        says=("watch()",),
+        never=("generate()",),
+        **_THREAD,
+    ),
+    fires("background_threads", "0.7 cores", _beside(0.7, 0.95), Severity.MODERATE, saves=about(0.14), **_THREAD),
+    fires("background_threads", "1.5 cores", _beside(1.5, 0.95), Severity.HIGH, saves=about(0.3), **_THREAD),
+    silent("background_threads", "0.15 cores", _beside(0.15, 0.95)),
+    silent("background_threads", "cores are free", _beside(1.5, 0.6)),
+]

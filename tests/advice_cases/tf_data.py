@@ -1,0 +1,288 @@
+"""Stages of input pipelines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from outpace.metrics import cpu_saturation, python_threads
+from outpace.metrics.between import Between, between
+from outpace.metrics.segments import CHAIN, Pipeline, Segment, StageWork, pipelines
+from outpace.model import OUTSIDE, Category, Severity
+from outpace.testing import training_run
+from outpace.tools.tf_data import findings as rules
+from outpace.tools.tf_data.compute import Analysis
+from outpace.trace import Trace, read_trace
+from tests.advice_cases.build import HOST, MS, STEP, STEPS, breakdown, run, table, trace_of
+from tests.advice_cases.case import Case, Find, about, fires, silent
+
+_ROOT, _MAP = "Prefetch", "Map"
+
+
+def _stage(kind: str, work: float, parent: int, **more: Any) -> StageWork:
+    """A stage that works `work` ms per batch on the thread that calls it."""
+    plain: dict[str, Any] = {
+        "position": kind,
+        "type": kind,
+        "iterators": (),
+        "parent": parent,
+        "asynchronous": kind == _ROOT,
+        "calls": STEPS,
+        "own": round(work * MS) * STEPS,
+        "handing": 0,
+        "function": 0,
+        "threads": 1,
+        "function_threads": 0,
+        "python": False,
+        "ops": {},
+        "label": "",
+    }
+    return StageWork(**{**plain, **more})
+
+
+def _pipeline(stages: Sequence[StageWork], busy: float, loop: float = 0.0, host: str = HOST, root: int = 0) -> Pipeline:
+    """Below a prefetch a thread is `busy` ms per batch, most of it in the stage with most work; the training loop itself `loop` ms."""
+    below = max(range(1, len(stages)), key=lambda at: stages[at].work)
+    thread = Segment(CHAIN, 0, tuple(range(1, len(stages))), round(busy * MS) * STEPS, 1, busy * MS, below)
+    own = Segment(CHAIN, -1, (0,), round(loop * MS) * STEPS, 1, loop * MS, 0)
+    return Pipeline(host, root, STEPS, tuple(stages), (thread, own))
+
+
+def _context(
+    share: float,
+    found: Sequence[Pipeline],
+    *,
+    record: Mapping[str, Any] | None = None,
+    busy: float = 0.5,
+    gaps: float = 0.0,
+    count: int = STEPS,
+    lines: Sequence[Mapping[str, Any]] = (),
+    traces: Sequence[Trace] = (),
+) -> Find:
+    """Steps of 10 ms of which `share` waits for these pipelines, cores that are `busy`, and `gaps` between the steps that wait, too."""
+    around = Between(gaps, {c: gaps if c is Category.INPUT else 0.0 for c in Category}, True, "", "")
+    rows = [{"host": p.host, "saturation": busy} for p in found]
+    given = {
+        pipelines: tuple(found),
+        between: {HOST: around},
+        cpu_saturation.cpu_saturation: table("saturation", cpu_saturation.FIELDS, *rows),
+        python_threads.thread_lines: table("thread_lines", python_threads.FIELDS, *lines),
+    }
+    of = run(given, record, *traces)
+    none = table("none", cpu_saturation.FIELDS)
+    analysis = Analysis(none, none, none, none, {(p.host, f"p{p.root}"): p for p in found})
+    steps = breakdown({Category.INPUT: share}, steps=count)
+    return lambda: rules.find(of, analysis, steps)
+
+
+def _slow(share: float, work: float = 9.0, **more: Any) -> Find:
+    return _context(share, [_pipeline([_stage(_ROOT, 0, -1), _stage(_MAP, work, 0, label="in_py_L7_map")], work)], **more)
+
+
+def _with_next(busy: float) -> Find:
+    """The training loop itself is `busy` ms per batch, beside a thread that is 9."""
+    return _context(
+        0.3, [_pipeline([_stage(_ROOT, busy, -1, asynchronous=False), _stage(_MAP, 9, 0, label="in_py_L7_map")], 9, busy)]
+    )
+
+
+def _two(ratio: float) -> Find:
+    """Two pipelines, of which one is `ratio` as busy as the other."""
+    return _context(
+        0.3, [_pipeline([_stage(_ROOT, 0, -1), _stage(_MAP, 9 * r, 0)], 9 * r, root=at) for at, r in enumerate((1, ratio))]
+    )
+
+
+def _generator(cores: float) -> Find:
+    made = _pipeline([_stage(_ROOT, 0, -1), _stage("Generator", 9, 0, label="in_py_L7_from_generator")], 9)
+    line = {"thread": "native", "source": "read.py:3", "function": "read", "cores": cores}
+    return _context(0.3, [made], lines=[line])
+
+
+def _beside(ratio: float, share: float = 0.3, kind: str = _MAP, record: Mapping[str, Any] | None = None, **more: Any) -> Find:
+    """A stage with `ratio` of the slowest segment's work, beside the stage that limits it."""
+    slowest = _stage("FlatMap", 9, 0, label="x_py_L3_flat_map")
+    return _context(share, [_pipeline([_stage(_ROOT, 0, -1), slowest, _stage(kind, 9 * ratio, 1, **more)], 9)], record=record)
+
+
+_NOTED = {"pipeline": [{"label": "in_py_L7_map", "file": "/home/me/in.py", "line": 7, "op": "map"}]}
+_RANDOM = {"pipeline": [{**_NOTED["pipeline"][0], "stateful": ["RandomUniform"]}]}
+
+
+def _cached(ratio: float, share: float = 0.3, record: Mapping[str, Any] = _NOTED) -> Find:
+    return _beside(ratio, share, record=record, label="in_py_L7_map")
+
+
+def _under_random(ratio: float, gaps: float) -> Find:
+    """A map that repeats feeds a stage that draws random numbers; the program waits for both between its steps."""
+    slowest = _stage("FlatMap", 9, 0, label="x_py_L3_flat_map")
+    stages = [_stage(_ROOT, 0, -1), slowest, _stage(_MAP, 9 * ratio, 1, label="in_py_L7_map")]
+    drawn = {"label": "x_py_L3_flat_map", "file": "x.py", "line": 3, "op": "flat_map", "stateful": ["RandomUniform"]}
+    return _context(0.0, [_pipeline(stages, 9)], record={"pipeline": [*_NOTED["pipeline"], drawn]}, gaps=gaps)
+
+
+@cache
+def _shuffling(megabytes: float) -> Trace:
+    space = training_run(steps=STEPS, step_ps=STEP, hostname=HOST)
+    line = space.plane("/host:CPU").line("tf_data_private_threadpool/9")
+    line.event("Iterator::Root::Prefetch::Shuffle", MS, MS, buffered_bytes_MB=megabytes)
+    return read_trace(space.to_bytes(), HOST)
+
+
+def _shuffle(megabytes: float, *below: str) -> Find:
+    stages = [_stage(_ROOT, 0, -1), _stage(_MAP, 9, 0), _stage("Shuffle", 0, 1, label="in_py_L8_shuffle")]
+    stages += [_stage(kind, 0, 2) for kind in below]
+    return _context(0.3, [_pipeline(stages, 9)], traces=[_shuffling(megabytes)])
+
+
+def _loop(busy: float) -> Find:
+    return _context(0.3, [_pipeline([_stage(_ROOT, 0, -1), _stage(_MAP, 9, 0)], 9, busy)])
+
+
+def _hosts(*kinds: str) -> Find:
+    names = ("a", "b")
+    found = [_pipeline([_stage(_ROOT, 0, -1), *(_stage(k, 1, 0) for k in kinds)], 1, host=name) for name in names]
+    return _context(0.0, found, traces=[trace_of(STEPS, name) for name in names])
+
+
+def _one_host() -> Find:
+    return _context(0.3, [_pipeline([_stage(_ROOT, 0, -1), _stage("TFRecord", 1, 0)], 1)])
+
+
+_TAKES = {"takes_from": ("input", "host_compute")}
+_MAP_AT = {"location": "in.py:7"}
+_TWO_CORES = {"record": {"cpu_count": 2}}
+_PROFILED = {"record": {"overhead": {"before_ns": [8_000_000] * 5, "during_ns": [10_000_000] * 5}}}
+_SLOW = "slow_stage"
+CASES: list[Case] = [
+    fires(
+        _SLOW,
+        "30 % of the step waits",
+        _slow(0.3),
+        Severity.HIGH,
+        saves=about(0.3),
+        says=("in.py:7 map (Map) limits", "one element at a time", "AUTOTUNE"),
+        **_TAKES,
+        **_MAP_AT,
+    ),
+    fires(_SLOW, "15 % of the step waits", _slow(0.15), Severity.MODERATE, saves=about(0.15), **_TAKES, **_MAP_AT),
+    fires(_SLOW, "7 % of the step waits", _slow(0.07), Severity.MODERATE, saves=about(0.07), **_TAKES, **_MAP_AT),
+    fires(_SLOW, "3 % of the step waits", _slow(0.03), Severity.INFO, says=("keeps up",), **_MAP_AT),
+    fires(
+        _SLOW,
+        "between the steps",
+        _slow(0.0, gaps=0.4),
+        Severity.HIGH,
+        saves=about(0.4),
+        takes_from=(OUTSIDE,),
+        says=("between the steps",),
+        **_MAP_AT,
+    ),
+    fires(
+        _SLOW, "all cores are busy", _slow(0.02, busy=0.95, **_TWO_CORES), Severity.HIGH, saves=(0.45, 0.5), **_TAKES, **_MAP_AT
+    ),
+    fires(
+        _SLOW,
+        "cores are free",
+        _slow(0.02, busy=0.6, **_TWO_CORES),
+        Severity.INFO,
+        **_MAP_AT,
+        wrong="it keeps up, and promises 48 %",
+    ),
+    fires(_SLOW, "mostly a wait", _slow(0.3, 3.5, **_TWO_CORES), Severity.HIGH, saves=(0.44, 0.6), **_TAKES, **_MAP_AT),
+    fires(_SLOW, "mostly cores", _slow(0.15, 6.0, **_TWO_CORES), Severity.MODERATE, saves=(0.4, 0.5), **_TAKES, **_MAP_AT),
+    fires(
+        _SLOW,
+        "a generator whose line is known",
+        _generator(0.08),
+        Severity.HIGH,
+        saves=about(0.3),
+        location="read.py:3",
+        says=("read()",),
+    ),
+    fires(
+        _SLOW,
+        "a generator met by chance",
+        _generator(0.03),
+        Severity.HIGH,
+        saves=about(0.3),
+        location="in.py:7",
+        never=("read()",),
+    ),
+    fires(_SLOW, "two pipelines that work", _two(0.4), Severity.HIGH, saves=about(0.3)),
+    fires(_SLOW, "beside one that idles", _two(0.15), Severity.HIGH, saves=about(0.3)),
+    fires(
+        _SLOW,
+        "steps were 8 ms without the profiler",
+        _slow(0.6, **_PROFILED),
+        Severity.HIGH,
+        saves=about(0.75),
+        **_TAKES,
+        **_MAP_AT,
+    ),
+    fires(
+        _SLOW,
+        "in the steps, and hardly between them",
+        _slow(0.3, gaps=0.005),
+        Severity.HIGH,
+        saves=about(0.3),
+        **_TAKES,
+        **_MAP_AT,
+    ),
+    fires(_SLOW, "a wait and cores", _slow(0.3, 6.0, **_TWO_CORES), Severity.HIGH, saves=(0.5, 0.6), **_TAKES, **_MAP_AT),
+    fires(_SLOW, "seven steps", _slow(0.3, count=7), Severity.HIGH, saves=about(0.3), **_TAKES, **_MAP_AT),
+    fires(_SLOW, "fifteen steps", _slow(0.3, count=15), Severity.HIGH, saves=about(0.3), **_TAKES, **_MAP_AT),
+    fires(_SLOW, "0.8 % of the step waits", _slow(0.008), Severity.INFO, says=("1% of the step waits",), **_MAP_AT),
+    fires(_SLOW, "0.3 % of the step waits", _slow(0.003), Severity.INFO, says=("hardly any",), **_MAP_AT),
+    fires(_SLOW, "the loop itself needs 6.3 of 10 ms", _with_next(6.3), Severity.HIGH, saves=about(0.3), **_MAP_AT),
+    fires(_SLOW, "the loop itself needs 3.2 of 10 ms", _with_next(3.2), Severity.HIGH, saves=about(0.3), **_MAP_AT),
+    fires(_SLOW, "two steps", _slow(0.3, count=2), Severity.HIGH, saves=about(0.3), **_TAKES, **_MAP_AT),
+    fires(_SLOW, "four steps", _slow(0.3, count=4), Severity.HIGH, saves=about(0.3), **_TAKES, **_MAP_AT),
+    fires(_SLOW, "its work is 70 % of the wait", _slow(0.3, 2.1), Severity.HIGH, saves=about(0.3), **_TAKES, **_MAP_AT),
+    fires(_SLOW, "its work is 35 % of the wait", _slow(0.3, 1.05), Severity.HIGH, saves=about(0.105), **_TAKES, **_MAP_AT),
+    silent(_SLOW, "no pipeline", _context(0.3, [])),
+    fires("no_prefetch", "0.7 of 10 ms in the loop", _loop(0.7), Severity.MODERATE, says=(".prefetch(tf.data.AUTOTUNE)",)),
+    silent("no_prefetch", "0.3 of 10 ms in the loop", _loop(0.3)),
+    fires(
+        "no_cache",
+        "30 % of the work",
+        _cached(0.3),
+        Severity.MODERATE,
+        saves=(0.25, 0.3),
+        says=(".cache()",),
+        **_TAKES,
+        **_MAP_AT,
+    ),
+    fires(
+        "no_cache",
+        "what feeds it is random, and the steps do not wait",
+        _under_random(0.3, 0.4),
+        Severity.MODERATE,
+        saves=(0.0, 0.2),
+        **_MAP_AT,
+        wrong="a stage with a third of the work promises all that is waited between the steps",
+    ),
+    silent("no_cache", "15 % of the work", _cached(0.15)),
+    silent("no_cache", "random", _cached(0.3, record=_RANDOM)),
+    silent("no_cache", "the pipeline keeps up", _cached(0.3, 0.02)),
+    fires(
+        "python_in_pipeline", "30 % of the work", _beside(0.3, python=True, label="in_py_L7_map"), Severity.MODERATE, **_MAP_AT
+    ),
+    silent("python_in_pipeline", "15 % of the work", _beside(0.15, python=True)),
+    fires(
+        "late_shuffle", "150 MB", _shuffle(150.0), Severity.POTENTIAL, location="in.py:8", says=("150 MB of decoded elements",)
+    ),
+    fires(
+        "late_shuffle",
+        "whole batches",
+        _shuffle(1.0, "BatchV2"),
+        Severity.POTENTIAL,
+        location="in.py:8",
+        says=("whole batches",),
+    ),
+    silent("late_shuffle", "70 MB", _shuffle(70.0)),
+    fires("no_shard", "two hosts", _hosts("TFRecord"), Severity.POTENTIAL, says=(".shard(num_workers",)),
+    silent("no_shard", "one host", _one_host()),
+    silent("no_shard", "they shard", _hosts("Shard", "TFRecord")),
+]
