@@ -99,7 +99,7 @@ def _with_symptom(cause: Finding, symptom: Finding, *, inherits: bool) -> Findin
     worse = min(cause.severity, symptom.severity, key=lambda s: _ORDER[s])
     known = [finding for finding in (cause, symptom) if finding.saving is not None]
     saving = max((f.saving for f in known if f.saving), key=lambda s: s.high, default=None) if inherits else cause.saving
-    said = symptom.sentence if not cause.symptom or (inherits and saving is symptom.saving) else cause.symptom
+    said = f"{cause.symptom} {symptom.sentence}".strip()
     return replace(cause, symptom=said, severity=worse, saving=saving)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.metrics.derived import derived
-from outpace.metrics.python_time import lines_within
+from outpace.metrics.python_samples import lines_within
 from outpace.metrics.step_breakdown import category_times
 from outpace.model import Category
 from outpace.timeline import Run, Timeline

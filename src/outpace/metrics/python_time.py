@@ -19,22 +19,17 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.metrics.derived import derived
+from outpace.metrics.python_samples import FRAMEWORKS, YOURS, place_of
 from outpace.metrics.step_breakdown import category_of, event_kinds
+from outpace.metrics.step_function import step_function_calls
 from outpace.model import Category, Field, Table, Unit
 from outpace.timeline import Run, Timeline
-from outpace.timeline.infer import is_glue
 from outpace.timeline.names import INPUT_THREADS
 from outpace.timeline.steady import period
 from outpace.timeline.steps import Array
-from outpace.trace.algorithms import distinct
 
-FRAMEWORKS = frozenset(("tensorflow", "keras", "tf_keras", "jax", "jaxlib"))
-YOURS, LIBRARY, OUTPACE = "yours", "library", "outpace"
-_JITTED = "PjitFunction("
-_MOSTLY = 0.7  # of what slow steps take beyond the others, to be spent below one function
 _CALLS = 0.2  # of a line's samples: single ones may lie beside the clock
 _SELDOM = 0.7  # of a line's time in the slow steps: it evaluates or saves, and does not make the step
-_MOST_STEPS = 0.5  # of the steps, in which a function must run to make them
 _Z = 1.96  # two-sided 95 %
 _WRAPPERS = (
     "EagerExecute",
@@ -165,69 +160,6 @@ def framework_line(run: Run, host: str) -> str:
     return f"{os.path.basename(top['file'])}:{top['line']}" if top else ""
 
 
-def lines_beyond(run: Run, timeline: Timeline, slow: Array, usual: Array) -> list[tuple[str, int, str, float]]:
-    """(file, line, function, ps per step) of the user's lines that take longer in the `slow` steps than in the `usual` ones, longest first.
-
-    Both are indices of steps. Time of a line is what its samples stand for, with all that ran or was waited for below it.
-    """
-    steps = timeline.steps
-    beyond: dict[tuple[str, int, str], float] = defaultdict(float)
-    for chosen, sign in ((slow, 1), (usual, -1)):
-        order = chosen[np.argsort(steps.start[chosen])]
-        for file, line, function, time in lines_within(run, timeline, steps.start[order], steps.end[order]):
-            beyond[file, line, function] += sign * time / len(chosen)
-    return sorted(((*key, time) for key, time in beyond.items() if time > 0), key=lambda row: -row[3])
-
-
-def lines_within(run: Run, timeline: Timeline, start: Array, end: Array) -> list[tuple[str, int, str, float]]:
-    """(file, line, function, ps) of the user's lines on the training thread within windows (ps, in order), longest first."""
-    record = run.record(timeline.host).get("python_samples")
-    keys = [_key(stack, record["frames"])[0] for stack in record["stacks"]] if record else []
-    found: dict[tuple[str, int, str], float] = defaultdict(float)
-    for stack, weight in _met_within(run, timeline, start, end):
-        file, line, function, who = keys[stack]
-        if who == YOURS:
-            found[file, line, function] += weight * 1000
-    return sorted(((*key, time) for key, time in found.items()), key=lambda row: -row[3])
-
-
-def _met_within(run: Run, timeline: Timeline, start: Array, end: Array) -> list[tuple[int, int]]:
-    """(stack, weight in ns) of each sample within windows (ps, in order)."""
-    record, origin = run.record(timeline.host).get("python_samples"), timeline.unix_origin_ns
-    if record is None or origin is None or not len(record["samples"]) or not len(start):
-        return []
-    samples = np.array(record["samples"], np.int64)
-    moment = (samples[:, 0] + (record["base_unix_ns"] - origin)) * 1000
-    at = np.searchsorted(start, moment, side="right") - 1
-    inside = (at >= 0) & (moment < end[np.maximum(at, 0)])
-    return [(stack, weight) for _, weight, stack in samples[inside].tolist()]
-
-
-def library_beyond(run: Run, timeline: Timeline, slow: Array, usual: Array) -> str:
-    """The innermost function of a library below which most of what the `slow` steps take beyond the `usual` ones was spent; empty for none.
-
-    Where the user's line is `model.fit(...)`, it tells a checkpoint (`keras: ModelCheckpoint._save_model`) from an evaluation.
-    """
-    record = run.record(timeline.host).get("python_samples")
-    steps = timeline.steps
-    beyond: dict[tuple[str, str], float] = defaultdict(float)
-    depth: dict[tuple[str, str], int] = {}
-    total = 0.0
-    for chosen, sign in ((slow, 1), (usual, -1)):
-        order = chosen[np.argsort(steps.start[chosen])]
-        for stack, weight in _met_within(run, timeline, steps.start[order], steps.end[order]):
-            assert record is not None
-            total += sign * weight / len(chosen)
-            seen = {(record["frames"][f][3], record["frames"][f][1]): at for at, (f, _) in enumerate(record["stacks"][stack])}
-            for place, at in seen.items():
-                if place[0] not in ("", OUTPACE):
-                    beyond[place] += sign * weight / len(chosen)
-                    depth[place] = max(depth.get(place, 0), at)
-    held = [place for place, time in beyond.items() if total > 0 and time >= _MOSTLY * total]
-    best = max(held, key=lambda place: depth[place], default=None)
-    return f"{best[0]}: {best[1]}" if best else ""
-
-
 def interval(share: float, samples: float) -> tuple[float, float]:
     """95 % interval of a share that `samples` independent looks gave (Wilson 1927): ends within 0 and 1, also for a share of 0."""
     if samples <= 0:
@@ -268,7 +200,7 @@ def _rows(timeline: Timeline, record: Mapping[str, Any] | None) -> Iterator[tupl
     samples, moment, step = samples[step >= 0], moment[step >= 0], step[step >= 0]
     nature = _nature(timeline, moment)
     text = {(record["frames"][frame][0], number): source for frame, number, source in record.get("text", ())}
-    keys = [_key(stack, record["frames"]) for stack in record["stacks"]]
+    keys = [place_of(stack, record["frames"]) for stack in record["stacks"]]
     asked = [_asks(key[0], stack[-1], record["frames"], text) for key, stack in zip(keys, record["stacks"], strict=True)]
     lines: dict[tuple[str, int, str, str], _Line] = defaultdict(_Line)
     main, slow = _in_step_function(timeline, moment).tolist(), _slow_steps(timeline)
@@ -317,29 +249,6 @@ def _rows(timeline: Timeline, record: Mapping[str, Any] | None) -> Iterator[tupl
         yield (timeline.host, *named, *spent, *shares, calls)
 
 
-def step_function_calls(timeline: Timeline) -> Array:
-    """Event rows of the calls of the functions that make the step: tf.functions or jitted ones that run in most steps and take at least half
-    as long as the longest of them."""
-    trace, steps = timeline.trace, timeline.steps
-    called = (
-        trace.stat("tf_function_call").has(len(trace))
-        | np.fromiter((n.startswith(_JITTED) for n in trace.names), bool)[trace.name]
-    )
-    rows = np.flatnonzero(called)
-    rows = rows[np.isin(timeline.step_of[rows], steps.whole)]
-    time: dict[int, int] = {}
-    for name in distinct(trace.name[rows]).tolist():
-        mine = rows[trace.name[rows] == name]
-        if len(distinct(timeline.step_of[mine])) >= _MOST_STEPS * len(steps.whole):
-            time[name] = int(trace.duration[mine].sum())
-    own = {name: took for name, took in time.items() if not is_glue(trace.names[name])}
-    time = own or time
-    longest = max(time.values(), default=0)
-    chosen = [name for name, took in time.items() if took >= longest / 2]
-    found: Array = rows[np.isin(trace.name[rows], chosen)]
-    return found
-
-
 def _in_step_function(timeline: Timeline, moment: Array) -> Array:
     """Whether each moment lies in a call of a function that makes the step."""
     rows = step_function_calls(timeline)
@@ -361,19 +270,6 @@ def _in_steps(timeline: Timeline, moment: Array) -> tuple[Array, float]:
     step = np.searchsorted(steps.start[whole], moment, side="right") - 1
     inside = (step >= 0) & (moment < steps.end[whole][np.maximum(step, 0)])
     return np.where(inside, step, -1), float(steps.duration[whole].mean()) / steps.per_row
-
-
-def _key(stack: Sequence[Sequence[int]], frames: Sequence[Sequence[Any]]) -> tuple[tuple[str, int, str, str], str, str]:
-    """Who a stack is counted for (file, line, function, who), and the package and function of a library below it, or two empty texts."""
-    frame, number = stack[-1]
-    file, function, _, owner = frames[frame]
-    if owner == OUTPACE:
-        return ("", 0, "", OUTPACE), owner, function
-    mine = next(((at, line) for at, line in reversed(stack) if not frames[at][3]), None)
-    below = (owner, f"{owner}: {function}") if owner else ("", "")
-    if mine is None:
-        return (file, number, function, LIBRARY), *below
-    return (frames[mine[0]][0], mine[1], frames[mine[0]][1], YOURS), *below
 
 
 def _asks(

@@ -45,23 +45,23 @@ _EAGER_KERAS = (
 
 def find(run: Run, functions: Table, built: Table, compiled: Table, program: Program) -> Iterator[Finding]:
     """A finding for every function whose calls mostly build graphs or run op by op, and for names that are built again and again."""
-    in_steps = sum(int(t.steps.duration.sum()) for t in run.hosts)
+    in_steps = {t.host: int(t.steps.duration.sum()) for t in run.hosts}
     if program.is_jax:
-        yield from _recompiled(run, compiled, in_steps)
+        yield from _recompiled(compiled, in_steps)
         if not program.is_keras:  # Keras' own step is one jitted function; what it calls besides is not the program's
             yield from _op_by_op(run)
     for row in functions.records():
-        if row["expensive_ps"] < _MATERIAL * in_steps:
+        if row["expensive_ps"] < _MATERIAL * in_steps[row["host"]]:
             continue
         share = row["expensive_ps"] / row["total_ps"] if row["total_ps"] else 0.0
         mine = [t for t in built.records() if _same(t, row)]
         changed = any(t["kinds"] not in (kinds.FIRST, kinds.UNKNOWN) for t in mine)  # an argument: once in a capture is enough
         retraced = row["traced"] >= RETRACES.value or changed
         if share >= EXPENSIVE.value and (retraced or row["eager"]):
-            yield _expensive(row, share, retraced, mine, in_steps, program)
+            yield _expensive(row, share, retraced, mine, in_steps[row["host"]], program)
 
 
-def _recompiled(run: Run, compiled: Table, in_steps: int) -> Iterator[Finding]:
+def _recompiled(compiled: Table, in_steps: dict[str, int]) -> Iterator[Finding]:
     """Functions that JAX builds again and again, by the line that calls them."""
     by_place: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in compiled.records():
@@ -69,7 +69,7 @@ def _recompiled(run: Run, compiled: Table, in_steps: int) -> Iterator[Finding]:
             by_place.setdefault((row["host"], row["source"] or row["function"]), []).append(row)
     for (host, _), rows in by_place.items():
         time, count = sum(r["in_steps_ps"] for r in rows), sum(r["count"] for r in rows)
-        share = time / in_steps if in_steps else 0.0
+        share = time / in_steps[host] if in_steps.get(host) else 0.0
         if count < RETRACES.value or share < _REBUILT.value:
             continue
         top = max(rows, key=lambda r: r["in_steps_ps"])

@@ -16,8 +16,8 @@ _SHARE, _SHARE_OF_TIME = 0.01, 0.05  # of the calls, or of their time, that the 
 _EXPLAINS = 0.5  # of the difference, for a category to be its cause
 _FIRST = Threshold("first call against the median", 5.0, Unit.RATIO, _OURS)
 _FIXES = {
-    Category.COMPILATION: "They built a graph or compiled: warm the model up with every input shape that it will see, or give it an "
-    "input_signature.",
+    Category.COMPILATION: "They built a graph or compiled: warm the model up with every input shape that it will see, or pad inputs to few "
+    "shapes.",
     Category.INPUT: "They waited for input: prepare the next batch while this one runs.",
     Category.HOST_COMPUTE: "They computed longer on the host: look at their longest op, at larger inputs, and at what else used the cores.",
     Category.OUTPUT: "They waited for results to be copied back: return less, or copy in larger pieces.",

@@ -68,7 +68,7 @@ def find(
             saving=of_category(breakdown, Category.INPUT, "if no step waited for input"),
         )
     if saturation is not None:
-        yield from _contention(breakdown, saturation, back)
+        yield from _contention(breakdown, saturation, back, program)
 
 
 def _transfers(share: float, breakdown: StepBreakdown, program: Program) -> Finding:
@@ -115,7 +115,9 @@ def _against(saturation: Table | None) -> tuple[str, ...]:
     return (f"The cores are {worst:.0%} busy: input and model compete, so that parallel input alone saves less than the wait.",)
 
 
-def _contention(breakdown: StepBreakdown, saturation: Table, back: Mapping[str, tuple[float, float]]) -> Iterator[Finding]:
+def _contention(
+    breakdown: StepBreakdown, saturation: Table, back: Mapping[str, tuple[float, float]], program: Program
+) -> Iterator[Finding]:
     for row in saturation.records():
         busy, input_share, host = row["saturation"], row["input_share"], row["host"]
         if busy is None or busy < _SATURATED.value or input_share is None or input_share < _COMPETES.value:
@@ -125,7 +127,8 @@ def _contention(breakdown: StepBreakdown, saturation: Table, back: Mapping[str, 
             severity=Severity.MODERATE,
             sentence=f"The cores of {host} are {busy:.0%} busy, {input_share:.0%} of it with input: background input slows the model "
             "down even where no step waits.",
-            action="Cache what does not change between epochs, preprocess offline, or move input to other machines (tf.data service).",
+            action="Cache what does not change between epochs, preprocess offline, or move input to other machines"
+            + program.say(keras=" (tf.data service).", tensorflow=" (tf.data service).", jax="."),
             evidence=(
                 Evidence("busy threads per core during steps", busy, Unit.FRACTION, "saturation"),
                 Evidence("input's share of the busy time", input_share, Unit.FRACTION, "saturation"),

@@ -113,7 +113,7 @@ def _late_launches(devices: list[dict[str, Any]], causes: list[dict[str, Any]]) 
         threshold=_UNLAUNCHED,
         counter_evidence=against,
         saving=at_most(
-            min(share, 1 - outside),
+            share * (1 - min(outside, 1.0)),
             Category.HOST_COMPUTE,
             Category.KERNEL_LAUNCH,
             Category.ALL_OTHERS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from outpace.metrics.program import Program
 from outpace.model import Evidence, Finding, Severity, Table, Threshold, Unit, humanize
 from outpace.tools.memory_profile.growth import MATERIAL, RISING
 
@@ -18,16 +19,18 @@ _TIGHT = 0.50  # our choice: with more than half of the capacity free, an alloca
 Row = dict[str, Any]
 
 
-def find(memories: Table, growth: Table, unfreed: Table) -> Iterator[Finding]:
+def find(memories: Table, growth: Table, unfreed: Table, program: Program) -> Iterator[Finding]:
     """All findings: of every host its worst memory by each rule."""
     for host in dict.fromkeys(memories["host"].tolist()):
         mine = [row for row in memories.records() if row["host"] == host]
-        yield from _near_capacity(host, [m for m in mine if (m["peak_share"] or 0.0) >= _FULL.value])
+        yield from _near_capacity(host, program, [m for m in mine if (m["peak_share"] or 0.0) >= _FULL.value])
         fragmented = [
             m for m in mine if (m["fragmentation"] or 0.0) >= _FRAGMENTED.value and (m["peak_share"] or 0.0) >= _TIGHT
         ]
-        yield from _fragmented(host, sorted(fragmented, key=lambda m: -m["fragmentation"]))
-        yield from _growing(host, [row for row in growth.records() if row["host"] == host and row["leak"]], mine, unfreed)
+        yield from _fragmented(host, program, sorted(fragmented, key=lambda m: -m["fragmentation"]))
+        yield from _growing(
+            host, program, [row for row in growth.records() if row["host"] == host and row["leak"]], mine, unfreed
+        )
 
 
 def _more(rows: list[Row]) -> tuple[str, ...]:
@@ -40,7 +43,7 @@ def _more(rows: list[Row]) -> tuple[str, ...]:
     )
 
 
-def _near_capacity(host: str, rows: list[Row]) -> Iterator[Finding]:
+def _near_capacity(host: str, program: Program, rows: list[Row]) -> Iterator[Finding]:
     """Little more, and an allocation fails."""
     if not rows:
         return
@@ -52,8 +55,12 @@ def _near_capacity(host: str, rows: list[Row]) -> Iterator[Finding]:
         severity=Severity.HIGH if high else Severity.MODERATE,
         sentence=f"{worst['memory']} is {share:.0%} full at its peak ({free} left): a slightly larger step runs out of memory.",
         action=(
-            "Free memory at the peak, largest rows of the breakdown first: a smaller batch, mixed precision, or recomputing activations "
-            "(tf.recompute_grad, jax.checkpoint). If other processes share the device, tf.config.experimental.set_memory_growth."
+            "Free memory at the peak, largest rows of the breakdown first: a smaller batch, mixed precision, or recomputed activations "
+            + program.say(
+                keras="(keras.RematScope). If other processes share the device, tf.config.experimental.set_memory_growth.",
+                tensorflow="(tf.recompute_grad). If other processes share the device, tf.config.experimental.set_memory_growth.",
+                jax="(jax.checkpoint). If other processes share the device, XLA_PYTHON_CLIENT_MEM_FRACTION.",
+            )
         ),
         evidence=(
             Evidence("peak as a share of the capacity", share, Unit.FRACTION, "memories"),
@@ -69,7 +76,7 @@ def _near_capacity(host: str, rows: list[Row]) -> Iterator[Finding]:
     )
 
 
-def _fragmented(host: str, rows: list[Row]) -> Iterator[Finding]:
+def _fragmented(host: str, program: Program, rows: list[Row]) -> Iterator[Finding]:
     """Free memory in pieces that are too small to use."""
     if not rows:
         return
@@ -79,8 +86,14 @@ def _fragmented(host: str, rows: list[Row]) -> Iterator[Finding]:
         severity=Severity.MODERATE,
         sentence=f"{worst['fragmentation']:.0%} of the free memory of {worst['memory']} lies outside its largest chunk at the peak.",
         action=(
-            "Use equal shapes in every step (pad sequences, drop_remainder=True in batch), so that freed chunks fit again; "
-            "on a GPU try TF_GPU_ALLOCATOR=cuda_malloc_async, which TensorFlow's own out-of-memory message suggests."
+            program.say(
+                keras="Use equal shapes in every step (pad sequences, drop_remainder=True in batch), so that freed chunks fit again; "
+                "on a GPU try TF_GPU_ALLOCATOR=cuda_malloc_async, which TensorFlow's own out-of-memory message suggests.",
+                tensorflow="Use equal shapes in every step (pad sequences, drop_remainder=True in batch), so that freed chunks fit again; "
+                "on a GPU try TF_GPU_ALLOCATOR=cuda_malloc_async, which TensorFlow's own out-of-memory message suggests.",
+                jax="Use equal shapes in every step (pad sequences, drop the rest of an epoch), so that freed chunks fit again; donate what a "
+                "step replaces (donate_argnums).",
+            )
         ),
         evidence=(
             Evidence("fragmentation at the peak", worst["fragmentation"], Unit.FRACTION, "memories"),
@@ -92,7 +105,7 @@ def _fragmented(host: str, rows: list[Row]) -> Iterator[Finding]:
     )
 
 
-def _growing(host: str, rows: list[Row], mine: list[Row], unfreed: Table) -> Iterator[Finding]:
+def _growing(host: str, program: Program, rows: list[Row], mine: list[Row], unfreed: Table) -> Iterator[Finding]:
     """More in use after every step."""
     if not rows:
         return
@@ -115,8 +128,14 @@ def _growing(host: str, rows: list[Row], mine: list[Row], unfreed: Table) -> Ite
         severity=Severity.HIGH,
         sentence=f"{memory} holds {humanize(worst['per_step_bytes'], Unit.BYTES)} more after every step{blame}.{_until_full(worst, mine)}",
         action=(
-            "Look for tensors that the program keeps from step to step: lists of losses (append float(loss) instead), metrics that "
-            "concatenate, a tape with persistent=True, or a tf.function that traces again and keeps constants."
+            program.say(
+                keras="Look for tensors that the program keeps from step to step: lists of losses in callbacks (append float(loss) instead), "
+                "metrics that concatenate, or a function that is traced again and keeps constants.",
+                tensorflow="Look for tensors that the program keeps from step to step: lists of losses (append float(loss) instead), metrics "
+                "that concatenate, a tape with persistent=True, or a tf.function that traces again and keeps constants.",
+                jax="Look for arrays that the program keeps from step to step: lists of losses (append float(loss) instead), old states, "
+                "or functions that are compiled again and keep constants.",
+            )
         ),
         evidence=tuple(evidence),
         threshold=MATERIAL,

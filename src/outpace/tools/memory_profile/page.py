@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from outpace.metrics.program import program
 from outpace.model import (
     Category,
     Chart,
@@ -93,7 +94,7 @@ def analyse(run: Run) -> Page:
     sections.append(
         Rows(headroom(logs), _shown(run, "memory", "peak_bytes", "scaling_bytes", "fixed_bytes", "estimate"), remark=_ESTIMATE)
     )
-    found = tuple(rules.find(summary, trend, left))
+    found = tuple(rules.find(summary, trend, left, program(run)))
     hidden = (timeline(run, logs), ends)
     return Page(_ID, _TITLE, _QUESTION, _headline(run, logs, summary), tuple(sections), found, hidden)
 

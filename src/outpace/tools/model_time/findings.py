@@ -73,9 +73,10 @@ def _odd(run: Run, host: str, program: Program) -> Iterator[Finding]:
     by_part: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in odd_ops(run).records():
         if row["host"] == host and not row["dropout"]:
-            by_part.setdefault((row["part"], row["source"]), []).append(row)
-    for (name, line), rows in by_part.items():
-        part, source = short(name), short(line)
+            by_part.setdefault((row["source"] or row["part"], row["source"]), []).append(row)
+    for (_, line), rows in by_part.items():
+        names = list(dict.fromkeys(short(row["part"]) for row in rows))
+        part, source = names[0] + (f" (and {len(names) - 1} more)" if len(names) > 1 else ""), short(line)
         share, top = min(1.0, sum(r["share"] for r in rows)), max(rows, key=lambda r: r["share"])
         if share < _ODD.value:
             continue

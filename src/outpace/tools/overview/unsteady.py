@@ -10,8 +10,9 @@ import numpy as np
 from outpace._dataclass import dataclass
 from outpace.metrics.budget import at_most
 from outpace.metrics.program import Program
-from outpace.metrics.python_time import library_beyond, lines_beyond, step_function_calls
+from outpace.metrics.python_samples import library_beyond, lines_beyond
 from outpace.metrics.step_breakdown import StepBreakdown
+from outpace.metrics.step_function import step_function_calls
 from outpace.model import Category, Certainty, Evidence, Finding, Severity, Table, Threshold, Unit, humanize, median
 from outpace.timeline import Run, Timeline
 from outpace.timeline.steady import Aside, period

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 
 from outpace._dataclass import dataclass
 from outpace.metrics.budget import at_most
 from outpace.metrics.jit_calls import runs_op_by_op
 from outpace.metrics.program import Program
-from outpace.metrics.python_time import FRAMEWORKS, LIBRARY, PythonLine, framework_line, interval, lines_beside, python_lines
+from outpace.metrics.python_samples import FRAMEWORKS, LIBRARY
+from outpace.metrics.python_time import PythonLine, framework_line, interval, lines_beside, python_lines
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
 from outpace.timeline import Run
 
@@ -25,10 +27,11 @@ _FETCHES = ("iterator_get_next", "__next__", "_next_internal")  # of tf.data: th
 _MOSTLY = 0.5
 _HALF = 0.5  # of the step: what takes more cannot hide behind the rest
 _FEW_SAMPLES = 20  # of a function: below, chance may have picked the line
+_COMPARES = frozenset(("equal", "sort", "split", "repr", "str"))  # array_equal, array_split, ...: they convert nothing
 _SELDOM = 0.7  # of the line's time in the slow steps: it comes round
-_CONVERTING = ("asarray", "array", "device_put", "convert", "constant", "copy")
-_SAVING = ("save", "dump", "savez", "checkpoint", "pickle", "write")
-_LOGGING = ("log", "print", "emit", "flush", "dumps", "format")
+_CONVERTING = frozenset(("asarray", "array", "device", "convert", "constant", "copy"))
+_SAVING = frozenset(("save", "savez", "dump", "checkpoint", "pickle", "write"))
+_LOGGING = frozenset(("log", "print", "emit", "flush", "dumps", "format", "iterencode"))
 
 
 def short(file: str) -> str:
@@ -163,25 +166,31 @@ def _framework(run: Run, host: str, program: Program) -> Iterator[Finding]:
     )
 
 
+def _words(name: str) -> frozenset[str]:
+    """The words of a name: `_ZipWriteFile.write_all` is zip, write, file, write, all. `array_equal` converts nothing: no word of ours."""
+    found = frozenset(word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name))
+    return found - {"array", "device"} if found & _COMPARES else found
+
+
 def _action(function: _Function, program: Program) -> str:
     """What to do about the line, by what it calls."""
     top = function.top
-    below, name = top.below.rpartition(": ")[2].lower(), top.function.lower()
+    below, name = _words(top.below.rpartition(": ")[2]), _words(top.function)
     where = f"{function.place}"
-    if any(word in below or word in name for word in _SAVING):
+    if _SAVING & (below | name):
         return f"Save less often than {where} does, or hand the data to a background thread and write it there."
-    if any(word in below for word in _LOGGING):
+    if _LOGGING & below:
         return f"Log and format less often than {where} does: every hundredth step, or once per epoch."
     if function.top.seldom >= _SELDOM:
         return f"Do what {where} does less often, or in a thread of its own, from a copy: it runs in few steps, and holds up all of them."
-    if any(word in below for word in _CONVERTING):
+    if _CONVERTING & below:
         return f"Convert and copy once, before the loop, what {where} hands over in every step; only what changes must move."
-    if "_batch_" in name and program.is_keras:
+    if "_batch_" in top.function and program.is_keras:
         return f"Move the work of {where} from the batch hook to on_epoch_end, or do it every N batches only."
     if function.share > _HALF:
         return (
-            f"Make {where} itself cheaper: compute it once before the training, for a whole batch at once (vectorised), or in several processes. A "
-            "thread beside the step hides no more of it than the rest of the step lasts."
+            f"Make {where} itself cheaper: compute it once before the training, for a whole batch at once, or in several processes. "
+            "A thread beside the step hides no more of it than the rest of the step lasts."
         )
     return program.say(
         keras=f"Take {where} out of the training loop: do it every N batches, in the input pipeline (map, prefetch), or in NumPy at once.",

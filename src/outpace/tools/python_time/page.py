@@ -5,8 +5,9 @@ from __future__ import annotations
 from outpace.metrics.budget import budgets
 from outpace.metrics.cpu_saturation import cpu_saturation
 from outpace.metrics.program import program
+from outpace.metrics.python_samples import OUTPACE, YOURS
 from outpace.metrics.python_threads import thread_lines
-from outpace.metrics.python_time import OUTPACE, YOURS, python_lines
+from outpace.metrics.python_time import python_lines
 from outpace.model import Page, Rows, Section, Table, Unavailable, Unit, humanize
 from outpace.timeline import Run
 from outpace.tools.python_time import background

@@ -71,7 +71,8 @@ class _Context(Waiting):
     def savings(self, stage: StageWork) -> Saving | None:
         """What keeping a stage's results saves, where that is worth the work."""
         if self.outside > self.share:
-            return at_most(self.outside, OUTSIDE, assumes="if no time between the steps waited for input")
+            part = min(1.0, stage.work / max(self.pipeline.segments[0].work, 1)) if self.pipeline.segments else 1.0
+            return at_most(part * self.outside, OUTSIDE, assumes="if no time between the steps waited for it")
         found = saving(self, stage)
         if found is not None and not stage.function and stage.type != "Generator":  # batches and slices: only their wait can go
             found = replace(found, low=min(found.low, self.share), high=min(found.high, self.share))
@@ -144,7 +145,7 @@ def _slow_stage(context: _Context) -> Iterator[Finding]:
         counter_evidence=_against(context, stage),
         location=_place(context, stage),
         host=context.host,
-        saving=context.savings(stage),
+        saving=None if context.severity is Severity.INFO else context.savings(stage),
         explains=("input_bound", "cpu_contention", "time_outside_steps")
         if context.outside
         else ("input_bound", "cpu_contention"),

@@ -1,0 +1,95 @@
+"""Samples of the training thread's stack that Outpace's own capture took: what they stand for, and which lines they met in windows of time.
+
+`python_time.py` makes the table of lines from them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from outpace.timeline import Run, Timeline
+from outpace.timeline.steps import Array
+
+FRAMEWORKS = frozenset(("tensorflow", "keras", "tf_keras", "jax", "jaxlib"))
+YOURS, LIBRARY, OUTPACE = "yours", "library", "outpace"
+_MOSTLY = 0.7  # of what slow steps take beyond the others, to be spent below one function
+
+
+def place_of(stack: Sequence[Sequence[int]], frames: Sequence[Sequence[Any]]) -> tuple[tuple[str, int, str, str], str, str]:
+    """Who a stack is counted for (file, line, function, who), and the package and function of a library below it, or two empty texts."""
+    frame, number = stack[-1]
+    file, function, _, owner = frames[frame]
+    if owner == OUTPACE:
+        return ("", 0, "", OUTPACE), owner, function
+    mine = next(((at, line) for at, line in reversed(stack) if not frames[at][3]), None)
+    below = (owner, f"{owner}: {function}") if owner else ("", "")
+    if mine is None:
+        return (file, number, function, LIBRARY), *below
+    return (frames[mine[0]][0], mine[1], frames[mine[0]][1], YOURS), *below
+
+
+def lines_beyond(run: Run, timeline: Timeline, slow: Array, usual: Array) -> list[tuple[str, int, str, float]]:
+    """(file, line, function, ps per step) of the user's lines that take longer in the `slow` steps than in the `usual` ones, longest first.
+
+    Both are indices of steps. Time of a line is what its samples stand for, with all that ran or was waited for below it.
+    """
+    steps = timeline.steps
+    beyond: dict[tuple[str, int, str], float] = defaultdict(float)
+    for chosen, sign in ((slow, 1), (usual, -1)):
+        order = chosen[np.argsort(steps.start[chosen])]
+        for file, line, function, time in lines_within(run, timeline, steps.start[order], steps.end[order]):
+            beyond[file, line, function] += sign * time / len(chosen)
+    return sorted(((*key, time) for key, time in beyond.items() if time > 0), key=lambda row: -row[3])
+
+
+def lines_within(run: Run, timeline: Timeline, start: Array, end: Array) -> list[tuple[str, int, str, float]]:
+    """(file, line, function, ps) of the user's lines on the training thread within windows (ps, in order), longest first."""
+    record = run.record(timeline.host).get("python_samples")
+    keys = [place_of(stack, record["frames"])[0] for stack in record["stacks"]] if record else []
+    found: dict[tuple[str, int, str], float] = defaultdict(float)
+    for stack, weight in _met_within(run, timeline, start, end):
+        file, line, function, who = keys[stack]
+        if who == YOURS:
+            found[file, line, function] += weight * 1000
+    return sorted(((*key, time) for key, time in found.items()), key=lambda row: -row[3])
+
+
+def _met_within(run: Run, timeline: Timeline, start: Array, end: Array) -> list[tuple[int, int]]:
+    """(stack, weight in ns) of each sample within windows (ps, in order)."""
+    record, origin = run.record(timeline.host).get("python_samples"), timeline.unix_origin_ns
+    if record is None or origin is None or not len(record["samples"]) or not len(start):
+        return []
+    samples = np.array(record["samples"], np.int64)
+    moment = (samples[:, 0] + (record["base_unix_ns"] - origin)) * 1000
+    at = np.searchsorted(start, moment, side="right") - 1
+    inside = (at >= 0) & (moment < end[np.maximum(at, 0)])
+    return [(stack, weight) for _, weight, stack in samples[inside].tolist()]
+
+
+def library_beyond(run: Run, timeline: Timeline, slow: Array, usual: Array) -> str:
+    """The innermost function of a library below which most of what the `slow` steps take beyond the `usual` ones was spent; empty for none.
+
+    Where the user's line is `model.fit(...)`, it tells a checkpoint (`keras: ModelCheckpoint._save_model`) from an evaluation.
+    """
+    record = run.record(timeline.host).get("python_samples")
+    steps = timeline.steps
+    beyond: dict[tuple[str, str], float] = defaultdict(float)
+    depth: dict[tuple[str, str], int] = {}
+    total = 0.0
+    for chosen, sign in ((slow, 1), (usual, -1)):
+        order = chosen[np.argsort(steps.start[chosen])]
+        for stack, weight in _met_within(run, timeline, steps.start[order], steps.end[order]):
+            assert record is not None
+            total += sign * weight / len(chosen)
+            seen = {(record["frames"][f][3], record["frames"][f][1]): at for at, (f, _) in enumerate(record["stacks"][stack])}
+            for place, at in seen.items():
+                if place[0] not in ("", OUTPACE):
+                    beyond[place] += sign * weight / len(chosen)
+                    depth[place] = max(depth.get(place, 0), at)
+    held = [place for place, time in beyond.items() if total > 0 and time >= _MOSTLY * total]
+    best = max(held, key=lambda place: depth[place], default=None)
+    return f"{best[0]}: {best[1]}" if best else ""

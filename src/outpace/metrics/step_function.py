@@ -1,0 +1,36 @@
+"""The functions that make a step: a tf.function, or a jitted one, called in every step."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outpace.timeline import Timeline
+from outpace.timeline.infer import is_glue
+from outpace.timeline.steps import Array
+from outpace.trace.algorithms import distinct
+
+_JITTED = "PjitFunction("
+_MOST_STEPS = 0.5  # of the steps, in which a function must run to make them
+
+
+def step_function_calls(timeline: Timeline) -> Array:
+    """Event rows of the calls of the functions that make the step: tf.functions or jitted ones that run in most steps and take at least half
+    as long as the longest of them."""
+    trace, steps = timeline.trace, timeline.steps
+    called = (
+        trace.stat("tf_function_call").has(len(trace))
+        | np.fromiter((n.startswith(_JITTED) for n in trace.names), bool)[trace.name]
+    )
+    rows = np.flatnonzero(called)
+    rows = rows[np.isin(timeline.step_of[rows], steps.whole)]
+    time: dict[int, int] = {}
+    for name in distinct(trace.name[rows]).tolist():
+        mine = rows[trace.name[rows] == name]
+        if len(distinct(timeline.step_of[mine])) >= _MOST_STEPS * len(steps.whole):
+            time[name] = int(trace.duration[mine].sum())
+    own = {name: took for name, took in time.items() if not is_glue(trace.names[name])}
+    time = own or time
+    longest = max(time.values(), default=0)
+    chosen = [name for name, took in time.items() if took >= longest / 2]
+    found: Array = rows[np.isin(trace.name[rows], chosen)]
+    return found
