@@ -23,7 +23,7 @@ _WITHOUT = {Severity.HIGH: 0.06, Severity.MODERATE: 0.04, Severity.POTENTIAL: 0.
 """What a finding without a number counts as, as a share of the step: behind whatever saves more than that."""
 
 _EXPLAINED = 0.5  # of a symptom's saving, from where its causes stand for it
-_GRAIN = 0.02  # of the step: savings that differ by less are equal, and effort decides
+_GRAIN = 0.01  # of the step: savings that differ by less are equal, and effort decides
 
 
 def rank(pages: Iterable[Page], budgets: Mapping[str, Budget] | None = None) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:

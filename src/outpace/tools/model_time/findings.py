@@ -35,6 +35,13 @@ _MANY_COMPILED = 1000  # executions per step
 _MANY = 150  # rounds of the executor per step, from where their cost adds up
 _COMPUTES = Threshold("the model computes", 0.50, Unit.FRACTION, "half of the step: nothing else can save more")
 _NAMED = 3  # parts in a sentence
+_OF_NO_LINE = {  # parts that no line of the model makes: what is to be done about them
+    "optimizer": "Race an optimizer with less to do per step (SGD with momentum instead of Adam), a larger batch, so that it runs less often "
+    "per example, or XLA, which fuses its updates.",
+    "collectives": "Look for the worker that the others wait for (the pod page), and reduce less: larger batches per worker, gradients in 16 "
+    "bits.",
+}
+_OPAQUE = "compiled program"  # a part that says nothing of what is in it
 _COMPUTE = (Category.HOST_COMPUTE, Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32)
 _MOVED = {
     AUGMENTATION: "augments the data",
@@ -116,6 +123,7 @@ def _move(python: bool, program: Program) -> str:
 
 def _slow(host: str, mine: list[Part], program: Program, known: set[str]) -> Iterator[Finding]:
     """One part that takes a good deal of the step. Only ops that mostly could be cheaper get a promise."""
+    mine = [part for part in mine if part.name != _OPAQUE]
     if not mine or mine[0].share < _SLOW.value or {mine[0].source, mine[0].name} & (known - {""}):
         return
     top = mine[0]
@@ -138,6 +146,8 @@ def _slow(host: str, mine: list[Part], program: Program, known: set[str]) -> Ite
 
 
 def _cheaper(top: Part, program: Program) -> str:
+    if top.name in _OF_NO_LINE:
+        return _OF_NO_LINE[top.name]
     if not top.slow:
         return program.say(
             keras=f"Make {top} smaller (fewer units or filters, smaller kernels, SeparableConv2D, an earlier pooling); 'outpace tune' "

@@ -148,6 +148,8 @@ def _periodic(run: Run, timeline: Timeline, mine: Table, program: Program) -> It
     if cause is Category.HOST_COMPUTE and _same_calls_longer(timeline, *chosen):
         return  # other programs on the machine, or the data, made the step's own function slow: nothing that could be done less often
     lines, library = lines_beyond(run, timeline, *chosen), library_beyond(run, timeline, *chosen)
+    if cause is Category.HOST_COMPUTE and not lines and len(slow) == _TWICE:
+        return  # twice, and nothing says what it is
     place = f"{os.path.basename(lines[0][0])}:{lines[0][1]}" if lines else ""
     where = (f" at {place} in {lines[0][2]}()" if lines else "") + (f", in {library}()" if library else "")
     yield Finding(
