@@ -82,8 +82,9 @@ def breakdown(
     aside: Sequence[str] = (),
     steps: int = STEPS,
     host: str = HOST,
+    moves: float = 0.0,
 ) -> StepBreakdown:
-    """Steps of 10 ms with these shares; or steps of `times`, of which all beyond 10 ms goes to `extra`."""
+    """Steps of 10 ms with these shares, `moves` of them transfers to the device; or steps of `times`, of which all beyond 10 ms goes to `extra`."""
     lengths = list(times or [STEP] * steps)
     rows = []
     for number, length in enumerate(lengths):
@@ -91,6 +92,7 @@ def breakdown(
         parts = {key: round(share * usual) for key, share in shares_of(given or {}).items()}
         parts[extra.value] += length - usual
         columns = {f"{key}_ps": part for key, part in parts.items()}
+        columns[step_breakdown.TRANSFERS] = round(moves * usual)
         why = aside[number] if aside else ""
         rows.append(
             {"host": host, "step": number, "source": "marked", "complete": True, "aside": why, "duration_ps": length, **columns}

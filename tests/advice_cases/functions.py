@@ -12,7 +12,7 @@ from outpace.model import Category, Finding, Severity
 from outpace.tools.functions import findings as rules
 from outpace.tools.functions.schema import COMPILATIONS, TRACES
 from tests.advice_cases.build import MS, STEP, STEPS, budget, budgeted, run, table, trace_of
-from tests.advice_cases.case import JAX, KERAS, TENSORFLOW, Case, Find, about, fires, silent
+from tests.advice_cases.case import JAX, KERAS, KERAS_JAX, TENSORFLOW, Case, Find, about, fires, silent
 
 _NO_BUILDS = table("compilations", COMPILATIONS)
 
@@ -49,15 +49,17 @@ def _on_hosts(share: float, count: int, hosts: int) -> Find:
     return lambda: rules.find(of, table("f", tf_functions.FIELDS), table("t", TRACES), built, JAX)
 
 
-def _calls(calls: float, dispatch: float, others: float = 0.0) -> Find:
+def _calls(calls: float, dispatch: float, others: float = 0.0, program: Program = JAX) -> Find:
+    """Steps of `calls` calls: dispatching them takes `dispatch` of the step, and JAX's own Python between them `others`."""
     row = {"calls": calls, "kinds": 5, "dispatch_share": dispatch}
     line: dict[str, Any] = {"file": "/home/me/train.py", "line": 20, "who": "yours", "library": "jax", "self_ps": MS}
+    line["python_share"] = others
     given = {
         jit_calls.jit_calls: table("jit_calls", jit_calls.FIELDS, row),
         python_time.python_lines: table("python_lines", python_time.FIELDS, line),
     }
-    run = budgeted({Category.ALL_OTHERS: others}, given)
-    return lambda: rules.find(run, table("f", tf_functions.FIELDS), table("t", TRACES), _NO_BUILDS, JAX)
+    run = budgeted({Category.ALL_OTHERS: others + 0.1}, given)
+    return lambda: rules.find(run, table("f", tf_functions.FIELDS), table("t", TRACES), _NO_BUILDS, program)
 
 
 def _eager(program: Program) -> Iterable[Finding]:
@@ -79,6 +81,15 @@ CASES: list[Case] = [
     ),
     silent(_GRAPH, "building takes 15 % of its time", _tf(9, 60, traced=3)),
     silent(_GRAPH, "it was traced once", _tf(30, 60, traced=1)),
+    fires(
+        _GRAPH,
+        "once, for another argument",
+        _tf(30, 60, traced=1, kinds="python value"),
+        Severity.HIGH,
+        location="train.py:8",
+        saves=about(0.3),
+        says=("3 was 2",),
+    ),
     fires(
         _GRAPH,
         "1.5 % of the steps",
@@ -123,7 +134,6 @@ CASES: list[Case] = [
         Severity.HIGH,
         location="train.py:12",
         saves=about(0.3),
-        wrong="one host's time is divided by that of all hosts: 15 %, and of eight hosts nothing is said",
     ),
     silent("recompiled", "3 % of the steps", _compiled(0.03, 3)),
     silent("recompiled", "built once", _compiled(0.5, 1)),
@@ -150,6 +160,15 @@ CASES: list[Case] = [
     fires("op_by_op", "half of the step", _calls(30, 0.3, 0.2), Severity.HIGH, location="train.py:20", saves=about(0.5)),
     fires("op_by_op", "30 % of the step", _calls(30, 0.3), Severity.HIGH, location="train.py:20", saves=about(0.3)),
     fires("op_by_op", "8 % of the step", _calls(30, 0.08), Severity.MODERATE, location="train.py:20", saves=about(0.08)),
+    fires(
+        "op_by_op",
+        "nothing but single ops",
+        _calls(40, 0.2),
+        Severity.HIGH,
+        location="train.py:20",
+        saves=about(0.2 + 0.8 / 2),
+    ),
+    silent("op_by_op", "of Keras' own step", _calls(40, 0.2, program=KERAS_JAX)),
     silent("op_by_op", "six calls", _calls(6, 0.3)),
     silent("op_by_op", "3 % of the step", _calls(30, 0.03)),
 ]

@@ -7,7 +7,7 @@ from outpace.metrics.program import Program
 from outpace.model import Category, Severity, Table
 from outpace.tools.input_pipeline import findings as rules
 from tests.advice_cases.build import HOST, breakdown, table
-from tests.advice_cases.case import TENSORFLOW, Case, Find, about, fires, silent, worded
+from tests.advice_cases.case import JAX, TENSORFLOW, Case, Find, about, fires, silent, worded
 
 
 def _busy(saturation: float, share: float) -> Table:
@@ -25,7 +25,14 @@ def _rated(name: str, others: float) -> Case:
     return silent("input_bound", name, lambda: rules.find(steps, None, {}, TENSORFLOW), also=lambda: rules.verdict(steps)[:2])
 
 
-_INPUT = {"takes_from": ("input", "host_compute")}
+def _moves(share: float, waits: float = 0.0, program: Program = TENSORFLOW) -> Find:
+    """Of a step `share` transfers to the device, and `waits` waits for input otherwise."""
+    steps = breakdown({Category.INPUT: share + waits}, moves=share)
+    return lambda: rules.find(steps, None, {}, program)
+
+
+_INPUT = {"takes_from": ("input",)}
+_CORES = {"takes_from": ("input", "host_compute")}
 CASES: list[Case] = [
     *worded(
         "input_bound",
@@ -41,15 +48,47 @@ CASES: list[Case] = [
     fires("input_bound", "8 % of the step", _waits(0.08), Severity.MODERATE, saves=about(0.08), **_INPUT),
     fires(
         "input_bound",
-        "the model gets cores back",
-        _waits(0.3, None, 0.5),
+        "the cores are cpu_contention's",
+        _waits(0.3, _busy(0.97, 0.3), 0.5),
         Severity.HIGH,
-        saves=about(0.3 + 0.7 * 0.5),
+        saves=about(0.3),
         **_INPUT,
     ),
+    fires("input_bound", "beside transfers", _moves(0.1, 0.1), Severity.HIGH, saves=(0.1, 0.205), **_INPUT),
+    silent("input_bound", "all of it transfers", _moves(0.3)),
     silent("input_bound", "3 % of the step", _waits(0.03)),
+    *worded(
+        "transfer_bound",
+        lambda program: _moves(0.3, program=program)(),
+        Severity.HIGH,
+        keras=".prefetch(tf.data.AUTOTUNE)",
+        tensorflow="prefetch_to_device",
+        jax="jax.device_put",
+        saves=about(0.3),
+        **_INPUT,
+    ),
+    fires("transfer_bound", "15 % of the step", _moves(0.15), Severity.MODERATE, saves=about(0.15), **_INPUT),
+    fires("transfer_bound", "beside a wait", _moves(0.08, 0.2), Severity.MODERATE, saves=about(0.08), **_INPUT),
+    silent("transfer_bound", "3 % of the step", _moves(0.03)),
+    silent("transfer_bound", "it waits for input", _waits(0.3)),
     fires(
-        "cpu_contention", "all cores busy", _waits(0.0, _busy(0.97, 0.3), 0.2), Severity.MODERATE, saves=about(0.2), **_INPUT
+        "cpu_contention", "all cores busy", _waits(0.0, _busy(0.97, 0.3), 0.2), Severity.MODERATE, saves=about(0.2), **_CORES
+    ),
+    fires(
+        "cpu_contention",
+        "and steps wait",
+        _waits(0.3, _busy(0.97, 0.3), 0.5),
+        Severity.MODERATE,
+        saves=about(0.3 + 0.7 * 0.5),
+        **_CORES,
+    ),
+    fires(
+        "cpu_contention",
+        "of JAX",
+        _waits(0.0, _busy(0.97, 0.3), 0.2, JAX),
+        Severity.MODERATE,
+        saves=about(0.2),
+        never=("tf.data",),
     ),
     silent("cpu_contention", "60 % busy", _waits(0.0, _busy(0.6, 0.3), 0.2)),
     silent("cpu_contention", "little of it input", _waits(0.0, _busy(0.97, 0.15), 0.2)),

@@ -101,19 +101,15 @@ CASES: list[Case] = [
     ),
     fires("late_launches", "half of the time", _late(0.5), Severity.HIGH, saves=about(0.5), takes_from=_LAUNCH),
     fires(
-        "late_launches", "mostly outside of steps", _late(0.5, 0.6), Severity.POTENTIAL, saves=(0.2, 0.41), takes_from=_LAUNCH
+        "late_launches", "mostly outside of steps", _late(0.5, 0.6), Severity.POTENTIAL, saves=about(0.2), takes_from=_LAUNCH
+    ),
+    fires("late_launches", "30 % outside of steps", _late(0.3, 0.3), Severity.MODERATE, saves=about(0.21), takes_from=_LAUNCH),
+    fires(
+        "late_launches", "15 % outside of steps", _late(0.3, 0.15), Severity.MODERATE, saves=about(0.255), takes_from=_LAUNCH
     ),
     fires(
-        "late_launches",
-        "within steps it idles for 24 % of the time",
-        _late(0.5, 0.6),
-        Severity.POTENTIAL,
-        saves=about(0.24),
-        wrong="it promises 40 %: the share of the idle time within steps is taken for one of the device's time",
+        "late_launches", "7 % outside of steps", _late(0.3, 0.07), Severity.MODERATE, saves=about(0.279), takes_from=_LAUNCH
     ),
-    fires("late_launches", "30 % outside of steps", _late(0.3, 0.3), Severity.MODERATE, saves=(0.2, 0.3), takes_from=_LAUNCH),
-    fires("late_launches", "15 % outside of steps", _late(0.3, 0.15), Severity.MODERATE, saves=about(0.3), takes_from=_LAUNCH),
-    fires("late_launches", "7 % outside of steps", _late(0.3, 0.07), Severity.MODERATE, saves=about(0.3), takes_from=_LAUNCH),
     silent("late_launches", "15 % of the time", _late(0.15)),
     *worded(
         "tiny_kernels",

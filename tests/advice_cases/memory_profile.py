@@ -8,18 +8,19 @@ from typing import Any
 
 import numpy as np
 
+from outpace.metrics.program import Program
 from outpace.model import Severity
 from outpace.tools.memory_profile import findings as rules
 from outpace.tools.memory_profile import growth
 from outpace.tools.memory_profile.schema import GROWTH, MEMORIES, STEP_ENDS, UNFREED
 from tests.advice_cases.build import HOST, table
-from tests.advice_cases.case import Case, Find, fires, silent
+from tests.advice_cases.case import TENSORFLOW, Case, Find, fires, silent, worded
 
 _MB = 1_000_000
 _MEMORY = "GPU_0_bfc"
 
 
-def _full(peak: float, fragmentation: float = 0.0, count: int = 1) -> Find:
+def _full(peak: float, fragmentation: float = 0.0, count: int = 1, program: Program = TENSORFLOW) -> Find:
     row = {
         "memory": _MEMORY,
         "peak_share": peak,
@@ -29,10 +30,10 @@ def _full(peak: float, fragmentation: float = 0.0, count: int = 1) -> Find:
         "fragmentation": fragmentation,
     }
     memories = table("memories", MEMORIES, *({**row, "memory": f"{_MEMORY}_{n}" if n else _MEMORY} for n in range(count)))
-    return lambda: rules.find(memories, table("growth", GROWTH), table("unfreed", UNFREED))
+    return lambda: rules.find(memories, table("growth", GROWTH), table("unfreed", UNFREED), program)
 
 
-def _ends(used: Sequence[float], peak: float, leaving: int = 10) -> Find:
+def _ends(used: Sequence[float], peak: float, leaving: int = 10, program: Program = TENSORFLOW) -> Find:
     """Memory in use at the ends of the steps and at the peak, MB; one op leaves some behind in `leaving` of them."""
     ends = table(
         "step_ends", STEP_ENDS, *({"memory": _MEMORY, "step": n, "in_use_bytes": round(u * _MB)} for n, u in enumerate(used))
@@ -40,7 +41,7 @@ def _ends(used: Sequence[float], peak: float, leaving: int = 10) -> Find:
     log: Any = SimpleNamespace(host=HOST, memory=_MEMORY, in_use=np.array([round(peak * _MB)]), at_peak=0)
     left = {"memory": _MEMORY, "op": "step/concat", "steps": leaving, "per_step_bytes": _MB}
     memories = table("memories", MEMORIES, {"memory": _MEMORY, "headroom_bytes": 100 * _MB})
-    return lambda: rules.find(memories, growth.growth(ends, [log]), table("unfreed", UNFREED, left))
+    return lambda: rules.find(memories, growth.growth(ends, [log]), table("unfreed", UNFREED, left), program)
 
 
 def _climb(*changes: float) -> list[float]:
@@ -50,11 +51,27 @@ def _climb(*changes: float) -> list[float]:
 _UP = [1.0] * 10
 CASES: list[Case] = [
     fires("near_capacity", "93 % full", _full(0.93), Severity.MODERATE, says=("93% full", "a smaller batch")),
+    *worded(
+        "near_capacity",
+        lambda program: _full(0.93, program=program)(),
+        Severity.MODERATE,
+        keras="keras.RematScope",
+        tensorflow="tf.recompute_grad",
+        jax="jax.checkpoint",
+    ),
     fires("near_capacity", "98 % full", _full(0.98), Severity.HIGH),
     fires("near_capacity", "seven memories", _full(0.93, count=7), Severity.MODERATE),
     fires("near_capacity", "four memories", _full(0.93, count=4), Severity.MODERATE),
     silent("near_capacity", "85 % full", _full(0.85)),
     fires("fragmentation", "60 % of the free memory", _full(0.7, 0.6), Severity.MODERATE, says=("60%", "drop_remainder=True")),
+    *worded(
+        "fragmentation",
+        lambda program: _full(0.7, 0.6, program=program)(),
+        Severity.MODERATE,
+        keras="TF_GPU_ALLOCATOR",
+        tensorflow="TF_GPU_ALLOCATOR",
+        jax="donate_argnums",
+    ),
     silent("fragmentation", "40 % of the free memory", _full(0.7, 0.4)),
     silent("fragmentation", "most is free", _full(0.4, 0.6)),
     fires(
@@ -63,6 +80,14 @@ CASES: list[Case] = [
         _ends(_climb(*_UP), 110),
         Severity.HIGH,
         says=("977 KiB more after every step", "step/concat", "full after 100 more steps"),
+    ),
+    *worded(
+        "memory_growth",
+        lambda program: _ends(_climb(*_UP), 110, program=program)(),
+        Severity.HIGH,
+        keras="losses in callbacks",
+        tensorflow="persistent=True",
+        jax="arrays that the program keeps",
     ),
     fires("memory_growth", "an op leaves in 7 of 11 steps", _ends(_climb(*_UP), 110, 7), Severity.HIGH, says=("step/concat",)),
     fires("memory_growth", "an op leaves in 4 of 11 steps", _ends(_climb(*_UP), 110, 4), Severity.HIGH, never=("step/concat",)),

@@ -157,7 +157,15 @@ CASES: list[Case] = [
     fires(
         "odd_ops", "8 % of the step", _odd(0.08), Severity.MODERATE, saves=about(0.08), says=("draws random numbers",), **_NOISE
     ),
-    fires("odd_ops", "two layers made at one line", _made_in_a_loop(0.15), Severity.MODERATE, saves=about(0.15), **_NOISE),
+    fires(
+        "odd_ops",
+        "two layers made at one line",
+        _made_in_a_loop(0.15),
+        Severity.HIGH,
+        saves=about(0.3),
+        says=("noise_0 (and 1 more)", "3.00 ms per step"),
+        **_NOISE,
+    ),
     silent("odd_ops", "3 % of the step", _odd(0.03)),
     fires(
         "python_in_model",
@@ -179,6 +187,7 @@ CASES: list[Case] = [
     ),
     fires("small_ops", "a few long element-wise ones", _short(0.6, 0.0, 10), Severity.HIGH, saves=about(0.6), **_COMPUTE),
     silent("small_ops", "30 % element-wise", _short(0.3, 0.05, 10)),
+    silent("small_ops", "the executor takes 15 %", _short(0.2, 0.15, 200)),
     silent("small_ops", "100 rounds", _short(0.2, 0.2, 100)),
     silent("small_ops", "20 % of the step", _short(0.1, 0.1, 200)),
     fires(

@@ -17,8 +17,8 @@ from outpace.timeline.steady import Aside
 from outpace.tools.overview import capture_findings, unsteady
 from outpace.tools.overview import findings as rules
 from outpace.tools.overview.compute import Pace, average
-from outpace.trace import read_trace
-from tests.advice_cases.build import MS, STEP, breakdown, run, table, trace_of
+from outpace.trace import Trace, read_trace
+from tests.advice_cases.build import HOST, MS, STEP, breakdown, run, table, trace_of
 from tests.advice_cases.case import TENSORFLOW, Case, Find, about, fires, silent, worded
 from tests.support import DATA
 
@@ -72,6 +72,29 @@ def _rounds(times: Sequence[float], extra: Category = Category.ALL_OTHERS, progr
     steps = breakdown(times=[round(time * STEP) for time in times], extra=extra)
     of = run(None, None, trace_of(len(times)))
     return lambda: (f for f in unsteady.find(of, steps, program) if f.id == "periodic_cost")
+
+
+def _trace(lengths: Sequence[float], calls: Sequence[Sequence[float]]) -> Trace:
+    """Steps of these lengths, in steps of 10 ms; in each, calls of the step's function of these lengths."""
+    space = SpaceBuilder(HOST)
+    line = space.plane("/host:CPU").line("python")
+    at = 0
+    for number, (length, inside) in enumerate(zip(lengths, calls, strict=True)):
+        line.event("train", at, round(length * STEP), step_num=number, _r=1)
+        began = at
+        for call in inside:
+            line.event("step", began, round(call * STEP), tf_function_call="notTraced-nonXla")
+            began += round(call * STEP)
+        at += round(length * STEP)
+    return read_trace(space.to_bytes(), HOST)
+
+
+def _computes(usual: Sequence[float], slow: Sequence[float]) -> Find:
+    """Every fifth step takes twice as long, for computation on the host: calls of the step's function of these lengths."""
+    times = _every(5, 4, 2.0)
+    steps = breakdown(times=[round(time * STEP) for time in times], extra=Category.HOST_COMPUTE)
+    of = run(None, None, _trace(times, [slow if time > 1 else usual for time in times]))
+    return lambda: (f for f in unsteady.find(of, steps, TENSORFLOW) if f.id == "periodic_cost")
 
 
 def _every(period: int, count: int, slow: float) -> list[float]:
@@ -311,5 +334,22 @@ CASES: list[Case] = [
     silent("periodic_cost", "3 % of the time", _rounds(_every(20, 4, 1.58))),
     fires("periodic_cost", "twice, and long", _rounds(_every(10, 2, 4.0)), Severity.HIGH, saves=about(6 / 26), **_PYTHON),
     silent("periodic_cost", "twice, and twice as long", _rounds(_every(10, 2, 2.0))),
+    fires(
+        "periodic_cost",
+        "an evaluation: more calls",
+        _computes([0.8], [0.8, 0.8]),
+        Severity.HIGH,
+        saves=about(4 / 24),
+        takes_from=("host_compute",),
+    ),
+    fires(
+        "periodic_cost",
+        "computation beside the step's own function",
+        _computes([0.6], [0.95]),
+        Severity.HIGH,
+        saves=about(4 / 24),
+        takes_from=("host_compute",),
+    ),
+    silent("periodic_cost", "the same call takes longer", _computes([0.8], [1.6])),
     silent("periodic_cost", "it waits for input", _rounds(_every(5, 4, 2.0), Category.INPUT)),
 ]

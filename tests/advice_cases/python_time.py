@@ -10,7 +10,7 @@ from outpace.model import Category, Severity
 from outpace.tools.python_time import background
 from outpace.tools.python_time import findings as rules
 from tests.advice_cases.build import STEP, budget, run, table
-from tests.advice_cases.case import TENSORFLOW, Case, Find, about, fires, silent, worded
+from tests.advice_cases.case import JAX, TENSORFLOW, Case, Find, about, fires, silent, worded
 
 _FILE = "/home/me/train.py"
 
@@ -28,7 +28,8 @@ def _line(share: float, python: float = 1.0, samples: int = 1000, program: Progr
     return _lines(row, program=program)
 
 
-def _framework(share: float, program: Program = TENSORFLOW) -> Find:
+def _framework(share: float, program: Program = TENSORFLOW, **more: Any) -> Find:
+    """A line that calls the step, unless `more` says otherwise: a framework's own Python there takes `share` of the step."""
     return _lines(
         {
             "library": "keras",
@@ -36,6 +37,7 @@ def _framework(share: float, program: Program = TENSORFLOW) -> Find:
             "untraced_share": share,
             "untraced_ps": round(share * STEP),
             "samples": 900,
+            **({"calls_step": True} | more),
         },
         program=program,
     )
@@ -49,6 +51,12 @@ def _beside(cores: float, busy: float) -> Find:
     saturation = table("saturation", cpu_saturation.FIELDS, {"saturation": busy})
     known = budget({Category.HOST_COMPUTE: 0.8, Category.ALL_OTHERS: 0.2})
     return lambda: background.find(of, known, saturation)
+
+
+def _of_a_framework(**other: Any) -> Find:
+    """A line of the loop below which JAX works beside the step, and another line."""
+    mine = {"library": "jax", "below": "jax: asarray", "beside_share": 0.25, "python_share": 0.25, "samples": 900}
+    return _lines(mine, {"function": "train", "library": "jax", "samples": 900, **other}, program=JAX)
 
 
 def _six() -> Find:
@@ -113,7 +121,6 @@ CASES: list[Case] = [
         saves=(0.25, 0.30),
         never=("Log and format",),
         **_ALONE,
-        wrong="words are looked for anywhere in a function's name: logsumexp, array_equal, fingerprint",
     ),
     fires(
         "python_line",
@@ -123,8 +130,72 @@ CASES: list[Case] = [
         saves=(0.25, 0.30),
         never=("Save less often",),
         **_ALONE,
-        wrong="words are looked for anywhere in a function's name",
     ),
+    fires(
+        "python_line",
+        "it converts",
+        _line(0.25, library="numpy", below="numpy: asarray"),
+        Severity.HIGH,
+        saves=(0.25, 0.30),
+        says=("Convert and copy once",),
+        **_ALONE,
+    ),
+    fires(
+        "python_line",
+        "to compare arrays is not to convert them",
+        _line(0.25, library="numpy", below="numpy: array_equal"),
+        Severity.HIGH,
+        saves=(0.25, 0.30),
+        never=("Convert and copy",),
+        **_ALONE,
+    ),
+    fires(
+        "python_line",
+        "it comes round",
+        _line(0.25, seldom=0.8),
+        Severity.HIGH,
+        saves=(0.25, 0.30),
+        says=("it runs in few steps",),
+        **_ALONE,
+    ),
+    fires(
+        "python_line",
+        "half of it comes round",
+        _line(0.25, seldom=0.5),
+        Severity.HIGH,
+        saves=(0.25, 0.30),
+        never=("it runs in few steps",),
+        **_ALONE,
+    ),
+    fires(
+        "python_line",
+        "more than the step could hide",
+        _line(0.6),
+        Severity.HIGH,
+        saves=(0.6, 0.65),
+        says=("itself cheaper", "hides no more"),
+        **_ALONE,
+    ),
+    fires(
+        "python_line",
+        "the step can hide it",
+        _line(0.35),
+        Severity.HIGH,
+        saves=(0.35, 0.4),
+        says=("off the training thread",),
+        never=("hides no more",),
+        **_ALONE,
+    ),
+    fires(
+        "python_line",
+        "it calls the step",
+        _line(0.6, 0.2, calls_step=True),
+        Severity.MODERATE,
+        saves=(0.12, 0.15),
+        **_ALONE,
+    ),
+    fires("python_line", "JAX, beside the step", _of_a_framework(calls_step=True), Severity.HIGH, saves=(0.25, 0.30), **_ALONE),
+    silent("python_line", "JAX, and no step of its own", _of_a_framework()),
     silent("python_line", "tf.data's fetch", _line(0.25, library="tensorflow", below="tensorflow: iterator_get_next")),
     *worded(
         "small_steps",
@@ -137,6 +208,15 @@ CASES: list[Case] = [
         **_OWN,
     ),
     fires("small_steps", "12 % of the step", _framework(0.12), Severity.MODERATE, saves=about(0.12), **_OWN),
+    fires(
+        "small_steps",
+        "where no line of the program led",
+        _framework(0.12, who="library", calls_step=False),
+        Severity.MODERATE,
+        saves=about(0.12),
+        takes_from=("all_others",),
+    ),
+    silent("small_steps", "beside the step", _framework(0.2, calls_step=False)),
     silent("small_steps", "7 % of the step", _framework(0.07)),
     fires(
         "background_threads",

@@ -21,7 +21,7 @@ _ROOT, _MAP = "Prefetch", "Map"
 
 
 def _stage(kind: str, work: float, parent: int, **more: Any) -> StageWork:
-    """A stage that works `work` ms per batch on the thread that calls it."""
+    """A stage that works `work` ms per batch on the thread that calls it, all of it in its function."""
     plain: dict[str, Any] = {
         "position": kind,
         "type": kind,
@@ -31,7 +31,7 @@ def _stage(kind: str, work: float, parent: int, **more: Any) -> StageWork:
         "calls": STEPS,
         "own": round(work * MS) * STEPS,
         "handing": 0,
-        "function": 0,
+        "function": round(work * MS) * STEPS,
         "threads": 1,
         "function_threads": 0,
         "python": False,
@@ -78,6 +78,10 @@ def _context(
 
 def _slow(share: float, work: float = 9.0, **more: Any) -> Find:
     return _context(share, [_pipeline([_stage(_ROOT, 0, -1), _stage(_MAP, work, 0, label="in_py_L7_map")], work)], **more)
+
+
+def _batching(share: float, **more: Any) -> Find:
+    return _context(share, [_pipeline([_stage(_ROOT, 0, -1), _stage("BatchV2", 9, 0, function=0)], 9)], **more)
 
 
 def _with_next(busy: float) -> Find:
@@ -188,8 +192,16 @@ CASES: list[Case] = [
         _slow(0.02, busy=0.6, **_TWO_CORES),
         Severity.INFO,
         **_MAP_AT,
-        wrong="it keeps up, and promises 48 %",
     ),
+    fires(
+        _SLOW,
+        "of a stage without a function only the wait can go",
+        _batching(0.3, **_TWO_CORES),
+        Severity.HIGH,
+        saves=about(0.3),
+        **_TAKES,
+    ),
+    fires(_SLOW, "all cores are busy, and it only batches", _batching(0.02, busy=0.95, **_TWO_CORES), Severity.INFO),
     fires(_SLOW, "mostly a wait", _slow(0.3, 3.5, **_TWO_CORES), Severity.HIGH, saves=(0.44, 0.6), **_TAKES, **_MAP_AT),
     fires(_SLOW, "mostly cores", _slow(0.15, 6.0, **_TWO_CORES), Severity.MODERATE, saves=(0.4, 0.5), **_TAKES, **_MAP_AT),
     fires(
@@ -259,9 +271,9 @@ CASES: list[Case] = [
         "what feeds it is random, and the steps do not wait",
         _under_random(0.3, 0.4),
         Severity.MODERATE,
-        saves=(0.0, 0.2),
+        saves=about(0.3 * 0.4),
+        takes_from=(OUTSIDE,),
         **_MAP_AT,
-        wrong="a stage with a third of the work promises all that is waited between the steps",
     ),
     silent("no_cache", "15 % of the work", _cached(0.15)),
     silent("no_cache", "random", _cached(0.3, record=_RANDOM)),
