@@ -84,7 +84,7 @@ def breakdown(
     host: str = HOST,
     moves: float = 0.0,
 ) -> StepBreakdown:
-    """Steps of 10 ms with these shares, `moves` of them transfers to the device; or steps of `times`, of which all beyond 10 ms goes to `extra`."""
+    """Steps of 10 ms with these shares, `moves` of it transfers; or steps of `times`, of which all beyond 10 ms goes to `extra`."""
     lengths = list(times or [STEP] * steps)
     rows = []
     for number, length in enumerate(lengths):

@@ -107,9 +107,7 @@ CASES: list[Case] = [
     fires(
         "late_launches", "15 % outside of steps", _late(0.3, 0.15), Severity.MODERATE, saves=about(0.255), takes_from=_LAUNCH
     ),
-    fires(
-        "late_launches", "7 % outside of steps", _late(0.3, 0.07), Severity.MODERATE, saves=about(0.279), takes_from=_LAUNCH
-    ),
+    fires("late_launches", "7 % outside of steps", _late(0.3, 0.07), Severity.MODERATE, saves=about(0.279), takes_from=_LAUNCH),
     silent("late_launches", "15 % of the time", _late(0.15)),
     *worded(
         "tiny_kernels",

@@ -14,7 +14,7 @@ from outpace.tools.memory_profile import findings as rules
 from outpace.tools.memory_profile import growth
 from outpace.tools.memory_profile.schema import GROWTH, MEMORIES, STEP_ENDS, UNFREED
 from tests.advice_cases.build import HOST, table
-from tests.advice_cases.case import TENSORFLOW, Case, Find, fires, silent, worded
+from tests.advice_cases.case import KERAS_JAX, TENSORFLOW, Case, Find, fires, silent, worded
 
 _MB = 1_000_000
 _MEMORY = "GPU_0_bfc"
@@ -59,6 +59,14 @@ CASES: list[Case] = [
         tensorflow="tf.recompute_grad",
         jax="jax.checkpoint",
     ),
+    fires(
+        "near_capacity",
+        "of Keras on JAX, where TensorFlow holds no memory of the device",
+        _full(0.93, program=KERAS_JAX),
+        Severity.MODERATE,
+        never=("tf.config",),
+        wrong="Keras on JAX is told of tf.config",
+    ),
     fires("near_capacity", "98 % full", _full(0.98), Severity.HIGH),
     fires("near_capacity", "seven memories", _full(0.93, count=7), Severity.MODERATE),
     fires("near_capacity", "four memories", _full(0.93, count=4), Severity.MODERATE),
@@ -71,6 +79,14 @@ CASES: list[Case] = [
         keras="TF_GPU_ALLOCATOR",
         tensorflow="TF_GPU_ALLOCATOR",
         jax="donate_argnums",
+    ),
+    fires(
+        "fragmentation",
+        "of Keras on JAX, whose allocator is not TensorFlow's",
+        _full(0.7, 0.6, program=KERAS_JAX),
+        Severity.MODERATE,
+        never=("TF_GPU_ALLOCATOR",),
+        wrong="Keras on JAX is told of TensorFlow's allocator",
     ),
     silent("fragmentation", "40 % of the free memory", _full(0.7, 0.4)),
     silent("fragmentation", "most is free", _full(0.4, 0.6)),
