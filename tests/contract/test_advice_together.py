@@ -66,9 +66,6 @@ def test_the_worst_symptom_is_told() -> None:
     assert "30.0% of the step time waits for input" in found["slow_stage"].symptom
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a stage that is waited for between steps for an instant stands for all the time between them"
-)
 def test_time_between_steps_that_does_not_wait_for_input_is_told() -> None:
     order, _, _ = report(
         budget({Category.INPUT: 0.3}, outside=0.4),

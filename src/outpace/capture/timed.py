@@ -19,11 +19,11 @@ from outpace.capture.window import Candidate, CaptureDone
 
 LENGTH_S = 3.0  # of a window that opens by itself
 STEADY_S = 2.0  # of it at least after the last compilation
-LONGEST_S = 10.0  # it lasts: a script may compile in every step
+LONGEST_S = 14.0  # it lasts: a script may compile in every step
 FIRST_LOOK_S = 1.5  # after the first sign of training; a script that trains for five seconds must be captured
 KERAS_LOOK_S = 12.0  # where Keras runs on JAX: it builds models with JAX long before `fit` says that it begins
 QUIET_S = 1.0  # without a compilation, before such a window opens
-LATEST_S = 8.0  # it opens all the same: a script may compile in every step
+LATEST_S = 12.0  # it opens all the same: a script may compile in every step
 LONGEST_COMPILATION_S = 60.0  # a single one that is waited for beyond that
 TAPES = 5  # gradient tapes outside any step that say: an eager loop trains here
 _POLL_S = 0.1
@@ -97,7 +97,7 @@ class TimedWindow:
         """A window that opened during set-up, or at a step of a new shape, goes on until it holds steps that only run."""
         while (now := time.monotonic()) < until:
             compiled = self._compiles.last_s
-            if compiled is None or now - compiled >= STEADY_S:
+            if compiled is None or (now - compiled >= STEADY_S and not self._compiles.pending):
                 return
             time.sleep(_POLL_S)
 

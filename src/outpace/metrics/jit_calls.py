@@ -11,7 +11,7 @@ from outpace.timeline import Run, Timeline
 from outpace.trace.algorithms import distinct, nest_rows
 
 _CALL = "PjitFunction("
-MANY_CALLS = 8  # per step: one jitted step, an evaluation and some glue are fewer
+MANY_CALLS = 20  # per step: one jitted step, the conversion of a batch and some glue are fewer
 
 FIELDS = (
     Field("host", Unit.TEXT, "host of the calls"),

@@ -39,9 +39,9 @@ def test_what_is_surer_is_first_of_equal_savings() -> None:
 
 
 def test_what_is_less_work_is_first_of_nearly_equal_savings() -> None:
-    lots = finding("lots", 0.302, effort=Effort.LARGE)
-    some = finding("some", 0.301, ("output",))
-    line = finding("line", 0.299, ("host_compute",), effort=Effort.SMALL)
+    lots = finding("lots", 0.303, effort=Effort.LARGE)
+    some = finding("some", 0.302, ("output",))
+    line = finding("line", 0.301, ("host_compute",), effort=Effort.SMALL)
     assert order(lots, some, line) == ["line", "some", "lots"]
     assert order(finding("lots", 0.4, effort=Effort.LARGE), line) == ["lots", "line"], "a line that saves much less waits"
 

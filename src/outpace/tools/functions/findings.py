@@ -18,14 +18,14 @@ EXPENSIVE = Threshold("expensive tf.function calls", 0.20, Unit.FRACTION, "XProf
 RETRACES = Threshold(
     "retraced in steady state", 2, Unit.COUNT, "tf.function guide: a function should be traced once per input signature"
 )
-_ALL_SINGLE = 4  # times as many calls as show that something runs outside: then the whole step does
+_ALL_SINGLE = 2  # times as many calls as show that something runs outside: then the whole step does
 _MATERIAL = 0.01  # of the time in steps
 _REBUILT = Threshold("compiling again, of the steps", 0.05, Unit.FRACTION, "a step that repeats has nothing left to compile")
 _CALLS = Threshold(
     "calls of jitted functions per step",
     MANY_CALLS,
     Unit.COUNT,
-    "our choice: one jitted step, an evaluation and some glue are fewer",
+    "our choice: one jitted step, the conversion of a batch and some glue are fewer",
 )
 _FIXES = {
     kinds.VALUE: "Pass Python values as tensors (tf.constant, or a tf.Variable that is assigned): each value is a new graph.",

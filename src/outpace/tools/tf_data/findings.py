@@ -147,7 +147,7 @@ def _slow_stage(context: _Context) -> Iterator[Finding]:
         host=context.host,
         saving=None if context.severity is Severity.INFO else context.savings(stage),
         explains=("input_bound", "cpu_contention", "time_outside_steps")
-        if context.outside
+        if context.outside > context.share
         else ("input_bound", "cpu_contention"),
         certainty=_certainty(context, stage),
     )
