@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from outpace.metrics import hlo_lines, model_parts, odd_ops, small_ops
@@ -23,6 +24,7 @@ def _find(
     lines: Rows | None = None,
     shares: Mapping[Category, float] | None = None,
     program: Program = TENSORFLOW,
+    profiling: float = 0.0,
 ) -> Find:
     """A model of which nothing is said but this."""
     of = run(
@@ -33,7 +35,7 @@ def _find(
             hlo_lines.hlo_lines: table("hlo_lines", hlo_lines.FIELDS, *(lines or [])),
         }
     )
-    known = budget(shares or {Category.INPUT: 0.3})
+    known = {host: replace(one, profiling=profiling) for host, one in budget(shares or {Category.INPUT: 0.3}).items()}
     return lambda: rules.find(of, known, program)
 
 
@@ -71,9 +73,16 @@ def _made_in_a_loop(share: float) -> Find:
     return _find(odd=[{**row, "part": f"noise_{n}", "self_ps": round(share * STEP)} for n in range(2)])
 
 
-def _short(elementwise: float, overhead: float, rounds: int, program: Program = TENSORFLOW, parts: Rows | None = None) -> Find:
+def _short(
+    elementwise: float,
+    overhead: float,
+    rounds: int,
+    program: Program = TENSORFLOW,
+    parts: Rows | None = None,
+    profiling: float = 0.0,
+) -> Find:
     row = {"elementwise_share": elementwise, "overhead_share": overhead, "dispatches": rounds, "median_ps": 5 * _US}
-    return _find(parts, small=[row], program=program)
+    return _find(parts, small=[row], program=program, profiling=profiling)
 
 
 def _compiled(count: int, mean: float, share: float) -> Find:
@@ -186,6 +195,15 @@ CASES: list[Case] = [
         **_COMPUTE,
     ),
     fires("small_ops", "a few long element-wise ones", _short(0.6, 0.0, 10), Severity.HIGH, saves=about(0.6), **_COMPUTE),
+    fires(
+        "small_ops",
+        "a tenth of the recorded step is the profiler's",
+        _short(0.3, 0.3, 200, profiling=0.1),
+        Severity.HIGH,
+        saves=about(0.5 / 0.9),
+        **_COMPUTE,
+    ),
+    silent("small_ops", "as much as profiling adds", _short(0.2, 0.2, 200, profiling=0.25)),
     silent("small_ops", "30 % element-wise", _short(0.3, 0.05, 10)),
     silent("small_ops", "the executor takes 15 %", _short(0.2, 0.15, 200)),
     silent("small_ops", "100 rounds", _short(0.2, 0.2, 100)),

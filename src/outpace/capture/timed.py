@@ -37,11 +37,13 @@ class TimedWindow:
         self._session = session
         self._compiles = compiles
         self._thread: threading.Thread | None = None
+        self._imported = 0.0  # when the last framework was, monotonic seconds: TensorFlow imports JAX before it is there itself
         self._training: float | None = None  # when it was first seen, monotonic seconds
         self.tapes = 0  # gradient tapes that were entered outside any step
 
     def start(self) -> None:
-        """Start waiting; a second call does nothing."""
+        """A framework was imported: start waiting; where we wait already, the delay counts from now."""
+        self._imported = time.monotonic()
         if self._thread is not None:
             return
         self._thread = threading.Thread(target=self._wait, name="outpace-window", daemon=True)
@@ -50,7 +52,8 @@ class TimedWindow:
     def _wait(self) -> None:
         options = self._session.options
         if options.seconds is not None:
-            time.sleep(options.delay)
+            while (left := self._imported + options.delay - time.monotonic()) > 0:
+                time.sleep(left)
             self._capture(Candidate("seconds", mark=None), options.seconds)
             return
         while not self._session.window.taken:

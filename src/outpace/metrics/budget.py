@@ -35,6 +35,7 @@ class Budget:
     steps: int
     shares: dict[str, float]
     weights: dict[str, float]
+    profiling: float = 0.0  # share of the recorded step that it is longer by; 0 where the capture did not measure it
 
 
 @derived
@@ -65,7 +66,7 @@ def _budget(breakdown: StepBreakdown, timelines: list[Timeline], run: Run) -> Bu
     slowdowns = [s for t in timelines if (s := slowdown(run, t)) is not None]
     slower = median(slowdowns) if len(slowdowns) == len(timelines) else 0.0
     if slower >= _NOTICEABLE:
-        return Budget(recorded / (1 + slower), _PLAIN, len(whole), shares, weights)
+        return Budget(recorded / (1 + slower), _PLAIN, len(whole), shares, weights, slower / (1 + slower))
     return Budget(recorded, _RECORDED, len(whole), shares, weights)
 
 

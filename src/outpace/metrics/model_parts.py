@@ -66,7 +66,7 @@ def by_op(ops: ModelOps, places: OpPlaces) -> Iterator[tuple[OpPlace, str, str, 
     """(place, name, type, executions, wall, overhead, alone) of every op that ran; sums over all steps, ps."""
     count = np.bincount(ops.name, minlength=len(ops.ops))
     wall, overhead, alone = (np.bincount(ops.name, v, len(ops.ops)) for v in (ops.wall, ops.overhead, ops.alone))
-    for i in np.flatnonzero(count).tolist():
+    for i in sorted(np.flatnonzero(count).tolist(), key=lambda i: ops.ops[i]):  # whatever their order in the file
         name, op_type, source = ops.ops[i]
         place = places.of(name, op_type, source)
         yield place, name, op_type, int(count[i]), float(wall[i]), float(overhead[i]), float(alone[i])

@@ -61,7 +61,7 @@ def find(run: Run, budgets: dict[str, Budget], program: Program) -> Iterator[Fin
         mine = parts(run, timeline.host, program)
         odd = list(_odd(run, timeline.host, program))
         yield from odd
-        starts = list(_short_ops(run, timeline.host, program)) or list(_compiled_short_ops(run, timeline.host, program))
+        starts = list(_short_ops(run, timeline.host, budget, program)) or list(_compiled_short_ops(run, timeline.host, program))
         yield from starts
         large = [
             part for part in mine if not starts or part.mean_op >= _SHORT
@@ -167,14 +167,17 @@ def _cheaper(top: Part, program: Program) -> str:
     )
 
 
-def _short_ops(run: Run, host: str, program: Program) -> Iterator[Finding]:
-    """Many short ops that XLA would fuse."""
+def _short_ops(run: Run, host: str, budget: Budget, program: Program) -> Iterator[Finding]:
+    """Many short ops that XLA would fuse; what profiling adds to a step counts as theirs, since it adds most to short events."""
     row = next((r for r in small_ops(run).records() if r["host"] == host), None)
     if row is None or row["xla"] or program.is_jax:
         return
-    chains = row["elementwise_share"] >= _CHAINS.value  # of large tensors, a few long ops: fusing saves trips to memory
-    share = min(1.0, row["elementwise_share"] + row["overhead_share"])
-    many = row["dispatches"] >= _MANY and row["overhead_share"] >= _EXECUTOR.value and share >= _SHORT_OPS.value
+    recorded, lost = min(1.0, row["elementwise_share"] + row["overhead_share"]), budget.profiling
+    share = max(0.0, recorded - lost) / (1 - lost)
+    own = share / recorded if recorded else 0.0
+    elementwise, overhead = row["elementwise_share"] * own, row["overhead_share"] * own
+    chains = elementwise >= _CHAINS.value  # of large tensors, a few long ops: fusing saves trips to memory
+    many = row["dispatches"] >= _MANY and overhead >= _EXECUTOR.value and share >= _SHORT_OPS.value
     if not chains and not many:
         return
     yield Finding(
@@ -188,8 +191,8 @@ def _short_ops(run: Run, host: str, program: Program) -> Iterator[Finding]:
             jax="Put the whole step under one jax.jit.",
         ),
         evidence=(
-            Evidence("share of the step in element-wise ops", row["elementwise_share"], Unit.FRACTION, "small_ops"),
-            Evidence("share of the step in the executor, outside of ops", row["overhead_share"], Unit.FRACTION, "small_ops"),
+            Evidence("share of the step in element-wise ops", elementwise, Unit.FRACTION, "small_ops"),
+            Evidence("share of the step in the executor, outside of ops", overhead, Unit.FRACTION, "small_ops"),
         ),
         threshold=_CHAINS if chains else _SHORT_OPS,
         counter_evidence=("XLA can also be slower on a CPU, and compiles for long: race it before you keep it.",),
