@@ -203,7 +203,10 @@ CASES: list[Case] = [
         saves=about(0.5 / 0.9),
         **_COMPUTE,
     ),
-    silent("small_ops", "as much as profiling adds", _short(0.2, 0.2, 200, profiling=0.25)),
+    fires(
+        "small_ops", "rounds that wait for a core", _short(0.1, 0.6, 160), Severity.HIGH, saves=about(0.1 + 0.32), **_COMPUTE
+    ),
+    silent("small_ops", "long ops, half of the step the profiler's", _short(0.6, 0.0, 10, profiling=0.4)),
     silent("small_ops", "30 % element-wise", _short(0.3, 0.05, 10)),
     silent("small_ops", "the executor takes 15 %", _short(0.2, 0.15, 200)),
     silent("small_ops", "100 rounds", _short(0.2, 0.2, 100)),

@@ -8,6 +8,8 @@ the functions that stages run, count there.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +23,8 @@ from outpace.trace.algorithms import cover
 
 _XLA_THREADS = "tf_XLA"  # XLA's workers on a CPU: they record nothing but computation
 _BUSY_PREFIXES = ("ExecutorState::Process", "ThunkExecutor::Execute", "InstantiatedCapturedFunction::")
+_MOST = 0.7  # of the cores busy, on average over the steps
+_QUARTER = 0.25  # of the cores busy with input
 
 FIELDS = (
     Field("host", Unit.TEXT, "name of the host"),
@@ -42,6 +46,13 @@ def cpu_saturation(run: Run) -> Table:
     """One row per host that has steps."""
     rows = [_row(run, t) for t in run.hosts if len(t.steps)]
     return Table.from_rows("saturation", "Core saturation and background input", FIELDS, rows)
+
+
+def shares_cores(row: Mapping[str, Any], saturated: float) -> bool:
+    """Whether input and the model want the same cores, of a row of the table: `saturated` of them are busy; or most are, and input by itself
+    takes a quarter of the machine, so that ops which use all cores for a moment meet it there."""
+    busy, mine = row["saturation"], row["input_share"] or 0.0
+    return busy is not None and (busy >= saturated or (busy >= _MOST and busy * mine >= _QUARTER))
 
 
 def _row(run: Run, timeline: Timeline) -> tuple[object, ...]:

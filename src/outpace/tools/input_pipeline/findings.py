@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from outpace.metrics.budget import at_most, of_category
+from outpace.metrics.cpu_saturation import shares_cores
 from outpace.metrics.program import Program
 from outpace.metrics.step_breakdown import StepBreakdown
 from outpace.model import Category, Certainty, Evidence, Finding, Saving, Severity, Table, Threshold, Unit
@@ -120,7 +121,7 @@ def _contention(
 ) -> Iterator[Finding]:
     for row in saturation.records():
         busy, input_share, host = row["saturation"], row["input_share"], row["host"]
-        if busy is None or busy < _SATURATED.value or input_share is None or input_share < _COMPETES.value:
+        if not shares_cores(row, _SATURATED.value) or input_share is None or input_share < _COMPETES.value:
             continue
         yield Finding(
             id="cpu_contention",
@@ -136,4 +137,5 @@ def _contention(
             threshold=_SATURATED,
             saving=_saving(breakdown.of(host), back, "if input cost nothing"),
             host=host,
+            certainty=Certainty.LIKELY if busy >= _SATURATED.value else Certainty.POSSIBLE,
         )

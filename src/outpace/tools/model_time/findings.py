@@ -32,6 +32,7 @@ _EXECUTOR = Threshold(
 _SHORT = 50e6  # ps per op: shorter ones cost about as much to start
 _TINY = Threshold("tiny compiled op", 10e6, Unit.PS, "our choice: starting an op costs XLA about a microsecond")
 _MANY_COMPILED = 1000  # executions per step
+_ROUND = 20e6  # ps that a round of the executor costs at most: what is longer waits for a core
 _MANY = 150  # rounds of the executor per step, from where their cost adds up
 _COMPUTES = Threshold("the model computes", 0.50, Unit.FRACTION, "half of the step: nothing else can save more")
 _NAMED = 3  # parts in a sentence
@@ -172,18 +173,19 @@ def _short_ops(run: Run, host: str, budget: Budget, program: Program) -> Iterato
     row = next((r for r in small_ops(run).records() if r["host"] == host), None)
     if row is None or row["xla"] or program.is_jax:
         return
-    recorded, lost = min(1.0, row["elementwise_share"] + row["overhead_share"]), budget.profiling
-    share = max(0.0, recorded - lost) / (1 - lost)
-    own = share / recorded if recorded else 0.0
-    elementwise, overhead = row["elementwise_share"] * own, row["overhead_share"] * own
-    chains = elementwise >= _CHAINS.value  # of large tensors, a few long ops: fusing saves trips to memory
-    many = row["dispatches"] >= _MANY and overhead >= _EXECUTOR.value and share >= _SHORT_OPS.value
+    lost, rounds = budget.profiling, row["dispatches"]
+    elementwise = row["elementwise_share"]
+    overhead = min(row["overhead_share"], rounds * _ROUND * (1 - lost) / budget.step)
+    share = min(1.0, elementwise + overhead)
+    kept = max(0.0, share - lost) / (1 - lost)
+    chains = elementwise * kept >= _CHAINS.value * share > 0  # of large tensors, a few long ops: fusing saves trips to memory
+    many = rounds >= _MANY and overhead >= _EXECUTOR.value and share >= _SHORT_OPS.value
     if not chains and not many:
         return
     yield Finding(
         id="small_ops",
         severity=Severity.HIGH,
-        sentence=f"{share:.0%} of the step goes to element-wise ops and to the executor between ops: {row['dispatches']:,.0f} rounds per step, "
+        sentence=f"{share:.0%} of the step goes to element-wise ops and to the executor between ops: {rounds:,.0f} rounds per step, "
         f"{humanize(row['median_ps'], Unit.PS)} per op.",
         action=program.say(
             keras="Let XLA fuse them: compile(..., jit_compile=True); 'outpace tune' races it. Larger batches make each op worth its start.",
@@ -196,7 +198,7 @@ def _short_ops(run: Run, host: str, budget: Budget, program: Program) -> Iterato
         ),
         threshold=_CHAINS if chains else _SHORT_OPS,
         counter_evidence=("XLA can also be slower on a CPU, and compiles for long: race it before you keep it.",),
-        saving=_saving(share, "if fused ops, and starting them, cost nothing"),
+        saving=_saving(kept, "if fused ops, and starting them, cost nothing"),
         host=host,
         certainty=Certainty.POSSIBLE,
         effort=Effort.SMALL,

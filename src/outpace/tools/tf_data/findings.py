@@ -13,7 +13,7 @@ import numpy as np
 
 from outpace.metrics.between import between
 from outpace.metrics.budget import at_most
-from outpace.metrics.cpu_saturation import cpu_saturation
+from outpace.metrics.cpu_saturation import cpu_saturation, shares_cores
 from outpace.metrics.python_threads import busiest_line
 from outpace.metrics.segments import CHAIN, Pipeline, StageWork
 from outpace.metrics.stage_labels import injected, location, source, stage_record
@@ -64,9 +64,9 @@ class _Context(Waiting):
 
     @cached_property
     def saturated(self) -> bool:
-        """Whether all cores are busy while the program trains."""
+        """Whether input and model want the same cores."""
         rows = [r for r in cpu_saturation(self.run).records() if r["host"] == self.host] if not self.run.has_device else []
-        return any(row["saturation"] is not None and row["saturation"] >= _SATURATED.value for row in rows)
+        return any(shares_cores(row, _SATURATED.value) for row in rows)
 
     def savings(self, stage: StageWork) -> Saving | None:
         """What keeping a stage's results saves, where that is worth the work."""
