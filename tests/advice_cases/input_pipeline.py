@@ -61,7 +61,6 @@ CASES: list[Case] = [
         _moves(0.04, 0.04),
         Severity.MODERATE,
         saves=(0.04, 0.085),
-        wrong="neither rule speaks, though the page rates the program as moderately input-bound: 8 % of the step",
     ),
     fires(
         "input_bound",
@@ -69,7 +68,6 @@ CASES: list[Case] = [
         _moves(0.4, 0.1),
         Severity.MODERATE,
         saves=about(0.1),
-        wrong="severity, sentence and saving count the transfers, of which transfer_bound speaks: highly input-bound, 50 %",
     ),
     silent("input_bound", "all of it transfers", _moves(0.3)),
     silent("input_bound", "3 % of the step", _waits(0.03)),

@@ -65,7 +65,6 @@ CASES: list[Case] = [
         _full(0.93, program=KERAS_JAX),
         Severity.MODERATE,
         never=("tf.config",),
-        wrong="Keras on JAX is told of tf.config",
     ),
     fires("near_capacity", "98 % full", _full(0.98), Severity.HIGH),
     fires("near_capacity", "seven memories", _full(0.93, count=7), Severity.MODERATE),
@@ -79,6 +78,7 @@ CASES: list[Case] = [
         keras="TF_GPU_ALLOCATOR",
         tensorflow="TF_GPU_ALLOCATOR",
         jax="donate_argnums",
+        keras_jax="batches of one size",
     ),
     fires(
         "fragmentation",
@@ -86,7 +86,6 @@ CASES: list[Case] = [
         _full(0.7, 0.6, program=KERAS_JAX),
         Severity.MODERATE,
         never=("TF_GPU_ALLOCATOR",),
-        wrong="Keras on JAX is told of TensorFlow's allocator",
     ),
     silent("fragmentation", "40 % of the free memory", _full(0.7, 0.4)),
     silent("fragmentation", "most is free", _full(0.4, 0.6)),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from outpace.metrics.budget import at_most, of_category
+from outpace.metrics.budget import at_most
 from outpace.metrics.cpu_saturation import shares_cores
 from outpace.metrics.program import Program
 from outpace.metrics.step_breakdown import StepBreakdown
@@ -26,14 +26,17 @@ def verdict(breakdown: StepBreakdown) -> tuple[Severity, str, float]:
     total = float(whole["duration_ps"].sum())
     share = float(breakdown.category(Category.INPUT, whole).sum()) / total
     others = float(breakdown.category(Category.ALL_OTHERS, whole).sum()) / total
-    if share >= HIGH.value:
-        return Severity.HIGH, f"The program is highly input-bound: {share:.1%} of the step time waits for input.", share
     if share >= MODERATE.value:
-        return Severity.MODERATE, f"The program is moderately input-bound: {share:.1%} of the step time waits for input.", share
+        return *_rated(share), share
     if others >= POTENTIAL.value:
         text = f"The program may be input-bound: {share:.1%} of the step time waits for input, and {others:.1%} has no recognised event."
         return Severity.POTENTIAL, text, share
     return Severity.INFO, f"The program is not input-bound: {share:.1%} of the step time waits for input.", share
+
+
+def _rated(share: float) -> tuple[Severity, str]:
+    severity, much = (Severity.HIGH, "highly") if share >= HIGH.value else (Severity.MODERATE, "moderately")
+    return severity, f"The program is {much} input-bound: {share:.1%} of the step time waits for input."
 
 
 def find(
@@ -44,11 +47,13 @@ def find(
     whole = breakdown.whole
     if len(whole) == 0:
         return
-    severity, sentence, share = verdict(breakdown)
+    _, _, share = verdict(breakdown)
     moved = breakdown.transfers
     if moved >= MODERATE.value:
         yield _transfers(moved, breakdown, program)
-    if severity in (Severity.HIGH, Severity.MODERATE) and share - moved >= MODERATE.value:
+        share -= moved
+    if share >= MODERATE.value:
+        severity, sentence = _rated(share)
         yield Finding(
             id="input_bound",
             severity=severity,
@@ -66,7 +71,7 @@ def find(
             ),
             threshold=HIGH if severity is Severity.HIGH else MODERATE,
             counter_evidence=_against(saturation),
-            saving=of_category(breakdown, Category.INPUT, "if no step waited for input"),
+            saving=at_most(share, Category.INPUT, assumes="if no step waited for input"),
         )
     if saturation is not None:
         yield from _contention(breakdown, saturation, back, program)

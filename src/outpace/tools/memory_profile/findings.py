@@ -60,6 +60,7 @@ def _near_capacity(host: str, program: Program, rows: list[Row]) -> Iterator[Fin
                 keras="(keras.RematScope). If other processes share the device, tf.config.experimental.set_memory_growth.",
                 tensorflow="(tf.recompute_grad). If other processes share the device, tf.config.experimental.set_memory_growth.",
                 jax="(jax.checkpoint). If other processes share the device, XLA_PYTHON_CLIENT_MEM_FRACTION.",
+                keras_jax="(keras.RematScope). If other processes share the device, XLA_PYTHON_CLIENT_MEM_FRACTION.",
             )
         ),
         evidence=(
@@ -93,6 +94,7 @@ def _fragmented(host: str, program: Program, rows: list[Row]) -> Iterator[Findin
                 "on a GPU try TF_GPU_ALLOCATOR=cuda_malloc_async, which TensorFlow's own out-of-memory message suggests.",
                 jax="Use equal shapes in every step (pad sequences, drop the rest of an epoch), so that freed chunks fit again; donate what a "
                 "step replaces (donate_argnums).",
+                keras_jax="Use equal shapes in every step (pad sequences, give fit() batches of one size), so that freed chunks fit again.",
             )
         ),
         evidence=(
