@@ -52,6 +52,13 @@ def _part(share: float, op: str = "TopKV2", name: str = "dense", mean: float = 1
     }
 
 
+def _loop(share: float, starts: float) -> Rows:
+    """A layer of 400 short ops per step, of whose time the executor takes `starts`, among ops of which it takes 50 % of the step."""
+    time = share * STEP
+    whole = {"self_ps": round(time * (1 - starts)), "overhead_ps": round(time * starts), "count": 400.0}
+    return [{**_part(share, "Mul", "smoother"), **whole}, _part(0.1, name="out")]
+
+
 def _slow(share: float, op: str = "TopKV2", program: Program = TENSORFLOW) -> Find:
     return _find([_part(share, op), _part(0.1, name="out")], program=program)
 
@@ -151,6 +158,17 @@ CASES: list[Case] = [
         saves=about(0.4),
         **_AT,
     ),
+    fires(
+        "slow_part",
+        "a loop of short ops takes most of the step",
+        _short(0.1, 0.5, 400, parts=_loop(0.6, 0.8)),
+        Severity.HIGH,
+        saves=about(0.6),
+        says=("starting many short ops", "instead of in a loop"),
+        **_AT,
+    ),
+    silent("small_ops", "where one loop makes them", _short(0.1, 0.5, 400, parts=_loop(0.6, 0.8))),
+    silent("slow_part", "a loop beside other short ops", _short(0.1, 0.5, 400, parts=_loop(0.4, 0.8))),
     silent("slow_part", "of many short ops", _short(0.6, 0, 0, parts=[_part(0.4, mean=35)])),
     *worded(
         "odd_ops",

@@ -19,6 +19,7 @@ _SLOW = re.compile(
     r"triangular_solve|NonMaxSuppression|EditDistance|CTC|reverse_sequence|histogram|bincount|erf_inv|igamma|lgamma|digamma|betainc",
     re.IGNORECASE,
 )
+_MANY = 150  # executions per step, as a loop over a sequence makes them
 _REPLICA = re.compile(r"(.*/)?replica_\d+")  # a copy of the whole model, and no part of it
 _TRANSFERS = ("-done", "-start", "send", "recv", "infeed", "outfeed")  # they wait, and compute nothing
 
@@ -27,7 +28,7 @@ _TRANSFERS = ("-done", "-start", "send", "recv", "infeed", "outfeed")  # they wa
 class Part:
     """A layer or line: its share of the step, which op takes most of it, and whether that op is one that mostly could be cheaper.
 
-    mean_op: mean time of one of its ops, ps; 0 where that is not known.
+    mean_op: mean time of one of its ops, ps; 0 where that is not known. loops: it is many short ops, and starting them takes most of it.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Part:
     slow: bool
     table: str
     mean_op: float = 0.0
+    loops: bool = False
 
     def __str__(self) -> str:
         where = f" ({self.source})" if self.source and self.source != self.name else ""
@@ -63,7 +65,8 @@ def _ops(run: Run, host: str) -> list[Part]:
             if not _REPLICA.fullmatch(row["part"]):
                 mean = time / max(row["count"], 1.0)
                 named = (short(row["part"]), short(row["source"]))
-                found.append(Part(*named, row["share"], time, row["top_op"], slow, "model_parts", mean))
+                loops = row["overhead_ps"] > row["self_ps"] and row["count"] >= _MANY
+                found.append(Part(*named, row["share"], time, row["top_op"], slow or loops, "model_parts", mean, loops))
     return sorted(found, key=lambda part: -part.share)
 
 

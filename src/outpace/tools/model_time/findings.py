@@ -63,6 +63,8 @@ def find(run: Run, budgets: dict[str, Budget], program: Program) -> Iterator[Fin
         odd = list(_odd(run, timeline.host, program))
         yield from odd
         starts = list(_short_ops(run, timeline.host, budget, program)) or list(_compiled_short_ops(run, timeline.host, program))
+        if mine and mine[0].loops and mine[0].source and mine[0].share >= _COMPUTES.value:
+            starts = []  # one loop makes the short ops, and has a place
         yield from starts
         large = [
             part for part in mine if not starts or part.mean_op >= _SHORT
@@ -132,7 +134,7 @@ def _slow(host: str, mine: list[Part], program: Program, known: set[str]) -> Ite
     yield Finding(
         id="slow_part",
         severity=Severity.HIGH,
-        sentence=f"{top} takes {top.share:.0%} of the step, most of it in {top.op}{others}.",
+        sentence=f"{top} takes {top.share:.0%} of the step, most of it in {_work(top)}{others}.",
         action=_cheaper(top, program),
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, top.table),),
         threshold=_SLOW,
@@ -146,9 +148,22 @@ def _slow(host: str, mine: list[Part], program: Program, known: set[str]) -> Ite
     )
 
 
+def _work(top: Part) -> str:
+    return "starting many short ops, as a loop over a sequence makes them" if top.loops else top.op
+
+
 def _cheaper(top: Part, program: Program) -> str:
     if top.name in _OF_NO_LINE:
         return _OF_NO_LINE[top.name]
+    if top.loops:
+        return (
+            f"Let {top} work on the whole sequence at once (a convolution, cumsum or matrix product) instead of in a loop, or let XLA fuse the "
+            + program.say(
+                keras="loop: compile(..., jit_compile=True), which 'outpace tune' races.",
+                tensorflow="loop: @tf.function(jit_compile=True).",
+                jax="loop under one jax.jit.",
+            )
+        )
     if not top.slow:
         return program.say(
             keras=f"Make {top} smaller (fewer units or filters, smaller kernels, SeparableConv2D, an earlier pooling); 'outpace tune' "
