@@ -52,10 +52,10 @@ def _part(share: float, op: str = "TopKV2", name: str = "dense", mean: float = 1
     }
 
 
-def _loop(share: float, starts: float) -> Rows:
-    """A layer of 400 short ops per step, of whose time the executor takes `starts`, among ops of which it takes 50 % of the step."""
+def _loop(share: float, starts: float, count: float = 200.0) -> Rows:
+    """A layer of `count` short ops per step, of whose time the executor takes `starts`, beside another one."""
     time = share * STEP
-    whole = {"self_ps": round(time * (1 - starts)), "overhead_ps": round(time * starts), "count": 400.0}
+    whole = {"self_ps": round(time * (1 - starts)), "overhead_ps": round(time * starts), "count": count}
     return [{**_part(share, "Mul", "smoother"), **whole}, _part(0.1, name="out")]
 
 
@@ -168,6 +168,14 @@ CASES: list[Case] = [
         **_AT,
     ),
     silent("small_ops", "where one loop makes them", _short(0.1, 0.5, 400, parts=_loop(0.6, 0.8))),
+    fires(
+        "small_ops",
+        "beside a layer of 100 ops",
+        _short(0.1, 0.5, 400, parts=_loop(0.6, 0.8, 100.0)),
+        Severity.HIGH,
+        saves=about(0.6),
+        **_COMPUTE,
+    ),
     silent("slow_part", "a loop beside other short ops", _short(0.1, 0.5, 400, parts=_loop(0.4, 0.8))),
     silent("slow_part", "of many short ops", _short(0.6, 0, 0, parts=[_part(0.4, mean=35)])),
     *worded(
