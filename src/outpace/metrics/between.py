@@ -6,13 +6,12 @@ program's own.
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.metrics.derived import derived
 from outpace.metrics.python_samples import lines_within
+from outpace.metrics.source_line import source_line
 from outpace.metrics.step_breakdown import category_times
 from outpace.model import Category
 from outpace.timeline import Run, Timeline
@@ -52,7 +51,7 @@ def _between(run: Run, timeline: Timeline) -> Between:
     times = category_times(timeline, windows=(start, end, _gap_of(timeline, start, end)))
     shares = {c: float(times[f"{c.value}_ps"].sum()) / span if span > 0 else 0.0 for c in Category}
     lines = lines_within(run, timeline, start, end)
-    line, function = (f"{os.path.basename(lines[0][0])}:{lines[0][1]}", lines[0][2]) if lines else ("", "")
+    line, function = (source_line(*lines[0][:2]), lines[0][2]) if lines else ("", "")
     return Between(float((end - start).sum()) / span if span > 0 else 0.0, shares, often, line, function)
 
 

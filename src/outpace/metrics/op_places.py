@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from outpace._dataclass import dataclass
+from outpace.metrics.source_line import source_line
 
 LAYER, LINE, OP = "layer", "line", "op"
 OPTIMIZER, METRICS, LOSS, COLLECTIVES = "optimizer", "metrics", "loss", "collectives"
@@ -81,8 +82,7 @@ class OpPlaces:
             if found is not None:
                 return found
         if source and not any(package in source for package in _PACKAGES):
-            file, _, number = source.rpartition(":")
-            shown = f"{os.path.basename(file)}:{number}"
+            shown = os.path.basename(source)
             return OpPlace(shown, LINE, shown, "", "", bool(_BACK_JAX.search(name)))
         if any(_OPTIMIZERS.match(part) for part in segments[:-1]) or _UPDATES.match(op_type):
             return OpPlace(OPTIMIZER, OP, *self._shown(line), "", False)
@@ -146,11 +146,11 @@ class OpPlaces:
         if line is None:
             return "", ""
         file, number, text = self._lines[line]
-        return f"{os.path.basename(file)}:{number}", str(text)
+        return source_line(file, number), str(text)
 
     @staticmethod
     def _made(layer: Mapping[str, Any]) -> tuple[str, str]:
-        return (f"{os.path.basename(layer['file'])}:{layer['line']}", str(layer["text"])) if layer["file"] else ("", "")
+        return (source_line(layer["file"], layer["line"]), str(layer["text"])) if layer["file"] else ("", "")
 
 
 def _plain(name: str) -> tuple[list[str], int]:

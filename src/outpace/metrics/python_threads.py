@@ -6,12 +6,12 @@ stacks in which it did not wait.
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from outpace.metrics.derived import derived
+from outpace.metrics.source_line import source_line
 from outpace.model import Field, Table, Unit
 from outpace.timeline import Run
 
@@ -55,7 +55,7 @@ def _rows(host: str, record: Mapping[str, Any] | None) -> Iterator[tuple[object,
         known = sums[(thread, *place)]
         known[0], known[1] = known[0] + cores, known[1] + looks
     for (thread, file, line, function), (cores, looks) in sums.items():
-        yield host, thread, file, line, function, f"{os.path.basename(file)}:{line}", cores, int(looks)
+        yield host, thread, file, line, function, source_line(file, line), cores, int(looks)
 
 
 def _places(record: Mapping[str, Any] | None) -> Iterator[tuple[tuple[str, tuple[str, int, str]], tuple[float, float]]]:

@@ -255,18 +255,21 @@ def _in_step_function(timeline: Timeline, moment: Array) -> Array:
     return _covered(timeline.trace.start[rows], timeline.trace.end[rows], moment)
 
 
+def _whole_in_order(timeline: Timeline) -> Array:
+    steps = timeline.steps
+    return np.asarray(steps.whole[np.argsort(steps.start[steps.whole])])
+
+
 def _slow_steps(timeline: Timeline) -> frozenset[int]:
     """Steps of the steady state that take much longer than the others, counted as `_in_steps` does."""
-    steps = timeline.steps
-    whole = steps.whole[np.argsort(steps.start[steps.whole])]
+    steps, whole = timeline.steps, _whole_in_order(timeline)
     slow, _ = period(steps.duration[whole], np.ones(len(whole), bool))
     return frozenset(slow.tolist())
 
 
 def _in_steps(timeline: Timeline, moment: Array) -> tuple[Array, float]:
     """In which step of the steady state each moment (ps) lies, counted from the first of them (-1: in none), and the mean training step, ps."""
-    steps = timeline.steps
-    whole = steps.whole[np.argsort(steps.start[steps.whole])]
+    steps, whole = timeline.steps, _whole_in_order(timeline)
     step = np.searchsorted(steps.start[whole], moment, side="right") - 1
     inside = (step >= 0) & (moment < steps.end[whole][np.maximum(step, 0)])
     return np.where(inside, step, -1), float(steps.duration[whole].mean()) / steps.per_row

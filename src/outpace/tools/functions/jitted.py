@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from outpace.metrics.builds import Build, jax_builds
+from outpace.metrics.source_line import source_line
 from outpace.timeline import Timeline
 from outpace.timeline.steps import Array
 
@@ -64,7 +65,7 @@ def _noted_place(timeline: Timeline, builds: Sequence[Build], noted: Sequence[_N
             note["unix_ns"] + _SLACK_NS,
         )  # it is noted when it has ended
         if note.get("file") and any(origin + b.start // 1000 < high and origin + b.end // 1000 > low for b in builds):
-            return f"{os.path.basename(note['file'])}:{note['line']}"
+            return source_line(note["file"], note["line"])
     return ""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import numpy as np
@@ -11,6 +10,7 @@ from outpace._dataclass import dataclass
 from outpace.metrics.budget import at_most
 from outpace.metrics.program import Program
 from outpace.metrics.python_samples import library_beyond, lines_beyond
+from outpace.metrics.source_line import source_line
 from outpace.metrics.step_breakdown import StepBreakdown
 from outpace.metrics.step_function import step_function_calls
 from outpace.model import Category, Certainty, Evidence, Finding, Severity, Table, Threshold, Unit, humanize, median
@@ -150,7 +150,7 @@ def _periodic(run: Run, timeline: Timeline, mine: Table, program: Program) -> It
     lines, library = lines_beyond(run, timeline, *chosen), library_beyond(run, timeline, *chosen)
     if cause is Category.HOST_COMPUTE and not lines and len(slow) == _TWICE:
         return  # twice, and nothing says what it is
-    place = f"{os.path.basename(lines[0][0])}:{lines[0][1]}" if lines else ""
+    place = source_line(*lines[0][:2]) if lines else ""
     where = (f" at {place} in {lines[0][2]}()" if lines else "") + (f", in {library}()" if library else "")
     yield Finding(
         id="periodic_cost",
