@@ -65,6 +65,7 @@ class Launch:
         if str(getattr(keras, "__version__", "")).startswith("2."):
             return
         backend = keras.backend.backend()
+        self.sources.install_callbacks(keras.callbacks.Callback)
         if backend == "tensorflow":
             self.sources.install(keras)
         KerasSteps(self.session, lambda: self._loops, backend).install(keras.callbacks.CallbackList)
@@ -127,6 +128,7 @@ class Launch:
             compilations=self.compiles.compilations,
             traces=self.tracing.traces,
             sources=self.sources.notes(),
+            callbacks=self.sources.callbacks,
             exit_code=self._code,
             stopped=plan.options.stop and window.phase is not Phase.OPEN and window.stopping,
         )

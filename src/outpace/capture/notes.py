@@ -67,6 +67,7 @@ def write_notes(
     samples: PythonSamples | None = None,
     compilations: Sequence[Compilation] = (),
     sources: tuple[OpSources, Mapping[str, LayerSource]] | None = None,
+    callbacks: Mapping[str, tuple[str, int, str]] | None = None,
     exit_code: int | None = None,
     stopped: bool = False,
 ) -> None:
@@ -87,6 +88,7 @@ def write_notes(
         compilations=tuple(compilations),
         op_sources=sources[0] if sources else OpSources(),
         layers=sources[1] if sources else {},
+        callbacks=callbacks or {},
         cpu_count=usable_cpus(),
         exit=exit_code,
         stopped=stopped,

@@ -1,4 +1,5 @@
-"""Where ops and layers come from: the user's line of each op in the graphs that TensorFlow built, and the line that made each Keras layer.
+"""Where ops, layers and callbacks come from: the user's line of each op in the graphs that TensorFlow built, and the line that made each Keras
+layer and callback.
 
 TensorFlow keeps with every op of a graph the stack that made it, mapped back through AutoGraph to the user's own lines. Keras opens a name
 scope around each layer's call, and knows whose it is. Both are read once, when the window closes; whatever is unknown to this version of
@@ -18,7 +19,7 @@ import sys
 import sysconfig
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -36,6 +37,7 @@ _CALLS_A_LAYER = ("keras/src/layers/layer.py", "keras/src/ops/operation.py", "ke
 _KINDS = {"Model": "model", "Layer": "layer", "BaseOptimizer": "optimizer", "Metric": "metric"}  # by Keras' class
 
 Place = tuple[str, int]
+Line = tuple[str, int, str]  # file, number, text
 Known = tuple[OpSources, dict[str, LayerSource]]
 
 
@@ -47,6 +49,7 @@ class SourceRecorder:
         self._scopes: weakref.WeakKeyDictionary[Any, dict[str, weakref.ref[Any]]] = weakref.WeakKeyDictionary()
         self._made: dict[int, tuple[weakref.ref[Any], Place, bool]] = {}
         self._known: Known | None = None
+        self.callbacks: dict[str, Line] = {}
 
     def traced(self, function: Any) -> None:
         """A `tf.function` built a graph: `function` is the concrete function."""
@@ -62,19 +65,24 @@ class SourceRecorder:
             self._hook_scope(scope)
 
     def _hook_layer(self, owner: Any) -> None:
-        original, recorder = owner.__new__, self
+        def layer(made: Any, frame: FrameType) -> None:
+            if self._known is None and len(self._made) < _MOST_LAYERS:
+                place, inner = _maker(frame)
+                if place is not None:
+                    self._made[id(made)] = (weakref.ref(made), place, inner)
 
-        @functools.wraps(original)
-        def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
-            made = original(cls, *args, **kwargs)
-            if recorder._known is None and len(recorder._made) < _MOST_LAYERS:
-                with contextlib.suppress(Exception):
-                    place, inner = _maker(sys._getframe(1))
-                    if place is not None:
-                        recorder._made[id(made)] = (weakref.ref(made), place, inner)
-            return made
+        _hook_new(owner, layer)
 
-        owner.__new__ = staticmethod(__new__)
+    def install_callbacks(self, owner: Any) -> None:
+        """Hook the construction of callbacks; of the user's own classes, their code itself is met."""
+
+        def callback(made: Any, frame: FrameType) -> None:
+            place, inner = _maker(frame)
+            if place is not None and not inner and type(made).__module__.startswith("keras."):
+                self.callbacks.setdefault(type(made).__name__, (*place, _text(place)))
+
+        with contextlib.suppress(Exception):
+            _hook_new(owner, callback)
 
     def _hook_scope(self, owner: Any) -> None:
         original, recorder = owner.__enter__, self
@@ -183,6 +191,20 @@ class _Lines:
     def _inside_library_layer(self, name: str) -> bool:
         """The layer's own line says more than a stack that begins at `fit`."""
         return any(name[:at] in self._closed for at in _slashes(name))
+
+
+def _hook_new(owner: Any, note: Callable[[Any, FrameType], None]) -> None:
+    """Have `note` told of every new object of a class, and of the frame that makes it."""
+    original = owner.__new__
+
+    @functools.wraps(original)
+    def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        made = original(cls) if original is object.__new__ else original(cls, *args, **kwargs)
+        with contextlib.suppress(Exception):
+            note(made, sys._getframe(1))
+        return made
+
+    owner.__new__ = staticmethod(__new__)
 
 
 def _slashes(name: str) -> Iterator[int]:

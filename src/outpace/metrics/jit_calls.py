@@ -8,9 +8,9 @@ from outpace.metrics.derived import derived
 from outpace.metrics.eager_ops import DISPATCH_PS
 from outpace.model import Field, Table, Unit, median
 from outpace.timeline import Run, Timeline
+from outpace.timeline.names import JITTED_CALL
 from outpace.trace.algorithms import distinct, nest_rows
 
-_CALL = "PjitFunction("
 MANY_CALLS = 20  # per step: one jitted step, the conversion of a batch and some glue are fewer
 
 FIELDS = (
@@ -38,7 +38,7 @@ def runs_op_by_op(run: Run, host: str) -> bool:
 
 def _row(timeline: Timeline) -> tuple[object, ...] | None:
     trace, steps = timeline.trace, timeline.steps
-    rows = trace.named(lambda name: name.startswith(_CALL))
+    rows = trace.named(lambda name: name.startswith(JITTED_CALL))
     if len(rows) == 0 or len(steps) == 0:
         return None
     parent, _ = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)

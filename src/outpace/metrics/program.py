@@ -7,9 +7,10 @@ from enum import Enum
 from outpace._dataclass import dataclass
 from outpace.metrics.derived import derived
 from outpace.timeline import Run, StepSource, Timeline
+from outpace.timeline.names import JITTED_CALL
 
 _JAX_EVENTS = (
-    "PjitFunction(",
+    JITTED_CALL,
     "PJRT_LoadedExecutable_Execute",
     "TfrtCpuExecutable::Execute",
     "PjRtStreamExecutorLoadedExecutable",

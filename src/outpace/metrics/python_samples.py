@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,17 +19,34 @@ YOURS, LIBRARY, OUTPACE = "yours", "library", "outpace"
 _MOSTLY = 0.7  # of what slow steps take beyond the others, to be spent below one function
 
 
-def place_of(stack: Sequence[Sequence[int]], frames: Sequence[Sequence[Any]]) -> tuple[tuple[str, int, str, str], str, str]:
-    """Who a stack is counted for (file, line, function, who), and the package and function of a library below it, or two empty texts."""
+def places_of(record: Mapping[str, Any], samples: Mapping[str, Any]) -> list[tuple[tuple[str, int, str, str], str, str]]:
+    """Who each stack of a record's samples is counted for (file, line, function, who), and the package and function of a library below it, or
+    two empty texts. Work of a callback of Keras' own is counted for the line that made the callback, and not for that of `fit`."""
+    made = record.get("callbacks") or {}
+    return [_place_of(stack, samples["frames"], made) for stack in samples["stacks"]]
+
+
+def _place_of(
+    stack: Sequence[Sequence[int]], frames: Sequence[Sequence[Any]], callbacks: Mapping[str, Sequence[Any]]
+) -> tuple[tuple[str, int, str, str], str, str]:
     frame, number = stack[-1]
     file, function, _, owner = frames[frame]
     if owner == OUTPACE:
         return ("", 0, "", OUTPACE), owner, function
     mine = next(((at, line) for at, line in reversed(stack) if not frames[at][3]), None)
     below = (owner, f"{owner}: {function}") if owner else ("", "")
+    called = next((frames[at][1] for at, _ in stack[_depth(stack, mine) :] if frames[at][1].partition(".")[0] in callbacks), "")
+    if called:
+        place = callbacks[called.partition(".")[0]]
+        return (str(place[0]), int(place[1]), called, YOURS), *below
     if mine is None:
         return (file, number, function, LIBRARY), *below
     return (frames[mine[0]][0], mine[1], frames[mine[0]][1], YOURS), *below
+
+
+def _depth(stack: Sequence[Sequence[int]], place: tuple[int, int] | None) -> int:
+    """How many places of a stack lead to one of them, itself counted; 0 for none."""
+    return 0 if place is None else max(at for at, (frame, line) in enumerate(stack, 1) if (frame, line) == place)
 
 
 def lines_beyond(run: Run, timeline: Timeline, slow: Array, usual: Array) -> list[tuple[str, int, str, float]]:
@@ -49,7 +66,7 @@ def lines_beyond(run: Run, timeline: Timeline, slow: Array, usual: Array) -> lis
 def lines_within(run: Run, timeline: Timeline, start: Array, end: Array) -> list[tuple[str, int, str, float]]:
     """(file, line, function, ps) of the user's lines on the training thread within windows (ps, in order), longest first."""
     record = run.record(timeline.host).get("python_samples")
-    keys = [place_of(stack, record["frames"])[0] for stack in record["stacks"]] if record else []
+    keys = [place[0] for place in places_of(run.record(timeline.host), record)] if record else []
     found: dict[tuple[str, int, str], float] = defaultdict(float)
     for stack, weight in _met_within(run, timeline, start, end):
         file, line, function, who = keys[stack]

@@ -19,7 +19,7 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.metrics.derived import derived
-from outpace.metrics.python_samples import FRAMEWORKS, YOURS, place_of
+from outpace.metrics.python_samples import FRAMEWORKS, YOURS, places_of
 from outpace.metrics.step_breakdown import category_of, event_kinds
 from outpace.metrics.step_function import step_function_calls
 from outpace.model import Category, Field, Table, Unit
@@ -130,7 +130,7 @@ class PythonLine:
 @derived
 def python_lines(run: Run) -> Table:
     """One row per host and line, longest first; no rows for a host without samples, steps or a clock."""
-    rows = [row for timeline in run.hosts for row in _rows(timeline, run.record(timeline.host).get("python_samples"))]
+    rows = [row for timeline in run.hosts for row in _rows(timeline, run.record(timeline.host))]
     return Table.from_rows("python_lines", "Python lines of the training thread", FIELDS, rows).sorted_by("self_ps")
 
 
@@ -190,8 +190,8 @@ class _Line:
         return max(self.functions, key=self.functions.__getitem__, default="")
 
 
-def _rows(timeline: Timeline, record: Mapping[str, Any] | None) -> Iterator[tuple[object, ...]]:
-    origin = timeline.unix_origin_ns
+def _rows(timeline: Timeline, noted: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
+    origin, record = timeline.unix_origin_ns, noted.get("python_samples")
     if record is None or origin is None or len(timeline.steps) == 0 or len(record["samples"]) == 0:
         return
     samples = np.array(record["samples"], np.int64)
@@ -200,9 +200,11 @@ def _rows(timeline: Timeline, record: Mapping[str, Any] | None) -> Iterator[tupl
     samples, moment, step = samples[step >= 0], moment[step >= 0], step[step >= 0]
     nature = _nature(timeline, moment)
     text = {(record["frames"][frame][0], number): source for frame, number, source in record.get("text", ())}
-    keys = [place_of(stack, record["frames"]) for stack in record["stacks"]]
+    text.update({(file, number): source for file, number, source in (noted.get("callbacks") or {}).values()})
+    keys = places_of(noted, record)
     asked = [_asks(key[0], stack[-1], record["frames"], text) for key, stack in zip(keys, record["stacks"], strict=True)]
     lines: dict[tuple[str, int, str, str], _Line] = defaultdict(_Line)
+    ahead = timeline.steps.ahead  # what the program does while its work runs holds nothing up
     main, slow = _in_step_function(timeline, moment).tolist(), _slow_steps(timeline)
     parts_of = (part.tolist() for part in nature)
     for (_, weight, stack), free, other, waits, inside, at in zip(
@@ -218,7 +220,7 @@ def _rows(timeline: Timeline, record: Mapping[str, Any] | None) -> Iterator[tupl
         line.elsewhere += weight * (free and other)
         line.waiting += weight * waits
         line.python += weight * (free and not other and not waits)
-        line.beside += weight * (not inside and not waits and not (free and other))
+        line.beside += weight * (not inside and not waits and not ((free or ahead) and other))
         line.main += weight * (inside and not waits)
         if package:
             line.packages[package] += weight

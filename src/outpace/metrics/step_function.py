@@ -6,10 +6,10 @@ import numpy as np
 
 from outpace.timeline import Timeline
 from outpace.timeline.infer import is_glue
+from outpace.timeline.names import JITTED_CALL
 from outpace.timeline.steps import Array
 from outpace.trace.algorithms import distinct
 
-_JITTED = "PjitFunction("
 _MOST_STEPS = 0.5  # of the steps, in which a function must run to make them
 
 
@@ -19,7 +19,7 @@ def step_function_calls(timeline: Timeline) -> Array:
     trace, steps = timeline.trace, timeline.steps
     called = (
         trace.stat("tf_function_call").has(len(trace))
-        | np.fromiter((n.startswith(_JITTED) for n in trace.names), bool)[trace.name]
+        | np.fromiter((n.startswith(JITTED_CALL) for n in trace.names), bool)[trace.name]
     )
     rows = np.flatnonzero(called)
     rows = rows[np.isin(timeline.step_of[rows], steps.whole)]

@@ -171,7 +171,10 @@ class Compilation:
 
 @dataclass(frozen=True)
 class CaptureRecord:
-    """Everything noted about one host's capture; see the fields' own types. `layers` are by name scope in the graph."""
+    """Everything noted about one host's capture; see the fields' own types. `layers` are by name scope in the graph.
+
+    `callbacks`: (file, line, text) of the line that made the first of each class of Keras' own callbacks.
+    """
 
     outpace: str
     script: str
@@ -189,6 +192,7 @@ class CaptureRecord:
     compilations: tuple[Compilation, ...] = ()
     op_sources: OpSources = field(default_factory=OpSources)
     layers: Mapping[str, LayerSource] = field(default_factory=dict)
+    callbacks: Mapping[str, tuple[str, int, str]] = field(default_factory=dict)
     exit: int | None = None
     stopped: bool = False
     created: str = ""
@@ -334,6 +338,9 @@ def _build(data: Mapping[str, Any]) -> CaptureRecord:
         compilations=tuple(_compilation(item) for item in data.get("compilations", ())),
         op_sources=_sources(data.get("op_sources", {})),
         layers={str(path): _layer(item) for path, item in data.get("layers", {}).items()},
+        callbacks={
+            str(name): (str(file), int(line), str(text)) for name, (file, line, text) in data.get("callbacks", {}).items()
+        },
         steps_per_execution=int(data["steps_per_execution"]),
         cpu_count=int(data["cpu_count"]),
     )

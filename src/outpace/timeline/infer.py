@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 
 from outpace.model import median
+from outpace.timeline.ahead import runs_of
 from outpace.timeline.cycles import outermost_repetition
-from outpace.timeline.names import INPUT_THREADS, OpKind, parse_op
+from outpace.timeline.device_ops import steps_of_device_ops
+from outpace.timeline.gradients import trains
+from outpace.timeline.names import INPUT_THREADS, JITTED_CALL, jitted_function
 from outpace.timeline.steps import Array, Confidence, Steps, StepSource, no_steps
 from outpace.trace import Trace
 from outpace.trace.algorithms import distinct, nest_rows
@@ -23,6 +27,8 @@ from outpace.trace.algorithms import distinct, nest_rows
 _SMALL_SHARE = 0.05  # a function that takes less of the thread's op time than this is not what an eager loop repeats
 _PERIODIC = 0.9  # share of ops that must recur one period later
 _LONGEST_PERIOD = 20_000
+_AGREE = 0.8  # step time of the calls to that of the runs, or the other way round: both say the same
+_FEW_RUNS = 3
 # JAX runs a primitive outside of any jitted function as a jitted function of that name; such calls are glue, not the step.
 _LAX = frozenset(
     (
@@ -57,7 +63,7 @@ def is_prediction(function: str) -> bool:
 
 def is_glue(call: str) -> bool:
     """Whether a call is of a primitive that JAX ran by itself (`PjitFunction(convert_element_type)`), and of no function of the program."""
-    return call.removeprefix("PjitFunction(").rstrip(")") in _LAX
+    return jitted_function(call) in _LAX
 
 
 def infer_steps(trace: Trace, hidden: Array) -> Steps:
@@ -68,17 +74,19 @@ def infer_steps(trace: Trace, hidden: Array) -> Steps:
     visible[hidden] = False
     calls = _function_calls(trace, visible)
     ops = _outermost(trace, visible & _starts(trace, ("EagerExecute",)))
-    rows = _most_repeated(trace, calls)
+    training = calls[trains(trace, calls)]
+    rows = _most_repeated(trace, training if len(training) > 1 else calls)
     if len(rows):
         line = int(trace.line[rows[0]])
         eager = ops[trace.line[ops] == line]
         if int(trace.duration[rows].sum()) >= _SMALL_SHARE * int(trace.duration[eager].sum()):
             heads, rows = outermost_repetition(trace, calls, rows)
-            return _between_ends(trace, rows, visible, heads)
+            steps = _between_ends(trace, rows, visible, heads)
+            return _work_of(trace, rows, steps, visible) if heads is rows else steps
     steps = _eager_loop(trace, ops, visible)
     if steps is not None:
         return steps
-    if (steps := _device_ops(trace)) is not None:
+    if (steps := steps_of_device_ops(trace)) is not None:
         return steps
     for names in (("SessionRun", "RunGraph"), ("FunctionRun",)):
         rows = _most_repeated(trace, _off_input_threads(trace, _outermost(trace, visible & _starts(trace, names))))
@@ -101,7 +109,7 @@ def _outermost(trace: Trace, mask: Array) -> Array:
 
 
 def _function_calls(trace: Trace, visible: Array) -> Array:
-    mask = trace.stat("tf_function_call").has(len(trace)) | _starts(trace, ("PjitFunction(",))
+    mask = trace.stat("tf_function_call").has(len(trace)) | _starts(trace, (JITTED_CALL,))
     calls = _outermost(trace, mask & visible)
     glue = np.fromiter((is_glue(n) for n in trace.names), bool, len(trace.names))
     steps: Array = calls[~glue[trace.name[calls]]]
@@ -140,23 +148,55 @@ def _between_ends(trace: Trace, rows: Array, visible: Array, heads: Array | None
     end = _awaited(trace, heads, rows, thread)
     top = _program_events(trace, thread[visible[thread]])
     first = _first_start(trace, top, heads, end)
-    start = np.concatenate(([first], end[:-1]))
     name = trace.names[trace.name[rows[0]]]
-    complete = np.ones(len(rows), bool)
-    complete[0] = _looks_whole(trace, top, start, end)
-    roots = thread[visible[thread]]
-    step = np.searchsorted(end, trace.start[roots], side="right")
-    inside = (step < len(rows)) & (trace.start[roots] >= first) & ~_is_python(trace)[trace.name[roots]]
+    whole = _looks_whole(trace, top, np.concatenate(([first], end[:-1])), end)
+    how = (
+        f"{len(rows)} {_what(name, heads is not rows)} on thread {trace.lines.names[line]}, each from the end of the one before"
+    )
+    return _up_to(trace, end, first, whole, top, name, how)
+
+
+def _work_of(trace: Trace, calls: Array, steps: Steps, visible: Array) -> Steps:
+    """The steps of the calls, or, where the calls only hand work over and tell another step time than its runs do, the steps of the runs."""
+    name = trace.names[trace.name[calls[0]]]
+    start, end = runs_of(trace, name)
+    if len(end) <= _FEW_RUNS:
+        return steps
+    runs = _between_runs(trace, calls, start, end, visible)
+    times = [float(s.duration[s.whole].mean()) for s in (steps, runs)]
+    return runs if min(times) < _AGREE * max(times) else steps
+
+
+def _between_runs(trace: Trace, calls: Array, start: Array, end: Array, visible: Array) -> Steps:
+    """Steps that end where the runs of the program do that the calls hand over."""
+    line = int(trace.line[calls[0]])
+    thread = np.arange(*trace.lines.rows(line).indices(len(trace)))
+    top = _program_events(trace, thread[visible[thread]])
+    name = trace.names[trace.name[calls[0]]]
+    thread_name = trace.lines.names[line]
+    how = f"{len(end)} runs of {jitted_function(name)}, each from the end of the one before: its calls on thread {thread_name} do not wait"
+    return replace(_up_to(trace, end, int(start[0]), False, top, name, how), ahead=True)
+
+
+def _up_to(trace: Trace, end: Array, first: int, whole: bool, top: Array, name: str, how: str) -> Steps:
+    """Steps of the calls called `name`, each from the end of the one before; `top`: rows of the program's events on the thread.
+
+    `first`: start of the first step; `whole`: whether the capture holds all of it.
+    """
+    complete = np.ones(len(end), bool)
+    complete[0] = whole
+    step = np.searchsorted(end, trace.start[top], side="right")
+    inside = (step < len(end)) & (trace.start[top] >= first)
     return Steps(
         source=StepSource.INFERRED,
-        confidence=Confidence.HIGH if len(rows) > 2 else Confidence.LOW,
-        how=f"{len(rows)} {_what(name, heads is not rows)} on thread {trace.lines.names[line]}, each from the end of the one before",
-        number=np.arange(len(rows), dtype=np.int64),
-        start=start,
+        confidence=Confidence.HIGH if len(end) > 2 else Confidence.LOW,
+        how=how,
+        number=np.arange(len(end), dtype=np.int64),
+        start=np.concatenate(([first], end[:-1])),
         end=end,
-        line=np.full(len(rows), line, np.int32),
+        line=np.full(len(end), trace.line[top[0]], np.int32),
         complete=complete,
-        root_row=roots[inside].astype(np.int32),
+        root_row=top[inside].astype(np.int32),
         root_step=step[inside].astype(np.int32),
         kind="prediction" if is_prediction(name) else "training",
     )
@@ -315,57 +355,3 @@ def _device_programs(trace: Trace) -> Steps | None:
                 continue
             return _between_ends(trace, rows, np.ones(len(trace), bool))
     return None
-
-
-def _device_ops(trace: Trace) -> Steps | None:
-    """Steps of the device that computed longest, when its kernels name their ops: every op of a step runs once per step, so most ops
-    occur as often as there are steps, and a step starts where the first such op does.
-    """
-    trace.load(("tf_op", "annotation"))
-    best: tuple[int, Array, Array] | None = None
-    copies = np.fromiter((parse_op(n).kind is OpKind.COPY for n in trace.names), bool, len(trace.names))
-    for plane in trace.planes_like("/device:GPU"):
-        for stat in (trace.stat("tf_op"), trace.stat("annotation")):
-            rows = trace.rows_of(plane)
-            low, high = np.searchsorted(stat.row, [rows.start, rows.stop])
-            named, ops = stat.row[low:high], np.array(stat.texts()[low:high], dtype=object)
-            computes = ~copies[trace.name[named]]
-            named, ops = named[computes], ops[computes]
-            starts, ends = _repetitions(trace, named, ops)
-            busy = int(np.sum(ends - starts))
-            if len(starts) and (best is None or busy > best[0]):
-                best = (busy, starts, ends)
-    if best is None:
-        return None
-    _, start, end = best
-    none = np.zeros(0, np.int32)
-    return Steps(
-        source=StepSource.INFERRED,
-        confidence=Confidence.LOW,
-        how=f"ops on the busiest device run {len(start)} time{'s' if len(start) > 1 else ''}",
-        number=np.arange(len(start), dtype=np.int64),
-        start=start,
-        end=end,
-        line=np.full(len(start), -1, np.int32),
-        complete=np.ones(len(start), bool),
-        root_row=none,
-        root_step=none,
-    )
-
-
-def _repetitions(trace: Trace, rows: Array, ops: Array) -> tuple[Array, Array]:
-    """Start and end of each repetition of a device's ops."""
-    rows, ops = rows[trace.duration[rows] > 0], ops[trace.duration[rows] > 0]
-    if len(rows) == 0:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    _, code, count = np.unique(ops.astype(str), return_inverse=True, return_counts=True)
-    steps = Counter(count.tolist()).most_common(1)[0][0]
-    order = np.argsort(trace.start[rows], kind="stable")
-    rows, code = rows[order], code[order]
-    first = next(c for c in code.tolist() if count[c] == steps)
-    start = trace.start[rows[code == first]]
-    start[0] = trace.start[rows[0]]
-    step = np.searchsorted(start, trace.start[rows], side="right") - 1
-    end = np.zeros(len(start), np.int64)
-    np.maximum.at(end, step, trace.end[rows])
-    return start, end

@@ -18,6 +18,7 @@ _COPIES = {"memcpyhtod": "MemcpyHToD", "memcpydtoh": "MemcpyDToH", "memcpydtod":
 _OLD_COPIES = {"memcpyh2d": "MemcpyHToD", "memcpyd2h": "MemcpyDToH", "memcpyd2d": "MemcpyDToD", "memcpyh2h": "MemcpyHToH"}
 
 
+JITTED_CALL = "PjitFunction("  # what the name of a call of a jitted function starts with, in JAX
 INPUT_THREADS = "tf_data"  # what TensorFlow's names of its input threads start with
 
 
@@ -72,6 +73,14 @@ def _type_from_name(name: str) -> str:
     last = name.rsplit("/", 1)[-1]
     head, _, suffix = last.rpartition("_")
     return head if head and suffix.lstrip("+-").isdigit() else last
+
+
+def jitted_function(call: str) -> str:
+    """Function whose call (`PjitFunction(step)`) or program (`jit_step(8)`, as a stat `jit_step`) has this name; "" for other names."""
+    if call.startswith(JITTED_CALL):
+        return call[len(JITTED_CALL) :].rstrip(")")
+    kind, _, function = call.partition("_")
+    return re.sub(r"\(\d+\)$", "", function) if kind in ("jit", "pmap") else ""
 
 
 def iterator_type(long_name: str) -> str:

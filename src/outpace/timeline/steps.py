@@ -43,7 +43,8 @@ class Steps:
     complete: whether the capture holds the whole step; `root_row[i]` is an event row that belongs to step `root_step[i]`: what
     happens below it, or is caused by it, belongs to the step. `per_row` is how many training steps one row stands for
     (Keras' `steps_per_execution`). `groups` maps the `group_id` stat of a file that was saved grouped to the step.
-    `how` says in a sentence how the steps were found; `kind` is "training" or "prediction".
+    `how` says in a sentence how the steps were found; `kind` is "training" or "prediction". `ahead`: the program hands work over long before
+    it runs, and the steps are those of the work: what runs in a step's time belongs to it, whichever call handed it over.
     """
 
     source: StepSource
@@ -59,6 +60,7 @@ class Steps:
     per_row: int = 1
     kind: str = "training"
     groups: Mapping[int, int] = field(default_factory=dict)
+    ahead: bool = False
 
     def __len__(self) -> int:
         return len(self.number)

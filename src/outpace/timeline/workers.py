@@ -65,10 +65,11 @@ def on_host(trace: Trace, rows: Array) -> Array:
     return np.asarray(host[trace.lines.plane[trace.line[rows]]])
 
 
-def by_time(trace: Trace, start: Array, end: Array, group: Array) -> Array:
+def by_time(trace: Trace, start: Array, end: Array, group: Array, ahead: bool) -> Array:
     """`group` (step of every event, -1 none) with the host's ops that no link reaches given to the step in whose time [start, end) they begin.
 
-    Where one linked op begins outside of its own step's time, several steps are in flight, and time says nothing.
+    Where one linked op begins outside of its own step's time, several steps are in flight, and time says nothing; unless the steps are those
+    of the work (`ahead`), where time alone says it.
     """
     rows = executed(trace)
     rows = rows[on_host(trace, rows)]
@@ -76,6 +77,9 @@ def by_time(trace: Trace, start: Array, end: Array, group: Array) -> Array:
         return group
     at = np.searchsorted(start, trace.start[rows], side="right") - 1
     at = np.where(trace.start[rows] < end[np.maximum(at, 0)], at, -1)
+    if ahead:
+        group[rows] = at
+        return group
     known = group[rows] >= 0
     if np.any(at[known] != group[rows[known]]):
         return group

@@ -94,3 +94,19 @@ def test_much_is_bounded_and_damage_is_silent(monkeypatch: pytest.MonkeyPatch) -
 
 class SimpleGraph:
     """Nothing like a graph."""
+
+
+def test_callbacks_of_keras_are_noted_where_the_script_makes_them() -> None:
+    class Callback:
+        def __init__(self, path: str = "") -> None:
+            self.path = path
+
+    saver = type("Saver", (Callback,), {"__module__": "keras.src.callbacks.saver"})
+    mine = type("Mine", (Callback,), {})
+    recorder = SourceRecorder()
+    recorder.install_callbacks(Callback)
+    assert saver("w").path == "w" and mine("x").path == "x", "made as before"
+    saver("again")
+    (noted,) = recorder.callbacks.items()
+    assert noted[0] == "Saver"
+    assert noted[1][0] == __file__ and 'saver("w")' in noted[1][2]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from outpace.metrics import python_time
 from outpace.metrics.python_time import interval, lines_beside, python_lines
 from outpace.testing import training_run
 from outpace.timeline import Run
@@ -135,3 +138,39 @@ def test_interval_holds_the_share_and_stays_a_share(share: float, count: int) ->
 def test_more_samples_make_a_narrower_interval() -> None:
     few, many = interval(0.3, 20), interval(0.3, 2000)
     assert many[1] - many[0] < (few[1] - few[0]) / 5
+
+
+SAVES = (
+    ("/site-packages/keras/callbacks.py", "ModelCheckpoint.on_train_batch_end", 9, "keras"),
+    ("/lib/zipfile.py", "write", 3, "python"),
+)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_callback_of_keras_is_named_by_the_line_that_made_it(moments: tuple[float, float, float], own: bool) -> None:
+    """Not by that of `fit`; where it calls the user's code, by that."""
+    free = moments[1]
+    run = run_of([(free, len(STACKS)), (free, FIT)])
+    record = run.records["vm"]
+    record["callbacks"] = {"ModelCheckpoint": ("/me/train.py", 44, "ModelCheckpoint('w.keras', save_freq=10)")}
+    record["python_samples"]["frames"] += SAVES
+    saves = [(0, 50), (1, 12), (7, 9), *([(2, 31)] if own else []), (8, 3)]
+    record["python_samples"]["stacks"] = [*STACKS, saves]
+    rows = {row["line"]: row for row in python_lines(run).records()}
+    assert set(rows) == {50, 31 if own else 44}
+    if not own:
+        assert (rows[44]["function"], rows[44]["below"]) == ("ModelCheckpoint.on_train_batch_end", "python: write")
+        assert rows[44]["text"].startswith("ModelCheckpoint('w.keras'")
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+def test_a_loop_that_runs_ahead_is_not_held_up_by_what_it_does_meanwhile(
+    moments: tuple[float, float, float], monkeypatch: pytest.MonkeyPatch, ahead: bool
+) -> None:
+    """On another thread the program's work runs: even events of the training thread cost nothing then."""
+    free = moments[1]
+    run = run_of([(free, NOTE), (free, NOTE)])
+    monkeypatch.setitem(vars(run.hosts[0]), "steps", replace(run.hosts[0].steps, ahead=ahead))
+    worked = np.ones(2, bool)
+    monkeypatch.setattr(python_time, "_nature", lambda timeline, moment: (np.array([True, False]), worked, ~worked))
+    assert row_of(run, 31)["beside_share"] == (0.0 if ahead else 0.5)

@@ -11,6 +11,7 @@ from outpace.model import Category, Table, Unit, humanize
 from outpace.model.interval import quantiles
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.infer import is_prediction
+from outpace.timeline.names import JITTED_CALL
 from outpace.timeline.steps import Array
 from outpace.tools.inference.schema import HISTOGRAM, LATENCY, REQUESTS
 from outpace.trace.algorithms import nest_rows
@@ -63,7 +64,7 @@ def _calls(timeline: Timeline) -> Array:
     functions = trace.stat("tf_function_call").has(len(trace))
     predicts = np.fromiter((is_prediction(n) for n in trace.names), bool, len(trace.names))
     serves = np.fromiter((n.startswith(_SESSION) for n in trace.names), bool, len(trace.names))
-    jitted = np.fromiter((n.startswith("PjitFunction(") for n in trace.names), bool, len(trace.names))
+    jitted = np.fromiter((n.startswith(JITTED_CALL) for n in trace.names), bool, len(trace.names))
     rows = np.flatnonzero(((functions | jitted[trace.name]) & predicts[trace.name]) | serves[trace.name])
     parent, _ = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
     rows = rows[parent < 0]

@@ -1,0 +1,65 @@
+"""Steps of a device whose kernels name their ops, where nothing on the host tells them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from outpace.timeline.names import OpKind, parse_op
+from outpace.timeline.steps import Array, Confidence, Steps, StepSource
+from outpace.trace import Trace
+
+
+def steps_of_device_ops(trace: Trace) -> Steps | None:
+    """Steps of the device that computed longest, when its kernels name their ops: every op of a step runs once per step, so most ops
+    occur as often as there are steps, and a step starts where the first such op does.
+    """
+    trace.load(("tf_op", "annotation"))
+    best: tuple[int, Array, Array] | None = None
+    copies = np.fromiter((parse_op(n).kind is OpKind.COPY for n in trace.names), bool, len(trace.names))
+    for plane in trace.planes_like("/device:GPU"):
+        for stat in (trace.stat("tf_op"), trace.stat("annotation")):
+            rows = trace.rows_of(plane)
+            low, high = np.searchsorted(stat.row, [rows.start, rows.stop])
+            named, ops = stat.row[low:high], np.array(stat.texts()[low:high], dtype=object)
+            computes = ~copies[trace.name[named]]
+            named, ops = named[computes], ops[computes]
+            starts, ends = _repetitions(trace, named, ops)
+            busy = int(np.sum(ends - starts))
+            if len(starts) and (best is None or busy > best[0]):
+                best = (busy, starts, ends)
+    if best is None:
+        return None
+    _, start, end = best
+    none = np.zeros(0, np.int32)
+    return Steps(
+        source=StepSource.INFERRED,
+        confidence=Confidence.LOW,
+        how=f"ops on the busiest device run {len(start)} time{'s' if len(start) > 1 else ''}",
+        number=np.arange(len(start), dtype=np.int64),
+        start=start,
+        end=end,
+        line=np.full(len(start), -1, np.int32),
+        complete=np.ones(len(start), bool),
+        root_row=none,
+        root_step=none,
+    )
+
+
+def _repetitions(trace: Trace, rows: Array, ops: Array) -> tuple[Array, Array]:
+    """Start and end of each repetition of a device's ops."""
+    rows, ops = rows[trace.duration[rows] > 0], ops[trace.duration[rows] > 0]
+    if len(rows) == 0:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    _, code, count = np.unique(ops.astype(str), return_inverse=True, return_counts=True)
+    steps = Counter(count.tolist()).most_common(1)[0][0]
+    order = np.argsort(trace.start[rows], kind="stable")
+    rows, code = rows[order], code[order]
+    first = next(c for c in code.tolist() if count[c] == steps)
+    start = trace.start[rows[code == first]]
+    start[0] = trace.start[rows[0]]
+    step = np.searchsorted(start, trace.start[rows], side="right") - 1
+    end = np.zeros(len(start), np.int64)
+    np.maximum.at(end, step, trace.end[rows])
+    return start, end

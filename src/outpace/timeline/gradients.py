@@ -1,0 +1,39 @@
+"""Which calls train: those of the functions that compute gradients.
+
+Between two steps a loop may call another function more often, and longer, than the step's own: an evaluation, a sampler. Gradients tell them
+apart: TensorFlow names the ops of a tape's backward pass `gradient_tape/...`, and JAX keeps `transpose(jvp(...))` in the names of the ops
+of a program that it differentiated.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outpace.timeline.names import JITTED_CALL, jitted_function
+from outpace.timeline.steps import Array
+from outpace.trace import Trace
+
+_TAPE = "gradient_tape/"
+_TRANSPOSED = b"transpose(jvp("
+
+
+def trains(trace: Trace, calls: Array) -> Array:
+    """Whether each of the calls (event rows) computes gradients; boolean. All False where the profile does not tell."""
+    return _differentiated(trace)[trace.name[calls]] | _on_tape(trace, calls)
+
+
+def _differentiated(trace: Trace) -> Array:
+    """Boolean over `trace.names`: a call of a function whose compiled program holds a backward pass."""
+    programs = ((trace.names[row], stats.get("Hlo Proto")) for row, stats in trace.name_stats.items())
+    functions = {jitted_function(name) for name, proto in programs if isinstance(proto, bytes) and _TRANSPOSED in proto}
+    return np.fromiter(
+        (n.startswith(JITTED_CALL) and jitted_function(n) in functions for n in trace.names), bool, len(trace.names)
+    )
+
+
+def _on_tape(trace: Trace, calls: Array) -> Array:
+    """Whether an op of a tape's backward pass starts in the time of each call, on whatever thread."""
+    rows = trace.named(lambda name: name.startswith(_TAPE))
+    began = np.sort(trace.start[rows])
+    found: Array = np.searchsorted(began, trace.start[calls]) < np.searchsorted(began, trace.end[calls])
+    return found
