@@ -15,7 +15,7 @@ import numpy as np
 
 from outpace.metrics.derived import derived
 from outpace.metrics.segments import function_runs, pipelines
-from outpace.model import Field, Table, Unit
+from outpace.model import Field, Table, Threshold, Unit
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.names import INPUT_THREADS
 from outpace.timeline.steps import Array
@@ -23,6 +23,9 @@ from outpace.trace.algorithms import cover
 
 _XLA_THREADS = "tf_XLA"  # XLA's workers on a CPU: they record nothing but computation
 _BUSY_PREFIXES = ("ExecutorState::Process", "ThunkExecutor::Execute", "InstantiatedCapturedFunction::")
+SATURATED = Threshold(
+    "cores saturated", 0.85, Unit.FRACTION, "our choice: above it a thread that becomes ready mostly waits for a core"
+)
 _MOST = 0.7  # of the cores busy, on average over the steps
 _QUARTER = 0.25  # of the cores busy with input
 
@@ -48,11 +51,16 @@ def cpu_saturation(run: Run) -> Table:
     return Table.from_rows("saturation", "Core saturation and background input", FIELDS, rows)
 
 
-def shares_cores(row: Mapping[str, Any], saturated: float) -> bool:
-    """Whether input and the model want the same cores, of a row of the table: `saturated` of them are busy; or most are, and input by itself
+def saturated(row: Mapping[str, Any]) -> bool:
+    """Whether the cores of a row of the table are all busy."""
+    return row["saturation"] is not None and row["saturation"] >= SATURATED.value
+
+
+def shares_cores(row: Mapping[str, Any]) -> bool:
+    """Whether input and the model want the same cores, of a row of the table: they are all busy; or most are, and input by itself
     takes a quarter of the machine, so that ops which use all cores for a moment meet it there."""
     busy, mine = row["saturation"], row["input_share"] or 0.0
-    return busy is not None and (busy >= saturated or (busy >= _MOST and busy * mine >= _QUARTER))
+    return saturated(row) or (busy is not None and busy >= _MOST and busy * mine >= _QUARTER)
 
 
 def _row(run: Run, timeline: Timeline) -> tuple[object, ...]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import bisect
 import contextlib
-import os
 import re
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from outpace.metrics.source_line import source_line
 from outpace.model import Table
 from outpace.timeline import Run, Timeline
 from outpace.tools.functions.schema import TRACES
@@ -64,7 +64,7 @@ def _why(
     if at is None:
         return "", "unknown: the graph was built outside of what the capture noted", UNKNOWN
     here = mine[at]
-    source = f"{os.path.basename(here['file'])}:{here['line']}" if here["line"] else ""
+    source = source_line(here["file"], here["line"]) if here["line"] else ""
     before = [t for t in mine[:at] if (t["file"], t["line"]) == (here["file"], here["line"])]
     return (source, *difference(before[-1]["arguments"] if before else None, here["arguments"]))
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from outpace.metrics import cpu_saturation
 from outpace.metrics.budget import at_most
-from outpace.metrics.cpu_saturation import shares_cores
 from outpace.metrics.program import Program
 from outpace.metrics.step_breakdown import StepBreakdown
 from outpace.model import Category, Certainty, Evidence, Finding, Saving, Severity, Table, Threshold, Unit
@@ -16,7 +16,6 @@ _XPROF = "XProf's input pipeline page"
 HIGH = Threshold("highly input-bound", 0.20, Unit.FRACTION, _XPROF)
 MODERATE = Threshold("moderately input-bound", 0.05, Unit.FRACTION, _XPROF)
 POTENTIAL = Threshold("potentially input-bound", 0.03, Unit.FRACTION, f"{_XPROF}: share of 'All others'")
-_SATURATED = Threshold("cores saturated", 0.90, Unit.FRACTION, "above this a thread that becomes ready has to wait for a core")
 _COMPETES = Threshold("input's share of busy time", 0.20, Unit.FRACTION, "less cannot slow the model noticeably")
 
 
@@ -115,10 +114,12 @@ def _worst(breakdown: StepBreakdown) -> float:
 def _against(saturation: Table | None) -> tuple[str, ...]:
     if saturation is None or not len(saturation):
         return ()
-    worst = float(np.nanmax(np.append(saturation["saturation"], 0.0)))
-    if worst < _SATURATED.value:
+    busy = [row["saturation"] for row in saturation.records() if cpu_saturation.saturated(row)]
+    if not busy:
         return ()
-    return (f"The cores are {worst:.0%} busy: input and model compete, so that parallel input alone saves less than the wait.",)
+    return (
+        f"The cores are {max(busy):.0%} busy: input and model compete, so that parallel input alone saves less than the wait.",
+    )
 
 
 def _contention(
@@ -126,7 +127,7 @@ def _contention(
 ) -> Iterator[Finding]:
     for row in saturation.records():
         busy, input_share, host = row["saturation"], row["input_share"], row["host"]
-        if not shares_cores(row, _SATURATED.value) or input_share is None or input_share < _COMPETES.value:
+        if not cpu_saturation.shares_cores(row) or input_share is None or input_share < _COMPETES.value:
             continue
         yield Finding(
             id="cpu_contention",
@@ -139,8 +140,8 @@ def _contention(
                 Evidence("busy threads per core during steps", busy, Unit.FRACTION, "saturation"),
                 Evidence("input's share of the busy time", input_share, Unit.FRACTION, "saturation"),
             ),
-            threshold=_SATURATED,
+            threshold=cpu_saturation.SATURATED,
             saving=_saving(breakdown.of(host), back, "if input cost nothing"),
             host=host,
-            certainty=Certainty.LIKELY if busy >= _SATURATED.value else Certainty.POSSIBLE,
+            certainty=Certainty.LIKELY if cpu_saturation.saturated(row) else Certainty.POSSIBLE,
         )

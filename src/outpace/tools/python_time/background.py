@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from outpace.metrics import cpu_saturation
 from outpace.metrics.budget import Budget, at_most
 from outpace.metrics.python_threads import NATIVE, thread_lines
 from outpace.model import Category, Certainty, Evidence, Finding, Severity, Table, Threshold, Unit
 from outpace.timeline import Run
 
 _TAKES = Threshold("cores of one background function", 0.20, Unit.CORES, "our choice: less cannot slow the model noticeably")
-_SATURATED = Threshold(
-    "cores saturated", 0.85, Unit.FRACTION, "our choice: above it a thread that becomes ready mostly waits for a core"
-)
 _MUCH = 0.25  # of all cores
 
 
 def find(run: Run, budgets: Mapping[str, Budget], saturation: Table) -> Iterator[Finding]:
     """A finding for each function in which the program's own threads compute while all cores are busy."""
     for row in saturation.records():
-        cores, busy = run.record(row["host"]).get("cpu_count"), row["saturation"]
-        if run.has_device or not cores or busy is None or busy < _SATURATED.value:
+        cores = run.record(row["host"]).get("cpu_count")
+        if run.has_device or not cores or not cpu_saturation.saturated(row):
             continue
         functions: dict[tuple[str, str], list[dict[str, Any]]] = {}
         for line in thread_lines(run).records():

@@ -11,9 +11,9 @@ from functools import cached_property
 
 import numpy as np
 
+from outpace.metrics import cpu_saturation
 from outpace.metrics.between import between
 from outpace.metrics.budget import at_most
-from outpace.metrics.cpu_saturation import cpu_saturation, shares_cores
 from outpace.metrics.python_threads import busiest_line
 from outpace.metrics.segments import CHAIN, Pipeline, StageWork
 from outpace.metrics.stage_labels import injected, location, source, stage_record
@@ -26,9 +26,6 @@ from outpace.tools.tf_data.saving import Waiting, busy_without, is_below, kept, 
 _XPROF = "XProf's input pipeline page"
 _HIGH = Threshold("highly input-bound", 0.20, Unit.FRACTION, _XPROF)
 _MODERATE = Threshold("moderately input-bound", 0.05, Unit.FRACTION, _XPROF)
-_SATURATED = Threshold(
-    "cores saturated", 0.85, Unit.FRACTION, "our choice: above it a thread that becomes ready mostly waits for a core"
-)
 _SHARE = Threshold("worth acting on", 0.20, Unit.FRACTION, "share of the slowest segment's work; less cannot free the pipeline")
 _BUFFER = Threshold(
     "large shuffle buffer", 100.0, Unit.COUNT, "MB; shuffling file names or records before decoding keeps it small"
@@ -65,8 +62,12 @@ class _Context(Waiting):
     @cached_property
     def saturated(self) -> bool:
         """Whether input and model want the same cores."""
-        rows = [r for r in cpu_saturation(self.run).records() if r["host"] == self.host] if not self.run.has_device else []
-        return any(shares_cores(row, _SATURATED.value) for row in rows)
+        rows = (
+            [r for r in cpu_saturation.cpu_saturation(self.run).records() if r["host"] == self.host]
+            if not self.run.has_device
+            else []
+        )
+        return any(cpu_saturation.shares_cores(row) for row in rows)
 
     def savings(self, stage: StageWork) -> Saving | None:
         """What keeping a stage's results saves, where that is worth the work."""
