@@ -20,7 +20,7 @@ import sysconfig
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from types import FrameType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from outpace.store.record import LayerSource, OpSources
@@ -49,6 +49,9 @@ class SourceRecorder:
         self._scopes: weakref.WeakKeyDictionary[Any, dict[str, weakref.ref[Any]]] = weakref.WeakKeyDictionary()
         self._made: dict[int, tuple[weakref.ref[Any], Place, bool]] = {}
         self._known: Known | None = None
+        self._updates: dict[
+            CodeType, Place
+        ] = {}  # what updates a metric of Keras' own, and the line that made the first such metric
         self.callbacks: dict[str, Line] = {}
 
     def traced(self, function: Any) -> None:
@@ -62,6 +65,7 @@ class SourceRecorder:
         with contextlib.suppress(Exception):
             scope = importlib.import_module("keras.src.backend.tensorflow.core").name_scope
             self._hook_layer(keras.layers.Layer)
+            _hook_new(keras.metrics.Metric, self._metric)
             self._hook_scope(scope)
 
     def _hook_layer(self, owner: Any) -> None:
@@ -72,6 +76,11 @@ class SourceRecorder:
                     self._made[id(made)] = (weakref.ref(made), place, inner)
 
         _hook_new(owner, layer)
+
+    def _metric(self, made: Any, frame: FrameType) -> None:
+        place, inner = _maker(frame)
+        if place is not None and not inner:
+            self._updates.setdefault(inspect.unwrap(type(made).update_state).__code__, place)
 
     def install_callbacks(self, owner: Any) -> None:
         """Hook the construction of callbacks; of the user's own classes, their code itself is met."""
@@ -120,7 +129,7 @@ class SourceRecorder:
         families = {name: list(_family(graph)) for name, graph in graphs.items()}
         inner = {id(member) for family in families.values() for member in family[1:]}
         layers = {path: facts for family in families.values() for graph in family for path, facts in self._owners(graph)}
-        reader = _Lines(layers)
+        reader = _Lines(layers, self._updates)
         for name, family in families.items():
             if id(family[0]) not in inner:
                 reader.read(name, family)
@@ -152,10 +161,13 @@ class SourceRecorder:
 class _Lines:
     """The lines of ops, numbered once each."""
 
-    def __init__(self, layers: dict[str, LayerSource]) -> None:
+    def __init__(self, layers: dict[str, LayerSource], updates: dict[CodeType, Place]) -> None:
         self.lines: list[tuple[str, int, str]] = []
         self.functions: dict[str, dict[str, int]] = {}
         self._number: dict[Place, int] = {}
+        self._updates = [
+            (code.co_filename, range(code.co_firstlineno, _last_line(code) + 1), at) for code, at in updates.items()
+        ]
         self._left = _MOST_OPS
         self._until = time.monotonic() + _MOST_SECONDS
         self._closed = {path for path, layer in layers.items() if not layer.call_line and layer.kind != "model"}
@@ -181,12 +193,26 @@ class _Lines:
             if forward is not None:
                 ops[op.name] = forward
                 return
-        place = _place_of(op)
+        place = self._place(op)
         if place is not None:
             if place not in self._number:
                 self._number[place] = len(self.lines)
                 self.lines.append((*place, _text(place)))
             ops.setdefault(op.name, self._number[place])
+
+    def _place(self, op: Any) -> Place | None:
+        """The innermost line of the user's code in an op's stack, or the line that made the metric which it updates; None where it only calls
+        a Keras layer or `fit`."""
+        for frame in reversed(list(op.traceback)):
+            file = frame.filename
+            if _is_users(file):
+                return os.path.abspath(file) if not file.startswith("<") else file, int(frame.lineno)
+            if file.replace(os.sep, "/").endswith(_CALLS_A_LAYER):
+                return None
+            for of, lines, place in self._updates:
+                if file == of and frame.lineno in lines:
+                    return place
+        return None
 
     def _inside_library_layer(self, name: str) -> bool:
         """The layer's own line says more than a stack that begins at `fit`."""
@@ -228,16 +254,8 @@ def _family(graph: Any) -> Iterator[Any]:
                 todo.append(inner)
 
 
-def _place_of(op: Any) -> Place | None:
-    """The innermost line of the user's code in an op's stack; None where it only calls a Keras layer or `fit`."""
-    stack = op.traceback
-    for frame in reversed(list(stack)):
-        file = frame.filename
-        if _is_users(file):
-            return os.path.abspath(file) if not file.startswith("<") else file, int(frame.lineno)
-        if file.replace(os.sep, "/").endswith(_CALLS_A_LAYER):
-            return None
-    return None
+def _last_line(code: CodeType) -> int:
+    return max(line for *_, line in code.co_lines() if line is not None)
 
 
 def _maker(frame: FrameType | None) -> tuple[Place | None, bool]:

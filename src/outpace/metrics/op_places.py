@@ -84,7 +84,8 @@ class OpPlaces:
         if source and not any(package in source for package in _PACKAGES):
             shown = os.path.basename(source)
             return OpPlace(shown, LINE, shown, "", "", bool(_BACK_JAX.search(name)))
-        if any(_OPTIMIZERS.match(part) for part in segments[:-1]) or _UPDATES.match(op_type):
+        own = line is not None and op_type.startswith("Assign")  # a metric's count, or an update that the user wrote
+        if any(_OPTIMIZERS.match(part) for part in segments[:-1]) or (_UPDATES.match(op_type) and not own):
             return OpPlace(OPTIMIZER, OP, *self._shown(line), "", False)
         if line is not None:
             return OpPlace(self._shown(line)[0], LINE, *self._shown(line), "", bool(back))

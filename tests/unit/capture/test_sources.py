@@ -16,6 +16,7 @@ from outpace.store.record import OpSources
 
 TENSORFLOW = os.path.join(sysconfig.get_path("purelib"), "tensorflow/python/ops/math_ops.py")
 KERAS = os.path.join(sysconfig.get_path("purelib"), "keras/src/layers/layer.py")
+METRICS = os.path.join(sysconfig.get_path("purelib"), "keras/src/metrics/metric.py")
 USER = "/w/train.py"
 
 
@@ -110,3 +111,20 @@ def test_callbacks_of_keras_are_noted_where_the_script_makes_them() -> None:
     (noted,) = recorder.callbacks.items()
     assert noted[0] == "Saver"
     assert noted[1][0] == __file__ and 'saver("w")' in noted[1][2]
+
+
+def test_ops_of_a_metric_of_keras_belong_to_the_line_that_made_it() -> None:
+    names: dict[str, Any] = {}
+    exec(compile("def update_state(self):\n    pass\n    pass\n", METRICS, "exec"), names)
+    metric = type("Metric", (), {"update_state": names["update_state"], "__module__": "keras.src.metrics"})
+    recorder = SourceRecorder()
+    sources._hook_new(metric, recorder._metric)
+    metric()
+    trainer = KERAS.replace("layers/layer.py", "backend/tensorflow/trainer.py")
+    updates = [(USER, 50), (trainer, 5), (METRICS, 3), (TENSORFLOW, 5)]
+    another = [(USER, 50), (trainer, 5), (METRICS, 9), (TENSORFLOW, 5)]
+    graph = Graph([Op("Sum", "Sum", updates), Op("Mul", "Mul", another)])
+    recorder.traced(SimpleNamespace(name=b"f", graph=graph))
+    found = recorder.notes()[0]
+    assert found.by_function == {"f": {"Sum": 0}}
+    assert found.lines[0][0] == __file__ and found.lines[0][2] == "metric()"

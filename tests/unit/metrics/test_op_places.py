@@ -130,3 +130,10 @@ def test_two_models_are_told_apart() -> None:
     }
     places = OpPlaces({"layers": layers})
     assert [places.of(f"{model}_1/dense_1/MatMul").part for model in ("gen", "disc")] == ["gen/dense", "disc/dense"]
+
+
+@pytest.mark.parametrize("line, part", [(True, "train.py:60"), (False, "optimizer")])
+def test_an_assignment_of_a_line_is_no_optimizer(line: bool, part: str) -> None:
+    """Metrics count with it; where nothing tells whose it is, it updates a variable as optimizers do."""
+    lines = {"lines": [("/me/train.py", 60, "AUC()")], "by_function": {"f": {"AssignAddVariableOp": 0} if line else {}}}
+    assert OpPlaces({"op_sources": lines}, ("f",)).of("AssignAddVariableOp", "AssignAddVariableOp").part == part

@@ -1,0 +1,132 @@
+"""Do the Python samples of a capture agree with py-spy? python bench/sampling.py SCRIPT ... [--seconds S]
+
+Every script is captured by `outpace profile --seconds S`; while the capture runs, py-spy (`pip install py-spy`) samples the same process for
+the same seconds. Compared is, for every line of the script, the share of the training thread's time in which it was the innermost line of the
+script. Needs the right to trace processes (root, or `sysctl kernel.yama.ptrace_scope=0`), and scripts that train at least S + 5 seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+SHOWN = 0.01  # share from which a line is printed
+_PLACE = re.compile(r" \((.*):(\d+)\)$")
+Shares = dict[int, float]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("scripts", nargs="+", type=Path)
+    parser.add_argument("--seconds", type=float, default=35.0, help="of the capture; py-spy looks for three seconds less")
+    options = parser.parse_args()
+    worst = [compare(script.resolve(), options.seconds) for script in options.scripts]
+    close = sum(difference <= 0.05 for difference in worst)
+    print(f"{close} of {len(worst)} programs agree within 5 points; the largest difference is {max(worst):.1%}")
+
+
+def compare(script: Path, seconds: float) -> float:
+    """Print one program's lines; returns the largest difference of two shares."""
+    with tempfile.TemporaryDirectory() as folder:
+        ours, theirs, looked, took = sampled(script, seconds, Path(folder))
+    apart = {line: abs(ours.get(line, 0.0) - theirs.get(line, 0.0)) for line in {*ours, *theirs}}
+    largest = max(apart.values(), default=1.0)
+    print(f"{script.name}: {looked} looks in {took:.0f} s, largest difference {largest:.1%}")
+    for line in sorted(apart, key=lambda at: -max(ours.get(at, 0.0), theirs.get(at, 0.0))):
+        if max(ours.get(line, 0.0), theirs.get(line, 0.0)) >= SHOWN:
+            print(f"    line {line:4}  Outpace {ours.get(line, 0.0):6.1%}  py-spy {theirs.get(line, 0.0):6.1%}")
+    return largest
+
+
+def sampled(script: Path, seconds: float, folder: Path) -> tuple[Shares, Shares, int, float]:
+    """Shares by line, of Outpace and of py-spy; how often Outpace looked, and for how many seconds."""
+    command = [
+        sys.executable,
+        "-m",
+        "outpace.cli",
+        "profile",
+        "--seconds",
+        str(seconds),
+        "--json",
+        "--logdir",
+        str(folder / "log"),
+    ]
+    with open(folder / "out", "w") as out:
+        capture = subprocess.Popen([*command, str(script)], stdout=out, stderr=subprocess.PIPE, text=True)
+        assert capture.stderr is not None
+        for text in capture.stderr:
+            if "capturing" in text:
+                break
+        else:
+            raise SystemExit(f"{script.name}: no capture began")
+        time.sleep(1)
+        began = time.time_ns()
+        spy = [
+            "py-spy",
+            "record",
+            "-p",
+            str(trainer(capture.pid)),
+            "-d",
+            str(int(seconds - 3)),
+            "-r",
+            "100",
+            "-f",
+            "raw",
+            "-i",
+            "-t",
+        ]
+        subprocess.run([*spy, "-o", str(folder / "spy")], capture_output=True, check=True)
+        ended = time.time_ns()
+        capture.stderr.read()
+        capture.wait()
+    record = json.loads(next((folder / "log").rglob("*.outpace.json")).read_text())["python_samples"]
+    ours, looked = of_record(record, script, began, ended)
+    return ours, of_spy((folder / "spy").read_text(), script), looked, (ended - began) / 1e9
+
+
+def trainer(pid: int) -> int:
+    """The process that trains: the last of the chain of first children that Python started."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return trainer(int(children[0])) if children else pid
+
+
+def of_record(record: dict[str, list[list[int]]], script: Path, began: int, ended: int) -> tuple[Shares, int]:
+    """Shares by line from the capture's record, of the samples between two moments (Unix ns), and how many these are."""
+    time_of: Counter[int] = Counter()
+    base, looked = int(str(record["base_unix_ns"])), 0
+    for moment, weight, stack in record["samples"]:
+        if began <= base + moment < ended:
+            looked += 1
+            frames = ((record["frames"][frame][0], line) for frame, line in reversed(record["stacks"][stack]))  # type: ignore[misc]
+            time_of[next((line for file, line in frames if Path(str(file)).name == script.name), 0)] += weight
+    return shares(time_of), looked
+
+
+def of_spy(text: str, script: Path) -> Shares:
+    """Shares by line from py-spy's folded stacks of the main thread."""
+    count: Counter[int] = Counter()
+    for row in text.splitlines():
+        stack, _, number = row.rpartition(" ")
+        frames = stack.split(";")
+        if "MainThread" not in frames[0]:
+            continue
+        places = (found for frame in reversed(frames) if (found := _PLACE.search(frame)))
+        count[next((int(place[2]) for place in places if Path(place[1]).name == script.name), 0)] += int(number)
+    return shares(count)
+
+
+def shares(counted: Counter[int]) -> Shares:
+    """Each of the whole."""
+    whole = sum(counted.values())
+    return {line: number / whole for line, number in counted.items()} if whole else {}
+
+
+if __name__ == "__main__":
+    main()
