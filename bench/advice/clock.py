@@ -1,0 +1,106 @@
+"""Is the steady step time that of the program's own clock? python bench/advice/clock.py [SET ...] [--only NAME]
+
+The programs read `time.perf_counter()` once in every step. Here each of these readings is noted with its line and Unix time while
+`outpace profile` captures the program, so that both clocks speak of the same steps: the mean time between two readings of the line that
+reads most regularly once per step, over the steady steps of the capture, against the report's steady step time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+
+import outpace
+from outpace.timeline import Run
+
+HERE = Path(__file__).parent
+NEAR = 0.05
+ALIKE = 0.1  # of the steps: as many readings, to one of them more or fewer, make a line the program's clock of steps
+HOOK = """
+import os, sys, time
+_script, _out, _read = os.environ["CLOCK_SCRIPT"], open(os.environ["CLOCK_OUT"], "a", buffering=1), time.perf_counter
+def perf_counter():
+    at = _read()
+    caller = sys._getframe(1)
+    if caller.f_code.co_filename.endswith(_script):
+        _out.write(f"{caller.f_lineno} {time.time_ns()}\\n")
+    return at
+time.perf_counter = perf_counter
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sets", nargs="*", type=Path, help="folders with a truth.json; those beside this file by default")
+    parser.add_argument("--only", default="", help="programs whose name holds this")
+    options = parser.parse_args()
+    apart = []
+    for folder in options.sets or sorted(p.parent for p in HERE.glob("*/truth.json")):
+        for truth in json.loads((folder / "truth.json").read_text()):
+            if options.only in truth["file"]:
+                ours, own = measured(folder / truth["file"])
+                said = (
+                    f"{ours:9.3f} ms, own clock {own:9.3f} ms, {ours / own - 1:+6.1%}"
+                    if own
+                    else "no clock of its own in the captured steps"
+                )
+                print(f"{folder.name:7} {truth['file']:28} {said}", flush=True)
+                apart += [abs(ours / own - 1)] if own else []
+    print(f"{sum(a <= NEAR for a in apart)} of {len(apart)} within {NEAR:.0%}")
+
+
+def measured(script: Path) -> tuple[float, float]:
+    """(steady step time of the report, mean of the program's own clock over the same steps; 0 where it has none), ms."""
+    with tempfile.TemporaryDirectory() as scratch:
+        hook = Path(scratch) / "site-packages"  # code there is a library's, and no line of the program's
+        hook.mkdir()
+        (hook / "sitecustomize.py").write_text(HOOK)
+        readings = Path(scratch) / "readings"
+        readings.touch()
+        path = os.pathsep.join((str(hook), os.environ.get("PYTHONPATH", "")))
+        environment = {**os.environ, "PYTHONPATH": path, "CLOCK_SCRIPT": script.name, "CLOCK_OUT": str(readings)}
+        command = [sys.executable, "-m", "outpace.cli", "profile", "--json", "--logdir", f"{scratch}/log", str(script)]
+        subprocess.run(command, env=environment, capture_output=True, timeout=240, check=False)
+        return compared(outpace.open(f"{scratch}/log").run, readings.read_text())
+
+
+def compared(run: Run, readings: str) -> tuple[float, float]:
+    """As `measured`, of a run and the lines and times (Unix ns) of the readings."""
+    timeline = run.hosts[0]
+    steps, origin = timeline.steps, timeline.unix_origin_ns
+    if len(steps) == 0 or origin is None:
+        return 0.0, 0.0
+    whole = steps.whole
+    begin, end = origin + int(steps.start[whole].min()) // 1000, origin + int(steps.end[whole].max()) // 1000
+    count = int(((steps.start >= steps.start[whole].min()) & (steps.end <= steps.end[whole].max())).sum())
+    of_line = defaultdict(list)
+    for line, at in (map(int, row.split()) for row in readings.splitlines()):
+        if begin <= at <= end:
+            of_line[line].append(at)
+    steady = [(int(steps.start[at]) // 1000 + origin, int(steps.end[at]) // 1000 + origin) for at in whole.tolist()]
+    every = [
+        np.array(times) for times in of_line.values() if abs(len(times) - count) <= max(1, ALIKE * count) and len(times) > 2
+    ]
+    clocks = [np.diff(times)[_inside((times[:-1] + times[1:]) // 2, steady)] for times in every]
+    most_regular = min(
+        (gaps for gaps in clocks if len(gaps)), key=lambda gaps: float(np.std(gaps) / np.mean(gaps)), default=None
+    )
+    ours = float(steps.duration[whole].mean()) / 1e9
+    return ours, 0.0 if most_regular is None else float(most_regular.mean()) / 1e6
+
+
+def _inside(moment: np.ndarray, spans: list[tuple[int, int]]) -> np.ndarray:
+    """Whether each moment lies in one of the spans: what was set aside is set aside on both clocks."""
+    return np.array([any(begin <= at < end for begin, end in spans) for at in moment.tolist()], bool)
+
+
+if __name__ == "__main__":
+    main()
