@@ -1,8 +1,11 @@
-"""Do the Python samples of a capture agree with py-spy? python bench/sampling.py SCRIPT ... [--seconds S]
+"""Do the Python samples of a capture agree with py-spy, and what do they cost? python bench/sampling.py [SCRIPT ...] [--seconds S] [--cost]
 
 Every script is captured by `outpace profile --seconds S`; while the capture runs, py-spy (`pip install py-spy`) samples the same process for
 the same seconds. Compared is, for every line of the script, the share of the training thread's time in which it was the innermost line of the
 script. Needs the right to trace processes (root, or `sysctl kernel.yama.ptrace_scope=0`), and scripts that train at least S + 5 seconds.
+
+`--cost`: blocks of a fixed piece of Python, 40 frames deep, with and without the sampler in turn; the median of the ratios of each block to
+its neighbours, with a 95 % bootstrap interval, at the rate of the first five seconds and at that of later ones.
 """
 
 from __future__ import annotations
@@ -17,6 +20,12 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from compare import interval
+
+from outpace.capture import ticks
+from outpace.capture.sampler import FrameSampler
+
+BLOCKS = 40
 SHOWN = 0.01  # share from which a line is printed
 _PLACE = re.compile(r" \((.*):(\d+)\)$")
 Shares = dict[int, float]
@@ -24,9 +33,14 @@ Shares = dict[int, float]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("scripts", nargs="+", type=Path)
+    parser.add_argument("scripts", nargs="*", type=Path)
+    parser.add_argument("--cost", action="store_true")
     parser.add_argument("--seconds", type=float, default=35.0, help="of the capture; py-spy looks for three seconds less")
     options = parser.parse_args()
+    if options.cost:
+        cost()
+    if not options.scripts:
+        return
     worst = [compare(script.resolve(), options.seconds) for script in options.scripts]
     close = sum(difference <= 0.05 for difference in worst)
     print(f"{close} of {len(worst)} programs agree within 5 points; the largest difference is {max(worst):.1%}")
@@ -89,6 +103,36 @@ def sampled(script: Path, seconds: float, folder: Path) -> tuple[Shares, Shares,
     record = json.loads(next((folder / "log").rglob("*.outpace.json")).read_text())["python_samples"]
     ours, looked = of_record(record, script, began, ended)
     return ours, of_spy((folder / "spy").read_text(), script), looked, (ended - began) / 1e9
+
+
+def cost() -> None:
+    """Print what the sampler adds to a step, at both of its rates."""
+    for said, slower in (("first five seconds, 101 looks a second", 10**15), ("later, 50 looks a second", 0)):
+        ticks.SLOWER_AFTER_NS = slower
+        work(40)
+        ratios = []
+        before = work(40)
+        for _ in range(BLOCKS):
+            sampler = FrameSampler()
+            sampler.start()
+            time.sleep(0.05)  # the slower rate begins with the second look
+            during = work(40)
+            sampler.stop()
+            after = work(40)
+            ratios.append(2 * during / (before + after))
+            before = after
+        middle, low, high = interval(ratios)
+        print(f"{said}: {middle - 1:+.2%} [{low - 1:+.2%}, {high - 1:+.2%}]")
+
+
+def work(depth: int) -> float:
+    """Seconds that a fixed piece of Python takes at the end of a deep stack."""
+    if depth:
+        return work(depth - 1)
+    began = time.perf_counter()
+    for _ in range(12):
+        sum(number * number for number in range(1_000_000))
+    return time.perf_counter() - began
 
 
 def trainer(pid: int) -> int:

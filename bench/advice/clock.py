@@ -69,6 +69,8 @@ def measured(script: Path) -> tuple[float, float]:
         environment = {**os.environ, "PYTHONPATH": path, "CLOCK_SCRIPT": script.name, "CLOCK_OUT": str(readings)}
         command = [sys.executable, "-m", "outpace.cli", "profile", "--json", "--logdir", f"{scratch}/log", str(script)]
         subprocess.run(command, env=environment, capture_output=True, timeout=240, check=False)
+        if not any(Path(scratch, "log").rglob("*.xplane.pb")):
+            return 0.0, 0.0
         return compared(outpace.open(f"{scratch}/log").run, readings.read_text())
 
 

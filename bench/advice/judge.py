@@ -12,7 +12,7 @@ from typing import Any
 NEAR = 2  # lines: a call that spans several lines is named by its first or its last
 
 INPUT = frozenset({"slow_stage", "no_cache", "no_prefetch", "python_in_pipeline", "input_bound"})
-PYTHON = frozenset({"python_line", "host_sync", "periodic_line"})
+PYTHON = frozenset({"python_line", "read_one_by_one", "periodic_line"})
 MODEL = frozenset({"slow_part", "odd_ops", "python_in_model"})
 SMALL = frozenset({"small_steps", "small_ops"})
 BUILT = frozenset({"expensive_tf_function", "recompiled", "compiling_in_steps"})

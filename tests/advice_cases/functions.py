@@ -49,9 +49,9 @@ def _on_hosts(share: float, count: int, hosts: int) -> Find:
     return lambda: rules.find(of, table("f", tf_functions.FIELDS), table("t", TRACES), built, JAX)
 
 
-def _calls(calls: float, dispatch: float, others: float = 0.0, program: Program = JAX) -> Find:
+def _calls(calls: float, dispatch: float, others: float = 0.0, program: Program = JAX, picks: float = 0.0) -> Find:
     """Steps of `calls` calls: dispatching them takes `dispatch` of the step, and JAX's own Python between them `others`."""
-    row = {"calls": calls, "kinds": 5, "dispatch_share": dispatch}
+    row = {"calls": calls, "kinds": 5, "dispatch_share": dispatch, "picks": picks}
     line: dict[str, Any] = {"file": "/home/me/train.py", "line": 20, "who": "yours", "library": "jax", "self_ps": MS}
     line["python_share"] = others
     given = {
@@ -168,6 +168,19 @@ CASES: list[Case] = [
         location="train.py:20",
         saves=about(0.2 + 0.8 / 2),
     ),
+    fires(
+        "read_one_by_one",
+        "48 of 50 calls pick elements",
+        _calls(50, 0.2, 0.1, picks=48),
+        Severity.HIGH,
+        location="train.py:20",
+        saves=about(0.3),
+        takes_from=("host_compute", "all_others"),
+        says=("48 calls", "np.asarray(x)"),
+    ),
+    silent("read_one_by_one", "30 of 50 calls pick elements", _calls(50, 0.2, picks=30)),
+    silent("read_one_by_one", "ten calls", _calls(10, 0.2, picks=10)),
+    silent("op_by_op", "calls that pick elements", _calls(50, 0.2, picks=48)),
     silent("op_by_op", "of Keras' own step", _calls(40, 0.2, program=KERAS_JAX)),
     silent("op_by_op", "eighteen calls: the glue of a loop", _calls(18, 0.3)),
     silent("op_by_op", "3 % of the step", _calls(30, 0.03)),

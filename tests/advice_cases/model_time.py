@@ -52,11 +52,12 @@ def _part(share: float, op: str = "TopKV2", name: str = "dense", mean: float = 1
     }
 
 
-def _loop(share: float, starts: float, count: float = 200.0) -> Rows:
-    """A layer of `count` short ops per step, of whose time the executor takes `starts`, beside another one."""
+def _loop(share: float, starts: float, count: float = 200.0, beside: float = 0.0) -> Rows:
+    """A layer of `count` short ops per step, of whose time the executor takes `starts`; beside it another one, with `beside` of the
+    step around its ops."""
     time = share * STEP
     whole = {"self_ps": round(time * (1 - starts)), "overhead_ps": round(time * starts), "count": count}
-    return [{**_part(share, "Mul", "smoother"), **whole}, _part(0.1, name="out")]
+    return [{**_part(share, "Mul", "smoother"), **whole}, {**_part(0.1, name="out"), "overhead_ps": round(beside * STEP)}]
 
 
 def _slow(share: float, op: str = "TopKV2", program: Program = TENSORFLOW) -> Find:
@@ -161,7 +162,7 @@ CASES: list[Case] = [
     fires(
         "slow_part",
         "a loop of short ops takes most of the step",
-        _short(0.1, 0.5, 400, parts=_loop(0.6, 0.8)),
+        _short(0.1, 0.5, 200, parts=_loop(0.6, 0.8)),
         Severity.HIGH,
         saves=about(0.6),
         says=("starting many short ops", "instead of in a loop"),
@@ -171,9 +172,9 @@ CASES: list[Case] = [
     fires(
         "small_ops",
         "beside a layer of 100 ops",
-        _short(0.1, 0.5, 400, parts=_loop(0.6, 0.8, 100.0)),
+        _short(0.1, 0.5, 200, parts=_loop(0.6, 0.8, 100.0, beside=0.3)),
         Severity.HIGH,
-        saves=about(0.6),
+        saves=about(0.5),
         **_COMPUTE,
     ),
     silent("slow_part", "a loop beside other short ops", _short(0.1, 0.5, 400, parts=_loop(0.4, 0.8))),

@@ -8,9 +8,11 @@ from outpace.metrics.derived import derived
 from outpace.metrics.eager_ops import DISPATCH_PS
 from outpace.model import Field, Table, Unit, median
 from outpace.timeline import Run, Timeline
-from outpace.timeline.names import JITTED_CALL
+from outpace.timeline.names import JITTED_CALL, jitted_function
+from outpace.timeline.steps import Array
 from outpace.trace.algorithms import distinct, nest_rows
 
+_PICKS = frozenset(("dynamic_slice", "squeeze", "slice", "gather", "_unstack"))  # primitives that JAX runs for `x[i]`
 MANY_CALLS = 20  # per step: one jitted step, the conversion of a batch and some glue are fewer
 
 FIELDS = (
@@ -19,6 +21,7 @@ FIELDS = (
         "calls", Unit.RATIO, "calls of jitted functions in the usual step (median over the steady state), nested ones left out"
     ),
     Field("kinds", Unit.COUNT, "different functions among them"),
+    Field("picks", Unit.RATIO, "of these calls, those that take a part out of an array (`x[i]`)"),
     Field("call_ps", Unit.PS, "time per step from call to return"),
     Field("dispatch_share", Unit.FRACTION, "of the step, at most what dispatching them one by one costs"),
 )
@@ -50,7 +53,12 @@ def _row(timeline: Timeline) -> tuple[object, ...] | None:
         return None
     dispatch = float(np.minimum(trace.duration[rows], DISPATCH_PS).sum())
     time = round(int(trace.duration[rows].sum()) / count)
-    calls = median(
-        np.bincount(timeline.step_of[rows], minlength=len(steps))[steps.whole]
-    )  # a checkpoint of many leaves is no usual step
-    return timeline.host, calls, len(distinct(trace.name[rows])), time, min(1.0, dispatch / total)
+    picks = np.fromiter((jitted_function(name) in _PICKS for name in trace.names), bool, len(trace.names))[trace.name[rows]]
+    calls, picked = _in_usual_step(timeline, rows), _in_usual_step(timeline, rows[picks])
+    return timeline.host, calls, len(distinct(trace.name[rows])), picked, time, min(1.0, dispatch / total)
+
+
+def _in_usual_step(timeline: Timeline, rows: Array) -> float:
+    """How many of the events the usual step holds: a checkpoint of many leaves is none."""
+    steps = timeline.steps
+    return median(np.bincount(timeline.step_of[rows], minlength=len(steps))[steps.whole])

@@ -21,7 +21,7 @@ from outpace._dataclass import dataclass
 from outpace.metrics.derived import derived
 from outpace.metrics.python_samples import FRAMEWORKS, YOURS, places_of
 from outpace.metrics.step_breakdown import category_of, event_kinds
-from outpace.metrics.step_function import step_function_calls
+from outpace.metrics.step_function import function_calls, step_function_calls
 from outpace.model import Category, Field, Table, Unit
 from outpace.timeline import Run, Timeline
 from outpace.timeline.names import INPUT_THREADS
@@ -176,6 +176,7 @@ class _Line:
     def __init__(self) -> None:
         self.count = 0
         self.weight = self.own = self.untraced = self.elsewhere = self.waiting = self.python = self.beside = self.main = 0
+        self.called = 0  # of `beside`, in other functions of the framework
         self.slow = 0  # of the weight, in steps that take much longer than the others
         self.packages: dict[str, int] = defaultdict(int)
         self.functions: dict[str, int] = defaultdict(int)
@@ -205,10 +206,11 @@ def _rows(timeline: Timeline, noted: Mapping[str, Any]) -> Iterator[tuple[object
     asked = [_asks(key[0], stack[-1], record["frames"], text) for key, stack in zip(keys, record["stacks"], strict=True)]
     lines: dict[tuple[str, int, str, str], _Line] = defaultdict(_Line)
     ahead = timeline.steps.ahead  # what the program does while its work runs holds nothing up
-    main, slow = _in_step_function(timeline, moment).tolist(), _slow_steps(timeline)
+    main, slow = _in_calls(timeline, step_function_calls(timeline), moment).tolist(), _slow_steps(timeline)
+    called = _in_calls(timeline, function_calls(timeline), moment).tolist()
     parts_of = (part.tolist() for part in nature)
-    for (_, weight, stack), free, other, waits, inside, at in zip(
-        samples.tolist(), *parts_of, main, step.tolist(), strict=True
+    for (_, weight, stack), free, other, waits, inside, calling, at in zip(
+        samples.tolist(), *parts_of, main, called, step.tolist(), strict=True
     ):
         key, package, function = keys[stack]
         line = lines[key]
@@ -220,7 +222,9 @@ def _rows(timeline: Timeline, noted: Mapping[str, Any]) -> Iterator[tuple[object
         line.elsewhere += weight * (free and other)
         line.waiting += weight * waits
         line.python += weight * (free and not other and not waits)
-        line.beside += weight * (not inside and not waits and not ((free or ahead) and other))
+        held = not inside and not waits and not ((free or ahead) and other)
+        line.beside += weight * held
+        line.called += weight * (held and calling)
         line.main += weight * (inside and not waits)
         if package:
             line.packages[package] += weight
@@ -237,6 +241,7 @@ def _rows(timeline: Timeline, noted: Mapping[str, Any]) -> Iterator[tuple[object
         usual = line is first or seldom < _SELDOM
         calls = line.main >= _CALLS * line.weight > 0 and usual
         beside = line.beside if calls else line.beside + line.main  # the same function in an evaluation is no step
+        beside -= line.called if usual else 0  # a function that every step calls is the model's time, and not Python's
         shares = (
             line.weight / total,
             *ends,
@@ -251,9 +256,8 @@ def _rows(timeline: Timeline, noted: Mapping[str, Any]) -> Iterator[tuple[object
         yield (timeline.host, *named, *spent, *shares, calls)
 
 
-def _in_step_function(timeline: Timeline, moment: Array) -> Array:
-    """Whether each moment lies in a call of a function that makes the step."""
-    rows = step_function_calls(timeline)
+def _in_calls(timeline: Timeline, rows: Array, moment: Array) -> Array:
+    """Whether each moment lies in one of the calls."""
     return _covered(timeline.trace.start[rows], timeline.trace.end[rows], moment)
 
 

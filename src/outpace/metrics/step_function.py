@@ -13,6 +13,13 @@ from outpace.trace.algorithms import distinct
 _MOST_STEPS = 0.5  # of the steps, in which a function must run to make them
 
 
+def function_calls(timeline: Timeline) -> Array:
+    """Event rows of all calls of tf.functions and of functions that JAX jitted, its own primitives left out; sorted."""
+    trace = timeline.trace
+    jitted = np.fromiter((n.startswith(JITTED_CALL) and not is_glue(n) for n in trace.names), bool, len(trace.names))
+    return np.flatnonzero(trace.stat("tf_function_call").has(len(trace)) | jitted[trace.name])
+
+
 def step_function_calls(timeline: Timeline) -> Array:
     """Event rows of the calls of the functions that make the step: tf.functions or jitted ones that run in most steps and take at least half
     as long as the longest of them."""

@@ -174,3 +174,19 @@ def test_a_loop_that_runs_ahead_is_not_held_up_by_what_it_does_meanwhile(
     worked = np.ones(2, bool)
     monkeypatch.setattr(python_time, "_nature", lambda timeline, moment: (np.array([True, False]), worked, ~worked))
     assert row_of(run, 31)["beside_share"] == (0.0 if ahead else 0.5)
+
+
+@pytest.mark.parametrize("seldom", [False, True])
+def test_a_function_that_every_step_calls_is_the_models_time(
+    moments: tuple[float, float, float], monkeypatch: pytest.MonkeyPatch, seldom: bool
+) -> None:
+    """What a line spends in a tf.function other than the step's is Python's matter only where few steps call it: an evaluation."""
+    free = moments[1]
+    run = run_of([(free, NOTE), (free, FIT)])
+    step, every = np.arange(1), np.arange(2)
+    monkeypatch.setattr(python_time, "step_function_calls", lambda timeline: step)
+    monkeypatch.setattr(python_time, "function_calls", lambda timeline: every)
+    monkeypatch.setattr(python_time, "_in_calls", lambda timeline, rows, moment: np.full(len(moment), rows is every))
+    monkeypatch.setattr(python_time, "_slow_steps", lambda timeline: frozenset(range(20) if seldom else ()))
+    row = row_of(run, 31)
+    assert (row["seldom"], row["beside_share"]) == ((1.0, 0.5) if seldom else (0.0, 0.0))

@@ -18,6 +18,7 @@ EXPENSIVE = Threshold("expensive tf.function calls", 0.20, Unit.FRACTION, "XProf
 RETRACES = Threshold(
     "retraced in steady state", 2, Unit.COUNT, "tf.function guide: a function should be traced once per input signature"
 )
+_PICKED = 0.8  # of the calls: the step itself and the conversion of its batch are others
 _ALL_SINGLE = 2  # times as many calls as show that something runs outside: then the whole step does
 _MATERIAL = 0.01  # of the time in steps
 _REBUILT = Threshold("compiling again, of the steps", 0.05, Unit.FRACTION, "a step that repeats has nothing left to compile")
@@ -109,6 +110,9 @@ def _op_by_op(run: Run) -> Iterator[Finding]:
         if row["calls"] < _CALLS.value or share < _REBUILT.value:
             continue
         line = framework_line(run, row["host"])
+        if row["picks"] >= _PICKED * row["calls"]:
+            yield _read_one_by_one(row, share, line, run.has_device)
+            continue
         yield Finding(
             id="op_by_op",
             severity=Severity.HIGH if share >= EXPENSIVE.value else Severity.MODERATE,
@@ -127,6 +131,30 @@ def _op_by_op(run: Run) -> Iterator[Finding]:
             effort=Effort.SMALL,
             explains=("python_overhead", "small_steps", "late_launches"),
         )
+
+
+def _read_one_by_one(row: dict[str, Any], share: float, line: str, has_device: bool) -> Finding:
+    """Steps of JAX that take arrays apart, element by element."""
+    return Finding(
+        id="read_one_by_one",
+        severity=Severity.HIGH if share >= EXPENSIVE.value else Severity.MODERATE,
+        sentence=f"A step makes {row['picks']:.0f} calls that only pick elements out of arrays on the device"
+        f"{f', most of them at {line}' if line else ''}: each is dispatched, and its value waited for, by itself.",
+        action="Fetch the whole array once (np.asarray(x), or jax.device_get) and pick from that; or compute what you need of it inside the "
+        "jitted step.",
+        evidence=(
+            Evidence("calls per step that pick elements", row["picks"], Unit.COUNT, "jit_calls"),
+            Evidence("dispatching all calls, of the step at most", row["dispatch_share"], Unit.FRACTION, "jit_calls"),
+        ),
+        threshold=_CALLS,
+        location=line,
+        host=row["host"],
+        saving=None
+        if has_device
+        else at_most(share, Category.HOST_COMPUTE, Category.ALL_OTHERS, assumes="if dispatching them cost nothing"),
+        effort=Effort.SMALL,
+        explains=("python_overhead", "small_steps", "late_launches"),
+    )
 
 
 def _dispatch(share: float, calls: float) -> Saving | None:

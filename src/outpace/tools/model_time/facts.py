@@ -10,6 +10,7 @@ from outpace._dataclass import dataclass
 from outpace.metrics.hlo_lines import hlo_lines
 from outpace.metrics.model_parts import model_parts
 from outpace.metrics.program import Program
+from outpace.metrics.small_ops import small_ops
 from outpace.timeline import Run
 
 # Ops that loop, sort, search or move data, run on one thread, or call Python: mostly there is a cheaper way. Dense arithmetic hardware does
@@ -29,6 +30,7 @@ class Part:
     """A layer or line: its share of the step, which op takes most of it, and whether that op is one that mostly could be cheaper.
 
     mean_op: mean time of one of its ops, ps; 0 where that is not known. loops: it is many short ops, and starting them takes most of it.
+    starting: share of the step that the executor spends around its ops, and in those too short for an event.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Part:
     table: str
     mean_op: float = 0.0
     loops: bool = False
+    starting: float = 0.0
 
     def __str__(self) -> str:
         where = f" ({self.source})" if self.source and self.source != self.name else ""
@@ -58,15 +61,21 @@ def parts(run: Run, host: str, program: Program) -> list[Part]:
 
 def _ops(run: Run, host: str) -> list[Part]:
     found = []
-    for row in model_parts(run).records():
-        if row["host"] == host and row["share"] > 0:
-            time = row["self_ps"] + row["overhead_ps"]
-            slow = bool(_SLOW.search(row["top_op"]))
-            if not _REPLICA.fullmatch(row["part"]):
-                mean = time / max(row["count"], 1.0)
-                named = (short(row["part"]), short(row["source"]))
-                loops = row["overhead_ps"] > row["self_ps"] and row["count"] >= _MANY
-                found.append(Part(*named, row["share"], time, row["top_op"], slow or loops, "model_parts", mean, loops))
+    rows = [row for row in model_parts(run).records() if row["host"] == host and row["share"] > 0]
+    rounds = sum(row["dispatches"] for row in small_ops(run).records() if row["host"] == host)
+    around = max(sum(row["overhead_ps"] for row in rows), 1)
+    for row in rows:
+        time = row["self_ps"] + row["overhead_ps"]
+        slow = bool(_SLOW.search(row["top_op"]))
+        if not _REPLICA.fullmatch(row["part"]):
+            mean = time / max(row["count"], 1.0)
+            named = (short(row["part"]), short(row["source"]))
+            many = (
+                max(row["count"], rounds * row["overhead_ps"] / around) >= _MANY
+            )  # most ops of a loop are too short for an event
+            loops = row["overhead_ps"] > row["self_ps"] and many
+            starting = row["share"] * row["overhead_ps"] / max(time, 1)
+            found.append(Part(*named, row["share"], time, row["top_op"], slow or loops, "model_parts", mean, loops, starting))
     return sorted(found, key=lambda part: -part.share)
 
 

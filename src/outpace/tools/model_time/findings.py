@@ -34,6 +34,7 @@ _TINY = Threshold("tiny compiled op", 10e6, Unit.PS, "our choice: starting an op
 _MANY_COMPILED = 1000  # executions per step
 _ROUND = 20e6  # ps that a round of the executor costs at most: what is longer waits for a core
 _MANY = 150  # rounds of the executor per step, from where their cost adds up
+_MADE = 0.75  # of what the executor spends around ops
 _COMPUTES = Threshold("the model computes", 0.50, Unit.FRACTION, "half of the step: nothing else can save more")
 _NAMED = 3  # parts in a sentence
 _OF_NO_LINE = {  # parts that no line of the model makes: what is to be done about them
@@ -63,8 +64,8 @@ def find(run: Run, budgets: dict[str, Budget], program: Program) -> Iterator[Fin
         odd = list(_odd(run, timeline.host, program))
         yield from odd
         starts = list(_short_ops(run, timeline.host, budget, program)) or list(_compiled_short_ops(run, timeline.host, program))
-        if mine and mine[0].loops and mine[0].source and mine[0].share >= _COMPUTES.value:
-            starts = []  # one loop makes the short ops, and has a place
+        if _made_by_loops(run, timeline.host, mine):
+            starts = []  # what makes the short ops has a place
         yield from starts
         large = [
             part for part in mine if not starts or part.mean_op >= _SHORT
@@ -72,6 +73,13 @@ def find(run: Run, budgets: dict[str, Budget], program: Program) -> Iterator[Fin
         named = {name for f in odd for name in (f.location, f.sentence.split(" ", 1)[0])}
         yield from _slow(timeline.host, large, program, named)
         yield from _bound(timeline.host, budget, mine, program, run.has_device)
+
+
+def _made_by_loops(run: Run, host: str, mine: list[Part]) -> bool:
+    """Whether the step's short ops are those of loops, one of which is the largest part and has a line."""
+    overhead = sum(row["overhead_share"] for row in small_ops(run).records() if row["host"] == host)
+    loops = sum(part.starting for part in mine if part.loops and part.source)
+    return bool(mine and mine[0].loops and mine[0].source and loops >= _MADE * overhead)
 
 
 def _saving(share: float, assumes: str) -> Saving | None:
