@@ -238,7 +238,7 @@ def _rows(timeline: Timeline, noted: Mapping[str, Any]) -> Iterator[tuple[object
         parts = (line.weight, line.own, line.untraced, line.elsewhere, line.waiting)
         ends = interval(line.weight / total, effective)
         seldom = line.slow / line.weight if line.weight else 0.0
-        usual = line is first or seldom < _SELDOM
+        usual = (line is first and line.main > 0) or seldom < _SELDOM
         calls = line.main >= _CALLS * line.weight > 0 and usual
         beside = line.beside if calls else line.beside + line.main  # the same function in an evaluation is no step
         beside -= line.called if usual else 0  # a function that every step calls is the model's time, and not Python's
