@@ -12,7 +12,7 @@ from typing import Any
 NEAR = 2  # lines: a call that spans several lines is named by its first or its last
 
 INPUT = frozenset({"slow_stage", "no_cache", "no_prefetch", "python_in_pipeline", "input_bound"})
-PYTHON = frozenset({"python_line", "read_one_by_one", "periodic_line"})
+PYTHON = frozenset({"python_line", "read_one_by_one", "arguments_copied", "periodic_line"})
 MODEL = frozenset({"slow_part", "odd_ops", "python_in_model"})
 SMALL = frozenset({"small_steps", "small_ops"})
 BUILT = frozenset({"expensive_tf_function", "recompiled", "compiling_in_steps"})
@@ -46,7 +46,8 @@ KINDS = (  # the first whose word stands in the kind that the author gave
     Kind(("python map", "python_map", "slow map", "slow_map"), INPUT),
     Kind(("generator",), INPUT | PYTHON),
     Kind(("reader",), INPUT | PYTHON),
-    Kind(("callback", "sync", "python", "numpy", "preprocess", "copied", "convert", "transfer"), PYTHON | {"high_output"}),
+    Kind(("copied",), PYTHON | INPUT | {"high_output"}),  # in the loop, or in what makes the batches
+    Kind(("callback", "sync", "python", "numpy", "preprocess", "convert", "transfer"), PYTHON | {"high_output"}),
 )
 
 

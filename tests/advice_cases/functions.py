@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from outpace.metrics import jit_calls, python_time, tf_functions
+from outpace.metrics import host_copies, jit_calls, python_time, tf_functions
 from outpace.metrics.budget import budgets
 from outpace.metrics.program import Program
 from outpace.model import Category, Finding, Severity
@@ -60,6 +60,18 @@ def _calls(calls: float, dispatch: float, others: float = 0.0, program: Program 
     }
     run = budgeted({Category.ALL_OTHERS: others + 0.1}, given)
     return lambda: rules.find(run, table("f", tf_functions.FIELDS), table("t", TRACES), _NO_BUILDS, program)
+
+
+def _copies(share: float) -> Find:
+    """Steps that copy arrays for `share` of their time."""
+    row = {"copies": 2.0, "copied_ps": round(share * STEP), "share": share}
+    line: dict[str, Any] = {"file": "/home/me/train.py", "line": 20, "who": "yours", "self_ps": MS, "calls_step": True}
+    given = {
+        host_copies.host_copies: table("host_copies", host_copies.FIELDS, row),
+        python_time.python_lines: table("python_lines", python_time.FIELDS, line),
+    }
+    run = budgeted({Category.HOST_COMPUTE: 0.9}, given)
+    return lambda: rules.find(run, table("f", tf_functions.FIELDS), table("t", TRACES), _NO_BUILDS, JAX)
 
 
 def _eager(program: Program) -> Iterable[Finding]:
@@ -181,6 +193,19 @@ CASES: list[Case] = [
     silent("read_one_by_one", "30 of 50 calls pick elements", _calls(50, 0.2, picks=30)),
     silent("read_one_by_one", "ten calls", _calls(10, 0.2, picks=10)),
     silent("op_by_op", "calls that pick elements", _calls(50, 0.2, picks=48)),
+    fires(
+        "arguments_copied",
+        "half of the step",
+        _copies(0.5),
+        Severity.HIGH,
+        location="train.py:20",
+        saves=about(0.5),
+        takes_from=("host_compute", "all_others"),
+        says=("for the call at train.py:20", "jax.device_put"),
+        never=("tf.",),
+    ),
+    fires("arguments_copied", "12 % of the step", _copies(0.12), Severity.MODERATE, location="train.py:20", saves=about(0.12)),
+    silent("arguments_copied", "7 % of the step", _copies(0.07)),
     silent("op_by_op", "of Keras' own step", _calls(40, 0.2, program=KERAS_JAX)),
     silent("op_by_op", "eighteen calls: the glue of a loop", _calls(18, 0.3)),
     silent("op_by_op", "3 % of the step", _calls(30, 0.03)),

@@ -150,6 +150,7 @@ CASES: list[Case] = [
     ),
     fires("slow_part", "a line that mostly sorts", _line(0.7), Severity.HIGH, saves=about(0.4), **_AT),
     fires("slow_part", "a line that mostly multiplies", _line(0.35), Severity.HIGH, **_AT),
+    fires("slow_part", "UnsortedSegmentSum does not sort", _slow(0.35, "UnsortedSegmentSum"), Severity.HIGH, **_AT),
     silent("slow_part", "15 % of the step", _slow(0.15)),
     fires(
         "slow_part",

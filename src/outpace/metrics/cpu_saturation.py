@@ -26,7 +26,9 @@ _BUSY_PREFIXES = ("ExecutorState::Process", "ThunkExecutor::Execute", "Instantia
 SATURATED = Threshold(
     "cores saturated", 0.85, Unit.FRACTION, "our choice: above it a thread that becomes ready mostly waits for a core"
 )
-_MOST = 0.7  # of the cores busy, on average over the steps
+MOST = Threshold(
+    "most cores busy", 0.7, Unit.FRACTION, "our choice: from here on an op that uses all cores meets other work on one of them"
+)
 _QUARTER = 0.25  # of the cores busy with input
 
 FIELDS = (
@@ -56,11 +58,16 @@ def saturated(row: Mapping[str, Any]) -> bool:
     return row["saturation"] is not None and row["saturation"] >= SATURATED.value
 
 
+def mostly_busy(row: Mapping[str, Any]) -> bool:
+    """Whether most of the cores of a row of the table are busy."""
+    return row["saturation"] is not None and row["saturation"] >= MOST.value
+
+
 def shares_cores(row: Mapping[str, Any]) -> bool:
     """Whether input and the model want the same cores, of a row of the table: they are all busy; or most are, and input by itself
     takes a quarter of the machine, so that ops which use all cores for a moment meet it there."""
     busy, mine = row["saturation"], row["input_share"] or 0.0
-    return saturated(row) or (busy is not None and busy >= _MOST and busy * mine >= _QUARTER)
+    return saturated(row) or (mostly_busy(row) and busy * mine >= _QUARTER)
 
 
 def _row(run: Run, timeline: Timeline) -> tuple[object, ...]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -20,6 +19,7 @@ import numpy as np
 from outpace._dataclass import dataclass
 from outpace.metrics.derived import derived
 from outpace.metrics.python_samples import FRAMEWORKS, YOURS, places_of
+from outpace.metrics.source_line import source_line
 from outpace.metrics.step_breakdown import category_of, event_kinds
 from outpace.metrics.step_function import function_calls, step_function_calls
 from outpace.model import Category, Field, Table, Unit
@@ -157,7 +157,14 @@ def framework_line(run: Run, host: str) -> str:
     """The user's line (`train.py:41`) below which a framework's own code was seen longest; empty without samples."""
     mine = [r for r in python_lines(run).records() if r["host"] == host and r["who"] == YOURS and r["library"] in FRAMEWORKS]
     top = max(mine, key=lambda row: row["self_ps"], default=None)
-    return f"{os.path.basename(top['file'])}:{top['line']}" if top else ""
+    return source_line(top["file"], top["line"]) if top else ""
+
+
+def step_line(run: Run, host: str) -> str:
+    """The user's line (`train.py:41`) that calls the step's own function; empty without samples."""
+    mine = [r for r in python_lines(run).records() if r["host"] == host and r["who"] == YOURS and r["calls_step"]]
+    top = max(mine, key=lambda row: row["self_ps"], default=None)
+    return source_line(top["file"], top["line"]) if top else ""
 
 
 def interval(share: float, samples: float) -> tuple[float, float]:

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from outpace.metrics.budget import at_most, budgets
+from outpace.metrics.host_copies import host_copies
 from outpace.metrics.jit_calls import MANY_CALLS, jit_calls
 from outpace.metrics.program import Program
-from outpace.metrics.python_time import framework_line, framework_share
-from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Table, Threshold, Unit
+from outpace.metrics.python_time import framework_line, framework_share, step_line
+from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Table, Threshold, Unit, humanize
 from outpace.timeline import Run
 from outpace.tools.functions import traces as kinds
 
@@ -27,6 +28,9 @@ _CALLS = Threshold(
     MANY_CALLS,
     Unit.COUNT,
     "our choice: one jitted step, the conversion of a batch and some glue are fewer",
+)
+_COPIES = Threshold(
+    "copies to the device", 0.10, Unit.FRACTION, "our choice: a batch of which each number is used in a step takes less"
 )
 _FIXES = {
     kinds.VALUE: "Pass Python values as tensors (tf.constant, or a tf.Variable that is assigned): each value is a new graph.",
@@ -51,6 +55,7 @@ def find(run: Run, functions: Table, built: Table, compiled: Table, program: Pro
         yield from _recompiled(compiled, in_steps)
         if not program.is_keras:  # Keras' own step is one jitted function; what it calls besides is not the program's
             yield from _op_by_op(run)
+            yield from _copied(run)
     for row in functions.records():
         if row["expensive_ps"] < _MATERIAL * in_steps[row["host"]]:
             continue
@@ -130,6 +135,29 @@ def _op_by_op(run: Run) -> Iterator[Finding]:
             saving=None if run.has_device else _dispatch(share, row["calls"]),
             effort=Effort.SMALL,
             explains=("python_overhead", "small_steps", "late_launches"),
+        )
+
+
+def _copied(run: Run) -> Iterator[Finding]:
+    """Arrays that JAX copies to the device in every step."""
+    for row in host_copies(run).records():
+        if row["share"] < _COPIES.value:
+            continue
+        line = step_line(run, row["host"])
+        yield Finding(
+            id="arguments_copied",
+            severity=Severity.HIGH if row["share"] >= EXPENSIVE.value else Severity.MODERATE,
+            sentence=f"Every step copies arrays from NumPy to the device{f', for the call at {line}' if line else ''}: "
+            f"{humanize(row['copied_ps'], Unit.PS)}, {row['share']:.0%} of it.",
+            action="Put what stays on the device once, before the loop (jax.device_put), and update it there, in a jitted function that "
+            "donates it; pass only the batch.",
+            evidence=(Evidence("copies, of the step", row["share"], Unit.FRACTION, "host_copies"),),
+            threshold=_COPIES,
+            location=line,
+            host=row["host"],
+            saving=at_most(row["share"], Category.HOST_COMPUTE, Category.ALL_OTHERS, assumes="if nothing was copied"),
+            certainty=Certainty.LIKELY,
+            effort=Effort.SMALL,
         )
 
 

@@ -16,7 +16,7 @@ from outpace.timeline import Run
 # Ops that loop, sort, search or move data, run on one thread, or call Python: mostly there is a cheaper way. Dense arithmetic hardware does
 # well, and of element-wise chains a profile does not tell.
 _SLOW = re.compile(
-    r"sort|top_?k|unique|where|cumsum|cumprod|cumulative|scatter|scan|while|map_fn|TensorList|LRN|PyFunc|Svd|svd|Qr\b|qr\b|cholesky|inverse|"
+    r"(?<!un)sort|top_?k|unique|where|cumsum|cumprod|cumulative|scatter|scan|while|map_fn|TensorList|LRN|PyFunc|Svd|svd|Qr\b|qr\b|cholesky|inverse|"
     r"triangular_solve|NonMaxSuppression|EditDistance|CTC|reverse_sequence|histogram|bincount|erf_inv|igamma|lgamma|digamma|betainc",
     re.IGNORECASE,
 )
@@ -73,7 +73,7 @@ def _ops(run: Run, host: str) -> list[Part]:
             many = (
                 max(row["count"], rounds * row["overhead_ps"] / around) >= _MANY
             )  # most ops of a loop are too short for an event
-            loops = row["overhead_ps"] > row["self_ps"] and many
+            loops = bool(row["source"]) and row["overhead_ps"] > row["self_ps"] and many
             starting = row["share"] * row["overhead_ps"] / max(time, 1)
             found.append(Part(*named, row["share"], time, row["top_op"], slow or loops, "model_parts", mean, loops, starting))
     return sorted(found, key=lambda part: -part.share)
