@@ -68,6 +68,8 @@ class Launch:
         self.sources.install_callbacks(keras.callbacks.Callback)
         if backend == "tensorflow":
             self.sources.install(keras)
+        else:
+            self.sources.install_layers(keras)
         KerasSteps(self.session, lambda: self._loops, backend).install(keras.callbacks.CallbackList)
 
     def on_jax(self, jax: ModuleType) -> None:

@@ -53,6 +53,7 @@ class SourceRecorder:
             CodeType, Place
         ] = {}  # what updates a metric of Keras' own, and the line that made the first such metric
         self.callbacks: dict[str, Line] = {}
+        self._named = False
 
     def traced(self, function: Any) -> None:
         """A `tf.function` built a graph: `function` is the concrete function."""
@@ -67,6 +68,12 @@ class SourceRecorder:
             self._hook_layer(keras.layers.Layer)
             _hook_new(keras.metrics.Metric, self._metric)
             self._hook_scope(scope)
+
+    def install_layers(self, keras: ModuleType) -> None:
+        """Hook the construction of layers alone, on backends whose programs name each op after its layer (JAX)."""
+        with contextlib.suppress(Exception):
+            self._named = True
+            self._hook_layer(keras.layers.Layer)
 
     def _hook_layer(self, owner: Any) -> None:
         def layer(made: Any, frame: FrameType) -> None:
@@ -129,6 +136,9 @@ class SourceRecorder:
         families = {name: list(_family(graph)) for name, graph in graphs.items()}
         inner = {id(member) for family in families.values() for member in family[1:]}
         layers = {path: facts for family in families.values() for graph in family for path, facts in self._owners(graph)}
+        if self._named:
+            made = [layer for held, _, inner in self._made.values() if not inner and (layer := held()) is not None]
+            layers |= {layer.name: facts for layer in made if (facts := self._facts(layer)) and facts.kind == "layer"}
         reader = _Lines(layers, self._updates)
         for name, family in families.items():
             if id(family[0]) not in inner:

@@ -28,13 +28,15 @@ _RANDOM = re.compile(
     r"(Parameterized)?TruncatedNormal|Stateful(Uniform|StandardNormal|Random|TruncatedNormal)\w*|Rng\w*|rng(-\w+)*"
 )
 _RANDOM_NAME = re.compile(
-    r"StatelessRandom|threefry|random_bits|rng_bit_generator|rng_uniform|RandomUniform|RandomStandardNormal"
+    r"StatelessRandom|threefry|random_bits|rng_bit_generator|rng_uniform|RandomUniform|RandomStandardNormal|"
+    r"jit\(_(?:uniform|normal|truncated_normal|gumbel|randint|shuffle|gamma|laplace|bernoulli)\)"
 )
 _IMAGE = re.compile(
     r"ImageProjectiveTransform\w*|(Quantized)?Resize(Bilinear|Bicubic|Area|NearestNeighbor|\w*)|ScaleAndTranslate\w*|"
     r"Adjust(Contrast|Hue|Saturation)\w*|CropAndResize\w*|(Decode|Encode)(Jpeg|Png|Gif|Bmp|Image|AndCropJpeg)\w*|RGBToHSV|HSVToRGB|"
     r"ExtractGlimpse\w*|SampleDistortedBoundingBox\w*"
 )
+_DROPS = ("dropout", "jit(_bernoulli)")
 _PYTHON = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 
 FIELDS = (
@@ -66,7 +68,7 @@ def _rows(ops: ModelOps, places: OpPlaces) -> Iterator[tuple[object, ...]]:
         kind = kind_of(place.of, name, op_type)
         if kind is not None:
             shown = place.of if kind in (AUGMENTATION, PREPROCESSING) else op_type
-            drops = "Dropout" in place.of or "dropout" in f"{place.part}/{name}".lower()
+            drops = "Dropout" in place.of or any(word in f"{place.part}/{name}".lower() for word in _DROPS)
             key = (kind, shown, place.part, drops)
             where.setdefault(key, place)
             sums[key][0] += wall + overhead

@@ -8,7 +8,8 @@ from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace.metrics.hlo_lines import hlo_lines
-from outpace.metrics.model_parts import model_parts
+from outpace.metrics.model_parts import model_parts, op_places
+from outpace.metrics.op_places import LAYER
 from outpace.metrics.program import Program
 from outpace.metrics.small_ops import small_ops
 from outpace.timeline import Run
@@ -80,11 +81,15 @@ def _ops(run: Run, host: str) -> list[Part]:
 
 
 def _compiled(run: Run, host: str) -> list[Part]:
-    """By source line, or by framework op where the program holds no lines; shares of ops that ran side by side are scaled to the step."""
+    """By layer where the capture knows them (Keras), else by source line, or by framework op where the program holds no lines; shares of ops that ran side by side are scaled to the step."""
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    places = op_places(run)[host]
     for row in hlo_lines(run).records():
         if row["host"] == host and not row["opcode"].endswith(_TRANSFERS):
-            groups[row["source"] or row["op"]].append(row)
+            place = places.of(row["op"], row["opcode"], row["source"])
+            known = {"layer": place.part, "source": place.source} if place.kind == LAYER else {"layer": ""}
+            row = {**row, **known}
+            groups[row["layer"] or row["source"] or row["op"]].append(row)
     steps = max(len(next(t for t in run.hosts if t.host == host).steps.whole), 1)
     scale = 1 / max(1.0, sum(row["share"] for rows in groups.values() for row in rows))
     return sorted((_part(rows, scale, steps) for rows in groups.values()), key=lambda part: -part.share)
@@ -96,7 +101,7 @@ def _part(rows: list[dict[str, Any]], scale: float, steps: int) -> Part:
     slow = sum(row["share"] for row in rows if _SLOW.search(f"{row['opcode']} {row['op'].rpartition('/')[2]}"))
     source, op = short(top["source"]), top["op"].rpartition("/")[2]
     mean = time * steps / max(sum(row["count"] for row in rows), 1)
-    return Part(source or top["op"], source, share * scale, time, op, slow > share / 2, "hlo_lines", mean)
+    return Part(top["layer"] or source or top["op"], source, share * scale, time, op, slow > share / 2, "hlo_lines", mean)
 
 
 @dataclass(frozen=True)
