@@ -11,7 +11,7 @@ from outpace.metrics.program import Program
 from outpace.model import Category, Severity
 from outpace.tools.model_time import findings as rules
 from tests.advice_cases.build import STEP, STEPS, budget, run, table
-from tests.advice_cases.case import JAX, TENSORFLOW, Case, Find, about, fires, silent, worded
+from tests.advice_cases.case import JAX, KERAS_JAX, TENSORFLOW, Case, Find, about, fires, silent, worded
 
 _US = 1_000_000
 Rows = list[dict[str, Any]]
@@ -25,6 +25,7 @@ def _find(
     shares: Mapping[Category, float] | None = None,
     program: Program = TENSORFLOW,
     profiling: float = 0.0,
+    record: Mapping[str, Any] | None = None,
 ) -> Find:
     """A model of which nothing is said but this."""
     of = run(
@@ -33,7 +34,8 @@ def _find(
             odd_ops.odd_ops: table("odd_ops", odd_ops.FIELDS, *(odd or [])),
             small_ops.small_ops: table("small_ops", small_ops.FIELDS, *(small or [])),
             hlo_lines.hlo_lines: table("hlo_lines", hlo_lines.FIELDS, *(lines or [])),
-        }
+        },
+        record,
     )
     known = {host: replace(one, profiling=profiling) for host, one in budget(shares or {Category.INPUT: 0.3}).items()}
     return lambda: rules.find(of, known, program)
@@ -93,6 +95,31 @@ def _short(
     return _find(parts, small=[row], program=program, profiling=profiling)
 
 
+def _compiled_layer(share: float) -> Find:
+    """A layer of Keras on JAX, whose ops all come from the line that calls `fit`, beside others."""
+    rows = [
+        {
+            "op": f"jit(train_step)/{layer}/mul",
+            "opcode": "fusion",
+            "source": "/home/me/model.py:57",
+            "share": part,
+            "time_ps": round(part * STEP),
+        }
+        for layer, part in (("smoother", share / 2), ("smoother", share / 2), ("adam", 0.2))
+    ]
+    layer = {
+        "name": "smoother",
+        "kind": "layer",
+        "type": "Smoother",
+        "file": "/home/me/model.py",
+        "line": 5,
+        "text": "",
+        "inner": False,
+    }
+    record = {"layers": {"smoother": {**layer, "call_file": "", "call_line": 0}}}
+    return _find(lines=rows, program=KERAS_JAX, record=record)
+
+
 def _compiled(count: int, mean: float, share: float) -> Find:
     """A compiled program of `count` ops per step that take `mean` us each."""
     row = {
@@ -150,6 +177,7 @@ CASES: list[Case] = [
     ),
     fires("slow_part", "a line that mostly sorts", _line(0.7), Severity.HIGH, saves=about(0.4), **_AT),
     fires("slow_part", "a line that mostly multiplies", _line(0.35), Severity.HIGH, **_AT),
+    fires("slow_part", "a layer of Keras on JAX", _compiled_layer(0.4), Severity.HIGH, says=("smoother (model.py:5)",), **_AT),
     fires("slow_part", "UnsortedSegmentSum does not sort", _slow(0.35, "UnsortedSegmentSum"), Severity.HIGH, **_AT),
     silent("slow_part", "15 % of the step", _slow(0.15)),
     fires(

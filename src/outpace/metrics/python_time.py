@@ -188,6 +188,23 @@ class _Line:
         self.packages: dict[str, int] = defaultdict(int)
         self.functions: dict[str, int] = defaultdict(int)
 
+    def look(self, weight: int, free: bool, other: bool, waits: bool) -> None:
+        """Count a sample: whether the thread recorded no event, whether others computed, whether it waited."""
+        self.count += 1
+        self.weight += weight
+        self.untraced += weight * free
+        self.elsewhere += weight * (free and other)
+        self.waiting += weight * waits
+        self.python += weight * (free and not other and not waits)
+
+    def below_it(self, weight: int, package: str, function: str) -> None:
+        """Count what a sample met below the line: a function of a package, or (two empty texts) the line itself."""
+        if package:
+            self.packages[package] += weight
+            self.functions[function] += weight
+        else:
+            self.own += weight
+
     @property
     def library(self) -> str:
         package = max(self.packages, key=self.packages.__getitem__, default="")
@@ -220,24 +237,15 @@ def _rows(timeline: Timeline, noted: Mapping[str, Any]) -> Iterator[tuple[object
         samples.tolist(), *parts_of, main, called, step.tolist(), strict=True
     ):
         key, package, function = keys[stack]
-        line = lines[key]
-        line.count += 1
-        line.slow += weight * (at in slow)
-        line.weight += weight
-        line.untraced += weight * free
         waits = waits or asked[stack]
-        line.elsewhere += weight * (free and other)
-        line.waiting += weight * waits
-        line.python += weight * (free and not other and not waits)
         held = not inside and not waits and not ((free or ahead) and other)
+        line = lines[key]
+        line.slow += weight * (at in slow)
         line.beside += weight * held
         line.called += weight * (held and calling)
         line.main += weight * (inside and not waits)
-        if package:
-            line.packages[package] += weight
-            line.functions[function] += weight
-        else:
-            line.own += weight
+        line.look(weight, free, other, waits)
+        line.below_it(weight, package, function)
     total = sum(line.weight for line in lines.values())
     effective = total**2 / float((samples[:, 1].astype(float) ** 2).sum()) if total else 0.0
     first = max(lines.values(), key=lambda line: line.main, default=None)

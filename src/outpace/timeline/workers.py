@@ -14,7 +14,7 @@ from outpace.trace import Trace
 
 _START, _STOP = "ThreadpoolListener::StartRegion", "ThreadpoolListener::StopRegion"
 _DERIVED = ("XLA", "Async", "Framework", "Source", "TensorFlow")  # lines of devices that say the same again, or in another way
-_LINKED = 0.5  # of the ops that links must reach, to be believed against time
+_AGREE = 0.5  # of the ops that links put into the step in whose time they begin: with fewer, dozens of steps are in flight
 _JITTED = ("PjitFunction", "PmapFunction")
 
 
@@ -70,7 +70,7 @@ def by_time(trace: Trace, start: Array, end: Array, group: Array, ahead: bool) -
     """`group` (step of every event, -1 none) with the host's ops that no link reaches given to the step in whose time [start, end) they begin.
 
     Where one linked op begins outside of its own step's time, several steps are in flight, and time says nothing; unless the steps are those
-    of the work (`ahead`), or links reach few of the ops: then time alone says it.
+    of the work (`ahead`), or links and time agree on few ops: then time alone says it.
     """
     rows = executed(trace)
     rows = rows[on_host(trace, rows)]
@@ -82,8 +82,9 @@ def by_time(trace: Trace, start: Array, end: Array, group: Array, ahead: bool) -
         group[rows] = at
         return group
     known = group[rows] >= 0
-    if np.any(at[known] != group[rows[known]]):
-        if known.mean() < _LINKED:
+    agree = known & (at == group[rows])
+    if np.any(known & ~agree):
+        if agree.mean() < _AGREE:
             group[rows] = at
         return group
     group[rows] = np.where(known, group[rows], at)

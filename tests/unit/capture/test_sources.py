@@ -128,3 +128,19 @@ def test_ops_of_a_metric_of_keras_belong_to_the_line_that_made_it() -> None:
     found = recorder.notes()[0]
     assert found.by_function == {"f": {"Sum": 0}}
     assert found.lines[0][0] == __file__ and found.lines[0][2] == "metric()"
+
+
+def test_layers_are_noted_by_name_where_programs_name_ops_after_them() -> None:
+    class Layer:
+        name = "noise_1"
+
+        def call(self) -> None:
+            pass
+
+    noise = type("Layer", (Layer,), {"__module__": "keras.src.layers"})
+    recorder = SourceRecorder()
+    recorder.install_layers(SimpleNamespace(layers=SimpleNamespace(Layer=noise)))  # type: ignore[arg-type]
+    kept = noise()
+    layers = recorder.notes()[1]
+    assert set(layers) == {kept.name}
+    assert (layers["noise_1"].kind, layers["noise_1"].text) == ("layer", "kept = noise()")

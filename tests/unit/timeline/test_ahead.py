@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from loops import MS, Loop, durations
+
+from outpace.timeline.workers import by_time, executed
 
 
 def handed_over(runs: int, run_ms: float, call_ms: float, waits: bool = False) -> Loop:
@@ -59,3 +62,18 @@ def test_a_fifth_between_the_two_step_times_tells_them_apart(run_ms: float, ahea
 @pytest.mark.parametrize("runs, ahead", [(3, False), (4, True)])
 def test_few_runs_say_nothing(runs: int, ahead: bool) -> None:
     assert handed_over(runs=runs, run_ms=60, call_ms=1).steps().ahead is ahead
+
+
+@pytest.mark.parametrize("linked, found", [(0, [0, 1, 2, 3]), (1, [0, 1, 2, 3]), (3, [0, 0, 0, 3])])
+def test_links_that_time_contradicts_are_believed_where_both_mostly_agree(linked: int, found: list[int]) -> None:
+    """Ops 1 and 2 run in steps 1 and 2, and links give them to step 0; `linked`: how many of all agree with time."""
+    loop = Loop()
+    worker = loop.space.plane("/host:CPU").line("tf_XLAPjRtCpuClient/1")
+    for number in range(4):
+        worker.event("dot", number * 10 * MS, MS, hlo_op="dot", hlo_module="jit_step", run_id=number)
+    trace = loop.jit("step", 1).run.hosts[0].trace
+    rows = executed(trace)
+    group = np.full(len(trace), -1, np.int32)
+    group[rows] = {0: [3, 0, 0, 0], 1: [0, 0, 0, 0], 3: [0, 0, 0, 3]}[linked]
+    start = np.arange(4) * 10 * MS
+    assert by_time(trace, start, start + 10 * MS, group, ahead=False)[rows].tolist() == found

@@ -81,7 +81,8 @@ def _ops(run: Run, host: str) -> list[Part]:
 
 
 def _compiled(run: Run, host: str) -> list[Part]:
-    """By layer where the capture knows them (Keras), else by source line, or by framework op where the program holds no lines; shares of ops that ran side by side are scaled to the step."""
+    """By layer where the capture knows them (Keras), else by source line, or by framework op where the program holds no lines; shares of ops
+    that ran side by side are scaled to the step."""
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
     places = op_places(run)[host]
     for row in hlo_lines(run).records():
