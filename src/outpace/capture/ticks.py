@@ -10,6 +10,9 @@ their time goes to the call that follows. Each look weighs what passed since the
 Measured on a loop of 2 ms of Python, 0.4 ms of sorting and 3 ms of sleep (36 %, 8 %, 56 %): signals gave 38 %, 7 % and 55 %,
 a thread 0 %, 38 % and 62 %. A look costs 6 µs on the training thread at 40 frames; what a timer's interrupt costs besides depends on the
 machine: nothing to speak of on most, 0.1 ms and so 1 % of the step inside a nested virtual machine (where a thread costs twice that).
+
+The handler runs on a stack of its own: code that a library compiled for itself (oneDNN's matrix products in TensorFlow) keeps data below the
+stack's end, where a signal would write over them, and the program would crash or compute something else. Without such a stack, no signals.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ SLOWER_AFTER_NS = (
 )
 PERIOD_NS = 9_870_000  # of the thread, on average
 MOST_POINTS = 32  # moments that one look stands for; more are thinned out and weigh more
+_SS_DISABLE, _STACK_BYTES = 2, 1 << 18
 _CLOCK_MONOTONIC, _TIMER_ABSTIME, _SIGEV_THREAD_ID = 1, 1, 4
 
 
@@ -59,6 +63,12 @@ class _Times(ctypes.Structure):
     )
 
 
+class _Stack(ctypes.Structure):
+    """`stack_t` of Linux."""
+
+    _fields_ = (("start", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t))
+
+
 class _Claim:
     """The signal that this process uses, and who is to be told of it."""
 
@@ -80,13 +90,14 @@ class _Claim:
 
 
 _claim = _Claim()
+_stack: ctypes.Array[ctypes.c_char] | None = None
 
 
 def prepare() -> bool:
     """Claim a free real-time signal; False where there is none, or outside the main thread before it was done. Once is enough."""
     if _claim.number is not None:
         return True
-    if sys.platform != "linux" or not _in_main():
+    if sys.platform != "linux" or not _in_main() or not _has_own_stack():
         return False
     for number in range(signal.SIGRTMAX - 3, signal.SIGRTMIN + 3, -1):
         if signal.getsignal(number) is signal.SIG_DFL:
@@ -95,6 +106,23 @@ def prepare() -> bool:
             _claim.number = number
             return True
     return False
+
+
+def _has_own_stack() -> bool:
+    """Whether handlers of this thread run on a stack of their own; gives them one where there is none. (Python's handlers use it since 3.10.)"""
+    global _stack
+    libc = ctypes.CDLL(None)
+    known = _Stack()
+    if libc.sigaltstack(None, ctypes.byref(known)):
+        return False
+    if not known.flags & _SS_DISABLE:
+        return True
+    memory = ctypes.create_string_buffer(_STACK_BYTES)
+    given = _Stack(ctypes.addressof(memory), 0, _STACK_BYTES)
+    if libc.sigaltstack(ctypes.byref(given), None):
+        return False
+    _stack = memory  # for as long as the process lives
+    return True
 
 
 def _in_main() -> bool:
