@@ -206,6 +206,23 @@ CASES: list[Case] = [
         saves=about(0.5),
         **_COMPUTE,
     ),
+    fires(
+        "small_ops",
+        "beside a layer of 160 ops of 56 us",
+        _short(0.1, 0.3, 200, parts=_loop(0.9, 0.3, 160.0)),
+        Severity.HIGH,
+        saves=about(0.4),
+        **_COMPUTE,
+    ),
+    fires(
+        "slow_part",
+        "of 400 short ops, whose starts take 30 % of it",
+        _short(0.1, 0.3, 400, parts=_loop(0.9, 0.3, 400.0)),
+        Severity.HIGH,
+        saves=about(0.27),
+        says=("starting many short ops",),
+        **_AT,
+    ),
     silent("slow_part", "a loop beside other short ops", _short(0.1, 0.5, 400, parts=_loop(0.4, 0.8))),
     silent("slow_part", "of many short ops", _short(0.6, 0, 0, parts=[_part(0.4, mean=35)])),
     *worded(

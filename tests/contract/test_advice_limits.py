@@ -172,6 +172,6 @@ def test_a_case_notices_a_number(
 
 def test_limits_are_found() -> None:
     assert ("outpace.tools.input_pipeline.findings", "HIGH") in LIMITS
-    assert ("outpace.tools.model_time.findings", "_SHORT") in LIMITS
+    assert ("outpace.tools.model_time.facts", "_SHORT") in LIMITS
     known = {*LIMITS, *((module, comparison) for module, comparison, _ in NUMBERS)}
     assert {(m.removeprefix("outpace.tools."), n) for m, n in known} >= set(EXCEPTIONS)

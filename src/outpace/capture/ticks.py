@@ -109,7 +109,7 @@ def prepare() -> bool:
 
 
 def _has_own_stack() -> bool:
-    """Whether handlers of this thread run on a stack of their own; gives them one where there is none. (Python's handlers use it since 3.10.)"""
+    """Whether handlers of this thread run on a stack of their own (Python's do since 3.10); gives them one where there is none."""
     global _stack
     libc = ctypes.CDLL(None)
     known = _Stack()

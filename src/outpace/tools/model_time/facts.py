@@ -21,6 +21,7 @@ _SLOW = re.compile(
     r"triangular_solve|NonMaxSuppression|EditDistance|CTC|reverse_sequence|histogram|bincount|erf_inv|igamma|lgamma|digamma|betainc",
     re.IGNORECASE,
 )
+_SHORT = 50e6  # ps per op: shorter ones cost about as much to start
 _MANY = 150  # executions per step, as a loop over a sequence makes them
 _REPLICA = re.compile(r"(.*/)?replica_\d+")  # a copy of the whole model, and no part of it
 _TRANSFERS = ("-done", "-start", "send", "recv", "infeed", "outfeed")  # they wait, and compute nothing
@@ -28,9 +29,11 @@ _TRANSFERS = ("-done", "-start", "send", "recv", "infeed", "outfeed")  # they wa
 
 @dataclass(frozen=True)
 class Part:
-    """A layer or line: its share of the step, which op takes most of it, and whether that op is one that mostly could be cheaper.
+    """A layer or line: its share of the step, and which op takes most of it.
 
-    mean_op: mean time of one of its ops, ps; 0 where that is not known. loops: it is many short ops, and starting them takes most of it.
+    promise: of the step, what a cheaper way could save, where there mostly is one: all of an op that loops, sorts or searches, and of many ops
+    that start in a loop what starting them costs, or all where that is most of it; 0 where the work is what hardware does well.
+    mean_op: mean time of one of its ops, ps; 0 where that is not known. loops: it has a line, and is many short ops.
     starting: share of the step that the executor spends around its ops, and in those too short for an event.
     """
 
@@ -39,11 +42,16 @@ class Part:
     share: float
     time: float
     op: str
-    slow: bool
+    promise: float
     table: str
     mean_op: float = 0.0
     loops: bool = False
     starting: float = 0.0
+
+    @property
+    def short(self) -> bool:
+        """Whether starting its ops costs about as much as they take."""
+        return self.mean_op < _SHORT
 
     def __str__(self) -> str:
         where = f" ({self.source})" if self.source and self.source != self.name else ""
@@ -71,12 +79,12 @@ def _ops(run: Run, host: str) -> list[Part]:
         if not _REPLICA.fullmatch(row["part"]):
             mean = time / max(row["count"], 1.0)
             named = (short(row["part"]), short(row["source"]))
-            many = (
-                max(row["count"], rounds * row["overhead_ps"] / around) >= _MANY
-            )  # most ops of a loop are too short for an event
-            loops = bool(row["source"]) and row["overhead_ps"] > row["self_ps"] and many
+            most = max(row["count"], rounds * row["overhead_ps"] / around)  # most ops of a loop are too short for an event
+            starts = row["overhead_ps"] > row["self_ps"]
+            loops = bool(row["source"]) and most >= _MANY and (starts or mean < _SHORT)
             starting = row["share"] * row["overhead_ps"] / max(time, 1)
-            found.append(Part(*named, row["share"], time, row["top_op"], slow or loops, "model_parts", mean, loops, starting))
+            promise = row["share"] if slow or (loops and starts) else starting if loops else 0.0
+            found.append(Part(*named, row["share"], time, row["top_op"], promise, "model_parts", mean, loops, starting))
     return sorted(found, key=lambda part: -part.share)
 
 
@@ -102,7 +110,16 @@ def _part(rows: list[dict[str, Any]], scale: float, steps: int) -> Part:
     slow = sum(row["share"] for row in rows if _SLOW.search(f"{row['opcode']} {row['op'].rpartition('/')[2]}"))
     source, op = short(top["source"]), top["op"].rpartition("/")[2]
     mean = time * steps / max(sum(row["count"] for row in rows), 1)
-    return Part(top["layer"] or source or top["op"], source, share * scale, time, op, slow > share / 2, "hlo_lines", mean)
+    return Part(
+        top["layer"] or source or top["op"],
+        source,
+        share * scale,
+        time,
+        op,
+        share * scale if slow > share / 2 else 0.0,
+        "hlo_lines",
+        mean,
+    )
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,6 @@ _CHAINS = Threshold(
 _EXECUTOR = Threshold(
     "time in the executor, outside of ops", 0.20, Unit.FRACTION, "our choice: less is what any step of large ops shows"
 )
-_SHORT = 50e6  # ps per op: shorter ones cost about as much to start
 _TINY = Threshold("tiny compiled op", 10e6, Unit.PS, "our choice: starting an op costs XLA about a microsecond")
 _MANY_COMPILED = 1000  # executions per step
 _ROUND = 20e6  # ps that a round of the executor costs at most: what is longer waits for a core
@@ -67,9 +66,7 @@ def find(run: Run, budgets: dict[str, Budget], program: Program) -> Iterator[Fin
         if _made_by_loops(run, timeline.host, mine):
             starts = []  # what makes the short ops has a place
         yield from starts
-        large = [
-            part for part in mine if not starts or part.mean_op >= _SHORT
-        ]  # parts of many short ops are the executor's matter
+        large = [part for part in mine if not starts or not part.short]  # parts of many short ops are the executor's matter
         named = {name for f in odd for name in (f.location, f.sentence.split(" ", 1)[0])}
         yield from _slow(timeline.host, large, program, named)
         yield from _bound(timeline.host, budget, mine, program, run.has_device)
@@ -146,8 +143,10 @@ def _slow(host: str, mine: list[Part], program: Program, known: set[str]) -> Ite
         action=_cheaper(top, program),
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, top.table),),
         threshold=_SLOW,
-        saving=_saving(top.share, "if it cost nothing") if top.slow else None,
-        counter_evidence=() if top.slow else ("A profile cannot say whether a smaller layer, or another op, would do.",),
+        saving=_saving(top.promise, "if it cost nothing" if top.promise == top.share else "if starting its ops cost nothing")
+        if top.promise
+        else None,
+        counter_evidence=() if top.promise else ("A profile cannot say whether a smaller layer, or another op, would do.",),
         location=top.source,
         host=host,
         certainty=Certainty.LIKELY,
@@ -172,7 +171,7 @@ def _cheaper(top: Part, program: Program) -> str:
                 jax="loop under one jax.jit.",
             )
         )
-    if not top.slow:
+    if not top.promise:
         return program.say(
             keras=f"Make {top} smaller (fewer units or filters, smaller kernels, SeparableConv2D, an earlier pooling); 'outpace tune' "
             "races XLA and 16 bits.",
