@@ -22,8 +22,9 @@ _NONE = Unavailable(
 
 def analyse(run: Run) -> Page:
     """Build the page of a run."""
-    metrics = op_metrics(run)
-    if len(metrics) == 0:
+    metrics, eager = op_metrics(run), eager_ops(run)
+    one_by_one = any(op != FUNCTION for op in eager["op"])
+    if len(metrics) == 0 and not one_by_one:
         return Page(_ID, _TITLE, _QUESTION, unavailable=_NONE)
     table = ops(metrics)
     by_type = types(table)
@@ -35,25 +36,30 @@ def analyse(run: Run) -> Page:
             if part is not None:
                 sections.append(Chart(part.title, ChartKind.PIE, part, "label", ("self_ps",), remark="idle time left out"))
     shown = ("rank", "side", "self_ps", "busy_fraction", "occurrences", "total_ps", "type", "name")
-    sections += [
-        Rows(table, shown, limit=20, remark="Every op is in the CSV, JSON and HTML output."),
-        Rows(by_type, ("side", "type", "self_ps", "busy_fraction", "occurrences", "ops")),
-    ]
-    eager = eager_ops(run)
-    if any(op != FUNCTION for op in eager["op"]):
+    sections += (
+        []
+        if len(metrics) == 0
+        else [
+            Rows(table, shown, limit=20, remark="Every op is in the CSV, JSON and HTML output."),
+            Rows(by_type, ("side", "type", "self_ps", "busy_fraction", "occurrences", "ops")),
+        ]
+    )
+    if one_by_one:
         sections.append(Rows(eager, ("op", "count", "total_ps")))
     line = framework_line(run, run.hosts[0].host) if run.hosts else ""
     found = tuple(rules.find(metrics, eager_share(eager, run), _between(run), program(run), line))
-    return Page(_ID, _TITLE, _QUESTION, headline=_headline(by_type), sections=tuple(sections), findings=found)
+    return Page(_ID, _TITLE, _QUESTION, headline=_headline(by_type, eager), sections=tuple(sections), findings=found)
 
 
-def _headline(by_type: Table) -> str:
+def _headline(by_type: Table, eager: Table) -> str:
     parts = []
     for side in SIDES:
         mine = [r for r in by_type.records() if r["side"] == side]
         if mine:
             parts.append(f"{mine[0]['type']} takes most op time on the {side.lower()} ({mine[0]['busy_fraction']:.0%})")
-    return "; ".join(parts) + "." if parts else "No op took any time."
+    if parts or not len(eager):
+        return "; ".join(parts) + "." if parts else "No op took any time."
+    return f"All ops ran one by one, outside of any tf.function; {eager['op'][0]} takes most of their time."
 
 
 def _between(run: Run) -> float:
