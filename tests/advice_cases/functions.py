@@ -51,7 +51,7 @@ def _on_hosts(share: float, count: int, hosts: int) -> Find:
 
 def _calls(calls: float, dispatch: float, others: float = 0.0, program: Program = JAX, picks: float = 0.0) -> Find:
     """Steps of `calls` calls: dispatching them takes `dispatch` of the step, and JAX's own Python between them `others`."""
-    row = {"calls": calls, "kinds": 5, "dispatch_share": dispatch, "picks": picks}
+    row = {"calls": calls, "kinds": 5, "dispatch_share": dispatch, "picks": picks, "fetch_share": picks / 500}
     line: dict[str, Any] = {"file": "/home/me/train.py", "line": 20, "who": "yours", "library": "jax", "self_ps": MS}
     line["python_share"] = others
     given = {
@@ -186,7 +186,7 @@ CASES: list[Case] = [
         _calls(50, 0.2, 0.1, picks=48),
         Severity.HIGH,
         location="train.py:20",
-        saves=about(0.3),
+        saves=about(0.3 + 48 / 500),
         takes_from=("host_compute", "all_others"),
         says=("48 calls", "np.asarray(x)"),
     ),

@@ -71,11 +71,21 @@ _THREAD = {"location": "train.py:40", "takes_from": ("host_compute",)}
 CASES: list[Case] = [
     *worded(
         "python_line",
-        lambda program: _line(0.25, program=program)(),
+        lambda program: _line(0.25, program=program, library="scipy", below="scipy: filter")(),
         Severity.HIGH,
         keras="out of the training loop",
         tensorflow="vectorise it",
         jax="jax.jit",
+        saves=(0.25, 0.30),
+        **_ALONE,
+    ),
+    *worded(
+        "python_line",
+        lambda program: _line(0.25, program=program)(),
+        Severity.HIGH,
+        keras="in NumPy, or do it every N batches",
+        tensorflow="in NumPy or in the tf.function",
+        jax="put it under jax.jit",
         saves=(0.25, 0.30),
         **_ALONE,
     ),
@@ -179,7 +189,7 @@ CASES: list[Case] = [
     fires(
         "python_line",
         "the step can hide it",
-        _line(0.35),
+        _line(0.35, library="scipy", below="scipy: filter"),
         Severity.HIGH,
         saves=(0.35, 0.4),
         says=("off the training thread",),

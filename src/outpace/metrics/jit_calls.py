@@ -13,6 +13,7 @@ from outpace.timeline.steps import Array
 from outpace.trace.algorithms import distinct, nest_rows
 
 _PICKS = frozenset(("dynamic_slice", "squeeze", "slice", "gather", "_unstack"))  # primitives that JAX runs for `x[i]`
+_FETCH = "np.asarray(jax.Array)"
 MANY_CALLS = 20  # per step: one jitted step, the conversion of a batch and some glue are fewer
 
 FIELDS = (
@@ -23,6 +24,11 @@ FIELDS = (
     Field("kinds", Unit.COUNT, "different functions among them"),
     Field("picks", Unit.RATIO, "of these calls, those that take a part out of an array (`x[i]`)"),
     Field("call_ps", Unit.PS, "time per step from call to return"),
+    Field(
+        "fetch_share",
+        Unit.FRACTION,
+        "of the step, fetches of values to the host; the longest of each step, which waits for it, left out",
+    ),
     Field("dispatch_share", Unit.FRACTION, "of the step, at most what dispatching them one by one costs"),
 )
 
@@ -55,7 +61,18 @@ def _row(timeline: Timeline) -> tuple[object, ...] | None:
     time = round(int(trace.duration[rows].sum()) / count)
     picks = np.fromiter((jitted_function(name) in _PICKS for name in trace.names), bool, len(trace.names))[trace.name[rows]]
     calls, picked = _in_usual_step(timeline, rows), _in_usual_step(timeline, rows[picks])
-    return timeline.host, calls, len(distinct(trace.name[rows])), picked, time, min(1.0, dispatch / total)
+    numbers = (min(1.0, _fetched(timeline) / total), min(1.0, dispatch / total))
+    return timeline.host, calls, len(distinct(trace.name[rows])), picked, time, *numbers
+
+
+def _fetched(timeline: Timeline) -> float:
+    """Time (ps) in the steady steps in which values were fetched, without the longest fetch of each."""
+    trace, steps = timeline.trace, timeline.steps
+    rows = trace.named(lambda name: name == _FETCH)
+    rows = rows[np.isin(timeline.step_of[rows], steps.whole)]
+    longest = np.zeros(len(steps), np.int64)
+    np.maximum.at(longest, timeline.step_of[rows], trace.duration[rows])
+    return float(trace.duration[rows].sum() - longest.sum())
 
 
 def _in_usual_step(timeline: Timeline, rows: Array) -> float:

@@ -116,7 +116,7 @@ def _op_by_op(run: Run) -> Iterator[Finding]:
             continue
         line = framework_line(run, row["host"])
         if row["picks"] >= _PICKED * row["calls"]:
-            yield _read_one_by_one(row, share, line, run.has_device)
+            yield _read_one_by_one(row, min(1.0, share + row["fetch_share"]), line, run.has_device)
             continue
         yield Finding(
             id="op_by_op",
@@ -179,7 +179,9 @@ def _read_one_by_one(row: dict[str, Any], share: float, line: str, has_device: b
         host=row["host"],
         saving=None
         if has_device
-        else at_most(share, Category.HOST_COMPUTE, Category.ALL_OTHERS, assumes="if dispatching them cost nothing"),
+        else at_most(
+            share, Category.HOST_COMPUTE, Category.ALL_OTHERS, assumes="if dispatching them, and waiting for each, cost nothing"
+        ),
         effort=Effort.SMALL,
         explains=("python_overhead", "small_steps", "late_launches"),
     )

@@ -25,6 +25,7 @@ _PER_CALL = Threshold("a framework's own Python, of the step", 0.10, Unit.FRACTI
 _MOST = 4  # functions
 _FETCHES = ("iterator_get_next", "__next__", "_next_internal")  # of tf.data: the input pipeline's matter
 _MOSTLY = 0.5
+_INTERPRETED = ("", "python")  # who runs below a line: nobody, or the standard library
 _HALF = 0.5  # of the step: what takes more cannot hide behind the rest
 _FEW_SAMPLES = 20  # of a function: below, chance may have picked the line
 _COMPARES = frozenset(("equal", "sort", "split", "repr", "str"))  # array_equal, array_split, ...: they convert nothing
@@ -191,6 +192,14 @@ def _action(function: _Function, program: Program) -> str:
         return (
             f"Make {where} itself cheaper: compute it once before the training, for a whole batch at once, or in several processes. "
             "A thread beside the step hides no more of it than the rest of the step lasts."
+        )
+    if top.library in _INTERPRETED:
+        return program.say(
+            keras=f"Vectorise {where} in NumPy, or do it every N batches only: it is Python, which a thread would only take from the loop.",
+            tensorflow=f"Vectorise {where} in NumPy or in the tf.function, or do it every N steps only: it is Python, which a thread would "
+            "only take from the loop.",
+            jax=f"Vectorise {where} in NumPy, or put it under jax.jit, or do it every N steps only: it is Python, which a thread would only "
+            "take from the loop.",
         )
     return program.say(
         keras=f"Take {where} out of the training loop: do it every N batches, in the input pipeline (map, prefetch), or in NumPy at once.",
