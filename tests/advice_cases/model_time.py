@@ -219,7 +219,7 @@ CASES: list[Case] = [
         "of 400 short ops, whose starts take 30 % of it",
         _short(0.1, 0.3, 400, parts=_loop(0.9, 0.3, 400.0)),
         Severity.HIGH,
-        saves=about(0.27),
+        saves=about(0.9),
         says=("starting many short ops",),
         **_AT,
     ),

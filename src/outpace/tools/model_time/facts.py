@@ -29,12 +29,11 @@ _TRANSFERS = ("-done", "-start", "send", "recv", "infeed", "outfeed")  # they wa
 
 @dataclass(frozen=True)
 class Part:
-    """A layer or line: its share of the step, and which op takes most of it.
+    """A layer or line: its share of the step, which op takes most of it, and whether that is one that mostly could be cheaper.
 
-    promise: of the step, what a cheaper way could save, where there mostly is one: all of an op that loops, sorts or searches, and of many ops
-    that start in a loop what starting them costs, or all where that is most of it; 0 where the work is what hardware does well.
     mean_op: mean time of one of its ops, ps; 0 where that is not known. loops: it has a line, and is many short ops.
     starting: share of the step that the executor spends around its ops, and in those too short for an event.
+    sure: whether what makes it slow takes most of its time; of a loop of short ops, starting them may be the smaller part.
     """
 
     name: str
@@ -42,11 +41,12 @@ class Part:
     share: float
     time: float
     op: str
-    promise: float
+    slow: bool
     table: str
     mean_op: float = 0.0
     loops: bool = False
     starting: float = 0.0
+    sure: bool = True
 
     @property
     def short(self) -> bool:
@@ -83,8 +83,10 @@ def _ops(run: Run, host: str) -> list[Part]:
             starts = row["overhead_ps"] > row["self_ps"]
             loops = bool(row["source"]) and most >= _MANY and (starts or mean < _SHORT)
             starting = row["share"] * row["overhead_ps"] / max(time, 1)
-            promise = row["share"] if slow or (loops and starts) else starting if loops else 0.0
-            found.append(Part(*named, row["share"], time, row["top_op"], promise, "model_parts", mean, loops, starting))
+            sure = slow or starts or not loops
+            found.append(
+                Part(*named, row["share"], time, row["top_op"], slow or loops, "model_parts", mean, loops, starting, sure)
+            )
     return sorted(found, key=lambda part: -part.share)
 
 
@@ -116,7 +118,7 @@ def _part(rows: list[dict[str, Any]], scale: float, steps: int) -> Part:
         share * scale,
         time,
         op,
-        share * scale if slow > share / 2 else 0.0,
+        slow > share / 2,
         "hlo_lines",
         mean,
     )

@@ -143,13 +143,11 @@ def _slow(host: str, mine: list[Part], program: Program, known: set[str]) -> Ite
         action=_cheaper(top, program),
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, top.table),),
         threshold=_SLOW,
-        saving=_saving(top.promise, "if it cost nothing" if top.promise == top.share else "if starting its ops cost nothing")
-        if top.promise
-        else None,
-        counter_evidence=() if top.promise else ("A profile cannot say whether a smaller layer, or another op, would do.",),
+        saving=_saving(top.share, "if it cost nothing") if top.slow else None,
+        counter_evidence=() if top.slow else ("A profile cannot say whether a smaller layer, or another op, would do.",),
         location=top.source,
         host=host,
-        certainty=Certainty.LIKELY,
+        certainty=Certainty.LIKELY if top.sure else Certainty.POSSIBLE,
         effort=Effort.LARGE,
         explains=("model_bound",),
     )
@@ -171,7 +169,7 @@ def _cheaper(top: Part, program: Program) -> str:
                 jax="loop under one jax.jit.",
             )
         )
-    if not top.promise:
+    if not top.slow:
         return program.say(
             keras=f"Make {top} smaller (fewer units or filters, smaller kernels, SeparableConv2D, an earlier pooling); 'outpace tune' "
             "races XLA and 16 bits.",
