@@ -10,7 +10,7 @@ from outpace.model import Category, Severity
 from outpace.tools.python_time import background
 from outpace.tools.python_time import findings as rules
 from tests.advice_cases.build import STEP, budget, run, table
-from tests.advice_cases.case import JAX, TENSORFLOW, Case, Find, about, fires, silent, worded
+from tests.advice_cases.case import JAX, KERAS, TENSORFLOW, Case, Find, about, fires, silent, worded
 
 _FILE = "/home/me/train.py"
 
@@ -79,15 +79,21 @@ CASES: list[Case] = [
         saves=(0.25, 0.30),
         **_ALONE,
     ),
-    *worded(
-        "python_line",
-        lambda program: _line(0.25, program=program)(),
-        Severity.HIGH,
-        keras="in NumPy, or do it every N batches",
-        tensorflow="in NumPy or in the tf.function",
-        jax="put it under jax.jit",
-        saves=(0.25, 0.30),
-        **_ALONE,
+    *(
+        fires(
+            "python_line",
+            f"Python alone, {program}",
+            _line(0.25, program=program),
+            Severity.HIGH,
+            saves=(0.25, 0.30),
+            says=(says, "a thread would only take"),
+            **_ALONE,
+        )
+        for program, says in (
+            (KERAS, "in NumPy, or do it every N batches"),
+            (TENSORFLOW, "in the tf.function"),
+            (JAX, "put it under jax.jit"),
+        )
     ),
     fires("python_line", "10 % of the step", _line(0.1), Severity.MODERATE, saves=(0.1, 0.12), **_ALONE),
     fires("python_line", "5 % of the step", _line(0.05), Severity.MODERATE, saves=(0.05, 0.06), says=("augment()",), **_ALONE),
