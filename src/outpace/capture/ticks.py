@@ -12,7 +12,7 @@ a thread 0 %, 38 % and 62 %. A look costs 6 µs on the training thread at 40 fra
 machine: nothing to speak of on most, 0.1 ms and so 1 % of the step inside a nested virtual machine (where a thread costs twice that).
 
 The handler runs on a stack of its own: code that a library compiled for itself (oneDNN's matrix products in TensorFlow) keeps data below the
-stack's end, where a signal would write over them, and the program would crash or compute something else. Without such a stack, no signals.
+stack's end, where a signal would write over them, and the program crashes. Without such a stack, no signals.
 """
 
 from __future__ import annotations
