@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from outpace.metrics.derived import derived
 from outpace.metrics.jax_time import union, within
 from outpace.model import Field, Table, Unit
@@ -36,6 +38,7 @@ def _row(timeline: Timeline) -> tuple[object, ...] | None:
     whole = steps.whole
     count, total = len(whole), float(steps.duration[whole].sum())
     _, start, end = within(steps.start[whole], steps.end[whole], union(trace.start[rows], trace.end[rows]))
-    began, _, _ = within(steps.start[whole], steps.end[whole], (trace.start[rows], trace.start[rows] + 1))
+    begun = np.sort(trace.start[rows])
+    begins = np.searchsorted(begun, steps.end[whole]) - np.searchsorted(begun, steps.start[whole])
     copied = float((end - start).sum())
-    return timeline.host, len(began) / count, round(copied / count), copied / total if total else 0.0
+    return timeline.host, float(begins.sum()) / count, round(copied / count), copied / total if total else 0.0

@@ -17,11 +17,12 @@ from outpace.trace.algorithms import common
 
 def runs_of(trace: Trace, call: str) -> tuple[Array, Array]:
     """(start, end) of every run, on the host's XLA threads, of the program that a call (`PjitFunction(step)`) runs; sorted by end, ps."""
-    rows = executed(trace)
+    function = jitted_function(call)
+    rows = executed(trace) if function else np.zeros(0, np.int64)
     rows = rows[on_host(trace, rows)]
     module, run = trace.stat("hlo_module"), trace.stat("run_id")
     code, texts = module.codes(np.arange(len(module)))
-    runs_it = np.fromiter((jitted_function(text) == jitted_function(call) for text in texts), bool, len(texts))
+    runs_it = np.fromiter((jitted_function(text) == function for text in texts), bool, len(texts))
     rows = np.intersect1d(rows, module.row[runs_it[code]])
     at, place = common(rows, run.row)
     rows, number = rows[at], run.uints[place]

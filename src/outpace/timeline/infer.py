@@ -75,7 +75,9 @@ def infer_steps(trace: Trace, hidden: Array) -> Steps:
     calls = _function_calls(trace, visible)
     ops = _outermost(trace, visible & _starts(trace, ("EagerExecute",)))
     training = calls[trains(trace, calls)]
-    rows = _most_repeated(trace, training if len(training) > 1 else calls)
+    rows = _most_repeated(trace, training)
+    if len(rows) < 2:
+        rows = _most_repeated(trace, calls)
     if len(rows):
         line = int(trace.line[rows[0]])
         eager = ops[trace.line[ops] == line]

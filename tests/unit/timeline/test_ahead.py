@@ -77,3 +77,15 @@ def test_links_that_time_contradicts_are_believed_where_both_mostly_agree(linked
     group[rows] = {0: [3, 0, 0, 0], 1: [0, 0, 0, 0], 3: [0, 0, 0, 3]}[linked]
     start = np.arange(4) * 10 * MS
     assert by_time(trace, start, start + 10 * MS, group, ahead=False)[rows].tolist() == found
+
+
+def test_runs_of_programs_that_tensorflow_compiled_are_no_runs_of_a_call() -> None:
+    """Neither `train_step` nor `cluster_0` is a name of JAX: that both name none of its functions makes them no pair."""
+    loop = Loop()
+    worker = loop.space.plane("/host:CPU").line("tf_XLAEigen/1")
+    for number in range(20):
+        worker.event("dot", number * 60 * MS, 60 * MS, hlo_op="dot", hlo_module="cluster_0", run_id=number)
+        loop.call("train_step", 1)
+    steps = loop.steps()
+    assert not steps.ahead
+    assert "20 calls of train_step" in steps.how

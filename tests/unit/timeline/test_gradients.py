@@ -57,3 +57,12 @@ def test_ops_of_a_tape_on_another_thread_tell_which_function_trains(op: str, fun
             for _ in range(8):
                 loop.call("score", 4)
     assert f"calls of {function}" in loop.steps().how
+
+
+def test_functions_that_trained_once_each_are_no_loop() -> None:
+    loop = Loop()
+    programs(loop, first=BACKWARD, second=BACKWARD)
+    loop.jit("first", 3).jit("second", 3)
+    for _ in range(5):
+        loop.jit("loss", 4)
+    assert "5 calls of PjitFunction(loss)" in loop.steps().how

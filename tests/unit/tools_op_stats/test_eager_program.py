@@ -20,3 +20,12 @@ def test_it_hears_that_its_ops_run_one_by_one() -> None:
     assert page.unavailable is None
     assert [finding.id for finding in page.findings] == ["eager_ops"]
     assert "MatMul" in page.headline
+
+
+def test_a_program_of_functions_alone_is_not_called_eager() -> None:
+    space = SpaceBuilder()
+    line = space.plane("/host:CPU").line("python")
+    for number in range(10):
+        line.event("EagerExecute", number * MS, MS, is_func=1, eager_op="__inference_step_1")
+        line.event("dense/MatMul:MatMul", number * MS, 0)
+    assert "one by one" not in analyse(Run.of([read_trace(space.to_bytes(), "vm")])).headline

@@ -48,18 +48,25 @@ def analyse(run: Run) -> Page:
         sections.append(Rows(eager, ("op", "count", "total_ps")))
     line = framework_line(run, run.hosts[0].host) if run.hosts else ""
     found = tuple(rules.find(metrics, eager_share(eager, run), _between(run), program(run), line))
-    return Page(_ID, _TITLE, _QUESTION, headline=_headline(by_type, eager), sections=tuple(sections), findings=found)
+    return Page(
+        _ID, _TITLE, _QUESTION, headline=_headline(by_type, eager["op"].tolist()), sections=tuple(sections), findings=found
+    )
 
 
-def _headline(by_type: Table, eager: Table) -> str:
+def _headline(by_type: Table, eager: list[str]) -> str:
     parts = []
     for side in SIDES:
         mine = [r for r in by_type.records() if r["side"] == side]
         if mine:
             parts.append(f"{mine[0]['type']} takes most op time on the {side.lower()} ({mine[0]['busy_fraction']:.0%})")
-    if parts or not len(eager):
-        return "; ".join(parts) + "." if parts else "No op took any time."
-    return f"All ops ran one by one, outside of any tf.function; {eager['op'][0]} takes most of their time."
+    if parts:
+        return "; ".join(parts) + "."
+    single = [op for op in eager if op != FUNCTION]
+    return (
+        f"All ops ran one by one, outside of any tf.function; {single[0]} takes most of their time."
+        if single
+        else "No op took any time."
+    )
 
 
 def _between(run: Run) -> float:
