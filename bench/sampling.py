@@ -1,8 +1,11 @@
-"""Do the Python samples of a capture agree with py-spy, and what do they cost? python bench/sampling.py [SCRIPT ...] [--seconds S] [--cost]
+"""Do the Python samples of a capture agree with py-spy, what do they leave unnamed, and what do they cost?
+    python bench/sampling.py [SCRIPT ...] [--seconds S] [--unnamed] [--cost]
 
 Every script is captured by `outpace profile --seconds S`; while the capture runs, py-spy (`pip install py-spy`) samples the same process for
 the same seconds. Compared is, for every line of the script, the share of the training thread's time in which it was the innermost line of the
 script. Needs the right to trace processes (root, or `sysctl kernel.yama.ptrace_scope=0`), and scripts that train at least S + 5 seconds.
+
+`--unnamed`: the share of the step that is "all others" and has no function, of all programs in bench/programs.
 
 `--cost`: blocks of a fixed piece of Python, 40 frames deep, with and without the sampler in turn; the median of the ratios of each block to
 its neighbours, with a 95 % bootstrap interval, at the rate of the first five seconds and at that of later ones.
@@ -22,9 +25,14 @@ from pathlib import Path
 
 from compare import interval
 
+import outpace
 from outpace.capture import ticks
 from outpace.capture.sampler import FrameSampler
+from outpace.metrics.python_time import python_lines
+from outpace.metrics.step_breakdown import step_breakdown
+from outpace.model import Category
 
+PROGRAMS = Path(__file__).parent / "programs"
 BLOCKS = 40
 SHOWN = 0.01  # share from which a line is printed
 _PLACE = re.compile(r" \((.*):(\d+)\)$")
@@ -34,16 +42,36 @@ Shares = dict[int, float]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scripts", nargs="*", type=Path)
+    parser.add_argument("--unnamed", action="store_true")
     parser.add_argument("--cost", action="store_true")
     parser.add_argument("--seconds", type=float, default=35.0, help="of the capture; py-spy looks for three seconds less")
     options = parser.parse_args()
     if options.cost:
         cost()
+    if options.unnamed:
+        unnamed()
     if not options.scripts:
         return
     worst = [compare(script.resolve(), options.seconds) for script in options.scripts]
     close = sum(difference <= 0.05 for difference in worst)
     print(f"{close} of {len(worst)} programs agree within 5 points; the largest difference is {max(worst):.1%}")
+
+
+def unnamed() -> None:
+    """Print, for every program, "all others" as a share of the step, and what of it no sample gives a function to."""
+    with tempfile.TemporaryDirectory() as folder:
+        for program in sorted(PROGRAMS.glob("*.py")):
+            logdir = f"{folder}/profiles/{program.stem}"
+            command = [sys.executable, "-m", "outpace.cli", "profile", "--logdir", logdir, str(program), folder]
+            subprocess.run(command, capture_output=True, check=True)
+            run = outpace.open(logdir).run
+            breakdown = step_breakdown(run)
+            spent = {category: int(breakdown.category(category, breakdown.whole).sum()) for category in Category}
+            others = spent[Category.ALL_OTHERS] / sum(spent.values())
+            named = sum(row["untraced_share"] for row in python_lines(run).records() if row["function"] or row["below"])
+            print(
+                f"{program.stem:16} all others {others:5.1%} of the step, unnamed {max(0.0, others - named):5.1%}", flush=True
+            )
 
 
 def compare(script: Path, seconds: float) -> float:
