@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from outpace.metrics.step_breakdown import step_breakdown
-from tests.golden.test_step_breakdown_reference import GENERIC
+from tests.golden.test_step_breakdown_reference import generic
 from tests.support import MARKED, opened, profile_bytes, profile_path
 
 XPROF = os.environ.get("OUTPACE_XPROF_PYTHON", "")
@@ -64,7 +64,7 @@ def test_steps_and_categories_equal_xprof(name: str, tmp_path: Path) -> None:
         mine = [min(mine, key=lambda row: abs(row["duration_ps"] - wanted)) for wanted in durations]
     assert [row["duration_ps"] for row in mine] == pytest.approx(durations, rel=1e-3)
     allowed = 0.01 * np.mean(durations)
-    for key, categories in GENERIC.items():
+    for key, categories in generic(name).items():
         ours = np.mean([sum(row[f"{c.value}_ps"] for c in categories) for row in mine])
         other = np.mean([sum(row["stepBreakdownUs"].get(k, 0.0) for k in key.split("+")) * 1e6 for row in theirs])
         assert abs(ours - other) <= allowed, f"{categories}: {ours} against {other}"
