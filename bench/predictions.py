@@ -145,7 +145,7 @@ def race_instead_of_training(change: str, budget: float) -> None:
         bound = dict(signature.bind(self, *args, **kwargs).arguments)
         program = Program.of(bound.pop("self"), bound.pop("x"), **bound)
         variant = variant_with(change, program, recorder)
-        copies = Copies(FILL_SECONDS, buffer_bytes(program))
+        copies = Copies(FILL_SECONDS, buffer_bytes(program), program.feed)
         arms = [Running(program, one, one.name, copies).arm() for one in (variant.rungs[-1].base or variant, variant)]
         verdict = raced(arms, arms[0].name, budget, None, FRESH).verdict(variant.name)
         found = verdict.estimate

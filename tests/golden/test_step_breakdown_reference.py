@@ -24,7 +24,9 @@ GENERIC = {
     "9": (Category.ALL_OTHERS,),
     "4+8": (Category.HOST_COMPUTE, Category.COMPILATION),  # graph building is compilation here, host compute in the reference
 }
-ON_WORKERS = ("jax_cpu_steps",)  # what XLA's threads run for a step, while the training thread waits for it; the reference sees that one alone
+ON_WORKERS = (
+    "jax_cpu_steps",
+)  # what XLA's threads run for a step, while the training thread waits for it; the reference sees that one alone
 JAX = ("jax_loop", "jax_loop_unmarked", *ON_WORKERS)
 
 

@@ -106,32 +106,109 @@ def test_only_limits_races_no_practice(tmp_path: Path) -> None:
         assert finding["id"].startswith("tune.") and 0 < finding["saving"]["low"] <= finding["saving"]["high"] < 1
 
 
-def test_ctrl_c_ends_the_script_as_python_would(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(textwrap.dedent(SCRIPT), encoding="utf-8")
-    process = started("-m", "outpace", "tune", "train.py", "2", cwd=tmp_path, stdout=subprocess.DEVNULL)
-    assert process.stderr is not None
-    with process.stderr as lines:
+def test_ctrl_c_ends_the_tuning_and_none_of_the_scripts_code_runs(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(textwrap.dedent(FINALLY), encoding="utf-8")
+    process = started("-m", "outpace", "tune", "train.py", "2", cwd=tmp_path, stdout=subprocess.PIPE)
+    assert process.stderr is not None and process.stdout is not None
+    with process.stderr as lines, process.stdout as out:
         next(line for line in lines if "racing" in line)
         time.sleep(1)
         process.send_signal(signal.SIGINT)
-        rest = lines.read()
-    assert process.wait(60) == -signal.SIGINT, rest
-    assert "KeyboardInterrupt" in rest
+        rest, said = lines.read(), out.read()
+    assert process.wait(60) == 130, rest
+    assert "interrupted" in rest and "KeyboardInterrupt" not in rest
+    assert said == "before\n"
 
 
-def test_what_cannot_be_tuned_trains_untouched(tmp_path: Path) -> None:
+BEFORE = "import atexit\natexit.register(print, 'at exit')\nprint('before')\ntry:\n    history = model.fit"
+FINALLY = SCRIPT.replace("history = model.fit", BEFORE).replace("print(hashlib", "finally:\n    print('saved')\nprint(hashlib")
+
+
+def run(folder: Path, source: str, *options: str, arguments: tuple[str, ...] = ("1",)) -> subprocess.CompletedProcess[str]:
+    (folder / "train.py").write_text(textwrap.dedent(source), encoding="utf-8")
+    command = [sys.executable, "-m", "outpace", "tune", *options, "train.py", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment(), check=False, timeout=240)
+
+
+def test_a_tuned_script_ends_at_its_fit(tmp_path: Path) -> None:
+    """A `finally:` that saves would overwrite a trained model with one that trials have changed."""
+    done = run(tmp_path, FINALLY, "--budget", "8s", "--only-limits", "--json")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.startswith("before\n{") and "saved" not in done.stdout and "at exit" not in done.stdout
+
+
+INPUTS = {
+    "generator": ("((x[:8], y[:8]) for _ in range(4)),", "the generator ended during the trials: its first 4 batches"),
+    "endless generator": ("((x[:8], y[:8]) for _ in iter(int, 1)), steps_per_epoch=9,", ""),
+    "class weights": ("data, class_weight={0: 1.0, 1: 2.0, 2: 3.0},", ""),
+    "split arrays": ("x, y, validation_split=0.2, class_weight={0: 1.0, 1: 2.0, 2: 3.0},", ""),
+    "PyDataset": ("Batches(workers=WORKERS),", ""),
+    "PyDataset with workers": ("Batches(workers=WORKERS + 2),", ""),
+}
+BATCHES = """
+class Batches(keras.utils.PyDataset):
+    def __len__(self):
+        return 12
+    def __getitem__(self, number):
+        return x[number * 16 : number * 16 + 16], y[number * 16 : number * 16 + 16]
+WORKERS = 0
+model ="""
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_whatever_keras_accepts_gets_limits(name: str, tmp_path: Path) -> None:
+    given, said = INPUTS[name]
+    source = SCRIPT.replace("model =", BATCHES, 1).replace("model.fit(data,", f"model.fit({given}")
+    done = run(tmp_path, source, "--budget", "4s", "--only-limits", "--json")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "Input alone" in done.stdout, json.loads(done.stdout)["tools"]["tune"]["headline"]
+    assert said in done.stderr
+
+
+def test_a_later_fit_and_what_there_is_not(tmp_path: Path) -> None:
+    twice = SCRIPT.replace("history =", "model.fit(data, epochs=1, verbose=0)\nmodel.evaluate(data, verbose=0)\nhistory =")
+    done = run(tmp_path, twice, "--budget", "4s", "--only-limits", "--fit", "2")
+    assert done.returncode == 0 and "tuning the fit at train.py:20, number 2" in done.stderr, done.stderr[-3000:]
+    done = run(tmp_path, SCRIPT.replace("sys.exit(3)", ""), "--fit", "2")
+    assert done.returncode == 8 and "called Keras' fit 1 time, so that there was no fit number 2" in done.stderr
+
+
+LOOP = """
+import numpy as np, keras, tensorflow as tf
+model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(3)])
+optimizer = keras.optimizers.Adam()
+
+def step(x):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(model(x) ** 2)
+    optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+
+run = tf.function(step) if COMPILED else step
+for x in tf.data.Dataset.from_tensors(np.ones((4, 6), "float32")).repeat(100_000_000):
+    run(x)
+"""
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_loop_of_its_own_is_told_at_once(tmp_path: Path, compiled: bool) -> None:
+    done = run(tmp_path, LOOP.replace("COMPILED", str(compiled)))
+    assert done.returncode == 8 and "a loop of its own" in done.stderr
+
+
+def test_the_winner_is_applied_in_a_new_process(tmp_path: Path) -> None:
+    """Whether a practice wins is the machine's to say; that what was kept is turned on is seen from a recipe of ours."""
     (tmp_path / "train.py").write_text(
-        textwrap.dedent(SCRIPT).replace("model.fit(data,", "model.fit(((x[:8], y[:8]) for _ in range(4)),"), encoding="utf-8"
+        textwrap.dedent(SCRIPT).replace("sys.exit(3)", "print(model.steps_per_execution)"), encoding="utf-8"
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "outpace", "tune", "train.py", "1"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env=environment(),
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 3
-    assert "outpace: nothing is tuned: The input is a generator" in done.stderr
-    assert len(done.stdout.split()[0]) == 64
+    plan = {
+        "script": "train.py",
+        "argv": ["2"],
+        "module": False,
+        "fit": 1,
+        "outcome": "/dev/null",
+        "recipe": ["steps_per_execution"],
+    }
+    command = [sys.executable, "-m", "outpace.tune.hosted", json.dumps(plan)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment(), check=False, timeout=120)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.splitlines()[-1] == "16"

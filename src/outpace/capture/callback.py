@@ -98,7 +98,7 @@ class ProfilerCallback(Callback):  # type: ignore[misc]  # Keras is not followed
             per_call = steps_per_execution(model)
             first, last = ((batch - 1) // per_call + 1 for batch in self.batches)
             options = replace(self._options, warmup=first, steps=last - first + 1)
-            self._session = Session(options, self._logdir, self._logdir, self._note, lambda saved: None)
+            self._session = Session(options, self._logdir, self._logdir, self._note, lambda saved: None, lambda: None)
             framework = keras_framework()
             if framework in sys.modules:
                 self._session.profilers[framework] = MAKERS[framework](sys.modules[framework], options)

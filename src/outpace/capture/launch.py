@@ -7,18 +7,15 @@ handlers run, files flushed): a pipeline that hangs there is the waiting parent'
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import gc
-import io
 import os
 import sys
-from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
 from outpace.capture import ticks
 from outpace.capture.compiles import CompileWatch
+from outpace.capture.ending import announce, end_here, leave, register_first
 from outpace.capture.notes import notes_of, write_notes
 from outpace.capture.options import Outcome, Plan
 from outpace.capture.pipeline import PipelineRecorder
@@ -30,7 +27,7 @@ from outpace.capture.steps_keras import KerasSteps
 from outpace.capture.steps_tf import LoopSteps, hook_marks, hook_profiler
 from outpace.capture.timed import TimedWindow
 from outpace.capture.tracing import TraceRecorder
-from outpace.capture.window import CaptureDone, Phase
+from outpace.capture.window import Phase
 
 
 class Launch:
@@ -39,7 +36,7 @@ class Launch:
     def __init__(self, plan: Plan) -> None:
         """Prepare the session of one plan; nothing is hooked yet."""
         self.plan = plan
-        self.session = Session(plan.options, plan.logdir, plan.shown_logdir, self._note, self._saved)
+        self.session = Session(plan.options, plan.logdir, plan.shown_logdir, self._note, self._saved, self._stop)
         self.recorder = PipelineRecorder(plan.options.label)
         self.sources = SourceRecorder()
         self.tracing = TraceRecorder(self.sources.traced)
@@ -90,12 +87,10 @@ class Launch:
 
         hooks: dict[str, Any] = {"tensorflow": self.on_tensorflow, "keras": self.on_keras, "jax": self.on_jax}
         ImportHooks(hooks, lambda name, error: tell(f"{name} could not be hooked, so nothing is captured: {error!r}")).install()
-        code, stopped = 1, False
+        code = 1
         try:
             run_as_main(self.plan.script, self.plan.argv, self.plan.options.module)
             code = 0
-        except CaptureDone:
-            code, stopped = 0, True
         except SystemExit as error:
             code = exit_code(error.code)
             raise
@@ -103,19 +98,21 @@ class Launch:
             code = 130
             raise
         finally:
-            self._finish(code, stopped)
+            self._finish(code)
         return 0
 
-    def _finish(self, code: int, stopped: bool) -> None:
+    def _finish(self, code: int) -> None:
         hide_own_frames()
         self._code = code
-        try:
-            outcome = self.session.finish(code, stopped)
-        except CaptureDone:  # the window closed in the moment in which the script ended by itself
-            outcome = self.session.finish(code, stopped)
+        outcome = self.session.finish(code, stopped=False)
         if os.getpid() == self.session.pid:
-            leave(self.plan.outcome, outcome)
-            _last_handlers.append((self.plan.outcome, replace(outcome, ending=True), self.session.pid))
+            announce(self.plan.outcome, outcome)
+
+    def _stop(self) -> None:
+        """The capture is over, and so is the script: here and now, on whichever thread this is."""
+        self._code = 0
+        leave(self.plan.outcome, self.session.finish(0, stopped=True))
+        end_here(0)
 
     def _note(self, session: Session, saved: Saved) -> None:
         """Write the record: before the run appears, and once more when the script's exit code is known."""
@@ -140,36 +137,6 @@ class Launch:
         leave(self.plan.outcome, Outcome(saved.run, saved.host))
 
 
-_last_handlers: list[tuple[str, Outcome, int]] = []
-
-
-def _announce_end() -> None:
-    """Registered first, so run last of all exit handlers: from here on only the interpreter's own end is left."""
-    for path, outcome, pid in _last_handlers:
-        if os.getpid() == pid:
-            _flush_files()
-            leave(path, outcome)
-
-
-def _flush_files() -> None:
-    """Write out what the script's open files still buffer, so that ending a hanging interpreter loses nothing."""
-    kinds = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
-    for item in gc.get_objects():
-        if issubclass(type(item), kinds):
-            with contextlib.suppress(Exception):
-                item.flush()
-
-
-def leave(path: str, outcome: Outcome) -> None:
-    """Put the outcome where the parent looks for it, whole or not at all."""
-    try:
-        with open(f"{path}.part", "w", encoding="utf-8") as file:
-            file.write(outcome.to_json())
-        os.replace(f"{path}.part", path)
-    except OSError as error:
-        tell(f"the outcome of the capture could not be written: {error}")
-
-
 def exit_code(code: object) -> int:
     """The process exit code that `SystemExit(code)` makes."""
     if code is None:
@@ -181,7 +148,7 @@ def main() -> int:
     """Entry of the script's process."""
     with open(sys.argv[1], encoding="utf-8") as file:
         plan = Plan.from_json(file.read())
-    atexit.register(_announce_end)
+    register_first()
     return Launch(plan).run()
 
 

@@ -4,7 +4,7 @@ A command that becomes the script's process itself does three things, in this or
 
     require_script(script, module)  # before any work
     ...                             # read the options
-    become("outpace.tune.hosted", json.dumps(plan))
+    become(python_command("outpace.capture.remote.hosted", host, port, script))
 
 A command that waits for the process starts `python_command(...)` itself.
 """
@@ -15,6 +15,7 @@ import contextlib
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from outpace.model.errors import NotFoundError
@@ -32,6 +33,12 @@ def python_command(module: str, *arguments: str) -> list[str]:
     return [sys.executable, *interpreter._args_from_interpreter_flags(), "-m", module, *arguments]
 
 
+def script_command(script: str, argv: Sequence[str], module: bool) -> list[str]:
+    """The command line that runs a script as the user would, without anything of ours, with the same flags."""
+    interpreter: Any = subprocess
+    return [sys.executable, *interpreter._args_from_interpreter_flags(), *(["-m"] if module else []), script, *argv]
+
+
 def flush() -> None:
     """Write out what was printed, so that it stands before what the script prints."""
     for stream in (sys.stdout, sys.stderr):
@@ -39,7 +46,7 @@ def flush() -> None:
             stream.flush()
 
 
-def become(module: str, *arguments: str) -> NoReturn:
-    """Replace this process by `python -m module arguments`: terminal, signals and exit code are that one's own from here on."""
+def become(command: Sequence[str]) -> NoReturn:
+    """Replace this process by a command of Python's: terminal, signals and exit code are that one's own from here on."""
     flush()
-    os.execv(sys.executable, python_command(module, *arguments))
+    os.execv(sys.executable, list(command))

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import FrameType
 
 from outpace._dataclass import dataclass
+from outpace.capture.family import Family
 from outpace.capture.options import DEFAULT_LOGDIR, CaptureOptions, Outcome, Plan
 from outpace.capture.relaunch import flush, python_command, require_script
 from outpace.model.errors import CaptureError, UsageError
@@ -57,30 +56,32 @@ def run_script(script: str, argv: Sequence[str], options: CaptureOptions) -> Cap
     require_script(script, options.module)
     shown = options.logdir or DEFAULT_LOGDIR
     Staging(shown).discard()  # a log directory that cannot be written to is told before the script runs
-    folder = tempfile.mkdtemp(prefix="outpace-")
-    try:
+    with Family(released=not options.stop) as family:
+        folder = family.folder
         local = os.path.join(folder, "logs") if is_url(shown) else os.path.abspath(os.path.expanduser(shown))
         plan = Plan(script, tuple(argv), local, shown, os.path.join(folder, "outcome.json"), options)
-        code, outcome = _run(plan, os.path.join(folder, "plan.json"))
+        path = os.path.join(folder, "plan.json")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(plan.to_json())
+        code, outcome = watched(python_command("outpace.capture.launch", path), plan.outcome)
+        if outcome is not None and outcome.ending:
+            family.release()  # the script came to its own end, and what it left running is its own
         result = _result(code, outcome)
         if result.run and is_url(shown):
             result = replace(result, run=upload_run(result.run, shown))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
     return result
 
 
-def _run(plan: Plan, plan_path: str) -> tuple[int, Outcome | None]:
-    with open(plan_path, "w", encoding="utf-8") as file:
-        file.write(plan.to_json())
+def watched(command: Sequence[str], outcome: str) -> tuple[int, Outcome | None]:
+    """Run a script's process to its end, signals passed on: its exit code (128 + n after signal n), and the outcome that it left."""
     flush()
     try:
-        process = subprocess.Popen(python_command("outpace.capture.launch", plan_path))
+        process = subprocess.Popen(command)
     except OSError as error:
         raise CaptureError(f"Python could not be started for the script: {error}.") from error
     with _forwarding(process):
-        code = _wait(process, plan.outcome)
-    return code, _read(plan.outcome)
+        code = _wait(process, outcome)
+    return code, _read(outcome)
 
 
 def _wait(process: subprocess.Popen[bytes], path: str) -> int:

@@ -30,11 +30,12 @@ class Session:
         shown: str,
         note: Callable[[Session, Saved], None],
         saved: Callable[[Saved], None],
+        stop: Callable[[], None],
     ) -> None:
         """A session that saves in `logdir`, which the user knows as `shown`.
 
         `note` leaves the record beside a profile: before the run appears, and once more at the script's end. `saved` is told of a run
-        that is in place.
+        that is in place. `stop` ends the script, and this process with it.
         """
         self.options = options
         self.logdir, self.shown_logdir = logdir, shown
@@ -46,11 +47,11 @@ class Session:
         self.user_logdir: str | None = None
         self.samples: PythonSamples | None = None  # of the window, once it is closed
         self._sampler: FrameSampler | None = None
-        self._note, self._saved = note, saved
+        self._note, self._saved, self._stop = note, saved, stop
         self._recording: Recording | None = None
         self._profiler: Profiler | None = None
         self._told: set[str] = set()
-        self._ending = threading.Lock()
+        self._ending = threading.RLock()  # who stops the script also finishes the session
         self._ended = False
 
     def add_framework(self, name: str, module: Any) -> None:
@@ -117,11 +118,11 @@ class Session:
         recording.discard()
         self._once("yield", "the script starts its own profiler; ours gives way and waits until that one has ended")
 
-    def stop_script(self, stop: Callable[[], None]) -> None:
-        """Call `stop`, unless the script has come to its end meanwhile."""
+    def stop(self) -> None:
+        """End the script, unless it has come to its end meanwhile, or this is a forked child of it."""
         with self._ending:
-            if not self._ended:
-                stop()
+            if not self._ended and os.getpid() == self.pid:
+                self._stop()
 
     def _end_sampling(self) -> None:
         sampler, self._sampler = self._sampler, None

@@ -37,7 +37,7 @@ class LoopSteps:
         self._depth = 0
         self._taped = False
         self._functions: dict[Any, Candidate] = {}
-        self._trains = False  # a gradient tape was used at all
+        self.trains = False  # a gradient tape was used at all
         self._loops: weakref.WeakKeyDictionary[Any, Candidate] = weakref.WeakKeyDictionary()  # by data set
         self._iterators: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -86,7 +86,7 @@ class LoopSteps:
         original, steps = kind.__enter__, self
 
         def __enter__(self: Any) -> Any:
-            steps._taped = steps._trains = True
+            steps._taped = steps.trains = True
             if steps._timed is not None and not steps._outside():
                 steps._timed.tapes += 1
             return original(self)
@@ -115,7 +115,7 @@ class LoopSteps:
             candidate.interrupted = candidate.interrupted or fresh
             self._window.end(candidate)
         # tf.data feeding a JAX step; that JAX is imported says nothing, TensorFlow does it where JAX is installed.
-        with_jax = "jax" in self._session.profilers and not self._trains and framework_in_use() == "jax"
+        with_jax = "jax" in self._session.profilers and not self.trains and framework_in_use() == "jax"
         candidate.framework = "jax" if with_jax else "tensorflow"
         sure = self._taped or with_jax or candidate.count >= UNTAPED_FACTOR * max(1, self._window.options.warmup)
         called = max((function.count for function in self._functions.values()), default=0)

@@ -7,7 +7,6 @@ The analysis then infers the steps from what was recorded.
 
 from __future__ import annotations
 
-import ctypes
 import sys
 import threading
 import time
@@ -15,7 +14,7 @@ import time
 from outpace.capture.choose import framework_in_use, keras_backend
 from outpace.capture.compiles import CompileWatch
 from outpace.capture.session import Session
-from outpace.capture.window import Candidate, CaptureDone
+from outpace.capture.window import Candidate
 
 LENGTH_S = 3.0  # of a window that opens by itself
 STEADY_S = 2.0  # of it at least after the last compilation
@@ -91,10 +90,7 @@ class TimedWindow:
         time.sleep(seconds)
         if step.seconds is not None:
             self._outlast_compilations(time.monotonic() + LONGEST_S - seconds)
-        try:
-            window.close()
-        except CaptureDone:
-            self._session.stop_script(self._stop_main)
+        window.close()
 
     def _outlast_compilations(self, until: float) -> None:
         """A window that opened during set-up, or at a step of a new shape, goes on until it holds steps that only run."""
@@ -103,9 +99,3 @@ class TimedWindow:
             if compiled is None or (now - compiled >= STEADY_S and not self._compiles.pending):
                 return
             time.sleep(_POLL_S)
-
-    @staticmethod
-    def _stop_main() -> None:
-        """Raise in the main thread, at its next Python instruction: only there can the script be stopped."""
-        main = threading.main_thread().ident
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(main or 0), ctypes.py_object(CaptureDone))

@@ -23,11 +23,6 @@ FIRST_DROPPED = 2  # the first steps trace and compile: no measure of the steady
 SETTLE = 2  # steps after the window that still eat what the pipeline buffered while the profile was being saved
 MOST_AFTER = 200  # a script that trains on needs no more samples
 LAPSED_NS = 30 * 10**9  # after that time without a step, what was counted before is no longer the training
-STOP_TRIES = 3  # a script whose bare `except:` swallows the stop this often is left to train on
-
-
-class CaptureDone(BaseException):
-    """Ends the script after its capture; no Exception, so that `except Exception` lets it pass and `finally` runs."""
 
 
 class Phase(Enum):
@@ -50,6 +45,9 @@ class Profiling(Protocol):
 
     def close(self) -> None:
         """End recording and save."""
+
+    def stop(self) -> None:
+        """End the script: its capture is over. Comes back where the script is at its end already."""
 
 
 @dataclass(eq=False)
@@ -100,7 +98,6 @@ class StepWindow:
         self._end_mark: Callable[[], None] | None = None
         self._settle = SETTLE
         self.stopping = False  # the script was told to stop
-        self._stops = 0
         self._turn = threading.RLock()
         self.fitting = False  # Keras is at it, and its batches will be the steps
         self._last_begin: int | None = None
@@ -132,7 +129,7 @@ class StepWindow:
         step.began = self._last_begin = self._clock()
 
     def end(self, step: Candidate) -> None:
-        """A step ended. Closes the window when it is full; raises CaptureDone when the script is to stop."""
+        """A step ended. Closes the window when it is full, and stops the script where that was asked for."""
         if self.idle or self.chosen not in (None, step):
             return
         now = self._clock()
@@ -217,10 +214,8 @@ class StepWindow:
                 self.disable()
         elif len(self.after) >= self.options.after or not self.during:
             self.stopping = True
-            self._stops += 1
-            if self._stops >= STOP_TRIES:
-                self.disable()
-            raise CaptureDone
+            self.disable()
+            self._profiling.stop()
 
     def _finish_mark(self) -> None:
         if self._end_mark is not None:

@@ -27,10 +27,12 @@ def serve(
 
     The server starts when the script imports TensorFlow or JAX. Everything else, the exit code too, is the script's own.
     """
-    from outpace.capture.relaunch import become, require_script
+    from outpace.capture.relaunch import become, python_command, require_script
     from outpace.capture.remote.hosted import MODULE, SCRIPT
     from outpace.capture.server import check_port
 
     require_script(script, module)
     check_port(port, host)
-    become("outpace.capture.remote.hosted", host, str(port), MODULE if module else SCRIPT, script, *(args or []))
+    become(
+        python_command("outpace.capture.remote.hosted", host, str(port), MODULE if module else SCRIPT, script, *(args or []))
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from enum import Enum
 from pathlib import Path
@@ -33,6 +32,24 @@ class Allow(str, Enum):
     STATISTICAL = "statistical"
 
 
+WhichFit = Annotated[
+    int, typer.Option("--fit", metavar="N", min=1, help="Which call of fit to tune; those before it train as they are.")
+]
+HowLong = Annotated[
+    str | None,
+    typer.Option("--budget", metavar="TIME", help="How long to tune, with all preparations: 90s, 3m. 140s by default."),
+]
+Afterwards = Annotated[
+    Then,
+    typer.Option(
+        "--then",
+        help="stop: end the script; continue: start it anew, as it is; apply: start it anew, and train with the winner.",
+    ),
+]
+Allowed = Annotated[
+    list[Allow] | None,
+    typer.Option("--allow", help="Also try what changes results by rounding or by other random numbers."),
+]
 PatchFile = Annotated[
     Path | None,
     typer.Option("--patch", metavar="FILE", help="Write what was kept as a patch of the script, after checking it."),
@@ -65,18 +82,10 @@ def tune(
     script: Annotated[str, typer.Argument(help="The Keras training script, run unmodified as 'python SCRIPT ARGS' would.")],
     args: Annotated[list[str] | None, typer.Argument(help="Arguments for the script.")] = None,
     module: Module = False,
-    budget: Annotated[
-        str | None, typer.Option(metavar="TIME", help="How long to tune, with all preparations: 90s, 3m. 140s by default.")
-    ] = None,
-    then: Annotated[
-        Then,
-        typer.Option(
-            help="stop the script afterwards; continue: train as if nothing had happened; apply: train on with the winner."
-        ),
-    ] = Then.STOP,
-    allow: Annotated[
-        list[Allow] | None, typer.Option(help="Also try what changes results by rounding or by other random numbers.")
-    ] = None,
+    fit: WhichFit = 1,
+    budget: HowLong = None,
+    then: Afterwards = Then.STOP,
+    allow: Allowed = None,
     only_limits: OnlyLimits = False,
     environment: TryEnvironment = False,
     batch_sizes: TryBatchSizes = False,
@@ -92,17 +101,23 @@ def tune(
 ) -> None:
     """Find what makes a Keras training faster: measure its limits, try each practice that fits, keep what a fair race proves.
 
-    Takes over the script's first fit. Afterwards the model, its optimizer and the random numbers are put back bit by bit. What may change
-    results is only tried with --allow. Exit code: the script's own.
+    The script runs up to its fit in a process of its own, which ends when the tuning is over: none of the script's code after fit runs, and
+    nothing of it is saved. What may change results is only tried with --allow. Exit code: 0, or 8 where nothing can be tuned; the script's
+    own where it trains afterwards.
     """
-    from outpace.capture.relaunch import become, require_script
+    from outpace.capture.relaunch import require_script
     from outpace.capture.remote.options import seconds
+    from outpace.tune.command import tune_script
+    from outpace.tune.patch.source_patch import require_new
 
     require_script(script, module)
+    if patch is not None:
+        require_new(patch)
     plan: dict[str, Any] = {
         "script": script,
         "argv": args or [],
         "module": module,
+        "fit": fit,
         "budget": seconds(budget or (_LIMITS_BUDGET if only_limits else _BUDGET)),
         "then": then.value,
         "statistical": Allow.STATISTICAL in (allow or []),
@@ -118,7 +133,7 @@ def tune(
     }
     if environment:
         _environment(plan)
-    become("outpace.tune.hosted", json.dumps(plan))
+    raise typer.Exit(tune_script(plan))
 
 
 def _environment(plan: dict[str, Any]) -> None:

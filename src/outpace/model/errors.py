@@ -51,5 +51,11 @@ class OutputError(OutpaceError):
     exit_code = 6
 
 
+class TuneError(OutpaceError):
+    """Nothing could be tuned: the program trains in a way that is not served, or there is no training."""
+
+    exit_code = 8
+
+
 class RebuildError(OutpaceError):
     """A pipeline cannot be rebuilt faithfully: the message names the stage and why. The pipeline itself is untouched."""

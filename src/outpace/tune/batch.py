@@ -12,6 +12,7 @@ from outpace.model.errors import UsageError
 from outpace.tune.batch_sizes import Reached, Size, TooLarge, grow
 from outpace.tune.data.size import available_memory
 from outpace.tune.program.program import Program
+from outpace.tune.program.source import Feed
 from outpace.tune.program.state import Snapshot
 from outpace.tune.program.stepper import Stepper
 from outpace.tune.reason import reason_of
@@ -84,7 +85,7 @@ class _Trial:
         self.watch.preparing(f"batch {size}")
         before = _used()
         try:
-            stepper = Stepper(self.program, tf.data.Dataset.from_tensors(repeated(self.program.spare, factor)))
+            stepper = Stepper(self.program, Feed(tf.data.Dataset.from_tensors(repeated(self.program.spare, factor))))
             stepper.compile()
             rate = self._quick(stepper, size)
         except (tf.errors.ResourceExhaustedError, MemoryError) as error:

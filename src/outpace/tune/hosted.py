@@ -1,7 +1,8 @@
-"""The process of `outpace tune`: `python -m outpace.tune.hosted PLAN` runs the script and tunes its first Keras `fit`.
+"""The script's process of `outpace tune`: `python -m outpace.tune.hosted PLAN` runs the script up to a Keras `fit`, tunes it there, and ends.
 
-The command replaces itself by this process, so terminal, signals and exit code are the script's own. Nothing but the standard library
-is imported before the script imports a framework.
+The process dies with what the trials have changed in it: nothing has to be put back, and none of the script's own code runs afterwards
+(`capture.ending`). The command, which waits, starts the script anew where it is to train. With a recipe in the plan the process turns that on
+at the same `fit` and trains. Nothing but the standard library is imported before the script imports a framework.
 """
 
 from __future__ import annotations
@@ -9,173 +10,184 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import os
 import sys
-from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
+from outpace.capture.ending import announce, end_here, leave, register_first
 from outpace.capture.imports import ImportHooks
+from outpace.capture.launch import exit_code
+from outpace.capture.options import Outcome
 from outpace.capture.recording import tell
+from outpace.capture.sampler import owner_of
 from outpace.capture.script import hide_own_frames, run_as_main
-from outpace.capture.window import CaptureDone
+from outpace.model.errors import OutpaceError, TuneError
+
+LOOP = "The script trains in a loop of its own, and outpace tune tunes Keras' fit. Tune the loop's input: outpace.tune_dataset(data)."
+KERAS_2 = "This fit is Keras 2's (tf_keras); outpace tune tunes Keras 3. Unset TF_USE_LEGACY_KERAS if the program allows it."
 
 
 class Hosted:
-    """Takes over the first `fit` that trains with TensorFlow."""
+    """Takes over one `fit`: `plan["fit"]` counts from 1."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self.plan = plan
         self.recorder: Any = None
-        self.done = False
+        self.fits = 0
+        self._loops: Any = None
+        self._pid = os.getpid()
 
     def on_tensorflow(self, tf: ModuleType) -> None:
-        """TensorFlow was imported: note how data sets are built from now on."""
+        """TensorFlow was imported: note how data sets are built from now on, and see loops that train without Keras."""
         from outpace.capture.pipeline import PipelineRecorder
+        from outpace.tune.loops import Loops
 
         self.recorder = PipelineRecorder(False)
         self.recorder.install(tf)
+        if self.plan["recipe"] is None:
+            self._loops = Loops(tf, lambda: self.refuse(LOOP))
 
     def on_keras(self, keras: Any) -> None:
         """Keras was imported: put ourselves before `fit`."""
-        original, hosted = keras.Model.fit, self
+        self._take_over(keras.Model, "" if keras.__version__ >= "3" else KERAS_2)
+
+    def on_tf_keras(self, keras: Any) -> None:
+        """Keras 2 was imported by its own name."""
+        self._take_over(keras.Model, KERAS_2)
+
+    def _take_over(self, kind: Any, refusal: str) -> None:
+        original, hosted = kind.fit, self
         signature = inspect.signature(original)
 
         @functools.wraps(original)
         def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if hosted.done:
-                return original(self, *args, **kwargs)
-            hosted.done = True
+            hosted.fits += 1
+            if hosted.fits != hosted.plan["fit"] or os.getpid() != hosted._pid:
+                return hosted._fitting(original, self, *args, **kwargs)
             bound = dict(signature.bind(self, *args, **kwargs).arguments)
             model = bound.pop(next(iter(signature.parameters)))
-            return original(model, **hosted.tune(model, bound))
+            if hosted.plan["recipe"] is not None:
+                return original(model, **hosted.apply(model, bound))
+            if refusal:
+                hosted.refuse(refusal)
+            hosted.tune(model, bound)
 
-        keras.Model.fit = fit
+        kind.fit = fit
 
-    def tune(self, model: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Tune, report, and return the arguments that `fit` shall train with; ends the script where that was asked for."""
-        from outpace.model.errors import OutpaceError
-        from outpace.tune.program.program import Program
+    def _fitting(self, original: Any, *args: Any, **kwargs: Any) -> Any:
+        """Another `fit` trains as it is; its steps are no loop of the script's."""
+        if self._loops is None:
+            return original(*args, **kwargs)
+        with self._loops.resting():
+            return original(*args, **kwargs)
+
+    def tune(self, model: Any, arguments: dict[str, Any]) -> NoReturn:
+        """Tune, report, and end the process."""
         from outpace.tune.reason import reason_of
+
+        if self._loops is not None:
+            self._loops.rest()
+        tell(f"tuning the fit at {_line()}" + (f", number {self.fits}" if self.fits > 1 else " (--fit N for the N-th one)"))
+        try:
+            self._end(self._tuned(model, arguments))
+        except KeyboardInterrupt:
+            tell("interrupted; the script ends here")
+            self._end(130)
+        except OutpaceError as error:
+            self.refuse(str(error))
+        except Exception as error:
+            self._end(1, f"the tuning failed: {reason_of(error)}.")
+
+    def _tuned(self, model: Any, arguments: dict[str, Any]) -> int:
+        """Tune and report; the exit code."""
+        from outpace.tune.program.program import Program
+        from outpace.tune.progress import shown
         from outpace.tune.session import plan, tune_program
+        from outpace.tune.written import report
 
         named = {name: value for name, value in arguments.items() if name != "x"}
-        try:
-            program = Program.of(model, arguments.get("x"), **named)
-            if self.plan["dry_run"]:
-                sys.stdout.write("\n".join(plan(program, self.recorder)) + "\n")
-                raise CaptureDone
-            from outpace.tune.progress import shown
+        program = Program.of(model, arguments.get("x"), keeps=False, **named)
+        if program.remark:
+            tell(program.remark)
+        if self.plan["dry_run"]:
+            sys.stdout.write("\n".join(plan(program, self.recorder)) + "\n")
+            return 0
+        with shown() as watch:
+            tuned = tune_program(
+                program,
+                self.recorder,
+                budget=self.plan["budget"],
+                allow_statistical=self.plan["statistical"],
+                batch_sizes=self.plan["batch_sizes"],
+                only_limits=self.plan["only_limits"],
+                watch=watch,
+            )
+        if program.source.generator is not None and program.source.generator.ended:
+            tell(
+                f"the generator ended during the trials: its first {program.source.generator.ended} batches were read again and again"
+            )
+        with open(self.plan["kept"], "w", encoding="utf-8") as file:
+            json.dump(list(tuned.best.practices), file)
+        return report(self.plan, tuned)
 
-            with shown() as watch:
-                tuned = tune_program(
-                    program,
-                    self.recorder,
-                    budget=self.plan["budget"],
-                    allow_statistical=self.plan["statistical"],
-                    batch_sizes=self.plan["batch_sizes"],
-                    only_limits=self.plan["only_limits"],
-                    ends=self.plan["then"] == "stop",
-                    watch=watch,
-                )
-            self._report(tuned)
-        except OutpaceError as error:
-            return self._without(arguments, f"nothing is tuned: {error}")
-        except Exception as error:  # the script's own error comes again, from fit itself; ours must not end its training
-            return self._without(arguments, f"the tuning failed: {reason_of(error)}.")
-        if self.plan["then"] == "stop":
-            raise CaptureDone
-        if self.plan["then"] != "apply":
-            return arguments
-        dataset = tuned.apply()
+    def apply(self, model: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Turn the recipe on; the arguments that `fit` shall train with."""
+        from outpace.tune.program.program import Program
+        from outpace.tune.session import kept
+
+        named = {name: value for name, value in arguments.items() if name != "x"}
+        program = Program.unread(model, arguments.get("x"), **named)
+        dataset, left = kept(program, self.plan["recipe"], self.recorder)
+        for sentence in left:
+            tell(f"not applied: {sentence}")
         return {**arguments, "x": dataset} if program.own_pipeline else arguments
 
-    def _without(self, arguments: dict[str, Any], why: str) -> dict[str, Any]:
-        """Say why nothing came of it, and train as the script would have; a dry run trains nothing in any case."""
-        if self.plan["dry_run"]:
+    def refuse(self, why: str) -> NoReturn:
+        """Say why nothing is tuned, and end the process."""
+        self._end(TuneError.exit_code, f"nothing is tuned: {why}")
+
+    def _end(self, code: int, why: str = "") -> NoReturn:
+        if why:
             tell(why)
-            raise CaptureDone
-        tell(f"{why} The script goes on as it is.")
-        return arguments
+        leave(self.plan["outcome"], Outcome(stopped=True, exit_code=code))
+        end_here(code)
 
-    def _report(self, tuned: Any) -> None:
-        """Print the report and write the files that were asked for."""
-        from outpace.report import json_, terminal
-        from outpace.tune.environment.page import page_of_plain
-        from outpace.tune.page import ID
+    def run(self) -> None:
+        """Run the script; its own exception comes out. It comes to its end where it is not taken over."""
+        hooks: Any = {"tensorflow": self.on_tensorflow, "keras": self.on_keras, "tf_keras": self.on_tf_keras}
+        ImportHooks(hooks, lambda name, error: tell(f"{name} could not be hooked, so nothing is tuned: {error!r}")).install()
+        code = 1
+        try:
+            run_as_main(self.plan["script"], self.plan["argv"], self.plan["module"])
+            code = 0
+        except SystemExit as end:
+            code = exit_code(end.code)
+            raise
+        finally:
+            hide_own_frames()
+            if os.getpid() == self._pid and self.plan["recipe"] is None:
+                announce(self.plan["outcome"], Outcome(reason=self._why_nothing(), exit_code=code))
 
-        environment = self.plan.get("environment")
-        report = tuned.report_of(self.plan["script"], *([page_of_plain(environment)] if environment else []))
-        if self.plan["json"]:
-            sys.stdout.write(json_.render(report) + "\n")
-        else:
-            terminal.print_report(report, width=self.plan["width"], color=self.plan["color"], tools=[ID])
-        sys.stdout.flush()
-        if self.plan["html"]:
-            _tell_written(_write_html, report, self.plan["html"])
-        if self.plan["out"]:
-            _tell_written(_write_races, tuned, self.plan["out"])
-        if self.plan["patch"]:
-            _tell_written(functools.partial(_write_patch, self.plan), tuned, self.plan["patch"])
-
-
-def _tell_written(write: Callable[[Any, Path], str], what: Any, place: str) -> None:
-    """Write, and say where. A file that cannot be written is said too: it is no reason to end the script."""
-    from outpace.model.errors import OutputError
-
-    try:
-        tell(write(what, Path(place)))
-    except OutputError as error:
-        tell(str(error))
+    def _why_nothing(self) -> str:
+        wanted = self.plan["fit"]
+        if self.fits:
+            return f"the script called Keras' fit {self.fits} time{'s' * (self.fits > 1)}, so that there was no fit number {wanted}"
+        return "the script called no Keras fit, so there was nothing to tune"
 
 
-def _write_html(report: Any, path: Path) -> str:
-    from outpace.report import html
-
-    return f"the HTML report is {html.write(report, path)}"
-
-
-def _write_races(tuned: Any, folder: Path) -> str:
-    from outpace.tune.trial.experiment import write_experiment
-
-    races = tuned.climbed.experiments
-    for at, experiment in enumerate(races):
-        write_experiment(experiment, folder / f"race-{at}.jsonl")
-    return f"the samples of {len(races)} races are in {folder}"
-
-
-def _write_patch(plan: dict[str, Any], tuned: Any, path: Path) -> str:
-    """Write the change of the source, after the patched program was run up to its first fit and compared."""
-    from outpace.tune.data.verify import Difference
-    from outpace.tune.patch import verify_patch, write_patch
-
-    patch = tuned.patch()
-    for left in patch.left:
-        tell(left.sentence)
-    if not patch.files:
-        return "there is nothing to write as a patch"
-    tell("running the patched program up to its first fit, to compare its elements with the original's")
-    outcome = verify_patch(patch, plan["script"], plan["argv"], module=plan["module"], risk=tuned.best.risk)
-    if isinstance(outcome, Difference):
-        return f"no patch is written, because the patched program differs: {outcome.what}"
-    write_patch(patch, path)
-    return f"the patch is {path} (apply it with: {patch.command} < {path}): {' '.join(outcome.how)}"
+def _line() -> str:
+    """Where the user's code calls."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and owner_of(os.path.abspath(frame.f_code.co_filename)):
+        frame = frame.f_back
+    return f"{os.path.relpath(frame.f_code.co_filename)}:{frame.f_lineno}"
 
 
 def main() -> None:
-    """Run the script; its own exception comes out."""
-    plan = json.loads(sys.argv[1])
-    hosted = Hosted(plan)
-    hooks: Any = {"tensorflow": hosted.on_tensorflow, "keras": hosted.on_keras}
-    ImportHooks(hooks, lambda name, error: tell(f"{name} could not be hooked, so nothing is tuned: {error!r}")).install()
-    try:
-        run_as_main(plan["script"], plan["argv"], plan["module"])
-    except CaptureDone:
-        return
-    finally:
-        hide_own_frames()
-    if not hosted.done:
-        tell("the script called no Keras fit, so there was nothing to tune")
+    """Entry of the process."""
+    register_first()
+    Hosted(json.loads(sys.argv[1])).run()
 
 
 if __name__ == "__main__":

@@ -18,8 +18,8 @@ from outpace.model.errors import UsageError
 from outpace.tune.climb.variant import Variant
 from outpace.tune.knobs.switch import switched
 from outpace.tune.knobs.turned import Turned
-from outpace.tune.program.isolated import isolated
 from outpace.tune.program.program import Program
+from outpace.tune.program.source import Feed
 from outpace.tune.program.state import Snapshot
 from outpace.tune.program.stepper import Stepper
 from outpace.tune.trial.engine import Watch
@@ -187,7 +187,7 @@ class _Replay(Stepper):
     """A stepper over batches in memory, one step per call, that says the loss of each."""
 
     def __init__(self, program: Program, batches: Sequence[Any]) -> None:
-        super().__init__(program, _ordered(batches, range(len(batches))))
+        super().__init__(program, Feed(_ordered(batches, range(len(batches)))))
         self._batches = batches
         self.norm: Any = None  # a variable that the traced step sets
 
@@ -227,7 +227,7 @@ def _held(program: Program, steps: int) -> list[Any]:
     """Up to so many batches of the first one's shapes, from one epoch, as far as they fit into memory."""
     tf = sys.modules["tensorflow"]
     size = sum(part.dtype.size * int(tf.size(part)) for part in tf.nest.flatten(program.spare, expand_composites=True))
-    taken = list(isolated(program.dataset).take(max(2, min(steps, MEMORY // max(size, 1)))))
+    taken = list(program.feed().dataset.take(max(2, min(steps, MEMORY // max(size, 1)))))
     return [batch for batch in taken if _shapes(batch) == _shapes(taken[0])]
 
 

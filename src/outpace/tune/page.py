@@ -226,9 +226,11 @@ def _sorted(tuned: Tuned) -> list[Tried]:
 def _how(tuned: Tuned) -> str:
     climbed = tuned.climbed
     races = len(climbed.experiments)
+    after = (
+        " Afterwards the model, its optimizer and the random numbers were put back bit by bit." if tuned.program.outside else ""
+    )
     return (
         f"{races} race{'s' * (races != 1)} of short paired blocks in random order, each with the baseline a second time, in "
         f"{climbed.seconds:.0f} s; it ended because {climbed.ended}. A difference counts from 3 % on, and is confirmed on fresh rounds; "
-        "what was kept was raced against the start once more, on fresh rounds, beside its limits. Afterwards the model, its optimizer "
-        "and the random numbers were put back bit by bit."
+        f"what was kept was raced against the start once more, on fresh rounds, beside its limits.{after}"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
@@ -21,6 +22,7 @@ from outpace.tune.program.disposal import dispose
 from outpace.tune.program.program import Program
 from outpace.tune.program.state import Snapshot
 from outpace.tune.rewrites import all_rewrites
+from outpace.tune.rewrites.attempt import Rewritten, attempt
 from outpace.tune.rewrites.rewrite import Patch, Reason
 from outpace.tune.trial.engine import Watch
 from outpace.tune.trial.interrupts import Interrupts
@@ -38,7 +40,7 @@ SAFE = frozenset({Risk.EXACT, Risk.REORDERED})
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """What came of a tuning: the climb, the recipe for what was kept, and whether everything was put back (`left`: what was not).
+    """What came of a tuning: the climb, the recipe for what was kept, and what could not be put back (`left`), where that was asked for.
 
     advice: practices that fit and were not tried. batches: larger batches, where they were asked for.
     """
@@ -116,40 +118,62 @@ def tune_program(
     allow_statistical: bool = False,
     batch_sizes: bool = False,
     only_limits: bool = False,
-    ends: bool = False,
     watch: Watch | None = None,
 ) -> Tuned:
-    """Climb, and put the model, its optimizer and the random numbers back as they were, whatever happens.
+    """Climb. Where the program keeps its state (`Program.of`), the model, its optimizer and the random numbers are put back as they were,
+    whatever happens.
 
-    `batch_sizes`: measure larger batches too, for a fifth of the budget. `only_limits`: race no practice (see `Climb`). `ends`: the
-    program ends afterwards, so that what its input shares with it need not be put back, which waits for every reader to end. Raises
+    `batch_sizes`: measure larger batches too, for a fifth of the budget. `only_limits`: race no practice (see `Climb`). Raises
     CaptureError where the program itself fails in its trials. KeyboardInterrupt passes through, after everything was put back.
     """
     share = BATCHES_SHARE * budget if batch_sizes and program.model is not None else 0.0
-    snapshot = Snapshot.of(program.model)
+    snapshot = Snapshot.of(program.model) if program.outside is not None else None
     allowed = SAFE | {Risk.STATISTICAL} if allow_statistical else SAFE
     climb = Climb(program, recorder, budget - share, frozenset(allowed), watch or Watch(), only_limits=only_limits)
     left: tuple[str, ...] = ()
-    restores = not ends
     with Interrupts() as interrupts:
         try:
             climbed = climb.run()
             batches = _batches(program, share, watch) if share else None
         except BaseException as error:
-            restores = True  # the script may catch it, and train on
             traceback.clear_frames(error.__traceback__)  # they hold iterators that read ahead
             raise
         finally:
-            with interrupts.shield():
-                _let_go(climb)
-                left = program.outside.restore() if restores else ()
-                snapshot.restore()
-                if left:  # an interrupted tuning has no page that could say it
-                    climb.watch.note(f"Not put back: {', '.join(left)}.")
+            if snapshot is not None:
+                with interrupts.shield():
+                    left = _put_back(climb, program, snapshot)
     interrupts.check()
     advice = advice_for(program, climbed.limits) if program.model is not None else ()
     said = recipe(program, climbed.best, recorder)
-    return Tuned(program, climbed, said, (*snapshot.differences(), *left), advice, batches, recorder)
+    return Tuned(program, climbed, said, left, advice, batches, recorder)
+
+
+def _put_back(climb: Climb, program: Program, snapshot: Snapshot) -> tuple[str, ...]:
+    """Put everything back; what could not be, in words."""
+    _let_go(climb)
+    left = program.outside.restore() if program.outside is not None else ()
+    snapshot.restore()
+    left = (*snapshot.differences(), *left)
+    if left:  # an interrupted tuning has no page that could say it
+        climb.watch.note(f"Not put back: {', '.join(left)}.")
+    return left
+
+
+def kept(program: Program, practices: Sequence[str], recorder: PipelineRecorder | None) -> tuple[Any, list[str]]:
+    """Turn on, for good, what an earlier tuning of the same program has kept, by id; the data set to train with, and what does not apply."""
+    rewrites, turned = {each.id: each for each in all_rewrites()}, {each.id: each for each in knobs()}
+    dataset, left = program.dataset, []
+    for practice in practices:
+        if practice in turned:
+            turned[practice].applied(program).__enter__()  # never left: that is what applying means
+            program.model.train_function = None
+            continue
+        found = attempt(rewrites[practice], describe(dataset, recorder))
+        if isinstance(found, Rewritten):
+            dataset = found.dataset
+        else:
+            left.append(found.sentence)
+    return dataset, left
 
 
 def _let_go(climb: Climb) -> None:

@@ -13,9 +13,9 @@ from outpace.model.errors import NotFoundError
 
 BECOME = """
 import sys
-from outpace.capture.relaunch import become
+from outpace.capture.relaunch import become, python_command
 print("before")
-become("outpace.capture.remote.hosted", "127.0.0.1", "0", "script", "job.py", "a word")
+become(python_command("outpace.capture.remote.hosted", "127.0.0.1", "0", "script", "job.py", "a word"))
 """
 
 

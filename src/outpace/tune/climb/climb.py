@@ -65,7 +65,7 @@ class Climb:
         self.choice = Choice()
         self.waiting: list[Variant] = []  # what fits and was not raced yet
         self.races: list[Experiment] = []
-        self.copies = Copies(FILL_SHARE * budget, buffer_bytes(program))
+        self.copies = Copies(FILL_SHARE * budget, buffer_bytes(program), program.feed)
         self.running: dict[tuple[int, tuple[str, ...], bool], Running] = {}
         self.start = Variant(TODAY, program.dataset)
         self.reading = program.model is None  # then the input alone is tuned

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import field
+from collections.abc import Callable
+from dataclasses import field, replace
 from typing import Any
 
 from outpace._dataclass import dataclass
@@ -16,6 +17,7 @@ from outpace.tune.data.tree import describe
 from outpace.tune.data.verify import Risk
 from outpace.tune.program.isolated import isolated
 from outpace.tune.program.program import Program
+from outpace.tune.program.source import Feed
 from outpace.tune.program.stepper import Reader, Stepper
 from outpace.tune.reason import reason_of
 from outpace.tune.trial.arm import Arm, Facts, Work
@@ -30,21 +32,27 @@ _AT_A_TIME = 20  # steps between two looks at the clock
 class Copies:
     """Data sets of the trials' own: one copy per data set, so that a cache in it is filled once, and the user's shuffles do not move on.
 
-    fill_seconds: how long filling a cache may take. floor: bytes of free memory that all caches together leave. buffer_bytes: what the
+    fill_seconds: how long filling a cache may take. feed: makes the copy.
+    floor: bytes of free memory that all caches together leave. buffer_bytes: what the
     copies' prefetch buffers may grow to. A variant that rests between blocks fills its buffers, and TensorFlow doubles a buffer that was
     full and ran empty: without a limit, blocks would in the end be spent on filling buffers, or on eating them up.
     """
 
     fill_seconds: float
     buffer_bytes: int
+    feed: Callable[[Any], Feed] = lambda dataset: Feed(isolated(dataset))
     floor: float = field(default_factory=lambda: available_memory() * (1 - SHARE))
-    made: dict[int, tuple[Any, Any]] = field(default_factory=dict)
+    made: dict[int, tuple[Any, Feed]] = field(default_factory=dict)
     filled: set[int] = field(default_factory=set)
 
-    def of(self, dataset: Any) -> Any:
-        """The copy of a data set."""
+    def of(self, dataset: Any) -> Feed:
+        """The copy of a data set; another one at each call where a copy serves one reader only."""
         if id(dataset) not in self.made:
-            self.made[id(dataset)] = (dataset, _with_buffers(isolated(dataset), self.buffer_bytes))
+            made = self.feed(dataset)
+            made = replace(made, dataset=_with_buffers(made.dataset, self.buffer_bytes))
+            if made.single:
+                return made
+            self.made[id(dataset)] = (dataset, made)
         return self.made[id(dataset)][1]
 
     def fill(self, dataset: Any) -> None:
@@ -55,7 +63,7 @@ class Copies:
         if id(dataset) in self.filled or not describe(dataset).find(_CACHE):
             return
         end = time.monotonic() + self.fill_seconds
-        caches = [cache.dataset for cache in describe(self.of(dataset)).find(_CACHE)]
+        caches = [cache.dataset for cache in describe(self.of(dataset).dataset).find(_CACHE)]
         try:
             for cache in reversed(caches):
                 if int(cache.cardinality()) != -1:  # else it never becomes full
@@ -150,9 +158,9 @@ class Running:
             return
         self.copies.fill(self.variant.dataset)
         began = time.perf_counter()
-        dataset = self.copies.of(self.variant.dataset)
+        feed = self.copies.of(self.variant.dataset)
         with self.variant.applied(self.program):
-            runner = Reader(dataset) if self.reading else Stepper(self.program, dataset)
+            runner = Reader(feed) if self.reading else Stepper(self.program, feed)
             runner.compile()
         self.first_seconds = time.perf_counter() - began
         self.runner = runner

@@ -1,4 +1,4 @@
-"""The process that a patch is checked in: `python -m outpace.tune.patch.child PLAN` runs a script up to its first `fit`.
+"""The process that a patch is checked in: `python -m outpace.tune.patch.child PLAN` runs a script up to a `fit`.
 
 The plan names files and the text that shall stand in them; Python reads that text instead, and no file is touched. What `fit` was asked to
 train with is run for a few elements, and written down.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import io
+import itertools
 import json
 import linecache
 import os
@@ -22,12 +23,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from outpace.capture.ending import end_here
 from outpace.capture.imports import ImportHooks
 from outpace.capture.script import run_as_main
-from outpace.capture.window import CaptureDone
+from outpace.tune.program.source import Source
 
 COMPILED = ("jit_compile", "steps_per_execution", "run_eagerly")
 SEED = 20_011
+FEW = 8  # batches
 
 
 def substitute(texts: Mapping[str, bytes]) -> None:
@@ -59,14 +62,25 @@ def substitute(texts: Mapping[str, bytes]) -> None:
     SourceFileLoader.path_stats = path_stats  # type: ignore[method-assign]  # likewise
 
 
-def observed(model: Any, dataset: Any, elements: int) -> dict[str, Any]:
-    """What can be compared: the stages, the structure, two epochs with every missing seed set, and again with other seeds."""
+def observed(model: Any, source: Source, elements: int) -> dict[str, Any]:
+    """What can be compared: the stages, the structure, two epochs with every missing seed set, and again with other seeds.
+
+    Of an input that is no pipeline of the user's, and cannot be built again, the first batches stand for its epochs.
+    """
+    from outpace.model.errors import RebuildError
     from outpace.tune.data.comparable import Pinning, variables_kept
     from outpace.tune.data.tree import describe
     from outpace.tune.data.verify import EPOCHS, MOST, rows
 
+    dataset = source.dataset
+
     def runs(seed: int, every: bool) -> list[Any]:
-        copy = Pinning(seed, elements, every=every, serial=True).copy(dataset)
+        try:
+            copy = Pinning(seed, elements, every=every, serial=True).copy(dataset)
+        except RebuildError:
+            if source.own:
+                raise
+            return [[rows(element) for element in islice(iter(source.feed(dataset).dataset), FEW)]]
         with variables_kept(dataset):
             return [[rows(element) for element in islice(iter(copy), MOST)] for _ in range(EPOCHS)]
 
@@ -94,14 +108,20 @@ def main() -> None:
         numpy.random.seed(SEED)
 
     def on_keras(keras: Any) -> None:
-        signature = inspect.signature(keras.Model.fit)
+        original, signature, fits = keras.Model.fit, inspect.signature(keras.Model.fit), itertools.count(1)
 
-        @functools.wraps(keras.Model.fit)
+        @functools.wraps(original)
         def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if next(fits) != plan["fit"]:
+                return original(self, *args, **kwargs)
             given = dict(signature.bind(self, *args, **kwargs).arguments)
-            with Path(plan["result"]).open("wb") as file:
-                pickle.dump(observed(self, given.get("x"), plan["elements"]), file)
-            raise CaptureDone
+            try:
+                found = pickle.dumps(observed(self, Source(given.pop("x", None), given), plan["elements"]))
+            except Exception as error:
+                sys.stderr.write(f"\n{type(error).__name__}: {error}\n")
+                end_here(1)
+            Path(plan["result"]).write_bytes(found)
+            end_here(0)
 
         keras.Model.fit = fit
 
@@ -110,14 +130,10 @@ def main() -> None:
     code = 0
     try:
         run_as_main(plan["script"], plan["argv"], plan["module"])
-    except CaptureDone:
-        pass
     except BaseException as error:
         sys.stderr.write(f"\n{type(error).__name__}: {error}\n")
         code = 1
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)  # threads of a pipeline that never ends would keep the interpreter
+    end_here(code)  # threads of a pipeline that never ends would keep the interpreter
 
 
 if __name__ == "__main__":

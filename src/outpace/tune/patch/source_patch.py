@@ -84,6 +84,14 @@ def write_copies(patch: SourcePatch, folder: Path) -> tuple[Path, ...]:
     return tuple(written)
 
 
+def require_new(path: Path) -> None:
+    """Raise OutputError where a patch could not be written at this place: best asked before the work that it is the result of."""
+    if path.exists():
+        raise OutputError(f"{path} exists and is not overwritten. Give another place, or remove it.")
+    if path.parent.exists() and not os.access(path.parent, os.W_OK):
+        raise OutputError(f"{path} cannot be written: {path.parent} is read-only. Give another place.")
+
+
 def _write(path: Path, content: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -29,26 +29,28 @@ def verify_patch(
     risk: Risk = Risk.EXACT,
     elements: int = ELEMENTS,
     timeout: float = TIMEOUT,
+    fit: int = 1,
 ) -> Verified | Difference:
-    """Whether the patched program trains on the same elements. Runs the script twice up to its first fit, with its effects.
+    """Whether the patched program trains on the same elements. Runs the script twice up to a fit (by number), with its effects.
 
     Python's and NumPy's random numbers start from the same seed in both, and what has no seed in the pipeline gets one. `risk` is the
     largest of the patch's changes: EXACT demands equality bit by bit, REORDERED the same rows in each epoch, STATISTICAL that every
     component is equal which does not depend on random numbers; what was not compared is said in `how`.
     """
     texts = {change.path: change.new.encode(change.encoding) for change in patch.files}
-    before = _observed({}, script, argv, module, elements, timeout)
+    plan = {"script": script, "argv": list(argv), "module": module, "elements": elements, "fit": fit}
+    before = _observed({}, plan, timeout)
     if isinstance(before, str):
-        return Difference(f"The program as it is does not reach its first fit, so nothing can be compared: {before}")
-    after = _observed(texts, script, argv, module, elements, timeout)
+        return Difference(f"The program as it is does not reach its fit, so nothing can be compared: {before}")
+    after = _observed(texts, plan, timeout)
     if isinstance(after, str):
-        return Difference(f"The patched program does not reach its first fit: {after}")
+        return Difference(f"The patched program does not reach its fit: {after}")
     missing = _missing(patch, after)
     if missing is not None:
         return Difference(missing)
     outcome = compare(before, after, risk)
     if isinstance(outcome, Difference):
-        again = _observed({}, script, argv, module, elements, timeout)
+        again = _observed({}, plan, timeout)
         if isinstance(again, str) or isinstance(compare(before, again, Risk.EXACT), Difference):
             return Difference(f"Two runs of the program as it is differ as well, so equality cannot be shown. {outcome.what}")
     return outcome
@@ -133,25 +135,25 @@ def _listed(parts: set[int]) -> str:
     return ", ".join(map(str, sorted(parts)))
 
 
-def _observed(
-    texts: dict[str, bytes], script: str, argv: Sequence[str], module: bool, elements: int, timeout: float
-) -> dict[str, Any] | str:
-    """What the script's first fit was asked for; a sentence where it never came to that."""
+def _observed(texts: dict[str, bytes], what: dict[str, Any], timeout: float) -> dict[str, Any] | str:
+    """What the script's fit was asked for; a sentence where it never came to that. `what`: the plan, without its files."""
     with tempfile.TemporaryDirectory(prefix="outpace_patch_") as folder:
         named = {path: os.path.join(folder, str(at)) for at, path in enumerate(texts)}
         for path, content in texts.items():
             Path(named[path]).write_bytes(content)
         result = Path(folder) / "result"
-        plan = {
-            "script": script, "argv": list(argv), "module": module, "elements": elements, "texts": named, "result": str(result),
-        }  # fmt: skip
+        plan = {**what, "texts": named, "result": str(result)}
         command = [sys.executable, "-m", "outpace.tune.patch.child", json.dumps(plan)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout, check=False)
         except subprocess.TimeoutExpired:
             return f"it takes longer than {timeout:.0f} s."
         if not result.exists():
-            return (done.stderr.strip().splitlines() or ["it ends without calling fit"])[-1][:300]
+            return _last_line(done.stderr) if done.returncode else "it ends without calling fit"
         with result.open("rb") as file:
             observed: dict[str, Any] = pickle.load(file)  # our own process wrote it
             return observed
+
+
+def _last_line(text: str) -> str:
+    return (text.strip().splitlines() or ["it failed without a word"])[-1][:300]

@@ -10,8 +10,8 @@ from outpace._dataclass import dataclass
 from outpace.capture.choose import keras_backend
 from outpace.capture.steps_keras import steps_per_execution
 from outpace.model.errors import UsageError
-from outpace.tune.program.isolated import isolated
 from outpace.tune.program.outside import Outside
+from outpace.tune.program.source import Feed, Source
 from outpace.tune.program.state import Snapshot, layers_of, optimizers_of
 from outpace.tune.reason import reason_of
 
@@ -21,9 +21,10 @@ class Program:
     """One call of `fit` that has not begun.
 
     model: compiled and built; None where the input alone is tuned. dataset: what `fit` would read, an element per batch, without
-    repetition. own_pipeline: whether the user built it (else Keras makes it from arrays, and there is no pipeline to change). arguments:
-    the other arguments of `fit`. batches: batches in one epoch, None where unknown. spare: the first batch, held in memory. outside: what
-    reading the data set changes besides, as it was.
+    repetition. own_pipeline: whether the user built it (else Keras makes it of another input, and there is no pipeline to change).
+    arguments: the other arguments of `fit`. batches: batches in one epoch, None where unknown. spare: the first batch, held in memory.
+    outside: what reading the data set changes besides, as it was; None where nothing is put back, because the process ends.
+    remark: why the input alone is tuned, where that was not asked for.
     """
 
     model: Any
@@ -32,38 +33,55 @@ class Program:
     arguments: Mapping[str, Any]
     batches: int | None
     spare: Any
-    outside: Outside
+    outside: Outside | None
+    source: Source
+    remark: str = ""
 
     @classmethod
-    def of(cls, model: Any, x: Any, **arguments: Any) -> Program:
+    def of(cls, model: Any, x: Any, *, keeps: bool = True, **arguments: Any) -> Program:
         """The program of `model.fit(x, **arguments)`; builds the model's variables, as `fit` would before its first step.
 
+        `keeps`: what the trials change can be put back afterwards. Without, the process ends after the trials, and more programs can be
+        tuned: what reading uses up is used up, and what only a first step can build is built by one.
         Raises UsageError where there is nothing that can be tuned, with the reason.
         """
-        if not getattr(model, "compiled", True) or getattr(model, "optimizer", None) is None:
+        if not getattr(model, "compiled", True):
+            raise UsageError("The model is not compiled, so there is no training step to tune. Call compile() first.")
+        source = Source(x, arguments)
+        if keeps and source.generator is not None:
             raise UsageError(
-                "The model is not compiled with an optimizer, so there is no training step to tune. Call compile() first."
+                "A generator can be read only once, and trials would use it up. Tune the script with `outpace tune SCRIPT`, or give a "
+                "tf.data.Dataset."
             )
-        if keras_backend() != "tensorflow":
-            raise UsageError(f"Keras runs on {keras_backend()}; the steps of models on TensorFlow can be tuned.")
-        if getattr(model, "_distribute_strategy", None) is not None:
-            raise UsageError(
-                "The model was made under tf.distribute; trials run on one device, and would measure another training."
-            )
-        tf: Any = sys.modules["tensorflow"]
-        own = isinstance(x, tf.data.Dataset)
+        remark = _step_alone(model)
         chance = Snapshot.of(None)
-        dataset = x if own else _from_arrays(x, arguments)
-        outside = Outside.of(dataset)
-        spare = _first(dataset, outside, chance)
-        _build(model, spare)
-        return cls(model, dataset, own, dict(arguments), _cardinality(dataset), spare, outside)
+        outside = Outside.of(source.dataset) if keeps else None
+        spare = _first(source, outside, chance)
+        if remark:
+            model = None
+        elif keeps:
+            _build(model, spare)
+        else:
+            _step_once(model, source)
+        return cls(model, source.dataset, source.own, dict(arguments), source.batches, spare, outside, source, remark)
 
     @classmethod
     def of_input(cls, dataset: Any) -> Program:
         """The input alone, for whoever reads it; an element is a step's. Raises UsageError for an empty one."""
+        source = Source(dataset, {})
         outside = Outside.of(dataset)
-        return cls(None, dataset, True, {}, _cardinality(dataset), _first(dataset, outside, Snapshot.of(None)), outside)
+        spare = _first(source, outside, Snapshot.of(None))
+        return cls(None, dataset, True, {}, source.batches, spare, outside, source)
+
+    @classmethod
+    def unread(cls, model: Any, x: Any, **arguments: Any) -> Program:
+        """The program with nothing of it read or built, to turn on what an earlier tuning has kept."""
+        source = Source(x, arguments)
+        return cls(model, x, source.own, dict(arguments), source.batches, None, None, source)
+
+    def feed(self, dataset: Any | None = None) -> Feed:
+        """What a trial reads of a data set, by default the program's own."""
+        return self.source.feed(self.dataset if dataset is None else dataset)
 
     @property
     def batch_size(self) -> int | None:
@@ -86,37 +104,40 @@ class Program:
         return int(per_epoch) * max(epochs, 0)
 
 
-def _first(dataset: Any, outside: Outside, chance: Snapshot) -> Any:
+def _step_alone(model: Any) -> str:
+    """Why the training step of a model cannot be tuned, so that its input alone is; empty where it can."""
+    if keras_backend() != "tensorflow":
+        return f"Keras trains with {keras_backend()} here: Outpace tunes steps of TensorFlow, and the input of any other."
+    if getattr(model, "_distribute_strategy", None) is not None:
+        return "The model was made under tf.distribute: its step is not tuned, its input is."
+    return ""
+
+
+def _first(source: Source, outside: Outside | None, chance: Snapshot) -> Any:
     """The first element, held in memory; what drawing it changed is put back."""
     try:
-        element = next(iter(isolated(dataset).take(1)), None)
+        element = next(iter(source.feed(source.dataset).dataset.take(1)), None)
+    except UsageError:
+        raise
+    except Exception as error:  # the script would meet it in its own first step
+        raise UsageError(f"The input fails before its first batch: {reason_of(error)}.") from error
     finally:
-        outside.restore()
-        chance.restore()
+        if outside is not None:
+            outside.restore()
+            chance.restore()
     if element is None:
         raise UsageError("The data set is empty, so there is no step to measure.")
     return element
 
 
-def _cardinality(dataset: Any) -> int | None:
-    """Elements of one epoch; None where they are not known, or without end."""
-    cardinality = int(dataset.cardinality())
-    return cardinality if cardinality >= 0 else None
-
-
-def _from_arrays(x: Any, arguments: dict[str, Any]) -> Any:
-    """The data set that Keras makes of arrays; other inputs are refused."""
-    from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter, can_convert_arrays
-
-    y, weights = arguments.get("y"), arguments.get("sample_weight")
-    if not can_convert_arrays((x, y, weights)):
-        raise UsageError(
-            f"The input is a {type(x).__name__}; a tf.data.Dataset or arrays can be tuned. "
-            "Wrap a generator with tf.data.Dataset.from_generator."
-        )
-    batch = arguments.get("batch_size") or 32
-    adapter = ArrayDataAdapter(x, y, weights, batch_size=batch, shuffle=bool(arguments.get("shuffle", True)))
-    return adapter.get_tf_dataset()
+def _step_once(model: Any, source: Source) -> None:
+    """Make all variables by a first training step, where they are not there before: nothing of it is put back."""
+    kept, model.train_function = model.train_function, None
+    try:
+        function = model.make_train_function(force=True) or model.train_function
+        function(iter(source.feed(source.dataset).dataset.repeat()))
+    finally:
+        model.train_function = kept
 
 
 def _build(model: Any, batch: Any) -> None:
@@ -133,7 +154,7 @@ def _build(model: Any, batch: Any) -> None:
                 f"The variables of {', '.join(unbuilt)} cannot be made before the first step ({reason_of(error)}), so they could not be put "
                 "back after trials. Build the model before fit."
             ) from error
-    if not model.optimizer.built:
+    if model.optimizer is not None and not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)
     unbuilt = [optimizer.name for optimizer in optimizers_of(model) if not optimizer.built]
     if unbuilt:

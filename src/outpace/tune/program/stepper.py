@@ -8,8 +8,8 @@ from typing import Any
 
 from outpace.tune.data.costs import model_of
 from outpace.tune.program.disposal import watched
-from outpace.tune.program.isolated import isolated
 from outpace.tune.program.program import Program
+from outpace.tune.program.source import Feed
 
 SETTLE = 1  # steps before timed ones, after those batches were taken out that the pipeline prefetched while others ran
 
@@ -20,16 +20,16 @@ _WINDOW, _QUIET = 0.004, 0.2  # seconds of a look at the processor, and cores be
 class Stepper:
     """The compiled train function of one variant, with an iterator of its own. All variants of a program train the same variables.
 
-    dataset: what it reads, over and over; by default a copy of the program's.
+    feed: what it reads, over and over; by default the program's.
 
     Keras reads `jit_compile` when the function is made, but `steps_per_execution` and dtype policies when it is traced, in its first call:
     make a stepper, and call `compile`, while the variant's knobs are applied.
     """
 
-    def __init__(self, program: Program, dataset: Any | None = None) -> None:
+    def __init__(self, program: Program, feed: Feed | None = None) -> None:
         self.program = program
         self.per_call = program.steps_per_call
-        self._dataset = (isolated(program.dataset) if dataset is None else dataset).repeat()
+        self._feed = feed or program.feed()
         self._iterator: Any = None
         self._function: Any = None
         self._logs: Any = None
@@ -38,7 +38,7 @@ class Stepper:
     def compile(self) -> None:
         """Make the train function and its iterator, and run the first call, which traces."""
         model = self.program.model
-        self._iterator = watched(iter(self._dataset))
+        self._iterator = watched(iter(self._feed.dataset.repeat()))
         kept, model.train_function = model.train_function, None
         try:
             self._function = model.make_train_function(force=True) or model.train_function
@@ -59,7 +59,7 @@ class Stepper:
 
         What they hold was seen at the end of the last block, and the rest is read without training. The first time, training does it.
         """
-        waiting = buffered(self._iterator)
+        waiting = buffered(self._iterator) + self._feed.queued()
         if self._held is None:
             self.run(waiting)
         else:
@@ -70,7 +70,7 @@ class Stepper:
 
     def rest(self) -> None:
         """A block is over: see what the buffers hold, and wait until they are full, so that no other variant's block pays for it."""
-        self._held = buffered(self._iterator)
+        self._held = buffered(self._iterator) + self._feed.queued()
         quiesce()
 
     def finish(self) -> None:
@@ -102,13 +102,13 @@ class Stepper:
 class Reader:
     """Reads the batches of a data set, over and over, and does nothing with them: the input alone."""
 
-    def __init__(self, dataset: Any) -> None:
-        self._dataset = dataset.repeat()
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
         self.iterator: Any = None
 
     def compile(self) -> None:
         """Make the iterator and read the first batch."""
-        self.iterator = watched(iter(self._dataset))
+        self.iterator = watched(iter(self._feed.dataset.repeat()))
         self.run(1)
 
     def run(self, steps: int) -> int:
@@ -119,7 +119,7 @@ class Reader:
 
     def drain(self) -> None:
         """Read what the pipeline prefetched during a rest."""
-        self.run(buffered(self.iterator) + SETTLE)
+        self.run(buffered(self.iterator) + self._feed.queued() + SETTLE)
 
     def rest(self) -> None:
         """A block is over: wait until the buffers are full."""

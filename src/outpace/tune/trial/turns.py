@@ -84,7 +84,7 @@ class RaceSession(Session):
 
     def __init__(self, channel: Channel, observer: Observer) -> None:
         options = CaptureOptions(warmup=WARMUP, steps=None, seconds=_A_YEAR, stop=False)
-        super().__init__(options, "", "", lambda *_: None, lambda *_: None)
+        super().__init__(options, "", "", lambda *_: None, lambda *_: None, lambda: None)
         self.window = PausingWindow(options, self)
         self.window.turns = self.turns = Turns(channel, self.sync, observer)
         self.examples: Callable[[], float | None] = lambda: None

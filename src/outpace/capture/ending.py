@@ -1,0 +1,69 @@
+"""The end of a script's process, by itself or because it is stopped, and what it leaves for the command that waits. Standard library only.
+
+A script that is stopped ends at once, and through none of its code. An exception would run the script's `finally` and context managers, and
+its exit handlers: a model that is half trained, or not at all, would be saved over a good one. What the script has written so far is written
+out; nothing else happens.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import io
+import os
+import sys
+from dataclasses import replace
+from typing import NoReturn
+
+from outpace.capture.options import Outcome
+from outpace.capture.recording import tell
+
+
+def end_here(code: int) -> NoReturn:
+    """End this process with that exit code, whichever thread calls."""
+    flush_files()
+    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+        with contextlib.suppress(Exception):
+            stream.flush()  # type: ignore[union-attr]  # None where the process has none
+    os._exit(code)
+
+
+def flush_files() -> None:
+    """Write out what the script's open files still buffer."""
+    kinds = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
+    for item in gc.get_objects():
+        if issubclass(type(item), kinds):
+            with contextlib.suppress(Exception):
+                item.flush()
+
+
+_last: list[tuple[str, Outcome, int]] = []
+
+
+def register_first() -> None:
+    """Call it before the script registers any exit handler: from what runs last of them on, only the interpreter's own end is left."""
+    atexit.register(_at_the_end)
+
+
+def announce(path: str, outcome: Outcome) -> None:
+    """Leave the outcome of a script that came to its own end; once all exit handlers have run, say that too."""
+    leave(path, outcome)
+    _last.append((path, replace(outcome, ending=True), os.getpid()))
+
+
+def _at_the_end() -> None:
+    for path, outcome, process in _last:
+        if os.getpid() == process:
+            flush_files()  # so that ending a hanging interpreter loses nothing
+            leave(path, outcome)
+
+
+def leave(path: str, outcome: Outcome) -> None:
+    """Put the outcome where the parent looks for it, whole or not at all."""
+    try:
+        with open(f"{path}.part", "w", encoding="utf-8") as file:
+            file.write(outcome.to_json())
+        os.replace(f"{path}.part", path)
+    except OSError as error:
+        tell(f"the outcome could not be written: {error}")

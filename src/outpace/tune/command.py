@@ -1,0 +1,55 @@
+"""The command's own process of `outpace tune`: it waits for the script's, which dies when the tuning is over, and starts the script anew
+where it is to train."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from outpace.capture.family import Family
+from outpace.capture.recording import tell
+from outpace.capture.relaunch import become, python_command, script_command
+from outpace.capture.runner import watched
+from outpace.model.errors import TuneError
+
+INTERRUPTED = 130
+_HOSTED = "outpace.tune.hosted"
+
+
+def tune_script(plan: dict[str, Any]) -> int:
+    """Tune as planned; the exit code. Does not come back where the script trains afterwards: this process becomes the script's then.
+
+    plan: what `hosted` reads, without its files, and `then`.
+    """
+    trains = plan["then"] != "stop" and not plan["dry_run"]
+    if trains:
+        tell("the script runs twice: what it does before fit is done again, in a new process, for the training")
+    with Family() as family:
+        files = {"outcome": os.path.join(family.folder, "outcome.json"), "kept": os.path.join(family.folder, "kept.json")}
+        code, outcome = watched(python_command(_HOSTED, json.dumps({**plan, **files, "recipe": None})), files["outcome"])
+        if outcome is not None and not outcome.stopped:  # the script came to its own end
+            family.release()
+        practices = _read(files["kept"])
+    if outcome is None:
+        return code
+    if not outcome.stopped:
+        if code == 0 and outcome.reason:
+            tell(outcome.reason)
+            return code if trains else TuneError.exit_code
+        return code
+    if not trains or code == INTERRUPTED:
+        return code
+    if plan["then"] == "apply" and practices:
+        become(python_command(_HOSTED, json.dumps({**plan, "outcome": os.devnull, "recipe": practices})))
+    become(script_command(plan["script"], plan["argv"], plan["module"]))
+
+
+def _read(path: str) -> list[str]:
+    """Ids of the practices that were kept; none where nothing was."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            practices: list[str] = json.load(file)
+            return practices
+    except (OSError, ValueError):
+        return []

@@ -1,0 +1,147 @@
+"""What `fit` reads: one door for all that Keras accepts, through Keras' own adapters.
+
+A trial reads a feed of its own: of a tf.data pipeline a copy, of everything else what Keras makes of it anew. Only a generator cannot be
+made anew; all feeds then take turns at the one that there is, and read its first batches again when it ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import sys
+import threading
+import types
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from outpace._dataclass import dataclass
+from outpace.model.errors import UsageError
+from outpace.tune.program.isolated import isolated
+from outpace.tune.reason import reason_of
+
+KEPT = 64  # batches of a generator that are held in memory, in case that it ends
+
+
+@dataclass(frozen=True, eq=False)
+class Feed:
+    """A data set to read. queued: batches that wait for it outside of tf.data, in the queue of Keras' workers. single: only one reader at a
+    time may read it, because those workers serve one."""
+
+    dataset: Any
+    queued: Callable[[], int] = lambda: 0
+    single: bool = False
+
+
+class Source:
+    """The input of one `fit`. own: whether it is the user's own tf.data pipeline. generator: where it is one, which can be read only once."""
+
+    def __init__(self, x: Any, arguments: Mapping[str, Any]) -> None:
+        tf: Any = sys.modules["tensorflow"]
+        self._arguments = arguments
+        self.own = isinstance(x, tf.data.Dataset)
+        self.generator = _Turns(x) if isinstance(x, types.GeneratorType) else None
+        self._x = x
+
+    @functools.cached_property
+    def dataset(self) -> Any:
+        """What can be described and rewritten; made once. Raises UsageError where Keras makes none."""
+        if self.own:
+            return self._x
+        try:
+            return self._adapted().dataset
+        except Exception as error:
+            kind = type(self._x).__name__
+            raise UsageError(
+                f"Keras makes no batches of this input, a {kind}: {reason_of(error)}. Does the training run without Outpace?"
+            ) from error
+
+    @property
+    def batches(self) -> int | None:
+        """Batches in one epoch, None where they are not known, or without end. A generator is not asked."""
+        if self.own:
+            found = int(self._x.cardinality())
+        elif self.generator is not None:
+            return None
+        else:
+            found = self._adapter(self._x).num_batches
+        return int(found) if found is not None and found >= 0 else None
+
+    def feed(self, dataset: Any) -> Feed:
+        """What one reader of a data set reads: the source's own, one that was rewritten from it, or another one."""
+        if not self.own and dataset is self.dataset:
+            return self._adapted()
+        copy = isolated(dataset)
+        if self.own and self._arguments.get("class_weight") and dataset.element_spec == self.dataset.element_spec:
+            return Feed(self._adapter(copy).get_tf_dataset())
+        return Feed(copy)
+
+    def _adapted(self) -> Feed:
+        adapter = self._adapter(self.generator.reader() if self.generator is not None else self._x)
+        with contextlib.suppress(AttributeError):  # Keras before 3.5
+            adapter.on_epoch_begin()
+        workers = getattr(adapter, "enqueuer", None)
+        return Feed(adapter.get_tf_dataset(), lambda: _size(getattr(workers, "queue", None)), workers is not None)
+
+    def _adapter(self, x: Any) -> Any:
+        """Keras' adapter, as `fit` makes it."""
+        from keras.src.trainers.data_adapters.array_slicing import train_validation_split
+        from keras.src.trainers.epoch_iterator import EpochIterator
+
+        given = self._arguments
+        y, weights = given.get("y"), given.get("sample_weight")
+        if given.get("validation_split") and given.get("validation_data") is None:
+            (x, y, weights), _ = train_validation_split((x, y, weights), validation_split=given["validation_split"])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # fit says them again
+            return EpochIterator(
+                x=x,
+                y=y,
+                sample_weight=weights,
+                batch_size=given.get("batch_size"),
+                steps_per_epoch=given.get("steps_per_epoch"),
+                shuffle=given.get("shuffle", True),
+                class_weight=given.get("class_weight"),
+            ).data_adapter
+
+
+def _size(queue: Any) -> int:
+    """Of a queue of Keras' workers, which is there while they run."""
+    return int(queue.qsize()) if queue is not None else 0
+
+
+class _Turns:
+    """One generator for several readers, who get its batches in turn and never find its end."""
+
+    def __init__(self, generator: Any) -> None:
+        self._generator = generator
+        self._lock = threading.Lock()
+        self._kept: list[Any] = []
+        self._again: Iterator[Any] | None = None
+
+    @property
+    def ended(self) -> int | None:
+        """How many batches are read again and again since the generator ended; None while it goes on."""
+        return len(self._kept) if self._again is not None else None
+
+    def reader(self) -> Any:
+        """A generator of its batches for one reader."""
+        while True:
+            with self._lock:
+                batch = self._next()
+            yield batch
+
+    def _next(self) -> Any:
+        if self._again is None:
+            try:
+                batch = next(self._generator)
+            except StopIteration:
+                if not self._kept:
+                    raise UsageError("The generator gave no batch.") from None
+                self._again = itertools.cycle(self._kept)
+            else:
+                if len(self._kept) < KEPT:
+                    self._kept.append(batch)
+                return batch
+        return next(self._again)

@@ -1,0 +1,78 @@
+"""What `outpace tune` prints, and the files that were asked for."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from outpace.capture.recording import tell
+from outpace.model.errors import OutputError
+from outpace.model.report import Report
+from outpace.report import json_, terminal
+from outpace.tune.environment.page import page_of_plain
+from outpace.tune.page import ID
+from outpace.tune.session import Tuned
+
+
+def report(plan: Mapping[str, Any], tuned: Tuned) -> int:
+    """Print the report and write the files of a plan; 0, or the exit code for a file that could not be written."""
+    environment = plan.get("environment")
+    made = tuned.report_of(plan["script"], *([page_of_plain(environment)] if environment else []))
+    if plan["json"]:
+        sys.stdout.write(json_.render(made) + "\n")
+    else:
+        terminal.print_report(made, width=plan["width"], color=plan["color"], tools=[ID])
+    sys.stdout.flush()
+    files: list[tuple[str, Callable[[Path], str]]] = [
+        ("html", functools.partial(_html, made)),
+        ("out", functools.partial(_races, tuned)),
+        ("patch", functools.partial(_patch, plan, tuned)),
+    ]
+    written = [_told(write, Path(plan[name])) for name, write in files if plan[name]]
+    return 0 if all(written) else OutputError.exit_code
+
+
+def _told(write: Callable[[Path], str], place: Path) -> bool:
+    """Write, and say where. A file that cannot be written is said too, and does not keep the others from being written."""
+    try:
+        tell(write(place))
+    except OutputError as error:
+        tell(str(error))
+        return False
+    return True
+
+
+def _html(made: Report, path: Path) -> str:
+    from outpace.report import html
+
+    return f"the HTML report is {html.write(made, path)}"
+
+
+def _races(tuned: Tuned, folder: Path) -> str:
+    from outpace.tune.trial.experiment import write_experiment
+
+    races = tuned.climbed.experiments
+    for at, experiment in enumerate(races):
+        write_experiment(experiment, folder / f"race-{at}.jsonl")
+    return f"the samples of {len(races)} races are in {folder}"
+
+
+def _patch(plan: Mapping[str, Any], tuned: Tuned, path: Path) -> str:
+    """Write the change of the source, after the patched program was run up to its fit and compared."""
+    from outpace.tune.data.verify import Difference
+    from outpace.tune.patch import verify_patch, write_patch
+
+    patch = tuned.patch()
+    for left in patch.left:
+        tell(left.sentence)
+    if not patch.files:
+        return "there is nothing to write as a patch"
+    tell("running the patched program up to its fit, to compare its elements with the original's")
+    outcome = verify_patch(patch, plan["script"], plan["argv"], module=plan["module"], risk=tuned.best.risk, fit=plan["fit"])
+    if isinstance(outcome, Difference):
+        return f"no patch is written, because the patched program differs: {outcome.what}"
+    write_patch(patch, path)
+    return f"the patch is {path} (apply it with: {patch.command} < {path}): {' '.join(outcome.how)}"
