@@ -61,6 +61,12 @@ TryEnvironment = Annotated[
         help="First try settings that must be there before TensorFlow starts: the script runs several times.",
     ),
 ]
+StrictBudget = Annotated[
+    bool,
+    typer.Option(
+        "--strict-budget", help="Never take longer, not even for a last race that would decide (up to twice the budget)."
+    ),
+]
 OnlyLimits = Annotated[
     bool,
     typer.Option(
@@ -86,6 +92,7 @@ def tune(
     budget: HowLong = None,
     then: Afterwards = Then.STOP,
     allow: Allowed = None,
+    strict_budget: StrictBudget = False,
     only_limits: OnlyLimits = False,
     environment: TryEnvironment = False,
     batch_sizes: TryBatchSizes = False,
@@ -119,6 +126,7 @@ def tune(
         "module": module,
         "fit": fit,
         "budget": seconds(budget or (_LIMITS_BUDGET if only_limits else _BUDGET)),
+        "strict": strict_budget,
         "then": then.value,
         "statistical": Allow.STATISTICAL in (allow or []),
         "batch_sizes": batch_sizes,

@@ -121,6 +121,7 @@ class Hosted:
                 allow_statistical=self.plan["statistical"],
                 batch_sizes=self.plan["batch_sizes"],
                 only_limits=self.plan["only_limits"],
+                strict=self.plan["strict"],
                 watch=watch,
             )
         if program.source.generator is not None and program.source.generator.ended:

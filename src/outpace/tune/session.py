@@ -118,18 +118,21 @@ def tune_program(
     allow_statistical: bool = False,
     batch_sizes: bool = False,
     only_limits: bool = False,
+    strict: bool = False,
     watch: Watch | None = None,
 ) -> Tuned:
     """Climb. Where the program keeps its state (`Program.of`), the model, its optimizer and the random numbers are put back as they were,
     whatever happens.
 
-    `batch_sizes`: measure larger batches too, for a fifth of the budget. `only_limits`: race no practice (see `Climb`). Raises
+    `batch_sizes`: measure larger batches too, for a fifth of the budget. `only_limits`, `strict`: see `Climb`. Raises
     CaptureError where the program itself fails in its trials. KeyboardInterrupt passes through, after everything was put back.
     """
     share = BATCHES_SHARE * budget if batch_sizes and program.model is not None else 0.0
     snapshot = Snapshot.of(program.model) if program.outside is not None else None
     allowed = SAFE | {Risk.STATISTICAL} if allow_statistical else SAFE
-    climb = Climb(program, recorder, budget - share, frozenset(allowed), watch or Watch(), only_limits=only_limits)
+    climb = Climb(
+        program, recorder, budget - share, frozenset(allowed), watch or Watch(), only_limits=only_limits, strict=strict
+    )
     left: tuple[str, ...] = ()
     with Interrupts() as interrupts:
         try:

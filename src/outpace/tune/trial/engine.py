@@ -235,7 +235,7 @@ class _Race:
     def _search_until(self, share: float) -> bool:
         """Whether all was settled before that share of the budget was used."""
         protocol = self.protocol
-        while self._can_race() and self._left(share) > 0 and self.rounds < protocol.search_rounds:
+        while self._can_race() and self._may_go_on(share) and self.rounds < protocol.search_rounds:
             self._round(Phase.SEARCH, self.rounds, self._racing())
             self.rounds += 1
             self.watch.round(self._experiment(), Phase.SEARCH, self.rounds, None, self._left())
@@ -249,6 +249,11 @@ class _Race:
             if self.rounds >= protocol.least_rounds and all(self._settled(lane) for lane in self._others()):
                 return True
         return not self._can_race()
+
+    def _may_go_on(self, share: float) -> bool:
+        """Whether time is left; where the race only screens, also until its rounds tell anything, at most for as long again."""
+        left = self._left(share)
+        return left > 0 or (not self.protocol.confirm and self.rounds < self.protocol.least_rounds and left > -self.budget)
 
     def _estimate(self, lane: Lane, level: float = LEVEL) -> Estimate | None:
         known = self._experiment()
