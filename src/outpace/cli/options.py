@@ -19,3 +19,14 @@ DeviceLevel = Annotated[int, typer.Option(min=0, max=1, help="0 leaves devices o
 Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the HTML report.")]
 Width = Annotated[int | None, typer.Option(min=40, help="Columns to print to; the terminal's by default.")]
 Color = Annotated[bool | None, typer.Option("--color/--no-color", help="Colours; by default when printing to a terminal.")]
+
+
+def of_script(context: typer.Context, args: list[str] | None) -> list[str]:
+    """The script's arguments; an option of ours among them may stand there by mistake, which is said."""
+    from outpace.capture.recording import tell
+
+    own = {name for param in context.command.params for name in param.opts if name.startswith("--")}
+    meant = next((arg for arg in args or () if arg.partition("=")[0] in own), None)
+    if meant is not None:
+        tell(f"{meant} is given to the script, because it stands behind it; Outpace's own options stand before the script")
+    return args or []

@@ -9,7 +9,18 @@ from typing import Annotated
 import typer
 
 from outpace.capture.options import DEFAULT_LOGDIR
-from outpace.cli.options import PASSED_ON, Color, DeviceLevel, HostLevel, Module, PythonLevel, Script, ScriptArgs, Width
+from outpace.cli.options import (
+    PASSED_ON,
+    Color,
+    DeviceLevel,
+    HostLevel,
+    Module,
+    PythonLevel,
+    Script,
+    ScriptArgs,
+    Width,
+    of_script,
+)
 
 _LASTING = 2.0  # seconds: some two hundred samples of Python, and what comes round every few steps comes round twice
 
@@ -27,6 +38,7 @@ def register(app: typer.Typer) -> None:
 
 
 def profile(
+    context: typer.Context,
     script: Script,
     args: ScriptArgs = None,
     module: Module = False,
@@ -76,7 +88,7 @@ def profile(
         label=labels,
         module=module,
     )
-    result = run_script(script, args or [], options)
+    result = run_script(script, of_script(context, args), options)
     if result.run is not None:
         html = html or _report_file(logdir, result.run)
         show(api.open(result.run), html=html, csv=csv, json=json, width=width, color=color, summary=True)

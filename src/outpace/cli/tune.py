@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from outpace.cli.options import PASSED_ON, Color, Html, Module, Width
+from outpace.cli.options import PASSED_ON, Color, Html, Module, Width, of_script
 
 if TYPE_CHECKING:
     from outpace.tune.environment.search import EnvironmentOutcome
@@ -85,6 +85,7 @@ def register(app: typer.Typer) -> None:
 
 
 def tune(
+    context: typer.Context,
     script: Annotated[str, typer.Argument(help="The Keras training script, run unmodified as 'python SCRIPT ARGS' would.")],
     args: Annotated[list[str] | None, typer.Argument(help="Arguments for the script.")] = None,
     module: Module = False,
@@ -122,7 +123,7 @@ def tune(
         require_new(patch)
     plan: dict[str, Any] = {
         "script": script,
-        "argv": args or [],
+        "argv": of_script(context, args),
         "module": module,
         "fit": fit,
         "budget": seconds(budget or (_LIMITS_BUDGET if only_limits else _BUDGET)),

@@ -231,12 +231,21 @@ class Body:
         if isinstance(target, Held):
             if target.value is open:
                 self._opened(node)
+            self._clock_or_unset(node, target.value)
             return self._site.reader.call(target.value, arguments, keywords, self._site.at(node), self._site.depth + 1)
         if isinstance(node.func, ast.Attribute):
             self._method(node, node.func)
         elif isinstance(node.func, ast.Name) and shared:
             raise self._site.doubt(node, f"{node.func.id} gets a value from outside that it might change")
         return INNER if target is INNER or shared else None
+
+    def _clock_or_unset(self, node: ast.Call, target: Any) -> None:
+        """A library's function may answer with the time, or with whatever lies in memory."""
+        given = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
+        if any(isinstance(value, str) and value in sources.CLOCK for value in given):
+            raise self._site.doubt(node, f"{ast.unparse(node)} reads the clock")
+        if getattr(target, "__name__", "") in sources.UNSET and sources.library(values.module_of(target)):
+            raise self._site.doubt(node, f"{ast.unparse(node.func)} answers with whatever lies in memory")
 
     def _method(self, node: ast.Call, func: ast.Attribute) -> None:
         """A method of an object that is not known, by its name: it may change its object, draw, or change files."""

@@ -51,15 +51,38 @@ class Site:
         if found is None:
             raise self.doubt(node, f"{name} has no value yet")
         self._reassigned(self.file, name, found, node)
+        self._changed_elsewhere(name, found, node)
         self.judge(found.value, whole if isinstance(found.value, types.ModuleType) else name, node)
         return found
 
     def _reassigned(self, file: text.FileFacts | None, name: str, found: Held, node: ast.AST) -> None:
         """A name of a file is no constant where another function of that file assigns or changes it."""
-        if file is not None and name in file.rebound:
-            raise self.doubt(node, f"{name} is assigned again by a function (line {file.rebound[name]})")
+        line = file.rebound.get(name) if file is not None else None
+        if line is not None:
+            raise self.doubt(node, f"{name} is assigned again by a function (line {line})")
         if file is not None and borrowed(found) and name in file.changed:
             raise self.doubt(node, f"{name} is changed by a function (line {file.changed[name]})")
+
+    def _changed_elsewhere(self, name: str, found: Held, node: ast.AST) -> None:
+        """A value that lives on may be changed by a function of any of the user's files, under this name or as what a function is given;
+        and every name of a file that reaches for `globals()`."""
+        files = text.users_files()
+        if self.file in files and text.ANY in self.file.rebound and name in self.target.__globals__:
+            raise self.doubt(node, f"{name} may be assigned by a function (line {self.file.rebound[text.ANY]})")
+        if not borrowed(found):
+            return
+        for file in files:
+            line = file.reached.get(name)
+            line = line or next(
+                (at for callee, at in file.given.get(name, ()) if any(callee in other.changing for other in files)), None
+            )
+            if line is not None:
+                raise self.doubt(node, f"{name} is changed by a function (line {line})")
+
+    def _assigned(self, name: str) -> int | None:
+        """The line where a function of the user's stores an attribute of that name."""
+        files = [self.file, *text.users_files()] if self.file is not None else text.users_files()
+        return next((line for file in files if (line := file.attributes.get(name) or file.attributes.get(text.ANY))), None)
 
     def member(self, owner: Any, name: str, node: ast.AST) -> Known:
         """An attribute of a value from outside."""
@@ -69,8 +92,9 @@ class Site:
             raise self.doubt(node, f"{called} is more than a function of its arguments")
         if not users and not isinstance(owner, (types.ModuleType, type)):
             return element(Held(owner))
-        if (users or not sources.library(values.module_of(owner))) and self.file is not None and name in self.file.attributes:
-            raise self.doubt(node, f"{called} is assigned by a function (line {self.file.attributes[name]})")
+        line = self._assigned(name) if users or not sources.library(values.module_of(owner)) else None
+        if line is not None:
+            raise self.doubt(node, f"{called} is assigned by a function (line {line})")
         found_property = inspect.getattr_static(type(owner), name, None) if users else None
         if isinstance(found_property, property) and isinstance(found_property.fget, types.FunctionType):
             bound = bindings(found_property.fget, [Held(owner)], {})
@@ -108,6 +132,8 @@ class Site:
             reason = _changes(value)
         if reason is not None:
             raise self.doubt(node, f"{called} {reason}")
+        for inner in values.content(value):  # any of them may be called
+            self._judge_inside(inner, f"an element of {called}", node)
         if not values.plain_callable(value) or isinstance(value, types.ModuleType) or sources.library(values.module_of(value)):
             return
         if isinstance(value, type):
@@ -117,6 +143,13 @@ class Site:
         elif not isinstance(value, types.MethodType):  # a method is read where it is called, with its object
             module = values.module_of(value)
             raise self.doubt(node, f"{called} belongs to {module}, which is not known to compute from its arguments alone")
+
+    def _judge_inside(self, value: Any, called: str, node: ast.AST) -> None:
+        """What a container holds: functions are read, and of a user's object every method."""
+        if not values.plain_callable(value) and values.users_object(value):
+            self.reader.whole_class(type(value), value, self.at(node), self.depth)
+        else:
+            self.judge(value, called, node)
 
 
 def _changes(value: Any) -> str | None:

@@ -39,7 +39,7 @@ CHANGING = {
 }
 # Of these only what is named here is taken for a function of its arguments.
 PARTLY = {
-    "os": frozenset({"path", "fspath", "fsencode", "fsdecode", "sep", "stat", "listdir", "scandir", "environ", "getenv"}),
+    "os": frozenset({"path", "fspath", "fsencode", "fsdecode", "sep", "stat", "listdir", "scandir"}),
     "sys": frozenset({"maxsize", "byteorder", "version_info", "platform", "float_info"}),
 }
 LIBRARIES = frozenset({
@@ -71,6 +71,12 @@ CHANCE = re.compile(
     r"|kmeans|effect_noise|theRNG|timestamp)$"
     r"|^random_|_random$|^sample_|^dropout|^Random[A-Z]|Dropout|GaussianNoise"
 )
+# Words that a library takes for the clock: np.datetime64("now").
+CLOCK = frozenset({"now", "today"})
+# Functions whose result is whatever lies in memory.
+UNSET = frozenset({"empty", "empty_like"})
+# Functions that change an object's attributes, or a module's names, by name.
+BY_NAME = frozenset({"setattr", "delattr", "vars", "globals", "__setattr__", "__delattr__"})
 # Functions of libraries that write files.
 WRITES = re.compile(r"^(write_|imwrite$|save|dump$|tofile$|rmtree$|remove$|makedirs$)")
 # Methods that change the object they are called on, or move its position.

@@ -6,11 +6,14 @@ import ast
 import copy
 import functools
 import linecache
+import os
+import sys
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from outpace.tune.data.purity.sources import MUTATORS
+from outpace.capture.sampler import owner_of
+from outpace.tune.data.purity.sources import BY_NAME, MUTATORS
 
 Function = ast.FunctionDef | ast.Lambda
 _GENERATED = "__autograph_generated_file"
@@ -20,13 +23,28 @@ _BUILDS = frozenset({"__init__", "__post_init__", "__new__", "__setstate__", "bu
 @dataclass
 class FileFacts:
     """Of one source file: `codes` of all its functions, and by name the line where a function assigns it (`rebound`), changes it in place
-    (`changed`) or stores an attribute of that name (`attributes`, outside of constructors)."""
+    (`changed`), also as a part of something else (`reached`: of `data.TABLE[0] = 1` both names), stores an attribute of that name
+    (`attributes`, outside of constructors), or gives it to another function (`given`: that function's name and the line). changing: names of
+    functions that change what they are given. `ANY` stands for every name."""
 
     tree: ast.Module
     codes: list[types.CodeType] = field(default_factory=list)
     rebound: dict[str, int] = field(default_factory=dict)
     changed: dict[str, int] = field(default_factory=dict)
+    reached: dict[str, int] = field(default_factory=dict)
     attributes: dict[str, int] = field(default_factory=dict)
+    given: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
+    changing: set[str] = field(default_factory=set)
+
+
+ANY = "*"
+
+
+def users_files() -> list[FileFacts]:
+    """Of all modules that the user wrote and that are loaded."""
+    paths = {str(getattr(module, "__file__", None) or "") for module in list(sys.modules.values())}
+    found = (file_facts(path) for path in sorted(paths) if path.endswith(".py") and not owner_of(os.path.abspath(path)))
+    return [facts for facts in found if facts is not None]
 
 
 def file_facts(path: str) -> FileFacts | None:
@@ -43,7 +61,7 @@ def _facts(text: str) -> FileFacts | None:
         return None
     found = FileFacts(tree, list(_codes(compiled)))
     for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             _collect(node, found)
     return found
 
@@ -55,35 +73,63 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes(constant)
 
 
-def _collect(function: ast.FunctionDef | ast.AsyncFunctionDef, found: FileFacts) -> None:
-    own = {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    own |= {argument.arg for argument in ast.walk(function.args) if isinstance(argument, ast.arg)}
+def _collect(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, found: FileFacts) -> None:
+    name = getattr(function, "name", "")
+    parameters = {argument.arg for argument in ast.walk(function.args) if isinstance(argument, ast.arg)}
+    own = {
+        node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    } | parameters
     outside: set[str] = set()
     for node in ast.walk(function):
         if isinstance(node, (ast.Global, ast.Nonlocal)):
             outside |= set(node.names)
             found.rebound.update({name: node.lineno for name in node.names if name in own})
     for node in (node for node in ast.walk(function) if isinstance(node, ast.expr)):
-        name = _changed(node)
-        if name is not None and (name not in own or name in outside):
-            found.changed.setdefault(name, node.lineno)
-        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and function.name not in _BUILDS:
+        chain = _changed(node)
+        if chain and chain[0] in parameters - {"self", "cls"}:
+            found.changing.add(name)
+        if chain and (chain[0] not in own or chain[0] in outside):
+            found.changed.setdefault(chain[0], node.lineno)
+            for part in chain:
+                found.reached.setdefault(part, node.lineno)
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and name not in _BUILDS:
             found.attributes.setdefault(node.attr, node.lineno)
+        if isinstance(node, ast.Call):
+            _collect_call(node, own - outside, name, found)
 
 
-def _changed(node: ast.expr) -> str | None:
-    """The name whose value a node changes in place: `name[..] = `, `name.x = `, `name.append(..)`."""
+def _collect_call(node: ast.Call, own: set[str], function: str, found: FileFacts) -> None:
+    """What a call inside a function may change: by name, or as an argument of a function that changes it."""
+    callee = _chain(node.func)
+    short = callee[-1] if callee else ""
+    names = {part.id for argument in node.args for part in ast.walk(argument) if isinstance(part, ast.Name)} - own
+    for name in names:
+        found.given.setdefault(name, []).append((short, node.lineno))
+    if short == "globals":
+        found.rebound.setdefault(ANY, node.lineno)
+    elif short in BY_NAME and function not in _BUILDS:
+        attribute = node.args[1] if len(node.args) > 1 else None
+        known = isinstance(attribute, ast.Constant) and isinstance(attribute.value, str)
+        found.attributes.setdefault(str(attribute.value) if known else ANY, node.lineno)  # type: ignore[union-attr]  # it is known
+
+
+def _changed(node: ast.expr) -> list[str]:
+    """The names of what a node changes in place, the outermost first: `name[..] = `, `name.x = `, `name.append(..)`; else empty."""
     if isinstance(node, (ast.Subscript, ast.Attribute)) and not isinstance(node.ctx, ast.Load):
-        return _root(node)
+        return _chain(node.value)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATORS:
-        return _root(node.func)
-    return None
+        return _chain(node.func.value)
+    return []
 
 
-def _root(node: ast.expr) -> str | None:
+def _chain(node: ast.expr) -> list[str]:
+    """`a.b[0].c` as its names; empty where it begins with no name."""
+    parts = []
     while isinstance(node, (ast.Subscript, ast.Attribute)):
+        if isinstance(node, ast.Attribute):
+            parts.append(node.attr)
         node = node.value
-    return node.id if isinstance(node, ast.Name) else None
+    return [node.id, *reversed(parts)] if isinstance(node, ast.Name) else []
 
 
 def definitions(code: types.CodeType) -> list[Function]:

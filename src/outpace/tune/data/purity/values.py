@@ -84,7 +84,7 @@ def state(value: Any, depth: int = 3) -> str | None:
         return "is a random number generator"
     if any("random" in name.lower() and "tensorflow" in name for name in names):
         return "is a random number generator"
-    if any(name.endswith(("Variable", "KerasVariable")) for name in names):
+    if any(name.endswith(("Variable", "KerasVariable", "os._Environ")) for name in names):
         return "is a variable"
     if hasattr(type(value), "__next__"):
         return "is an iterator, which moves on"
@@ -99,11 +99,17 @@ def state(value: Any, depth: int = 3) -> str | None:
     return f"is an object of {type(value).__module__}.{type(value).__qualname__}, whose state is not known"
 
 
+def content(value: Any) -> list[Any]:
+    """What a container holds, as far as it can be looked at; empty for everything else, and for constants alone."""
+    if not isinstance(value, _CONTAINER) or of_constants(value) or len(value) > _LOOKED_AT:
+        return []
+    return list(value.values() if isinstance(value, (dict, types.MappingProxyType)) else value)
+
+
 def _state_inside(value: Any, depth: int) -> str | None:
     if of_constants(value):
         return None
     if depth == 0 or len(value) > _LOOKED_AT:
         return "holds more than was looked at"
-    inner = value.values() if isinstance(value, (dict, types.MappingProxyType)) else value
-    reason = next((found for element in inner if (found := state(element, depth - 1)) is not None), None)
+    reason = next((found for element in content(value) if (found := state(element, depth - 1)) is not None), None)
     return None if reason is None else f"holds something that {reason}"

@@ -1,0 +1,128 @@
+"""What changes a function from elsewhere: containers of functions, other files of the program, lambdas, aliases, the environment."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import linecache
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from outpace.tune.data.purity.reading import doubt
+
+# By name: the data module, the training module, and what must be said; None: nothing speaks against `load`.
+CASES: dict[str, tuple[str, str, str | None]] = {
+    "dictionary of functions": (
+        "import random\ndef jitter(x): return x + random.random()\nOPS = {'train': jitter}\ndef load(x): return OPS['train'](x)",
+        "",
+        "draws random numbers",
+    ),
+    "list of functions": (
+        "import random\ndef jitter(x): return x + random.random()\nOPS = [jitter]\ndef load(x): return sum(op(x) for op in [*OPS])",
+        "",
+        "draws random numbers",
+    ),
+    "pure functions in a dictionary": (
+        "def double(x): return 2 * x\nOPS = {'train': double}\ndef load(x): return OPS['train'](x)",
+        "",
+        None,
+    ),
+    "transforms in a list": (
+        "class Scale:\n    def __init__(self): self.strength = 1.0\n    def apply(self, x): return x * self.strength\n"
+        "class Compose:\n    def __init__(self, *t): self.transforms = t\n"
+        "    def __call__(self, x):\n        for t in self.transforms:\n            x = t.apply(x)\n        return x\n"
+        "PIPE = Compose(Scale())\ndef load(x): return PIPE(x)",
+        "import data\nclass Ramp:\n    def on_epoch_begin(self, epoch): data.PIPE.transforms[0].strength = epoch / 10",
+        "PIPE is changed by a function",
+    ),
+    "transforms that nobody changes": (
+        "class Scale:\n    def __init__(self): self.strength = 1.0\n    def apply(self, x): return x * self.strength\n"
+        "PIPE = [Scale()]\ndef load(x):\n    for t in PIPE:\n        x = t.apply(x)\n    return x",
+        "",
+        None,
+    ),
+    "lambda at the top": (
+        "STATE = {'scale': 1.0}\ndef load(x): return x * STATE['scale']\nCALLBACK = lambda e, l: STATE.update(scale=e)",
+        "",
+        "STATE is changed by a function",
+    ),
+    "attribute from another file": (
+        "import types\nconfig = types.SimpleNamespace(strength=1.0)\ndef load(x): return x * config.strength",
+        "import data\nclass Ramp:\n    def on_epoch_begin(self, epoch): data.config.strength = epoch",
+        "config is changed by a function",
+    ),
+    "table from another file": (
+        "TABLE = {'s': 1.0}\ndef load(x): return x * TABLE['s']",
+        "import data\ndef ramp(epoch): data.TABLE['s'] = epoch",
+        "TABLE is changed by a function",
+    ),
+    "alias": (
+        "TABLE = {'s': 1.0}\ndef bump(t): t['s'] += 1\ndef load(x): return x * TABLE['s']",
+        "from data import TABLE, bump\ndef on_epoch_begin(epoch): bump(TABLE)",
+        "TABLE is changed by a function",
+    ),
+    "given to who only reads": (
+        "TABLE = {'s': 1.0}\ndef show(t): return t['s']\ndef load(x): return x * TABLE['s']",
+        "from data import TABLE, show\ndef on_epoch_begin(epoch): show(TABLE)",
+        None,
+    ),
+    "setattr": (
+        "import types\nconfig = types.SimpleNamespace(strength=1.0)\ndef load(x): return x * config.strength",
+        "import data\ndef ramp(epoch): setattr(data.config, 'strength', epoch)",
+        "strength is assigned by a function",
+    ),
+    "vars": (
+        "import types\nconfig = types.SimpleNamespace(strength=1.0)\ndef load(x): return x * config.strength",
+        "import data\ndef ramp(epoch): vars(data.config).update(strength=epoch)",
+        "strength is assigned by a function",
+    ),
+    "globals": (
+        "S = 1.0\ndef load(x): return x * S\ndef ramp(epoch): globals()['S'] = epoch",
+        "",
+        "S may be assigned by a function",
+    ),
+    "environment": (
+        "import os\ndef load(x): return x * float(os.environ.get('STRENGTH', 1))",
+        "",
+        "os.environ is more than a function",
+    ),
+    "environment by name": (
+        "from os import environ\ndef load(x): return x * float(environ.get('STRENGTH', 1))",
+        "",
+        "environ is a variable",
+    ),
+    "one variable": ("from os import getenv\ndef load(x): return x * float(getenv('STRENGTH', 1))", "", "getenv"),
+    "clock": ("import numpy as np\ndef load(x): return x, np.datetime64('now')", "", "reads the clock"),
+    "memory": ("import numpy as np\ndef load(x): return x + np.empty(3)", "", "whatever lies in memory"),
+}
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def program(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ModuleType]:
+    """The data module of a case, in a program of two modules that are loaded."""
+    sources = dict(zip(("data", "train"), CASES[request.param][:2], strict=True))
+    before = {name: sys.modules.get(name) for name in sources}
+    for name, source in sources.items():
+        path = tmp_path / f"{name}_{next(_numbers)}.py"
+        path.write_text(f"{source}\n", encoding="utf-8")
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None and spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    yield sys.modules["data"]
+    linecache.checkcache()
+    for name, module in before.items():
+        sys.modules.pop(name) if module is None else sys.modules.update({name: module})
+
+
+@pytest.mark.parametrize(
+    ("program", "words"), [pytest.param(name, case[2], id=name) for name, case in CASES.items()], indirect=["program"]
+)
+def test_what_changes_a_function_from_elsewhere(program: ModuleType, words: str | None) -> None:
+    found = doubt(program.load)
+    assert (found is None) if words is None else words in str(found), found
