@@ -170,13 +170,14 @@ def _environment(plan: dict[str, Any]) -> None:
 
 def _search(plan: dict[str, Any], budget: float) -> EnvironmentOutcome | None:
     """What came of the search; None where the script cannot be raced, which is said."""
+    from outpace.capture.family import Family
     from outpace.capture.recording import tell
     from outpace.model import CaptureError
     from outpace.tune.environment.search import tune_environment
     from outpace.tune.progress import shown
 
     try:
-        with shown() as watch:
+        with Family(), shown() as watch:
             return tune_environment(plan["script"], plan["argv"], plan["module"], budget, watch)
     except CaptureError as error:
         tell(f"the environment is not tried: {error}")

@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 
+from outpace.capture.family import noted
 from outpace.capture.interrupt import OnTermination
 
 _PREFIX = "outpace_cache_"
@@ -15,8 +16,8 @@ _ending: list[OnTermination] = []  # one for all folders
 
 
 def new_folder(parent: str) -> str:
-    """A new folder below `parent`. It is removed when this process ends, also by SIGTERM; a process that is killed leaves it."""
-    folder = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
+    """A new folder below `parent`. It is removed when this process ends, also by SIGTERM, or with its family, also by SIGKILL."""
+    folder = noted(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
     _folders[folder] = os.getpid()
     if not _ending:
         atexit.register(_remove)

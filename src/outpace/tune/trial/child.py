@@ -18,8 +18,9 @@ import runpy
 import signal
 import sys
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
+from outpace.capture.ending import end_here
 from outpace.capture.launch import exit_code
 from outpace.capture.recording import tell
 from outpace.capture.script import hide_own_frames, run_as_main
@@ -28,6 +29,7 @@ from outpace.capture.steps_tf import LoopSteps, hook_marks
 from outpace.tune.trial.channel import Channel
 from outpace.tune.trial.observer import Observer
 from outpace.tune.trial.turns import RaceSession, run_hook
+from outpace.tune.trial.writers import without_writers
 
 HOOK = "outpace_race"
 ENDLESS = 1_000_000_000  # epochs
@@ -38,6 +40,7 @@ class Hooks:
     """Connects the frameworks' imports to the race's session, as the launcher of `outpace profile` does to a capture's."""
 
     def __init__(self, channel: Channel) -> None:
+        self._channel = channel
         self.observer = Observer()
         self.session = RaceSession(channel, self.observer)
         self._loops: LoopSteps | None = None
@@ -63,27 +66,39 @@ class Hooks:
         if str(getattr(keras, "__version__", "")).startswith("2."):
             return
         KerasSteps(self.session, lambda: self._loops, keras.backend.backend()).install(keras.callbacks.CallbackList)
-        self._take_over(keras.Model)
+        self._take_over(keras)
 
     def on_jax(self, jax: ModuleType) -> None:
         """JAX was imported."""
         self.session.add_framework("jax", jax)
         hook_marks(self.session, self._loops, jax.profiler, "StepTraceAnnotation", "jax")
 
-    def _take_over(self, model: Any) -> None:
-        """Make `fit` endless: a race needs as many steps as its budget has time for."""
-        original, hooks = model.fit, self
+    def ended(self) -> NoReturn:
+        """Training is over, for instance by EarlyStopping, and so is the process."""
+        self._channel.send(ended=dict(self.session.steps_seen))
+        end_here(0)
+
+    def _take_over(self, keras: Any) -> None:
+        """Make `fit` endless, for a race needs as many steps as its budget has time for, and let none of Keras' callbacks write files."""
+        original, hooks = keras.Model.fit, self
         signature = inspect.signature(original)
 
         @functools.wraps(original)
         def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
             call = signature.bind(self, *args, **kwargs)
             call.arguments["epochs"] = ENDLESS
+            call.arguments["callbacks"], off = without_writers(call.arguments.get("callbacks"), keras)
+            hooks.session.writers += off
             hooks.observer.compiled |= bool(getattr(self, "jit_compile", False))
             hooks._batch = batch_size(call.arguments.get("x"), call.arguments.get("batch_size"))
-            return original(*call.args, **call.kwargs)
+            try:
+                original(*call.args, **call.kwargs)
+            except BaseException as error:  # none of the script's code is to run: it would save what was only raced
+                sys.excepthook(type(error), error, error.__traceback__)
+                end_here(1)
+            hooks.ended()
 
-        model.fit = fit
+        keras.Model.fit = fit
 
 
 def _not_hooked(name: str, error: BaseException) -> None:
@@ -155,15 +170,11 @@ def main(arguments: list[str]) -> None:
     code = 1
     try:
         _run(script, argv, module, channel)
-        code = 0
     except SystemExit as end:
         code = exit_code(end.code)
     except BaseException as error:
         sys.excepthook(type(error), error, error.__traceback__)
-    finally:  # at once: pipelines fed by a Python generator can hang at the interpreter's own end
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+    end_here(code)  # at once: pipelines fed by a Python generator can hang at the interpreter's own end
 
 
 def _run(script: str, argv: list[str], module: bool, channel: Channel) -> None:
@@ -179,7 +190,7 @@ def _run(script: str, argv: list[str], module: bool, channel: Channel) -> None:
     hooks.install()
     os.register_at_fork(after_in_child=hooks.session.window.disable)
     run_as_main(script, argv, module)
-    channel.send(ended=dict(hooks.session.steps_seen))
+    hooks.ended()
 
 
 if __name__ == "__main__":

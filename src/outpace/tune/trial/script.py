@@ -17,6 +17,7 @@ import time
 from collections.abc import Mapping
 from typing import IO, Any
 
+from outpace.capture.recording import tell
 from outpace.model.errors import CaptureError
 from outpace.tune.trial.arm import Arm, Facts, Work
 from outpace.tune.trial.channel import Channel, Closed
@@ -88,6 +89,10 @@ class ScriptArm:
         interrupts.check()
         ready = self._receive(self._start_seconds)["ready"]
         self._observed = ready["observed"]
+        if ready["writers"]:
+            tell(
+                f"{self.command} runs without {', '.join(ready['writers'])}, which would write the race's files in place of yours"
+            )
         self._facts = Facts(ready["step"], ready["examples"], ready["versions"], time.perf_counter() - began)
         self.pause()
 

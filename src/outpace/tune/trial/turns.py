@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from outpace.capture.options import CaptureOptions, Outcome
@@ -32,10 +32,10 @@ class Turns:
         self._settle = self._wanted = self._done = 0
         self._seconds = 0.0
 
-    def ready(self, step: str, examples: float | None) -> None:
-        """Say that the warm-up is over, and wait for the first block."""
+    def ready(self, step: str, examples: float | None, writers: Sequence[str] = ()) -> None:
+        """Say that the warm-up is over, and which callbacks were switched off, and wait for the first block."""
         told = {"step": step, "examples": examples, "versions": framework_versions(), "observed": self._observer.facts()}
-        self._channel.send(ready=told)
+        self._channel.send(ready={**told, "writers": list(writers)})
         self._wait()
 
     def step(self, seconds: float, steps: int) -> None:
@@ -88,6 +88,7 @@ class RaceSession(Session):
         self.window = PausingWindow(options, self)
         self.window.turns = self.turns = Turns(channel, self.sync, observer)
         self.examples: Callable[[], float | None] = lambda: None
+        self.writers: list[str] = []  # callbacks that were switched off
 
     def open(self, candidate: Candidate | None) -> bool:
         """The warm-up of a kind of step is over: it is the step, unless it trains nothing."""
@@ -95,7 +96,7 @@ class RaceSession(Session):
             return False
         examples = self.examples() if candidate.mode == "keras fit" else None
         size = f", {examples:g} examples" if examples else ""
-        self.turns.ready(f"{describe(candidate)}{size}", examples)
+        self.turns.ready(f"{describe(candidate)}{size}", examples, self.writers)
         return True
 
     def mark(self, name: str, number: int) -> Callable[[], None]:

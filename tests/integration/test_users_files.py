@@ -1,0 +1,144 @@
+"""While a script is tuned, raced or profiled, the user's files are the user's: nothing is written over them, and nothing is left."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.integration.programs import environment, needs_tensorflow
+
+pytestmark = needs_tensorflow
+
+SCRIPT = """
+import contextlib, multiprocessing, time
+import numpy as np, keras, tensorflow as tf
+
+keras.utils.set_random_seed(7)
+x = np.random.rand(640, 6).astype("float32")
+y = (x[:, :3].argmax(1)).astype("int32")
+data = tf.data.Dataset.from_tensor_slices((x, y)).map(lambda a, b: (a * 2, b))CACHE.batch(16)
+model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(8), keras.layers.Dense(3)])
+model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+
+@contextlib.contextmanager
+def summary():
+    try:
+        yield
+    finally:
+        open("summary.txt", "w").write("left")
+
+CALLBACKS = [
+    keras.callbacks.ModelCheckpoint("best.keras"),
+    keras.callbacks.BackupAndRestore("backup"),
+    keras.callbacks.TensorBoard("events"),
+    keras.callbacks.CSVLogger("log.csv"),
+]
+if __name__ == "__main__":
+    worker = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(600,), daemon=False)
+    worker.start()
+    try:
+        with summary():
+            model.fit(data, epochs=400, verbose=0, callbacks=WHICH)
+    finally:
+        model.save("model.keras")
+"""
+
+
+def made(folder: Path, name: str) -> dict[str, str]:
+    """The program with the files of an earlier training; their hashes. Two scripts of a race cannot share a cache on disk."""
+    parts = {"WHICH": COMMANDS[name][1], "CACHE": "" if name == "race" else '.cache("kept")'}
+    source = textwrap.dedent(SCRIPT)
+    for part, text in parts.items():
+        source = source.replace(part, text)
+    (folder / "train.py").write_text(source, encoding="utf-8")
+    (folder / "other.py").write_text("STEPS = 1\n" + source, encoding="utf-8")
+    for name in ("best.keras", "model.keras", "log.csv", "summary.txt"):
+        (folder / name).write_text("of an earlier training", encoding="utf-8")
+    return hashes(folder)
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    files = (
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts and "outpace-logs" not in path.parts
+    )
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def running(folder: Path) -> list[str]:
+    """Command lines of processes that run in the folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if process.joinpath("cwd").resolve() == folder and process.joinpath("cmdline").read_bytes():
+                found.append(process.joinpath("cmdline").read_bytes().replace(b"\0", b" ").decode())
+    return found
+
+
+def quiet(folder: Path, seconds: float = 10.0) -> list[str]:
+    end = time.monotonic() + seconds
+    while (left := running(folder)) and time.monotonic() < end:
+        time.sleep(0.05)
+    return left
+
+
+COMMANDS = {
+    "tune": (["tune", "--budget", "6s", "train.py"], "CALLBACKS"),
+    "race": (["race", "train.py", "other.py", "--budget", "3s"], "CALLBACKS"),
+    "profile": (["profile", "train.py"], "[]"),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_file_of_the_users_changes_and_no_process_is_left(name: str, tmp_path: Path) -> None:
+    command = COMMANDS[name][0]
+    before = made(tmp_path, name)
+    done = subprocess.run(
+        [sys.executable, "-m", "outpace", *command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    after = hashes(tmp_path)
+    if name != "tune":  # the script's own pipeline writes its cache as it trains
+        after = {path: value for path, value in after.items() if not path.startswith("kept")}
+    assert after == before
+    assert not quiet(tmp_path)
+    if name == "race":
+        assert "runs without ModelCheckpoint, BackupAndRestore, TensorBoard, CSVLogger" in done.stderr
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("moment", [pytest.param(at, marks=[pytest.mark.verify] if at else []) for at in range(10)])
+def test_a_killed_command_leaves_no_process_and_no_cache(name: str, moment: int, tmp_path: Path) -> None:
+    command = COMMANDS[name][0]
+    before = made(tmp_path, name)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "outpace", *command],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=environment(),
+    )
+    time.sleep(random.Random(f"{name} {moment}").uniform(0.3, 14.0) if moment else 7.0)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not quiet(tmp_path)
+    after = {path: value for path, value in hashes(tmp_path).items() if not path.startswith("kept")}
+    assert after == before
+    assert not [path for path in os.listdir(tmp_path) if path.startswith("outpace_cache_")]
