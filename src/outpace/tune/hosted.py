@@ -34,6 +34,7 @@ class Hosted:
     def __init__(self, plan: dict[str, Any]) -> None:
         self.plan = plan
         self.recorder: Any = None
+        self.sources: Any = None
         self.fits = 0
         self._loops: Any = None
         self._pid = os.getpid()
@@ -41,15 +42,21 @@ class Hosted:
     def on_tensorflow(self, tf: ModuleType) -> None:
         """TensorFlow was imported: note how data sets are built from now on, and see loops that train without Keras."""
         from outpace.capture.pipeline import PipelineRecorder
+        from outpace.capture.sources import SourceRecorder
+        from outpace.capture.tracing import TraceRecorder
         from outpace.tune.loops import Loops
 
         self.recorder = PipelineRecorder(False)
         self.recorder.install(tf)
         if self.plan["recipe"] is None:
             self._loops = Loops(tf, lambda: self.refuse(LOOP))
+            self.sources = SourceRecorder()
+            TraceRecorder(self.sources.traced).install(tf)
 
     def on_keras(self, keras: Any) -> None:
         """Keras was imported: put ourselves before `fit`."""
+        if self.sources is not None and keras.__version__ >= "3":
+            self.sources.install(keras)
         self._take_over(keras.Model, "" if keras.__version__ >= "3" else KERAS_2)
 
     def on_tf_keras(self, keras: Any) -> None:
@@ -123,6 +130,7 @@ class Hosted:
                 only_limits=self.plan["only_limits"],
                 strict=self.plan["strict"],
                 watch=watch,
+                sources=self.sources,
             )
         if program.source.generator is not None and program.source.generator.ended:
             tell(

@@ -44,6 +44,7 @@ TRIED = (
     Field("why", Unit.TEXT, "why it may help here, or why it was not tried"),
     Field("verdict", Unit.TEXT, "what the race says"),
 )
+PARTS = ("part", "source", "share", "forward_ps", "backward_ps", "top_op")
 BATCHES = ("batch", "rate", "ratio", "low", "high", "verdict")
 LADDER = (
     Field("practice", Unit.TEXT, "what was changed, on top of the lines above"),
@@ -67,6 +68,9 @@ def page_of(tuned: Tuned) -> Page:
         sections.append(Chart("In all, rung by rung", ChartKind.BARS, ladder, "practice", ("total",), remark="as it was is 1"))
     sections.append(Rows(_tried(tuned), ("practice", "outcome", "ratio", "low", "high"), limit=30))
     sections.append(Text("Why", "\n".join(map(why_of, _sorted(tuned)))))
+    if tuned.parts is not None:
+        remark = "of one step on a batch in memory, under the profiler"
+        sections.append(Rows(tuned.parts, PARTS, limit=6, remark=remark))
     if tuned.recipe:
         sections.append(Text("How to keep it", "\n".join(f"{at}. {line}" for at, line in enumerate(tuned.recipe, start=1))))
     if tuned.batches is not None:
@@ -139,15 +143,22 @@ def _nothing_kept(tuned: Tuned) -> str:
     if climbed.final is not None:  # something seemed or might be faster; its first rung stands for all of them
         verdict = climbed.final.verdicts[0]
         said = f"{verdict.arm} seemed to, or might, and the last race says: {verdict.reason}"
-        return f"Nothing was proven to make the {tuned.work} faster. {said}"
+        return f"Nothing was proven to make the {tuned.work} faster. {said}{_largest(tuned)}"
     outlook = next(_expected(tuned), None)
     if outlook is not None:
         return f"{outlook.sentence} It was not raced: {climbed.ended}."
     model = climbed.limits.model_ratio if climbed.limits is not None else None
     if model is not None and len(climbed.races) == 1:
         low, high = (max(0.0, 1 - 1 / end) for end in (model.low, model.high))
-        return f"Without any input a step would be {low:.0%} to {high:.0%} shorter. No practice was raced: {climbed.ended}."
-    return f"Nothing was proven to make the {tuned.work} faster ({climbed.ended})."
+        return f"Without any input a step would be {low:.0%} to {high:.0%} shorter. No practice was raced: {climbed.ended}.{_largest(tuned)}"
+    return f"Nothing was proven to make the {tuned.work} faster ({climbed.ended}).{_largest(tuned)}"
+
+
+def _largest(tuned: Tuned) -> str:
+    """What takes most of the model's time, as a further sentence; empty where that was not looked at."""
+    rows = list(tuned.parts.records())[:3] if tuned.parts is not None else []
+    named = ", ".join(f"{row['part']} {row['share']:.0%}" for row in rows)
+    return f" Its model holds it back: {named} of the step." if named else ""
 
 
 def _share(estimate: Estimate) -> str:

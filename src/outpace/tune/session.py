@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
 from outpace.capture.pipeline import PipelineRecorder
+from outpace.capture.sources import SourceRecorder
 from outpace.model.errors import UsageError
 from outpace.tune.advice import Advice, advice_for
 from outpace.tune.climb.climb import Climb
 from outpace.tune.climb.outcome import Climbed
+from outpace.tune.climb.parts import slow_parts
 from outpace.tune.climb.variant import Variant
 from outpace.tune.data.effects import effects
 from outpace.tune.data.tree import describe
@@ -30,6 +32,7 @@ from outpace.tune.trial.interrupts import Interrupts
 if TYPE_CHECKING:
     from outpace.model.page import Page
     from outpace.model.report import Report
+    from outpace.model.table import Table
     from outpace.tune.batch import BatchSizes
     from outpace.tune.patch import SourcePatch
 
@@ -42,7 +45,8 @@ SAFE = frozenset({Risk.EXACT, Risk.REORDERED})
 class Tuned:
     """What came of a tuning: the climb, the recipe for what was kept, and what could not be put back (`left`), where that was asked for.
 
-    advice: practices that fit and were not tried. batches: larger batches, where they were asked for.
+    advice: practices that fit and were not tried. batches: larger batches, where they were asked for. parts: those of the model that take
+    the step's time, where it holds the program back.
     """
 
     program: Program
@@ -52,6 +56,7 @@ class Tuned:
     advice: tuple[Advice, ...] = ()
     batches: BatchSizes | None = None
     recorder: PipelineRecorder | None = None
+    parts: Table | None = None
 
     def patch(self, script: str | None = None) -> SourcePatch:
         """What was kept, as a change of the user's source; nothing is written. Without `script` it is for the file that calls.
@@ -120,11 +125,13 @@ def tune_program(
     only_limits: bool = False,
     strict: bool = False,
     watch: Watch | None = None,
+    sources: SourceRecorder | None = None,
 ) -> Tuned:
     """Climb. Where the program keeps its state (`Program.of`), the model, its optimizer and the random numbers are put back as they were,
     whatever happens.
 
-    `batch_sizes`: measure larger batches too, for a fifth of the budget. `only_limits`, `strict`: see `Climb`. Raises
+    `batch_sizes`: measure larger batches too, for a fifth of the budget. `only_limits`, `strict`: see `Climb`. `sources`: names the
+    model's parts. Raises
     CaptureError where the program itself fails in its trials. KeyboardInterrupt passes through, after everything was put back.
     """
     share = BATCHES_SHARE * budget if batch_sizes and program.model is not None else 0.0
@@ -138,6 +145,7 @@ def tune_program(
         try:
             climbed = climb.run()
             batches = _batches(program, share, watch) if share else None
+            parts = slow_parts(program, climbed.limits, sources)
         except BaseException as error:
             traceback.clear_frames(error.__traceback__)  # they hold iterators that read ahead
             raise
@@ -148,7 +156,7 @@ def tune_program(
     interrupts.check()
     advice = advice_for(program, climbed.limits) if program.model is not None else ()
     said = recipe(program, climbed.best, recorder)
-    return Tuned(program, climbed, said, left, advice, batches, recorder)
+    return Tuned(program, climbed, said, left, advice, batches, recorder, parts)
 
 
 def _put_back(climb: Climb, program: Program, snapshot: Snapshot) -> tuple[str, ...]:

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from outpace.capture import notes
 from outpace.model import Text
 from outpace.tune.climb.outcome import Tried
 from outpace.tune.environment import environment_knobs
 from outpace.tune.environment.memory import fitting
-from outpace.tune.environment.observed import Host, Observed, _within_quota
+from outpace.tune.environment.observed import Host, Observed
 from outpace.tune.environment.page import page_of, plain, table_of
 from outpace.tune.environment.search import EnvironmentOutcome
 from outpace.tune.environment.setting import EnvironmentKnob
@@ -47,12 +48,13 @@ def test_threads_are_tried_below_the_number_of_cores() -> None:
     assert reason("intra_op_threads", replace(CPU, cores=1, visible=1)) == "there is one core"
 
 
-def test_a_containers_quota_is_tried_because_tensorflow_does_not_know_it() -> None:
+def test_a_containers_quota_is_tried_because_tensorflow_does_not_know_it(monkeypatch: pytest.MonkeyPatch) -> None:
     inside = replace(CPU, cores=4, visible=64)
     assert [v["TF_NUM_INTRAOP_THREADS"] for v in variables("intra_op_threads", inside)] == ["1", "2", "4"]
-    assert _within_quota(64, "400000 100000") == 4
-    assert _within_quota(64, "50000 100000") == 1
-    assert _within_quota(64, "max 100000") == _within_quota(64, "") == 64
+    monkeypatch.setattr(notes, "usable_cpus", lambda: 64)
+    assert notes.granted_cpus("400000 100000") == 4
+    assert notes.granted_cpus("50000 100000") == 1
+    assert notes.granted_cpus("max 100000") == notes.granted_cpus("") == 64
 
 
 def test_what_the_user_or_the_script_sets_is_left_alone() -> None:

@@ -9,11 +9,10 @@ from dataclasses import field
 from typing import Any
 
 from outpace._dataclass import dataclass
-from outpace.capture.notes import usable_cpus
+from outpace.capture.notes import granted_cpus, usable_cpus
 from outpace.tune.knobs.knob import NotHere
 
 _ALLOCATORS = ("tcmalloc_minimal", "tcmalloc", "jemalloc")
-_QUOTA = "/sys/fs/cgroup/cpu.max"
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class Host:
         libraries = (ctypes.util.find_library(name) for name in _ALLOCATORS)
         found = tuple(dict.fromkeys(library for library in libraries if library))
         return cls(
-            _within_quota(visible, _read(_QUOTA)),
+            granted_cpus(),
             visible,
             dict(os.environ),
             observed,
@@ -83,14 +82,6 @@ class Host:
             if name in self.observed.variables:
                 return NotHere(f"the script sets {name}={self.observed.variables[name]} itself, which is left as it is")
         return None
-
-
-def _within_quota(cores: int, quota: str) -> int:
-    """Cores, at most what a container's quota gives; `quota` is two numbers, microseconds of processor time per so many microseconds."""
-    parts = quota.split()
-    if len(parts) != 2 or not all(part.isdigit() for part in parts) or int(parts[1]) == 0:
-        return cores
-    return max(1, min(cores, round(int(parts[0]) / int(parts[1]))))
 
 
 def _read(path: str) -> str:

@@ -48,14 +48,11 @@ class ParallelInterleave:
         return f"{found[0]} runs in the iterator." if found else None
 
     def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
-        """The keyword on each call."""
-        found = []
-        for stage in _candidates(pipeline)[0]:
-            keywords = {"num_parallel_calls": "tf.data.AUTOTUNE"}
-            if stage.arguments.get("cycle_length") == _AUTOTUNE:
-                keywords["cycle_length"] = str(_cycle(stage.dataset))
-            found.append(Patch(call_of(stage), keywords))
-        return tuple(found)
+        """The keyword on each call; none where the order hangs on this machine's cores, whose number belongs into nobody's source."""
+        stages = _candidates(pipeline)[0]
+        if any(stage.arguments.get("cycle_length") == _AUTOTUNE for stage in stages):
+            return ()
+        return tuple(Patch(call_of(stage), {"num_parallel_calls": "tf.data.AUTOTUNE"}) for stage in stages)
 
 
 def _candidates(pipeline: Pipeline) -> tuple[list[Stage], list[str]]:

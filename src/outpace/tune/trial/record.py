@@ -11,7 +11,7 @@ from dataclasses import field
 from enum import Enum
 
 from outpace._dataclass import dataclass
-from outpace.capture.notes import usable_cpus
+from outpace.capture.notes import granted_cpus
 from outpace.tune.trial.protocol import Protocol
 from outpace.tune.trial.statistics import Estimate
 
@@ -119,7 +119,7 @@ class Environment:
         return cls(
             started=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             machine=f"{platform.system()} {platform.machine()}, {processor()}",
-            cores=usable_cpus(),
+            cores=granted_cpus(),
             python=platform.python_version(),
             load=load(),
         )
