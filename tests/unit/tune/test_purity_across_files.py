@@ -73,12 +73,12 @@ CASES: dict[str, tuple[str, str, str | None]] = {
     "setattr": (
         "import types\nconfig = types.SimpleNamespace(strength=1.0)\ndef load(x): return x * config.strength",
         "import data\ndef ramp(epoch): setattr(data.config, 'strength', epoch)",
-        "strength is assigned by a function",
+        "config is changed by a function",
     ),
     "vars": (
         "import types\nconfig = types.SimpleNamespace(strength=1.0)\ndef load(x): return x * config.strength",
         "import data\ndef ramp(epoch): vars(data.config).update(strength=epoch)",
-        "strength is assigned by a function",
+        "config is changed by a function",
     ),
     "globals": (
         "S = 1.0\ndef load(x): return x * S\ndef ramp(epoch): globals()['S'] = epoch",

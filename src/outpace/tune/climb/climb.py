@@ -149,10 +149,13 @@ class Climb:
         self.races.append(experiment)
         return limits_of(experiment, experiment.reference(Phase.CONFIRM))
 
-    def _raced(self, runs: list[Running], baseline: str, seconds: float, protocol: Protocol) -> Experiment:
-        """One race, and what it cost."""
-        new, began = _new(runs), self.budget.spent
-        experiment = raced([run.arm() for run in runs], baseline, seconds, self.watch, protocol)
+    def _raced(
+        self, runs: list[Running], baseline: str, seconds: float, protocol: Protocol, again: Running | None = None
+    ) -> Experiment:
+        """One race, each with orders of its own, and what it cost."""
+        new, began = _new(runs) + (again is not None), self.budget.spent
+        arms, second = [run.arm() for run in runs], again.arm() if again is not None else None
+        experiment = raced(arms, baseline, seconds, self.watch, protocol, len(self.races), second)
         self.budget.learn(experiment, self.budget.spent - began, new)
         return experiment
 
@@ -294,7 +297,10 @@ class Climb:
             runs = [self._runs(self.start), *map(self._runs, rungs), *(run for both in alone.values() for run in both)]
             runs = list(dict.fromkeys(runs))  # one may be alone for both
             self._extend(best, runs)
-            final = self._raced(runs, TODAY, self.budget.for_last(_new(runs)), FRESH)
+            # Prepared anew: two instances of one program differ by a little for as long as they live, and no number of rounds shows that.
+            again = Running(self.program, self.start, TODAY, self.copies, self.reading)
+            final = self._raced(runs, TODAY, self.budget.for_last(_new(runs) + 1), FRESH, again)
+            dispose([again])
             ladder = ladder_of(final, rungs)
             best = rungs[len(ladder) - 1] if ladder else self.start
             self._learn_last(ladder, rungs[len(ladder) :], final)

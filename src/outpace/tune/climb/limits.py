@@ -74,9 +74,20 @@ def input_alone(variant: Variant, name: str = INPUT) -> Variant:
 SCREEN, FRESH = Protocol(confirm=False, search_rounds=12), Protocol(search=False)
 
 
-def raced(arms: list[Arm], baseline: str, budget: float, watch: Watch | None, protocol: Protocol) -> Experiment:
-    """A race of a climb: Ctrl-C ends the climb with it. Raises CaptureError where the program as it is fails."""
-    experiment = run_experiment(arms, baseline=baseline, budget=max(LEAST, budget), watch=watch, protocol=protocol)
+def raced(
+    arms: list[Arm],
+    baseline: str,
+    budget: float,
+    watch: Watch | None,
+    protocol: Protocol,
+    seed: int = 0,
+    again: Arm | None = None,
+) -> Experiment:
+    """A race of a climb: Ctrl-C ends the climb with it. `again`: a second instance of the baseline, for what two instances of the same
+    program differ by. Raises CaptureError where the program as it is fails."""
+    experiment = run_experiment(
+        arms, baseline=baseline, again=again, budget=max(LEAST, budget), watch=watch, protocol=protocol, seed=seed
+    )
     if experiment.interrupted:
         raise KeyboardInterrupt
     failure = experiment.trial(baseline).failure

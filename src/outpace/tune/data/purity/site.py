@@ -79,10 +79,12 @@ class Site:
             if line is not None:
                 raise self.doubt(node, f"{name} is changed by a function (line {line})")
 
-    def _assigned(self, name: str) -> int | None:
-        """The line where a function of the user's stores an attribute of that name."""
+    def _assigned(self, owner: Any, name: str) -> int | None:
+        """The line where a function of the user's stores an attribute of that name in such an owner."""
         files = [self.file, *text.users_files()] if self.file is not None else text.users_files()
-        return next((line for file in files if (line := file.attributes.get(name) or file.attributes.get(text.ANY))), None)
+        kinds = [text.ANY, *(kind.__name__ for kind in (owner if isinstance(owner, type) else type(owner)).__mro__)]
+        stores = (file.attributes.get(name, {}) for file in files)
+        return next((lines[kind] for lines in stores for kind in kinds if kind in lines), None)
 
     def member(self, owner: Any, name: str, node: ast.AST) -> Known:
         """An attribute of a value from outside."""
@@ -92,7 +94,7 @@ class Site:
             raise self.doubt(node, f"{called} is more than a function of its arguments")
         if not users and not isinstance(owner, (types.ModuleType, type)):
             return element(Held(owner))
-        line = self._assigned(name) if users or not sources.library(values.module_of(owner)) else None
+        line = self._assigned(owner, name) if users or not sources.library(values.module_of(owner)) else None
         if line is not None:
             raise self.doubt(node, f"{called} is assigned by a function (line {line})")
         found_property = inspect.getattr_static(type(owner), name, None) if users else None

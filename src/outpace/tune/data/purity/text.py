@@ -22,17 +22,22 @@ _BUILDS = frozenset({"__init__", "__post_init__", "__new__", "__setstate__", "bu
 
 @dataclass
 class FileFacts:
-    """Of one source file: `codes` of all its functions, and by name the line where a function assigns it (`rebound`), changes it in place
-    (`changed`), also as a part of something else (`reached`: of `data.TABLE[0] = 1` both names), stores an attribute of that name
-    (`attributes`, outside of constructors), or gives it to another function (`given`: that function's name and the line). changing: names of
-    functions that change what they are given. `ANY` stands for every name."""
+    """Of one source file: `codes` of all its functions, and by name the line where a function
+
+    * assigns it (`rebound`);
+    * changes it in place (`changed`), also as a part of something else (`reached`: of `data.TABLE[0] = 1` both names);
+    * stores an attribute of that name (`attributes`, outside of constructors; by the class whose own method does it, `ANY` for others);
+    * gives it to another function (`given`: that function's name and the line).
+
+    changing: names of functions that change what they are given. `ANY` stands for every name.
+    """
 
     tree: ast.Module
     codes: list[types.CodeType] = field(default_factory=list)
     rebound: dict[str, int] = field(default_factory=dict)
     changed: dict[str, int] = field(default_factory=dict)
     reached: dict[str, int] = field(default_factory=dict)
-    attributes: dict[str, int] = field(default_factory=dict)
+    attributes: dict[str, dict[str, int]] = field(default_factory=dict)
     given: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     changing: set[str] = field(default_factory=set)
 
@@ -60,9 +65,12 @@ def _facts(text: str) -> FileFacts | None:
     except (SyntaxError, ValueError):
         return None
     found = FileFacts(tree, list(_codes(compiled)))
+    classes: dict[ast.AST, str] = {
+        method: node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for method in node.body
+    }
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            _collect(node, found)
+            _collect(node, found, classes.get(node, ANY))
     return found
 
 
@@ -73,7 +81,8 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes(constant)
 
 
-def _collect(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, found: FileFacts) -> None:
+def _collect(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, found: FileFacts, kind: str) -> None:
+    """Add what a function does; `kind`: the class that it is a method of."""
     name = getattr(function, "name", "")
     parameters = {argument.arg for argument in ast.walk(function.args) if isinstance(argument, ast.arg)}
     own = {
@@ -85,7 +94,7 @@ def _collect(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, foun
             outside |= set(node.names)
             found.rebound.update({name: node.lineno for name in node.names if name in own})
     for node in (node for node in ast.walk(function) if isinstance(node, ast.expr)):
-        chain = _changed(node)
+        chain = _changed(node) or _changed_by_name(node)
         if chain and chain[0] in parameters - {"self", "cls"}:
             found.changing.add(name)
         if chain and (chain[0] not in own or chain[0] in outside):
@@ -93,7 +102,9 @@ def _collect(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, foun
             for part in chain:
                 found.reached.setdefault(part, node.lineno)
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and name not in _BUILDS:
-            found.attributes.setdefault(node.attr, node.lineno)
+            own_object = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            if not own_object or node.value.id in parameters:  # type: ignore[attr-defined]  # else the method around it tells
+                found.attributes.setdefault(node.attr, {}).setdefault(kind if own_object else ANY, node.lineno)
         if isinstance(node, ast.Call):
             _collect_call(node, own - outside, name, found)
 
@@ -109,8 +120,15 @@ def _collect_call(node: ast.Call, own: set[str], function: str, found: FileFacts
         found.rebound.setdefault(ANY, node.lineno)
     elif short in BY_NAME and function not in _BUILDS:
         attribute = node.args[1] if len(node.args) > 1 else None
-        known = isinstance(attribute, ast.Constant) and isinstance(attribute.value, str)
-        found.attributes.setdefault(str(attribute.value) if known else ANY, node.lineno)  # type: ignore[union-attr]  # it is known
+        if isinstance(attribute, ast.Constant):
+            found.attributes.setdefault(str(attribute.value), {}).setdefault(ANY, node.lineno)
+
+
+def _changed_by_name(node: ast.expr) -> list[str]:
+    """The names of what a call changes by the names of its attributes: `setattr(name, ...)`, `vars(name)`; else empty."""
+    if isinstance(node, ast.Call) and node.args and _chain(node.func)[-1:] and _chain(node.func)[-1] in BY_NAME:
+        return _chain(node.args[0])
+    return []
 
 
 def _changed(node: ast.expr) -> list[str]:
