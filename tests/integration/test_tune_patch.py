@@ -30,6 +30,7 @@ from outpace.tune.climb.variant import Change, Variant
 from outpace.tune.data.verify import Risk
 from outpace.tune.knobs import knobs
 from outpace.tune.patch import patch_of
+from outpace.tune.program.compiled import note_compiles
 from outpace.tune.program.program import Program
 from outpace.tune.rewrites import all_rewrites
 
@@ -37,7 +38,8 @@ script, wanted, edited, out = sys.argv[1:5]
 by_id = {each.id: each for each in (*knobs(), *all_rewrites())}
 own = {knob.id: knob for knob in knobs()}
 
-def fit(self, x=None, **arguments):
+def fit(self, x=None, y=None, **arguments):
+    arguments.update({} if y is None else {"y": y})
     program = Program.of(self, x, **arguments)
     changes = tuple(Change(each, by_id[each].title, "", Risk.EXACT, own.get(each)) for each in wanted.split(","))
     if edited != "-":
@@ -52,6 +54,7 @@ def fit(self, x=None, **arguments):
     os._exit(0)
 
 keras.Model.fit = fit
+note_compiles(keras)
 run_as_main(script, [], False)
 """
 
@@ -205,10 +208,9 @@ REFUSED = (
 ds = tf.data.Dataset.from_tensor_slices((x, y))
 ds = ds.map(lambda a, b: (tf.exp(a) * scale, b))
 ds = ds.batch(16)
-other = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
-other.compile("sgd", "mse")
+OPTIONS = {"optimizer": "sgd", "loss": "mse"}
 """
-    + MODEL
+    + MODEL.replace('"sgd", "mse"', "**OPTIONS")
 )
 
 
@@ -216,7 +218,7 @@ def test_what_cannot_be_written_is_left_to_the_recipe(tmp_path: Path) -> None:
     found = patched(tmp_path, REFUSED, "split_map", "jit_compile", "parallel_map")
     function, step = found["left"]
     assert "its function is a lambda" in function and "divide the function" in function
-    assert "train.py has 2 calls of compile" in step and step.endswith("By hand: compile(..., jit_compile=True).")
+    assert "gives compile its arguments as a dictionary" in step and step.endswith("By hand: compile(..., jit_compile=True).")
     assert changed(found, "+") == ["ds = ds.map(lambda a, b: (tf.exp(a) * scale, b), num_parallel_calls=tf.data.AUTOTUNE)"]
 
 
@@ -224,3 +226,45 @@ def test_a_file_that_was_edited_while_the_program_ran_is_refused(tmp_path: Path)
     found = patched(tmp_path, CHAIN, "split_map", edited="# new\n" + CHAIN)
     assert not found["files"]
     assert "edited since" in found["left"][0]
+
+
+STEP = """
+import keras, numpy as np, os, random
+
+x, y = np.arange(640, dtype="float32").reshape(160, 4), np.arange(160)
+
+class Batches(keras.utils.PyDataset):
+    def __len__(self):
+        return 10
+    def __getitem__(self, number):
+        return x[:16] + NOISE, y[:16]
+
+model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(INPUT, verbose=0)
+"""
+INPUTS = {
+    "arrays": ("x, y, batch_size=14, validation_split=0.1", "0", "11 elements of 2 epochs equal bit by bit"),
+    "batches": ("Batches()", "number", "10 elements of 2 epochs equal bit by bit"),
+    "batches of chance": ("Batches()", "os.urandom(1)[0]", "It changes arguments of compile alone, which were checked"),
+}
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_a_patch_of_the_step_alone(name: str, tmp_path: Path) -> None:
+    """Arrays once ended in an EOFError after the whole tuning; batches that differ from run to run are no reason to lose the patch."""
+    given, noise, said = INPUTS[name]
+    found = patched(tmp_path, STEP.replace("INPUT", given).replace("NOISE", noise), "steps_per_execution")
+    assert changed(found, "+") == ['model.compile("sgd", "mse", steps_per_execution=5)']
+    outcome = verify_patch(as_patch(found), str(tmp_path / "train.py"), step_only=True)
+    assert isinstance(outcome, Verified) and said in " ".join(outcome.how), outcome
+
+
+def test_of_several_compiles_the_last_one_before_fit_is_patched(tmp_path: Path) -> None:
+    twice = STEP.replace(
+        'model.compile("sgd", "mse")', 'model.compile(\n    "adam",\n    "mae",\n)\nother = model\nother.compile("sgd", "mse")'
+    )
+    found = patched(
+        tmp_path, twice.replace("INPUT", "x, y, batch_size=16") + 'model.compile("rmsprop")\n', "steps_per_execution"
+    )
+    assert changed(found, "+") == ['other.compile("sgd", "mse", steps_per_execution=5)']

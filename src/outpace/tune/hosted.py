@@ -15,12 +15,12 @@ import sys
 from types import ModuleType
 from typing import Any, NoReturn
 
+from outpace.capture import frames
 from outpace.capture.ending import announce, end_here, leave, register_first
 from outpace.capture.imports import ImportHooks
 from outpace.capture.launch import exit_code
 from outpace.capture.options import Outcome
 from outpace.capture.recording import tell
-from outpace.capture.sampler import owner_of
 from outpace.capture.script import hide_own_frames, run_as_main
 from outpace.model.errors import OutpaceError, TuneError
 
@@ -56,6 +56,9 @@ class Hosted:
     def on_keras(self, keras: Any) -> None:
         """Keras was imported: put ourselves before `fit`."""
         if self.sources is not None and keras.__version__ >= "3":
+            from outpace.tune.program.compiled import note_compiles
+
+            note_compiles(keras)
             self.sources.install(keras)
         self._take_over(keras.Model, "" if keras.__version__ >= "3" else KERAS_2)
 
@@ -187,10 +190,8 @@ class Hosted:
 
 def _line() -> str:
     """Where the user's code calls."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and owner_of(os.path.abspath(frame.f_code.co_filename)):
-        frame = frame.f_back
-    return f"{os.path.relpath(frame.f_code.co_filename)}:{frame.f_lineno}"
+    place = frames.caller()
+    return f"{os.path.relpath(place.file)}:{place.line}" if place is not None else "an unknown line"
 
 
 def main() -> None:

@@ -71,7 +71,10 @@ def _patch(plan: Mapping[str, Any], tuned: Tuned, path: Path) -> str:
     if not patch.files:
         return "there is nothing to write as a patch"
     tell("running the patched program up to its fit, to compare its elements with the original's")
-    outcome = verify_patch(patch, plan["script"], plan["argv"], module=plan["module"], risk=tuned.best.risk, fit=plan["fit"])
+    step_only = len(tuned.best.knobs) == len(tuned.best.changes)
+    outcome = verify_patch(
+        patch, plan["script"], plan["argv"], module=plan["module"], risk=tuned.best.risk, fit=plan["fit"], step_only=step_only
+    )
     if isinstance(outcome, Difference):
         return f"no patch is written, because the patched program differs: {outcome.what}"
     write_patch(patch, path)

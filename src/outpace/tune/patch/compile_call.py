@@ -14,13 +14,17 @@ from outpace.tune.patch.source import SourceFile
 _ARGUMENTS = {"optimizer", "loss", "metrics", "loss_weights", "jit_compile", "steps_per_execution", "run_eagerly"}
 
 
-def compile_call(script: str, read: Callable[[str], SourceFile]) -> tuple[SourceFile, cst.Call]:
-    """The call in the file that trains, else in the one module beside it that compiles a model.
+def compile_call(
+    script: str, read: Callable[[str], SourceFile], at: tuple[str, int] | None = None
+) -> tuple[SourceFile, cst.Call]:
+    """The call at a known place (`at`: file and line), else that in the file that trains, else in the one module beside it that compiles.
 
     Raises Unpatchable where there is none, or more than one, or its arguments come out of a dictionary.
     """
     name = os.path.basename(script)
-    found = [(read(script), call) for call in _calls(read(script))]
+    found = _at(at, read) if at is not None else []
+    if len(found) != 1:
+        found = [(read(script), call) for call in _calls(read(script))]
     if not found:
         found = [(read(path), call) for path in _modules_beside(script) for call in _calls(read(path))]
     if len(found) != 1:
@@ -31,6 +35,17 @@ def compile_call(script: str, read: Callable[[str], SourceFile]) -> tuple[Source
     if any(arg.star == "**" for arg in call.args):
         raise Unpatchable(f"{file.name}:{file.position(call).start.line} gives compile its arguments as a dictionary")
     return file, call
+
+
+def _at(place: tuple[str, int], read: Callable[[str], SourceFile]) -> list[tuple[SourceFile, cst.Call]]:
+    """The calls of a method `compile` at a line."""
+    try:
+        file = read(place[0])
+    except (OSError, Unpatchable):
+        return []
+    calls = (call for call in file.calls() if isinstance(call.func, cst.Attribute) and call.func.attr.value == "compile")
+    ranges = ((call, file.position(call)) for call in calls)
+    return [(file, call) for call, where in ranges if where.start.line <= place[1] <= where.end.line]
 
 
 def _calls(file: SourceFile) -> Iterator[cst.Call]:

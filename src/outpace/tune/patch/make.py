@@ -13,6 +13,7 @@ from outpace.tune.data.tree import describe
 from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.patch.follow import follow
 from outpace.tune.patch.source_patch import FileChange, Left, SourcePatch
+from outpace.tune.program.compiled import compiled_at
 from outpace.tune.rewrites import all_rewrites
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def patch_of(
     for change in best.changes:
         if change.knob is not None:
             try:
-                compiled |= _set_knob(change.knob.keywords(program), script, editor, edits)
+                compiled |= _set_knob(change.knob.keywords(program), script, editor, edits, compiled_at(program.model))
             except Unpatchable as reason:
                 reasons[change.title] = str(reason)
     files = tuple(_changed(path, edit.text(), editor) for path, edit in sorted(edits.items()))
@@ -66,7 +67,9 @@ def _left(change: Change, reason: str, program: Program, best: Variant, recorder
     return Left(change.title, reason, recipe(program, replace(best, changes=(change,)), recorder))
 
 
-def _set_knob(keywords: dict[str, str], script: str | None, editor: Editor, edits: dict[str, Edits]) -> dict[str, str]:
+def _set_knob(
+    keywords: dict[str, str], script: str | None, editor: Editor, edits: dict[str, Edits], at: tuple[str, int] | None
+) -> dict[str, str]:
     from outpace.tune.patch.compile_call import compile_call
     from outpace.tune.patch.written import Edits
 
@@ -74,7 +77,7 @@ def _set_knob(keywords: dict[str, str], script: str | None, editor: Editor, edit
         raise Unpatchable("it is no argument of compile")
     if script is None:
         raise Unpatchable("the file that calls fit is not known")
-    file, call = compile_call(script, editor.file)
+    file, call = compile_call(script, editor.file, at)
     edit = edits.setdefault(file.path, Edits(file))
     edit.keywords[call] = {**edit.keywords.get(call, {}), **keywords}
     return keywords
