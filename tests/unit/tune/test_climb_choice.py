@@ -12,7 +12,7 @@ from outpace.tune.climb.limits import SCREEN, Limits
 from outpace.tune.climb.variant import Change, Variant
 from outpace.tune.data.verify import Risk
 from outpace.tune.trial import run_experiment
-from outpace.tune.trial.record import Decision, Verdict
+from outpace.tune.trial.record import Decision, Phase, Verdict
 from outpace.tune.trial.statistics import Estimate
 from tests.unit.tune.simulated import Machine
 
@@ -140,6 +140,30 @@ def test_a_last_race_without_its_rounds_is_not_paid_for() -> None:
     assert budget.pays_one_more(3)
     clock.now += 60
     assert not budget.pays_one_more(3)
+
+
+def test_a_promising_last_race_is_paid_for_beyond_the_budget() -> None:
+    clock = Clock()
+    budget = Budget(100.0, clock, preparing=2.0, block=0.5)
+    assert budget.extended(arms=6, new=2) == 0 and budget.seconds == 100  # 20 rounds of 6 blocks fit
+    clock.now += 80
+    assert budget.extended(arms=6, new=2) == pytest.approx(20 * 6 * 0.5 - (20 - 2 * 2))
+    assert budget.for_last(2) == pytest.approx(20 * 6 * 0.5)
+    clock.now += 200
+    assert budget.extended(arms=60, new=2) == pytest.approx(100 - 44) and budget.seconds == 200  # twice, and no more
+    strict = Budget(100.0, Clock(), preparing=2.0, block=5.0, strict=True)
+    assert strict.extended(arms=60, new=2) == 0 and strict.seconds == 100
+
+
+def test_a_race_that_screens_goes_on_until_its_rounds_tell_anything() -> None:
+    """Of a budget for five rounds seven were run once, "a verdict needs 8", and a gain of three times was thrown away."""
+    machine = Machine(3)
+    arms = [machine.arm("a"), machine.arm("b", 3.0)]
+    each = 3 * SCREEN.block_seconds  # a round of two arms and the first one's second self
+    found = run_experiment(arms, budget=5 * each, clock=machine.clock, protocol=SCREEN)
+    assert found.verdict("b").decision is Decision.SEEMS_FASTER
+    short = run_experiment(arms, budget=2 * each, clock=machine.clock, protocol=SCREEN)  # at most for as long again
+    assert short.verdict("b").decision is Decision.REFUSED and 3 <= len(short.rates("a", Phase.SEARCH)) < SCREEN.least_rounds
 
 
 def test_the_budget_learns_what_races_cost_here() -> None:
