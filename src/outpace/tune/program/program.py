@@ -59,10 +59,13 @@ class Program:
         spare = _first(source, outside, chance)
         if remark:
             model = None
-        elif keeps:
-            _build(model, spare)
         else:
-            _step_once(model, source)
+            try:
+                _build(model, spare)
+            except UsageError:
+                if keeps:
+                    raise
+                _step_once(model, source)
         return cls(model, source.dataset, source.own, dict(arguments), source.batches, spare, outside, source, remark)
 
     @classmethod
