@@ -226,7 +226,8 @@ def test_a_baseline_that_differs_from_itself_refuses_the_verdict() -> None:
 def test_too_small_a_budget_is_said() -> None:
     experiment = simulate(0, 1.5, budget=1.0)
     assert experiment.verdict("v0").decision is Decision.REFUSED
-    assert "fitted into the budget" in experiment.verdict("v0").reason
+    reason = experiment.verdict("v0").reason
+    assert "fitted into the budget" in reason and "times as large would decide" in reason
 
 
 def test_rates_per_example_compare_batches_of_different_size() -> None:

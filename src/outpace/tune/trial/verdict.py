@@ -10,6 +10,7 @@ from outpace.tune.trial.protocol import Protocol
 from outpace.tune.trial.record import Decision, Experiment, Phase, Trial, Verdict
 from outpace.tune.trial.statistics import STRICT, Estimate, compare
 
+_MARGIN = 1.2  # of the rounds that are needed: preparations come on top, and rounds differ
 _LONGER = 0.2  # of the baseline's first step, which happens only once and varies by as much
 
 
@@ -117,7 +118,12 @@ def _too_little(experiment: Experiment, basis: _Basis) -> str | None:
         return f"There is nothing to compare with after {rounds} {what}, because {experiment.baseline} failed: {failure}."
     if experiment.interrupted:
         return f"The race was stopped after {rounds} {what}; a verdict needs {least}."
-    return f"Only {rounds} {what} fitted into the budget; a verdict needs {least}. Give it a larger budget."
+    so_far = (
+        f", and so far it is {basis.estimate.ratio:.2f} ({basis.estimate.low:.2f} to {basis.estimate.high:.2f})"
+        if basis.estimate
+        else ""
+    )
+    return f"Only {rounds} {what} fitted into the budget; a verdict needs {least}{so_far}. {_larger(least / max(rounds, 1))}"
 
 
 def _too_noisy(protocol: Protocol, found: Decision | None, estimate: Estimate, control: Estimate | None) -> str | None:
@@ -125,8 +131,10 @@ def _too_noisy(protocol: Protocol, found: Decision | None, estimate: Estimate, c
     again = f"{control.low:.3f} to {control.high:.3f}" if control else "not measured"
     cure = "Run it again on a quieter machine, or with a larger budget."
     if found is None:
-        if estimate.reach > math.log1p(protocol.blind):
-            return f"Too noisy: the ratio may be anything from {estimate.low:.2f} to {estimate.high:.2f}. {cure}"
+        too_wide = estimate.reach / math.log1p(protocol.blind)
+        if too_wide > 1:
+            said = f"Too noisy: the ratio is {estimate.ratio:.2f}, and may be anything from {estimate.low:.2f} to {estimate.high:.2f}."
+            return f"{said} {_larger(too_wide**2)}"  # an interval narrows with the square root of its rounds
         return None
     effect = abs(math.log(estimate.ratio))
     if control is None or control.half >= effect:
@@ -135,6 +143,11 @@ def _too_noisy(protocol: Protocol, found: Decision | None, estimate: Estimate, c
     if biased(control) and control.reach > share * effect:
         return f"The baseline differs from itself ({again}), which should not be, so this difference is not believed. {cure}"
     return None
+
+
+def _larger(times: float) -> str:
+    """What would decide, where so many times the rounds are needed."""
+    return f"A budget about {max(times * _MARGIN, 1.5):.1f} times as large would decide, or a quieter machine."
 
 
 def _size(estimate: Estimate) -> str:
