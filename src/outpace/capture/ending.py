@@ -13,19 +13,24 @@ import gc
 import io
 import os
 import sys
+import threading
 from dataclasses import replace
 from typing import NoReturn
 
 from outpace.capture.options import Outcome
 from outpace.capture.recording import tell
 
+LONGEST = 3.0  # seconds, for writing out what files hold
+
 
 def end_here(code: int) -> NoReturn:
     """End this process with that exit code, whichever thread calls."""
-    flush_files()
     for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
         with contextlib.suppress(Exception):
             stream.flush()  # type: ignore[union-attr]  # None where the process has none
+    flushing = threading.Thread(target=flush_files, name="outpace-ending", daemon=True)
+    flushing.start()  # a thread of the script's may hold a file, and wait for us
+    flushing.join(LONGEST)
     os._exit(code)
 
 

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 VARIABLE = "OUTPACE_FAMILY"
 _MADE = "made"
 _WELL = b"."  # what the guard reads where nothing is left to do
+_GRACE = 25  # tries that Python's tracker of shared memory has, which removes what the others held and then ends by itself
 _TRIES, _REST = 100, 0.02  # looks at the system's processes, seconds between two of them
 
 
@@ -75,27 +76,25 @@ def noted(folder: str) -> str:
     """Note a folder that is to go when the family ends; returns it. Does nothing outside a family."""
     family = os.environ.get(VARIABLE)
     if family:
-        with (
-            contextlib.suppress(OSError),
-            open(os.path.join(family, _MADE), "a", encoding="utf-8", errors="surrogateescape") as file,
-        ):
-            file.write(f"{os.path.abspath(folder)}\n")
+        with contextlib.suppress(OSError), open(os.path.join(family, _MADE), "ab") as file:
+            file.write(os.fsencode(os.path.abspath(folder)) + b"\0")
     return folder
 
 
 def clean(family: str) -> None:
     """Kill the members of a family until none is left, then remove the folders that they noted."""
-    for _ in range(_TRIES):
+    for tries in range(_TRIES):
         found = list(_members(family))
         for process in found:
             with contextlib.suppress(OSError):
-                os.kill(process, signal.SIGKILL)
+                if tries > _GRACE or not _tracks(process):
+                    os.kill(process, signal.SIGKILL)
         if not found:
             break
         time.sleep(_REST)
-    with contextlib.suppress(OSError), open(os.path.join(family, _MADE), encoding="utf-8", errors="surrogateescape") as file:
-        for line in file:
-            shutil.rmtree(line.rstrip("\n"), ignore_errors=True)
+    with contextlib.suppress(OSError), open(os.path.join(family, _MADE), "rb") as file:
+        for path in filter(None, file.read().split(b"\0")):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _members(family: str) -> Iterator[int]:
@@ -106,6 +105,11 @@ def _members(family: str) -> Iterator[int]:
             with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:
                 if wanted in b"\0" + file.read():  # of a process that has ended, and is not yet waited for, it is empty
                     yield int(name)
+
+
+def _tracks(process: int) -> bool:
+    with open(f"/proc/{process}/cmdline", "rb") as file:
+        return b"resource_tracker" in file.read()
 
 
 if __name__ == "__main__":

@@ -133,9 +133,9 @@ def tune(
         "batch_sizes": batch_sizes,
         "only_limits": only_limits,
         "dry_run": dry_run,
-        "out": str(out) if out else None,
-        "patch": str(patch) if patch else None,
-        "html": str(html) if html else None,
+        "out": _place(out),
+        "patch": _place(patch),
+        "html": _place(html),
         "json": json_,
         "width": width,
         "color": color,
@@ -143,6 +143,11 @@ def tune(
     if environment:
         _environment(plan)
     raise typer.Exit(tune_script(plan))
+
+
+def _place(path: Path | None) -> str | None:
+    """Where a file is to be written, whatever folder the script makes its own."""
+    return os.path.abspath(path) if path is not None else None
 
 
 def _environment(plan: dict[str, Any]) -> None:

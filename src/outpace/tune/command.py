@@ -26,13 +26,16 @@ def tune_script(plan: dict[str, Any]) -> int:
     if trains:
         tell("the script runs twice: what it does before fit is done again, in a new process, for the training")
     with Family() as family:
+        plan = {**plan, "folder": os.getcwd()}
         files = {"outcome": os.path.join(family.folder, "outcome.json"), "kept": os.path.join(family.folder, "kept.json")}
         code, outcome = watched(python_command(_HOSTED, json.dumps({**plan, **files, "recipe": None})), files["outcome"])
         if outcome is not None and not outcome.stopped:  # the script came to its own end
             family.release()
         practices = _read(files["kept"])
-    if outcome is None:
-        return code
+    if outcome is None:  # the script ended itself, or something else did
+        if code == 0:
+            tell("the script ended by itself before any tuning")
+        return code if code or trains else TuneError.exit_code
     if not outcome.stopped:
         if code == 0 and outcome.reason:
             tell(outcome.reason)

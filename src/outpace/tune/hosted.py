@@ -84,9 +84,21 @@ class Hosted:
             hosted.tune(model, bound)
 
         kind.fit = fit
+        for name in ("evaluate", "predict"):
+            self._resting(kind, name)
+
+    def _resting(self, kind: Any, name: str) -> None:
+        """Let the steps of a method of models be no loop of the script's."""
+        original, hosted = getattr(kind, name), self
+
+        @functools.wraps(original)
+        def method(*args: Any, **kwargs: Any) -> Any:
+            return hosted._fitting(original, *args, **kwargs)
+
+        setattr(kind, name, method)
 
     def _fitting(self, original: Any, *args: Any, **kwargs: Any) -> Any:
-        """Another `fit` trains as it is; its steps are no loop of the script's."""
+        """Another `fit`, or an evaluation, runs as it is; its steps are no loop of the script's."""
         if self._loops is None:
             return original(*args, **kwargs)
         with self._loops.resting():
@@ -175,6 +187,9 @@ class Hosted:
             code = 0
         except SystemExit as end:
             code = exit_code(end.code)
+            raise
+        except KeyboardInterrupt:
+            code = 130
             raise
         finally:
             hide_own_frames()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,6 +24,7 @@ class Loops(Session):
         super().__init__(options, "", "", lambda *_: None, lambda *_: None, lambda: None)
         self.window = StepWindow(options, self)
         self._found = found
+        os.register_at_fork(after_in_child=self.window.disable)
         self.add_framework("tensorflow", tf)
         self._steps = LoopSteps(self, tf)
         self._steps.install(tf)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 BUDGET = 140.0  # seconds, preparations included: enough for about three races of half a dozen variants
 BATCHES_SHARE = 0.2  # of the budget, for larger batches where they are asked for
+ANY_MODEL = ("jit_compile", "steps_per_execution", "run_eagerly")  # knobs that ask nothing of a model's layers
 SAFE = frozenset({Risk.EXACT, Risk.REORDERED})
 
 
@@ -131,8 +132,8 @@ def tune_program(
     whatever happens.
 
     `batch_sizes`: measure larger batches too, for a fifth of the budget. `only_limits`, `strict`: see `Climb`. `sources`: names the
-    model's parts. Raises
-    CaptureError where the program itself fails in its trials. KeyboardInterrupt passes through, after everything was put back.
+    model's parts. Raises CaptureError where the program itself fails in its trials. KeyboardInterrupt passes through, after everything was
+    put back.
     """
     share = BATCHES_SHARE * budget if batch_sizes and program.model is not None else 0.0
     snapshot = Snapshot.of(program.model) if program.outside is not None else None
@@ -175,6 +176,9 @@ def kept(program: Program, practices: Sequence[str], recorder: PipelineRecorder 
     rewrites, turned = {each.id: each for each in all_rewrites()}, {each.id: each for each in knobs()}
     dataset, left = program.dataset, []
     for practice in practices:
+        if practice in turned and not program.model.built and practice not in ANY_MODEL:
+            left.append(f"{turned[practice].title}: the model is not built before its fit")
+            continue
         if practice in turned:
             turned[practice].applied(program).__enter__()  # never left: that is what applying means
             program.model.train_function = None

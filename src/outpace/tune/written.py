@@ -71,9 +71,15 @@ def _patch(plan: Mapping[str, Any], tuned: Tuned, path: Path) -> str:
     if not patch.files:
         return "there is nothing to write as a patch"
     tell("running the patched program up to its fit, to compare its elements with the original's")
-    step_only = len(tuned.best.knobs) == len(tuned.best.changes)
     outcome = verify_patch(
-        patch, plan["script"], plan["argv"], module=plan["module"], risk=tuned.best.risk, fit=plan["fit"], step_only=step_only
+        patch,
+        plan["script"],
+        plan["argv"],
+        module=plan["module"],
+        risk=tuned.best.risk,
+        fit=plan["fit"],
+        step_only=len(tuned.best.knobs) == len(tuned.best.changes),
+        folder=plan["folder"],
     )
     if isinstance(outcome, Difference):
         return f"no patch is written, because the patched program differs: {outcome.what}"

@@ -96,6 +96,24 @@ CASES: dict[str, tuple[str, str, str | None]] = {
         "environ is a variable",
     ),
     "one variable": ("from os import getenv\ndef load(x): return x * float(getenv('STRENGTH', 1))", "", "getenv"),
+    "by keyword": (
+        "COUNTS = {'n': 1}\ndef bump(counts): counts['n'] += 1\ndef load(x): return x * COUNTS['n']",
+        "from data import COUNTS, bump\ndef on_epoch_begin(epoch): bump(counts=COUNTS)",
+        "COUNTS is changed by a function",
+    ),
+    "function inside a constructor": (
+        "class Scale:\n    def __init__(self):\n        self.scale = 1.0\n        def on_epoch(): self.scale += 0.1\n"
+        "        self.hook = on_epoch\n"
+        "    def apply(self, x): return x * self.scale\nSCALE = Scale()\ndef load(x): return SCALE.apply(x)",
+        "",
+        "Scale.scale is assigned by a function",
+    ),
+    "container of an object": (
+        "class Table:\n    def __init__(self): self.table = {'a': 1}\n    def advance(self): self.table['a'] += 1\n"
+        "    def apply(self, x): return x * self.table['a']\nTABLE = Table()\ndef load(x): return TABLE.apply(x)",
+        "",
+        "Table.table is assigned by a function",
+    ),
     "clock": ("import numpy as np\ndef load(x): return x, np.datetime64('now')", "", "reads the clock"),
     "memory": ("import numpy as np\ndef load(x): return x + np.empty(3)", "", "whatever lies in memory"),
 }

@@ -35,20 +35,22 @@ def verify_patch(
     timeout: float = TIMEOUT,
     fit: int = 1,
     step_only: bool = False,
+    folder: str | None = None,
 ) -> Verified | Difference:
     """Whether the patched program trains on the same elements. Runs the script twice up to a fit (by number), with its effects.
 
     Python's and NumPy's random numbers start from the same seed in both, and what has no seed in the pipeline gets one. `risk` is the
     largest of the patch's changes: EXACT demands equality bit by bit, REORDERED the same rows in each epoch, STATISTICAL that every
-    component is equal which does not depend on random numbers; what was not compared is said in `how`. `step_only`: the patch leaves the
-    input as it is, so that batches need not be equal where two runs of the program itself read different ones.
+    component is equal which does not depend on random numbers; what was not compared is said in `how`. `folder`: where the script runs.
+    `step_only`: the patch leaves the input as it is, so that batches need not be equal where two runs of the program itself read different
+    ones.
     """
     texts = {change.path: change.new.encode(change.encoding) for change in patch.files}
     plan = {"script": script, "argv": list(argv), "module": module, "elements": elements, "fit": fit}
-    before = _observed({}, plan, timeout)
+    before = _observed({}, plan, timeout, folder)
     if isinstance(before, str):
         return Difference(f"The program as it is does not reach its fit, so nothing can be compared: {before}")
-    after = _observed(texts, plan, timeout)
+    after = _observed(texts, plan, timeout, folder)
     if isinstance(after, str):
         return Difference(f"The patched program does not reach its fit: {after}")
     missing = _missing(patch, after)
@@ -56,7 +58,7 @@ def verify_patch(
         return Difference(missing)
     outcome = compare(before, after, risk)
     if isinstance(outcome, Difference):
-        again = _observed({}, plan, timeout)
+        again = _observed({}, plan, timeout, folder)
         if isinstance(again, str) or isinstance(compare(before, again, Risk.EXACT), Difference):
             if step_only and before["spec"] == after["spec"]:
                 return Verified(0, 0, False, (STEP_ONLY,))
@@ -143,9 +145,9 @@ def _listed(parts: set[int]) -> str:
     return ", ".join(map(str, sorted(parts)))
 
 
-def _observed(texts: dict[str, bytes], what: dict[str, Any], timeout: float) -> dict[str, Any] | str:
+def _observed(texts: dict[str, bytes], what: dict[str, Any], timeout: float, cwd: str | None) -> dict[str, Any] | str:
     """What the script's fit was asked for; a sentence where it never came to that. `what`: the plan, without its files."""
-    with tempfile.TemporaryDirectory(prefix="outpace_patch_") as folder:
+    with tempfile.TemporaryDirectory(prefix="outpace_patch_") as folder, tempfile.TemporaryFile() as errors:
         named = {path: os.path.join(folder, str(at)) for at, path in enumerate(texts)}
         for path, content in texts.items():
             Path(named[path]).write_bytes(content)
@@ -153,11 +155,13 @@ def _observed(texts: dict[str, bytes], what: dict[str, Any], timeout: float) -> 
         plan = {**what, "texts": named, "result": str(result)}
         command = [sys.executable, "-m", "outpace.tune.patch.child", json.dumps(plan)]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout, check=False)
+            # Into a file: processes that the script started would keep a pipe open after the script's own has ended.
+            done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=errors, timeout=timeout, check=False, cwd=cwd)
         except subprocess.TimeoutExpired:
             return f"it takes longer than {timeout:.0f} s."
         if not result.exists():
-            return _last_line(done.stderr) if done.returncode else "it ends without calling fit"
+            errors.seek(0)
+            return _last_line(errors.read().decode(errors="replace")) if done.returncode else "it ends without calling fit"
         with result.open("rb") as file:
             observed: dict[str, Any] = pickle.load(file)  # our own process wrote it
             return observed

@@ -27,7 +27,7 @@ KEPT = 64  # batches of a generator that are held in memory, in case that it end
 @dataclass(frozen=True, eq=False)
 class Feed:
     """A data set to read. queued: batches that wait for it outside of tf.data, in the queue of Keras' workers. single: only one reader at a
-    time may read it, because those workers serve one."""
+    time may read it, because those workers, or a generator, serve one."""
 
     dataset: Any
     queued: Callable[[], int] = lambda: 0
@@ -38,9 +38,9 @@ class Source:
     """The input of one `fit`. own: whether it is the user's own tf.data pipeline. generator: where it is one, which can be read only once."""
 
     def __init__(self, x: Any, arguments: Mapping[str, Any]) -> None:
-        tf: Any = sys.modules["tensorflow"]
+        tf = sys.modules.get("tensorflow")  # Keras on JAX imports it where it needs it
         self._arguments = arguments
-        self.own = isinstance(x, tf.data.Dataset)
+        self.own = tf is not None and isinstance(x, tf.data.Dataset)
         self.generator = _Turns(x) if isinstance(x, types.GeneratorType) else None
         self._x = x
 
@@ -82,7 +82,8 @@ class Source:
         with contextlib.suppress(AttributeError):  # Keras before 3.5
             adapter.on_epoch_begin()
         workers = getattr(adapter, "enqueuer", None)
-        return Feed(adapter.get_tf_dataset(), lambda: _size(getattr(workers, "queue", None)), workers is not None)
+        single = workers is not None or self.generator is not None  # Keras makes every iterator over the one generator
+        return Feed(adapter.get_tf_dataset(), lambda: _waiting(workers), single)
 
     def _adapter(self, x: Any) -> Any:
         """Keras' adapter, as `fit` makes it."""
@@ -106,9 +107,10 @@ class Source:
             ).data_adapter
 
 
-def _size(queue: Any) -> int:
-    """Of a queue of Keras' workers, which is there while they run."""
-    return int(queue.qsize()) if queue is not None else 0
+def _waiting(workers: Any) -> int:
+    """Batches in the queues of Keras' workers, which are there while they run; after a rest all of them are ready."""
+    queues = (getattr(workers, name, None) for name in ("future_queue", "ready_queue"))
+    return sum(int(queue.qsize()) for queue in queues if queue is not None)
 
 
 class _Turns:

@@ -102,9 +102,13 @@ def _collect(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, foun
             for part in chain:
                 found.reached.setdefault(part, node.lineno)
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and name not in _BUILDS:
-            own_object = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
-            if not own_object or node.value.id in parameters:  # type: ignore[attr-defined]  # else the method around it tells
-                found.attributes.setdefault(node.attr, {}).setdefault(kind if own_object else ANY, node.lineno)
+            owner = node.value.id if isinstance(node.value, ast.Name) else ""
+            own_object = (
+                owner in ("self", "cls") and owner in parameters
+            )  # else a function inside a method, which may run at any time
+            found.attributes.setdefault(node.attr, {}).setdefault(kind if own_object else ANY, node.lineno)
+        if chain and chain[0] in ("self", "cls") and len(chain) > 1 and name not in _BUILDS:  # self.table["a"] = 1
+            found.attributes.setdefault(chain[1], {}).setdefault(kind if chain[0] in parameters else ANY, node.lineno)
         if isinstance(node, ast.Call):
             _collect_call(node, own - outside, name, found)
 
@@ -113,7 +117,8 @@ def _collect_call(node: ast.Call, own: set[str], function: str, found: FileFacts
     """What a call inside a function may change: by name, or as an argument of a function that changes it."""
     callee = _chain(node.func)
     short = callee[-1] if callee else ""
-    names = {part.id for argument in node.args for part in ast.walk(argument) if isinstance(part, ast.Name)} - own
+    given = [*node.args, *(keyword.value for keyword in node.keywords)]
+    names = {part.id for argument in given for part in ast.walk(argument) if isinstance(part, ast.Name)} - own
     for name in names:
         found.given.setdefault(name, []).append((short, node.lineno))
     if short == "globals":
