@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from outpace.cli.options import PASSED_ON, Module, Script, ScriptArgs, of_script
+from outpace.cli.options import PASSED_ON, Module, Script, ScriptArgs
 
 
 def register(app: typer.Typer) -> None:
@@ -15,7 +15,6 @@ def register(app: typer.Typer) -> None:
 
 
 def serve(
-    context: typer.Context,
     script: Script,
     args: ScriptArgs = None,
     module: Module = False,
@@ -35,7 +34,5 @@ def serve(
     require_script(script, module)
     check_port(port, host)
     become(
-        python_command(
-            "outpace.capture.remote.hosted", host, str(port), MODULE if module else SCRIPT, script, *of_script(context, args)
-        )
+        python_command("outpace.capture.remote.hosted", host, str(port), MODULE if module else SCRIPT, script, *(args or []))
     )
