@@ -155,7 +155,10 @@ WORKERS = 0
 model ="""
 
 
-@pytest.mark.parametrize("name", INPUTS)
+OFTEN = ("generator", "split arrays", "PyDataset with workers")  # the others in `make verify`
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in OFTEN else [pytest.mark.verify]) for name in INPUTS])
 def test_whatever_keras_accepts_gets_limits(name: str, tmp_path: Path) -> None:
     given, said = INPUTS[name]
     source = SCRIPT.replace("model =", BATCHES, 1).replace("model.fit(data,", f"model.fit({given}")

@@ -94,7 +94,7 @@ class Site:
             raise self.doubt(node, f"{called} is more than a function of its arguments")
         if not users and not isinstance(owner, (types.ModuleType, type)):
             return element(Held(owner))
-        line = self._assigned(owner, name) if users or not sources.library(values.module_of(owner)) else None
+        line = self._assigned(owner, name) if users or text.of_user(owner) else None
         if line is not None:
             raise self.doubt(node, f"{called} is assigned by a function (line {line})")
         found_property = inspect.getattr_static(type(owner), name, None) if users else None

@@ -11,6 +11,7 @@ import sys
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from outpace.capture.sampler import owner_of
 from outpace.tune.data.purity.sources import BY_NAME, MUTATORS
@@ -43,6 +44,13 @@ class FileFacts:
 
 
 ANY = "*"
+
+
+def of_user(owner: Any) -> bool:
+    """Whether a module is the user's, or a class stands in one that is; other modules have many attributes of everyday names."""
+    module = owner if isinstance(owner, types.ModuleType) else sys.modules.get(getattr(owner, "__module__", ""))
+    path = str(getattr(module, "__file__", None) or "")
+    return bool(path) and not owner_of(os.path.abspath(path))
 
 
 def users_files() -> list[FileFacts]:
