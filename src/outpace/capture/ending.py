@@ -72,3 +72,10 @@ def leave(path: str, outcome: Outcome) -> None:
         os.replace(f"{path}.part", path)
     except OSError as error:
         tell(f"the outcome could not be written: {error}")
+
+
+def exit_code(code: object) -> int:
+    """The process exit code that `SystemExit(code)` makes."""
+    if code is None:
+        return 0
+    return code & 0xFF if isinstance(code, int) else 1

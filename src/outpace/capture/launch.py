@@ -15,7 +15,7 @@ from typing import Any
 
 from outpace.capture import ticks
 from outpace.capture.compiles import CompileWatch
-from outpace.capture.ending import announce, end_here, leave, register_first
+from outpace.capture.ending import announce, end_here, exit_code, leave, register_first
 from outpace.capture.notes import notes_of, write_notes
 from outpace.capture.options import Outcome, Plan
 from outpace.capture.pipeline import PipelineRecorder
@@ -135,13 +135,6 @@ class Launch:
     def _saved(self, saved: Saved) -> None:
         """Leave the outcome at once: a script may end itself with `os._exit`, or be killed."""
         leave(self.plan.outcome, Outcome(saved.run, saved.host))
-
-
-def exit_code(code: object) -> int:
-    """The process exit code that `SystemExit(code)` makes."""
-    if code is None:
-        return 0
-    return code & 0xFF if isinstance(code, int) else 1
 
 
 def main() -> int:

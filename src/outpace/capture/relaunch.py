@@ -29,14 +29,17 @@ def require_script(script: str, module: bool) -> None:
 
 def python_command(module: str, *arguments: str) -> list[str]:
     """The command line of `python -m module arguments`, with the flags that this interpreter was started with."""
-    interpreter: Any = subprocess  # what multiprocessing starts its processes with, and no other way is as complete
-    return [sys.executable, *interpreter._args_from_interpreter_flags(), "-m", module, *arguments]
+    return [*_interpreter(), "-m", module, *arguments]
 
 
 def script_command(script: str, argv: Sequence[str], module: bool) -> list[str]:
     """The command line that runs a script as the user would, without anything of ours, with the same flags."""
-    interpreter: Any = subprocess
-    return [sys.executable, *interpreter._args_from_interpreter_flags(), *(["-m"] if module else []), script, *argv]
+    return [*_interpreter(), *(["-m"] if module else []), script, *argv]
+
+
+def _interpreter() -> list[str]:
+    python: Any = subprocess  # what multiprocessing starts its processes with, and no other way is as complete
+    return [sys.executable, *python._args_from_interpreter_flags()]
 
 
 def flush() -> None:

@@ -16,9 +16,8 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from outpace.capture import frames
-from outpace.capture.ending import announce, end_here, leave, register_first
+from outpace.capture.ending import announce, end_here, exit_code, leave, register_first
 from outpace.capture.imports import ImportHooks
-from outpace.capture.launch import exit_code
 from outpace.capture.options import Outcome
 from outpace.capture.recording import tell
 from outpace.capture.script import hide_own_frames, run_as_main

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from outpace.capture.ending import exit_code, leave
 from outpace.capture.frames import Place
-from outpace.capture.launch import exit_code, leave
 from outpace.capture.options import CaptureOptions, Outcome, Plan
 from outpace.capture.pipeline import _label
 

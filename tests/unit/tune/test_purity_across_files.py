@@ -114,6 +114,11 @@ CASES: dict[str, tuple[str, str, str | None]] = {
         "",
         "Table.table is assigned by a function",
     ),
+    "attribute of a module that is not the user's": (
+        "import xdist.report as report\nreport.speed = 1.0\ndef load(x): return x * report.speed\ndef ramp(epoch): report.speed = epoch",
+        "",
+        "speed is assigned by a function",
+    ),
     "clock": ("import numpy as np\ndef load(x): return x, np.datetime64('now')", "", "reads the clock"),
     "memory": ("import numpy as np\ndef load(x): return x + np.empty(3)", "", "whatever lies in memory"),
 }

@@ -32,10 +32,9 @@ _AT_A_TIME = 20  # steps between two looks at the clock
 class Copies:
     """Data sets of the trials' own: one copy per data set, so that a cache in it is filled once, and the user's shuffles do not move on.
 
-    fill_seconds: how long filling a cache may take. feed: makes the copy.
-    floor: bytes of free memory that all caches together leave. buffer_bytes: what the
-    copies' prefetch buffers may grow to. A variant that rests between blocks fills its buffers, and TensorFlow doubles a buffer that was
-    full and ran empty: without a limit, blocks would in the end be spent on filling buffers, or on eating them up.
+    fill_seconds: how long filling a cache may take. feed: makes the copy. floor: bytes of free memory that all caches together leave.
+    buffer_bytes: what the copies' prefetch buffers may grow to. A variant that rests between blocks fills its buffers, and TensorFlow doubles
+    a buffer that was full and ran empty: without a limit, blocks would in the end be spent on filling buffers, or on eating them up.
     """
 
     fill_seconds: float

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from outpace.tune.data import temporary
 from outpace.tune.data.tree import Pipeline, Stage
 
+_PUT_BACK = "what it counts and draws is put back where the process goes on, what it writes and prints is not."
+
 
 def effects(pipeline: Pipeline) -> tuple[str, ...]:
     """One sentence per effect, the end of the pipeline first; empty where another run leaves no trace."""
@@ -15,7 +17,7 @@ def effects(pipeline: Pipeline) -> tuple[str, ...]:
 
 def _of(stage: Stage) -> Iterator[str]:
     if stage.op == "from_generator":
-        yield f"{stage.title} calls your Python generator again: what it counts and draws is put back, what it writes and prints is not."
+        yield f"{stage.title} calls your Python generator again: {_PUT_BACK}"
         return  # its functions only call the generator
     filename = stage.arguments.get("filename")
     if stage.op == "cache" and filename:
@@ -40,10 +42,7 @@ def _of_functions(stage: Stage) -> Iterator[str]:
     for facts in stage.functions:
         where = stage.title
         if facts.python:
-            yield (
-                f"{where} runs Python code (py_function or numpy_function): what it counts and draws is put back, "
-                "what it writes and prints is not."
-            )
+            yield f"{where} runs Python code (py_function or numpy_function): {_PUT_BACK}"
         if facts.writes:
             yield f"{where} writes to state outside the function ({', '.join(facts.writes)}); variables get their values back."
         if facts.captures_resources and not facts.writes:

@@ -20,8 +20,7 @@ import sys
 from types import ModuleType
 from typing import Any, NoReturn
 
-from outpace.capture.ending import end_here
-from outpace.capture.launch import exit_code
+from outpace.capture.ending import end_here, exit_code
 from outpace.capture.recording import tell
 from outpace.capture.script import hide_own_frames, run_as_main
 from outpace.capture.steps_keras import KerasSteps

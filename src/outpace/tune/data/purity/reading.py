@@ -52,6 +52,7 @@ class Reader:
 
     def __init__(self, generates: bool = False) -> None:
         self.generates = generates
+        self.files = text.users_files()  # once: it looks at every module that is loaded
         self._results: dict[tuple[Any, ...], Known] = {}
         self._kept: list[Any] = []  # so that no id in the keys above is used again
 

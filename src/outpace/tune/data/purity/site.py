@@ -15,9 +15,11 @@ from outpace.tune.data.purity.abstract import Doubt, Held, Known, bindings, borr
 
 
 class Reads(Protocol):
-    """What reads the functions that a function calls (see reading.py). generates: the first of them may be a generator."""
+    """What reads the functions that a function calls (see reading.py). generates: the first of them may be a generator.
+    files: all that the user wrote and that is loaded."""
 
     generates: bool
+    files: list[text.FileFacts]
 
     def call(self, target: Any, arguments: list[Known], keywords: dict[str, Known], where: str, depth: int) -> Known:
         """Read what is called."""
@@ -66,7 +68,7 @@ class Site:
     def _changed_elsewhere(self, name: str, found: Held, node: ast.AST) -> None:
         """A value that lives on may be changed by a function of any of the user's files, under this name or as what a function is given;
         and every name of a file that reaches for `globals()`."""
-        files = text.users_files()
+        files = self.reader.files
         if self.file in files and text.ANY in self.file.rebound and name in self.target.__globals__:
             raise self.doubt(node, f"{name} may be assigned by a function (line {self.file.rebound[text.ANY]})")
         if not borrowed(found):
@@ -80,8 +82,10 @@ class Site:
                 raise self.doubt(node, f"{name} is changed by a function (line {line})")
 
     def _assigned(self, owner: Any, name: str) -> int | None:
-        """The line where a function of the user's stores an attribute of that name in such an owner."""
-        files = [self.file, *text.users_files()] if self.file is not None else text.users_files()
+        """The line where a function of the user's stores an attribute of that name in such an owner. What is not the user's has many attributes
+        of everyday names: there the file of the function itself is asked."""
+        own = [self.file] if self.file is not None else []
+        files = [*own, *self.reader.files] if values.users_object(owner) or text.of_user(owner) else own
         kinds = [text.ANY, *(kind.__name__ for kind in (owner if isinstance(owner, type) else type(owner)).__mro__)]
         stores = (file.attributes.get(name, {}) for file in files)
         return next((lines[kind] for lines in stores for kind in kinds if kind in lines), None)
@@ -94,7 +98,7 @@ class Site:
             raise self.doubt(node, f"{called} is more than a function of its arguments")
         if not users and not isinstance(owner, (types.ModuleType, type)):
             return element(Held(owner))
-        line = self._assigned(owner, name) if users or text.of_user(owner) else None
+        line = self._assigned(owner, name) if users or not sources.library(values.module_of(owner)) else None
         if line is not None:
             raise self.doubt(node, f"{called} is assigned by a function (line {line})")
         found_property = inspect.getattr_static(type(owner), name, None) if users else None
