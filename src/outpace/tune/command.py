@@ -31,7 +31,7 @@ def tune_script(plan: dict[str, Any]) -> int:
         code, outcome = watched(python_command(_HOSTED, json.dumps({**plan, **files, "recipe": None})), files["outcome"])
         if outcome is not None and not outcome.stopped:  # the script came to its own end
             family.release()
-        practices = _read(files["kept"])
+        recipe = _read(files["kept"])
     if outcome is None:  # the script ended itself, or something else did
         if code == 0:
             tell("the script ended by itself before any tuning")
@@ -43,16 +43,16 @@ def tune_script(plan: dict[str, Any]) -> int:
         return code
     if not trains or code == INTERRUPTED:
         return code
-    if plan["then"] == "apply" and practices:
-        become(python_command(_HOSTED, json.dumps({**plan, "outcome": os.devnull, "recipe": practices})))
+    if plan["then"] == "apply" and recipe.get("practices"):
+        become(python_command(_HOSTED, json.dumps({**plan, "outcome": os.devnull, "recipe": recipe})))
     become(script_command(plan["script"], plan["argv"], plan["module"]))
 
 
-def _read(path: str) -> list[str]:
-    """Ids of the practices that were kept; none where nothing was."""
+def _read(path: str) -> dict[str, Any]:
+    """The recipe: ids of the `practices` that were kept, and `step_seconds`, which they go by; empty where nothing was tuned."""
     try:
         with open(path, encoding="utf-8") as file:
-            practices: list[str] = json.load(file)
-            return practices
+            recipe: dict[str, Any] = json.load(file)
+            return recipe
     except (OSError, ValueError):
-        return []
+        return {}

@@ -12,6 +12,7 @@ import inspect
 import json
 import os
 import sys
+from dataclasses import replace
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -151,7 +152,7 @@ class Hosted:
                 f"the generator ended during the trials: its first {program.source.generator.ended} batches were read again and again"
             )
         with open(self.plan["kept"], "w", encoding="utf-8") as file:
-            json.dump(list(tuned.best.practices), file)
+            json.dump({"practices": tuned.best.practices, "step_seconds": tuned.program.step_seconds}, file)
         return report(self.plan, tuned)
 
     def apply(self, model: Any, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -160,8 +161,9 @@ class Hosted:
         from outpace.tune.session import kept
 
         named = {name: value for name, value in arguments.items() if name != "x"}
-        program = Program.unread(model, arguments.get("x"), **named)
-        dataset, left = kept(program, self.plan["recipe"], self.recorder)
+        recipe = self.plan["recipe"]
+        program = replace(Program.unread(model, arguments.get("x"), **named), step_seconds=recipe["step_seconds"])
+        dataset, left = kept(program, recipe["practices"], self.recorder)
         for sentence in left:
             tell(f"not applied: {sentence}")
         return {**arguments, "x": dataset} if program.own_pipeline else arguments

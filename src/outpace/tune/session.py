@@ -145,6 +145,7 @@ def tune_program(
     with Interrupts() as interrupts:
         try:
             climbed = climb.run()
+            program = climb.program
             batches = _batches(program, share, watch) if share else None
             parts = slow_parts(program, climbed.limits, sources)
         except BaseException as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from outpace.capture.pipeline import PipelineRecorder
 from outpace.tune.climb.budget import LIMITS_SHARE, Budget
@@ -147,7 +148,9 @@ class Climb:
         share = 1.0 if self.only_limits else LIMITS_SHARE
         experiment = self._raced(runs, TODAY, share * self.budget.seconds, FRESH)
         self.races.append(experiment)
-        return limits_of(experiment, experiment.reference(Phase.CONFIRM))
+        found = limits_of(experiment, experiment.reference(Phase.CONFIRM))
+        self.program = replace(self.program, step_seconds=1 / found.rate)
+        return found
 
     def _raced(
         self, runs: list[Running], baseline: str, seconds: float, protocol: Protocol, again: Running | None = None

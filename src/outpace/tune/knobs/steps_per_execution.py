@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from outpace.tune.program.program import Program
     from outpace.tune.program.stepper import Stepper
 
-STEPS, FEWEST = 16, 4
+FEWEST, USUAL, MOST = 4, 16, 128
+CALL_SECONDS = 0.1  # of a call: the progress bar, which has its say after each, still seems to move
 _BATCH_METHODS = ("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end")
 
 
@@ -65,15 +66,18 @@ class StepsPerExecution:
 
 
 def steps_for(program: Program) -> int | None:
-    """How many steps a call may make, at most 16; None where fewer than 4 are possible.
+    """How many steps a call may make; None where fewer than 4 are possible.
 
+    16, and of short steps as many as a call of 0.1 s holds, at most 128: what a call costs in Python weighs the more the shorter they are.
     An epoch holds at least two calls. Numbers of steps that were given to `fit` must be multiples: Keras makes whole calls, and would make
     more steps than were asked for. The end of the data ends a call early.
     """
     epoch = program.arguments.get("steps_per_epoch")
     given = [int(steps) for steps in (epoch, program.arguments.get("validation_steps")) if steps]
     length = epoch or program.batches
-    most = STEPS if length is None else min(STEPS, int(length) // 2)
+    wanted = int(CALL_SECONDS / program.step_seconds) // USUAL * USUAL if program.step_seconds else USUAL
+    most = max(USUAL, min(MOST, wanted))
+    most = most if length is None else min(most, int(length) // 2)
     return next((steps for steps in range(most, FEWEST - 1, -1) if not any(number % steps for number in given)), None)
 
 
@@ -84,7 +88,7 @@ def _misfit(program: Program) -> str:
         return f"an epoch has {length} batches, too few for two calls of {FEWEST}"
     names = [name for name in ("steps_per_epoch", "validation_steps") if program.arguments.get(name)]
     numbers = " and ".join(f"{name}={program.arguments[name]}" for name in names)
-    return f"no number of steps from {FEWEST} to {STEPS} divides {numbers}, and Keras makes whole calls, so more steps than asked for"
+    return f"no number of steps from {FEWEST} to {MOST} divides {numbers}, and Keras makes whole calls, so more steps than asked for"
 
 
 def _per_batch(callbacks: Any) -> Iterator[tuple[str, bool]]:

@@ -24,7 +24,7 @@ class Program:
     repetition. own_pipeline: whether the user built it (else Keras makes it of another input, and there is no pipeline to change).
     arguments: the other arguments of `fit`. batches: batches in one epoch, None where unknown. spare: the first batch, held in memory.
     outside: what reading the data set changes besides, as it was; None where nothing is put back, because the process ends.
-    remark: why the input alone is tuned, where that was not asked for.
+    remark: why the input alone is tuned, where that was not asked for. step_seconds: of a training step as it is, once it was measured.
     """
 
     model: Any
@@ -36,6 +36,7 @@ class Program:
     outside: Outside | None
     source: Source
     remark: str = ""
+    step_seconds: float | None = None
 
     @classmethod
     def of(cls, model: Any, x: Any, *, keeps: bool = True, **arguments: Any) -> Program:

@@ -1,7 +1,8 @@
-"""Runs training steps of one variant of a program, as `fit` would, without its callbacks; or only reads its input."""
+"""Runs training steps of one variant of a program, as `fit` would, without the user's callbacks; or only reads its input."""
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from typing import Any
@@ -20,7 +21,8 @@ _WINDOW, _QUIET = 0.004, 0.2  # seconds of a look at the processor, and cores be
 class Stepper:
     """The compiled train function of one variant, with an iterator of its own. All variants of a program train the same variables.
 
-    feed: what it reads, over and over; by default the program's.
+    feed: what it reads, over and over; by default the program's. What `fit` does around each call belongs to its time: Keras' own callbacks
+    (history, progress bar) read the logs, which waits for the step. The bar is not drawn.
 
     Keras reads `jit_compile` when the function is made, but `steps_per_execution` and dtype policies when it is traced, in its first call:
     make a stepper, and call `compile`, while the variant's knobs are applied.
@@ -34,6 +36,8 @@ class Stepper:
         self._function: Any = None
         self._logs: Any = None
         self._held: int | None = None
+        self._callbacks = _callbacks(program)
+        self._done = 0  # steps
 
     def compile(self) -> None:
         """Make the train function and its iterator, and run the first call, which traces."""
@@ -96,7 +100,26 @@ class Stepper:
         return traced.get_concrete_function(self._iterator).graph.as_graph_def() if traced is not None else None
 
     def _call(self) -> None:
+        self._callbacks.on_train_batch_begin(self._done)
         self._logs = self._function(self._iterator)
+        self._done += self.per_call
+        self._callbacks.on_train_batch_end(self._done - 1, self._logs)
+
+
+def _callbacks(program: Program) -> Any:
+    """Keras' own callbacks as `fit` makes them, without a word."""
+    from keras import callbacks
+
+    verbose = program.arguments.get("verbose", "auto")
+    bar = callbacks.ProgbarLogger()
+    made = callbacks.CallbackList(
+        [callbacks.History(), *([bar] if verbose != 0 else [])], verbose=verbose, epochs=1, steps=program.batches
+    )
+    made.on_train_begin()
+    made.on_epoch_begin(0)
+    if bar.progbar is not None:
+        bar.progbar.interval = math.inf  # seconds between two pictures: it keeps its books and draws none
+    return made
 
 
 class Reader:

@@ -21,7 +21,7 @@ _GENERATED = "__autograph_generated_file"
 _BUILDS = frozenset({"__init__", "__post_init__", "__new__", "__setstate__", "build"})  # they run before anybody reads
 
 
-@dataclass
+@dataclass(eq=False)
 class FileFacts:
     """Of one source file: `codes` of all its functions, and by name the line where a function
 
@@ -65,7 +65,7 @@ def file_facts(path: str) -> FileFacts | None:
     return _facts("".join(linecache.getlines(path)))
 
 
-@functools.lru_cache(maxsize=64)
+@functools.cache  # a file's facts are one object, which others are compared with
 def _facts(text: str) -> FileFacts | None:
     try:
         tree = ast.parse(text)
