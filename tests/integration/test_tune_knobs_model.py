@@ -291,7 +291,7 @@ def test_steps_that_fit_was_given_are_kept(calls: dict[str, Any]) -> None:
     assert calls["steps per epoch"] == [12, 2 * 36]
     kind, why, _ = calls["indivisible"]
     assert kind == "NotHere"
-    assert "no number of steps from 4 to 16 divides steps_per_epoch=37" in why
+    assert "no number of steps from 4 to 128 divides steps_per_epoch=37" in why
 
 
 def test_an_epoch_holds_two_calls(calls: dict[str, Any]) -> None:

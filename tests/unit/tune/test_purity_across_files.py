@@ -119,8 +119,60 @@ CASES: dict[str, tuple[str, str, str | None]] = {
         "",
         "speed is assigned by a function",
     ),
+    "local alias": (
+        "TABLE = {'s': 1.0}\ndef load(x): return x * TABLE['s']\ndef ramp(epoch):\n    t = TABLE\n    t['s'] = epoch",
+        "",
+        "TABLE is changed by a function",
+    ),
+    "alias in a loop": (
+        "TABLE = {'s': [1.0]}\ndef load(x): return x * TABLE['s'][0]\ndef ramp(epoch):\n    for k, t in TABLE.items(): t[0] = epoch",
+        "",
+        "TABLE is changed by a function",
+    ),
+    "alias of what a function is given": (
+        "TABLE = {'s': 1.0}\ndef bump(t):\n    mine = t\n    mine['s'] += 1\ndef load(x): return x * TABLE['s']",
+        "from data import TABLE, bump\ndef on_epoch_begin(epoch): bump(TABLE)",
+        "TABLE is changed by a function",
+    ),
+    "a copy is no alias": (
+        "TABLE = {'s': 1.0}\ndef load(x): return x * TABLE['s']\ndef ramp(epoch):\n    t = dict(TABLE)\n    t['s'] = epoch",
+        "",
+        None,
+    ),
     "clock": ("import numpy as np\ndef load(x): return x, np.datetime64('now')", "", "reads the clock"),
     "memory": ("import numpy as np\ndef load(x): return x + np.empty(3)", "", "whatever lies in memory"),
+}
+# By name: a script that is judged where it stands, and what must be said.
+RUNNING: dict[str, tuple[str, str | None]] = {
+    "assigned in the loop around": (
+        "S = 1.0\ndef load(x): return x * S\nfor epoch in range(2):\n    S = 1.0\n    look(load)",
+        "S is assigned again",
+    ),
+    "assigned later": ("S = 1.0\ndef load(x): return x * S\nlook(load)\nS = 2.0", "S is assigned again"),
+    "assigned by an import": ("S = 1.0\ndef load(x): return x * S\nlook(load)\nimport math as S", "S is assigned again"),
+    "assigned before": ("S = 1.0\nS = 2.0\nfor i in range(2): S = 3.0\ndef load(x): return x * S\nlook(load)", None),
+    "assigned elsewhere": ("S = 1.0\ndef load(x): return x * S\nfor T in range(2):\n    look(load)\nU = 1", None),
+    "changed in the loop around": (
+        "S = {'a': 1.0}\ndef load(x): return x * S['a']\nfor epoch in range(2):\n    S['a'] = 1.0\n    look(load)",
+        "S is changed",
+    ),
+    "attribute": (
+        "import types\nC = types.SimpleNamespace(s=1.0)\ndef load(x): return x * C.s\nlook(load)\nC.s = 2.0",
+        "C is changed",
+    ),
+    "around the function": (
+        "def main():\n    s = 1.0\n    def load(x): return x * s\n    for epoch in range(2):\n        s = 1.0\n        look(load)\nmain()",
+        "s is assigned again",
+    ),
+    "table around the function": (
+        "def main():\n    s = {'a': 1.0}\n    def load(x): return x * s['a']\n    for epoch in range(2):\n        s['a'] = 1.0\n"
+        "        look(load)\nmain()",
+        "s is changed",
+    ),
+    "a local of the same name": (
+        "S = 1.0\ndef load(x): return x * S\ndef main():\n    look(load)\n    S = 2.0\n    return S\nmain()",
+        None,
+    ),
 }
 _numbers = itertools.count()
 
@@ -149,3 +201,19 @@ def program(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ModuleTy
 def test_what_changes_a_function_from_elsewhere(program: ModuleType, words: str | None) -> None:
     found = doubt(program.load)
     assert (found is None) if words is None else words in str(found), found
+
+
+@pytest.mark.parametrize("name", RUNNING)
+def test_what_the_program_has_still_to_do(name: str, tmp_path: Path) -> None:
+    source, words = RUNNING[name]
+    path = tmp_path / f"script_{next(_numbers)}.py"
+    path.write_text(f"{source}\n", encoding="utf-8")
+    seen: list[str | None] = []
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    vars(module)["look"] = lambda function: seen.append(doubt(function))
+    spec.loader.exec_module(module)
+    linecache.checkcache()
+    assert all((found is None) if words is None else words in str(found) for found in seen), seen
+    assert seen

@@ -94,13 +94,14 @@ def own_names(node: ast.AST) -> set[str]:
     todo += getattr(node, "generators", [])
     while todo:
         inner = todo.pop()
-        found |= _bound(inner)
+        found |= bound_by(inner)
         if not isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
             todo += ast.iter_child_nodes(inner)
     return found
 
 
-def _bound(node: ast.AST) -> set[str]:
+def bound_by(node: ast.AST) -> set[str]:
+    """Names that one node binds, without what is inside of it."""
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
         return {node.id}
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):

@@ -14,6 +14,7 @@ from typing import Any
 from outpace.tune.data.purity import sources, text, values
 from outpace.tune.data.purity.abstract import INNER, Doubt, Held, Known, bindings, borrowed, joined
 from outpace.tune.data.purity.body import Body
+from outpace.tune.data.purity.running import rest_of_program
 from outpace.tune.data.purity.site import Site, called_name
 
 _DEEPEST = 8  # calls of user functions by user functions
@@ -52,7 +53,8 @@ class Reader:
 
     def __init__(self, generates: bool = False) -> None:
         self.generates = generates
-        self.files = text.users_files()  # once: it looks at every module that is loaded
+        self.rest = rest_of_program()
+        self.files = [*text.users_files(), *self.rest.values()]  # once: it looks at every module that is loaded
         self._results: dict[tuple[Any, ...], Known] = {}
         self._kept: list[Any] = []  # so that no id in the keys above is used again
 

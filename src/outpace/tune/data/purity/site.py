@@ -16,10 +16,11 @@ from outpace.tune.data.purity.abstract import Doubt, Held, Known, bindings, borr
 
 class Reads(Protocol):
     """What reads the functions that a function calls (see reading.py). generates: the first of them may be a generator.
-    files: all that the user wrote and that is loaded."""
+    files: all that the user wrote and that is loaded, and what is still to run of it; `rest`: the latter by file."""
 
     generates: bool
     files: list[text.FileFacts]
+    rest: dict[text.FileFacts, text.FileFacts]
 
     def call(self, target: Any, arguments: list[Known], keywords: dict[str, Known], where: str, depth: int) -> Known:
         """Read what is called."""
@@ -59,10 +60,15 @@ class Site:
 
     def _reassigned(self, file: text.FileFacts | None, name: str, found: Held, node: ast.AST) -> None:
         """A name of a file is no constant where another function of that file assigns or changes it."""
-        line = file.rebound.get(name) if file is not None else None
+        if file is None:
+            return
+        line = file.rebound.get(name)
         if line is not None:
             raise self.doubt(node, f"{name} is assigned again by a function (line {line})")
-        if file is not None and borrowed(found) and name in file.changed:
+        line = self.reader.rest[file].rebound.get(name) if file in self.reader.rest else None
+        if line is not None:
+            raise self.doubt(node, f"{name} is assigned again (line {line})")
+        if borrowed(found) and name in file.changed:
             raise self.doubt(node, f"{name} is changed by a function (line {file.changed[name]})")
 
     def _changed_elsewhere(self, name: str, found: Held, node: ast.AST) -> None:

@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from outpace.capture.sampler import owner_of
+from outpace.tune.data.purity.abstract import bound_by
 from outpace.tune.data.purity.sources import BY_NAME, MUTATORS
 
 Function = ast.FunctionDef | ast.Lambda
 _GENERATED = "__autograph_generated_file"
+_HANDING = frozenset({"items", "values", "get", "setdefault", "enumerate", "zip", "reversed", "iter", "next", "getattr"})
 _BUILDS = frozenset({"__init__", "__post_init__", "__new__", "__setstate__", "build"})  # they run before anybody reads
 
 
@@ -78,7 +80,7 @@ def _facts(text: str) -> FileFacts | None:
     }
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            _collect(node, found, classes.get(node, ANY))
+            collect(node, found, classes.get(node, ANY))
     return found
 
 
@@ -89,36 +91,82 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes(constant)
 
 
-def _collect(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, found: FileFacts, kind: str) -> None:
+def collect(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, found: FileFacts, kind: str = ANY) -> None:
     """Add what a function does; `kind`: the class that it is a method of."""
     name = getattr(function, "name", "")
     parameters = {argument.arg for argument in ast.walk(function.args) if isinstance(argument, ast.arg)}
-    own = {
-        node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    } | parameters
+    own = parameters.union(*(bound_by(node) for node in ast.walk(function) if node is not function))
     outside: set[str] = set()
     for node in ast.walk(function):
         if isinstance(node, (ast.Global, ast.Nonlocal)):
             outside |= set(node.names)
             found.rebound.update({name: node.lineno for name in node.names if name in own})
+    aliases = _aliases(function)
     for node in (node for node in ast.walk(function) if isinstance(node, ast.expr)):
         chain = _changed(node) or _changed_by_name(node)
-        if chain and chain[0] in parameters - {"self", "cls"}:
-            found.changing.add(name)
-        if chain and (chain[0] not in own or chain[0] in outside):
-            found.changed.setdefault(chain[0], node.lineno)
-            for part in chain:
-                found.reached.setdefault(part, node.lineno)
-        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and name not in _BUILDS:
-            owner = node.value.id if isinstance(node.value, ast.Name) else ""
-            own_object = (
-                owner in ("self", "cls") and owner in parameters
-            )  # else a function inside a method, which may run at any time
-            found.attributes.setdefault(node.attr, {}).setdefault(kind if own_object else ANY, node.lineno)
-        if chain and chain[0] in ("self", "cls") and len(chain) > 1 and name not in _BUILDS:  # self.table["a"] = 1
-            found.attributes.setdefault(chain[1], {}).setdefault(kind if chain[0] in parameters else ANY, node.lineno)
+        for spelled in _spellings(chain, aliases):
+            if spelled[0] in parameters - {"self", "cls"}:
+                found.changing.add(name)
+            if spelled[0] not in own or spelled[0] in outside:
+                found.changed.setdefault(spelled[0], node.lineno)
+                for part in spelled:
+                    found.reached.setdefault(part, node.lineno)
+        if name not in _BUILDS:
+            _collect_attributes(node, chain, parameters, kind, found)
         if isinstance(node, ast.Call):
             _collect_call(node, own - outside, name, found)
+
+
+def _collect_attributes(node: ast.expr, chain: list[str], parameters: set[str], kind: str, found: FileFacts) -> None:
+    """The attribute that a node stores, or changes in place in its own object: `self.table["a"] = 1`."""
+    if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+        owner = node.value.id if isinstance(node.value, ast.Name) else ""
+        own_object = (
+            owner in ("self", "cls") and owner in parameters
+        )  # else a function inside a method, which may run at any time
+        found.attributes.setdefault(node.attr, {}).setdefault(kind if own_object else ANY, node.lineno)
+    if chain and chain[0] in ("self", "cls") and len(chain) > 1:
+        found.attributes.setdefault(chain[1], {}).setdefault(kind if chain[0] in parameters else ANY, node.lineno)
+
+
+def _aliases(function: ast.AST) -> dict[str, list[list[str]]]:
+    """By a function's own name: what it may stand for, `t = a.b` and `for k, t in a.b.items()`, as names."""
+    found: dict[str, list[list[str]]] = {}
+    for node in ast.walk(function):
+        value = getattr(node, "iter" if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)) else "value", None)
+        targets = getattr(node, "targets", None) or [getattr(node, "target", None)]
+        names = [
+            part.id
+            for target in targets
+            if isinstance(target, ast.AST)
+            for part in ast.walk(target)
+            if isinstance(part, ast.Name)
+        ]
+        for chain in _handed(value) if isinstance(value, ast.expr) else ():
+            for name in names:
+                if name != chain[0]:
+                    found.setdefault(name, []).append(chain)
+    return found
+
+
+def _handed(value: ast.expr) -> list[list[str]]:
+    """What an expression hands on as it is, as names: `a.b`, also out of `a.b.items()` and `enumerate(a.b)`."""
+    if not isinstance(value, ast.Call):
+        chain = _chain(value)
+        return [chain] if chain else []
+    callee = _chain(value.func)
+    if isinstance(value.func, ast.Attribute) and value.func.attr in _HANDING:
+        return _handed(value.func.value)
+    return [chain for given in value.args for chain in _handed(given)] if callee[-1:] and callee[-1] in _HANDING else []
+
+
+def _spellings(chain: list[str], aliases: dict[str, list[list[str]]], depth: int = 3) -> Iterator[list[str]]:
+    """A chain of names, and those that it is by the aliases of its first one."""
+    if not chain:
+        return
+    yield chain
+    for other in aliases.get(chain[0], ()) if depth else ():
+        yield from _spellings([*other, *chain[1:]], aliases, depth - 1)
 
 
 def _collect_call(node: ast.Call, own: set[str], function: str, found: FileFacts) -> None:
