@@ -1,9 +1,10 @@
-"""How honest races are on this machine: python bench/honesty.py [--races 40] [--power 6] [--budget 10] [--json FILE].
+"""How honest races are on this machine: python bench/honesty.py [--processes] [--races 40] [--power 6] [--budget 10] [--json FILE].
 
 Real races of a NumPy step of about 2 ms in one process. Equals first: how many races suspect a difference (the search), and how many call one
 (after confirmation on fresh rounds). Then variants that do 5, 10 and 30 % more of the same work, as the baseline, so that the other is
 faster by exactly that: how often it is found, and how often the published interval holds the truth. Unequal counts of equal parts
 of work differ by what they say only as far as the parts cost the same; the parts here run on one small matrix that stays in the cache.
+`--processes`: each variant, and the baseline's second self, is prepared independently, in a process of its own.
 Run it with OPENBLAS_NUM_THREADS=1 and PYTHONPATH=src, on a machine that does nothing else. Targets of 40 races of equals: at most 5 and 2.
 """
 
@@ -22,7 +23,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
-from outpace.tune.race import RaceResult, race
+from outpace.tune.race import RaceResult, race, race_scripts
 from outpace.tune.trial import Decision, Experiment
 
 PARTS = 100  # of a step; a part more is 1 % more work
@@ -52,10 +53,20 @@ def calibrated() -> int:
     return PARTS * max(1, round(0.002 / (0.5 / count)))
 
 
-def raced(more: float, parts: int, budget: float, seed: int) -> Experiment:
+def outpace_race() -> Callable[[], object]:
+    """The step of a process: `honesty.py PARTS`."""
+    return step_of(int(sys.argv[1]))
+
+
+def raced(more: float, parts: int, budget: float, seed: int, processes: bool) -> Experiment:
     """One race; the baseline does `more` (a fraction) more work."""
-    variants = {"baseline": step_of(round(parts * (1 + more))), "other": step_of(parts)}
-    result: RaceResult = race(variants, budget=budget, seed=seed, progress=False)
+    counts = {"baseline": round(parts * (1 + more)), "other": parts}
+    result: RaceResult
+    if processes:
+        scripts = {name: f"{__file__} {count}" for name, count in counts.items()}
+        result = race_scripts(scripts, budget=budget, seed=seed, progress=False)
+    else:
+        result = race({name: step_of(count) for name, count in counts.items()}, budget=budget, seed=seed, progress=False)
     return result.experiment
 
 
@@ -89,15 +100,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--races", type=int, default=40, help="races of equals")
     parser.add_argument("--power", type=int, default=6, help="races of each known difference")
+    parser.add_argument("--processes", action="store_true", help="prepare each variant in a process of its own")
     parser.add_argument("--budget", type=float, default=10.0, help="seconds of each race")
     parser.add_argument("--json", type=Path, help="also write the rows here")
     options = parser.parse_args()
     parts = calibrated()
-    rows = [report("equals", 1.0, [raced(0.0, parts, options.budget, seed) for seed in range(options.races)])]
+    rows = [
+        report("equals", 1.0, [raced(0.0, parts, options.budget, seed, options.processes) for seed in range(options.races)])
+    ]
     for more in (0.05, 0.10, 0.30):
         truth = round(parts * (1 + more)) / parts
         rows.append(
-            report(f"{more:.0%} more", truth, [raced(more, parts, options.budget, seed) for seed in range(options.power)])
+            report(
+                f"{more:.0%} more",
+                truth,
+                [raced(more, parts, options.budget, seed, options.processes) for seed in range(options.power)],
+            )
         )
     if options.json is not None:
         options.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
