@@ -66,13 +66,15 @@ def page_of(tuned: Tuned) -> Page:
         ladder = _ladder(tuned)
         sections.append(Rows(ladder, tuple(field.name for field in LADDER)))
         sections.append(Chart("In all, rung by rung", ChartKind.BARS, ladder, "practice", ("total",), remark="as it was is 1"))
-    sections.append(Rows(_tried(tuned), ("practice", "outcome", "ratio", "low", "high"), limit=30))
+    screened = "what is not kept: of screening races, which look more than once, so that their intervals are a little narrow"
+    sections.append(Rows(_tried(tuned), ("practice", "outcome", "ratio", "low", "high"), limit=30, remark=screened))
     sections.append(Text("Why", "\n".join(map(why_of, _sorted(tuned)))))
     if tuned.parts is not None:
         remark = "of one step on a batch in memory, under the profiler"
         sections.append(Rows(tuned.parts, PARTS, limit=6, remark=remark))
     if tuned.recipe:
         sections.append(Text("How to keep it", "\n".join(f"{at}. {line}" for at, line in enumerate(tuned.recipe, start=1))))
+        sections.extend(_break_even(tuned))
     if tuned.batches is not None:
         sections.append(Rows(batch_page.table_of(tuned.batches), BATCHES, limit=20, remark=batch_page.remark(tuned.batches)))
     advised = advice_section(tuned.advice)
@@ -135,6 +137,17 @@ def headline(tuned: Tuned) -> str:
         f"{said} That is {_share(limits.of_turns)} of its model and its input taking turns, "
         f"and {_share(limits.reached)} of both overlapping perfectly."
     )
+
+
+def _break_even(tuned: Tuned) -> Iterator[Text]:
+    """After how many steps the longer first call has paid for itself, where it is clearly longer."""
+    steps, planned = tuned.climbed.break_even_steps, tuned.program.steps
+    if steps is None:
+        return
+    said = f"Its first call, which traces and compiles, takes longer; {steps:,} steps make up for it."
+    if planned is not None:
+        said += f" This fit makes {planned:,}{', too few for that' if planned < steps else ''}."
+    yield Text("Break-even", said)
 
 
 def _nothing_kept(tuned: Tuned) -> str:

@@ -97,6 +97,11 @@ class Climbed:
         verdict = self.final.verdict(self.best.name)
         return verdict.estimate if verdict.decision is Decision.FASTER else None
 
+    @property
+    def break_even_steps(self) -> int | None:
+        """Steps after which what was kept has made up for its longer first call (tracing, compiling); None where it is not clearly longer."""
+        return self.final.verdict(self.best.name).break_even_steps if self.final is not None and self.gain is not None else None
+
 
 def ladder_of(final: Experiment, rungs: Sequence[Variant]) -> tuple[Rung, ...]:
     """The rungs that the last race keeps.

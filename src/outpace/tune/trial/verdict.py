@@ -169,11 +169,13 @@ def _same(estimate: Estimate, confirmed: bool, protocol: Protocol) -> str:
 def _break_even(experiment: Experiment, trial: Trial, basis: _Basis) -> int | None:
     """Steps after which a faster arm has made up for a clearly longer first call."""
     base = experiment.trial(experiment.baseline)
-    if trial.first_seconds is None or base.first_seconds is None or not basis.rate or not basis.base_rate:
+    selves = (base, experiment.trial(experiment.again))  # the first of all also pays for what a process does once
+    first = min((each.first_seconds for each in selves if each.first_seconds is not None), default=None)
+    if trial.first_seconds is None or first is None or not basis.rate or not basis.base_rate:
         return None
     weight = (trial.examples or 1.0, base.examples or 1.0) if experiment.protocol.per.value == "example" else (1.0, 1.0)
     saved = weight[0] / basis.base_rate - weight[0] / basis.rate  # seconds per step of this arm, for the same amount of work
-    extra = trial.first_seconds - base.first_seconds
-    if extra <= _LONGER * base.first_seconds or saved <= 0:
+    extra = trial.first_seconds - first
+    if extra <= _LONGER * first or saved <= 0:
         return None
     return math.ceil(extra / saved)
