@@ -166,7 +166,7 @@ class Hosted:
         dataset, left = kept(program, recipe["practices"], self.recorder)
         for sentence in left:
             tell(f"not applied: {sentence}")
-        return {**arguments, "x": dataset} if program.own_pipeline else arguments
+        return {**arguments, "x": dataset if program.own_pipeline else program.source.x}
 
     def refuse(self, why: str) -> NoReturn:
         """Say why nothing is tuned, and end the process."""

@@ -19,7 +19,7 @@ from outpace.tune.data.effects import effects
 from outpace.tune.data.tree import describe
 from outpace.tune.data.verify import Risk
 from outpace.tune.knobs import knobs
-from outpace.tune.knobs.knob import Applies
+from outpace.tune.knobs.knob import Applies, serves
 from outpace.tune.program.disposal import dispose
 from outpace.tune.program.program import Program
 from outpace.tune.program.state import Snapshot
@@ -79,7 +79,7 @@ class Tuned:
             knob.applied(self.program).__enter__()  # never left: that is what applying means
         if self.program.model is not None:
             self.program.model.train_function = None
-        return self.dataset
+        return self.dataset if self.program.source.py_dataset is None else self.program.source.x
 
     @property
     def page(self) -> Page:
@@ -177,7 +177,7 @@ def kept(program: Program, practices: Sequence[str], recorder: PipelineRecorder 
     rewrites, turned = {each.id: each for each in all_rewrites()}, {each.id: each for each in knobs()}
     dataset, left = program.dataset, []
     for practice in practices:
-        if practice in turned and not program.model.built and practice not in ANY_MODEL:
+        if practice in turned and not (turned[practice].reads or program.model.built or practice in ANY_MODEL):
             left.append(f"{turned[practice].title}: the model is not built before its fit")
             continue
         if practice in turned:
@@ -220,7 +220,8 @@ def recipe(program: Program, best: Variant, recorder: PipelineRecorder | None) -
     for change in best.changes:
         if change.knob is not None:
             words = [f"{name}={value}" for name, value in change.knob.keywords(program).items()]
-            said.append(f"compile(..., {', '.join(words)})" if words else f"{change.title}: {change.knob.practice}")
+            by_hand = change.knob.reads or not words
+            said.append(f"{change.title}: {change.knob.practice}" if by_hand else f"compile(..., {', '.join(words)})")
         else:
             patches = rewrites[change.id].patch(dataset)
             said += [_spelled(patch, change.title, recorder) for patch in patches] or [f"{change.title}: {change.why}"]
@@ -238,7 +239,7 @@ def plan(program: Program, recorder: PipelineRecorder | None) -> tuple[str, ...]
             found = rewrite.applies(pipeline)
             word = _word(found.risk, rewrite.opt_in) if isinstance(found, Reason) else "not here"
             lines.append(f"{word}: {rewrite.title}: {found.sentence}")
-    for knob in knobs():
+    for knob in (each for each in knobs() if serves(each, program)):
         applies = knob.applies(program)
         word = _word(applies.risk, knob.opt_in) if isinstance(applies, Applies) else "not here"
         lines.append(f"{word}: {knob.title}: {applies.sentence}")

@@ -76,8 +76,8 @@ def _of_bottleneck(variants: list[Variant], limits: Limits | None) -> list[Varia
     """The variants of the part of the step that holds the program back, where the other part alone is far faster; else all."""
     if limits is None:
         return variants
-    turned = [variant for variant in variants if variant.changes[-1].knob is not None]
-    rewritten = [variant for variant in variants if variant.changes[-1].knob is None]
+    turned = [variant for variant in variants if not variant.changes[-1].of_input]
+    rewritten = [variant for variant in variants if variant.changes[-1].of_input]
     model, reading = limits.model_ratio, _far(limits.input_ratio)
     if rewritten and _far(model) and not reading:
         return rewritten

@@ -29,7 +29,7 @@ from outpace.tune.climb.variant import Change, Variant
 from outpace.tune.data.tree import describe
 from outpace.tune.data.verify import Risk
 from outpace.tune.knobs import knobs
-from outpace.tune.knobs.knob import Applies
+from outpace.tune.knobs.knob import Applies, serves
 from outpace.tune.program.disposal import dispose
 from outpace.tune.program.program import Program
 from outpace.tune.rewrites import all_rewrites
@@ -165,7 +165,7 @@ class Climb:
     def _candidates(self, best: Variant, found: Limits | None, input_matters: bool) -> list[Variant]:
         """What to race next of what fits. As long as nothing was kept, the first limits tell where the bottleneck is."""
         rewritten = list(self._rewrites(best)) if input_matters and self.program.own_pipeline else []
-        turned = [] if self.reading else list(self._knobs(best))
+        turned = list(self._knobs(best, input_matters))
         self.waiting = rewritten + turned
         return self.choice.next(self.waiting, found if best is self.start else None)
 
@@ -186,9 +186,9 @@ class Climb:
             else:
                 self._note(rewrite.id, rewrite.title, "not here", found.sentence)
 
-    def _knobs(self, current: Variant) -> Iterator[Variant]:
+    def _knobs(self, current: Variant, input_matters: bool) -> Iterator[Variant]:
         for knob in knobs():
-            if self._over(knob.id, current):
+            if not serves(knob, self.program) or (knob.reads and not input_matters) or self._over(knob.id, current):
                 continue
             applies = knob.applies(self.program)
             if not isinstance(applies, Applies):
@@ -208,7 +208,7 @@ class Climb:
     def _leave_input(self) -> None:
         """Say of rewrites that fit, and were not raced, that no input can make it faster."""
         for change in (variant.changes[-1] for variant in self.waiting):
-            if change.knob is None:
+            if change.of_input:
                 self._note(
                     change.id, change.title, NOT_RACED, "it trains as fast as its model alone, so that its input is left alone"
                 )

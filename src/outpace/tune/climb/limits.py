@@ -63,12 +63,14 @@ def in_memory(program: Program) -> Any:
 
 def model_alone(variant: Variant, memory: Any, name: str = MODEL) -> Variant:
     """A variant's training steps on a batch that is held in memory (`memory`: that data set), with its knobs."""
-    return Variant(name, memory, tuple(change for change in variant.changes if change.knob is not None))
+    return Variant(name, memory, tuple(change for change in variant.changes if not change.of_input))
 
 
 def input_alone(variant: Variant, name: str = INPUT) -> Variant:
     """What a variant reads, without its training."""
-    return Variant(name, variant.dataset)
+    return Variant(
+        name, variant.dataset, tuple(change for change in variant.changes if change.knob is not None and change.of_input)
+    )
 
 
 SCREEN, FRESH = Protocol(confirm=False, search_rounds=12), Protocol(search=False)

@@ -137,7 +137,7 @@ class Running:
             drain=self._drain,
             end=self._rest,
             proof=self._proof if new and last is not None else None,
-            check=self._check if new and last is not None and last.knob is not None and last.risk is not Risk.EXACT else None,
+            check=self._check if new and last is not None and not last.of_input and last.risk is not Risk.EXACT else None,
             facts=lambda: Facts(step, self.program.batch_size, first_seconds=self.first_seconds),
             warm=not new,
         )
@@ -156,9 +156,10 @@ class Running:
         if self.runner is not None:
             return
         self.copies.fill(self.variant.dataset)
-        began = time.perf_counter()
-        feed = self.copies.of(self.variant.dataset)
         with self.variant.applied(self.program):
+            feed = self.copies.of(self.variant.dataset)
+            feed.fill(self.copies.fill_seconds)
+            began = time.perf_counter()
             runner = Reader(feed) if self.reading else Stepper(self.program, feed)
             runner.compile()
         self.first_seconds = time.perf_counter() - began
@@ -193,5 +194,6 @@ class Running:
         assert self.runner is not None
         change = self.variant.changes[-1]
         if change.knob is not None:
-            return change.knob.proof(self.program, self.runner) if isinstance(self.runner, Stepper) else None
+            fits = change.knob.reads or isinstance(self.runner, Stepper)
+            return change.knob.proof(self.program, self.runner) if fits else None
         return change.proof(self.runner.iterator, describe(self.variant.dataset)) if change.proof is not None else None

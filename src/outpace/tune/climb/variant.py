@@ -27,6 +27,11 @@ class Change:
     proof: Callable[[Any, Pipeline], str | None] | None = None
     minor: bool = False
 
+    @property
+    def of_input(self) -> bool:
+        """Whether it changes what is read, and not the step."""
+        return self.knob is None or self.knob.reads
+
 
 @dataclass(frozen=True, eq=False)
 class Variant:

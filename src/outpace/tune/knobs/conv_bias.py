@@ -35,6 +35,7 @@ class ConvBias:
     practice = "Give layers before a batch normalisation no bias (use_bias=False): the normalisation subtracts it again."
     opt_in = False
     minor = True
+    reads = False
     order = 15
 
     def keywords(self, program: Program) -> dict[str, str]:

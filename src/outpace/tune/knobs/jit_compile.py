@@ -22,6 +22,7 @@ class JitCompile:
     practice = "Compile the model with XLA (jit_compile=True), which fuses operations; try it off where it is on."
     opt_in = False
     minor = False
+    reads = False
     order = 10
 
     def keywords(self, program: Program) -> dict[str, str]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from outpace._dataclass import dataclass
 from outpace.tune.data.verify import Risk
 
 if TYPE_CHECKING:
     from outpace.tune.program.program import Program
-    from outpace.tune.program.stepper import Stepper
 
 
 @dataclass(frozen=True)
@@ -28,8 +27,13 @@ class NotHere:
     sentence: str
 
 
+def serves(knob: Knob, program: Program) -> bool:
+    """Whether a program has what a knob turns: a model, or a PyDataset."""
+    return program.source.py_dataset is not None if knob.reads else program.model is not None
+
+
 class Knob(Protocol):
-    """One practice for the training step.
+    """One practice for the training step, or (`reads`) for an input that is no pipeline of tf.data.
 
     practice: what the guide recommends, in a sentence. opt_in: only tried when the user asked for it. order: when it is tried.
     minor: usually a few per cent, so that others are raced before it.
@@ -40,10 +44,12 @@ class Knob(Protocol):
     practice: str
     opt_in: bool
     minor: bool
+    reads: bool
     order: int
 
     def keywords(self, program: Program) -> dict[str, str]:
-        """The arguments of `compile` that say the same in the user's source, by name, as source text; empty where there are none."""
+        """The arguments that say the same in the user's source, by name, as source text; empty where there are none: of `compile`, or, of a
+        knob that `reads`, of the base class's constructor."""
 
     def applies(self, program: Program) -> Applies | NotHere:
         """Whether it may help; runs nothing."""
@@ -51,5 +57,13 @@ class Knob(Protocol):
     def applied(self, program: Program) -> AbstractContextManager[None]:
         """The knob is turned inside the block, and turned back after it. Functions must be made and traced inside."""
 
-    def proof(self, program: Program, stepper: Stepper) -> str | None:
-        """Evidence from the traced function or a call that the knob took effect, or None."""
+    def proof(self, program: Program, runner: Any) -> str | None:
+        """Evidence from the traced function or a call that the knob took effect, or None. runner: the `Stepper` that runs, or where the
+        knob `reads` also a `Reader`."""
+
+
+class ReaderKnob(Knob, Protocol):
+    """A knob that `reads`: it is written into the class of the PyDataset."""
+
+    def decorators(self, program: Program) -> dict[str, str]:
+        """The decorators that methods get, by the method's name, as source text."""

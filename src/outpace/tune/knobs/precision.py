@@ -28,6 +28,7 @@ class MixedPrecision:
         self.practice = "Compute in 16 bits where the hardware is faster at it, with variables in 32 bits (mixed precision)."
         self.opt_in = True
         self.minor = False
+        self.reads = False
         self.order = order
 
     def keywords(self, program: Program) -> dict[str, str]:

@@ -22,6 +22,7 @@ class RunEagerly:
     practice = "Let the step be compiled into a graph (run_eagerly=False); eager execution is for debugging."
     opt_in = False
     minor = False
+    reads = False
     order = 5
 
     def keywords(self, program: Program) -> dict[str, str]:

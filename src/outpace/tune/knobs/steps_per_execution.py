@@ -27,6 +27,7 @@ class StepsPerExecution:
     practice = "Run several steps in one call (steps_per_execution), so that Python is not in the way of short steps."
     opt_in = False
     minor = False
+    reads = False
     order = 20
 
     def keywords(self, program: Program) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from outpace.capture import frames
 from outpace.capture.pipeline import PipelineRecorder
@@ -18,6 +18,7 @@ from outpace.tune.rewrites import all_rewrites
 
 if TYPE_CHECKING:
     from outpace.tune.climb.variant import Change, Variant
+    from outpace.tune.knobs.knob import ReaderKnob
     from outpace.tune.patch.edit import Editor
     from outpace.tune.patch.written import Edits
     from outpace.tune.program.program import Program
@@ -49,7 +50,10 @@ def patch_of(
     for change in best.changes:
         if change.knob is not None:
             try:
-                compiled |= _set_knob(change.knob.keywords(program), script, editor, edits, compiled_at(program.model))
+                if change.knob.reads:
+                    _edit_reader(cast("ReaderKnob", change.knob), program, editor, edits)
+                else:
+                    compiled |= _set_knob(change.knob.keywords(program), script, editor, edits, compiled_at(program.model))
             except Unpatchable as reason:
                 reasons[change.title] = str(reason)
     files = tuple(_changed(path, edit.text(), editor) for path, edit in sorted(edits.items()))
@@ -81,6 +85,17 @@ def _set_knob(
     edit = edits.setdefault(file.path, Edits(file))
     edit.keywords[call] = {**edit.keywords.get(call, {}), **keywords}
     return keywords
+
+
+def _edit_reader(knob: ReaderKnob, program: Program, editor: Editor, edits: dict[str, Edits]) -> None:
+    from outpace.tune.patch.class_edit import edit_class
+    from outpace.tune.patch.written import Edits
+
+    def edits_of(path: str) -> Edits:
+        file = editor.file(path)
+        return edits.setdefault(file.path, Edits(file))
+
+    edit_class(type(program.source.py_dataset), knob.decorators(program), knob.keywords(program), edits_of)
 
 
 def _changed(path: str, new: str, editor: Editor) -> FileChange:

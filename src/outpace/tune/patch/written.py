@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import libcst as cst
+from libcst.codemod import CodemodContext
+from libcst.codemod.visitors import AddImportsVisitor, ImportItem
 
 from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.patch.chain import Chain, Link, calling, joined, with_keywords
@@ -65,10 +67,17 @@ class Edits:
     callees: dict[cst.Call, str] = field(default_factory=dict)
     segments: dict[cst.Call, Segment] = field(default_factory=dict)
     functions: dict[cst.FunctionDef, Sequence[cst.FunctionDef]] = field(default_factory=dict)
+    decorators: dict[cst.FunctionDef, str] = field(default_factory=dict)
+    imports: set[str] = field(default_factory=set)
 
     def text(self) -> str:
         """The file with the edits."""
-        return self.file.module.visit(_Rewriter(self)).code
+        module = self.file.module.visit(_Rewriter(self))
+        if self.imports:
+            module = AddImportsVisitor(CodemodContext(), [ImportItem(name) for name in sorted(self.imports)]).transform_module(
+                module
+            )
+        return module.code
 
 
 class _Rewriter(cst.CSTTransformer):
@@ -113,7 +122,10 @@ class _Rewriter(cst.CSTTransformer):
     def leave_FunctionDef(
         self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef
     ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement]:
-        """Definitions that become several."""
+        """Definitions that become several, or get a decorator."""
+        if original_node in self.edits.decorators:
+            decorator = cst.Decorator(cst.parse_expression(self.edits.decorators[original_node]))
+            return updated_node.with_changes(decorators=[decorator, *updated_node.decorators])
         found = self.edits.functions.get(original_node)
         if found is None:
             return updated_node

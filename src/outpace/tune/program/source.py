@@ -19,6 +19,7 @@ from typing import Any
 from outpace._dataclass import dataclass
 from outpace.model.errors import UsageError
 from outpace.tune.program.isolated import isolated
+from outpace.tune.program.kept import kept
 from outpace.tune.reason import reason_of
 
 KEPT = 64  # batches of a generator that are held in memory, in case that it ends
@@ -27,22 +28,38 @@ KEPT = 64  # batches of a generator that are held in memory, in case that it end
 @dataclass(frozen=True, eq=False)
 class Feed:
     """A data set to read. queued: batches that wait for it outside of tf.data, in the queue of Keras' workers. single: only one reader at a
-    time may read it, because those workers, or a generator, serve one."""
+    time may read it, because those workers, or a generator, serve one. workers: how many there are. fill: make what it keeps in memory, in
+    so many seconds."""
 
     dataset: Any
     queued: Callable[[], int] = lambda: 0
     single: bool = False
+    workers: int = 0
+    fill: Callable[[float], None] = lambda seconds: None
 
 
 class Source:
-    """The input of one `fit`. own: whether it is the user's own tf.data pipeline. generator: where it is one, which can be read only once."""
+    """The input of one `fit`. own: whether it is the user's own tf.data pipeline. generator: where it is one, which can be read only once.
+    py_dataset: where it is one of Keras. keeping: whether feeds that are made from now on keep that one's batches in memory."""
 
     def __init__(self, x: Any, arguments: Mapping[str, Any]) -> None:
         tf = sys.modules.get("tensorflow")  # Keras on JAX imports it where it needs it
         self._arguments = arguments
         self.own = tf is not None and isinstance(x, tf.data.Dataset)
         self.generator = _Turns(x) if isinstance(x, types.GeneratorType) else None
+        self.py_dataset = x if _is_py_dataset(x) else None
+        self.keeping = False
         self._x = x
+
+    @functools.cached_property
+    def kept(self) -> Any:
+        """The PyDataset with its batches in memory, one for all who read it."""
+        return kept(self.py_dataset)
+
+    @property
+    def x(self) -> Any:
+        """What `fit` gets."""
+        return self.kept if self.keeping else self._x
 
     @functools.cached_property
     def dataset(self) -> Any:
@@ -78,12 +95,15 @@ class Source:
         return Feed(copy)
 
     def _adapted(self) -> Feed:
-        adapter = self._adapter(self.generator.reader() if self.generator is not None else self._x)
+        adapter = self._adapter(self.generator.reader() if self.generator is not None else self.x)
         with contextlib.suppress(AttributeError):  # Keras before 3.5
             adapter.on_epoch_begin()
         workers = getattr(adapter, "enqueuer", None)
-        single = workers is not None or self.generator is not None  # Keras makes every iterator over the one generator
-        return Feed(adapter.get_tf_dataset(), lambda: _waiting(workers), single)
+        # Keras makes every iterator over the one generator; a PyDataset's knobs are turned where its adapter is made.
+        single = workers is not None or self.generator is not None or self.py_dataset is not None
+        fill = self.kept.fill if self.keeping else lambda seconds: None
+        number = self.x.workers if self.py_dataset is not None and workers is not None else 0
+        return Feed(adapter.get_tf_dataset(), lambda: _waiting(workers), single, number, fill)
 
     def _adapter(self, x: Any) -> Any:
         """Keras' adapter, as `fit` makes it."""
@@ -105,6 +125,11 @@ class Source:
                 shuffle=given.get("shuffle", True),
                 class_weight=given.get("class_weight"),
             ).data_adapter
+
+
+def _is_py_dataset(x: Any) -> bool:
+    keras = sys.modules.get("keras")
+    return keras is not None and isinstance(x, keras.utils.PyDataset)
 
 
 def _waiting(workers: Any) -> int:

@@ -31,7 +31,7 @@ class Stepper:
     def __init__(self, program: Program, feed: Feed | None = None) -> None:
         self.program = program
         self.per_call = program.steps_per_call
-        self._feed = feed or program.feed()
+        self.feed = feed or program.feed()
         self._iterator: Any = None
         self._function: Any = None
         self._logs: Any = None
@@ -42,7 +42,7 @@ class Stepper:
     def compile(self) -> None:
         """Make the train function and its iterator, and run the first call, which traces."""
         model = self.program.model
-        self._iterator = watched(iter(self._feed.dataset.repeat()))
+        self._iterator = watched(iter(self.feed.dataset.repeat()))
         kept, model.train_function = model.train_function, None
         try:
             self._function = model.make_train_function(force=True) or model.train_function
@@ -63,7 +63,7 @@ class Stepper:
 
         What they hold was seen at the end of the last block, and the rest is read without training. The first time, training does it.
         """
-        waiting = buffered(self._iterator) + self._feed.queued()
+        waiting = buffered(self._iterator) + self.feed.queued()
         if self._held is None:
             self.run(waiting)
         else:
@@ -74,7 +74,7 @@ class Stepper:
 
     def rest(self) -> None:
         """A block is over: see what the buffers hold, and wait until they are full, so that no other variant's block pays for it."""
-        self._held = buffered(self._iterator) + self._feed.queued()
+        self._held = buffered(self._iterator) + self.feed.queued()
         quiesce()
 
     def finish(self) -> None:
@@ -126,12 +126,12 @@ class Reader:
     """Reads the batches of a data set, over and over, and does nothing with them: the input alone."""
 
     def __init__(self, feed: Feed) -> None:
-        self._feed = feed
+        self.feed = feed
         self.iterator: Any = None
 
     def compile(self) -> None:
         """Make the iterator and read the first batch."""
-        self.iterator = watched(iter(self._feed.dataset.repeat()))
+        self.iterator = watched(iter(self.feed.dataset.repeat()))
         self.run(1)
 
     def run(self, steps: int) -> int:
@@ -142,7 +142,7 @@ class Reader:
 
     def drain(self) -> None:
         """Read what the pipeline prefetched during a rest."""
-        self.run(buffered(self.iterator) + self._feed.queued() + SETTLE)
+        self.run(buffered(self.iterator) + self.feed.queued() + SETTLE)
 
     def rest(self) -> None:
         """A block is over: wait until the buffers are full."""

@@ -1,0 +1,163 @@
+"""Practices for a `PyDataset`: batches kept in memory and workers, what they ask of its code, and their patch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.programs import needs_tensorflow, run_program
+
+pytestmark = needs_tensorflow
+
+BATCHES = '''"""Batches of numbers."""
+import math
+
+import keras
+import numpy as np
+
+
+class Plain(keras.utils.PyDataset):
+    def __init__(self, x, size, **options):
+        super().__init__(**options)
+        self.x, self.size, self.scale = x, size, 2.0
+        self.calls = []
+
+    def __len__(self):
+        return math.ceil(len(self.x) / self.size)
+
+    def __getitem__(self, index):
+        part = self.x[index * self.size : (index + 1) * self.size]
+        return self.scale * part, part[:, :1]
+
+
+class Noisy(Plain):
+    def __getitem__(self, index):
+        part = self.x[index * self.size : (index + 1) * self.size]
+        return part + np.random.normal(size=part.shape), part[:, :1]
+
+
+class Ordered(Plain):
+    def on_epoch_end(self):
+        np.random.shuffle(self.x)
+
+
+class Ramped(Plain):
+    def ramp(self, epoch):
+        self.scale = epoch
+'''
+
+PROGRAM = """
+import json, random
+import keras, numpy as np
+import batches
+from outpace.tune.climb.running import Copies, Running
+from outpace.tune.climb.variant import Change, Variant
+from outpace.tune.knobs import knobs
+from outpace.tune.knobs.knob import Applies
+from outpace.tune.patch import patch_of
+from outpace.tune.program.program import Program
+from outpace.tune.program.stepper import Reader
+
+X = np.random.RandomState(0).rand(96, 8).astype("float32")
+READERS = {knob.id: knob for knob in knobs() if knob.reads}
+
+def program_of(x, backend=None):
+    model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    return Program.of(model, x, keeps=False, epochs=2)
+
+def said(applies):
+    return [applies.risk.value if isinstance(applies, Applies) else None, applies.sentence]
+
+found = {}
+for kind in ("Plain", "Noisy", "Ordered", "Ramped"):
+    program = program_of(getattr(batches, kind)(X, 16))
+    found[kind] = {name: said(knob.applies(program)) for name, knob in READERS.items()}
+found["workers already"] = said(READERS["workers"].applies(program_of(batches.Plain(X, 16, workers=3))))
+found["processes"] = said(READERS["kept_batches"].applies(program_of(batches.Plain(X, 16, use_multiprocessing=True))))
+found["arrays"] = [said(knob.applies(program_of(X))) for knob in READERS.values()]
+
+def epochs(program, feed):
+    random.seed(5)
+    return [[part.numpy().tobytes().hex() for batch in feed.dataset for part in batch] for _ in range(2)]
+
+program = program_of(batches.Plain(X, 16))
+plain = epochs(program, program.feed())
+for name, knob in READERS.items():
+    change = Change(name, knob.title, "", Applies("", None).risk, knob)
+    variant = Variant(knob.title, program.dataset, (change,), Variant("as it is", program.dataset))
+    running = Running(program, variant, variant.name, Copies(5.0, 1 << 20, program.feed), reading=True)
+    running._prepare()
+    running._run(8)
+    found[name] = {"proof": knob.proof(program, running.runner), "after": [program.source.keeping, program.source.py_dataset.workers]}
+    patch = patch_of(program, variant, script=__file__)
+    found[name]["patch"] = [line for line in patch.diff().splitlines() if line[:1] in "+-" and line[:3] not in ("+++", "---")]
+    found[name]["left"] = [left.sentence for left in patch.left]
+    (text,) = (change.new for change in patch.files)
+    names = {}
+    exec(compile(text, "patched.py", "exec"), names)
+    patched = names["Plain"](X, 16)
+    equal = bool((patched[1][0] == program.source.py_dataset[1][0]).all())
+    found[name]["patched"] = [patched.workers > 1, patched[1][0] is patched[1][0], equal]
+with READERS["kept_batches"].applied(program):
+    kept = program.feed()
+kept.fill(5.0)
+found["same"] = epochs(program, kept) == plain
+plain_reader = Reader(program.feed())
+plain_reader.compile()
+found["inert"] = [knob.proof(program_of(batches.Plain(X, 16)), plain_reader) for knob in READERS.values()]
+print(json.dumps(found))
+import os
+os._exit(0)
+"""
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("py_dataset")
+    (folder / "batches.py").write_text(BATCHES, encoding="utf-8")
+    return _ran(PROGRAM, folder)
+
+
+def _ran(program: str, folder: Path) -> dict[str, Any]:
+    ended = run_program(program, folder)
+    assert ended.code == 0, ended.err[-3000:]
+    found: dict[str, Any] = json.loads(ended.out.splitlines()[-1])
+    return found
+
+
+def test_what_their_code_must_show(found: dict[str, Any]) -> None:
+    assert found["Plain"] == {
+        "kept_batches": ["exact", found["Plain"]["kept_batches"][1]],
+        "workers": ["exact", "one thread makes its batches, one after the other"],
+    }
+    risk, why = found["Noisy"]["kept_batches"]
+    assert risk is None and "random" in why
+    assert found["Noisy"]["workers"][0] == "statistical"
+    assert found["Ordered"]["kept_batches"] == [None, "its on_epoch_end may change what a batch holds"]
+    risk, why = found["Ramped"]["kept_batches"]
+    assert risk is None and "scale is assigned by a function" in why
+    assert found["workers already"] == [None, "it has workers already (3)"]
+    assert found["processes"][0] is None
+    assert found["arrays"] == [[None, "the input is no PyDataset"]] * 2
+
+
+def test_they_take_effect_and_are_turned_back(found: dict[str, Any]) -> None:
+    assert found["kept_batches"]["proof"].endswith("batches were read from memory")
+    assert found["workers"]["proof"].endswith("threads make batches")
+    assert found["kept_batches"]["after"] == found["workers"]["after"] == [False, 1]
+    assert found["same"] and found["inert"] == [None, None]
+
+
+def test_their_patches(found: dict[str, Any]) -> None:
+    assert found["kept_batches"]["patch"] == ["+import functools", "+    @functools.cache"]
+    assert found["kept_batches"]["patched"] == [False, True, True] and found["kept_batches"]["left"] == []
+    assert found["workers"]["patch"] == [
+        "+import os",
+        "-        super().__init__(**options)",
+        "+        super().__init__(**options, workers=os.cpu_count())",
+    ]
+    assert found["workers"]["patched"] == [True, False, True] and found["workers"]["left"] == []
