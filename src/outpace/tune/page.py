@@ -24,6 +24,7 @@ from outpace.model import (
 )
 from outpace.tune import batch_page
 from outpace.tune.advice.section import section as advice_section
+from outpace.tune.climb.beside import Beside
 from outpace.tune.climb.outcome import NOT_RACED, Tried
 from outpace.tune.saving import raced
 from outpace.tune.session import Tuned
@@ -66,8 +67,13 @@ def page_of(tuned: Tuned) -> Page:
         ladder = _ladder(tuned)
         sections.append(Rows(ladder, tuple(field.name for field in LADDER)))
         sections.append(Chart("In all, rung by rung", ChartKind.BARS, ladder, "practice", ("total",), remark="as it was is 1"))
-    screened = "what is not kept: of screening races, which look more than once, so that their intervals are a little narrow"
-    sections.append(Rows(_tried(tuned), ("practice", "outcome", "ratio", "low", "high"), limit=30, remark=screened))
+    screened = any(tried.ratio is not None and tried.id not in tuned.best.practices for tried in tuned.climbed.tried)
+    remark = (
+        "what is not kept: of screening races, which look more than once, so that their intervals are a little narrow"
+        if screened
+        else ""
+    )
+    sections.append(Rows(_tried(tuned), ("practice", "outcome", "ratio", "low", "high"), limit=30, remark=remark))
     sections.append(Text("Why", "\n".join(map(why_of, _sorted(tuned)))))
     if tuned.parts is not None:
         remark = "of one step on a batch in memory, under the profiler"
@@ -127,12 +133,13 @@ def headline(tuned: Tuned) -> str:
     climbed = tuned.climbed
     found = climbed.gain
     if found is None:
-        return _nothing_kept(tuned)
+        return _nothing_kept(tuned) + (f" {climbed.beside.sentence}" if climbed.beside is not None else "")
     names = " and ".join(change.title for change in tuned.best.changes)
-    said = f"{found.ratio:.2f} times as fast, 95 % interval {found.low:.2f} to {found.high:.2f}, with: {names}."
+    what = "The input is " if tuned.program.model is None else ""
+    said = f"{what}{found.ratio:.2f} times as fast, 95 % interval {found.low:.2f} to {found.high:.2f}, with: {names}."
     limits = climbed.reached
     if limits is None or limits.of_turns is None or limits.reached is None:
-        return said
+        return said + (f" Before: {climbed.beside.sentence}" if climbed.beside is not None else "")
     return (
         f"{said} That is {_share(limits.of_turns)} of its model and its input taking turns, "
         f"and {_share(limits.reached)} of both overlapping perfectly."
@@ -180,7 +187,7 @@ def _share(estimate: Estimate) -> str:
 
 def _limits(tuned: Tuned) -> list[Figures]:
     """The limits before and after."""
-    found = []
+    found = [_beside(tuned.climbed.beside)] if tuned.climbed.beside is not None else []
     for title, limits in (("Limits", tuned.climbed.limits), ("Limits afterwards", tuned.climbed.reached)):
         if limits is None:
             continue
@@ -201,6 +208,15 @@ def _limits(tuned: Tuned) -> list[Figures]:
         )
         found.append(Figures(title, items))
     return found
+
+
+def _beside(beside: Beside) -> Figures:
+    unit = Unit.COUNT if max(beside.model, beside.input) >= 1000 else Unit.RATIO
+    items = (
+        Figure("Model alone", beside.model, unit, "steps per second, in a fit on a batch in memory"),
+        Figure("Input alone", beside.input, unit, "batches per second, read without training"),
+    )
+    return Figures("Limits", items)
 
 
 BOUNDS = {

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from outpace.capture.pipeline import PipelineRecorder
+from outpace.tune.climb.beside import Beside, fit_rate
 from outpace.tune.climb.budget import LIMITS_SHARE, Budget
 from outpace.tune.climb.choice import DECIDED, Choice
 from outpace.tune.climb.expected import Expected, expected
@@ -32,6 +33,7 @@ from outpace.tune.knobs import knobs
 from outpace.tune.knobs.knob import Applies, serves
 from outpace.tune.program.disposal import dispose
 from outpace.tune.program.program import Program
+from outpace.tune.reason import reason_of
 from outpace.tune.rewrites import all_rewrites
 from outpace.tune.rewrites.attempt import Rewritten, attempt
 from outpace.tune.rewrites.rewrite import Reason
@@ -43,6 +45,7 @@ from outpace.tune.trial.statistics import Estimate
 NEAR = 0.97  # of the limit: what is left is less than races can tell
 PROMISING = 1.10  # lower end of a ratio in the search: then the last race is paid for in any case
 FILL_SHARE = 0.15  # of the budget, for filling one cache
+BESIDE_SHARE = 0.03  # of the budget, for a model or an input beside the races
 
 
 class Climb:
@@ -79,7 +82,8 @@ class Climb:
         """Climb. Raises whatever the engine raises for the program itself; a practice that fails is one that was tried."""
         best = self.start
         found = None if self.reading else self._limits()
-        input_matters = found is None or not self._at_limit(found.model_ratio)
+        beside = self._beside()
+        input_matters = beside.matters if beside is not None else found is None or not self._at_limit(found.model_ratio)
         if not input_matters:
             self.watch.note("The program runs at the limit of its model, so that the input is left alone.")
         raced_any = False  # the first race is run in any case: a budget that pays for none shows what fails, and says that it is too small
@@ -92,7 +96,9 @@ class Climb:
                 self._give_up(ended)
                 break
             if not candidates:
-                ended = "nothing else is left to try"
+                ended = (
+                    "nothing else is left to try" if input_matters or found is not None else "its input does not hold it back"
+                )
                 break
             paid = self.budget.affordable(candidates) or (candidates if not raced_any else [])
             if not paid:
@@ -107,7 +113,7 @@ class Climb:
             if best is not before:
                 self.choice.reopen()
             self._forget(best)
-        climbed = self._finish(found, best, ended)
+        climbed = replace(self._finish(found, best, ended), beside=beside)
         dispose([self.running.pop(key) for key in list(self.running)])
         return climbed
 
@@ -150,6 +156,21 @@ class Climb:
         self.races.append(experiment)
         found = limits_of(experiment, experiment.reference(Phase.CONFIRM))
         self.program = replace(self.program, step_seconds=1 / found.rate)
+        return found
+
+    def _beside(self) -> Beside | None:
+        """How fast the model is whose step is not tuned; None where there is none, or where its training goes on afterwards."""
+        if self.program.untuned is None or self.program.outside is not None:
+            return None
+        self.watch.note("Does the input hold it back? The model alone, on a batch in memory.")
+        seconds = BESIDE_SHARE * self.budget.seconds
+        try:
+            model = fit_rate(self.program.untuned, in_memory(self.program), seconds)
+        except Exception as error:
+            self.watch.note(f"The model alone could not be timed: {reason_of(error)}.")
+            return None
+        found = Beside(model, self._runs(self.start).rate(seconds))
+        self.watch.note(found.sentence)
         return found
 
     def _raced(

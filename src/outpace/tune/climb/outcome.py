@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from outpace._dataclass import dataclass
+from outpace.tune.climb.beside import Beside
 from outpace.tune.climb.expected import Expected
 from outpace.tune.climb.limits import Limits
 from outpace.tune.climb.variant import Change, Variant
@@ -70,7 +71,7 @@ class Climbed:
     limits: at the start, and reached: those of the best variant (None where the last race kept less than it measured the limits of, or
     only an input was read). tried: every practice. ladder: the changes that were kept, in order. final: the last race, on fresh rounds;
     None where nothing seemed or might be faster. ended: why the climb ended, as a clause. expected: what was predicted before any practice
-    was raced.
+    was raced. beside: of a model whose step is not tuned, how fast it is beside its input.
     """
 
     limits: Limits | None
@@ -83,6 +84,7 @@ class Climbed:
     seconds: float
     ended: str
     expected: tuple[Expected, ...] = ()
+    beside: Beside | None = None
 
     @property
     def experiments(self) -> tuple[Experiment, ...]:

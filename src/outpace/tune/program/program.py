@@ -24,7 +24,8 @@ class Program:
     repetition. own_pipeline: whether the user built it (else Keras makes it of another input, and there is no pipeline to change).
     arguments: the other arguments of `fit`. batches: batches in one epoch, None where unknown. spare: the first batch, held in memory.
     outside: what reading the data set changes besides, as it was; None where nothing is put back, because the process ends.
-    remark: why the input alone is tuned, where that was not asked for. step_seconds: of a training step as it is, once it was measured.
+    remark: why the input alone is tuned, where that was not asked for; `untuned` is the model then.
+    step_seconds: of a training step as it is, once it was measured.
     """
 
     model: Any
@@ -37,6 +38,7 @@ class Program:
     source: Source
     remark: str = ""
     step_seconds: float | None = None
+    untuned: Any = None
 
     @classmethod
     def of(cls, model: Any, x: Any, *, keeps: bool = True, **arguments: Any) -> Program:
@@ -58,6 +60,7 @@ class Program:
         chance = Snapshot.of(None)
         outside = Outside.of(source.dataset) if keeps else None
         spare = _first(source, outside, chance)
+        untuned = model if remark else None
         if remark:
             model = None
         else:
@@ -67,7 +70,8 @@ class Program:
                 if keeps:
                     raise
                 _step_once(model, source)
-        return cls(model, source.dataset, source.own, dict(arguments), source.batches, spare, outside, source, remark)
+        known = (dict(arguments), source.batches, spare, outside, source, remark)
+        return cls(model, source.dataset, source.own, *known, untuned=untuned)
 
     @classmethod
     def of_input(cls, dataset: Any) -> Program:

@@ -1,0 +1,63 @@
+"""Whether the input holds back a model whose step is not tuned (another backend, `tf.distribute`): one `fit` of Keras on a batch in memory."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from outpace._dataclass import dataclass
+
+MATTERS = 0.03  # of a step: less is called no difference
+_FIRST = 3  # steps that trace and compile
+_MOST = 1_000_000  # steps of an epoch that a callback ends
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Rates in steps per second: the model alone, on a batch in memory, and the program's input alone."""
+
+    model: float
+    input: float
+
+    @property
+    def most(self) -> float:
+        """The largest share of a step that reading may take: all of it, one after the other with the model."""
+        return self.model / (self.model + self.input)
+
+    @property
+    def matters(self) -> bool:
+        """Whether another input could make a step shorter by what counts."""
+        return self.most > MATTERS
+
+    @property
+    def sentence(self) -> str:
+        """What follows for the program."""
+        times = self.input / self.model
+        if not self.matters:
+            return f"The input alone is {times:.0f} times as fast as the model alone: it does not hold this training back."
+        if times >= 1:
+            return f"The input alone is {times:.1f} times as fast as the model alone: it takes up to {self.most:.0%} of a step."
+        return f"The model alone is {1 / times:.1f} times as fast as the input alone: the input holds this training back."
+
+
+def fit_rate(model: Any, dataset: Any, seconds: float) -> float:
+    """Training steps per second of a `fit` on a data set that is read over and over, without its first steps. Trains the model."""
+    import keras
+
+    class Clock(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has no types
+        def __init__(self) -> None:
+            super().__init__()
+            self.began, self.spent, self.steps, self.first = 0.0, 0.0, 0, 0
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            now = time.perf_counter()
+            if not self.began:
+                if batch + 1 >= _FIRST:
+                    self.began, self.first = now, batch
+                return
+            self.spent, self.steps = now - self.began, batch - self.first
+            self.model.stop_training = self.spent >= seconds
+
+    clock = Clock()
+    model.fit(dataset.repeat(), epochs=1, steps_per_epoch=_MOST, shuffle=False, verbose=0, callbacks=[clock])
+    return clock.steps / clock.spent
