@@ -124,10 +124,14 @@ BEFORE = "import atexit\natexit.register(print, 'at exit')\nprint('before')\ntry
 FINALLY = SCRIPT.replace("history = model.fit", BEFORE).replace("print(hashlib", "finally:\n    print('saved')\nprint(hashlib")
 
 
-def run(folder: Path, source: str, *options: str, arguments: tuple[str, ...] = ("1",)) -> subprocess.CompletedProcess[str]:
+def run(
+    folder: Path, source: str, *options: str, arguments: tuple[str, ...] = ("1",), jax: bool = False
+) -> subprocess.CompletedProcess[str]:
     (folder / "train.py").write_text(textwrap.dedent(source), encoding="utf-8")
     command = [sys.executable, "-m", "outpace", "tune", *options, "train.py", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment(), check=False, timeout=240)
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, env=environment(jax=jax), check=False, timeout=240
+    )
 
 
 def test_a_tuned_script_ends_at_its_fit(tmp_path: Path) -> None:
@@ -166,6 +170,21 @@ def test_whatever_keras_accepts_gets_limits(name: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
     assert "Input alone" in done.stdout, json.loads(done.stdout)["tools"]["tune"]["headline"]
     assert said in done.stderr
+
+
+@pytest.mark.parametrize("backend", ["jax", pytest.param("distribute", marks=pytest.mark.verify)])
+def test_a_model_of_another_backend_is_timed_beside_its_input(backend: str, tmp_path: Path) -> None:
+    source = SCRIPT
+    if backend == "jax":
+        source = f"import os\nos.environ['KERAS_BACKEND'] = 'jax'\n{SCRIPT}"
+    else:
+        scope = "scope = tf.distribute.MirroredStrategy(['/cpu:0']).scope()\nscope.__enter__()\nmodel = keras"
+        source = SCRIPT.replace("model = keras", scope).replace("history =", "scope.__exit__(None, None, None)\nhistory =")
+    done = run(tmp_path, source, "--budget", "10s", "--only-limits", "--json", jax=backend == "jax")
+    assert done.returncode == 0, done.stderr[-3000:]
+    page = json.loads(done.stdout)["tools"]["tune"]
+    assert "input alone" in page["headline"] and "model alone" in page["headline"]
+    assert "steps per second, in a fit on a batch in memory" in done.stdout
 
 
 def test_a_later_fit_and_what_there_is_not(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from outpace.tune.climb.beside import Beside
 from outpace.tune.climb.limits import INPUT, MODEL, TODAY, Limits, limits_of
 from outpace.tune.trial import Arm, Phase, Protocol, Work, run_experiment
 from tests.unit.tune.simulated import Machine
@@ -46,3 +47,16 @@ def test_the_bound_is_the_slowest_part_or_what_the_cores_can_do(
     assert found.decided == decided or not decided
     assert found.reached is not None and found.reached.contains(10 / bound)
     assert found.bound_ratio is not None and found.bound_ratio.ratio == pytest.approx(bound / 10, rel=0.04)
+
+
+@pytest.mark.parametrize(
+    ("model", "reading", "most", "matters", "words"),
+    [
+        (100.0, 100.0, 0.5, True, "takes up to 50% of a step"),
+        (100.0, 50.0, 2 / 3, True, "The model alone is 2.0 times as fast as the input alone: the input holds"),
+        (100.0, 5000.0, 1 / 51, False, "does not hold this training back"),
+    ],
+)
+def test_what_an_input_can_cost_beside_a_model(model: float, reading: float, most: float, matters: bool, words: str) -> None:
+    found = Beside(model, reading)
+    assert found.most == pytest.approx(most) and found.matters is matters and words in found.sentence
