@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from outpace.tune.trial.statistics import Estimate
 from tests.unit.tune.simulated import Machine
 
 START = Variant("as it is", None)
-KNOB: Any = object()
+KNOB: Any = SimpleNamespace(reads=False)
 
 
 def variant(id: str, *, knob: bool = False, minor: bool = False) -> Variant:

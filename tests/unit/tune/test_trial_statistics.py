@@ -84,6 +84,31 @@ def test_neighbours_that_resemble_each_other_are_seen() -> None:
     assert autocorrelation([1.0, 2.0]) == 0.0
 
 
+def alike(rounds: int, likeness: float, races: int = 400) -> tuple[float, float]:
+    """How often intervals of rounds that resemble their neighbours hold 1: with and without regard to that."""
+    source, regarded, plain = random.Random(rounds), 0, 0
+    for _ in range(races):
+        logs = [source.gauss(0, 0.1)]
+        for _ in range(rounds - 1):
+            logs.append(likeness * logs[-1] + math.sqrt(1 - likeness**2) * source.gauss(0, 0.1))
+        found, alone = (
+            compare(dict.fromkeys(range(rounds), 1.0), {at: math.exp(log) for at, log in enumerate(logs)}),
+            estimate(logs),
+        )
+        assert found is not None and alone is not None
+        regarded += found.contains(1.0)
+        plain += alone.contains(1.0)
+    return regarded / races, plain / races
+
+
+def test_intervals_of_rounds_that_resemble_their_neighbours_are_wider() -> None:
+    for rounds in (20, 40, 60):
+        regarded, plain = alike(rounds, 0.4)
+        assert regarded > plain + 0.04 and regarded >= 0.84, (rounds, regarded, plain)
+        independent, same = alike(rounds, 0.0)
+        assert 0.93 <= independent <= 0.99 and independent - same < 0.03, (rounds, independent)
+
+
 def test_a_planned_number_of_rounds_is_enough() -> None:
     needed = rounds_needed(0.13, math.log(1.1), 1.28)
     source, found = random.Random(1), 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import NormalDist
 
 from outpace._dataclass import dataclass
@@ -17,6 +18,8 @@ TRIMMED = 0.2
 LEVEL = 0.95  # of every interval that is shown
 STRICT = 0.99  # of intervals that the search looks at again and again
 SUSPECT = 0.98  # of the one at the search's end that sends an arm to the confirmation
+CHANCE = 1.28  # standard errors of an autocorrelation of independent values: nine of ten are below
+MOST_ALIKE = 0.8  # beyond it a few dozen values tell next to nothing, and a factor would be a guess
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,26 @@ def log_ratios(base: Mapping[int, float], other: Mapping[int, float]) -> list[fl
 
 
 def compare(base: Mapping[int, float], other: Mapping[int, float], level: float = LEVEL) -> Estimate | None:
-    """The ratio of two arms' rates by round; None with fewer than two common rounds."""
-    return estimate(log_ratios(base, other), level)
+    """The ratio of two arms' rates by round; None with fewer than two common rounds.
+
+    Rounds that resemble their neighbours tell less than as many independent ones: where they do by more than chance, the interval is wider.
+    """
+    logs = log_ratios(base, other)
+    found = estimate(logs, level)
+    if found is None:
+        return None
+    times = inflation(logs)
+    low, high = (found.ratio * (end / found.ratio) ** times for end in (found.low, found.high))
+    return replace(found, low=low, high=high)
+
+
+def inflation(logs: Sequence[float]) -> float:
+    """How much wider the interval of a mean is for the autocorrelation of its values (Bartlett 1946, first order), 1 where it may be chance."""
+    found = autocorrelation(logs)
+    if found <= CHANCE / math.sqrt(max(len(logs), 1)):
+        return 1.0
+    found = min(found, MOST_ALIKE)
+    return math.sqrt((1 + found) / (1 - found))
 
 
 def estimate(logs: Sequence[float], level: float = LEVEL) -> Estimate | None:
