@@ -11,6 +11,7 @@ from outpace.tune.trial.record import Decision, Experiment, Phase, Trial, Verdic
 from outpace.tune.trial.statistics import STRICT, Estimate, compare
 
 _MARGIN = 1.2  # of the rounds that are needed: preparations come on top, and rounds differ
+_SENSIBLE = 20  # times a budget that anybody would give
 _LONGER = 0.2  # of the baseline's first step, which happens only once and varies by as much
 
 
@@ -147,6 +148,8 @@ def _too_noisy(protocol: Protocol, found: Decision | None, estimate: Estimate, c
 
 def _larger(times: float) -> str:
     """What would decide, where so many times the rounds are needed."""
+    if times > _SENSIBLE:
+        return f"A quieter machine would decide; a budget alone would have to be more than {_SENSIBLE} times as large."
     return f"A budget about {max(times * _MARGIN, 1.5):.1f} times as large would decide, or a quieter machine."
 
 
