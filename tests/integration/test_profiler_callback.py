@@ -143,7 +143,7 @@ def test_an_impossible_range_is_refused(captured: Any) -> None:
 
 
 @needs_tensorflow
-def test_the_stock_callback_marks_its_steps_once_mended(tmp_path: Path) -> None:
+def test_the_stock_callback_of_keras_2_once_mended(tmp_path: Path) -> None:
     ended = run_program(
         KERAS
         + """

@@ -19,7 +19,7 @@ from outpace.capture.profilers import MAKERS
 from outpace.capture.recording import Saved, tell
 from outpace.capture.session import Session
 from outpace.capture.sources import SourceRecorder
-from outpace.capture.steps_keras import KerasSteps, marks_its_steps, steps_per_execution
+from outpace.capture.steps_keras import KerasSteps, of_keras_2, steps_per_execution
 from outpace.capture.tracing import TraceRecorder
 from outpace.capture.window import Candidate, Phase
 from outpace.model.errors import UsageError
@@ -102,8 +102,8 @@ class ProfilerCallback(Callback):  # type: ignore[misc]  # Keras is not followed
             framework = keras_framework()
             if framework in sys.modules:
                 self._session.profilers[framework] = MAKERS[framework](sys.modules[framework], options)
-            self._steps = KerasSteps(self._session, lambda: None, keras_backend(), first=1, mark=not marks_its_steps(model))
-            if framework == "tensorflow" and not marks_its_steps(model):
+            self._steps = KerasSteps(self._session, lambda: None, keras_backend(), first=1, mark=not of_keras_2(model))
+            if framework == "tensorflow" and not of_keras_2(model):
                 self._sources.install(sys.modules["keras"])  # layers exist by now: their names are noted, not their lines
                 TraceRecorder(self._sources.traced).install(sys.modules[framework])
         return self._session

@@ -109,6 +109,6 @@ def steps_per_execution(model: Any) -> int:
         return 1
 
 
-def marks_its_steps(model: Any) -> bool:
-    """Whether the model is one of Keras 2, whose loops mark their steps themselves."""
+def of_keras_2(model: Any) -> bool:
+    """Whether the model is one of Keras 2 (tf_keras), whose loops mark their steps themselves."""
     return any(kind.__module__.startswith("tf_keras.") for kind in type(model).__mro__)

@@ -25,7 +25,10 @@ from outpace.capture.script import hide_own_frames, run_as_main
 from outpace.model.errors import OutpaceError, TuneError
 
 LOOP = "The script trains in a loop of its own, and outpace tune tunes Keras' fit. Tune the loop's input: outpace.tune_dataset(data)."
-KERAS_2 = "This fit is Keras 2's (tf_keras); outpace tune tunes Keras 3. Unset TF_USE_LEGACY_KERAS if the program allows it."
+KERAS_2 = (
+    "This fit is Keras 2's (tf_keras), of which outpace tune tunes the input alone, where it is a tf.data.Dataset. "
+    "Unset TF_USE_LEGACY_KERAS if the program allows it."
+)
 
 
 class Hosted:
@@ -60,13 +63,11 @@ class Hosted:
 
             note_compiles(keras)
             self.sources.install(keras)
-        self._take_over(keras.Model, "" if keras.__version__ >= "3" else KERAS_2)
+        self.take_over(keras)
 
-    def on_tf_keras(self, keras: Any) -> None:
-        """Keras 2 was imported by its own name."""
-        self._take_over(keras.Model, KERAS_2)
-
-    def _take_over(self, kind: Any, refusal: str) -> None:
+    def take_over(self, keras: Any) -> None:
+        """Put ourselves before the `fit` of a Keras, whichever its version is."""
+        kind, second = keras.Model, keras.__version__ < "3"
         original, hosted = kind.fit, self
         signature = inspect.signature(original)
 
@@ -79,8 +80,8 @@ class Hosted:
             model = bound.pop(next(iter(signature.parameters)))
             if hosted.plan["recipe"] is not None:
                 return original(model, **hosted.apply(model, bound))
-            if refusal:
-                hosted.refuse(refusal)
+            if second and not isinstance(bound.get("x"), sys.modules["tensorflow"].data.Dataset):
+                hosted.refuse(KERAS_2)
             hosted.tune(model, bound)
 
         kind.fit = fit
@@ -180,7 +181,7 @@ class Hosted:
 
     def run(self) -> None:
         """Run the script; its own exception comes out. It comes to its end where it is not taken over."""
-        hooks: Any = {"tensorflow": self.on_tensorflow, "keras": self.on_keras, "tf_keras": self.on_tf_keras}
+        hooks: Any = {"tensorflow": self.on_tensorflow, "keras": self.on_keras, "tf_keras": self.take_over}
         ImportHooks(hooks, lambda name, error: tell(f"{name} could not be hooked, so nothing is tuned: {error!r}")).install()
         code = 1
         try:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import time
 from typing import Any
 
 from outpace._dataclass import dataclass
+from outpace.capture.steps_keras import of_keras_2, steps_per_execution
 
 MATTERS = 0.03  # of a step: less is called no difference
-_FIRST = 3  # steps that trace and compile
+_FIRST = 3  # calls that trace and compile
 _MOST = 1_000_000  # steps of an epoch that a callback ends
 
 
@@ -42,22 +44,13 @@ class Beside:
 
 def fit_rate(model: Any, dataset: Any, seconds: float) -> float:
     """Training steps per second of a `fit` on a data set that is read over and over, without its first steps. Trains the model."""
-    import keras
+    keras = importlib.import_module("tf_keras" if of_keras_2(model) else "keras")
+    ends: list[float] = []
 
-    class Clock(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has no types
-        def __init__(self) -> None:
-            super().__init__()
-            self.began, self.spent, self.steps, self.first = 0.0, 0.0, 0, 0
+    def ended(batch: int, logs: Any) -> None:
+        ends.append(time.perf_counter())
+        model.stop_training = len(ends) > _FIRST and ends[-1] - ends[_FIRST - 1] >= seconds
 
-        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-            now = time.perf_counter()
-            if not self.began:
-                if batch + 1 >= _FIRST:
-                    self.began, self.first = now, batch
-                return
-            self.spent, self.steps = now - self.began, batch - self.first
-            self.model.stop_training = self.spent >= seconds
-
-    clock = Clock()
+    clock = keras.callbacks.LambdaCallback(on_train_batch_end=ended)
     model.fit(dataset.repeat(), epochs=1, steps_per_epoch=_MOST, shuffle=False, verbose=0, callbacks=[clock])
-    return clock.steps / clock.spent
+    return (len(ends) - _FIRST) * steps_per_execution(model) / (ends[-1] - ends[_FIRST - 1])

@@ -125,7 +125,7 @@ def main() -> None:
 
         keras.Model.fit = fit
 
-    hooks: Any = {"numpy": on_numpy, "keras": on_keras}
+    hooks: Any = {"numpy": on_numpy, "keras": on_keras, "tf_keras": on_keras}
     ImportHooks(hooks, lambda name, error: sys.exit(f"{name} could not be hooked: {error!r}")).install()
     code = 0
     try:

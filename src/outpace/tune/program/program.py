@@ -8,7 +8,7 @@ from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace.capture.choose import keras_backend
-from outpace.capture.steps_keras import steps_per_execution
+from outpace.capture.steps_keras import of_keras_2, steps_per_execution
 from outpace.model.errors import UsageError
 from outpace.tune.program.outside import Outside
 from outpace.tune.program.source import Feed, Source
@@ -114,6 +114,8 @@ class Program:
 
 def _step_alone(model: Any) -> str:
     """Why the training step of a model cannot be tuned, so that its input alone is; empty where it can."""
+    if of_keras_2(model):
+        return "This fit is Keras 2's: its step is not tuned, its input is."
     if keras_backend() != "tensorflow":
         return f"Keras trains with {keras_backend()} here: Outpace tunes steps of TensorFlow, and the input of any other."
     if getattr(model, "_distribute_strategy", None) is not None:
