@@ -26,6 +26,7 @@ from outpace.tune import batch_page
 from outpace.tune.advice.section import section as advice_section
 from outpace.tune.climb.beside import Beside
 from outpace.tune.climb.outcome import NOT_RACED, Tried
+from outpace.tune.climb.parts import BOUND
 from outpace.tune.saving import raced
 from outpace.tune.session import Tuned
 from outpace.tune.trial.statistics import Estimate
@@ -163,7 +164,7 @@ def _nothing_kept(tuned: Tuned) -> str:
     if climbed.final is not None:  # something seemed or might be faster; its first rung stands for all of them
         verdict = climbed.final.verdicts[0]
         said = f"{verdict.arm} seemed to, or might, and the last race says: {verdict.reason}"
-        return f"Nothing was proven to make the {tuned.work} faster. {said}{_largest(tuned)}"
+        return f"Nothing was proven to make the {tuned.work} faster. {said}{_holding(tuned)}"
     outlook = next(_expected(tuned), None)
     if outlook is not None:
         return f"{outlook.sentence} It was not raced: {climbed.ended}."
@@ -171,7 +172,7 @@ def _nothing_kept(tuned: Tuned) -> str:
     if model is not None and len(climbed.races) == 1:
         low, high = (max(0.0, 1 - 1 / end) for end in (model.low, model.high))
         return f"Without any input a step would be {low:.0%} to {high:.0%} shorter. No practice was raced: {climbed.ended}.{_largest(tuned)}"
-    return f"Nothing was proven to make the {tuned.work} faster ({climbed.ended}).{_largest(tuned)}"
+    return f"Nothing was proven to make the {tuned.work} faster ({climbed.ended}).{_holding(tuned)}"
 
 
 def _largest(tuned: Tuned) -> str:
@@ -179,6 +180,18 @@ def _largest(tuned: Tuned) -> str:
     rows = list(tuned.parts.records())[:3] if tuned.parts is not None else []
     named = ", ".join(f"{row['part']} {row['share']:.0%}" for row in rows)
     return f" Its model holds it back: {named} of the step." if named else ""
+
+
+def _holding(tuned: Tuned) -> str:
+    """What holds the program back, as a further sentence: the largest parts of its model, or its input; empty where neither is clear."""
+    largest = _largest(tuned)
+    if largest:
+        return largest
+    model = tuned.climbed.limits.model_ratio if tuned.climbed.limits is not None else None
+    if model is None or model.low < BOUND:
+        return ""
+    low, high = (1 - 1 / end for end in (model.low, model.high))
+    return f" Its input holds it back: with its batch in memory a step is {low:.0%} to {high:.0%} shorter."
 
 
 def _share(estimate: Estimate) -> str:
