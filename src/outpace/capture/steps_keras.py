@@ -39,26 +39,11 @@ class KerasSteps:
     def install(self, callback_list: Any) -> None:
         """Wrap the batch and phase methods of Keras' callback list."""
         for kind in KINDS:
-            self._wrap(callback_list, f"on_{kind}_begin", functools.partial(self.phase_begins, kind), None)
-            self._wrap(callback_list, f"on_{kind}_end", None, functools.partial(self.phase_ends, kind))
+            wrap(callback_list, f"on_{kind}_begin", functools.partial(self.phase_begins, kind), None)
+            wrap(callback_list, f"on_{kind}_end", None, functools.partial(self.phase_ends, kind))
             begin = functools.partial(self.batch_begins, kind)
-            self._wrap(callback_list, f"on_{kind}_batch_begin", begin, None)
-            self._wrap(callback_list, f"on_{kind}_batch_end", None, functools.partial(self.batch_ends, kind))
-
-    @staticmethod
-    def _wrap(owner: Any, name: str, before: Callable[[Any], None] | None, after: Callable[[Any], object] | None) -> None:
-        original = getattr(owner, name)
-
-        @functools.wraps(original)
-        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if before is not None:
-                before(self)
-            result = original(self, *args, **kwargs)
-            if after is not None:
-                after(self)
-            return result
-
-        setattr(owner, name, method)
+            wrap(callback_list, f"on_{kind}_batch_begin", begin, None)
+            wrap(callback_list, f"on_{kind}_batch_end", None, functools.partial(self.batch_ends, kind))
 
     def phase_begins(self, kind: str, callbacks: Any) -> None:
         """`fit`, `evaluate` or `predict` begins, or a validation inside `fit`."""
@@ -98,6 +83,22 @@ class KerasSteps:
             self._window.end(self._steps[kind])
             if self._contiguous:
                 self._window.begin(self._steps[kind])
+
+
+def wrap(owner: Any, name: str, before: Callable[[Any], None] | None, after: Callable[[Any], object] | None) -> None:
+    """Call functions before and after a method of a class, with its object."""
+    original = getattr(owner, name)
+
+    @functools.wraps(original)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if before is not None:
+            before(self)
+        result = original(self, *args, **kwargs)
+        if after is not None:
+            after(self)
+        return result
+
+    setattr(owner, name, method)
 
 
 def steps_per_execution(model: Any) -> int:

@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 from outpace.capture.ending import end_here, exit_code
 from outpace.capture.recording import tell
 from outpace.capture.script import hide_own_frames, run_as_main
-from outpace.capture.steps_keras import KerasSteps
+from outpace.capture.steps_keras import KerasSteps, wrap
 from outpace.capture.steps_tf import LoopSteps, hook_marks
 from outpace.tune.trial.channel import Channel
 from outpace.tune.trial.observer import Observer
@@ -38,10 +38,11 @@ _PR_SET_PDEATHSIG = 1
 class Hooks:
     """Connects the frameworks' imports to the race's session, as the launcher of `outpace profile` does to a capture's."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, first_epoch: float) -> None:
+        """first_epoch: seconds that a `fit` gets to end its first epoch before it is timed."""
         self._channel = channel
         self.observer = Observer()
-        self.session = RaceSession(channel, self.observer)
+        self.session = RaceSession(channel, self.observer, first_epoch)
         self._loops: LoopSteps | None = None
         self._batch: float | None = None
         self.session.examples = lambda: self._batch
@@ -65,6 +66,7 @@ class Hooks:
         if str(getattr(keras, "__version__", "")).startswith("2."):
             return
         KerasSteps(self.session, lambda: self._loops, keras.backend.backend()).install(keras.callbacks.CallbackList)
+        wrap(keras.callbacks.CallbackList, "on_epoch_end", None, self.session.epoch_ended)
         self._take_over(keras)
 
     def on_jax(self, jax: ModuleType) -> None:
@@ -159,8 +161,9 @@ def _die_with(parent: int) -> None:
 def main(arguments: list[str]) -> None:
     """Entry of the process."""
     read, write, parent = (int(text) for text in arguments[:3])
-    module = arguments[3] == "-m"
-    script, *argv = arguments[4:] if module else arguments[3:]
+    first_epoch = float(arguments[3])
+    module = arguments[4] == "-m"
+    script, *argv = arguments[5:] if module else arguments[4:]
     _die_with(parent)
     os.set_inheritable(read, False)
     os.set_inheritable(write, False)
@@ -168,7 +171,7 @@ def main(arguments: list[str]) -> None:
     hide_own_frames()
     code = 1
     try:
-        _run(script, argv, module, channel)
+        _run(script, argv, module, channel, first_epoch)
     except SystemExit as end:
         code = exit_code(end.code)
     except BaseException as error:
@@ -176,7 +179,7 @@ def main(arguments: list[str]) -> None:
     end_here(code)  # at once: pipelines fed by a Python generator can hang at the interpreter's own end
 
 
-def _run(script: str, argv: list[str], module: bool, channel: Channel) -> None:
+def _run(script: str, argv: list[str], module: bool, channel: Channel, first_epoch: float) -> None:
     from outpace.capture.imports import ImportHooks
 
     if not module and has_hook(script):
@@ -185,7 +188,7 @@ def _run(script: str, argv: list[str], module: bool, channel: Channel) -> None:
         sys.argv = [script, *argv]
         sys.path[0] = os.path.dirname(os.path.realpath(script))
         run_hook(runpy.run_path(script, run_name="__outpace_race__")[HOOK], channel, observer)
-    hooks = Hooks(channel)
+    hooks = Hooks(channel, first_epoch)
     hooks.install()
     os.register_at_fork(after_in_child=hooks.session.window.disable)
     run_as_main(script, argv, module)

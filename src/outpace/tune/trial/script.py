@@ -31,10 +31,17 @@ _LAST_LINES = 3
 
 
 class ScriptArm:
-    """One script in a process. noting: variables that make the process note something down; they are no part of its command."""
+    """One script in a process. noting: variables that make the process note something down; they are no part of its command.
+    first_epoch: seconds that a `fit` gets to end its first epoch, in which caches fill, before it is timed."""
 
-    def __init__(self, command: Command, noting: Mapping[str, str] | None = None, start_seconds: float = START_SECONDS) -> None:
-        self.command = command
+    def __init__(
+        self,
+        command: Command,
+        noting: Mapping[str, str] | None = None,
+        start_seconds: float = START_SECONDS,
+        first_epoch: float = 0.0,
+    ) -> None:
+        self.command, self._first_epoch = command, first_epoch
         self._noting, self._start_seconds = dict(noting or {}), start_seconds
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
@@ -68,7 +75,15 @@ class ScriptArm:
         began = time.perf_counter()
         theirs, ours = os.pipe(), os.pipe()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process, `close` closes it
-        head = [sys.executable, "-m", "outpace.tune.trial.child", str(theirs[0]), str(ours[1]), str(os.getpid())]
+        head = [
+            sys.executable,
+            "-m",
+            "outpace.tune.trial.child",
+            str(theirs[0]),
+            str(ours[1]),
+            str(os.getpid()),
+            str(self._first_epoch),
+        ]
         try:
             with Interrupts() as interrupts, interrupts.shield():  # a process that nobody knows yet could not be ended
                 self._process = subprocess.Popen(
@@ -92,6 +107,11 @@ class ScriptArm:
         if ready["writers"]:
             tell(
                 f"{self.command} runs without {', '.join(ready['writers'])}, which would write the race's files in place of yours"
+            )
+        if self._first_epoch and not ready["whole"]:
+            tell(
+                f"{self.command}: its first epoch was not over after {self._first_epoch:.0f} s; "
+                "a cache that fills in it is not whole in what is timed"
             )
         self._facts = Facts(ready["step"], ready["examples"], ready["versions"], time.perf_counter() - began)
         self.pause()

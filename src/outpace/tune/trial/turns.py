@@ -6,6 +6,7 @@ between blocks. A step counts from its own begin to its end, so that epoch ends 
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -32,10 +33,11 @@ class Turns:
         self._settle = self._wanted = self._done = 0
         self._seconds = 0.0
 
-    def ready(self, step: str, examples: float | None, writers: Sequence[str] = ()) -> None:
-        """Say that the warm-up is over, and which callbacks were switched off, and wait for the first block."""
+    def ready(self, step: str, examples: float | None, writers: Sequence[str] = (), whole: bool = True) -> None:
+        """Say that the warm-up is over, which callbacks were switched off, and whether an epoch is over (`whole`), and wait for the first
+        block."""
         told = {"step": step, "examples": examples, "versions": framework_versions(), "observed": self._observer.facts()}
-        self._channel.send(ready={**told, "writers": list(writers)})
+        self._channel.send(ready={**told, "writers": list(writers), "whole": whole})
         self._wait()
 
     def step(self, seconds: float, steps: int) -> None:
@@ -82,22 +84,36 @@ class PausingWindow(StepWindow):
 class RaceSession(Session):
     """Stands in for a capture's session: opening the window means that the variant is ready, and no profiler runs."""
 
-    def __init__(self, channel: Channel, observer: Observer) -> None:
+    def __init__(self, channel: Channel, observer: Observer, first_epoch: float) -> None:
+        """first_epoch: seconds that a `fit` gets to end its first epoch: caches fill in it, and later ones are what training is made of."""
         options = CaptureOptions(warmup=WARMUP, steps=None, seconds=_A_YEAR, stop=False)
         super().__init__(options, "", "", lambda *_: None, lambda *_: None, lambda: None)
         self.window = PausingWindow(options, self)
         self.window.turns = self.turns = Turns(channel, self.sync, observer)
         self.examples: Callable[[], float | None] = lambda: None
         self.writers: list[str] = []  # callbacks that were switched off
+        self._first_epoch, self._began, self._epochs = first_epoch, math.nan, 0
 
     def open(self, candidate: Candidate | None) -> bool:
         """The warm-up of a kind of step is over: it is the step, unless it trains nothing."""
-        if candidate is None or candidate.mode in _NO_TRAINING:
+        if candidate is None or candidate.mode in _NO_TRAINING or (candidate.mode == "keras fit" and not self._steady()):
             return False
         examples = self.examples() if candidate.mode == "keras fit" else None
         size = f", {examples:g} examples" if examples else ""
-        self.turns.ready(f"{describe(candidate)}{size}", examples, self.writers)
+        self.turns.ready(
+            f"{describe(candidate)}{size}", examples, self.writers, candidate.mode != "keras fit" or self._epochs > 0
+        )
         return True
+
+    def epoch_ended(self, callbacks: object) -> None:
+        """An epoch of `fit` is over."""
+        self._epochs += 1
+
+    def _steady(self) -> bool:
+        """Whether the first epoch is over, or took longer than it may."""
+        if math.isnan(self._began):
+            self._began = time.monotonic()
+        return self._epochs > 0 or time.monotonic() - self._began >= self._first_epoch
 
     def mark(self, name: str, number: int) -> Callable[[], None]:
         """Steps need no marks here."""
