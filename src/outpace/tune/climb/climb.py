@@ -102,7 +102,7 @@ class Climb:
                 break
             paid = self.budget.affordable(candidates) or (candidates if not raced_any else [])
             if not paid:
-                ended = "the budget is used up"
+                ended = "the part of the budget that is not kept for the last race is used up"
                 self._give_up("the budget was used up before; give it a larger one")
                 break
             raced_any = True
