@@ -75,7 +75,7 @@ class KeptBatches:
 
     def proof(self, program: Program, runner: Stepper | Reader) -> str | None:
         """Batches came out of memory."""
-        hits = program.source.kept.hits
+        hits = program.source.kept.hits if program.source.py_dataset is not None else 0
         return f"{hits} batches were read from memory" if hits else None
 
 
