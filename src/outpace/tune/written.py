@@ -70,6 +70,8 @@ def _patch(plan: Mapping[str, Any], tuned: Tuned, path: Path) -> str:
         tell(left.sentence)
     if not patch.files:
         return "there is nothing to write as a patch"
+    if patch.left:
+        tell("the patch holds only a part of what was raced, and alone gains less than that")
     tell("running the patched program up to its fit, to compare its elements with the original's")
     outcome = verify_patch(
         patch,
