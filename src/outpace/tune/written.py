@@ -80,7 +80,7 @@ def _patch(plan: Mapping[str, Any], tuned: Tuned, path: Path) -> str:
         module=plan["module"],
         risk=tuned.best.risk,
         fit=plan["fit"],
-        step_only=len(tuned.best.knobs) == len(tuned.best.changes),
+        step_only=tuned.best.step_only,
         folder=plan["folder"],
     )
     if isinstance(outcome, Difference):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -47,6 +48,12 @@ def test_the_bound_is_the_slowest_part_or_what_the_cores_can_do(
     assert found.decided == decided or not decided
     assert found.reached is not None and found.reached.contains(10 / bound)
     assert found.bound_ratio is not None and found.bound_ratio.ratio == pytest.approx(bound / 10, rel=0.04)
+
+
+def test_a_rate_that_no_round_told_gives_no_step_time() -> None:
+    found = limits((0.05, 0.05), (0.02, 0.02), 8)
+    assert found.step_seconds == pytest.approx(0.1, rel=0.05)
+    assert replace(found, rate=math.nan).step_seconds is None
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ class Climb:
         experiment = self._raced(runs, TODAY, share * self.budget.seconds, FRESH)
         self.races.append(experiment)
         found = limits_of(experiment, experiment.reference(Phase.CONFIRM))
-        self.program = replace(self.program, step_seconds=1 / found.rate)
+        self.program = replace(self.program, step_seconds=found.step_seconds)
         return found
 
     def _beside(self) -> Beside | None:

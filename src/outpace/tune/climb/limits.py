@@ -42,6 +42,11 @@ class Limits:
     bound_ratio: Estimate | None
 
     @property
+    def step_seconds(self) -> float | None:
+        """Of a step as it trains; None where no round told."""
+        return 1 / self.rate if self.rate > 0 else None
+
+    @property
     def reached(self) -> Estimate | None:
         """Rate as a share of the bound, with its interval."""
         return _inverse(self.bound_ratio)
