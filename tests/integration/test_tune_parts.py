@@ -24,11 +24,11 @@ from outpace.tune.climb.parts import slow_parts
 from outpace.tune.program.program import Program
 from outpace.tune.trial.statistics import Estimate
 
-x = np.ones((256, 32), "float32")
+x = np.ones((256, 2000), "float32")
 model = keras.Sequential([
-    keras.Input((32,)),
+    keras.Input((2000,)),
+    keras.layers.Dense(2000, name="large"),
     keras.layers.Dense(16, name="small"),
-    keras.layers.Dense(6000, name="large"),
     keras.layers.Dense(3, name="last"),
 ])
 model.compile("sgd", "mse")
