@@ -1,10 +1,14 @@
 """Builds the native core; everything else is declared in pyproject.toml."""
 
 from glob import glob
+from pathlib import Path
+from zlib import crc32
 
 from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
+
+ABI = crc32(Path("native/include/outpace.h").read_bytes())  # which interface the library has; outpace._native knows it too
 
 
 class BuildCore(build_ext):
@@ -28,6 +32,7 @@ setup(
             sources=sorted(glob("native/src/*.cc")),
             depends=[],
             include_dirs=["native/include"],
+            define_macros=[("OX_ABI", f"{ABI}u")],
             language="c++",
             extra_compile_args=["-std=c++17", "-O3", "-g0", "-fvisibility=hidden", "-Wall", "-Wextra"],
             extra_link_args=["-pthread"],

@@ -2,7 +2,8 @@
  *
  * Units: time is int64 picoseconds relative to the space's origin (ox_sizes.origin_ns, nanoseconds as written in the file); offsets and
  * lengths are bytes in the buffer given to ox_open, which the caller keeps alive and unchanged. All output arrays are allocated by the
- * caller with the sizes that ox_sizes reports. No function throws, allocates Python objects or needs the GIL.
+ * caller with the sizes that ox_sizes reports. No function throws, allocates Python objects or needs the GIL. Each returns a status, OX_DONE or
+ * why not, and what it fills in is of no use then; those that end something return nothing.
  *
  * Damaged input never fails: every read is bounds-checked, what stands before the damage is kept, and what was lost is listed. */
 #ifndef OUTPACE_H_
@@ -35,6 +36,12 @@ typedef struct {
   int64_t origin_ns;      /* smallest timestamp of a line that has events */
 } ox_sizes;
 
+/* What a function returns. OX_TOO_MANY: more events than int32 rows can number. */
+enum { OX_DONE = 0, OX_NO_MEMORY = 1, OX_FAILED = 2, OX_TOO_MANY = 3 };
+
+/* Which text of this file the library was built with: its CRC-32, which setup.py defines. */
+OX_API uint32_t ox_abi(void);
+
 /* Why bytes were lost. */
 enum { OX_DAMAGE_TRUNCATED = 1, OX_DAMAGE_MALFORMED = 2 };
 
@@ -42,69 +49,71 @@ enum { OX_DAMAGE_TRUNCATED = 1, OX_DAMAGE_MALFORMED = 2 };
  * the row of the stat name that it names (UINT64_MAX when there is none). */
 enum { OX_STAT_NONE = 0, OX_STAT_DOUBLE = 2, OX_STAT_UINT = 3, OX_STAT_INT = 4, OX_STAT_TEXT = 5, OX_STAT_BYTES = 6, OX_STAT_REF = 7 };
 
-/* Index a serialized XSpace: planes, lines and metadata tables, not yet the events. Returns NULL only when out of memory. */
-OX_API ox_space* ox_open(const uint8_t* data, uint64_t size, int32_t threads);
+/* Index a serialized XSpace: planes, lines and metadata tables, not yet the events. */
+OX_API int32_t ox_open(const uint8_t* data, uint64_t size, int32_t threads, ox_space** space);
 OX_API void ox_close(ox_space* space);
-OX_API void ox_get_sizes(const ox_space* space, ox_sizes* out);
+OX_API int32_t ox_get_sizes(const ox_space* space, ox_sizes* out);
 
-OX_API void ox_planes(const ox_space* space, int64_t* id, uint64_t* name_at, uint32_t* name_len, uint32_t* first_line);
+OX_API int32_t ox_planes(const ox_space* space, int64_t* id, uint64_t* name_at, uint32_t* name_len, uint32_t* first_line);
 /* Lines of one plane that share an id are one line. first_event has lines + 1 entries. */
-OX_API void ox_lines(const ox_space* space, uint32_t* plane, int64_t* id, int64_t* timestamp_ns, uint64_t* name_at, uint32_t* name_len,
+OX_API int32_t ox_lines(const ox_space* space, uint32_t* plane, int64_t* id, int64_t* timestamp_ns, uint64_t* name_at, uint32_t* name_len,
                      uint64_t* first_event);
-OX_API void ox_event_names(const ox_space* space, uint32_t* plane, int64_t* id, uint64_t* name_at, uint32_t* name_len,
+OX_API int32_t ox_event_names(const ox_space* space, uint32_t* plane, int64_t* id, uint64_t* name_at, uint32_t* name_len,
                            uint64_t* display_at, uint32_t* display_len);
-OX_API void ox_stat_names(const ox_space* space, uint32_t* plane, int64_t* id, uint64_t* name_at, uint32_t* name_len);
+OX_API int32_t ox_stat_names(const ox_space* space, uint32_t* plane, int64_t* id, uint64_t* name_at, uint32_t* name_len);
 /* Stats of planes (event_name = -1) and of event metadata (event_name = its row). stat_name is -1 for an unknown id. */
-OX_API void ox_owner_stats(const ox_space* space, uint32_t* plane, int32_t* event_name, int32_t* stat_name, uint8_t* kind,
+OX_API int32_t ox_owner_stats(const ox_space* space, uint32_t* plane, int32_t* event_name, int32_t* stat_name, uint8_t* kind,
                            uint64_t* value, uint32_t* length);
 /* field: 2 error, 3 warning, 4 hostname (the field number in XSpace). */
-OX_API void ox_strings(const ox_space* space, uint8_t* field, uint64_t* at, uint32_t* len);
-OX_API void ox_damages(const ox_space* space, uint64_t* at, uint64_t* lost, int32_t* plane, uint8_t* why);
+OX_API int32_t ox_strings(const ox_space* space, uint8_t* field, uint64_t* at, uint32_t* len);
+OX_API int32_t ox_damages(const ox_space* space, uint64_t* at, uint64_t* lost, int32_t* plane, uint8_t* why);
 
 /* Decode all events, sorted within each line by (start, longer first). `name` is a row of ox_event_names, or event_names for an unknown id. */
 OX_API int32_t ox_events(ox_space* space, int32_t threads, int32_t* name, int64_t* start_ps, int64_t* duration_ps);
 /* After ox_events: the events with num_occurrences (row and count; their start is their line's). */
-OX_API void ox_aggregated(const ox_space* space, uint64_t* row, int64_t* occurrences);
+OX_API int32_t ox_aggregated(const ox_space* space, uint64_t* row, int64_t* occurrences);
 
 /* Find the stats of the events in rows [begin, end), after ox_events: column[stat name row] says which output column a stat goes to, -1 for
  * none. This pass counts; ox_stats_take decodes, column by column and sorted by event row within a column. */
-OX_API ox_stats* ox_find_stats(const ox_space* space, const int32_t* column, uint32_t columns, uint64_t begin, uint64_t end, int32_t threads);
+OX_API int32_t ox_find_stats(const ox_space* space, const int32_t* column, uint32_t columns, uint64_t begin, uint64_t end, int32_t threads,
+                             ox_stats** stats);
 /* first has columns + 1 entries: column c holds values first[c] to first[c + 1]. */
-OX_API void ox_stats_bounds(const ox_stats* stats, uint64_t* first);
-OX_API void ox_stats_take(const ox_stats* stats, int32_t threads, int32_t* row, uint8_t* kind, uint64_t* value, uint32_t* length);
+OX_API int32_t ox_stats_bounds(const ox_stats* stats, uint64_t* first);
+OX_API int32_t ox_stats_take(const ox_stats* stats, int32_t threads, int32_t* row, uint8_t* kind, uint64_t* value, uint32_t* length);
 OX_API void ox_stats_close(ox_stats* stats);
 
 /* Nesting on each line. `mask` (may be NULL) selects the events that take part; the others get parent -1, self 0 and an empty subtree.
  * parent: row of the innermost event that contains this one, or -1. self: duration minus the children's. subtree_end: one past the last
  * row of the event's descendants. Zero-duration events are children of whatever contains them, and contain only each other. */
-OX_API void ox_nest(uint64_t lines, const uint64_t* first_event, const int64_t* start_ps, const int64_t* duration_ps, const uint8_t* mask,
+OX_API int32_t ox_nest(uint64_t lines, const uint64_t* first_event, const int64_t* start_ps, const int64_t* duration_ps, const uint8_t* mask,
                     int32_t threads, int32_t* parent, int32_t* subtree_end, int64_t* self_ps);
 
 /* All pairs of a cause and an effect with equal keys, ordered by effect. A key is one column, or two (`*_second`, else NULL) that are mixed
- * into 64 bits. A key with at least `crowd` causes and `crowd` effects is left out (0: none is). Gives the number of pairs; ox_pairs_take
- * copies and frees them; until then the columns must live. */
-OX_API ox_pairs* ox_join(uint64_t causes, const int32_t* cause, const uint64_t* cause_key, const uint64_t* cause_second, uint64_t effects,
+ * into 64 bits. A key with at least `crowd` causes and `crowd` effects is left out (0: none is). `count` is the number of pairs; ox_pairs_take
+ * copies them; until then the columns must live. */
+OX_API int32_t ox_join(uint64_t causes, const int32_t* cause, const uint64_t* cause_key, const uint64_t* cause_second, uint64_t effects,
                          const int32_t* effect, const uint64_t* effect_key, const uint64_t* effect_second, uint32_t crowd,
-                         int32_t threads, uint64_t* count);
-OX_API void ox_pairs_take(ox_pairs* pairs, int32_t* cause, int32_t* effect);
+                         int32_t threads, ox_pairs** pairs, uint64_t* count);
+OX_API int32_t ox_pairs_take(const ox_pairs* pairs, int32_t* cause, int32_t* effect);
+OX_API void ox_pairs_close(ox_pairs* pairs);
 
 /* Group-by key in [0, keys): count, sum of duration, sum of self, minimum and maximum duration. `mask` may be NULL. */
-OX_API void ox_group(uint64_t events, const int32_t* key, const uint8_t* mask, const int64_t* duration_ps, const int64_t* self_ps,
+OX_API int32_t ox_group(uint64_t events, const int32_t* key, const uint8_t* mask, const int64_t* duration_ps, const int64_t* self_ps,
                      uint64_t keys, int64_t* count, int64_t* total, int64_t* self_total, int64_t* smallest, int64_t* largest);
 
 /* Spread group ids from root events to everything they caused: their subtrees, and across `edges` (cause row -> effect row, in any order).
  * A row keeps the first group that reaches it. group must be filled with -1. */
-OX_API void ox_spread(uint64_t events, const int32_t* subtree_end, uint64_t edges, const int32_t* cause, const int32_t* effect,
+OX_API int32_t ox_spread(uint64_t events, const int32_t* subtree_end, uint64_t edges, const int32_t* cause, const int32_t* effect,
                       uint64_t roots, const int32_t* root_row, const int32_t* root_group, int32_t* group);
 
 /* Cut overlapping spans into non-overlapping time by priority: for each window w (a step), the time in [begin, end) during which the highest
  * `priority` among the spans of group w is p goes to out[w * priorities + p]; time without a span goes to priority 0.
  * Spans with priority 0 are ignored. Spans need no order. */
-OX_API void ox_sweep(uint64_t spans, const int32_t* group, const uint8_t* priority, const int64_t* start_ps, const int64_t* end_ps,
+OX_API int32_t ox_sweep(uint64_t spans, const int32_t* group, const uint8_t* priority, const int64_t* start_ps, const int64_t* end_ps,
                      uint64_t windows, const int64_t* begin, const int64_t* end, uint32_t priorities, int32_t threads, int64_t* out);
 
 /* Length of the union of spans within [begin, end), and the integral of how many are open (time times depth), for spans sorted by start. */
-OX_API void ox_cover(uint64_t spans, const int64_t* start_ps, const int64_t* end_ps, int64_t begin, int64_t end, int64_t* covered,
+OX_API int32_t ox_cover(uint64_t spans, const int64_t* start_ps, const int64_t* end_ps, int64_t begin, int64_t end, int64_t* covered,
                      int64_t* summed);
 
 /* Writing a trace file for a viewer, straight to a file descriptor. Times become whole nanoseconds: start and end are rounded down, so that
@@ -146,16 +155,19 @@ typedef struct {
   int64_t shift_ns;
 } ox_made_slices;
 
-/* NULL when out of memory, or for an unknown format. */
-OX_API ox_export* ox_export_open(int32_t file, int32_t format);
-OX_API void ox_export_track(ox_export* out, uint64_t track, uint64_t parent, int32_t kind, int32_t rank, const char* name, uint32_t name_len,
+/* OX_FAILED for an unknown format. */
+OX_API int32_t ox_export_open(int32_t file, int32_t format, ox_export** out);
+OX_API int32_t ox_export_track(ox_export* out, uint64_t track, uint64_t parent, int32_t kind, int32_t rank, const char* name, uint32_t name_len,
                             const char* description, uint32_t description_len);
-/* Both return the number of slices that were written. */
-OX_API uint64_t ox_export_line(ox_export* out, const ox_line_slices* line);
-OX_API uint64_t ox_export_made(ox_export* out, const ox_made_slices* made);
-OX_API void ox_export_counter(ox_export* out, uint64_t track, uint64_t count, const int64_t* at_ps, const int64_t* value, int64_t shift_ns);
-/* Write what is left and free the writer; the descriptor stays open. Returns 0, or the errno of the first write that failed. */
-OX_API int32_t ox_export_close(ox_export* out);
+/* `written`: the number of slices. */
+OX_API int32_t ox_export_line(ox_export* out, const ox_line_slices* line, uint64_t* written);
+OX_API int32_t ox_export_made(ox_export* out, const ox_made_slices* made, uint64_t* written);
+OX_API int32_t ox_export_counter(ox_export* out, uint64_t track, uint64_t count, const int64_t* at_ps, const int64_t* value,
+                                 int64_t shift_ns);
+/* Write what is left; `error` is 0, or the errno of the first write that failed. */
+OX_API int32_t ox_export_finish(ox_export* out, int32_t* error);
+/* Free the writer; the descriptor stays open. */
+OX_API void ox_export_close(ox_export* out);
 
 #ifdef __cplusplus
 }

@@ -1,109 +1,135 @@
 // The plain part of the C interface: open, close, and copying tables out.
-#include <new>
+#include <memory>
 
+#include "guard.h"
 #include "space.h"
+
+#ifndef OX_ABI
+#define OX_ABI 0  // the tests of the core alone
+#endif
 
 extern "C" {
 
-ox_space* ox_open(const uint8_t* data, uint64_t size, int32_t threads) {
-  auto* space = new (std::nothrow) ox_space;
-  if (space == nullptr) return nullptr;
-  space->base = data;
-  space->size = size;
-  outpace::build_index(*space, threads);
-  return space;
+uint32_t ox_abi(void) { return OX_ABI; }
+
+int32_t ox_open(const uint8_t* data, uint64_t size, int32_t threads, ox_space** space) {
+  return outpace::guarded([&] {
+    auto made = std::make_unique<ox_space>();
+    made->base = data;
+    made->size = size;
+    outpace::build_index(*made, threads);
+    *space = made.release();
+  });
 }
 
 void ox_close(ox_space* space) { delete space; }
 
-void ox_get_sizes(const ox_space* s, ox_sizes* out) {
-  *out = {s->planes.size(), s->lines.size(), s->events, s->event_names.size(), s->stat_names.size(), s->owner_stats.size(),
-          s->strings.size(), s->damages.size(), s->damages_total, s->aggregated.size(), s->clamped, s->origin_ns};
+int32_t ox_get_sizes(const ox_space* s, ox_sizes* out) {
+  return outpace::guarded([&] {
+    *out = {s->planes.size(), s->lines.size(), s->events, s->event_names.size(), s->stat_names.size(), s->owner_stats.size(),
+            s->strings.size(), s->damages.size(), s->damages_total, s->aggregated.size(), s->clamped, s->origin_ns};
+  });
 }
 
-void ox_planes(const ox_space* s, int64_t* id, uint64_t* name_at, uint32_t* name_len, uint32_t* first_line) {
-  for (size_t i = 0; i < s->planes.size(); ++i) {
-    const outpace::Plane& plane = s->planes[i];
-    id[i] = plane.id;
-    name_at[i] = plane.name.at;
-    name_len[i] = plane.name.length;
-    first_line[i] = plane.first_line;
-  }
+int32_t ox_planes(const ox_space* s, int64_t* id, uint64_t* name_at, uint32_t* name_len, uint32_t* first_line) {
+  return outpace::guarded([&] {
+    for (size_t i = 0; i < s->planes.size(); ++i) {
+      const outpace::Plane& plane = s->planes[i];
+      id[i] = plane.id;
+      name_at[i] = plane.name.at;
+      name_len[i] = plane.name.length;
+      first_line[i] = plane.first_line;
+    }
+  });
 }
 
-void ox_lines(const ox_space* s, uint32_t* plane, int64_t* id, int64_t* timestamp_ns, uint64_t* name_at, uint32_t* name_len,
+int32_t ox_lines(const ox_space* s, uint32_t* plane, int64_t* id, int64_t* timestamp_ns, uint64_t* name_at, uint32_t* name_len,
               uint64_t* first_event) {
-  for (size_t i = 0; i < s->lines.size(); ++i) {
-    const outpace::Line& line = s->lines[i];
-    const outpace::Segment& head = line.segments.front();
-    plane[i] = line.plane;
-    id[i] = head.id;
-    timestamp_ns[i] = head.timestamp_ns;
-    name_at[i] = head.name.at;
-    name_len[i] = head.name.length;
-    first_event[i] = line.first_event;
-  }
-  first_event[s->lines.size()] = s->events;
+  return outpace::guarded([&] {
+    for (size_t i = 0; i < s->lines.size(); ++i) {
+      const outpace::Line& line = s->lines[i];
+      const outpace::Segment& head = line.segments.front();
+      plane[i] = line.plane;
+      id[i] = head.id;
+      timestamp_ns[i] = head.timestamp_ns;
+      name_at[i] = head.name.at;
+      name_len[i] = head.name.length;
+      first_event[i] = line.first_event;
+    }
+    first_event[s->lines.size()] = s->events;
+  });
 }
 
-void ox_event_names(const ox_space* s, uint32_t* plane, int64_t* id, uint64_t* name_at, uint32_t* name_len, uint64_t* display_at,
+int32_t ox_event_names(const ox_space* s, uint32_t* plane, int64_t* id, uint64_t* name_at, uint32_t* name_len, uint64_t* display_at,
                     uint32_t* display_len) {
-  for (size_t i = 0; i < s->event_names.size(); ++i) {
-    const outpace::Name& name = s->event_names[i];
-    plane[i] = name.plane;
-    id[i] = name.id;
-    name_at[i] = name.name.at;
-    name_len[i] = name.name.length;
-    display_at[i] = name.display.at;
-    display_len[i] = name.display.length;
-  }
+  return outpace::guarded([&] {
+    for (size_t i = 0; i < s->event_names.size(); ++i) {
+      const outpace::Name& name = s->event_names[i];
+      plane[i] = name.plane;
+      id[i] = name.id;
+      name_at[i] = name.name.at;
+      name_len[i] = name.name.length;
+      display_at[i] = name.display.at;
+      display_len[i] = name.display.length;
+    }
+  });
 }
 
-void ox_stat_names(const ox_space* s, uint32_t* plane, int64_t* id, uint64_t* name_at, uint32_t* name_len) {
-  for (size_t i = 0; i < s->stat_names.size(); ++i) {
-    const outpace::Name& name = s->stat_names[i];
-    plane[i] = name.plane;
-    id[i] = name.id;
-    name_at[i] = name.name.at;
-    name_len[i] = name.name.length;
-  }
+int32_t ox_stat_names(const ox_space* s, uint32_t* plane, int64_t* id, uint64_t* name_at, uint32_t* name_len) {
+  return outpace::guarded([&] {
+    for (size_t i = 0; i < s->stat_names.size(); ++i) {
+      const outpace::Name& name = s->stat_names[i];
+      plane[i] = name.plane;
+      id[i] = name.id;
+      name_at[i] = name.name.at;
+      name_len[i] = name.name.length;
+    }
+  });
 }
 
-void ox_owner_stats(const ox_space* s, uint32_t* plane, int32_t* event_name, int32_t* stat_name, uint8_t* kind, uint64_t* value,
+int32_t ox_owner_stats(const ox_space* s, uint32_t* plane, int32_t* event_name, int32_t* stat_name, uint8_t* kind, uint64_t* value,
                     uint32_t* length) {
-  for (size_t i = 0; i < s->owner_stats.size(); ++i) {
-    const outpace::OwnerStat& owner = s->owner_stats[i];
-    plane[i] = owner.plane;
-    event_name[i] = owner.event_name;
-    stat_name[i] = s->planes[owner.plane].stat_names.get(static_cast<int64_t>(owner.stat.id), -1);
-    kind[i] = owner.stat.kind;
-    value[i] = owner.stat.value;
-    length[i] = owner.stat.length;
-  }
+  return outpace::guarded([&] {
+    for (size_t i = 0; i < s->owner_stats.size(); ++i) {
+      const outpace::OwnerStat& owner = s->owner_stats[i];
+      plane[i] = owner.plane;
+      event_name[i] = owner.event_name;
+      stat_name[i] = s->planes[owner.plane].stat_names.get(static_cast<int64_t>(owner.stat.id), -1);
+      kind[i] = owner.stat.kind;
+      value[i] = owner.stat.value;
+      length[i] = owner.stat.length;
+    }
+  });
 }
 
-void ox_strings(const ox_space* s, uint8_t* field, uint64_t* at, uint32_t* len) {
-  for (size_t i = 0; i < s->strings.size(); ++i) {
-    field[i] = s->strings[i].first;
-    at[i] = s->strings[i].second.at;
-    len[i] = s->strings[i].second.length;
-  }
+int32_t ox_strings(const ox_space* s, uint8_t* field, uint64_t* at, uint32_t* len) {
+  return outpace::guarded([&] {
+    for (size_t i = 0; i < s->strings.size(); ++i) {
+      field[i] = s->strings[i].first;
+      at[i] = s->strings[i].second.at;
+      len[i] = s->strings[i].second.length;
+    }
+  });
 }
 
-void ox_damages(const ox_space* s, uint64_t* at, uint64_t* lost, int32_t* plane, uint8_t* why) {
-  for (size_t i = 0; i < s->damages.size(); ++i) {
-    at[i] = s->damages[i].at;
-    lost[i] = s->damages[i].lost;
-    plane[i] = s->damages[i].plane;
-    why[i] = s->damages[i].why;
-  }
+int32_t ox_damages(const ox_space* s, uint64_t* at, uint64_t* lost, int32_t* plane, uint8_t* why) {
+  return outpace::guarded([&] {
+    for (size_t i = 0; i < s->damages.size(); ++i) {
+      at[i] = s->damages[i].at;
+      lost[i] = s->damages[i].lost;
+      plane[i] = s->damages[i].plane;
+      why[i] = s->damages[i].why;
+    }
+  });
 }
 
-void ox_aggregated(const ox_space* s, uint64_t* row, int64_t* occurrences) {
-  for (size_t i = 0; i < s->aggregated.size(); ++i) {
-    row[i] = s->aggregated[i].first;
-    occurrences[i] = s->aggregated[i].second;
-  }
+int32_t ox_aggregated(const ox_space* s, uint64_t* row, int64_t* occurrences) {
+  return outpace::guarded([&] {
+    for (size_t i = 0; i < s->aggregated.size(); ++i) {
+      row[i] = s->aggregated[i].first;
+      occurrences[i] = s->aggregated[i].second;
+    }
+  });
 }
 
 }  // extern "C"

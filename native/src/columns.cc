@@ -1,7 +1,9 @@
 // The second pass: events to columns, and stats on demand.
 #include <algorithm>
+#include <memory>
 #include <numeric>
 
+#include "guard.h"
 #include "parallel.h"
 #include "space.h"
 
@@ -177,49 +179,57 @@ void sort_entries(StatColumns out, uint64_t first, uint64_t last) {
 extern "C" {
 
 int32_t ox_events(ox_space* space, int32_t threads, int32_t* name, int64_t* start_ps, int64_t* duration_ps) {
-  if (space->events > INT32_MAX) return -1;  // rows are int32: streaming is the way for such files
-  space->aggregated.clear();
-  space->clamped = 0;
-  outpace::parallel(space->lines.size(), threads, [&](uint64_t i) { return space->lines[i].events; },
-                    [&](uint64_t i) { outpace::decode_line(*space, space->lines[i], {name, start_ps, duration_ps}); });
-  std::sort(space->aggregated.begin(), space->aggregated.end());
-  return 0;
-}
-
-ox_stats* ox_find_stats(const ox_space* space, const int32_t* column, uint32_t columns, uint64_t begin, uint64_t end, int32_t threads) {
-  const uint64_t lines = space->lines.size();
-  auto* q = new ox_stats{space, {column, column + space->stat_names.size()}, columns, begin, end, {}};
-  q->first.assign(columns * lines + 1, 0);
-  outpace::parallel(lines, threads, [&](uint64_t i) { return space->lines[i].events; }, [&](uint64_t i) {
-    std::vector<uint64_t> count(columns, 0);
-    outpace::each_wanted(*q, space->lines[i], [&](int32_t, int32_t c, const outpace::Stat&) { ++count[c]; });
-    for (uint32_t c = 0; c < columns; ++c) q->first[c * lines + i + 1] = count[c];
+  if (space->events > INT32_MAX) return OX_TOO_MANY;  // rows are int32: streaming is the way for such files
+  return outpace::guarded([&] {
+    space->aggregated.clear();
+    space->clamped = 0;
+    outpace::parallel(space->lines.size(), threads, [&](uint64_t i) { return space->lines[i].events; },
+                      [&](uint64_t i) { outpace::decode_line(*space, space->lines[i], {name, start_ps, duration_ps}); });
+    std::sort(space->aggregated.begin(), space->aggregated.end());
   });
-  for (uint64_t i = 1; i < q->first.size(); ++i) q->first[i] += q->first[i - 1];
-  return q;
 }
 
-void ox_stats_bounds(const ox_stats* q, uint64_t* first) {
-  for (uint32_t c = 0; c <= q->columns; ++c) first[c] = q->first[c * q->space->lines.size()];
-}
-
-void ox_stats_take(const ox_stats* q, int32_t threads, int32_t* row, uint8_t* kind, uint64_t* value, uint32_t* length) {
-  const uint64_t lines = q->space->lines.size();
-  outpace::parallel(lines, threads, [&](uint64_t i) { return q->space->lines[i].events; }, [&](uint64_t i) {
-    const outpace::Line& line = q->space->lines[i];
-    const outpace::IdMap& names = q->space->planes[line.plane].stat_names;
-    std::vector<uint64_t> at(q->columns);
-    for (uint32_t c = 0; c < q->columns; ++c) at[c] = q->first[c * lines + i];
-    outpace::each_wanted(*q, line, [&](int32_t event, int32_t c, outpace::Stat stat) {
-      outpace::resolve(stat, names);
-      const uint64_t to = at[c]++;
-      row[to] = event;
-      kind[to] = stat.kind;
-      value[to] = stat.value;
-      length[to] = stat.length;
+int32_t ox_find_stats(const ox_space* space, const int32_t* column, uint32_t columns, uint64_t begin, uint64_t end, int32_t threads,
+                      ox_stats** stats) {
+  return outpace::guarded([&] {
+    const uint64_t lines = space->lines.size();
+    auto q = std::make_unique<ox_stats>(ox_stats{space, {column, column + space->stat_names.size()}, columns, begin, end, {}});
+    q->first.assign(columns * lines + 1, 0);
+    outpace::parallel(lines, threads, [&](uint64_t i) { return space->lines[i].events; }, [&](uint64_t i) {
+      std::vector<uint64_t> count(columns, 0);
+      outpace::each_wanted(*q, space->lines[i], [&](int32_t, int32_t c, const outpace::Stat&) { ++count[c]; });
+      for (uint32_t c = 0; c < columns; ++c) q->first[c * lines + i + 1] = count[c];
     });
-    if (line.row_of.empty()) return;
-    for (uint32_t c = 0; c < q->columns; ++c) outpace::sort_entries({row, kind, value, length}, q->first[c * lines + i], at[c]);
+    for (uint64_t i = 1; i < q->first.size(); ++i) q->first[i] += q->first[i - 1];
+    *stats = q.release();
+  });
+}
+
+int32_t ox_stats_bounds(const ox_stats* q, uint64_t* first) {
+  return outpace::guarded([&] {
+    for (uint32_t c = 0; c <= q->columns; ++c) first[c] = q->first[c * q->space->lines.size()];
+  });
+}
+
+int32_t ox_stats_take(const ox_stats* q, int32_t threads, int32_t* row, uint8_t* kind, uint64_t* value, uint32_t* length) {
+  return outpace::guarded([&] {
+    const uint64_t lines = q->space->lines.size();
+    outpace::parallel(lines, threads, [&](uint64_t i) { return q->space->lines[i].events; }, [&](uint64_t i) {
+      const outpace::Line& line = q->space->lines[i];
+      const outpace::IdMap& names = q->space->planes[line.plane].stat_names;
+      std::vector<uint64_t> at(q->columns);
+      for (uint32_t c = 0; c < q->columns; ++c) at[c] = q->first[c * lines + i];
+      outpace::each_wanted(*q, line, [&](int32_t event, int32_t c, outpace::Stat stat) {
+        outpace::resolve(stat, names);
+        const uint64_t to = at[c]++;
+        row[to] = event;
+        kind[to] = stat.kind;
+        value[to] = stat.value;
+        length[to] = stat.length;
+      });
+      if (line.row_of.empty()) return;
+      for (uint32_t c = 0; c < q->columns; ++c) outpace::sort_entries({row, kind, value, length}, q->first[c * lines + i], at[c]);
+    });
   });
 }
 

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <map>
-#include <new>
+#include <memory>
 #include <numeric>
+#include <stdexcept>
 
+#include "guard.h"
 #include "lanes.h"
 #include "space.h"
 #include "trace_sink.h"
@@ -278,39 +280,49 @@ uint64_t write_made(ox_export& out, const ox_made_slices& job) {
 
 extern "C" {
 
-ox_export* ox_export_open(int32_t file, int32_t format) {
-  auto* out = new (std::nothrow) ox_export(file);
-  if (out == nullptr) return nullptr;
-  if (format == OX_FORMAT_PERFETTO) out->sink = outpace::perfetto_sink(out->out);
-  if (format == OX_FORMAT_JSON) out->sink = outpace::json_sink(out->out);
-  if (out->sink != nullptr) return out;
-  delete out;
-  return nullptr;
+int32_t ox_export_open(int32_t file, int32_t format, ox_export** out) {
+  return outpace::guarded([&] {
+    auto made = std::make_unique<ox_export>(file);
+    if (format == OX_FORMAT_PERFETTO) made->sink = outpace::perfetto_sink(made->out);
+    if (format == OX_FORMAT_JSON) made->sink = outpace::json_sink(made->out);
+    if (made->sink == nullptr) throw std::invalid_argument("unknown format");
+    *out = made.release();
+  });
 }
 
-void ox_export_track(ox_export* out, uint64_t track, uint64_t parent, int32_t kind, int32_t rank, const char* name, uint32_t name_len,
+int32_t ox_export_track(ox_export* out, uint64_t track, uint64_t parent, int32_t kind, int32_t rank, const char* name, uint32_t name_len,
                      const char* description, uint32_t description_len) {
-  const outpace::Track added{outpace::lane_id(track, 0), parent == 0 ? 0 : outpace::lane_id(parent, 0), static_cast<outpace::TrackKind>(kind),
-                             rank, outpace::text_of(name, name_len), outpace::text_of(description, description_len)};
-  out->tracks[track] = added;
-  out->sink->track(added);
+  return outpace::guarded([&] {
+    const outpace::Track added{outpace::lane_id(track, 0), parent == 0 ? 0 : outpace::lane_id(parent, 0), static_cast<outpace::TrackKind>(kind),
+                               rank, outpace::text_of(name, name_len), outpace::text_of(description, description_len)};
+    out->tracks[track] = added;
+    out->sink->track(added);
+  });
 }
 
-uint64_t ox_export_line(ox_export* out, const ox_line_slices* line) { return outpace::write_line(*out, *line); }
-
-uint64_t ox_export_made(ox_export* out, const ox_made_slices* made) { return outpace::write_made(*out, *made); }
-
-void ox_export_counter(ox_export* out, uint64_t track, uint64_t count, const int64_t* at_ps, const int64_t* value, int64_t shift_ns) {
-  out->sink->begin_lane(outpace::lane_id(track, 0), 0, 0);
-  for (uint64_t i = 0; i < count; ++i) out->sink->counter(shift_ns + outpace::floor_ns(at_ps[i]), value[i]);
+int32_t ox_export_line(ox_export* out, const ox_line_slices* line, uint64_t* written) {
+  return outpace::guarded([&] { *written = outpace::write_line(*out, *line); });
 }
 
-int32_t ox_export_close(ox_export* out) {
-  out->sink->finish();
-  out->out.flush();
-  const int32_t error = out->out.error();
-  delete out;
-  return error;
+int32_t ox_export_made(ox_export* out, const ox_made_slices* made, uint64_t* written) {
+  return outpace::guarded([&] { *written = outpace::write_made(*out, *made); });
 }
+
+int32_t ox_export_counter(ox_export* out, uint64_t track, uint64_t count, const int64_t* at_ps, const int64_t* value, int64_t shift_ns) {
+  return outpace::guarded([&] {
+    out->sink->begin_lane(outpace::lane_id(track, 0), 0, 0);
+    for (uint64_t i = 0; i < count; ++i) out->sink->counter(shift_ns + outpace::floor_ns(at_ps[i]), value[i]);
+  });
+}
+
+int32_t ox_export_finish(ox_export* out, int32_t* error) {
+  return outpace::guarded([&] {
+    out->sink->finish();
+    out->out.flush();
+    *error = out->out.error();
+  });
+}
+
+void ox_export_close(ox_export* out) { delete out; }
 
 }  // extern "C"

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "guard.h"
 #include "outpace.h"
 #include "parallel.h"
 #include "saturate.h"
@@ -49,54 +50,60 @@ void sweep_window(std::vector<Boundary>& boundaries, int64_t begin, int64_t end,
 
 extern "C" {
 
-void ox_group(uint64_t events, const int32_t* key, const uint8_t* mask, const int64_t* duration_ps, const int64_t* self_ps, uint64_t keys,
+int32_t ox_group(uint64_t events, const int32_t* key, const uint8_t* mask, const int64_t* duration_ps, const int64_t* self_ps, uint64_t keys,
               int64_t* count, int64_t* total, int64_t* self_total, int64_t* smallest, int64_t* largest) {
-  for (uint64_t k = 0; k < keys; ++k) {
-    count[k] = total[k] = self_total[k] = largest[k] = 0;
-    smallest[k] = INT64_MAX;
-  }
-  for (uint64_t i = 0; i < events; ++i) {
-    if (mask != nullptr && mask[i] == 0) continue;
-    const int32_t k = key[i];
-    if (k < 0 || static_cast<uint64_t>(k) >= keys) continue;
-    ++count[k];
-    total[k] = outpace::add(total[k], duration_ps[i]);
-    self_total[k] = outpace::add(self_total[k], self_ps[i]);
-    smallest[k] = std::min(smallest[k], duration_ps[i]);
-    largest[k] = std::max(largest[k], duration_ps[i]);
-  }
-}
-
-void ox_sweep(uint64_t spans, const int32_t* group, const uint8_t* priority, const int64_t* start_ps, const int64_t* end_ps,
-              uint64_t windows, const int64_t* begin, const int64_t* end, uint32_t priorities, int32_t threads, int64_t* out) {
-  std::vector<std::vector<Boundary>> boundaries(windows);
-  for (uint64_t i = 0; i < spans; ++i) {
-    const int32_t w = group[i];
-    if (w < 0 || static_cast<uint64_t>(w) >= windows || priority[i] == 0 || priority[i] >= priorities) continue;
-    const int64_t from = std::max(start_ps[i], begin[w]);
-    const int64_t to = std::min(end_ps[i], end[w]);
-    if (from > to) continue;
-    boundaries[w].push_back({from, priority[i], true});
-    boundaries[w].push_back({to, priority[i], false});
-  }
-  outpace::parallel(windows, threads, [&](uint64_t w) { return boundaries[w].size(); },
-                    [&](uint64_t w) { sweep_window(boundaries[w], begin[w], end[w], priorities, out + w * priorities); });
-}
-
-void ox_cover(uint64_t spans, const int64_t* start_ps, const int64_t* end_ps, int64_t begin, int64_t end, int64_t* covered,
-              int64_t* summed) {
-  int64_t reached = begin;
-  *covered = *summed = 0;
-  for (uint64_t i = 0; i < spans; ++i) {
-    const int64_t from = std::max(start_ps[i], begin);
-    const int64_t to = std::min(end_ps[i], end);
-    if (from >= to) continue;
-    *summed = outpace::add(*summed, to - from);
-    if (to > reached) {
-      *covered += to - std::max(from, reached);
-      reached = to;
+  return outpace::guarded([&] {
+    for (uint64_t k = 0; k < keys; ++k) {
+      count[k] = total[k] = self_total[k] = largest[k] = 0;
+      smallest[k] = INT64_MAX;
     }
-  }
+    for (uint64_t i = 0; i < events; ++i) {
+      if (mask != nullptr && mask[i] == 0) continue;
+      const int32_t k = key[i];
+      if (k < 0 || static_cast<uint64_t>(k) >= keys) continue;
+      ++count[k];
+      total[k] = outpace::add(total[k], duration_ps[i]);
+      self_total[k] = outpace::add(self_total[k], self_ps[i]);
+      smallest[k] = std::min(smallest[k], duration_ps[i]);
+      largest[k] = std::max(largest[k], duration_ps[i]);
+    }
+  });
+}
+
+int32_t ox_sweep(uint64_t spans, const int32_t* group, const uint8_t* priority, const int64_t* start_ps, const int64_t* end_ps,
+              uint64_t windows, const int64_t* begin, const int64_t* end, uint32_t priorities, int32_t threads, int64_t* out) {
+  return outpace::guarded([&] {
+    std::vector<std::vector<Boundary>> boundaries(windows);
+    for (uint64_t i = 0; i < spans; ++i) {
+      const int32_t w = group[i];
+      if (w < 0 || static_cast<uint64_t>(w) >= windows || priority[i] == 0 || priority[i] >= priorities) continue;
+      const int64_t from = std::max(start_ps[i], begin[w]);
+      const int64_t to = std::min(end_ps[i], end[w]);
+      if (from > to) continue;
+      boundaries[w].push_back({from, priority[i], true});
+      boundaries[w].push_back({to, priority[i], false});
+    }
+    outpace::parallel(windows, threads, [&](uint64_t w) { return boundaries[w].size(); },
+                      [&](uint64_t w) { sweep_window(boundaries[w], begin[w], end[w], priorities, out + w * priorities); });
+  });
+}
+
+int32_t ox_cover(uint64_t spans, const int64_t* start_ps, const int64_t* end_ps, int64_t begin, int64_t end, int64_t* covered,
+              int64_t* summed) {
+  return outpace::guarded([&] {
+    int64_t reached = begin;
+    *covered = *summed = 0;
+    for (uint64_t i = 0; i < spans; ++i) {
+      const int64_t from = std::max(start_ps[i], begin);
+      const int64_t to = std::min(end_ps[i], end);
+      if (from >= to) continue;
+      *summed = outpace::add(*summed, to - from);
+      if (to > reached) {
+        *covered += to - std::max(from, reached);
+        reached = to;
+      }
+    }
+  });
 }
 
 }  // extern "C"

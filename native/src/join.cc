@@ -1,8 +1,10 @@
 // Equality join of two columns of 64-bit keys by hashing. Both sides are first sorted into parts by hash, so that the table of a part stays
 // in the processor's cache, and threads take part by part.
 #include <cstddef>
+#include <memory>
 #include <vector>
 
+#include "guard.h"
 #include "outpace.h"
 #include "parallel.h"
 
@@ -132,37 +134,42 @@ struct ox_pairs {
 
 extern "C" {
 
-ox_pairs* ox_join(uint64_t causes, const int32_t* cause, const uint64_t* cause_key, const uint64_t* cause_second, uint64_t effects,
-                  const int32_t* effect, const uint64_t* effect_key, const uint64_t* effect_second, uint32_t crowd, int32_t threads,
-                  uint64_t* count) {
-  const Side from{causes, cause, cause_key, cause_second}, to{effects, effect, effect_key, effect_second};
-  uint64_t parts = 1;
-  while (parts * kPartSize < causes) parts *= 2;
-  const auto even = [](uint64_t) { return 1; };
-  Scattered sides[2];
-  outpace::parallel(2, threads, even, [&](uint64_t side) { sides[side].fill(side == 0 ? from : to, parts); });
-  auto* pairs = new ox_pairs{std::vector<uint64_t>(effects + 1, 0), std::vector<Part>(parts), effect, threads};
-  outpace::parallel(parts, threads, even, [&](uint64_t p) {
-    pairs->parts[p].fill(sides[0].begin(p), sides[0].end(p), sides[1].begin(p), sides[1].end(p), cause, crowd, pairs->first);
+int32_t ox_join(uint64_t causes, const int32_t* cause, const uint64_t* cause_key, const uint64_t* cause_second, uint64_t effects,
+                const int32_t* effect, const uint64_t* effect_key, const uint64_t* effect_second, uint32_t crowd, int32_t threads,
+                ox_pairs** pairs, uint64_t* count) {
+  return outpace::guarded([&] {
+    const Side from{causes, cause, cause_key, cause_second}, to{effects, effect, effect_key, effect_second};
+    uint64_t parts = 1;
+    while (parts * kPartSize < causes) parts *= 2;
+    const auto even = [](uint64_t) { return 1; };
+    Scattered sides[2];
+    outpace::parallel(2, threads, even, [&](uint64_t side) { sides[side].fill(side == 0 ? from : to, parts); });
+    auto made = std::make_unique<ox_pairs>(ox_pairs{std::vector<uint64_t>(effects + 1, 0), std::vector<Part>(parts), effect, threads});
+    outpace::parallel(parts, threads, even, [&](uint64_t p) {
+      made->parts[p].fill(sides[0].begin(p), sides[0].end(p), sides[1].begin(p), sides[1].end(p), cause, crowd, made->first);
+    });
+    for (uint64_t i = 0; i < effects; ++i) made->first[i + 1] += made->first[i];
+    *count = made->first[effects];
+    *pairs = made.release();
   });
-  for (uint64_t i = 0; i < effects; ++i) pairs->first[i + 1] += pairs->first[i];
-  *count = pairs->first[effects];
-  return pairs;
 }
 
-void ox_pairs_take(ox_pairs* pairs, int32_t* cause, int32_t* effect) {
-  outpace::parallel(pairs->parts.size(), pairs->threads, [](uint64_t) { return 1; }, [&](uint64_t p) {
-    const Part& part = pairs->parts[p];
-    for (std::size_t i = 0; i < part.effect.size(); ++i) {
-      const uint64_t at = pairs->first[part.effect[i]], end = pairs->first[part.effect[i] + 1];
-      const uint32_t from = part.first[part.slot[i]];
-      for (uint64_t k = at; k < end; ++k) {
-        cause[k] = part.cause[from + (k - at)];
-        effect[k] = pairs->effect_row[part.effect[i]];
+int32_t ox_pairs_take(const ox_pairs* pairs, int32_t* cause, int32_t* effect) {
+  return outpace::guarded([&] {
+    outpace::parallel(pairs->parts.size(), pairs->threads, [](uint64_t) { return 1; }, [&](uint64_t p) {
+      const Part& part = pairs->parts[p];
+      for (std::size_t i = 0; i < part.effect.size(); ++i) {
+        const uint64_t at = pairs->first[part.effect[i]], end = pairs->first[part.effect[i] + 1];
+        const uint32_t from = part.first[part.slot[i]];
+        for (uint64_t k = at; k < end; ++k) {
+          cause[k] = part.cause[from + (k - at)];
+          effect[k] = pairs->effect_row[part.effect[i]];
+        }
       }
-    }
+    });
   });
-  delete pairs;
 }
+
+void ox_pairs_close(ox_pairs* pairs) { delete pairs; }
 
 }  // extern "C"

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "guard.h"
 #include "outpace.h"
 #include "parallel.h"
 #include "saturate.h"
@@ -48,41 +49,45 @@ void nest_line(uint64_t begin, uint64_t end, const Nesting& n) {
 
 extern "C" {
 
-void ox_nest(uint64_t lines, const uint64_t* first_event, const int64_t* start_ps, const int64_t* duration_ps, const uint8_t* mask,
+int32_t ox_nest(uint64_t lines, const uint64_t* first_event, const int64_t* start_ps, const int64_t* duration_ps, const uint8_t* mask,
              int32_t threads, int32_t* parent, int32_t* subtree_end, int64_t* self_ps) {
-  const Nesting nesting{start_ps, duration_ps, mask, parent, subtree_end, self_ps};
-  outpace::parallel(lines, threads, [&](uint64_t i) { return first_event[i + 1] - first_event[i]; },
-                    [&](uint64_t i) { nest_line(first_event[i], first_event[i + 1], nesting); });
+  return outpace::guarded([&] {
+    const Nesting nesting{start_ps, duration_ps, mask, parent, subtree_end, self_ps};
+    outpace::parallel(lines, threads, [&](uint64_t i) { return first_event[i + 1] - first_event[i]; },
+                      [&](uint64_t i) { nest_line(first_event[i], first_event[i + 1], nesting); });
+  });
 }
 
-void ox_spread(uint64_t events, const int32_t* subtree_end, uint64_t edges, const int32_t* cause, const int32_t* effect, uint64_t roots,
+int32_t ox_spread(uint64_t events, const int32_t* subtree_end, uint64_t edges, const int32_t* cause, const int32_t* effect, uint64_t roots,
                const int32_t* root_row, const int32_t* root_group, int32_t* group) {
-  // Effects of row r stand at effects[first[r]] to effects[first[r + 1]] (a counting sort by cause).
-  std::vector<uint32_t> first(events + 2, 0);
-  for (uint64_t e = 0; e < edges; ++e) ++first[cause[e] + 2];
-  for (uint64_t r = 2; r < first.size(); ++r) first[r] += first[r - 1];
-  std::vector<int32_t> effects(edges);
-  for (uint64_t e = 0; e < edges; ++e) effects[first[cause[e] + 1]++] = effect[e];
+  return outpace::guarded([&] {
+    // Effects of row r stand at effects[first[r]] to effects[first[r + 1]] (a counting sort by cause).
+    std::vector<uint32_t> first(events + 2, 0);
+    for (uint64_t e = 0; e < edges; ++e) ++first[cause[e] + 2];
+    for (uint64_t r = 2; r < first.size(); ++r) first[r] += first[r - 1];
+    std::vector<int32_t> effects(edges);
+    for (uint64_t e = 0; e < edges; ++e) effects[first[cause[e] + 1]++] = effect[e];
 
-  std::vector<int32_t> todo;
-  for (uint64_t r = 0; r < roots; ++r) {
-    const int32_t id = root_group[r];
-    todo.assign(1, root_row[r]);
-    while (!todo.empty()) {
-      const int32_t top = todo.back();
-      todo.pop_back();
-      if (top < 0 || static_cast<uint64_t>(top) >= events) continue;
-      for (int32_t row = top; row < subtree_end[top];) {
-        if (group[row] >= 0) {  // another root (or an earlier visit) owns this subtree
-          row = std::max(subtree_end[row], row + 1);
-          continue;
+    std::vector<int32_t> todo;
+    for (uint64_t r = 0; r < roots; ++r) {
+      const int32_t id = root_group[r];
+      todo.assign(1, root_row[r]);
+      while (!todo.empty()) {
+        const int32_t top = todo.back();
+        todo.pop_back();
+        if (top < 0 || static_cast<uint64_t>(top) >= events) continue;
+        for (int32_t row = top; row < subtree_end[top];) {
+          if (group[row] >= 0) {  // another root (or an earlier visit) owns this subtree
+            row = std::max(subtree_end[row], row + 1);
+            continue;
+          }
+          group[row] = id;
+          for (uint32_t e = first[row]; e < first[row + 1]; ++e) todo.push_back(effects[e]);
+          ++row;
         }
-        group[row] = id;
-        for (uint32_t e = first[row]; e < first[row + 1]; ++e) todo.push_back(effects[e]);
-        ++row;
       }
     }
-  }
+  });
 }
 
 }  // extern "C"

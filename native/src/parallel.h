@@ -4,13 +4,17 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <exception>
+#include <mutex>
 #include <numeric>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 namespace outpace {
 
-// Run work(i) for i in [0, count) on up to `threads` threads, heaviest first so that the last one to finish is a small one.
+// Run work(i) for i in [0, count) on up to `threads` threads, heaviest first so that the last one to finish is a small one. Where work throws,
+// no more is begun, and the first exception goes on to the caller. Threads that the system refuses are done without.
 template <class Weight, class Work>
 void parallel(uint64_t count, int threads, Weight weight, Work work) {
   const int workers = static_cast<int>(std::min<uint64_t>(count, threads < 1 ? 1 : static_cast<uint64_t>(threads)));
@@ -22,13 +26,26 @@ void parallel(uint64_t count, int threads, Weight weight, Work work) {
   std::iota(order.begin(), order.end(), uint64_t{0});
   std::stable_sort(order.begin(), order.end(), [&](uint64_t a, uint64_t b) { return weight(a) > weight(b); });
   std::atomic<uint64_t> next{0};
-  auto run = [&] {
-    for (uint64_t i; (i = next++) < count;) work(order[i]);
+  std::exception_ptr failed;
+  std::mutex failing;
+  auto run = [&]() noexcept {
+    try {
+      for (uint64_t i; (i = next++) < count;) work(order[i]);
+    } catch (...) {
+      const std::lock_guard<std::mutex> hold(failing);
+      if (!failed) failed = std::current_exception();
+      next = count;
+    }
   };
   std::vector<std::thread> pool;
-  for (int i = 1; i < workers; ++i) pool.emplace_back(run);
+  pool.reserve(static_cast<size_t>(workers));
+  try {
+    for (int i = 1; i < workers; ++i) pool.emplace_back(run);
+  } catch (const std::system_error&) {
+  }
   run();
   for (auto& thread : pool) thread.join();
+  if (failed) std::rethrow_exception(failed);
 }
 
 }  // namespace outpace

@@ -89,10 +89,12 @@ Joined join(const std::vector<int32_t>& cause, const std::vector<uint64_t>& caus
             const std::vector<uint64_t>& effect_key, uint32_t crowd, const std::vector<uint64_t>* second = nullptr) {
   uint64_t count = 0;
   const uint64_t* seconds = second == nullptr ? nullptr : second->data();
-  ox_pairs* pairs = ox_join(cause.size(), cause.data(), cause_key.data(), seconds, effect.size(), effect.data(), effect_key.data(), seconds,
-                            crowd, 3, &count);
+  ox_pairs* pairs = nullptr;
+  ox_join(cause.size(), cause.data(), cause_key.data(), seconds, effect.size(), effect.data(), effect_key.data(), seconds, crowd,
+          3, &pairs, &count);
   Joined out{std::vector<int32_t>(count), std::vector<int32_t>(count)};
   ox_pairs_take(pairs, out.cause.data(), out.effect.data());
+  ox_pairs_close(pairs);
   return out;
 }
 

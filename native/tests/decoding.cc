@@ -88,7 +88,8 @@ void take_stats(Decoded& d, ox_space* space) {
   std::vector<int32_t> column;
   for (uint64_t i = 0; i < d.sizes.stat_names; ++i) column.push_back(static_cast<int32_t>(i));
   const auto columns = static_cast<uint32_t>(column.size());
-  ox_stats* stats = ox_find_stats(space, column.data(), columns, 0, d.sizes.events, 2);
+  ox_stats* stats = nullptr;
+  ox_find_stats(space, column.data(), columns, 0, d.sizes.events, 2, &stats);
   d.bounds.resize(columns + 1);
   ox_stats_bounds(stats, d.bounds.data());
   const uint64_t n = d.bounds.back();
@@ -102,7 +103,8 @@ void take_stats(Decoded& d, ox_space* space) {
 
 Decoded decode(const Bytes& space_bytes) {
   const std::vector<uint8_t> data(space_bytes.begin(), space_bytes.end());  // ends where it ends: a string has a zero more
-  ox_space* space = ox_open(data.data(), data.size(), 2);
+  ox_space* space = nullptr;
+  ox_open(data.data(), data.size(), 2, &space);
   Decoded d;
   ox_get_sizes(space, &d.sizes);
   d.name.resize(d.sizes.events);

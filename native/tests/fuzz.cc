@@ -75,21 +75,28 @@ void exercise_writer(const ox_space* space, const ox_sizes& sizes, const int32_t
   const std::vector<uint64_t> flow_id{1, 2, 1};
   const std::vector<uint8_t> flow_ends{0, 0, 1};
   for (const int32_t format : {OX_FORMAT_PERFETTO, OX_FORMAT_JSON}) {
-    ox_export* out = ox_export_open(nowhere, format);
+    ox_export* out = nullptr;
+    ox_export_open(nowhere, format, &out);
     ox_export_track(out, 1, 0, OX_TRACK_SECTION, 0, "section", 7, nullptr, 0);
     uint64_t written = 0;
     for (uint64_t i = 0; i < sizes.lines; ++i) {
       ox_export_track(out, i + 2, 1, OX_TRACK_SLICES, 0, "\xff\"", 2, "line", 4);
       const ox_line_slices line{space, name, start, duration, nullptr, wanted.data(), 1000, i, i + 2, 3, flow_row.data(), flow_id.data(), flow_ends.data()};
-      written += ox_export_line(out, &line);
+      uint64_t slices = 0;
+      ox_export_line(out, &line, &slices);
+      written += slices;
     }
-    if (written != sizes.events || ox_export_close(out) != 0) std::abort();
+    int32_t error = 0;
+    ox_export_finish(out, &error);
+    ox_export_close(out);
+    if (written != sizes.events || error != 0) std::abort();
   }
 }
 
 // Run everything that takes untrusted bytes; returns the number of events.
 uint64_t exercise(const Bytes& data) {
-  ox_space* space = ox_open(data.data(), data.size(), 2);
+  ox_space* space = nullptr;
+  ox_open(data.data(), data.size(), 2, &space);
   ox_sizes sizes;
   ox_get_sizes(space, &sizes);
   const uint64_t n = sizes.events;
@@ -108,7 +115,8 @@ uint64_t exercise(const Bytes& data) {
     require_inside(at, length, data);
     ox_nest(sizes.lines, first.data(), start.data(), duration.data(), nullptr, 2, parent.data(), subtree_end.data(), self.data());
     std::vector<int32_t> column(sizes.stat_names + 1, 0);
-    ox_stats* stats = ox_find_stats(space, column.data(), 1, 0, n, 2);
+    ox_stats* stats = nullptr;
+    ox_find_stats(space, column.data(), 1, 0, n, 2, &stats);
     std::vector<uint64_t> bounds(2);
     ox_stats_bounds(stats, bounds.data());
     const uint64_t m = bounds[1];

@@ -1,4 +1,7 @@
-"""Names of a package that load when they are first used: training processes import Outpace too, and must stay as they were."""
+"""What is imported by its name and late: training processes import Outpace too, and must stay as they were.
+
+`tests/architecture/test_late_imports.py` lists every such import of the package with its reason.
+"""
 
 from __future__ import annotations
 
@@ -32,3 +35,9 @@ def callable_package(package: str, home: str, name: str) -> None:
             return getattr(importlib.import_module(f"{package}.{home}"), name)(*args, **kwargs)
 
     sys.modules[package].__class__ = Package
+
+
+def notebook_html(page: Any) -> str:
+    """A page as static HTML. Notebooks ask the page itself, and what is shown stands above what it shows: hence by name."""
+    html: str = importlib.import_module("outpace.report.html").render_fragment(page)
+    return html

@@ -7,6 +7,7 @@ import functools
 import importlib
 import os
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,23 +15,36 @@ from typing import Any
 
 from outpace.advice import rank
 from outpace.metrics.budget import budgets
-from outpace.model import Finding, Page, ProfileError, Report
+from outpace.model import Failure, Finding, Page, ProfileError, Report, UsageError
+from outpace.model.text import clean
 from outpace.store.logdir import find_profiles, local_copy, read_capture_record
 from outpace.timeline import Run
 from outpace.tools import Tool, discover, find
 from outpace.trace import Trace, open_trace
 
+_LONGEST = 300  # characters of an error's sentence; its trace is whole
+
 
 class Profile:
-    """An opened profile. Every tool is a method: `outpace.open(path).overview()` returns the tool's `Page`."""
+    """An opened profile. Every tool is a method: `outpace.open(path).overview()` returns the tool's `Page`.
+
+    It holds the decoded events, and keeps what it computed. `close()` lets go of them, and so does the end of a `with` block; pages that
+    it gave stay as they are.
+    """
 
     def __init__(self, run: Run) -> None:
-        self.run = run
+        self._run: Run | None = run
         self._pages: dict[str, Page] = {}
+        self._repr = f"<outpace.Profile {run.source!r}: {run.events:,} events of {', '.join(t.host for t in run.hosts)}>"
 
     def __repr__(self) -> str:
-        hosts = ", ".join(t.host for t in self.run.hosts)
-        return f"<outpace.Profile {self.run.source!r}: {self.run.events:,} events of {hosts}>"
+        return self._repr if self._run is not None else f"{self._repr[:-1]}, closed>"
+
+    def __enter__(self) -> Profile:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *(t.id for t in discover())]
@@ -41,6 +55,19 @@ class Profile:
                 f"'Profile' has no tool or attribute {name!r}; the tools are: {', '.join(t.id for t in discover())}"
             )
         return functools.partial(self.page, name)
+
+    @property
+    def run(self) -> Run:
+        """The timelines of all hosts; UsageError once the profile is closed."""
+        if self._run is None:
+            raise UsageError("The profile is closed. Open it again with outpace.open(path).")
+        return self._run
+
+    def close(self) -> None:
+        """Let go of the events and of everything that was computed from them; a second call does nothing."""
+        self._run = None
+        self._pages.clear()
+        vars(self).pop("warnings", None)
 
     def page(self, tool: str, **options: Any) -> Page:
         """What one tool says; UsageError for an unknown tool. Some tools take options (see `help` of their `analyse`)."""
@@ -56,17 +83,12 @@ class Profile:
         return (*self.run.remarks, *(w for t in self.run.hosts for w in _warnings(t.trace)))
 
     def report(self, tools: Sequence[str] | None = None) -> Report:
-        """The pages of the given tools (all by default), with ranked findings."""
-        wanted = tools or [t.id for t in discover()]
+        """The pages of the given tools (all by default), with ranked findings. The page of a tool that raises says so."""
+        wanted = [find(tool) for tool in tools] if tools else list(discover())
         self.run.settle()
-        _on_all_cores(self.page, wanted)
-        pages = tuple(self.page(t) for t in wanted)
-        first = next((p for p in pages if p.headline), None)
-        reason, remedy = next(((p.unavailable.reason, p.unavailable.remedy) for p in pages if p.unavailable), ("", ""))
-        headline = first.headline if first else f"{reason[:1].upper()}{reason[1:]}. {remedy}"
-        brief = frozenset(t.id for t in discover() if t.brief and tools is None)
+        pages = _on_all_cores(self._page_or_failure, wanted)
         findings, struck = rank(pages, budgets(self.run))
-        return Report(self.run.source, headline, self.warnings, findings, _paid(pages, findings), struck, brief)
+        return Report(self.run.source, _headline(pages), self.warnings, findings, _paid(pages, findings), struck)
 
     def report_of(self, page: Page) -> Report:
         """One page as a report of its own."""
@@ -79,6 +101,14 @@ class Profile:
 
         return html.write(self.report(tools), Path(path))
 
+    def _page_or_failure(self, tool: Tool) -> Page:
+        try:
+            return self.page(tool.id)
+        except Exception as error:
+            return tool.page(
+                failure=Failure(clean(f"{type(error).__name__}: {error}", _LONGEST), "".join(traceback.format_exception(error)))
+            )
+
 
 def open(path: str | os.PathLike[str], *, use_marks: bool = True) -> Profile:
     """Open a profile file, a run folder or a log directory (the newest run), local or an fsspec URL.
@@ -89,7 +119,8 @@ def open(path: str | os.PathLike[str], *, use_marks: bool = True) -> Profile:
     records, remarks, left_out, traces = {}, [], [], []
     for file in found.files:
         try:
-            traces.append(open_trace(local_copy(file), file.host))
+            with local_copy(file) as local:
+                traces.append(open_trace(local, file.host))
         except ProfileError as error:
             if len(found.files) == 1 or (file is found.files[-1] and not traces):
                 raise
@@ -104,6 +135,17 @@ def open(path: str | os.PathLike[str], *, use_marks: bool = True) -> Profile:
     source = str(path) if len(found.files) == 1 and found.files[0].path == str(path) else found.folder
     told = {"records": records, "remarks": tuple(remarks), "left_out": tuple(left_out)}
     return Profile(Run.of(traces, source, use_marks=use_marks, **told))
+
+
+def stored(path: str | os.PathLike[str], tools: Sequence[str] | None = None) -> Report:
+    """The report that a JSON file holds (of the given tools, all by default). UsageError for a tool that it does not hold."""
+    from outpace.report.stored import load
+
+    report = load(Path(path))
+    missing = [tool for tool in tools or () if tool not in {page.id for page in report.pages}]
+    if missing:
+        raise UsageError(f"{path} holds no page of {', '.join(missing)}. There are: {', '.join(p.id for p in report.pages)}.")
+    return replace(report, pages=tuple(map(report.page, tools))) if tools else report
 
 
 def load(tools: Sequence[str] | None, renderer: str) -> None:
@@ -129,18 +171,28 @@ def _paid(pages: Sequence[Page], findings: Sequence[Finding]) -> tuple[Page, ...
     )
 
 
-def _on_all_cores(page: Callable[[str], Page], tools: Sequence[str]) -> None:
+def _headline(pages: Sequence[Page]) -> str:
+    """What the first page says that says anything; else why the first one cannot."""
+    if said := next((p.headline for p in pages if p.headline), ""):
+        return said
+    if why := next((p.unavailable for p in pages if p.unavailable), None):
+        return f"{why.reason[:1].upper()}{why.reason[1:]}. {why.remedy}"
+    return "No tool could say anything of this profile."
+
+
+def _on_all_cores(page: Callable[[Tool], Page], tools: Sequence[Tool]) -> tuple[Page, ...]:
     """Make several pages at once: most of the work is in the core and in NumPy, which let other threads run.
 
-    Tools are taken from both ends of the list, because neighbours often wait for the same derived table. A tool that fails fails again, and
-    tells why, when its page is asked for.
+    Tools are taken from both ends of the list, because neighbours often wait for the same derived table.
     """
     queue = [tools[at // 2] if at % 2 == 0 else tools[-1 - at // 2] for at in range(len(tools))][::-1]
+    made: dict[str, Page] = {}
 
     def work() -> None:
-        while queue:
-            with contextlib.suppress(Exception):
-                page(queue.pop())
+        with contextlib.suppress(IndexError):  # of the queue, when the last tool is taken
+            while True:
+                tool = queue.pop()
+                made[tool.id] = page(tool)
 
     threads = [threading.Thread(target=work) for _ in range(min(len(os.sched_getaffinity(0)), len(tools)) - 1)]
     for thread in threads:
@@ -148,6 +200,7 @@ def _on_all_cores(page: Callable[[str], Page], tools: Sequence[str]) -> None:
     work()
     for thread in threads:
         thread.join()
+    return tuple(made[tool.id] for tool in tools)
 
 
 def _warnings(trace: Trace) -> list[str]:

@@ -54,7 +54,10 @@ def run(
 ) -> Run:
     """A run of ten equal steps in which the metrics in `given` are what they are said to be; `record`: what the capture noted on its host."""
     used = traces or (trace_of(),)
-    return Run.of(used, records={trace.host: record or {} for trace in used}, _derived=dict(given or {}))
+    made = Run.of(used, records={trace.host: record or {} for trace in used})
+    for metric, result in (given or {}).items():
+        made.derived.give(metric, result)
+    return made
 
 
 def shares_of(given: Mapping[Category, float]) -> dict[str, float]:

@@ -13,8 +13,10 @@ import pytest
 from outpace import api
 from outpace.metrics.budget import ALL_HOSTS, budgets
 from outpace.metrics.program import program
-from outpace.model import OUTSIDE, Figures, Finding, Report, Saving, Severity, Text, Unit, humanize
+from outpace.model import OUTSIDE, Figures, Finding, Report, Saving, Severity, Unit, humanize
 from outpace.testing import training_run
+from outpace.tools import discover
+from tests.architecture.source import FILES, literals, place
 from tests.contract.inputs import MS
 from tests.support import PROFILES, opened
 
@@ -102,7 +104,7 @@ def test_the_words_are_the_programs_own(profile: api.Profile, report: Report) ->
 
 
 def test_no_finding_cites_a_table_that_no_page_has(report: Report) -> None:
-    tables = {table.name for page in report.pages for table in page.tables()}
+    tables = report.references()
     for finding in (*report.findings, *report.struck):
         assert {evidence.table for evidence in finding.evidence} <= tables, finding.id
 
@@ -138,7 +140,7 @@ def test_one_step_carries_no_interval(name: str, tmp_path: Path) -> None:
     overview = report.page("overview")
     figures = [item for section in overview.sections if isinstance(section, Figures) for item in section.items]
     assert "no interval" in next(item.remark for item in figures if "step time" in item.label)
-    assert any("only 1 step" in section.body for section in overview.sections if isinstance(section, Text))
+    assert any("only 1 step" in line for line in overview.evidence)
 
 
 def test_the_headline_is_of_the_steady_state(profile: api.Profile, report: Report) -> None:
@@ -150,3 +152,18 @@ def test_the_headline_is_of_the_steady_state(profile: api.Profile, report: Repor
             d for d, aside, whole in zip(steps.duration, steps.aside, steps.complete, strict=True) if whole and not aside.value
         ]
         assert humanize(float(np.mean(steady)), Unit.PS) in report.headline
+
+
+def test_what_a_tool_says_of_another_ones_tables_is_true() -> None:
+    """Every reference in the tools' sources leads to a table that some profile has."""
+    tools = "|".join(tool.id for tool in discover())
+    written = {
+        text
+        for path in FILES
+        if place(path).startswith("tools/")
+        for text in literals(path)
+        if re.fullmatch(rf"({tools})\.[a-z_]+", text)
+    }
+    known = set().union(*(opened(name).report().references() for name in PROFILES))
+    assert len(written) > 10
+    assert written <= known

@@ -18,10 +18,11 @@ from outpace.testing import training_run
 TOOL = """
 from outpace.tools.tool import Tool
 
-TOOL = Tool(id="throwaway", title="Throw-away", question="How many events are there?", order=990)
+TOOL = Tool(__name__, title="Throw-away", question="How many events are there?", order=990)
 """
 PAGE = """
-from outpace.model import Field, Page, Rows, Table, Unit
+from outpace.model import Field, Rows, Table, Unit
+from outpace.tools.throwaway import TOOL
 
 FIELDS = (Field("host", Unit.TEXT, "host that was looked at"), Field("events", Unit.COUNT, "events that it recorded"))
 
@@ -29,7 +30,7 @@ FIELDS = (Field("host", Unit.TEXT, "host that was looked at"), Field("events", U
 def analyse(run):
     rows = [(t.host, len(t.trace)) for t in run.hosts]
     table = Table.from_rows("heads", "Heads", FIELDS, rows)
-    return Page("throwaway", "Throw-away", "How many events are there?", f"{run.events} events were counted.", (Rows(table),))
+    return TOOL.page(f"{run.events} events were counted.", (Rows(table),))
 """
 
 

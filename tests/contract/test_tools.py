@@ -64,9 +64,6 @@ def test_the_page_is_the_tools(page: Page, tool: Tool) -> None:
 
 
 def test_tables_are_described(page: Page) -> None:
-    tables = [s.table for s in page.sections if isinstance(s, (Rows, Chart))] + list(page.hidden_tables)
-    for name in {t.name for t in tables}:
-        assert len({id(t) for t in tables if t.name == name}) == 1, f"two tables are called {name}"
     for table in page.tables():
         names = [field.name for field in table.fields]
         assert len(set(names)) == len(names)
@@ -85,7 +82,7 @@ def test_sections_name_columns_that_exist(page: Page) -> None:
 
 
 def test_findings_prove_themselves(profile: api.Profile, page: Page) -> None:
-    tables = {table.name for other in profile.report().pages for table in other.tables()}
+    tables = profile.report().references()
     assert len({(f.id, f.host, f.location) for f in page.findings}) == len(page.findings)
     for finding in page.findings:
         assert finding.sentence

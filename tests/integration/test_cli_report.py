@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -225,3 +226,78 @@ def test_a_folder_with_one_readable_profile_reports_it_and_names_the_others(tmp_
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("  ! zz is left out:")
     assert "15 steps" in done.stdout
+
+
+def test_iterators_that_call_each_other_in_a_circle_end() -> None:
+    """A real profile with some bytes changed."""
+    done = outpace("report", BROKEN / "circle.xplane.pb.gz", "--json", timeout=30)
+    assert done.returncode == 0, done.stderr
+    assert strict(done.stdout)["tools"]["tf_data"]["tables"]["stages"]["rows"]
+
+
+def test_a_device_without_a_stream_fails_no_tool(tmp_path: Path) -> None:
+    space = SpaceBuilder()
+    space.plane("/host:CPU").line("python").event("train", 0, MS, step_num=0, _r=1)
+    space.plane("/device:GPU:0")
+    done = outpace("report", space.write(tmp_path), "--json")
+    assert done.returncode == 0, done.stderr
+    assert not any(tool["failure"] for tool in strict(done.stdout)["tools"].values())
+
+
+def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A command line of a shell, with `outpace` in it."""
+    command = line.replace("outpace ", f"{sys.executable} -m outpace.cli ")
+    return subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command}"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, **environment},
+    )
+
+
+def test_a_reader_that_goes_away_loses_no_file(tmp_path: Path) -> None:
+    whole = outpace("report", profile_path("keras_fit"), "--html", tmp_path / "a.html", "--csv", tmp_path / "a")
+    assert whole.returncode == 0
+    for kind in ("", "--json"):
+        done = shell(
+            f"outpace report {profile_path('keras_fit')} {kind} --html {tmp_path}/b.html --csv {tmp_path}/b | head -c 1"
+        )
+        assert (done.returncode, len(done.stdout)) == (0, 1), done.stderr
+        assert (tmp_path / "b.html").read_bytes() == (tmp_path / "a.html").read_bytes()
+        assert sorted(p.name for p in (tmp_path / "b").iterdir()) == sorted(p.name for p in (tmp_path / "a").iterdir())
+        shutil.rmtree(tmp_path / "b")
+        (tmp_path / "b.html").unlink()
+
+
+def test_a_closed_output_is_a_sentence(tmp_path: Path) -> None:
+    done = shell(f"outpace report {profile_path('keras_fit')} --html {tmp_path}/a.html >&-")
+    assert done.returncode == 6
+    assert "standard output is closed" in one_sentence(done)
+    assert (tmp_path / "a.html").is_file(), "the file that was asked for is there"
+
+
+def test_an_output_without_unicode_gets_what_it_has() -> None:
+    text = shell(f"outpace report {profile_path('keras_fit')}", PYTHONIOENCODING="ascii")
+    assert (text.returncode, text.stderr) == (0, "")
+    assert "First thing to change" in text.stdout and "####" in text.stdout
+    data = shell(f"outpace report {profile_path('unicode_names')} --json", PYTHONIOENCODING="ascii")
+    assert (data.returncode, data.stderr) == (0, "")
+    assert strict(data.stdout) == strict(outpace("report", profile_path("unicode_names"), "--json").stdout)
+
+
+@pytest.mark.parametrize("command", ["report", "explain", "trace", "lint", "tune"])
+def test_a_hostile_path_is_spelled_out(command: str, tmp_path: Path) -> None:
+    done = outpace(command, f"{tmp_path}/{ESCAPE}")
+    assert done.returncode != 0
+    assert "\\x1b" in done.stderr
+    assert "\x1b" not in done.stderr + done.stdout
+
+
+def test_messages_of_the_profiler_are_text(tmp_path: Path) -> None:
+    space = SpaceBuilder()
+    space.errors.append(ESCAPE)
+    space.plane("/host:CPU").line("python").event("train", 0, MS)
+    done = outpace("trace", space.write(tmp_path), "--out", tmp_path / "a.pftrace")
+    assert "\\x1b]0;owned" in done.stderr
+    assert "\x1b" not in done.stderr

@@ -1,9 +1,14 @@
-"""The native core, loaded with ctypes. Only `outpace.trace` may import this package."""
+"""The native core, loaded with ctypes. Only `outpace.trace` may import this package.
+
+`native/include/outpace.h` is the interface; `ABI` names the text of it that this package was written for, and `SIGNATURES` repeats its
+declarations for ctypes. Tests hold both against it.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import os
+from ctypes import c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -11,20 +16,58 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from outpace.model.errors import InstallationError
+
+ABI = 943381323
+"""CRC-32 of `native/include/outpace.h`. A library that says another was built from other sources."""
+
 Array = npt.NDArray[Any]
 Key = Array | tuple[Array, Array]
+_STATUS = {1: "an allocation of the native core failed", 2: "it failed", 3: "there are more events than it can number (2^31)"}
+
+_P, _I32, _I64, _U32, _U64 = c_void_p, c_int32, c_int64, c_uint32, c_uint64
+SIGNATURES: dict[str, tuple[Any, ...]] = {
+    "ox_open": (_P, _U64, _I32, _P),
+    "ox_get_sizes": (_P, _P),
+    "ox_planes": (_P, _P, _P, _P, _P),
+    "ox_lines": (_P, _P, _P, _P, _P, _P, _P),
+    "ox_event_names": (_P, _P, _P, _P, _P, _P, _P),
+    "ox_stat_names": (_P, _P, _P, _P, _P),
+    "ox_owner_stats": (_P, _P, _P, _P, _P, _P, _P),
+    "ox_strings": (_P, _P, _P, _P),
+    "ox_damages": (_P, _P, _P, _P, _P),
+    "ox_events": (_P, _I32, _P, _P, _P),
+    "ox_aggregated": (_P, _P, _P),
+    "ox_find_stats": (_P, _P, _U32, _U64, _U64, _I32, _P),
+    "ox_stats_bounds": (_P, _P),
+    "ox_stats_take": (_P, _I32, _P, _P, _P, _P),
+    "ox_nest": (_U64, _P, _P, _P, _P, _I32, _P, _P, _P),
+    "ox_join": (_U64, _P, _P, _P, _U64, _P, _P, _P, _U32, _I32, _P, _P),
+    "ox_pairs_take": (_P, _P, _P),
+    "ox_group": (_U64, _P, _P, _P, _P, _U64, _P, _P, _P, _P, _P),
+    "ox_spread": (_U64, _P, _U64, _P, _P, _U64, _P, _P, _P),
+    "ox_sweep": (_U64, _P, _P, _P, _P, _U64, _P, _P, _U32, _I32, _P),
+    "ox_cover": (_U64, _P, _P, _I64, _I64, _P, _P),
+    "ox_export_open": (_I32, _I32, _P),
+    "ox_export_track": (_P, _U64, _U64, _I32, _I32, _P, _U32, _P, _U32),
+    "ox_export_line": (_P, _P, _P),
+    "ox_export_made": (_P, _P, _P),
+    "ox_export_counter": (_P, _U64, _U64, _P, _P, _I64),
+    "ox_export_finish": (_P, _P),
+}
+"""Argument types of the functions that return a status."""
+
+ENDINGS = ("ox_close", "ox_stats_close", "ox_pairs_close", "ox_export_close")
+"""Functions that free what they are given, and return nothing."""
 
 
 class Sizes(ctypes.Structure):
-    """Mirror of `ox_sizes` in `native/include/outpace.h`, where the fields are described."""
+    """Mirror of `ox_sizes`, where the fields are described."""
 
     _fields_ = [
-        *(
-            (name, ctypes.c_uint64)
-            for name in ("planes", "lines", "events", "event_names", "stat_names", "owner_stats", "strings")
-        ),
-        *((name, ctypes.c_uint64) for name in ("damages", "damages_total", "aggregated", "clamped")),
-        ("origin_ns", ctypes.c_int64),
+        *((name, c_uint64) for name in ("planes", "lines", "events", "event_names", "stat_names", "owner_stats", "strings")),
+        *((name, c_uint64) for name in ("damages", "damages_total", "aggregated", "clamped")),
+        ("origin_ns", c_int64),
     ]
 
 
@@ -32,10 +75,10 @@ class LineSlices(ctypes.Structure):
     """Mirror of `ox_line_slices`."""
 
     _fields_ = [
-        *((name, ctypes.c_void_p) for name in ("space", "name", "start_ps", "duration_ps", "mask", "argument")),
-        ("shift_ns", ctypes.c_int64),
-        *((name, ctypes.c_uint64) for name in ("line", "track", "flows")),
-        *((name, ctypes.c_void_p) for name in ("flow_row", "flow_id", "flow_ends")),
+        *((name, c_void_p) for name in ("space", "name", "start_ps", "duration_ps", "mask", "argument")),
+        ("shift_ns", c_int64),
+        *((name, c_uint64) for name in ("line", "track", "flows")),
+        *((name, c_void_p) for name in ("flow_row", "flow_id", "flow_ends")),
     ]
 
 
@@ -43,32 +86,57 @@ class MadeSlices(ctypes.Structure):
     """Mirror of `ox_made_slices`."""
 
     _fields_ = [
-        *((name, ctypes.c_uint64) for name in ("slices", "arguments", "texts", "track")),
-        *((name, ctypes.c_void_p) for name in ("start_ps", "duration_ps", "name", "argument_name", "argument_kind")),
-        *((name, ctypes.c_void_p) for name in ("argument_value", "text", "text_at")),
-        ("category", ctypes.c_uint32),
-        ("shift_ns", ctypes.c_int64),
+        *((name, c_uint64) for name in ("slices", "arguments", "texts", "track")),
+        *((name, c_void_p) for name in ("start_ps", "duration_ps", "name", "argument_name", "argument_kind")),
+        *((name, c_void_p) for name in ("argument_value", "text", "text_at")),
+        ("category", c_uint32),
+        ("shift_ns", c_int64),
     ]
 
 
 @lru_cache(maxsize=1)
 def library() -> ctypes.CDLL:
-    """Load the core once. Raises ImportError with the way out when the package was not built."""
+    """Load the core once. Raises InstallationError with the way out when the package was not built, or from other sources than this file."""
     path = Path(__file__).with_name("core.so")
     try:
         core = ctypes.CDLL(str(path))
-    except OSError as error:
-        raise ImportError(
-            f"Outpace's native core is missing or broken ({error}); reinstall with 'pip install --force-reinstall .'"
-        ) from error
-    core.ox_open.restype = ctypes.c_void_p
-    core.ox_open.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int32]
-    core.ox_find_stats.restype = ctypes.c_void_p
-    core.ox_join.restype = ctypes.c_void_p
-    core.ox_events.restype = ctypes.c_int32
-    core.ox_export_open.restype = ctypes.c_void_p
-    core.ox_export_line.restype = core.ox_export_made.restype = ctypes.c_uint64
+        core.ox_abi.restype, core.ox_abi.argtypes = c_uint32, ()
+        found = core.ox_abi()
+    except (OSError, AttributeError) as error:
+        raise InstallationError(f"Outpace's native core is missing or broken ({error}). {_REINSTALL}") from error
+    if found != ABI:
+        raise InstallationError(f"Outpace's native core ({path}) is of another version than its Python files. {_REINSTALL}")
+    for name, types in SIGNATURES.items():
+        function = getattr(core, name)
+        function.restype, function.argtypes = c_int32, types
+    for name in ENDINGS:
+        function = getattr(core, name)
+        function.restype, function.argtypes = None, (c_void_p,)
     return core
+
+
+_REINSTALL = "Reinstall it: pip install --force-reinstall outpace, or in a source tree: pip install --force-reinstall ."
+
+
+def call(name: str, *arguments: Any) -> None:
+    """Call a function of the core: arrays by their data (None for none), structures and ctypes' numbers, which it fills in, by reference.
+
+    Raises MemoryError when the core says that there is not enough, or more events than it can number; RuntimeError when it fails otherwise.
+    """
+    status = getattr(library(), name)(*map(_argument, arguments))
+    if status:
+        raise (RuntimeError if status == 2 else MemoryError)(f"{_STATUS[status]} (in {name})")
+
+
+def end(name: str, handle: int) -> None:
+    """Free what the core made."""
+    getattr(library(), name)(handle)
+
+
+def _argument(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return pointer(value)
+    return ctypes.byref(value) if isinstance(value, (ctypes.Structure, c_uint64, c_int32)) else value
 
 
 def threads() -> int:
@@ -76,13 +144,11 @@ def threads() -> int:
     return min(len(os.sched_getaffinity(0)), 8)
 
 
-def pointer(array: Array | None) -> ctypes.c_void_p | None:
-    """Address of a C-contiguous array's data, None for none."""
-    if array is None:
-        return None
+def pointer(array: Array) -> c_void_p:
+    """Address of a C-contiguous array's data."""
     if not array.flags.c_contiguous:
         raise ValueError("the core needs contiguous arrays")
-    return ctypes.c_void_p(array.ctypes.data)
+    return c_void_p(array.ctypes.data)
 
 
 def nest(first_event: Array, start: Array, duration: Array, mask: Array | None = None) -> tuple[Array, Array, Array]:
@@ -91,18 +157,9 @@ def nest(first_event: Array, start: Array, duration: Array, mask: Array | None =
     parent, subtree_end = np.empty(count, np.int32), np.empty(count, np.int32)
     self_time = np.empty(count, np.int64)
     bounds = np.ascontiguousarray(first_event, np.uint64)
-    spans = [np.ascontiguousarray(a, np.int64) for a in (start, duration)]  # named, so that they live until the call returns
+    spans = [np.ascontiguousarray(a, np.int64) for a in (start, duration)]
     flags = None if mask is None else np.ascontiguousarray(mask, np.uint8)
-    library().ox_nest(
-        ctypes.c_uint64(len(bounds) - 1),
-        pointer(bounds),
-        *map(pointer, spans),
-        pointer(flags),
-        threads(),
-        pointer(parent),
-        pointer(subtree_end),
-        pointer(self_time),
-    )
+    call("ox_nest", len(bounds) - 1, bounds, *spans, flags, threads(), parent, subtree_end, self_time)
     return parent, subtree_end, self_time
 
 
@@ -117,89 +174,53 @@ def group(key: Array, keys: int, duration: Array, self_time: Array, mask: Array 
     """Count, total, self total, minimum and maximum duration per key in [0, keys); see `ox_group`."""
     out = tuple(np.empty(keys, np.int64) for _ in range(5))
     flags = None if mask is None else np.ascontiguousarray(mask, np.uint8)
-    keyed = np.ascontiguousarray(key, np.int32)
     times = [np.ascontiguousarray(a, np.int64) for a in (duration, self_time)]
-    library().ox_group(
-        ctypes.c_uint64(len(key)),
-        pointer(keyed),
-        pointer(flags),
-        *map(pointer, times),
-        ctypes.c_uint64(keys),
-        *map(pointer, out),
-    )
+    call("ox_group", len(key), np.ascontiguousarray(key, np.int32), flags, *times, keys, *out)
     return out
 
 
 def spread(subtree_end: Array, cause: Array, effect: Array, root_row: Array, root_group: Array) -> Array:
     """Group of every event, -1 for none; edges may come in any order; see `ox_spread`."""
     result = np.full(len(subtree_end), -1, np.int32)
-    ends = np.ascontiguousarray(subtree_end, np.int32)
-    edges = [np.ascontiguousarray(a, np.int32) for a in (cause, effect)]
+    ends, *edges = (np.ascontiguousarray(a, np.int32) for a in (subtree_end, cause, effect))
     roots = [np.ascontiguousarray(a, np.int32) for a in (root_row, root_group)]
-    library().ox_spread(
-        ctypes.c_uint64(len(subtree_end)),
-        pointer(ends),
-        ctypes.c_uint64(len(cause)),
-        *map(pointer, edges),
-        ctypes.c_uint64(len(root_row)),
-        *map(pointer, roots),
-        pointer(result),
-    )
+    call("ox_spread", len(ends), ends, len(cause), *edges, len(root_row), *roots, result)
     return result
 
 
 def join(cause: Array, cause_key: Key, effect: Array, effect_key: Key, crowd: int = 0) -> tuple[Array, Array]:
     """All pairs (cause row, effect row) with equal keys, int32, ordered by effect; see `ox_join`.
 
-    A key is one uint64 column, or two that are compared together.
+    A key is one uint64 column, or two that are mixed into 64 bits.
     """
-    sides = []  # named, so that the columns live until the pairs are taken
+    sides = []
     for rows, key in ((cause, cause_key), (effect, effect_key)):
         first, second = key if isinstance(key, tuple) else (key, None)
-        sides.append((
-            np.ascontiguousarray(rows, np.int32),
-            np.ascontiguousarray(first, np.uint64),
-            None if second is None else np.ascontiguousarray(second, np.uint64),
-        ))  # fmt: skip
-    count = ctypes.c_uint64()
-    columns = ((ctypes.c_uint64(len(side[0])), *map(pointer, side)) for side in sides)
-    pairs = ctypes.c_void_p(
-        library().ox_join(*next(columns), *next(columns), ctypes.c_uint32(crowd), threads(), ctypes.byref(count))
-    )
-    out = np.empty(count.value, np.int32), np.empty(count.value, np.int32)
-    library().ox_pairs_take(pairs, *map(pointer, out))
-    return out
+        columns = (np.ascontiguousarray(rows, np.int32), np.ascontiguousarray(first, np.uint64))
+        sides.append((len(rows), *columns, None if second is None else np.ascontiguousarray(second, np.uint64)))
+    pairs, count = c_uint64(), c_uint64()
+    call("ox_join", *sides[0], *sides[1], crowd, threads(), pairs, count)
+    try:
+        out = tuple(np.empty(count.value, np.int32) for _ in range(2))
+        call("ox_pairs_take", pairs.value, *out)
+    finally:
+        end("ox_pairs_close", pairs.value)
+    return out[0], out[1]
 
 
-def sweep(group_of: Array, priority: Array, start: Array, end: Array, begin: Array, finish: Array, priorities: int) -> Array:
+def sweep(group_of: Array, priority: Array, start: Array, finish: Array, begin: Array, last: Array, priorities: int) -> Array:
     """Time per (window, priority), int64 ps of shape (windows, priorities); see `ox_sweep`."""
     out = np.zeros((len(begin), priorities), np.int64)
-    spans = [
-        np.ascontiguousarray(a, t) for a, t in ((group_of, np.int32), (priority, np.uint8), (start, np.int64), (end, np.int64))
-    ]
-    windows = [np.ascontiguousarray(a, np.int64) for a in (begin, finish)]
-    library().ox_sweep(
-        ctypes.c_uint64(len(group_of)),
-        *map(pointer, spans),
-        ctypes.c_uint64(len(begin)),
-        *map(pointer, windows),
-        ctypes.c_uint32(priorities),
-        threads(),
-        pointer(out),
-    )
+    kinds = ((group_of, np.int32), (priority, np.uint8), (start, np.int64), (finish, np.int64))
+    spans = [np.ascontiguousarray(a, kind) for a, kind in kinds]
+    windows = [np.ascontiguousarray(a, np.int64) for a in (begin, last)]
+    call("ox_sweep", len(group_of), *spans, len(begin), *windows, priorities, threads(), out)
     return out
 
 
-def cover(start: Array, end: Array, begin: int, finish: int) -> tuple[int, int]:
-    """Length of the union of spans (sorted by start) in [begin, finish), and the sum of their clipped lengths; see `ox_cover`."""
-    covered, summed = ctypes.c_int64(), ctypes.c_int64()
-    spans = [np.ascontiguousarray(a, np.int64) for a in (start, end)]
-    library().ox_cover(
-        ctypes.c_uint64(len(start)),
-        *map(pointer, spans),
-        ctypes.c_int64(begin),
-        ctypes.c_int64(finish),
-        ctypes.byref(covered),
-        ctypes.byref(summed),
-    )
-    return covered.value, summed.value
+def cover(start: Array, finish: Array, begin: int, last: int) -> tuple[int, int]:
+    """Length of the union of spans (sorted by start) in [begin, last), and the sum of their clipped lengths; see `ox_cover`."""
+    result = np.zeros(2, np.int64)
+    spans = [np.ascontiguousarray(a, np.int64) for a in (start, finish)]
+    call("ox_cover", len(start), *spans, begin, last, result[:1], result[1:])
+    return int(result[0]), int(result[1])

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from outpace._dataclass import dataclass
 from outpace.capture.interrupt import OnTermination
 from outpace.capture.profilers import Profiler
-from outpace.model.errors import CaptureError
+from outpace.model.errors import CaptureError, OutputError
+from outpace.model.text import clean_prose
 from outpace.store.staging import Staging
 
 ENDING = ".xplane.pb"
@@ -24,7 +25,7 @@ def tell(text: str) -> None:
     stream = sys.__stderr__
     if stream is not None:
         with contextlib.suppress(OSError, ValueError):
-            stream.write(f"outpace: {text}\n")
+            stream.write(f"outpace: {clean_prose(text)}\n")
             stream.flush()
 
 
@@ -94,8 +95,8 @@ class Recording:
             if finish is not None:
                 try:
                     finish(Saved(staging.run_folder(), host))
-                except OSError as error:
-                    tell(f"the record beside the profile could not be written: {error}")
+                except (OSError, OutputError) as error:
+                    tell(f"the profile is saved without a record beside it: {error}")
             return Saved(staging.publish(), host)
         finally:
             self._release(staging)

@@ -19,7 +19,7 @@ from outpace._dataclass import dataclass
 from outpace.capture.family import Family
 from outpace.capture.options import DEFAULT_LOGDIR, CaptureOptions, Outcome, Plan
 from outpace.capture.relaunch import flush, python_command, require_script
-from outpace.model.errors import CaptureError, UsageError
+from outpace.model.errors import CaptureError, OutputError, UsageError
 from outpace.store.logdir import read_capture_record, upload_run
 from outpace.store.record import CaptureRecord, write_record
 from outpace.store.staging import Staging
@@ -151,7 +151,7 @@ def _result(code: int, outcome: Outcome | None) -> CaptureResult:
     record, _ = read_capture_record(outcome.run, outcome.host)
     if record is not None and record.exit != code:  # a signal after the script's end, or a sidecar cut short
         record = replace(record, exit=code)
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OutputError):
             write_record(outcome.run, outcome.host, record)
     return CaptureResult(outcome.run, None, code, record, outcome.stopped)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import io
 import os
 import sys
 from typing import Annotated, Any
@@ -15,6 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from outpace._version import __version__
+from outpace.cli.console import note
 from outpace.cli.process import leave
 
 COMMANDS = ("report", "explain", "profile", "capture", "serve", "trace", "doctor", "lint", "tune", "race", "replay", "tools")
@@ -65,24 +67,39 @@ def _root(
 
 def main() -> None:
     """Entry point. Exit codes are those of `OutpaceError` and its kinds; `docs/exit-codes.md` lists them."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a path or a name may hold characters that the output lacks
+    code = _run()
+    try:
+        if sys.stdout is not None:  # None: it was closed before Python started
+            sys.stdout.flush()
+    except OSError as error:
+        code = _lost_output(error)
+    leave(code)
+
+
+def _run() -> int:
+    """Run the command; its exit code."""
     try:
         app()
     except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.__context__, BrokenPipeError):  # what Typer and Rich make of a reader that went away
+            return _lost_output(end.__context__)
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
     except OSError as error:
-        code = _lost_output(error)
+        return _lost_output(error)
+    except MemoryError as error:
+        note(f"outpace: There is not enough memory: {error or 'the system gives no more'}.")
+        return 1
     except Exception as error:
         from outpace.model import OutpaceError
 
         if not isinstance(error, OutpaceError):
             raise
-        typer.echo(f"outpace: {error}", err=True)
-        code = error.exit_code
-    try:
-        sys.stdout.flush()
-    except OSError as error:
-        code = _lost_output(error)
-    leave(code)
+        note(f"outpace: {error}")
+        return error.exit_code
+    return 0
 
 
 def _lost_output(error: OSError) -> int:
@@ -94,5 +111,5 @@ def _lost_output(error: OSError) -> int:
         return 0
     from outpace.model import OutputError
 
-    typer.echo(f"outpace: The report cannot be written to standard output: {error.strerror}.", err=True)
+    note(f"outpace: The report cannot be written to standard output: {error.strerror}.")
     return OutputError.exit_code

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from outpace.capture.options import DEFAULT_LOGDIR
+from outpace.cli.console import note
 from outpace.cli.options import Color, DeviceLevel, HostLevel, Html, PythonLevel, Width
 
 if TYPE_CHECKING:
@@ -85,10 +86,9 @@ def _show(result: RemoteResult, report: bool, html: Path | None, json: bool, wid
     if json:
         _print_json(result, report, html)
     elif result.run is not None and report:
-        from outpace import api
-        from outpace.cli.output import show
+        from outpace.cli.output import show_captured
 
-        show(api.open(result.run), html=html, width=width, color=color, summary=True)
+        show_captured(result.run, html=html, width=width, color=color)
     error = result.error(reasons=result.run is None and len(result.hosts) == 1)
     if error is not None:
         raise error
@@ -102,19 +102,19 @@ def _workers(given: list[str], cluster: Cluster | None, port: int) -> Addresses:
         raise UsageError("Addresses and --cluster contradict each other. Give one of them.")
     workers = cluster_addresses(port=port) if cluster else read_addresses(given, port)
     for address in workers.repeated:
-        typer.echo(f"outpace: {address} was given more than once; it is captured once", err=True)
+        note(f"outpace: {address} was given more than once; it is captured once")
     return workers
 
 
 def _print_outcomes(result: RemoteResult, file: TextIO, width: int | None, color: bool | None) -> None:
     """Every worker in one row, and where the run is."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     from outpace.model.units import Unit, humanize
+    from outpace.report.console import PlainConsole
 
-    console = Console(file=file, width=width, force_terminal=color, highlight=False, soft_wrap=False)
+    console = PlainConsole(file=file, width=width, force_terminal=color, highlight=False, soft_wrap=False)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("Worker", no_wrap=True)
     table.add_column("Profile")
@@ -149,10 +149,11 @@ def _print_json(result: RemoteResult, report: bool, html: Path | None) -> None:
     }
     if report and result.run is not None:
         from outpace import api
+        from outpace.report import html as html_
         from outpace.report import json_
 
-        profile = api.open(result.run)
-        data["report"] = json.loads(json_.render(profile.report()))
+        made = api.open(result.run).report()
+        data["report"] = json_.document(made)
         if html is not None:
-            typer.echo(f"The HTML report is {profile.html(html)}", err=True)
+            note(f"The HTML report is {html_.write(made, html)}")
     sys.stdout.write(json.dumps(data, indent=1, ensure_ascii=False) + "\n")

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-import typer
+from outpace.cli.console import note
 
 if TYPE_CHECKING:
     from outpace.capture.remote.result import Progress
@@ -41,7 +41,7 @@ class Lines:
         text = sentence(progress, self._duration, moving=False)
         if text != self._said or progress.elapsed - self._since >= PATIENCE:
             self._said, self._since = text, progress.elapsed
-            typer.echo(f"outpace: {text}", err=True)
+            note(f"outpace: {text}")
 
 
 def sentence(progress: Progress, duration: float, moving: bool) -> str:

@@ -1,25 +1,30 @@
-"""The console of the commands that list sentences: what they print is text, whatever stands in it."""
+"""What the commands print beside a report: sentences, to people. What stands in them may come from anywhere, and is text."""
 
 from __future__ import annotations
 
-import io
 import shutil
-import sys
 from typing import TYPE_CHECKING
 
+import typer
+
+from outpace.model.text import clean_prose
+
 if TYPE_CHECKING:
-    from rich.console import Console
+    from outpace.report.console import PlainConsole
 
 _WIDEST = 110  # columns: longer lines of prose are hard to read
 
 
-def sentences(width: int | None, color: bool | None) -> Console:
-    """A console of so many columns (by default the terminal's, up to 110), with colours when asked for or when printing to a terminal."""
-    from rich.console import Console
+def note(text: str) -> None:
+    """A line on standard error."""
+    typer.echo(clean_prose(text), err=True)
 
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a source line or a path may hold characters that the terminal lacks
-    return Console(
+
+def sentences(width: int | None, color: bool | None) -> PlainConsole:
+    """A console of so many columns (by default the terminal's, up to 110), with colours when asked for or when printing to a terminal."""
+    from outpace.report.console import PlainConsole
+
+    return PlainConsole(
         width=width or min(shutil.get_terminal_size((80, 24)).columns, _WIDEST),
         force_terminal=color,
         no_color=None if color is None else not color,

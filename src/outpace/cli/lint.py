@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from outpace.cli.console import note
 from outpace.cli.options import Color, Width
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def lint(
     else:
         _show(found, width, color)
     for failure in failures:
-        typer.echo(f"outpace: {failure}", err=True)
+        note(f"outpace: {failure}")
     if failures:
         raise typer.Exit(UsageError.exit_code)
     if any(message.level == "warning" for _, messages, _ in found for message in messages) and not exit_zero:

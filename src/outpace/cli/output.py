@@ -1,49 +1,84 @@
-"""What the commands have in common: showing a profile in the forms that the user asked for."""
+"""What the commands have in common: showing a report in the forms that the user asked for."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
-import typer
-
-from outpace.api import Profile
-from outpace.model import Report
+from outpace.cli.console import note
+from outpace.model import OutputError, Report, ToolError
 
 
 def show(
-    profile: Profile,
+    report: Report,
     *,
-    only: Sequence[str] | None = None,
+    single: bool = False,
+    brief: Collection[str] = (),
+    summary: bool = False,
     html: Path | None = None,
     csv: Path | None = None,
     json: bool = False,
     width: int | None = None,
     color: bool | None = None,
-    summary: bool = False,
 ) -> None:
-    """Write the files that were asked for and print the report (JSON instead, when asked); of a `summary`, the headlines of all pages."""
-    say(replace(profile.report(only), summary=summary), single=only is not None, json=json, width=width, color=color)
+    """Write the files that were asked for, print the report (JSON instead, when asked), and say where the files are.
+
+    The files come first: whoever reads the text may go away, as `head` does. `single` leaves out what introduces a whole report; for
+    `brief` and `summary` see `terminal.render`. ToolError at the end, when a tool failed.
+    """
+    said = []
     if csv is not None:
         from outpace.report import csv_
 
-        written = csv_.write(profile.report(only), csv)
-        typer.echo(f"{len(written)} tables are in {csv}", err=True)
+        said.append(f"{len(csv_.write(report, csv))} tables are in {csv}")
     if html is not None:
-        typer.echo(f"The HTML report is {profile.html(html, only)}", err=True)
+        from outpace.report import html as html_
+
+        said.append(f"The HTML report is {html_.write(report, html)}")
+    say(report, single=single, brief=brief, summary=summary, json=json, width=width, color=color)
+    for line in said:
+        note(line)
+    if failed := report.failed():
+        tools_of: dict[str, list[str]] = {}
+        for page in failed:
+            tools_of.setdefault(page.failure.error if page.failure else "", []).append(page.id)
+        which = "; ".join(f"{', '.join(tools)}: {error}" for error, tools in tools_of.items())
+        raise ToolError(
+            f"{len(failed)} of {len(report.pages)} tools failed ({which}). What the others say stands; --json has the traces."
+        )
+
+
+def show_captured(run: str, **wanted: Any) -> None:
+    """Show a run that was just captured: the first screen, and of every page its headline."""
+    from outpace import api
+
+    show(api.open(run).report(), summary=True, **wanted)
 
 
 def say(
-    report: Report, *, single: bool = False, json: bool = False, width: int | None = None, color: bool | None = None
+    report: Report,
+    *,
+    single: bool = False,
+    brief: Collection[str] = (),
+    summary: bool = False,
+    json: bool = False,
+    width: int | None = None,
+    color: bool | None = None,
 ) -> None:
-    """Print a report (JSON instead, when asked); `single` leaves out what introduces a whole report."""
+    """Print a report (JSON instead, when asked); see `show`."""
+    if sys.stdout is None:
+        raise OutputError(
+            "The report cannot be written: standard output is closed. Use --html or --csv, or redirect it to a file."
+        )
     if json:
         from outpace.report import json_
 
-        sys.stdout.write(json_.render(report) + "\n")
+        ascii_only = "utf" not in (sys.stdout.encoding or "utf").lower()
+        sys.stdout.write(json_.render(report, ascii_only=ascii_only) + "\n")
     else:
         from outpace.report import terminal
 
-        terminal.print_report(report, width=width, color=color, tools=[p.id for p in report.pages] if single else None)
+        tools = [p.id for p in report.pages] if single else None
+        terminal.print_report(report, width=width, color=color, tools=tools, brief=brief, summary=summary)

@@ -52,5 +52,6 @@ def leave(code: int) -> NoReturn:
     Without the interpreter's teardown, which spends 20 ms on freeing memory that the system takes back anyway.
     """
     atexit._run_exitfuncs()
-    sys.stderr.flush()
+    if sys.stderr is not None:
+        sys.stderr.flush()
     os._exit(code)

@@ -70,9 +70,8 @@ def profile(
     The script needs no change. Keras fit, evaluate and predict, tf.function loops and eager loops are recognised by themselves; the
     capture starts after a warm-up. Exit code: the script's own when the script fails, otherwise Outpace's (docs/exit-codes.md).
     """
-    from outpace import api
     from outpace.capture import CaptureOptions, run_script
-    from outpace.cli.output import show
+    from outpace.cli.output import show_captured
     from outpace.model import CaptureError
 
     options = CaptureOptions(
@@ -91,7 +90,7 @@ def profile(
     result = run_script(script, of_script(context, args), options)
     if result.run is not None:
         html = html or _report_file(logdir, result.run)
-        show(api.open(result.run), html=html, csv=csv, json=json, width=width, color=color, summary=True)
+        show_captured(result.run, html=html, csv=csv, json=json, width=width, color=color)
     elif not result.exit_code:
         raise CaptureError(result.reason or "No profile was captured.")
     if result.exit_code:

@@ -73,11 +73,6 @@ def show_race(
     result: RaceResult, *, html: Path | None = None, json: bool = False, width: int | None = None, color: bool | None = None
 ) -> None:
     """Print a result (JSON instead, when asked), and write the HTML where it is wanted."""
-    from outpace.cli.output import say
+    from outpace.cli.output import show
 
-    report = result.report
-    say(report, single=True, json=json, width=width, color=color)
-    if html is not None:
-        from outpace.report.html import write
-
-        typer.echo(f"The HTML report is {write(report, html)}", err=True)
+    show(result.report, single=True, html=html, json=json, width=width, color=color)

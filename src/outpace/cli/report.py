@@ -10,6 +10,9 @@ import typer
 from outpace.cli.options import Color, Width
 from outpace.cli.process import meanwhile, tune
 
+STORED = ".json"
+"""Ending of a report that '--json' printed."""
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
@@ -18,14 +21,22 @@ def register(app: typer.Typer) -> None:
 
 def report(
     path: Annotated[
-        str, typer.Argument(help="A *.xplane.pb file, a run folder, or a log directory (its newest run); local or a URL.")
+        str,
+        typer.Argument(
+            help="A *.xplane.pb file, a run folder, or a log directory (its newest run), local or a URL; or a report that --json printed."
+        ),
     ],
     tool: Annotated[
         list[str] | None, typer.Option(help="Show this tool only; may be given several times. See 'outpace tools'.")
     ] = None,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the report as one offline HTML file.")] = None,
     csv: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write every table as a CSV file.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON (docs/json-schema.md) instead of text.")] = False,
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="Print JSON (docs/json-schema.md) instead of text; 'outpace report FILE.json' reads it again."
+        ),
+    ] = False,
     width: Width = None,
     color: Color = None,
 ) -> None:
@@ -38,6 +49,9 @@ def report(
     from outpace.cli.output import show
 
     with meanwhile(lambda: api.load(tool, "json_" if json else "terminal")):  # most of this work is the core's, without Python
-        profile = api.open(path)
-        profile.run.settle()
-    show(profile, only=tool, html=html, csv=csv, json=json, width=width, color=color)
+        profile = None if path.endswith(STORED) else api.open(path)
+        if profile is not None:
+            profile.run.settle()
+    report = profile.report(tool) if profile is not None else api.stored(path, tool)
+    brief = [each.id for each in api.tools() if each.brief]
+    show(report, single=tool is not None, brief=brief, html=html, csv=csv, json=json, width=width, color=color)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
+from outpace.cli.console import note
 from outpace.cli.process import tune
 
 if TYPE_CHECKING:
@@ -104,27 +104,14 @@ def _write(profile: Profile, file: IO[bytes], form: str, selection: Selection) -
 
 
 def _to_file(profile: Profile, target: Path, form: str, selection: Selection) -> Written:
-    from outpace.model import OutputError
+    from outpace.model.files import whole
     from outpace.viewer.pack import packed
 
-    partial = target.with_name(f".{target.name}.part")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as file:
-            if target.suffix == ".gz":
-                with packed(file) as pipe:
-                    written = _write(profile, pipe, form, selection)
-            else:
-                written = _write(profile, file, form, selection)
-        partial.replace(target)
-    except OSError as error:
-        raise OutputError(
-            f"The trace cannot be written to {target}: {error.strerror or error}. Choose another place with --out."
-        ) from error
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink()
-    return written
+    with whole(target, "The trace") as file:
+        if target.suffix != ".gz":
+            return _write(profile, file, form, selection)
+        with packed(file) as pipe:
+            return _write(profile, pipe, form, selection)
 
 
 def _view(path: str, form: str, selection: Selection, browser: bool, port: int) -> None:
@@ -146,17 +133,17 @@ def _view(path: str, form: str, selection: Selection, browser: bool, port: int) 
         with Server(folder, file, port) as server:
             _tell(profile, written, f"The viewer is at {server.address} (end it with Ctrl-C)")
             if browser and not webbrowser.open(server.address):
-                typer.echo("No browser could be started here: open the address yourself.", err=True)
+                note("No browser could be started here: open the address yourself.")
             try:
                 server.serve_forever()
             except KeyboardInterrupt:
-                typer.echo("", err=True)
+                note("")
 
 
 def _tell(profile: Profile, written: Written, place: str) -> None:
     """What stands in the trace, what is missing from the profile, and where the trace is."""
     for warning in profile.warnings:
-        typer.echo(f"Note: {warning}", err=True)
+        note(f"Note: {warning}")
     parts = [
         f"{written.events:,} of {profile.run.events:,} events",
         f"{written.steps:,} step{'' if written.steps == 1 else 's'}",
@@ -165,9 +152,7 @@ def _tell(profile: Profile, written: Written, place: str) -> None:
         f"{count:,} {what}" for count, what in ((written.arrows, "launch arrows"), (written.counts, "memory values")) if count
     ]
     parts += [f"{written.stages:,} calls of tf.data stages by source line"] if written.stages else []
-    typer.echo(f"{', '.join(parts)}.", err=True)
-    typer.echo(place, err=True)
+    note(f"{', '.join(parts)}.")
+    note(place)
     if written.slices == 0:
-        typer.echo(
-            "The trace is empty: nothing was recorded, or nothing of it was selected (--window, --steps, --track).", err=True
-        )
+        note("The trace is empty: nothing was recorded, or nothing of it was selected (--window, --steps, --track).")

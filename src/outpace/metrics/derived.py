@@ -1,11 +1,10 @@
-"""Derived tables are computed once per run, also when several threads ask for one at the same time."""
+"""Functions of a run whose result is computed once and kept with the run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from threading import RLock
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from outpace.timeline import Run
 
@@ -17,10 +16,6 @@ def derived(compute: Callable[[Run], T]) -> Callable[[Run], T]:
 
     @wraps(compute)
     def cached(run: Run) -> T:
-        with run._derived.setdefault((cached, "lock"), RLock()):
-            if cached not in run._derived:
-                run._derived[cached] = compute(run)
-        result: T = run._derived[cached]
-        return result
+        return cast(T, run.derived.get(cached, lambda: compute(run)))
 
     return cached

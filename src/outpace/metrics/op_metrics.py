@@ -199,7 +199,8 @@ def device_op(full_name: str) -> tuple[str, str]:
 def _device_idle(timeline: Timeline, plane: Plane) -> int:
     """Time between a device's first and last event in which none of its streams was busy, ps."""
     trace = timeline.trace
-    rows = np.concatenate([np.arange(*trace.lines.rows(i).indices(len(trace))) for i in timeline.device_lines(plane)])
+    lines = [np.arange(*trace.lines.rows(i).indices(len(trace))) for i in timeline.device_lines(plane)]
+    rows = np.concatenate([np.zeros(0, np.int64), *lines])
     if len(rows) == 0:
         return 0
     rows = rows[np.argsort(trace.start[rows], kind="stable")]

@@ -196,6 +196,9 @@ def _pipeline(timeline: Timeline, graph: IteratorGraph, owner: _Owners, root: in
     stages = []
     for at, (position, group) in enumerate(positions.items()):
         parent = place.get(ids.get(int(graph.parent_id[group[0]]), -1), -1)
+        parent = (
+            parent if parent < at else -1
+        )  # callers come first; a damaged file may say that iterators call each other in a circle
         stages.append(_stage(graph, position, tuple(group), parent, at, totals))
     return Pipeline(timeline.host, root, calls, tuple(stages), _segments(stages, calls))
 

@@ -18,11 +18,25 @@ if TYPE_CHECKING:
         OutputError,
         PartialCaptureError,
         ProfileError,
+        ToolError,
         UsageError,
     )
     from outpace.model.finding import OUTSIDE, Certainty, Effort, Evidence, Finding, Saving, Severity, Threshold
     from outpace.model.interval import Interval, bootstrap_mean, bootstrap_saving, median
-    from outpace.model.page import Chart, ChartKind, Figure, Figures, Link, Links, Page, Rows, Section, Text, Unavailable
+    from outpace.model.page import (
+        Chart,
+        ChartKind,
+        Failure,
+        Figure,
+        Figures,
+        Link,
+        Links,
+        Page,
+        Rows,
+        Section,
+        Text,
+        Unavailable,
+    )
     from outpace.model.report import Report
     from outpace.model.table import Field, Table
     from outpace.model.units import Unit, humanize
@@ -36,6 +50,7 @@ __all__ = [
     "ChartKind",
     "Effort",
     "Evidence",
+    "Failure",
     "Field",
     "Figure",
     "Figures",
@@ -57,6 +72,7 @@ __all__ = [
     "Table",
     "Text",
     "Threshold",
+    "ToolError",
     "Unavailable",
     "Unit",
     "UsageError",
@@ -67,10 +83,10 @@ __all__ = [
 ]
 _HOMES = {
     "categories": "Category",
-    "errors": "CaptureError NotFoundError OutpaceError OutputError PartialCaptureError ProfileError UsageError",
+    "errors": "CaptureError NotFoundError OutpaceError OutputError PartialCaptureError ProfileError ToolError UsageError",
     "finding": "OUTSIDE Certainty Effort Evidence Finding Saving Severity Threshold",
     "interval": "Interval bootstrap_mean bootstrap_saving median",
-    "page": "Chart ChartKind Figure Figures Link Links Page Rows Section Text Unavailable",
+    "page": "Chart ChartKind Failure Figure Figures Link Links Page Rows Section Text Unavailable",
     "report": "Report",
     "table": "Field Table",
     "units": "Unit humanize",

@@ -57,5 +57,15 @@ class TuneError(OutpaceError):
     exit_code = 8
 
 
+class ToolError(OutpaceError):
+    """A tool raised an error that nobody expected; the rest of the report was made."""
+
+    exit_code = 9
+
+
+class InstallationError(OutpaceError, ImportError):
+    """Outpace itself is not installed as it should be."""
+
+
 class RebuildError(OutpaceError):
     """A pipeline cannot be rebuilt faithfully: the message names the stage and why. The pipeline itself is untouched."""

@@ -7,10 +7,11 @@ section types below and nothing about tools. Every chart is drawn from a table, 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import field, replace
 from enum import Enum
 
 from outpace._dataclass import dataclass
+from outpace._lazy import notebook_html
 from outpace.model.finding import Finding
 from outpace.model.table import Table
 from outpace.model.units import Unit
@@ -57,7 +58,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Link:
-    """A number and where to read on: `tables` names tables of any page, the best one first; `why` says what is found there."""
+    """A number and where to read on: `tables` names tables (see `Page`), the best one first; `why` says what is found there."""
 
     label: str
     value: object
@@ -68,7 +69,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Links:
-    """Numbers with the tables behind them. A renderer leads to the page that holds the first of a link's tables that there is."""
+    """Numbers with the tables behind them. A renderer leads to the first of a link's tables that the report holds."""
 
     title: str
     items: tuple[Link, ...]
@@ -121,9 +122,25 @@ class Unavailable:
     remedy: str
 
 
+@dataclass(frozen=True)
+class Failure:
+    """A tool that raised: `error` in a line, and the `trace` that whoever mends it needs."""
+
+    error: str
+    trace: str
+
+
 @dataclass(frozen=True, repr=False)
 class Page:
-    """What one tool says of one run."""
+    """What one tool says of one run.
+
+    `glance` is the picture of the answer, above the sections; the first screen of a report shows the first page's that has one. `evidence`
+    says in sentences how good the evidence of the page is. `hidden_tables` are exported and not shown. `unavailable`: the profile cannot
+    answer the question. `failure`: the tool raised.
+
+    Evidence and links name a table of the page itself by its name and one of another page as `tool.table` (the stem of its CSV file).
+    A page holds them all in the long form, so that they mean the same wherever a finding goes. Two tables of one name are an error.
+    """
 
     id: str
     title: str
@@ -133,6 +150,29 @@ class Page:
     findings: tuple[Finding, ...] = ()
     hidden_tables: tuple[Table, ...] = ()
     unavailable: Unavailable | None = None
+    glance: Chart | None = None
+    evidence: tuple[str, ...] = ()
+    failure: Failure | None = None
+
+    def __post_init__(self) -> None:
+        own: dict[str, Table] = {}
+        for table in self._all_tables():
+            if own.setdefault(table.name, table) is not table:
+                raise ValueError(f"page {self.id} has two tables called {table.name!r}")
+
+        def full(reference: str) -> str:
+            return reference if reference not in own and "." in reference else f"{self.id}.{reference}"
+
+        def cited(finding: Finding) -> Finding:
+            evidence = tuple(replace(each, table=full(each.table)) for each in finding.evidence)
+            return finding if evidence == finding.evidence else replace(finding, evidence=evidence)
+
+        def led(section: Section) -> Section:
+            if not isinstance(section, Links):
+                return section
+            return replace(section, items=tuple(replace(item, tables=tuple(map(full, item.tables))) for item in section.items))
+
+        self.__dict__.update(findings=tuple(map(cited, self.findings)), sections=tuple(map(led, self.sections)))
 
     def __repr__(self) -> str:
         said = self.headline or (self.unavailable.reason if self.unavailable else "")
@@ -140,12 +180,7 @@ class Page:
 
     def tables(self) -> Iterator[Table]:
         """Every table of the page once, by name: shown as rows, behind a chart, or only exported."""
-        seen: set[str] = set()
-        shown = (s.table for s in self.sections if isinstance(s, (Rows, Chart)))
-        for table in (*shown, *self.hidden_tables):
-            if table.name not in seen:
-                seen.add(table.name)
-                yield table
+        return iter({table.name: table for table in self._all_tables()}.values())
 
     def table(self, name: str) -> Table:
         """The page's table called `name`."""
@@ -154,9 +189,12 @@ class Page:
                 return table
         raise KeyError(f"page {self.id} has no table {name!r}")
 
-    def _repr_html_(self) -> str:
-        """A notebook shows the page itself; the renderer is looked up when asked for, so the model stays below it."""
-        import importlib
+    def _all_tables(self) -> Iterator[Table]:
+        if self.glance is not None:
+            yield self.glance.table
+        yield from (s.table for s in self.sections if isinstance(s, (Rows, Chart)))
+        yield from self.hidden_tables
 
-        html: str = importlib.import_module("outpace.report.html").render_fragment(self)
-        return html
+    def _repr_html_(self) -> str:
+        """A notebook shows the page itself."""
+        return notebook_html(self)

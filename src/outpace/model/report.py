@@ -14,7 +14,6 @@ class Report:
     `source` is the path or URL that was opened; `headline` is the one sentence a reader takes away; `warnings` say first what is
     missing or doubtful (a truncated file, dropped events); `findings` are those of all pages, ranked, without duplicates;
     `struck` are those that are in force already or impossible here, with the reason.
-    `brief` are ids of pages of which a terminal shows only the headline, unless they are asked for; with `summary` it does so of all.
     """
 
     source: str
@@ -23,8 +22,6 @@ class Report:
     findings: tuple[Finding, ...]
     pages: tuple[Page, ...]
     struck: tuple[Finding, ...] = ()
-    brief: frozenset[str] = frozenset()
-    summary: bool = False
 
     def page(self, tool: str) -> Page:
         """The page of the tool with this id."""
@@ -33,10 +30,10 @@ class Report:
                 return page
         raise KeyError(f"no page of a tool called {tool!r}")
 
-    def places(self) -> dict[str, str]:
-        """Id of the first page that holds a table, by the table's name."""
-        found: dict[str, str] = {}
-        for page in self.pages:
-            for table in page.tables():
-                found.setdefault(table.name, page.id)
-        return found
+    def references(self) -> frozenset[str]:
+        """What evidence and links can lead to: every table as `tool.table`."""
+        return frozenset(f"{page.id}.{table.name}" for page in self.pages for table in page.tables())
+
+    def failed(self) -> tuple[Page, ...]:
+        """The pages of tools that raised."""
+        return tuple(page for page in self.pages if page.failure is not None)

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from outpace._dataclass import dataclass
 from outpace.model import Chart, ChartKind, Field, Unit, median
+from outpace.model.text import clean, shown
 from outpace.report import palette
-from outpace.report.text import clean, shown
 
 _TALL = 4.0  # a column this many times the median is drawn cut off: one compiling first step must not flatten all others
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 import re
-import tempfile
 import zlib
 from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from outpace.model import Field, OutputError, Report, Table, Unit
+from outpace.model import Field, Report, Table, Unit
+from outpace.model.files import whole
 from outpace.report.json_ import plain
 
 _LONGEST = 80  # characters of a tool's or a table's name in a file name: most file systems allow 255 in all
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = re.compile(r"\s*[=+\-@\t\r]")  # blanks in front do not keep every spreadsheet from running it
 _SUFFIXES = {Unit.PS: "_ps", Unit.BYTES: "_bytes", Unit.BYTES_PER_S: "_bytes_per_s"}
 
 
@@ -25,13 +26,7 @@ def write(report: Report, directory: str | os.PathLike[str]) -> list[Path]:
 
     A file appears whole or not at all. Missing values are empty cells. Raises OutputError where the files cannot be written.
     """
-    folder = Path(directory)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        return [_write_table(table, folder / name) for name, table in _files(report)]
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise OutputError(f"cannot write CSV files to {folder}: {reason}. Name a folder that you can write to.") from error
+    return [_write_table(table, Path(directory) / name) for name, table in _files(report)]
 
 
 def header(field: Field) -> str:
@@ -49,31 +44,17 @@ def cell(value: Any) -> Any:
         return "true" if value else "false"
     if isinstance(value, str):
         value = value.replace("\0", "\ufffd")  # Python 3.10's csv refuses it
-        return "'" + value if value.startswith(_FORMULA_STARTS) else value
+        return "'" + value if _FORMULA.match(value) else value
     return value
 
 
 def _write_table(table: Table, path: Path) -> Path:
     columns: Sequence[list[Any]] = [[cell(v) for v in column.tolist()] for column in table.columns]
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.", suffix=".tmp")
-    try:
-        with open(handle, "w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\r\n")
-            writer.writerow([header(f) for f in table.fields])
-            writer.writerows(zip(*columns, strict=True))
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with whole(path, "The tables") as raw, io.TextIOWrapper(raw, encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\r\n")
+        writer.writerow([header(f) for f in table.fields])
+        writer.writerows(zip(*columns, strict=True))
     return path
-
-
-def _umask() -> int:
-    """The process's umask, which can only be read by setting it; `mkstemp` makes files that nobody else can read."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 def _files(report: Report) -> list[tuple[str, Table]]:

@@ -6,21 +6,18 @@ Warnings, headline, the average step, the first thing to change with the gain to
 from __future__ import annotations
 
 from outpace._dataclass import dataclass
-from outpace.model import OUTSIDE, Chart, ChartKind, Figures, Finding, Interval, Page, Report, Saving, Severity, Text, Unit
+from outpace.model import OUTSIDE, Chart, Finding, Interval, Report, Saving, Severity, Unit
+from outpace.model.text import clean, clean_prose, shown
 from outpace.report.chart_data import parts
-from outpace.report.text import clean, clean_prose, shown
-
-EVIDENCE_TITLE = "Evidence"
-"""A page's `Text` or `Figures` section with this title says how good the evidence is; the first screen shows it."""
 
 
 @dataclass(frozen=True)
 class FirstScreen:
-    """Contents of the first screen. `average_step` and `first_finding` are None where the run has none."""
+    """Contents of the first screen. `glance` (the average step) and `first_finding` are None where the run has none."""
 
     warnings: tuple[str, ...]
     headline: str
-    average_step: Chart | None
+    glance: Chart | None
     first_finding: Finding | None
     evidence: tuple[str, ...]
 
@@ -31,16 +28,15 @@ def first_screen(report: Report) -> FirstScreen:
     return FirstScreen(
         warnings=tuple(clean_prose(w) for w in report.warnings),
         headline=clean_prose(report.headline),
-        average_step=next((c for page in report.pages if (c := average_step(page))), None),
+        glance=next((page.glance for page in report.pages if drawable(page.glance)), None),
         first_finding=finding,
         evidence=_evidence(report, finding),
     )
 
 
-def average_step(page: Page) -> Chart | None:
-    """The page's stacked bar of the average step, if it has one with something to draw."""
-    charts = (s for s in page.sections if isinstance(s, Chart) and s.kind is ChartKind.STACK_TOTAL)
-    return next((c for c in charts if any(p.value for p in parts(c))), None)
+def drawable(chart: Chart | None) -> bool:
+    """Whether a picture of parts has any to show."""
+    return chart is not None and any(p.value for p in parts(chart))
 
 
 def saving_text(finding: Finding) -> str:
@@ -78,19 +74,9 @@ def _range(interval: Interval) -> str:
 
 
 def _evidence(report: Report, finding: Finding | None) -> tuple[str, ...]:
-    stated = tuple(line for page in report.pages for line in _stated_evidence(page))
+    stated = tuple(clean_prose(line) for page in report.pages for line in page.evidence)
     if stated or finding is None:
         return stated
     measured = tuple(clean(str(e)) for e in finding.evidence)
     against = tuple(f"speaks against it: {clean(c)}" for c in finding.counter_evidence)
     return measured + (against or ("no counter-evidence was recorded",))
-
-
-def _stated_evidence(page: Page) -> tuple[str, ...]:
-    lines: list[str] = []
-    for section in page.sections:
-        if isinstance(section, Text) and section.title == EVIDENCE_TITLE:
-            lines += [line for line in clean_prose(section.body).splitlines() if line.strip()]
-        elif isinstance(section, Figures) and section.title == EVIDENCE_TITLE:
-            lines += [f"{clean(i.label)}: {shown(i.value, i.unit)} {clean(i.remark)}".strip() for i in section.items]
-    return tuple(lines)

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outpace.model import Chart as ChartSection
-from outpace.model import ChartKind, OutputError, Page, Report, Rows, Section
+from outpace.model import ChartKind, Page, Report, Rows, Section
+from outpace.model.files import whole
 from outpace.report import palette
 from outpace.report.html_view import document_view, page_view
 
@@ -29,7 +30,7 @@ def render(report: Report) -> str:
     """Return the whole report as one HTML document."""
     from markupsafe import Markup
 
-    sections = [s for page in report.pages for s in page.sections]
+    sections = [s for page in report.pages for s in (*page.sections, page.glance) if s is not None]
     scripts = _scripts(sections)
     style = _style(tables=any(isinstance(s, (Rows, ChartSection)) for s in sections))
     return (
@@ -49,15 +50,9 @@ def write(report: Report, path: Path) -> Path:
 
     Missing folders are made. The file appears whole or not at all: a report that stood there before stays until then.
     """
-    partial = path.with_name(f".{path.name}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(render(report), encoding="utf-8", errors="replace")
-        partial.replace(path)
-    except OSError as error:
-        raise OutputError(
-            f"The report cannot be written to {path}: {error.strerror}. Choose another place with --html."
-        ) from error
+    content = render(report).encode("utf-8", "replace")
+    with whole(path, "The report") as file:
+        file.write(content)
     return path
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from markupsafe import Markup
 
 from outpace.model import Chart, Table, Unit
+from outpace.model.text import clean
 from outpace.report.chart_data import columns, part_title, series_key
-from outpace.report.text import clean
 
 MOST_ROWS = 20_000
 """Most rows of one table that an HTML report carries; the page says so, and CSV and JSON hold all of them."""

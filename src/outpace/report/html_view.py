@@ -9,9 +9,9 @@ from typing import Any
 from markupsafe import Markup
 
 from outpace.model import Chart, ChartKind, Figures, Finding, Link, Links, Page, Report, Rows, Section, Unit
+from outpace.model.text import clean, clean_prose, shorten, shown
 from outpace.report import chart_data, html_data, svg
-from outpace.report.first_screen import first_screen, saving_bound, saving_text
-from outpace.report.text import clean, clean_prose, shorten, shown
+from outpace.report.first_screen import FirstScreen, first_screen, saving_bound, saving_text
 
 STATIC_ROWS = 25
 """Rows of a table that stand in the page itself: for print, for notebooks, and until the script has run."""
@@ -27,18 +27,18 @@ def document_view(report: Report) -> dict[str, Any]:
     """Everything that the full document shows."""
     screen = first_screen(report)
     first = screen.first_finding
-    places = {table: _anchor(page) for table, page in report.places().items()}
+    places = {reference: _anchor(reference.partition(".")[0]) for reference in report.references()}
     return {
         "source": clean(report.source),
         "warnings": screen.warnings,
         "headline": screen.headline,
-        "average_step": _average_step(report, screen.average_step),
+        "glance": _glance(report, screen.glance),
         "first": _finding(first, places) if first else None,
         "evidence": screen.evidence,
         "others": [_finding(f, places) for f in report.findings if f is not first],
         "pages": [
             {
-                **page_view(page, f"p{i}", places, shown_above=screen.average_step),
+                **page_view(page, f"p{i}", places, screen),
                 "anchor": _anchor(page.id),
                 "data": _embedded(page, f"p{i}"),
             }
@@ -48,30 +48,32 @@ def document_view(report: Report) -> dict[str, Any]:
 
 
 def page_view(
-    page: Page, prefix: str, places: Mapping[str, str] | None = None, *, shown_above: Chart | None = None
+    page: Page, prefix: str, places: Mapping[str, str] | None = None, screen: FirstScreen | None = None
 ) -> dict[str, Any]:
     """Everything that one page shows; `prefix` makes the ids of its tables unique in the document.
 
-    `places` are the anchors of the pages that hold a table, by the table's name (none: nothing is linked). The chart `shown_above` stands on
-    the first screen and is not drawn a second time.
+    `places` are the anchors of the pages that hold a table, by its reference (none: nothing is linked). What stands on the `screen` above
+    it is not shown a second time.
     """
     ids = _table_ids(page, prefix)
+    glance = page.glance if screen is None or page.glance is not screen.glance else None
     return {
         "title": clean(page.title),
         "question": clean_prose(page.question),
         "headline": clean_prose(page.headline),
         "unavailable": page.unavailable
         and {"reason": clean_prose(page.unavailable.reason), "remedy": clean_prose(page.unavailable.remedy)},
-        "sections": [
-            _section(s, ids, f"{prefix}-s{i}", places or {}) for i, s in enumerate(page.sections) if s is not shown_above
-        ],
+        "failure": page.failure and {"error": clean(page.failure.error), "trace": clean_prose(page.failure.trace)},
+        "glance": glance and _section(glance, ids, f"{prefix}-g", {}),
+        "sections": [_section(s, ids, f"{prefix}-s{i}", places or {}) for i, s in enumerate(page.sections)],
+        "evidence": [clean_prose(line) for line in page.evidence] if screen is None else [],
         "findings": [_finding(f, places or {}) for f in page.findings],
     }
 
 
-def _average_step(report: Report, chart: Chart | None) -> dict[str, Any] | None:
+def _glance(report: Report, chart: Chart | None) -> dict[str, Any] | None:
     for i, page in enumerate(report.pages):
-        if chart is not None and any(s is chart for s in page.sections):
+        if chart is not None and page.glance is chart:
             table_id = _table_ids(page, f"p{i}")[chart.table.name]
             return {**_chart(chart, ""), "behind": _table(chart, table_id)}
     return None
@@ -212,14 +214,15 @@ def _embedded(page: Page, prefix: str) -> list[tuple[str, Markup]]:
     """(id, JSON) of what the scripts read: every shown table once, however often it is shown, and the charts to zoom into."""
     ids = _table_ids(page, prefix)
     found: dict[str, Markup] = {}
-    for i, section in enumerate(page.sections):
+    pictures = [(f"{prefix}-g", page.glance), *((f"{prefix}-s{i}", section) for i, section in enumerate(page.sections))]
+    for section_id, section in pictures:
         if not isinstance(section, (Rows, Chart)):
             continue
         table_id = ids[section.table.name]
         if table_id not in found:
             found[table_id] = html_data.embed(html_data.table_data(section.table))
         if isinstance(section, Chart) and section.kind is ChartKind.STACK_SERIES and len(section.table):
-            found[f"{prefix}-s{i}"] = html_data.embed(html_data.chart_data(section, table_id))
+            found[section_id] = html_data.embed(html_data.chart_data(section, table_id))
     return list(found.items())
 
 

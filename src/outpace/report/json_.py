@@ -1,6 +1,7 @@
-"""The report as JSON for other programs; `docs/json-schema.md` describes every field.
+"""The report as JSON for other programs, and for another day: `stored` makes the report from it again.
 
-Strict JSON: NaN and infinities are null, names are valid Unicode and whole. Within one schema number fields are only added.
+`docs/json-schema.md` describes every field, `docs/report.schema.json` states them for validators. Strict JSON: NaN and infinities are
+null, names are valid Unicode and whole. Within one schema number fields are only added.
 """
 
 from __future__ import annotations
@@ -9,15 +10,20 @@ import json
 import math
 from typing import Any
 
-from outpace.model import Evidence, Figures, Finding, Page, Report, Saving, Table, Threshold
-from outpace.report.text import valid
+from outpace.model import Chart, Figures, Links, Page, Report, Rows, Saving, Table, Text
+from outpace.model.codec import encode
+from outpace.model.text import valid
 
 SCHEMA = 2
+SECTIONS: dict[str, type] = {"figures": Figures, "links": Links, "text": Text, "chart": Chart, "rows": Rows}
+"""The kinds of sections by what `section` says of them."""
+
+_KIND_OF = {kind: name for name, kind in SECTIONS.items()}
 
 
-def render(report: Report) -> str:
-    """Return the report as one JSON object on one line."""
-    return json.dumps(document(report), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+def render(report: Report, *, ascii_only: bool = False) -> str:
+    """Return the report as one JSON object on one line; `ascii_only` for an output that has no other characters."""
+    return json.dumps(document(report), ensure_ascii=ascii_only, allow_nan=False, separators=(",", ":"))
 
 
 def document(report: Report) -> dict[str, Any]:
@@ -26,81 +32,44 @@ def document(report: Report) -> dict[str, Any]:
         "schema": SCHEMA,
         "source": valid(report.source),
         "headline": valid(report.headline),
-        "warnings": [valid(w) for w in report.warnings],
-        "findings": [_finding(f) for f in report.findings],
-        "struck": [_finding(f) for f in report.struck],
+        "warnings": _value(report.warnings),
+        "findings": _value(report.findings),
+        "struck": _value(report.struck),
         "tools": {valid(page.id): _page(page) for page in report.pages},
     }
 
 
 def _page(page: Page) -> dict[str, Any]:
-    why = page.unavailable
     return {
         "title": valid(page.title),
         "question": valid(page.question),
         "headline": valid(page.headline),
-        "figures": [_figures(s) for s in page.sections if isinstance(s, Figures)],
+        "evidence": _value(page.evidence),
+        "glance": _value(page.glance),
+        "sections": [{"section": _KIND_OF[type(s)], **_value(s)} for s in page.sections],
         "tables": {valid(table.name): _table(table) for table in page.tables()},
-        "findings": [_finding(f) for f in page.findings],
-        "unavailable": {"reason": valid(why.reason), "remedy": valid(why.remedy)} if why else None,
+        "findings": _value(page.findings),
+        "unavailable": _value(page.unavailable),
+        "failure": _value(page.failure),
     }
 
 
-def _figures(section: Figures) -> dict[str, Any]:
-    items = [
-        {"label": valid(i.label), "value": plain(i.value), "unit": i.unit.value, "remark": valid(i.remark)}
-        for i in section.items
-    ]
-    return {"title": valid(section.title), "items": items}
-
-
 def _table(table: Table) -> dict[str, Any]:
-    columns = [{"name": valid(f.name), "unit": f.unit.value, "meaning": valid(f.meaning)} for f in table.fields]
+    columns = [
+        {"name": valid(f.name), "unit": f.unit.value, "label": valid(f.label), "meaning": valid(f.meaning)}
+        for f in table.fields
+    ]
     values = [[plain(v) for v in column.tolist()] for column in table.columns]
     return {"title": valid(table.title), "columns": columns, "rows": [list(row) for row in zip(*values, strict=True)]}
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
-    return {
-        "id": valid(finding.id),
-        "severity": finding.severity.value,
-        "sentence": valid(finding.sentence),
-        "action": valid(finding.action),
-        "evidence": [_evidence(e) for e in finding.evidence],
-        "threshold": _threshold(finding.threshold) if finding.threshold else None,
-        "counter_evidence": [valid(c) for c in finding.counter_evidence],
-        "saving": _saving(finding.saving),
-        "location": valid(finding.location),
-        "host": valid(finding.host),
-        "certainty": finding.certainty.value,
-        "effort": finding.effort.value,
-        "explains": [valid(rule) for rule in finding.explains],
-        "symptom": valid(finding.symptom),
-        "struck": valid(finding.struck),
-    }
+def _value(value: Any) -> Any:
+    """Records by the names of their fields; a table is named, and stands among the tables of its page."""
+    return encode(value, plain, {Table: lambda table: valid(table.name), Saving: _saving})
 
 
-def _evidence(evidence: Evidence) -> dict[str, Any]:
-    return {
-        "says": valid(evidence.says),
-        "value": plain(evidence.value),
-        "unit": evidence.unit.value,
-        "table": valid(evidence.table),
-    }
-
-
-def _threshold(threshold: Threshold) -> dict[str, Any]:
-    return {
-        "name": valid(threshold.name),
-        "value": plain(threshold.value),
-        "unit": threshold.unit.value,
-        "source": valid(threshold.source),
-    }
-
-
-def _saving(saving: Saving | None) -> dict[str, Any] | None:
-    if saving is None:
-        return None
+def _saving(saving: Saving) -> dict[str, Any]:
+    """A saving with its kind in a word, and in time as well as in shares of the step."""
     return {
         "kind": "prediction" if saving.predicted else "bound",
         "low": plain(saving.low),

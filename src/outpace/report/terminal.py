@@ -6,19 +6,19 @@ import io
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import TextIO
 
-from rich.console import Console
 from rich.rule import Rule
 from rich.text import Text
 
-from outpace.model import Chart, Figures, Finding, Links, Page, Report, Rows, Section, Severity, Unavailable
+from outpace.model import Chart, Failure, Figures, Finding, Links, Page, Report, Rows, Section, Severity, Unavailable
 from outpace.model import Text as Paragraph
+from outpace.model.text import clean, clean_prose, shown
 from outpace.report import terminal_charts
+from outpace.report.console import PlainConsole
 from outpace.report.first_screen import FirstScreen, first_screen, saving_bound, saving_text
 from outpace.report.terminal_grid import Column, grid
-from outpace.report.text import clean, clean_prose, shown
 
 _SEVERITY_STYLES = {
     Severity.HIGH: "bold red",
@@ -32,14 +32,23 @@ _WIDEST_PROSE = 110
 _MOST_OTHERS = 4
 
 
-def render(report: Report, *, width: int | None = None, color: bool = False, tools: Sequence[str] | None = None) -> str:
+def render(
+    report: Report,
+    *,
+    width: int | None = None,
+    color: bool = False,
+    tools: Sequence[str] | None = None,
+    brief: Collection[str] = (),
+    summary: bool = False,
+) -> str:
     """Return the report as text.
 
     `width` is in columns (None: the terminal's). `tools` are the ids of the pages to show, without the first screen but with
-    the warnings; None shows the first screen and all pages, an empty sequence the first screen alone.
+    the warnings; None shows the first screen and all pages, an empty sequence the first screen alone. Of the pages in `brief`, a report
+    of all shows the headline only, unless the first thing to change stands there; a `summary` does so of every page.
     """
     out = io.StringIO()
-    _write(report, _console(out, width, color), tools)
+    _write(report, _console(out, width, color), tools, None if summary else brief)
     return out.getvalue()
 
 
@@ -50,14 +59,16 @@ def print_report(
     width: int | None = None,
     color: bool | None = None,
     tools: Sequence[str] | None = None,
+    brief: Collection[str] = (),
+    summary: bool = False,
 ) -> None:
     """Print the report to `file` (standard output). Terminals get colours, unless `NO_COLOR` or `color` says otherwise."""
-    _write(report, _console(file or sys.stdout, width, color), tools)
+    _write(report, _console(file or sys.stdout, width, color), tools, None if summary else brief)
 
 
-def _console(file: TextIO, width: int | None, color: bool | None) -> Console:
+def _console(file: TextIO, width: int | None, color: bool | None) -> PlainConsole:
     columns = width or shutil.get_terminal_size((80, 24)).columns
-    return Console(
+    return PlainConsole(
         file=file,
         width=max(columns, _NARROWEST),
         height=_HEIGHT,
@@ -71,35 +82,34 @@ def _console(file: TextIO, width: int | None, color: bool | None) -> Console:
     )
 
 
-def _write(report: Report, console: Console, tools: Sequence[str] | None) -> None:
-    writer = _Writer(console, report.places())
+def _write(report: Report, console: PlainConsole, tools: Sequence[str] | None, brief: Collection[str] | None) -> None:
+    """`brief`: None for a summary, see `render`."""
+    writer = _Writer(console, report.references())
     screen = first_screen(report)
     writer.warnings(screen)
     if not tools:
         writer.summary(report, screen)
     if tools is None:
-        brief = [page for page in report.pages if _is_brief(page, report, screen)]
+        short = [page for page in report.pages if brief is None or _is_short(page, brief, screen)]
         for page in report.pages:
-            if page not in brief:
-                writer.page(page, screen.average_step)
-        writer.more(brief, report.source)
+            if page not in short:
+                writer.page(page, screen)
+        writer.more(short, report.source)
     for page in report.pages:
         if page.id in (tools or ()):
             writer.page(page, None)
 
 
-def _is_brief(page: Page, report: Report, screen: FirstScreen) -> bool:
+def _is_short(page: Page, brief: Collection[str], screen: FirstScreen) -> bool:
     """Whether a whole report names a page in a line only: the brief ones and the empty ones, but not the one with the first thing to change."""
-    if report.summary:
-        return True
-    return (page.id in report.brief or page.unavailable is not None) and screen.first_finding not in page.findings
+    return (page.id in brief or page.unavailable is not None) and screen.first_finding not in page.findings
 
 
 class _Writer:
     """Writes blocks to one console; knows its width and whether it has colours."""
 
-    def __init__(self, console: Console, places: Mapping[str, str]) -> None:
-        self.console, self.places = console, places
+    def __init__(self, console: PlainConsole, references: Collection[str]) -> None:
+        self.console, self.references = console, references
         self.colored = console.color_system is not None
         self.width = console.width - 2  # every block is indented by two
 
@@ -113,22 +123,18 @@ class _Writer:
     def summary(self, report: Report, screen: FirstScreen) -> None:
         self._prose(screen.headline, "bold")
         self._prose(clean(report.source), "dim")
-        if screen.average_step:
-            self._chart(screen.average_step)
+        if screen.glance:
+            self._chart(screen.glance)
         self._blank()
         if screen.first_finding:
             self._first(screen.first_finding)
         else:
             self._prose("First thing to change: nothing was found that is worth a change.")
-        if screen.evidence:
-            self._blank()
-            self._prose("How good is the evidence", "bold")
-            for line in screen.evidence:
-                self._prose(f"· {line}", hang=2)
+        self._evidence(screen.evidence)
         self._others(report, screen)
 
-    def page(self, page: Page, already_shown: Chart | None) -> None:
-        """One page: title, question, headline, then its sections and findings."""
+    def page(self, page: Page, screen: FirstScreen | None) -> None:
+        """One page: title, question, headline, then its sections and findings; without what stands on the `screen` above it."""
         self._blank()
         self.console.print(Rule(Text(clean(page.title), style="bold"), align="left", style="dim", characters="─"))
         if page.question:
@@ -137,9 +143,14 @@ class _Writer:
             self._prose(clean_prose(page.headline), "bold")
         if page.unavailable:
             self._unavailable(page.unavailable)
+        if page.failure:
+            self._failure(page.failure)
+        if page.glance and (screen is None or page.glance is not screen.glance):
+            self._chart(page.glance)
         for section in page.sections:
-            if section is not already_shown:
-                self._section(section)
+            self._section(section)
+        if screen is None:
+            self._evidence(page.evidence)
         for finding in page.findings:
             self._blank()
             self._finding(finding)
@@ -156,6 +167,13 @@ class _Writer:
         for page in sorted(pages, key=lambda p: p.unavailable is not None):
             text = clean_prose(page.headline) if page.unavailable is None else f"– {clean_prose(page.unavailable.reason)}"
             self._print(Text(text, "dim" if page.unavailable else ""), 2, label=f"{page.id:<{edge}}")
+
+    def _evidence(self, lines: Sequence[str]) -> None:
+        if lines:
+            self._blank()
+            self._prose("How good is the evidence", "bold")
+        for line in lines:
+            self._prose(f"· {clean_prose(line)}", hang=2)
 
     def _section(self, section: Section) -> None:
         if isinstance(section, Chart):
@@ -175,11 +193,11 @@ class _Writer:
 
     def _links(self, section: Links) -> None:
         self._heading(section.title)
-        found = [next((t for t in item.tables if t in self.places), "") for item in section.items]
+        found = [next((t for t in item.tables if t in self.references), "") for item in section.items]
         columns = [
             Column("", tuple(clean(i.label) for i in section.items)),
             Column("", tuple(shown(i.value, i.unit) for i in section.items), right=True),
-            Column("", tuple(f"--tool {self.places[t]}: {t}" if t else "" for t in found), fixed=True),
+            Column("", tuple("--tool " + clean(t.replace(".", ": ", 1)) if t else "" for t in found), fixed=True),
             Column("", tuple(clean_prose(i.why) for i in section.items)),
         ]
         self._lines(grid(columns, self.width, header=False)[0])
@@ -280,6 +298,12 @@ class _Writer:
     def _unavailable(self, why: Unavailable) -> None:
         self._prose(f"Not measurable in this profile: {clean_prose(why.reason)}", "yellow")
         self._prose(f"→ {clean_prose(why.remedy)}")
+
+    def _failure(self, failure: Failure) -> None:
+        self._prose(f"This tool failed: {clean(failure.error)}", "bold red")
+        self._prose(
+            "→ All other pages stand. The trace is in the JSON output; please report it with the profile, if you may share it."
+        )
 
     def _heading(self, title: str) -> None:
         self._blank()

@@ -8,9 +8,9 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from outpace.model import Chart, ChartKind, Unit
+from outpace.model.text import clean, shown
 from outpace.report import chart_data, palette
 from outpace.report.terminal_grid import Column, fit, grid
-from outpace.report.text import clean, shown
 
 GLYPHS = "█▓▒░#=+:o."
 HEIGHT = 7

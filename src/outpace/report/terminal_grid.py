@@ -9,7 +9,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from outpace._dataclass import dataclass
-from outpace.report.text import ELLIPSIS, shorten
+from outpace.model.text import ELLIPSIS, shorten
 
 GAP = 2
 _MIN_FIRST = 22  # a name cut shorter than this says nothing any more

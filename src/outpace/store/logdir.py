@@ -6,12 +6,12 @@ user's profile: remote files are read through a temporary copy.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import os
 import re
 import shutil
 import tempfile
+from collections.abc import Iterator
 
 from outpace._dataclass import dataclass
 from outpace.model.errors import NotFoundError, OutputError, UsageError
@@ -102,19 +102,20 @@ def list_runs(source: str | os.PathLike[str]) -> tuple[RunInfo, ...]:
     return _runs(tree, tree.root)
 
 
-def local_copy(file: ProfileFile) -> str:
-    """A local path with the file's content: its own path, or a temporary copy (removed at exit) of a remote file."""
+@contextlib.contextmanager
+def local_copy(file: ProfileFile) -> Iterator[str]:
+    """A local path with the file's content, while the block runs: its own path, or a temporary copy of a remote file."""
     if not is_url(file.path):
-        return file.path
+        yield file.path
+        return
     tree = open_tree(file.path)
-    folder = tempfile.mkdtemp(prefix="outpace-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    target = os.path.join(folder, _base(file.path))
-    try:
-        tree.download(tree.root, target)
-    except FileNotFoundError:
-        raise NotFoundError(f"{file.path} is gone. List the runs again and open one that is still there.") from None
-    return target
+    with tempfile.TemporaryDirectory(prefix="outpace-", ignore_cleanup_errors=True) as folder:
+        target = os.path.join(folder, _base(file.path))
+        try:
+            tree.download(tree.root, target)
+        except FileNotFoundError:
+            raise NotFoundError(f"{file.path} is gone. List the runs again and open one that is still there.") from None
+        yield target
 
 
 def read_capture_record(folder: str, host: str) -> tuple[CaptureRecord | None, str | None]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
 from outpace._dataclass import dataclass
+from outpace.model.files import whole
 
 SCHEMA = 1
 SUFFIX = ".outpace.json"
@@ -239,14 +239,8 @@ def record_path(folder: str, host: str) -> str:
 def write_record(folder: str, host: str, record: CaptureRecord) -> str:
     """Write a record into a local run folder, whole or not at all; returns its path."""
     path = record_path(folder, host)
-    temporary = f"{path}.{os.getpid()}.tmp"
-    try:
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(record.to_json())
-        os.replace(temporary, path)
-    finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
+    with whole(path, "The capture's record") as file:
+        file.write(record.to_json().encode("utf-8"))
     return path
 
 

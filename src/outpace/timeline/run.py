@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from outpace._dataclass import dataclass
+from outpace.timeline.derived import Derived
 from outpace.timeline.timeline import Timeline
 from outpace.trace import Trace
 
@@ -19,8 +20,8 @@ class Run:
     """The timelines of all hosts. One host is just the usual case.
 
     `records` holds, by host, what Outpace's own capture wrote beside the profile (source lines, overhead, versions); empty for profiles that
-    others captured. `remarks` are warnings from opening; `left_out` are hosts whose profile could not be read. Metrics
-    keep what they derived in `_derived`.
+    others captured. `remarks` are warnings from opening; `left_out` are hosts whose profile could not be read. `derived` holds what metrics
+    computed of the run.
     """
 
     source: str
@@ -28,7 +29,7 @@ class Run:
     records: Mapping[str, Record] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
-    _derived: dict[Any, Any] = field(default_factory=dict, repr=False)
+    derived: Derived = field(default_factory=Derived, repr=False)
 
     @classmethod
     def of(cls, traces: Sequence[Trace], source: str = "", *, use_marks: bool = True, **kwargs: Any) -> Run:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint, entry_points
 
 from outpace.model import UsageError
 from outpace.tools.tool import Tool
 
-__all__ = ["Tool", "discover", "find"]
+__all__ = ["ENTRY_POINTS", "Tool", "discover", "find"]
+
+ENTRY_POINTS = "outpace.tools"
+"""Group of the entry points by which other distributions add tools."""
+
+_LAST = 1000  # where in a report a tool stands that cannot say it itself
 
 
 def discover() -> tuple[Tool, ...]:
-    """All tools, in the order in which a report shows them."""
-    found = []
-    for module in pkgutil.iter_modules(__path__):
-        if module.ispkg:
-            package = importlib.import_module(f"{__name__}.{module.name}")
-            if isinstance(tool := getattr(package, "TOOL", None), Tool):
-                found.append(tool)
-    return tuple(sorted(found, key=lambda t: (t.order, t.id)))
+    """All tools, in the order in which a report shows them. Of two with one id Outpace's own stands, and the first of others."""
+    found: dict[str, Tool] = {}
+    for tool in (*_own(), *_added()):
+        found.setdefault(tool.id, tool)
+    return tuple(sorted(found.values(), key=lambda t: (t.order, t.id)))
 
 
 def find(tool_id: str) -> Tool:
@@ -28,3 +33,28 @@ def find(tool_id: str) -> Tool:
     if tool_id not in tools:
         raise UsageError(f"There is no tool '{tool_id}'. There are: {', '.join(tools)}.")
     return tools[tool_id]
+
+
+def _own() -> Iterator[Tool]:
+    for module in pkgutil.iter_modules(__path__):
+        if module.ispkg:
+            package = importlib.import_module(f"{__name__}.{module.name}")
+            if isinstance(tool := getattr(package, "TOOL", None), Tool):
+                yield tool
+
+
+@functools.cache
+def _added() -> tuple[Tool, ...]:
+    """Tools of other distributions. They are looked for once: that reads the metadata of everything that is installed."""
+    return tuple(_tool_of(point) for point in entry_points(group=ENTRY_POINTS))
+
+
+def _tool_of(point: EntryPoint) -> Tool:
+    """The tool that an entry point names; where that fails, one whose page will say why."""
+    try:
+        tool = point.load()
+    except Exception:
+        return Tool(point.module, point.name, f"Added by the entry point {point.value}, which cannot be loaded.", _LAST)
+    if isinstance(tool, Tool):
+        return tool
+    return Tool(point.module, point.name, f"Added by the entry point {point.value}, which is no outpace Tool.", _LAST)

@@ -14,21 +14,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Tool:
-    """One analysis. A tool is a package below `outpace.tools` (one folder) whose `__init__` defines `TOOL`.
+    """One analysis: a package (one folder) whose `__init__` defines `TOOL = Tool(__name__, ...)`.
 
-    `id` is the folder's name, and names the tool on the command line and in JSON; `order` is its place in a report (smaller first). Of a
-    `brief` tool, a terminal report of all tools shows the headline only. The folder's `page` module holds the work and is loaded when it
-    is asked for: its `analyse` turns a run into a page and may take options by name, all with defaults; where a tool also speaks
-    `of_models`, its `of_model` makes a page of a Keras model alone (`outpace.<id>(model)`).
-    Command line, HTML, JSON, CSV and notebooks follow from this object alone.
+    The folder's name is the tool's `id`, on the command line and in JSON; `order` is its place in a report (smaller first). Of a `brief`
+    tool, a terminal report of all tools shows the headline only. The folder's `page` module holds the work and is loaded when it is
+    asked for: its `analyse` turns a run into a page (`TOOL.page(...)`) and may take options by name, all with defaults; where a tool
+    also speaks `of_models`, its `of_model` makes a page of a Keras model alone (`outpace.<id>(model)`).
+    Command line, HTML, JSON, CSV and notebooks follow from this object alone. Another distribution adds a tool by an entry point of the
+    group `outpace.tools` that names its `TOOL`.
     """
 
-    id: str
+    package: str
     title: str
     question: str
     order: int
     brief: bool = False
     of_models: bool = False
+
+    @property
+    def id(self) -> str:
+        """Name of the tool's folder."""
+        return self.package.rpartition(".")[2]
+
+    def page(self, *values: Any, **named: Any) -> Page:
+        """A page of this tool: what `Page` takes behind its id, title and question."""
+        from outpace.model import Page
+
+        return Page(self.id, self.title, self.question, *values, **named)
 
     def analyse(self, run: Run, **options: Any) -> Page:
         """What the tool says of a run."""
@@ -40,4 +52,4 @@ class Tool:
 
     def load(self) -> Any:
         """The module that does the work; its import is what takes time."""
-        return importlib.import_module(f"outpace.tools.{self.id}.page")
+        return importlib.import_module(f"{self.package}.page")

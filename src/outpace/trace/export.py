@@ -73,28 +73,29 @@ class Writer:
     """
 
     def __init__(self, file: int, form: Format) -> None:
-        self._core = _native.library()
-        self._out = ctypes.c_void_p(self._core.ox_export_open(ctypes.c_int32(file), ctypes.c_int32(form)))
+        out = ctypes.c_uint64()
+        _native.call("ox_export_open", file, form, out)
+        self._out: int = out.value
         self._tracks = 0
-        if not self._out:
-            raise MemoryError("there is no memory for writing a trace")
 
     def __enter__(self) -> Writer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        out, self._out = self._out, ctypes.c_void_p()
-        number = self._core.ox_export_close(out)
-        if number != 0 and error is None:
-            raise OSError(number, os.strerror(number))
+        number = ctypes.c_int32()
+        try:
+            _native.call("ox_export_finish", self._out, number)
+        finally:
+            _native.end("ox_export_close", self._out)
+            self._out = 0
+        if number.value != 0 and error is None:
+            raise OSError(number.value, os.strerror(number.value))
 
     def track(self, name: str, kind: Kind, *, parent: int = 0, rank: int = 0, description: str = "") -> int:
         """Add a track below `parent` (0: none) and return its number; siblings are ordered by rank."""
         self._tracks += 1
-        texts = (text.encode("utf-8", "replace") for text in (name, description))
-        sized = [part for text in texts for part in (ctypes.c_char_p(text), ctypes.c_uint32(len(text)))]
-        numbers = (ctypes.c_uint64(self._tracks), ctypes.c_uint64(parent), ctypes.c_int32(kind), ctypes.c_int32(rank))
-        self._core.ox_export_track(self._out, *numbers, *sized)
+        title, more = (text.encode("utf-8", "replace") for text in (name, description))
+        _native.call("ox_export_track", self._out, self._tracks, parent, kind, rank, title, len(title), more, len(more))
         return self._tracks
 
     def line(
@@ -117,10 +118,9 @@ class Writer:
         arrows = flows or Flows(np.zeros(0, np.int32), np.zeros(0, np.uint64), np.zeros(0, np.uint8))
         columns = (trace.name, trace.start, trace.duration, wanted, stats)
         ends = (arrows.row, arrows.id, arrows.ends)
-        job = _native.LineSlices(
-            trace.space, *map(_native.pointer, columns), shift_ns, line, track, len(arrows.row), *map(_native.pointer, ends)
-        )
-        return int(self._core.ox_export_line(self._out, ctypes.byref(job)))
+        given = [None if column is None else _native.pointer(column) for column in columns]
+        job = _native.LineSlices(trace.space, *given, shift_ns, line, track, len(arrows.row), *map(_native.pointer, ends))
+        return self._write("ox_export_line", job)
 
     def made(self, track: int, slices: Made, *, shift_ns: int = 0) -> int:
         """Write computed slices; returns how many. They may overlap and come in any order."""
@@ -137,13 +137,17 @@ class Writer:
         arrays: tuple[Array, ...] = (start, duration, name, keys, kinds, values, text, text_at)
         sizes = (len(order), len(kinds), len(text_at) - 1, track)
         job = _native.MadeSlices(*sizes, *map(_native.pointer, arrays), category, shift_ns)
-        return int(self._core.ox_export_made(self._out, ctypes.byref(job)))
+        return self._write("ox_export_made", job)
 
     def counter(self, track: int, at: Array, value: Array, *, shift_ns: int = 0) -> None:
         """Write a counter's values (integers) at times (ps) in order."""
         columns = [np.ascontiguousarray(column, np.int64) for column in (at, value)]
-        count = (ctypes.c_uint64(track), ctypes.c_uint64(len(at)))
-        self._core.ox_export_counter(self._out, *count, *map(_native.pointer, columns), ctypes.c_int64(shift_ns))
+        _native.call("ox_export_counter", self._out, track, len(at), *columns, shift_ns)
+
+    def _write(self, function: str, job: ctypes.Structure) -> int:
+        written = ctypes.c_uint64()
+        _native.call(function, self._out, job, written)
+        return written.value
 
 
 class _Texts:

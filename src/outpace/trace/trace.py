@@ -182,49 +182,39 @@ class Handle:
 
     def __init__(self, data: Array) -> None:
         self.data = data
-        self._space = _native.library().ox_open(_native.pointer(data), ctypes.c_uint64(len(data)), _native.threads())
-        if not self._space:
-            raise MemoryError("the profile's index does not fit into memory")
+        space = ctypes.c_uint64()
+        _native.call("ox_open", data, len(data), _native.threads(), space)
+        self.address: int = space.value
         self.sizes = _native.Sizes()
-        _native.library().ox_get_sizes(ctypes.c_void_p(self._space), ctypes.byref(self.sizes))
-
-    @property
-    def address(self) -> int:
-        """Address of the index."""
-        return int(self._space)
+        _native.call("ox_get_sizes", self.address, self.sizes)
 
     def fill(self, function: str, *arrays: Array) -> None:
         """Call `ox_<function>(space, arrays...)`."""
-        getattr(_native.library(), function)(ctypes.c_void_p(self._space), *map(_native.pointer, arrays))
+        _native.call(function, self.address, *arrays)
 
     def events(self) -> tuple[Array, Array, Array]:
         """Decode all events: name, start, duration."""
         count = self.sizes.events
         name = np.empty(count, np.int32)
         start, duration = np.empty(count, np.int64), np.empty(count, np.int64)
-        arrays = map(_native.pointer, (name, start, duration))
-        if _native.library().ox_events(ctypes.c_void_p(self._space), _native.threads(), *arrays) != 0:
-            raise MemoryError(f"{count:,} events are more than one report can hold in memory (2^31)")
-        _native.library().ox_get_sizes(ctypes.c_void_p(self._space), ctypes.byref(self.sizes))
+        _native.call("ox_events", self.address, _native.threads(), name, start, duration)
+        _native.call("ox_get_sizes", self.address, self.sizes)
         return name, start, duration
 
     def find_stats(self, column_of: Array, columns: int, begin: int, end: int) -> tuple[Array, tuple[Array, ...]]:
         """Bounds of each column, and row, kind, value bits and length of the stats of events in [begin, end)."""
-        core = _native.library()
-        window = (ctypes.c_uint32(columns), ctypes.c_uint64(begin), ctypes.c_uint64(end))
-        found = ctypes.c_void_p(
-            core.ox_find_stats(ctypes.c_void_p(self._space), _native.pointer(column_of), *window, _native.threads())
-        )
+        found = ctypes.c_uint64()
+        _native.call("ox_find_stats", self.address, column_of, columns, begin, end, _native.threads(), found)
         try:
             first = np.zeros(columns + 1, np.uint64)
-            core.ox_stats_bounds(found, _native.pointer(first))
+            _native.call("ox_stats_bounds", found.value, first)
             out = tuple(np.empty(int(first[-1]), t) for t in (np.int32, np.uint8, np.uint64, np.uint32))
-            core.ox_stats_take(found, _native.threads(), *map(_native.pointer, out))
+            _native.call("ox_stats_take", found.value, _native.threads(), *out)
         finally:
-            core.ox_stats_close(found)
+            _native.end("ox_stats_close", found.value)
         return first, out
 
     def __del__(self) -> None:
-        space, self._space = getattr(self, "_space", None), None
-        if space:
-            _native.library().ox_close(ctypes.c_void_p(space))
+        address = self.__dict__.pop("address", 0)
+        if address:
+            _native.end("ox_close", address)

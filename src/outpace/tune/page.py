@@ -105,7 +105,7 @@ def findings_of(tuned: Tuned) -> tuple[Finding, ...]:
             severity=Severity.HIGH,
             sentence=f"{found.ratio:.2f} times as fast, 95 % interval {found.low:.2f} to {found.high:.2f}.",
             action=f"{'; '.join(tuned.recipe)}. The option --patch FILE writes it into the source.",
-            evidence=(Evidence("ratio to the program as it was", found.ratio, Unit.RATIO, "ladder"),),
+            evidence=(Evidence("ratio to the program as it was", found.ratio, Unit.RATIO, f"{ID}.ladder"),),
             saving=raced(found.low, found.high, bound),
         ),
     )
@@ -124,7 +124,7 @@ def _expected(tuned: Tuned) -> Iterator[Finding]:
             severity=Severity.HIGH if saving.low >= 0.2 else Severity.MODERATE if saving.low >= 0.05 else Severity.POTENTIAL,
             sentence=f"{outlook.change.title} is expected to save {saving} of the step time. {outlook.change.why}",
             action="Let outpace tune try it, without --only-limits: it proves the gain and writes the patch.",
-            evidence=(Evidence("the model alone, times today's rate", model.ratio, Unit.RATIO, "tried"),),
+            evidence=(Evidence("the model alone, times today's rate", model.ratio, Unit.RATIO, f"{ID}.tried"),),
             saving=Saving(max(saving.low, 0.0), max(saving.high, 0.0), (), saving.bound),
         )
 

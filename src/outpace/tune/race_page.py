@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from outpace.model import (
     Chart,
     ChartKind,
@@ -32,7 +34,7 @@ _NAN = float("nan")
 def page_of(experiment: Experiment) -> Page:
     """The page; a race in which nothing ran gives a page that says why each variant failed."""
     standing = _standing(experiment)
-    drawn = standing.take([at for at, ratio in enumerate(standing["ratio"]) if ratio == ratio])
+    drawn = replace(standing.take([at for at, ratio in enumerate(standing["ratio"]) if ratio == ratio]), name="compared")
     chart = Chart(
         "How fast each variant is",
         ChartKind.BARS,
@@ -72,7 +74,7 @@ def _findings(experiment: Experiment, page: Page) -> tuple[Finding, ...]:
         severity=Severity.HIGH,
         sentence=page.headline,
         action=f"Train with {won}.",
-        evidence=(Evidence(f"ratio of {won} to {experiment.baseline}", estimate.ratio, Unit.RATIO, "race"),),
+        evidence=(Evidence(f"ratio of {won} to {experiment.baseline}", estimate.ratio, Unit.RATIO, f"{ID}.race"),),
         saving=raced(estimate.low, estimate.high, bound),
     )
     return (finding,)

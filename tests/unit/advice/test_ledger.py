@@ -69,7 +69,8 @@ def test_categories_are_taken_in_the_order_that_a_rule_names() -> None:
 def test_without_steps_savings_stay_as_they_are() -> None:
     asked = finding("waits", 0.3)
     assert Ledger({}).pay(asked) is asked
-    assert rank([page(asked)], {})[0] == (asked,)
+    stated = page(asked)
+    assert rank([stated], {})[0] == stated.findings
 
 
 def test_hosts_have_ledgers_of_their_own() -> None:

@@ -135,7 +135,7 @@ def test_the_same_of_the_same_place_is_said_once_with_all_evidence() -> None:
     )
     left = only(one, two)
     assert (left.severity, left.sentence, left.counter_evidence) == (Severity.HIGH, "It is slow.", ("this",))
-    assert {e.table for e in left.evidence} == {"steps", "ops"}
+    assert {e.table for e in left.evidence} == {"page.steps", "page.ops"}
     assert left.explains == ("waits",) and left.saving == two.saving
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+
 import numpy as np
 
 from outpace.model import (
@@ -11,6 +14,7 @@ from outpace.model import (
     ChartKind,
     Effort,
     Evidence,
+    Failure,
     Field,
     Figure,
     Figures,
@@ -43,6 +47,7 @@ MEAN_STEP = {
 }
 
 
+@functools.cache
 def average_step() -> Chart:
     fields = (
         Field("category", Unit.TEXT, "category of the guide"),
@@ -80,8 +85,8 @@ def finding_input() -> Finding:
         "because one ParallelMap decodes images on a single thread.",
         action="Give the decoding map num_parallel_calls=tf.data.AUTOTUNE and prefetch its output.",
         evidence=(
-            Evidence("mean wait for input per step", 31.6 * MS, Unit.PS, "average_step"),
-            Evidence("share of the step time", 0.517, Unit.FRACTION, "average_step"),
+            Evidence("mean wait for input per step", 31.6 * MS, Unit.PS, "overview.average_step"),
+            Evidence("share of the step time", 0.517, Unit.FRACTION, "overview.average_step"),
         ),
         threshold=Threshold("HIGHLY_INPUT_BOUND", 0.2, Unit.FRACTION, "TensorFlow Profiler guide"),
         counter_evidence=("CPU cores are already 88 % busy, so more threads gain less than their number",),
@@ -108,7 +113,7 @@ def finding_precision() -> Finding:
         severity=Severity.POTENTIAL,
         sentence="39.4 % of the device compute time runs in 32-bit numbers.",
         action="Try the mixed_float16 policy.",
-        evidence=(Evidence("32-bit compute per step", 6.3 * MS, Unit.PS, "average_step"),),
+        evidence=(Evidence("32-bit compute per step", 6.3 * MS, Unit.PS, "overview.average_step"),),
         saving=None,
     )
 
@@ -119,7 +124,7 @@ def finding_bound() -> Finding:
         severity=Severity.MODERATE,
         sentence="Launches take 5.2 % of the step.",
         action="Fuse the kernels.",
-        evidence=(Evidence("launches per step", 3.2 * MS, Unit.PS, "average_step"),),
+        evidence=(Evidence("launches per step", 3.2 * MS, Unit.PS, "overview.average_step"),),
         saving=Saving(
             0.0, 0.052, (Category.KERNEL_LAUNCH.value,), "if no launch took time", 60 * MS, "step without the profiler"
         ),
@@ -132,7 +137,7 @@ def finding_struck() -> Finding:
         severity=Severity.POTENTIAL,
         sentence="Launches share their threads with preprocessing.",
         action="Set TF_GPU_THREAD_MODE=gpu_private.",
-        evidence=(Evidence("launches per step", 3.2 * MS, Unit.PS, "average_step"),),
+        evidence=(Evidence("launches per step", 3.2 * MS, Unit.PS, "overview.average_step"),),
         struck="the threads are named tf_gpu_private: the mode is set already",
     )
 
@@ -143,7 +148,7 @@ def finding_info() -> Finding:
         severity=Severity.INFO,
         sentence="Steps were found by their marks.",
         action="Nothing to do.",
-        evidence=(Evidence("steps", 120, Unit.COUNT, "steps"),),
+        evidence=(Evidence("steps", 120, Unit.COUNT, "overview.steps"),),
     )
 
 
@@ -204,6 +209,7 @@ def shares(kind: ChartKind) -> Chart:
     return Chart(title, kind, Table.from_rows(name, title, fields, rows), "kind", ("self_ps",))
 
 
+@functools.cache
 def empty_table() -> Table:
     return Table.from_rows(
         "nothing", "Failed transfers", (Field("name", Unit.TEXT, "a name"), Field("n", Unit.COUNT, "a count")), []
@@ -218,7 +224,6 @@ def realistic(steps: int = 120, ops: int = 34) -> Report:
         question="What bounds the program, and what should change first?",
         headline="The program is input-bound: 51.7 % of the step time is spent waiting for input.",
         sections=(
-            average_step(),
             Figures(
                 "Step time",
                 (
@@ -230,9 +235,10 @@ def realistic(steps: int = 120, ops: int = 34) -> Report:
                 ),
             ),
             steps_chart,
-            Text("Evidence", "120 steps, marked by the program; the step time varies by 4.1 %\nno events were dropped"),
         ),
         findings=(finding_input(), finding_info()),
+        glance=average_step(),
+        evidence=("120 steps, marked by the program; the step time varies by 4.1 %", "no events were dropped"),
     )
     ops_page = Page(
         id="ops",
@@ -249,7 +255,7 @@ def realistic(steps: int = 120, ops: int = 34) -> Report:
         question="Which stage of the input pipeline is the bottleneck?",
         headline="ParallelMapV2 on the critical path has the longest self time.",
         sections=(pipeline(), Rows(empty_table()), Rows(op_table(8), narrow, limit=3)),
-        hidden_tables=(op_table(5).take(slice(0, 2)),),
+        hidden_tables=(dataclasses.replace(op_table(2), name="more_ops"),),
     )
     memory = Page(
         id="memory",
@@ -285,6 +291,7 @@ HOSTILE_NAMES = (
     "{{ 7 * 7 }} {% raw %}",
     "$& $1 \\x41",
     "",
+    ' =HYPERLINK("http://evil")',
 )  # fmt: skip
 
 
@@ -340,4 +347,5 @@ def hostile() -> Report:
         findings=(finding,),
     )
     gone = Page("gone", bad, bad, unavailable=Unavailable(bad, bad))
-    return Report(bad, bad, (bad,), (finding,), (page, gone), (finding,))
+    failed = Page("failed", bad, bad, failure=Failure(bad, bad), evidence=(bad,), glance=average_step())
+    return Report(bad, bad, (bad,), page.findings, (page, gone, failed), page.findings)

@@ -1,4 +1,5 @@
 import base64
+import errno
 import hashlib
 import json
 import os
@@ -213,13 +214,12 @@ def test_a_fragment_shows_the_page():
 
 def test_a_number_leads_to_the_page_that_holds_its_table():
     table = Table.from_rows("stages", "Stages", (Field("n", Unit.COUNT, "n"),), [(1,)])
-    link = Links(
-        "Behind", (Link("Input", 5, Unit.PS, ("nowhere", "stages"), "which stage"), Link("Output", 6, Unit.PS, ("nowhere",)))
-    )
+    known = Link("Input", 5, Unit.PS, ("nowhere.stages", "second.stages"), "which stage")
+    link = Links("Behind", (known, Link("Output", 6, Unit.PS, ("nowhere.stages",))))
     pages = (Page("first", "First", "?", "a", (link,)), Page("second", "Second", "?", "b", (Rows(table),)))
     report = Report("x", "h", (), (), pages)
     page = html.render(report)
-    assert '<a href="#page-second">table stages</a>' in page
+    assert '<a href="#page-second">table second.stages</a>' in page
     assert "#page-first" in page  # the navigation's
     text = terminal.render(report, width=80)
     assert "--tool second: stages" in text
@@ -233,10 +233,15 @@ def test_a_report_is_written_whole_with_its_folder(tmp_path):
     assert os.listdir(target.parent) == ["report.html"], "no partial file is left"
 
 
-def test_a_report_that_cannot_be_written_leaves_the_one_before(tmp_path):
+def test_a_report_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeypatch):
     target = tmp_path / "report.html"
     target.write_text("before", encoding="utf-8")
-    (tmp_path / ".report.html.part").mkdir()
-    with pytest.raises(OutputError, match=r"cannot be written to .*report\.html: Is a directory.*--html"):
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OutputError, match=r"The report cannot be written to .*report\.html: No space left on device"):
         html.write(realistic(), target)
+    assert os.listdir(tmp_path) == ["report.html"], "no partial file is left"
     assert target.read_text(encoding="utf-8") == "before"

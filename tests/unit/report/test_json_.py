@@ -7,8 +7,8 @@ import pytest
 from report_samples import HOSTILE_NAMES, finding_bound, hostile, op_table, realistic
 
 from outpace.model import Saving, Unit
+from outpace.model.text import valid
 from outpace.report import json_
-from outpace.report.text import valid
 
 
 def strict(text: str):
@@ -54,7 +54,7 @@ def test_findings_carry_their_proof():
     assert saving["takes_from"] == ["input", "host_compute"]
     assert saving["assumes"].startswith("low end")
     assert finding["threshold"]["value"] == 0.2
-    assert finding["evidence"][0]["table"] == "average_step"
+    assert finding["evidence"][0]["table"] == "overview.average_step"
     assert (finding["certainty"], finding["effort"], finding["explains"]) == ("certain", "small", ["waits"])
     assert finding["symptom"] == "51.7 % of the step time waits for input."
     assert (bound["saving"]["kind"], bound["saving"]["low"], bound["saving"]["high"]) == ("bound", 0.0, 0.052)
@@ -86,14 +86,17 @@ def documented() -> str:
     return (Path(__file__).parents[3] / "docs" / "json-schema.md").read_text(encoding="utf-8")
 
 
+NAMED = ("tools", "tables", "colors")
+
+
 def keys_of(value) -> set[str]:
-    """Keys of every object in `value`, without the names of tools and tables."""
+    """Keys of every object in `value`, without the names of tools, tables and parts of charts."""
     if isinstance(value, list):
         return set().union(*map(keys_of, value)) if value else set()
     if not isinstance(value, dict):
         return set()
-    named = [v for k in ("tools", "tables") if k in value for v in value[k].values()]
-    rest = [v for k, v in value.items() if k not in ("tools", "tables")]
+    named = [v for k in NAMED if k in value for v in value[k].values()]
+    rest = [v for k, v in value.items() if k not in NAMED]
     return set(value) | keys_of(named) | keys_of(rest)
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from report_samples import HOSTILE_NAMES
 
 from outpace.model import Unit
-from outpace.report.text import MAX_SHOWN, clean, clean_prose, shorten, shown, valid
+from outpace.model.text import MAX_SHOWN, clean, clean_prose, shorten, shown, valid
 
 ANY_TEXT = st.text(st.characters(), max_size=80) | st.text(st.sampled_from("\ud800\udcff\x1b\u202e\u2028ab"), max_size=20)
 

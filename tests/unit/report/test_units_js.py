@@ -9,7 +9,7 @@ import pytest
 
 import outpace.report
 from outpace.model import Unit, humanize
-from outpace.report.text import shorten
+from outpace.model.text import shorten
 
 UNITS = Path(outpace.report.__file__).parent / "assets" / "units.js"
 NUMBERS = [

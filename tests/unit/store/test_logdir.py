@@ -123,21 +123,24 @@ def test_remote_log_directory_and_its_local_copy(memory: fsspec.AbstractFileSyst
     found = find_profiles("memory://logs")
     assert found.run == "2026_01_01_00_00_00"
     assert found.files[0].path == "memory:///logs/plugins/profile/2026_01_01_00_00_00/h.xplane.pb"
-    copy = local_copy(found.files[0])
-    assert Path(copy).read_bytes() == b"bytes"
-    assert os.path.basename(copy) == "h.xplane.pb"
+    with local_copy(found.files[0]) as copy:
+        assert Path(copy).read_bytes() == b"bytes"
+        assert os.path.basename(copy) == "h.xplane.pb"
+    assert not os.path.exists(os.path.dirname(copy)), "it is gone with the block"
     record, warning = read_capture_record(found.folder, "h")
     assert record is None and warning is not None and "schema" in warning
     assert find_profiles(found.folder).files == found.files
     assert find_profiles(found.files[0].path).files == found.files
     memory.rm(found.files[0].path)
-    with pytest.raises(NotFoundError, match="is gone"):
-        local_copy(found.files[0])
+    with pytest.raises(NotFoundError, match="is gone"), local_copy(found.files[0]):
+        pass
 
 
 def test_local_file_is_its_own_copy(tmp_path: Path) -> None:
     found = find_profiles(put(tmp_path / "h.xplane.pb"))
-    assert local_copy(found.files[0]) == str(tmp_path / "h.xplane.pb")
+    with local_copy(found.files[0]) as copy:
+        assert copy == str(tmp_path / "h.xplane.pb")
+    assert os.path.exists(copy)
 
 
 def test_unknown_kind_of_store_is_a_usage_error() -> None:

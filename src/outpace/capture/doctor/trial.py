@@ -112,7 +112,8 @@ def read_profile(framework: str, folder: str, said: str = "", seconds: float = 0
     from outpace.trace import open_trace
 
     profile = find_profiles(folder).files[0]
-    timeline = Timeline(open_trace(local_copy(profile), profile.host))
+    with local_copy(profile) as path:
+        timeline = Timeline(open_trace(path, profile.host))
     trace = timeline.trace
     threads = sum(
         trace.lines.rows(line).stop > trace.lines.rows(line).start for plane in timeline.host_planes for line in plane.lines

@@ -11,6 +11,7 @@ from outpace._dataclass import dataclass
 from outpace.capture.remote.addresses import Address
 from outpace.capture.remote.grpc_ import load_grpc
 from outpace.capture.remote.wire import NOTE_KEY, PROFILE_METHOD, ProfileResponse, has_events
+from outpace.model.text import clean
 
 LONGEST_CONNECT = 10.0  # seconds: a worker that is there accepts at once, even when it is busy
 _BUSY = ("another profiling session", "another profiler", "another capture")
@@ -79,7 +80,7 @@ class Worker:
         except self._grpc.FutureCancelledError:
             return Failure("the capture was given up")
         except self._grpc.RpcError as error:
-            return self._failure(error.code(), str(error.details() or ""))
+            return self._failure(error.code(), clean(str(error.details() or "")))
         try:
             response = ProfileResponse.decode(data)
             nothing = response.empty or (response.xspace is not None and not has_events(response.xspace))

@@ -35,7 +35,7 @@ const Units = (() => {
     return general(value);
   }
 
-  /* Cut in the middle, like `outpace.report.text.shorten`: scope and op both stay readable. */
+  /* Cut in the middle, like `outpace.model.text.shorten`: scope and op both stay readable. */
   function shorten(name, width) {
     if (name.length <= width) return name;
     const head = Math.floor((width - 1) / 2);

@@ -3,7 +3,7 @@
 from outpace.tools.tool import Tool
 
 TOOL = Tool(
-    id="explain",
+    __name__,
     title="A step explained",
     question="Which events make up the time of one step, category by category?",
     order=90,

@@ -18,10 +18,9 @@ from outpace.model import (
     humanize,
 )
 from outpace.timeline import Run
+from outpace.tools.explain import TOOL
 from outpace.tools.explain.compute import Chosen, choose, events, groups, parts
 
-_ID, _TITLE = "explain", "A step explained"
-_QUESTION = "Which events make up the time of one step, category by category?"
 _NONE = Unavailable("no step was found in this profile", "See the overview for how steps are found and marked.")
 _HOW = (
     "Every moment counts for one event only: of the categories that overlap, the one that the breakdown prefers, and of its events the "
@@ -37,7 +36,7 @@ def analyse(run: Run, *, step: int | None = None, category: Category | str | Non
     wanted = None if category is None else _category(category)
     chosen = choose(run, step, host)
     if chosen is None:
-        return Page(_ID, _TITLE, _QUESTION, unavailable=_NONE)
+        return TOOL.page(unavailable=_NONE)
     every = events(chosen, None)
     shown = every if wanted is None else events(chosen, wanted)
     compared = parts(run, chosen, every)
@@ -54,16 +53,15 @@ def analyse(run: Run, *, step: int | None = None, category: Category | str | Non
     )
     sections: tuple[Section, ...] = (
         Figures("The step", items),
-        Chart(
-            "Its categories", ChartKind.STACK_TOTAL, compared, "category", ("time_ps",), {c.label: c.value for c in Category}
-        ),
         Rows(compared),
         Rows(groups(shown), ("category", "event", "thread", "count", "counted_ps"), limit=15, remark=_HOW),
         Rows(
             shown, ("category", "event", "thread", "offset_ps", "duration_ps", "counted_ps"), limit=10 if step is None else 40
         ),
     )
-    return Page(_ID, _TITLE, _QUESTION, _headline(chosen, compared, wanted), sections)
+    colors = {c.label: c.value for c in Category}
+    glance = Chart("Its categories", ChartKind.STACK_TOTAL, compared, "category", ("time_ps",), colors)
+    return TOOL.page(_headline(chosen, compared, wanted), sections, glance=glance)
 
 
 def _category(name: Category | str) -> Category:

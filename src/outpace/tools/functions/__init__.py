@@ -3,7 +3,7 @@
 from outpace.tools.tool import Tool
 
 TOOL = Tool(
-    id="functions",
+    __name__,
     title="Functions and compilation",
     question="Which functions are traced or compiled again and again, and because of which argument?",
     order=70,

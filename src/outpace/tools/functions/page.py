@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from outpace.metrics.host_copies import host_copies
 from outpace.metrics.jit_calls import jit_calls
 from outpace.metrics.program import program
 from outpace.metrics.tf_functions import tf_functions
 from outpace.model import Figure, Figures, Page, Rows, Section, Table, Unavailable, Unit, humanize
 from outpace.timeline import Run
+from outpace.tools.functions import TOOL
 from outpace.tools.functions import findings as rules
 from outpace.tools.functions.compute import compilations, control_flow
 from outpace.tools.functions.traces import traces
 
-_ID, _TITLE = "functions", "Functions and compilation"
-_QUESTION = "Which functions are traced or compiled again and again, and because of which argument?"
 _NONE = Unavailable(
     "no tf.function was called and nothing was compiled in this capture",
     "An eager program has none; a jitted JAX program compiles before the capture starts unless the first calls are captured.",
@@ -24,7 +24,7 @@ def analyse(run: Run) -> Page:
     functions, compiled, control = tf_functions(run), compilations(run), control_flow(run)
     calls = jit_calls(run)
     if not any(len(table) for table in (functions, compiled, calls)):
-        return Page(_ID, _TITLE, _QUESTION, unavailable=_NONE)
+        return TOOL.page(unavailable=_NONE)
     built = traces(run)
     sections: list[Section] = [_summary(functions, compiled)]
     if len(functions):
@@ -39,10 +39,13 @@ def analyse(run: Run) -> Page:
         sections.append(Rows(compiled, ("event", *named, "count", "total_ps", "in_steps_ps", "longest_ps")))
     if len(calls):
         sections.append(Rows(calls))
+    copies = host_copies(run)
+    if len(copies):
+        sections.append(Rows(copies))
     if len(control):
         sections.append(Rows(control, ("type", "op", "count", "total_ps"), remark=_AUTOGRAPH))
     found = tuple(rules.find(run, functions, built, compiled, program(run)))
-    return Page(_ID, _TITLE, _QUESTION, _headline(functions, compiled), tuple(sections), found)
+    return TOOL.page(_headline(functions, compiled), tuple(sections), found)
 
 
 _AUTOGRAPH = (

@@ -3,7 +3,7 @@
 from outpace.tools.tool import Tool
 
 TOOL = Tool(
-    id="hlo_stats",
+    __name__,
     title="XLA programs",
     question="Which compiled programs and HLO ops take the time, where do they come from, and what limits them?",
     order=40,

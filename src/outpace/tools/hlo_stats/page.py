@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from outpace.model import Chart, ChartKind, Page, Rows, Table, Unavailable
 from outpace.timeline import Run
+from outpace.tools.hlo_stats import TOOL
 from outpace.tools.hlo_stats.compute import by_category, by_program, gather, ops
 
-_ID, _TITLE = "hlo_stats", "XLA programs"
-_QUESTION = "Which compiled programs and HLO ops take the time, where do they come from, and what limits them?"
 _NONE = Unavailable(
     "no op of an XLA program was recorded",
     "Programs come from jax.jit, from tf.function(jit_compile=True) and model.compile(jit_compile=True), and run on every TPU.",
@@ -18,7 +17,7 @@ def analyse(run: Run) -> Page:
     """Build the page of a run."""
     found = gather(run)
     if not found:
-        return Page(_ID, _TITLE, _QUESTION, unavailable=_NONE)
+        return TOOL.page(unavailable=_NONE)
     table, categories, compiled = ops(found), by_category(found), by_program(found)
     shown = (
         "rank",
@@ -38,7 +37,7 @@ def analyse(run: Run) -> Page:
         Rows(table, shown, limit=15),
         Rows(compiled, ("program", "runs", "ops", "self_ps", "fraction")),
     )
-    return Page(_ID, _TITLE, _QUESTION, _headline(table, compiled), sections)
+    return TOOL.page(_headline(table, compiled), sections)
 
 
 def _headline(table: Table, compiled: Table) -> str:

@@ -3,7 +3,7 @@
 from outpace.tools.tool import Tool
 
 TOOL = Tool(
-    id="inference",
+    __name__,
     title="Inference latency",
     question="How long do predictions take, and where did the slowest ones spend their time?",
     order=80,

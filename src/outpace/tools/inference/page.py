@@ -6,11 +6,10 @@ import numpy as np
 
 from outpace.model import Category, Chart, ChartKind, Page, Rows, Section, Table, Unavailable, Unit, humanize
 from outpace.timeline import Run
+from outpace.tools.inference import TOOL
 from outpace.tools.inference import findings as rules
 from outpace.tools.inference.compute import CATEGORIES, histogram, latency, requests
 
-_ID, _TITLE = "inference", "Inference latency"
-_QUESTION = "How long do predictions take, and where did the slowest ones spend their time?"
 _NONE = Unavailable(
     "no call in this capture is a prediction",
     "Capture while model.predict(...), a serving signature or a server's session runs; functions named predict..., serve... are recognised.",
@@ -23,7 +22,7 @@ def analyse(run: Run) -> Page:
     """Build the page of a run."""
     table = requests(run)
     if len(table) == 0:
-        return Page(_ID, _TITLE, _QUESTION, unavailable=_NONE)
+        return TOOL.page(unavailable=_NONE)
     summary = latency(table)
     slowest = _slowest(table)
     sections: tuple[Section, ...] = (
@@ -32,7 +31,7 @@ def analyse(run: Run) -> Page:
         Chart(f"The {len(slowest)} slowest calls", ChartKind.STACK_SERIES, slowest, "request", CATEGORIES, _COLORS),
         Rows(slowest, ("request", "function", "latency_ps", "before_ps", "longest_op", "longest_op_ps")),
     )
-    return Page(_ID, _TITLE, _QUESTION, _headline(summary), sections, tuple(rules.find(table)), (table,))
+    return TOOL.page(_headline(summary), sections, tuple(rules.find(table)), (table,))
 
 
 def _slowest(table: Table) -> Table:

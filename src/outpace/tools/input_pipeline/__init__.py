@@ -3,7 +3,7 @@
 from outpace.tools.tool import Tool
 
 TOOL = Tool(
-    id="input_pipeline",
+    __name__,
     title="Input pipeline",
     question="Is the program waiting for input data, and where does input processing spend its time?",
     order=20,

@@ -10,11 +10,10 @@ from outpace.metrics.program import program
 from outpace.metrics.step_breakdown import StepBreakdown, step_breakdown
 from outpace.model import Category, Chart, ChartKind, Figure, Figures, Page, Rows, Section, Text, Unavailable, Unit
 from outpace.timeline import Run
+from outpace.tools.input_pipeline import TOOL
 from outpace.tools.input_pipeline import findings as rules
 from outpace.tools.input_pipeline.compute import host_categories, input_ops, statistics
 
-_ID, _TITLE = "input_pipeline", "Input pipeline"
-_QUESTION = "Is the program waiting for input data, and where does input processing spend its time?"
 _NONE = Unavailable(
     "neither steps nor input ops were recorded",
     "Capture while the program trains, and mark the steps (or let 'outpace profile' do so).",
@@ -28,7 +27,7 @@ def analyse(run: Run) -> Page:
     ops = input_ops(op_metrics(run))
     steps = len(breakdown.whole)
     if steps == 0 and len(ops) == 0:
-        return Page(_ID, _TITLE, _QUESTION, unavailable=_NONE)
+        return TOOL.page(unavailable=_NONE)
     saturation = None if run.has_device or steps == 0 else cpu_saturation(run)
     sections: list[Section] = (
         list(_waiting(run, breakdown)) if steps else [Text("No steps", "No step was found, so nothing says who waits.")]
@@ -42,7 +41,7 @@ def analyse(run: Run) -> Page:
         sections.append(Rows(ops, ("op", "count", "self_ps", "self_fraction", "total_ps", "total_fraction", "category")))
     headline = rules.verdict(breakdown)[1] if steps else "Input ops were recorded, but no step to relate them to."
     findings = tuple(rules.find(breakdown, saturation, _given_back(run, breakdown), program(run)))
-    return Page(_ID, _TITLE, _QUESTION, headline=headline, sections=tuple(sections), findings=findings)
+    return TOOL.page(headline=headline, sections=tuple(sections), findings=findings)
 
 
 def _given_back(run: Run, breakdown: StepBreakdown) -> dict[str, tuple[float, float]]:

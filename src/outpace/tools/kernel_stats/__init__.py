@@ -3,7 +3,7 @@
 from outpace.tools.tool import Tool
 
 TOOL = Tool(
-    id="kernel_stats",
+    __name__,
     title="GPU kernels",
     question="Which GPU kernels take the time, which op launched them, and why is the GPU idle?",
     order=45,

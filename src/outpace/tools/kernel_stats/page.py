@@ -6,6 +6,7 @@ from outpace.metrics.device import device_facts
 from outpace.metrics.program import program
 from outpace.model import Chart, ChartKind, Figure, Figures, Page, Rows, Section, Table, Unavailable, Unit
 from outpace.timeline import Run
+from outpace.tools.kernel_stats import TOOL
 from outpace.tools.kernel_stats import findings as rules
 from outpace.tools.kernel_stats.collect import devices
 from outpace.tools.kernel_stats.compute import kernel_slices, kernels
@@ -14,8 +15,6 @@ from outpace.tools.kernel_stats.idle import causes_table, devices_table, gaps_ta
 from outpace.tools.kernel_stats.launches import launches
 from outpace.tools.kernel_stats.names import short
 
-_ID, _TITLE = "kernel_stats", "GPU kernels"
-_QUESTION = "Which GPU kernels take the time, which op launched them, and why is the GPU idle?"
 _NO_DEVICE = Unavailable(
     "the profile holds no events of a GPU",
     "Train on a GPU that TensorFlow lists (tf.config.list_physical_devices('GPU')) or JAX (jax.devices()), and capture again. If it was "
@@ -33,7 +32,7 @@ def analyse(run: Run) -> Page:
     found = [device for timeline in run.hosts for device in devices(timeline)]
     table = kernels(found)
     if len(table) == 0:
-        return Page(_ID, _TITLE, _QUESTION, unavailable=_NO_KERNEL if run.has_device else _NO_DEVICE)
+        return TOOL.page(unavailable=_NO_KERNEL if run.has_device else _NO_DEVICE)
     gaps = [idle(device) for device in found if len(device.kernels)]
     by_device, causes, moved = devices_table(gaps), causes_table(gaps), copies(found)
     sections: list[Section] = [_figures(table, by_device)]
@@ -67,7 +66,7 @@ def analyse(run: Run) -> Page:
             Rows(moved, ("kind", "source", "destination", "occurrences", "bytes", "total_ps", "bandwidth", "device"))
         )
     advice = tuple(rules.find(table, by_device, causes, moved, program(run), device_facts(run)))
-    return Page(_ID, _TITLE, _QUESTION, headline=_headline(part, by_device), sections=tuple(sections), findings=advice)
+    return TOOL.page(headline=_headline(part, by_device), sections=tuple(sections), findings=advice)
 
 
 def _figures(table: Table, by_device: Table) -> Figures:

@@ -3,7 +3,7 @@
 from outpace.tools.tool import Tool
 
 TOOL = Tool(
-    id="memory_profile",
+    __name__,
     title="Memory profile",
     question="How much memory is in use, what holds it at the peak, does it grow, and what still fits?",
     order=50,

@@ -21,6 +21,7 @@ from outpace.model import (
     humanize,
 )
 from outpace.timeline import Run
+from outpace.tools.memory_profile import TOOL
 from outpace.tools.memory_profile import findings as rules
 from outpace.tools.memory_profile.breakdown import PREALLOCATED
 from outpace.tools.memory_profile.compute import (
@@ -36,8 +37,6 @@ from outpace.tools.memory_profile.compute import (
 from outpace.tools.memory_profile.events import MemoryLog, memory_logs
 from outpace.tools.memory_profile.growth import growth, step_ends, unfreed
 
-_ID, _TITLE = "memory_profile", "Memory profile"
-_QUESTION = "How much memory is in use, what holds it at the peak, does it grow, and what still fits?"
 _REMEDY = (
     "Capture with host tracer level 2 or more (the default of 'outpace profile') while the program allocates: TensorFlow's GPU and CPU "
     "allocators and JAX on GPU and TPU record every allocation. JAX on a CPU records none; jax.profiler.save_device_memory_profile does."
@@ -65,7 +64,7 @@ def analyse(run: Run) -> Page:
     """Build the page of a run."""
     logs, unsized = memory_logs(run)
     if not logs:
-        return Page(_ID, _TITLE, _QUESTION, unavailable=_UNSIZED if unsized else _NONE)
+        return TOOL.page(unavailable=_UNSIZED if unsized else _NONE)
     summary = memories(run, logs)
     ends = step_ends(run, logs)
     trend, left = growth(ends, logs), unfreed(run, logs)
@@ -96,7 +95,7 @@ def analyse(run: Run) -> Page:
     )
     found = tuple(rules.find(summary, trend, left, program(run)))
     hidden = (timeline(run, logs), ends)
-    return Page(_ID, _TITLE, _QUESTION, _headline(run, logs, summary), tuple(sections), found, hidden)
+    return TOOL.page(_headline(run, logs, summary), tuple(sections), found, hidden)
 
 
 def _shown(run: Run, *columns: str) -> tuple[str, ...]:

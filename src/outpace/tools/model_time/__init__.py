@@ -3,7 +3,7 @@
 from outpace.tools.tool import Tool
 
 TOOL = Tool(
-    id="model_time",
+    __name__,
     title="Model",
     question="Which layers and lines of the model take the time of its computation, and what there could be faster?",
     order=35,

@@ -266,7 +266,7 @@ def _bound(host: str, budget: Budget, mine: list[Part], program: Program, has_de
         action=_race(program, has_device),
         evidence=(
             *(Evidence(f"share of the step: {part.name}", part.share, Unit.FRACTION, part.table) for part in mine[:_NAMED]),
-            *(Evidence(f"at most: {names[c]}", limit, Unit.FRACTION, "average_step") for c, limit in limits.items()),
+            *(Evidence(f"at most: {names[c]}", limit, Unit.FRACTION, "overview.average_step") for c, limit in limits.items()),
         ),
         threshold=_COMPUTES,
         location=mine[0].source if mine else "",

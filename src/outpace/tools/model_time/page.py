@@ -11,11 +11,10 @@ from outpace.metrics.program import program
 from outpace.metrics.small_ops import small_ops
 from outpace.model import Page, Rows, Section, Unavailable
 from outpace.timeline import Run
+from outpace.tools.model_time import TOOL
 from outpace.tools.model_time import findings as rules
 from outpace.tools.model_time.facts import parts
 
-_ID, _TITLE = "model_time", "Model"
-_QUESTION = "Which layers and lines of the model take the time of its computation, and what there could be faster?"
 _NONE = Unavailable(
     "no step was found, so nothing says what the model takes of one",
     "Capture ten steps with 'outpace profile train.py'; the overview says how steps are found and marked.",
@@ -27,7 +26,7 @@ def analyse(run: Run) -> Page:
     """Build the page of a run."""
     known, kind = budgets(run), program(run)
     if ALL_HOSTS not in known:
-        return Page(_ID, _TITLE, _QUESTION, unavailable=_NONE)
+        return TOOL.page(unavailable=_NONE)
     tables = (model_parts(run), hlo_lines(run), odd_ops(run), small_ops(run), core_use(run), lone_ops(run))
     sections: tuple[Section, ...] = tuple(
         Rows(table, _PARTS if table.name == "model_parts" else (), limit=12) for table in tables if len(table)
@@ -38,4 +37,4 @@ def analyse(run: Run) -> Page:
     headline = "The profile does not say which parts of the model take its time."
     if largest:
         headline = f"{largest[0]} takes {largest[0].share:.0%} of the step, most of it in {largest[0].op}."
-    return Page(_ID, _TITLE, _QUESTION, headline, sections, found, hidden)
+    return TOOL.page(headline, sections, found, hidden)

@@ -3,7 +3,7 @@
 from outpace.tools.tool import Tool
 
 TOOL = Tool(
-    id="op_stats",
+    __name__,
     title="Op statistics",
     question="Which ops, and which types of op, take the time on the host and on the device?",
     order=30,

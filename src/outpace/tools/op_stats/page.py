@@ -9,11 +9,10 @@ from outpace.metrics.program import program
 from outpace.metrics.python_time import framework_line, framework_share
 from outpace.model import Chart, ChartKind, Page, Rows, Section, Table, Unavailable
 from outpace.timeline import Run
+from outpace.tools.op_stats import TOOL
 from outpace.tools.op_stats import findings as rules
 from outpace.tools.op_stats.compute import SIDES, ops, slices, types
 
-_ID, _TITLE = "op_stats", "Op statistics"
-_QUESTION = "Which ops, and which types of op, take the time on the host and on the device?"
 _NONE = Unavailable(
     "no op was recorded",
     "Capture with host tracer level 2 (the default of 'outpace profile'); on a GPU check that CUPTI is on the library path.",
@@ -25,7 +24,7 @@ def analyse(run: Run) -> Page:
     metrics, eager = op_metrics(run), eager_ops(run)
     one_by_one = any(op != FUNCTION for op in eager["op"])
     if len(metrics) == 0 and not one_by_one:
-        return Page(_ID, _TITLE, _QUESTION, unavailable=_NONE)
+        return TOOL.page(unavailable=_NONE)
     table = ops(metrics)
     by_type = types(table)
     sections: list[Section] = []
@@ -48,9 +47,7 @@ def analyse(run: Run) -> Page:
         sections.append(Rows(eager, ("op", "count", "total_ps")))
     line = framework_line(run, run.hosts[0].host) if run.hosts else ""
     found = tuple(rules.find(metrics, eager_share(eager, run), _between(run), program(run), line))
-    return Page(
-        _ID, _TITLE, _QUESTION, headline=_headline(by_type, eager["op"].tolist()), sections=tuple(sections), findings=found
-    )
+    return TOOL.page(headline=_headline(by_type, eager["op"].tolist()), sections=tuple(sections), findings=found)
 
 
 def _headline(by_type: Table, eager: list[str]) -> str:

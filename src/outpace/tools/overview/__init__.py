@@ -3,7 +3,7 @@
 from outpace.tools.tool import Tool
 
 TOOL = Tool(
-    id="overview",
+    __name__,
     title="Overview",
     question="Where does the average step's time go, and what should I change first?",
     order=10,

@@ -176,7 +176,7 @@ def _compilation(breakdown: StepBreakdown, average: Average, functions: Table, p
         evidence=(
             Evidence("Compilation share of the mean step", share, Unit.FRACTION, "average_step"),
             *(
-                (Evidence("calls that built a graph", float(traced), Unit.COUNT, "function_calls"),)
+                (Evidence("calls that built a graph", float(traced), Unit.COUNT, "functions.function_calls"),)
                 if not program.is_jax
                 else ()
             ),

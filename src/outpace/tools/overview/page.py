@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from outpace.metrics.between import between
 from outpace.metrics.budget import overhead_samples, slowdown
@@ -25,14 +24,13 @@ from outpace.model import (
     Page,
     Rows,
     Section,
-    Table,
     Text,
     Unavailable,
     Unit,
     humanize,
 )
 from outpace.timeline import Confidence, Run
-from outpace.tools.overview import capture_findings, unsteady
+from outpace.tools.overview import TOOL, capture_findings, unsteady
 from outpace.tools.overview import findings as rules
 from outpace.tools.overview.compute import (
     Average,
@@ -58,22 +56,26 @@ def analyse(run: Run) -> Page:
     found = (*capture_findings.find(run, kind), *_advice(run, breakdown, mean, kind))
     if run.events == 0:
         why = Unavailable("nothing was recorded: the profile holds no event", _NOTHING)
-        return _page(why, sections=(Rows(environment, _HOST_COLUMNS),), findings=found)
+        return TOOL.page(unavailable=why, sections=(Rows(environment, _HOST_COLUMNS),), findings=found)
     if mean.rows == 0:
         sections: tuple[Section, ...] = (*_ops(run), Rows(environment, _HOST_COLUMNS))
         how = run.hosts[0].steps.how
         text = Text("No steps", f"No step was found: {how}. {_UNMARKED}")
-        return _page(None, headline=f"No step was found in this profile: {how}.", sections=(text, *sections), findings=found)
+        return TOOL.page(f"No step was found in this profile: {how}.", (text, *sections), found)
     sections = (
         _summary(run, breakdown, mean, kind),
-        Text("Evidence", _evidence(run, breakdown, mean)),
-        Chart("Steady step", ChartKind.STACK_TOTAL, mean.table, "category", ("mean_ps",), _COLORS_BY_TITLE),
         _graph(run, every),
         _links(mean),
         *_ops(run),
         Rows(environment, _HOST_COLUMNS),
     )
-    return _page(None, headline=headline(run, mean), sections=sections, findings=found)
+    return TOOL.page(
+        headline(run, mean),
+        sections,
+        found,
+        glance=Chart("Steady step", ChartKind.STACK_TOTAL, mean.table, "category", ("mean_ps",), _COLORS_BY_TITLE),
+        evidence=tuple(_evidence(run, breakdown, mean)),
+    )
 
 
 def _advice(run: Run, breakdown: StepBreakdown, mean: Average, kind: Program) -> Iterator[Finding]:
@@ -93,17 +95,6 @@ _NOTHING = (
     "capture for longer than one step takes."
 )
 _UNMARKED = "Mark steps with tf.profiler.experimental.Trace('train', step_num=n, _r=1), or capture with 'outpace profile'."
-
-
-def _page(unavailable: Unavailable | None, hidden: tuple[Table, ...] = (), **kwargs: Any) -> Page:
-    return Page(
-        id="overview",
-        title="Overview",
-        question="Where does the average step's time go, and what should I change first?",
-        unavailable=unavailable,
-        hidden_tables=hidden,
-        **kwargs,
-    )
 
 
 def headline(run: Run, mean: Average) -> str:
@@ -141,17 +132,18 @@ _FEW, _MOST_ASIDE = 3, 4
 _MOSTLY_BETWEEN = 0.5
 _INPUT_BOUND = 0.2  # of the step, from where XProf calls a program highly input-bound
 _SMALL = 0.01  # of the step: what is below needs no further reading
+_COMPUTE = ("kernel_stats.kernels", "hlo_stats.hlo_ops", "op_stats.ops")
 _BEHIND: dict[Category, tuple[tuple[str, ...], str]] = {
-    Category.COMPILATION: (("traces", "compilations"), "which function was built or compiled, and why"),
-    Category.INPUT: (("stages", "input_ops"), "which stage of the input pipeline"),
-    Category.OUTPUT: (("copies",), "what is copied back"),
-    Category.KERNEL_LAUNCH: (("launches",), "how long launches wait"),
-    Category.HOST_COMPUTE: (("ops",), "which ops"),
-    Category.DEVICE_TO_DEVICE: (("copies",), "what is copied between devices"),
-    Category.DEVICE_COLLECTIVES: (("collectives",), "which collective, and who waits"),
-    Category.DEVICE_COMPUTE_16: (("kernels", "hlo_ops", "ops"), "which kernels and ops"),
-    Category.DEVICE_COMPUTE_32: (("kernels", "hlo_ops", "ops"), "which kernels and ops"),
-    Category.ALL_OTHERS: (("events",), "between which events"),
+    Category.COMPILATION: (("functions.traces", "functions.compilations"), "which function was built or compiled, and why"),
+    Category.INPUT: (("tf_data.stages", "input_pipeline.input_ops"), "which stage of the input pipeline"),
+    Category.OUTPUT: (("kernel_stats.copies",), "what is copied back"),
+    Category.KERNEL_LAUNCH: (("kernel_stats.launches",), "how long launches wait"),
+    Category.HOST_COMPUTE: (("op_stats.ops",), "which ops"),
+    Category.DEVICE_TO_DEVICE: (("kernel_stats.copies",), "what is copied between devices"),
+    Category.DEVICE_COLLECTIVES: (("pod.collectives",), "which collective, and who waits"),
+    Category.DEVICE_COMPUTE_16: (_COMPUTE, "which kernels and ops"),
+    Category.DEVICE_COMPUTE_32: (_COMPUTE, "which kernels and ops"),
+    Category.ALL_OTHERS: (("explain.events",), "between which events"),
 }
 
 
@@ -200,7 +192,7 @@ def _summary(run: Run, breakdown: StepBreakdown, mean: Average, kind: Program) -
     return Figures("Performance summary", tuple(items))
 
 
-def _evidence(run: Run, breakdown: StepBreakdown, mean: Average) -> str:
+def _evidence(run: Run, breakdown: StepBreakdown, mean: Average) -> list[str]:
     """How good the evidence is: how many steps, how they were found, which were set aside, and what profiling itself cost."""
     lines = [f"{_steps(mean)}: {_remark(run)}"]
     if mean.rows < _FEW:
@@ -213,7 +205,7 @@ def _evidence(run: Run, breakdown: StepBreakdown, mean: Average) -> str:
         slower = slowdown(run, timeline)
         if slower is not None:
             lines.append(f"{_cost(slower)} ({timeline.host})")
-    return "\n".join(lines)
+    return lines
 
 
 def _steps(mean: Average) -> str:

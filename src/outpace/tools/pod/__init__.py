@@ -3,7 +3,7 @@
 from outpace.tools.tool import Tool
 
 TOOL = Tool(
-    id="pod",
+    __name__,
     title="Pod viewer",
     question="Do all workers take the same time for a step, and if not, which one is slow, and why?",
     order=60,

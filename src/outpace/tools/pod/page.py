@@ -5,12 +5,11 @@ from __future__ import annotations
 from outpace.metrics.same_program import same_program
 from outpace.model import Category, Chart, ChartKind, Finding, Page, Rows, Section, Table, Text, Unavailable, Unit, humanize
 from outpace.timeline import Run
+from outpace.tools.pod import TOOL
 from outpace.tools.pod import findings as rules
 from outpace.tools.pod.align import align
 from outpace.tools.pod.compute import CATEGORIES, Worker, by_program, collectives, steps, summary, workers
 
-_ID, _TITLE = "pod", "Pod viewer"
-_QUESTION = "Do all workers take the same time for a step, and if not, which one is slow, and why?"
 _COLORS = {f"{c.value}_ps": c.value for c in Category}
 _SHOWN = ("worker", "steps", "duration_ps", "own_ps", "excess_ps", "excess_fraction", "cause")
 _NO_STEPS = Unavailable("no worker recorded a step", "See the overview for how steps are found and marked.")
@@ -24,11 +23,11 @@ def analyse(run: Run) -> Page:
     """Build the page of a run."""
     found = workers(run)
     if not found:
-        return Page(_ID, _TITLE, _QUESTION, unavailable=_NO_STEPS)
+        return TOOL.page(unavailable=_NO_STEPS)
     aligned = align(run)
     table = steps(found, aligned, run)
     if len(found) == 1:
-        return Page(_ID, _TITLE, _QUESTION, unavailable=_ALONE, hidden_tables=(table, aligned.clocks))
+        return TOOL.page(unavailable=_ALONE, hidden_tables=(table, aligned.clocks))
     same = same_program(run)
     programs = by_program(found, same)
     waits = collectives(programs)
@@ -47,7 +46,7 @@ def analyse(run: Run) -> Page:
         sections.append(Rows(aligned.clocks))
         hidden = ()
     headline = _headline(found, compared) if len(programs) == 1 else _unrelated(programs, compared)
-    return Page(_ID, _TITLE, _QUESTION, headline, tuple(sections), _findings(programs, compared), hidden)
+    return TOOL.page(headline, tuple(sections), _findings(programs, compared), hidden)
 
 
 def _findings(programs: tuple[tuple[Worker, ...], ...], compared: Table) -> tuple[Finding, ...]:

@@ -3,7 +3,7 @@
 from outpace.tools.tool import Tool
 
 TOOL = Tool(
-    id="python_time",
+    __name__,
     title="Python",
     question="Which lines of Python take the time of the training thread, and what do they wait for?",
     order=65,

@@ -41,7 +41,7 @@ def _taker(row: dict[str, Any], lines: list[dict[str, Any]], cores: float, budge
         action=f"Do less at {top['source']} while the program trains, move it to another process or machine, or run it before or after.",
         evidence=(
             Evidence("processor time per second of that function", taken, Unit.CORES, "thread_lines"),
-            Evidence("cores that the process may use", cores, Unit.CORES, "hosts"),
+            Evidence("cores that the process may use", cores, Unit.CORES, "overview.hosts"),
         ),
         threshold=_TAKES,
         saving=at_most(share, Category.HOST_COMPUTE, assumes="if the model's ops had these cores as well"),

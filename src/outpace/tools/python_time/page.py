@@ -10,11 +10,9 @@ from outpace.metrics.python_threads import thread_lines
 from outpace.metrics.python_time import python_lines
 from outpace.model import Page, Rows, Section, Table, Unavailable, Unit, humanize
 from outpace.timeline import Run
-from outpace.tools.python_time import background
+from outpace.tools.python_time import TOOL, background
 from outpace.tools.python_time import findings as rules
 
-_ID, _TITLE = "python_time", "Python"
-_QUESTION = "Which lines of Python take the time of the training thread, and what do they wait for?"
 _NONE = Unavailable(
     "no Python was sampled beside this profile",
     "Capture with 'outpace profile train.py', which samples the lines of the training thread about a hundred times a second.",
@@ -26,14 +24,14 @@ def analyse(run: Run) -> Page:
     """Build the page of a run."""
     lines = python_lines(run)
     if len(lines) == 0:
-        return Page(_ID, _TITLE, _QUESTION, unavailable=_NONE)
+        return TOOL.page(unavailable=_NONE)
     found = (*rules.find(run, program(run)), *background.find(run, budgets(run), cpu_saturation(run)))
     threads = thread_lines(run)
     remark = "Time of a line holds what libraries did below it; shares have 95 % intervals."
     sections: list[Section] = [Rows(lines, _COLUMNS, limit=15, remark=remark)]
     if len(threads):
         sections.append(Rows(threads, ("thread", "source", "function", "cores", "looks")))
-    return Page(_ID, _TITLE, _QUESTION, headline=_headline(lines), sections=tuple(sections), findings=found)
+    return TOOL.page(headline=_headline(lines), sections=tuple(sections), findings=found)
 
 
 def _headline(lines: Table) -> str:

@@ -3,7 +3,7 @@
 from outpace.tools.tool import Tool
 
 TOOL = Tool(
-    id="scopes",
+    __name__,
     title="Name scopes",
     question="Which layer, which part of the model, or which line of code takes the time and the memory?",
     order=35,

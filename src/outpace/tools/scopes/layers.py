@@ -13,6 +13,7 @@ from outpace._dataclass import dataclass
 from outpace.metrics.op_metrics import op_metrics
 from outpace.model import Chart, ChartKind, Figure, Figures, Page, Rows, Table, Unit, UsageError
 from outpace.timeline import Run
+from outpace.tools.scopes import TOOL
 from outpace.tools.scopes.compute import MAX_DEPTH, scope_of
 from outpace.tools.scopes.schema import LAYERS
 
@@ -33,7 +34,7 @@ def of_model(model: Any, *, max_depth: int = MAX_DEPTH, show_trainable: bool = T
     """Parameters and FLOPs of every layer of a Keras model, without a profile. Raises UsageError for something else than a built model."""
     table = layers(model, None, max_depth)
     return Page(
-        "scopes",
+        TOOL.id,
         f"Layers of {model.name}",
         "Where are the model's parameters and FLOPs?",
         _headline(table),

@@ -6,6 +6,7 @@ from typing import Any
 
 from outpace.model import Chart, ChartKind, Page, Rows, Section, Table, Unavailable, UsageError
 from outpace.timeline import Run
+from outpace.tools.scopes import TOOL
 from outpace.tools.scopes import layers as keras
 from outpace.tools.scopes.compute import MAX_DEPTH, NO_SCOPE, by_type, scopes, tree
 from outpace.tools.scopes.layers import of_model
@@ -13,8 +14,6 @@ from outpace.tools.scopes.lines import lines
 
 __all__ = ["analyse", "of_model"]
 
-_ID, _TITLE = "scopes", "Name scopes"
-_QUESTION = "Which layer, which part of the model, or which line of code takes the time and the memory?"
 _MOST_OF = 0.8  # of a scope's time, for one below it to be named in its place
 _NONE = Unavailable("no op with a name was recorded", "Capture with host tracer level 2 (the default of 'outpace profile').")
 
@@ -46,9 +45,9 @@ def analyse(run: Run, *, model: Any = None, max_depth: int = MAX_DEPTH, show_tra
     if len(code):
         sections.append(Rows(code, ("source", "what", "occurrences", "total_ps", "self_ps"), limit=15))
     if not sections:
-        return Page(_ID, _TITLE, _QUESTION, unavailable=_NONE)
+        return TOOL.page(unavailable=_NONE)
     sections.append(Rows(by_type(found), ("scope", "type", "side", "occurrences", "self_ps", "allocated_bytes"), limit=10))
-    return Page(_ID, _TITLE, _QUESTION, _headline(table, code), tuple(sections))
+    return TOOL.page(_headline(table, code), tuple(sections))
 
 
 def _headline(table: Table, code: Table) -> str:

@@ -3,7 +3,7 @@
 from outpace.tools.tool import Tool
 
 TOOL = Tool(
-    id="tf_data",
+    __name__,
     title="tf.data pipelines",
     question="Which stage of the input pipeline limits it, and which stages only wait?",
     order=40,

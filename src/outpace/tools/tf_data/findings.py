@@ -138,7 +138,7 @@ def _slow_stage(context: _Context) -> Iterator[Finding]:
         sentence=sentence,
         action=_action(stage, context),
         evidence=(
-            Evidence("share of the step that waits for input", context.share, Unit.FRACTION, "steps"),
+            Evidence("share of the step that waits for input", context.share, Unit.FRACTION, "overview.steps"),
             Evidence("busy time per batch of the slowest segment", busy, Unit.PS, "segments"),
             Evidence("this stage's share of that segment's work", min(share, 1.0), Unit.FRACTION, "stages"),
         ),

@@ -8,11 +8,10 @@ from typing import Any
 from outpace.metrics.step_breakdown import step_breakdown
 from outpace.model import Chart, ChartKind, Page, Rows, Section, Table, Text, Unavailable, Unit, humanize
 from outpace.timeline import Run
+from outpace.tools.tf_data import TOOL
 from outpace.tools.tf_data import findings as rules
 from outpace.tools.tf_data.compute import Analysis, compute
 
-_ID, _TITLE = "tf_data", "tf.data pipelines"
-_QUESTION = "Which stage of the input pipeline limits it, and which stages only wait?"
 _NONE = Unavailable(
     "no tf.data activity was recorded",
     "If the program uses tf.data, capture for longer, or with host tracer level 2; for other input libraries see the overview's input time.",
@@ -23,7 +22,7 @@ def analyse(run: Run) -> Page:
     """Build the page of a run."""
     analysis = compute(run)
     if len(analysis.pipelines) == 0:
-        return Page(_ID, _TITLE, _QUESTION, unavailable=_NONE)
+        return TOOL.page(unavailable=_NONE)
     shown = (
         "stage",
         "source",
@@ -47,10 +46,7 @@ def analyse(run: Run) -> Page:
         Rows(analysis.segments, ("segment", "kind", "busy_per_batch_ps", "threads", "dominant", "stages"), remark=_SEGMENTS),
         Rows(analysis.pipelines, ("pipeline", "calls", "slow_calls", "mean_ps", "max_ps", "guide_bottleneck", "bottleneck")),
     ]
-    return Page(
-        _ID,
-        _TITLE,
-        _QUESTION,
+    return TOOL.page(
         headline=_headline(analysis),
         sections=tuple(sections),
         findings=tuple(rules.find(run, analysis, step_breakdown(run))),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from outpace._dataclass import dataclass
 from outpace.model.errors import OutputError
+from outpace.model.files import whole
 
 
 @dataclass(frozen=True)
@@ -93,14 +94,9 @@ def require_new(path: Path) -> None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("xb") as file:
-            file.write(content)
-    except FileExistsError:
-        raise OutputError(f"{path} exists and is not overwritten. Give another place, or remove it.") from None
-    except OSError as error:
-        raise OutputError(f"{path} cannot be written: {error.strerror}. Give another place.") from None
+    require_new(path)
+    with whole(path, "The patch") as file:
+        file.write(content)
 
 
 def _diff(change: FileChange, root: str) -> Iterator[str]:

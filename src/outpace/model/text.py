@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from outpace.model import Unit, humanize
+from outpace.model.units import Unit, humanize
 
 ELLIPSIS = "…"
 MAX_SHOWN = 2000

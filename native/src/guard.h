@@ -1,0 +1,25 @@
+// The wall between C++ and C: whatever is thrown becomes a status.
+#pragma once
+
+#include <new>
+#include <stdexcept>
+
+#include "outpace.h"
+
+namespace outpace {
+
+template <class Work>
+int32_t guarded(Work work) noexcept {
+  try {
+    work();
+    return OX_DONE;
+  } catch (const std::bad_alloc&) {
+    return OX_NO_MEMORY;
+  } catch (const std::length_error&) {  // more than a container can ever hold
+    return OX_NO_MEMORY;
+  } catch (...) {
+    return OX_FAILED;
+  }
+}
+
+}  // namespace outpace

@@ -1,0 +1,47 @@
+"""Writing a file whole: what stood there before stays until the new one is complete, and nothing else is left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from typing import IO
+
+from outpace.model.errors import OutputError
+
+
+@contextlib.contextmanager
+def whole(path: str | os.PathLike[str], what: str) -> Iterator[IO[bytes]]:
+    """A file to write into, which appears at `path` when the block ends; folders that are missing are made.
+
+    It is written beside its place under a name that nobody can guess, and removed where the block fails. A link keeps pointing where it
+    does; a pipe or a device is written to as it is. Raises OutputError ("`what` cannot be written to ...") for every OSError.
+    """
+    target = os.path.realpath(path)
+    try:
+        if os.path.exists(target) and not os.path.isfile(target) and not os.path.isdir(target):
+            with open(target, "wb") as file:
+                yield file
+            return
+        folder, name = os.path.split(target)
+        os.makedirs(folder, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{name[:100]}.", suffix=".tmp")
+        try:
+            with open(handle, "wb") as file:
+                yield file
+            os.chmod(temporary, 0o666 & ~_umask())
+            os.replace(temporary, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise OutputError(f"{what} cannot be written to {path}: {error.strerror or error}. Choose another place.") from error
+
+
+def _umask() -> int:
+    """The process's umask, which can only be read by setting it; `mkstemp` makes files that nobody else can read."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
