@@ -5,7 +5,7 @@ from __future__ import annotations
 from outpace._dataclass import dataclass
 from outpace.metrics.derived import derived
 from outpace.timeline import Run
-from outpace.trace import Plane
+from outpace.trace import Plane, dialect
 
 _TENSOR_CORES = 7.0  # NVIDIA's compute capability from which tensor cores compute in float16 (Volta)
 _BFLOAT16 = 8.0  # ... and in bfloat16 (Ampere)
@@ -38,7 +38,7 @@ def device_facts(run: Run) -> DeviceFacts:
     planes = [plane for timeline in run.hosts for plane in timeline.device_planes]
     known = [c for plane in planes if (c := capability(plane)) is not None]
     threads = [name for timeline in run.hosts for name in timeline.trace.lines.names]
-    gpu = any(p.name.startswith("/device:GPU") for p in planes)
+    gpu = any(p.name.startswith(dialect.GPUS) for p in planes)
     tensorflow = any(name.startswith(("tf_gpu", "tf_Compute", "tf_inter_op")) for name in threads)
     return DeviceFacts(
         tuple(plane.name for plane in planes),
@@ -50,7 +50,7 @@ def device_facts(run: Run) -> DeviceFacts:
 
 def capability(plane: Plane) -> float | None:
     """Compute capability of an NVIDIA GPU (7.5 for a T4); None where the plane does not say."""
-    major, minor = plane.stats.get("compute_cap_major"), plane.stats.get("compute_cap_minor")
-    if not isinstance(major, (int, float)) or not major or plane.stats.get("device_vendor") == "AMD":
+    major, minor = plane.stats.get(dialect.COMPUTE_CAP_MAJOR), plane.stats.get(dialect.COMPUTE_CAP_MINOR)
+    if not isinstance(major, (int, float)) or not major or plane.stats.get(dialect.DEVICE_VENDOR) == "AMD":
         return None
     return float(major) + (float(minor) / 10 if isinstance(minor, (int, float)) else 0.0)

@@ -17,6 +17,7 @@ from outpace.timeline.causality import launches
 from outpace.timeline.hlo import NO_OP, HloOp, instructions
 from outpace.timeline.hlo_meaning import BETWEEN, COLLECTIVE, HALF, SINGLE, TO_DEVICE, TO_HOST, direction
 from outpace.timeline.steps import Array
+from outpace.trace import dialect
 from outpace.trace.algorithms import common, distinct
 
 COMPUTE_32, COMPUTE_16, HOST_COMPUTE = "compute_32", "compute_16", "host_compute"
@@ -51,7 +52,7 @@ _SPACE = re.compile(r"S\((\d+)\)")
 def device_kinds(timeline: Timeline) -> Iterator[tuple[Array, Array]]:
     """For each line of each device: (its event rows, index of each event's kind into `KINDS_OF_DEVICES`)."""
     trace = timeline.trace
-    shaped = trace.stat("shape")
+    shaped = trace.stat(dialect.SHAPE)
     half = np.zeros(len(trace), bool)
     if len(shaped):
         half[shaped.row] = ["half" in s for s in shaped.texts()]
@@ -110,7 +111,7 @@ def _gpu_kind(timeline: Timeline, name: int) -> str:
 
 def _tpu_kind(timeline: Timeline, name: int) -> str:
     stats = timeline.trace.name_stats.get(name, {})
-    category = str(stats.get("hlo_category", ""))
+    category = str(stats.get(dialect.HLO_CATEGORY, ""))
     for word, kind in _TPU_KIND.items():
         if category.startswith(word):
             return kind
@@ -120,14 +121,14 @@ def _tpu_kind(timeline: Timeline, name: int) -> str:
         return op.transfer or written_transfer(text)
     if op.bits:
         return COMPUTE_16 if op.bits == HALF else COMPUTE_32
-    shape = str(stats.get("shape_with_layout", "")) or text[:200]
+    shape = str(stats.get(dialect.SHAPE_WITH_LAYOUT, "")) or text[:200]
     return COMPUTE_16 if "bf16[" in shape or "f16[" in shape else COMPUTE_32
 
 
 def tpu_op(timeline: Timeline, name: int) -> HloOp:
     """The instruction that a TPU's event name stands for."""
     stats = timeline.trace.name_stats.get(name, {})
-    number = stats.get("program_id")
+    number = stats.get(dialect.PROGRAM_ID)
     if not isinstance(number, int):
         return NO_OP
     text = timeline.trace.display_names.get(name) or timeline.trace.names[name].lstrip("%").split(" = ")[0]

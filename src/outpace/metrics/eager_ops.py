@@ -12,6 +12,7 @@ from outpace._dataclass import dataclass
 from outpace.metrics.derived import derived
 from outpace.model import Field, Table, Unit
 from outpace.timeline import Run, Timeline
+from outpace.trace import dialect
 from outpace.trace.algorithms import nest_rows
 
 _INPUT_OPS = ("IteratorGetNext", "MakeIterator", "OptionalGetValue", "OptionalHasValue")
@@ -39,7 +40,7 @@ def eager_ops(run: Run) -> Table:
 
 def _rows(timeline: Timeline) -> list[tuple[object, ...]]:
     trace = timeline.trace
-    is_func, names = trace.stat("is_func"), trace.stat("eager_op")
+    is_func, names = trace.stat(dialect.IS_FUNC), trace.stat(dialect.EAGER_OP)
     if len(is_func) == 0 or len(names) == 0:
         return []
     parent, _ = nest_rows(trace.lines.first_event, trace.start, trace.duration, is_func.row)

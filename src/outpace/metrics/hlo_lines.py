@@ -16,6 +16,7 @@ from outpace.timeline import Run, Timeline
 from outpace.timeline.hlo import HloOp, instructions, op_lines
 from outpace.timeline.steps import Array
 from outpace.timeline.workers import executed, on_host
+from outpace.trace import dialect
 from outpace.trace.algorithms import nest_rows
 
 _WRAPPER = re.compile(r"(?:jvp|transpose|vmap|remat|checkpoint|custom_jvp|custom_vjp|linearize)\((.*)\)")
@@ -170,7 +171,7 @@ def gathered(timeline: Timeline) -> Iterator[Part]:
 def _described(timeline: Timeline, name: int) -> HloOp:
     """A TPU's op: of its program, else of the stats that stand beside its name."""
     op, stats = tpu_op(timeline, name), timeline.trace.name_stats.get(name, {})
-    category, framework, source = (str(stats.get(key) or "") for key in ("hlo_category", "tf_op", "source"))
+    category, framework, source = (str(stats.get(key) or "") for key in (dialect.HLO_CATEGORY, dialect.TF_OP, dialect.SOURCE))
     return replace(
         op,
         opcode=op.opcode or category,

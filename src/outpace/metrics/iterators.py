@@ -16,7 +16,7 @@ from outpace._dataclass import dataclass
 from outpace.metrics.derived import derived
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.steps import Array
-from outpace.trace import StatColumn, Trace
+from outpace.trace import StatColumn, Trace, dialect
 from outpace.trace.algorithms import join
 
 ASYNC_TYPES = (
@@ -32,7 +32,7 @@ ASYNC_TYPES = (
 _PRODUCE, _CONSUME = "Produce", "Consume"
 _DEVICE_PIPELINE = "Iterator::Prefetch::Generator"
 _DEEPEST = 100  # levels followed below a root, as in the reference
-STATS = ("id", "parent_id", "element_id", "name", "parallelism", "autotune")
+STATS = (dialect.ID, dialect.PARENT_ID, dialect.ELEMENT_ID, dialect.NAME, dialect.PARALLELISM, dialect.AUTOTUNE)
 
 
 def is_async(iterator_type: str) -> bool:
@@ -152,13 +152,13 @@ def _graph(timeline: Timeline) -> IteratorGraph | None:
     is_iterator = timeline.is_kind(OpKind.TF_DATA)
     if not is_iterator.any():
         return None
-    identity = trace.stat("id")
+    identity = trace.stat(dialect.ID)
     with_id = is_iterator[trace.name[identity.row]]
     row, ids = identity.row[with_id], identity.uints[with_id]
     if len(row) == 0:
         return None
     distinct, first, index = np.unique(ids, return_index=True, return_inverse=True)
-    parent_id = _values_at(trace.stat("parent_id"), row)
+    parent_id = _values_at(trace.stat(dialect.PARENT_ID), row)
     cause, effect = _edges(trace, row, ids, parent_id)
     second = np.fromiter((n == _DEVICE_PIPELINE for n in trace.names), bool, len(trace.names))[trace.name[row]]
     is_root = np.fromiter((n.count("::") == 1 for n in trace.names), bool, len(trace.names))
@@ -194,7 +194,7 @@ def _edges(trace: Trace, row: Array, ids: Array, parent_id: Array) -> tuple[Arra
     caller = np.where(parent >= 0, position[parent], -1)
     nested = np.flatnonzero(caller >= 0)
 
-    element = trace.stat("element_id")
+    element = trace.stat(dialect.ELEMENT_ID)
     produces, consumes = _pairs(trace, element)
     makes = np.zeros(len(trace) + 1, bool)  # the last entry answers for events without a parent
     makes[element.row[produces]] = True

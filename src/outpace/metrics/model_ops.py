@@ -27,6 +27,7 @@ from outpace.timeline.hlo import instructions
 from outpace.timeline.names import INPUT_THREADS, Op
 from outpace.timeline.steps import Array
 from outpace.timeline.workers import executed, on_host
+from outpace.trace import dialect
 from outpace.trace.algorithms import common, distinct, nest_rows
 
 _EXECUTOR = "ExecutorState::Process"
@@ -79,9 +80,9 @@ def model_ops(run: Run) -> tuple[ModelOps, ...]:
 
 def functions_called(timeline: Timeline) -> set[str]:
     """Names of the functions that the host's program called."""
-    is_func = timeline.trace.stat("is_func")
-    at, _ = common(timeline.trace.stat("eager_op").row, is_func.row[is_func.ints != 0])
-    texts = timeline.trace.stat("eager_op").texts()
+    is_func = timeline.trace.stat(dialect.IS_FUNC)
+    at, _ = common(timeline.trace.stat(dialect.EAGER_OP).row, is_func.row[is_func.ints != 0])
+    texts = timeline.trace.stat(dialect.EAGER_OP).texts()
     return {texts[i] for i in at.tolist()}
 
 
@@ -213,7 +214,7 @@ def _without_inner_eager(timeline: Timeline, rows: Array, what: Array, name: Arr
 
 def _in_loop(timeline: Timeline, rows: Array) -> Array:
     """Whether an executor run belongs to an iteration of a loop after the first."""
-    return np.asarray(timeline.trace.stat("iter_num").dense(len(timeline.trace), 0)[rows] > 0)
+    return np.asarray(timeline.trace.stat(dialect.ITER_NUM).dense(len(timeline.trace), 0)[rows] > 0)
 
 
 def _holding(timeline: Timeline, rows: Array, name: str) -> Array:

@@ -18,11 +18,11 @@ from outpace.model import Field, Table, Unit
 from outpace.timeline import OpKind, Run, Timeline, parse_op
 from outpace.timeline.hlo import instructions
 from outpace.timeline.steps import Array
-from outpace.trace import Plane
+from outpace.trace import Plane, dialect
 from outpace.trace.algorithms import common, cover, distinct, group, nest, nest_rows
 
 HOST, DEVICE, IDLE = "Host", "Device", "IDLE"
-_OP_STATS = ("tf_op", "annotation", "hlo_op")  # today's dialect, TensorFlow 2.3/2.4, XLA programs
+_OP_STATS = (dialect.TF_OP, dialect.ANNOTATION, dialect.HLO_OP)  # today's dialect, TensorFlow 2.3/2.4, XLA programs
 _XLA = "XLA"  # lines of a device whose events are ops already, not the kernels of ops
 _PROGRAM = "XlaModule:"
 
@@ -155,7 +155,7 @@ def op_texts(timeline: Timeline, rows: Array) -> tuple[Array, list[str]]:
     known = {"": 0}
     beside = np.zeros(len(trace.names), np.int64)
     for name, stats in trace.name_stats.items():
-        if text := str(stats.get("tf_op") or stats.get("hlo_op") or ""):
+        if text := str(stats.get(dialect.TF_OP) or stats.get(dialect.HLO_OP) or ""):
             beside[name] = known.setdefault(text, len(known))
     code = beside[trace.name[rows]]
     for stat_name in reversed(_OP_STATS):  # the first one found wins: apply it last
@@ -164,7 +164,7 @@ def op_texts(timeline: Timeline, rows: Array) -> tuple[Array, list[str]]:
     inside = np.flatnonzero(programs[code])
     if len(inside):
         mine = code[inside]
-        for stat_name in ("hlo_op", "name"):
+        for stat_name in (dialect.HLO_OP, dialect.NAME):
             _name_after(timeline, rows[inside], stat_name, mine, known)
         _name_after_programs(timeline, rows[inside], mine, known)
         code[inside] = mine

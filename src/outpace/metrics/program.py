@@ -8,6 +8,7 @@ from outpace._dataclass import dataclass
 from outpace.metrics.derived import derived
 from outpace.timeline import Run, StepSource, Timeline
 from outpace.timeline.names import JITTED_CALL
+from outpace.trace import dialect
 
 _JAX_EVENTS = (
     JITTED_CALL,
@@ -102,7 +103,9 @@ def _framework(run: Run, timeline: Timeline) -> Framework:
     tensorflow = _time_of(timeline, _TENSORFLOW_EVENTS)
     if not jax and not tensorflow:
         return _of_ops(timeline)
-    only_fed = bool(jax) and len(timeline.trace.stat("tf_function_call")) == 0  # tf.data may work longer than JAX dispatches
+    only_fed = (
+        bool(jax) and len(timeline.trace.stat(dialect.TF_FUNCTION_CALL)) == 0
+    )  # tf.data may work longer than JAX dispatches
     by_jax = jax > tensorflow or only_fed or "jit_" in timeline.steps.how or "Pjit" in timeline.steps.how
     if _is_keras(run, timeline, names):
         return Framework.KERAS_JAX if by_jax else Framework.KERAS

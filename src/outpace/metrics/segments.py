@@ -25,7 +25,7 @@ from outpace.metrics.derived import derived
 from outpace.metrics.iterators import IteratorGraph, is_async, iterators
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.steps import Array
-from outpace.trace import Trace
+from outpace.trace import Trace, dialect
 from outpace.trace.algorithms import join, nest_rows, spread
 
 CHAIN, FUNCTION = "chain", "function"
@@ -176,7 +176,7 @@ def _makers(trace: Trace, graph: IteratorGraph, produce: Array) -> tuple[Array, 
 
 def function_runs(trace: Trace) -> tuple[Array, Array]:
     """The run of a stage's function to the executor's work for it on other threads: both carry the run's id."""
-    stat = trace.stat("id")
+    stat = trace.stat(dialect.ID)
     functions = np.fromiter((n.startswith(_FUNCTION) for n in trace.names), bool, len(trace.names))[trace.name[stat.row]]
     executor = np.fromiter((n in _EXECUTOR for n in trace.names), bool, len(trace.names))[trace.name[stat.row]]
     return join(stat.row[functions], stat.uints[functions], stat.row[executor], stat.uints[executor])
@@ -296,8 +296,8 @@ def _stage(graph: IteratorGraph, position: str, group: tuple[int, ...], parent: 
 def _parallelism(graph: IteratorGraph, iterator: int) -> int:
     """Calls of its function that TensorFlow lets a stage run at a time, where autotuning does not change that."""
     row = int(graph.last_row[iterator])
-    told = _text_at(graph.trace, "parallelism", row)
-    return int(told) if told.isdigit() and _text_at(graph.trace, "autotune", row) == "false" else _ANY
+    told = _text_at(graph.trace, dialect.PARALLELISM, row)
+    return int(told) if told.isdigit() and _text_at(graph.trace, dialect.AUTOTUNE, row) == "false" else _ANY
 
 
 def _text_at(trace: Trace, name: str, row: int) -> str:

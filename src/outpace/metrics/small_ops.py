@@ -12,6 +12,7 @@ from outpace.metrics.op_metrics import HOST
 from outpace.metrics.tf_functions import tf_functions
 from outpace.model import Field, Table, Unit
 from outpace.timeline import Run, Timeline
+from outpace.trace import dialect
 
 _ELEMENTWISE = re.compile(
     r"Add(N|V2)?|Sub|Mul(NoNan)?|Real[Dd]iv|Div(NoNan)?|FloorDiv|FloorMod|Neg|Abs|Sign|Exp(m1)?|Log(1p)?|Pow|Sqrt(Grad)?|Rsqrt(Grad)?|"
@@ -69,4 +70,4 @@ def compiled(run: Run, timeline: Timeline) -> bool:
     """Whether XLA compiles functions of the host's program: its calls say so, or ops of compiled programs ran."""
     calls = tf_functions(run)
     mine = calls["host"] == timeline.host
-    return bool(calls["xla"][mine].sum() > 0) or len(timeline.trace.stat("hlo_op")) > 0
+    return bool(calls["xla"][mine].sum() > 0) or len(timeline.trace.stat(dialect.HLO_OP)) > 0

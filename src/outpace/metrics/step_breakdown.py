@@ -21,7 +21,7 @@ from outpace.model import Category, Field, Table, Unit
 from outpace.timeline import Run, Timeline
 from outpace.timeline.steps import Array
 from outpace.timeline.workers import runs_jax
-from outpace.trace import Plane
+from outpace.trace import Plane, dialect
 from outpace.trace.algorithms import distinct, sweep
 
 # Kinds of time in order of rising priority, and the category that shows them. "Waiting for input" outranks collectives: an all-reduce
@@ -224,7 +224,7 @@ def event_kinds(timeline: Timeline) -> Array:
         code = np.fromiter((_CODE[name] for name in KINDS_OF_DEVICES), np.uint8)
         for events, kinds in device_kinds(timeline):
             kind[events] = code[kinds]
-    stages = trace.stat("_ipl_stage_name").row
+    stages = trace.stat(dialect.IPL_STAGE).row
     kind[stages] = np.maximum(kind[stages], _CODE["wait_input"])
     kind[timeline.steps.root_row[_is_mark(timeline)]] = 0
     return kind
@@ -233,7 +233,7 @@ def event_kinds(timeline: Timeline) -> Array:
 def _is_mark(timeline: Timeline) -> Array:
     """Which root events are marks (they span the step and are no work), not work that inference gathered."""
     roots = timeline.steps.root_row
-    marked = timeline.trace.stat("step_num").has(len(timeline.trace))
+    marked = timeline.trace.stat(dialect.STEP_NUM).has(len(timeline.trace))
     return np.asarray(marked[roots])
 
 
@@ -254,7 +254,7 @@ def _host_kind(name: str, op_type: str, has_device: bool) -> int:
 def _mark_launches(timeline: Timeline, kind: Array) -> None:
     """On hosts with a device, an event with a correlation id launches work there."""
     trace = timeline.trace
-    launches = trace.stat("correlation_id").row
+    launches = trace.stat(dialect.CORRELATION_ID).row
     for plane in timeline.host_planes:
         rows = trace.rows_of(plane)
         mine = launches[(launches >= rows.start) & (launches < rows.stop)]

@@ -8,6 +8,7 @@ from outpace.timeline import Timeline
 from outpace.timeline.infer import is_glue
 from outpace.timeline.names import JITTED_CALL
 from outpace.timeline.steps import Array
+from outpace.trace import dialect
 from outpace.trace.algorithms import distinct
 
 _MOST_STEPS = 0.5  # of the steps, in which a function must run to make them
@@ -17,7 +18,7 @@ def function_calls(timeline: Timeline) -> Array:
     """Event rows of all calls of tf.functions and of functions that JAX jitted, its own primitives left out; sorted."""
     trace = timeline.trace
     jitted = np.fromiter((n.startswith(JITTED_CALL) and not is_glue(n) for n in trace.names), bool, len(trace.names))
-    return np.flatnonzero(trace.stat("tf_function_call").has(len(trace)) | jitted[trace.name])
+    return np.flatnonzero(trace.stat(dialect.TF_FUNCTION_CALL).has(len(trace)) | jitted[trace.name])
 
 
 def step_function_calls(timeline: Timeline) -> Array:
@@ -25,7 +26,7 @@ def step_function_calls(timeline: Timeline) -> Array:
     as long as the longest of them."""
     trace, steps = timeline.trace, timeline.steps
     called = (
-        trace.stat("tf_function_call").has(len(trace))
+        trace.stat(dialect.TF_FUNCTION_CALL).has(len(trace))
         | np.fromiter((n.startswith(JITTED_CALL) for n in trace.names), bool)[trace.name]
     )
     rows = np.flatnonzero(called)

@@ -11,6 +11,7 @@ import numpy as np
 from outpace.metrics.derived import derived
 from outpace.model import Field, Table, Unit
 from outpace.timeline import Run, Timeline
+from outpace.trace import dialect
 from outpace.trace.algorithms import distinct, nest_rows
 
 FIELDS = (
@@ -36,13 +37,13 @@ def tf_functions(run: Run) -> Table:
 
 def _rows(timeline: Timeline) -> list[tuple[object, ...]]:
     trace = timeline.trace
-    stat = trace.stat("tf_function_call")
+    stat = trace.stat(dialect.TF_FUNCTION_CALL)
     if len(stat) == 0:
         return []
     _, time = nest_rows(trace.lines.first_event, trace.start, trace.duration, stat.row)
     mode = np.array(stat.texts(), dtype=str)
     traced, eager, xla = np.char.startswith(mode, "traced"), mode == "eager", np.char.endswith(mode, "-xla")
-    graphs = trace.stat("tracing_count").dense(len(trace), 0)[stat.row]
+    graphs = trace.stat(dialect.TRACING_COUNT).dense(len(trace), 0)[stat.row]
     names = trace.name[stat.row]
     rows: list[tuple[object, ...]] = []
     for name in distinct(names):

@@ -18,8 +18,8 @@ from outpace.model.errors import NotFoundError, OutputError, UsageError
 from outpace.model.formats import foreign_file
 from outpace.store.record import SUFFIX, CaptureRecord, record_path
 from outpace.store.tree import Tree, is_url, open_tree
+from outpace.trace.formats import ending_of
 
-ENDINGS = (".xplane.pb.gz", ".xplane.pb", ".pb.gz", ".pb", ".gz")
 PROFILE_FOLDER = "plugins/profile"
 _TIMESTAMP = re.compile(r"^\d{4}_\d{2}_\d{2}_\d{2}_\d{2}_\d{2}")  # what TensorFlow and JAX name a run after
 _LOOKED_AT = 50  # files and runs of a folder without a profile: enough to name what is there
@@ -142,7 +142,7 @@ def upload_run(folder: str, logdir: str) -> str:
     """
     tree = open_tree(logdir)
     target = f"{tree.root.rstrip('/')}/{PROFILE_FOLDER}/{os.path.basename(folder)}"
-    names = sorted(os.listdir(folder), key=lambda name: (name.endswith(ENDINGS), name))
+    names = sorted(os.listdir(folder), key=lambda name: (bool(ending_of(name)), name))
     try:
         for name in names:
             tree.upload(os.path.join(folder, name), f"{target}/{name}")
@@ -159,7 +159,7 @@ def upload_run(folder: str, logdir: str) -> str:
 def host_of(name: str) -> str:
     """The host that a profile file belongs to: its name without folder and ending."""
     base = _base(name)
-    ending = next((item for item in ENDINGS if base.endswith(item)), "")
+    ending = ending_of(base)
     return base[: len(base) - len(ending)] or base
 
 
@@ -173,7 +173,7 @@ def _single(given: str, path: str, tree: Tree) -> ProfileSet:
 
 def _profiles_in(tree: Tree, folder: str) -> tuple[ProfileFile, ...]:
     """Profiles directly inside a folder; a bare .pb may be any protobuf, so it must be named to be opened."""
-    names = [entry for entry in tree.files(folder) if entry.name.endswith(ENDINGS[:2])]
+    names = [entry for entry in tree.files(folder) if ending_of(entry.name, in_folders=True)]
     found: dict[str, ProfileFile] = {}
     for entry in names:  # a plain file wins over its own .gz
         host = host_of(entry.name)
@@ -198,7 +198,7 @@ def _runs_of(tree: Tree, profile_folder: str) -> list[RunInfo]:
     runs = []
     for name in tree.folders(profile_folder):
         folder = f"{profile_folder}/{name}"
-        times = [entry.modified for entry in tree.files(folder) if entry.name.endswith(ENDINGS[:2])]
+        times = [entry.modified for entry in tree.files(folder) if ending_of(entry.name, in_folders=True)]
         if times:
             runs.append(RunInfo(name, tree.public(folder), max(times)))
     return runs

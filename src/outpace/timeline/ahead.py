@@ -11,7 +11,7 @@ import numpy as np
 from outpace.timeline.names import jitted_function
 from outpace.timeline.steps import Array
 from outpace.timeline.workers import executed, on_host
-from outpace.trace import Trace
+from outpace.trace import Trace, dialect
 from outpace.trace.algorithms import common
 
 
@@ -20,7 +20,7 @@ def runs_of(trace: Trace, call: str) -> tuple[Array, Array]:
     function = jitted_function(call)
     rows = executed(trace) if function else np.zeros(0, np.int64)
     rows = rows[on_host(trace, rows)]
-    module, run = trace.stat("hlo_module"), trace.stat("run_id")
+    module, run = trace.stat(dialect.HLO_MODULE), trace.stat(dialect.RUN_ID)
     code, texts = module.codes(np.arange(len(module)))
     runs_it = np.fromiter((jitted_function(text) == function for text in texts), bool, len(texts))
     rows = np.intersect1d(rows, module.row[runs_it[code]])

@@ -6,7 +6,7 @@ import numpy as np
 
 from outpace.timeline.steps import Array, Steps
 from outpace.timeline.workers import by_time, runs, runs_jax, with_regions
-from outpace.trace import StatColumn, Trace
+from outpace.trace import StatColumn, Trace, dialect
 from outpace.trace.algorithms import common, join, nest, spread
 
 _CROWD = (
@@ -14,7 +14,18 @@ _CROWD = (
 )
 _EXECUTOR = "ExecutorState::Process"
 _INPUT_OPS = ("IteratorGetNextOp::DoCompute", "IteratorGetNextAsOptionalOp::DoCompute")
-STATS = ("_pt", "_p", "_ct", "_c", "_a", "id", "iter_num", "correlation_id", "group_id", "run_id")
+STATS = (
+    dialect.PRODUCER_TYPE,
+    dialect.PRODUCER_ID,
+    dialect.CONSUMER_TYPE,
+    dialect.CONSUMER_ID,
+    dialect.ASYNC,
+    dialect.ID,
+    dialect.ITER_NUM,
+    dialect.CORRELATION_ID,
+    dialect.GROUP_ID,
+    dialect.RUN_ID,
+)
 
 
 def step_of_events(trace: Trace, steps: Steps, hidden: Array) -> Array:
@@ -24,7 +35,7 @@ def step_of_events(trace: Trace, steps: Steps, hidden: Array) -> Array:
     trace.load(STATS)
     if steps.groups:
         return _saved_groups(trace, steps)
-    mask = ~trace.stat("_a").has(len(trace))
+    mask = ~trace.stat(dialect.ASYNC).has(len(trace))
     mask[hidden] = False
     mask[steps.root_row] = True
     if mask.all():
@@ -57,14 +68,14 @@ def _both(first: StatColumn, second: StatColumn) -> tuple[Array, tuple[Array, Ar
 
 def _contexts(trace: Trace) -> tuple[Array, Array]:
     """`_pt`/`_p` (producer) to `_ct`/`_c` (consumer)."""
-    cause, cause_key = _both(trace.stat("_p"), trace.stat("_pt"))
-    effect, effect_key = _both(trace.stat("_c"), trace.stat("_ct"))
+    cause, cause_key = _both(trace.stat(dialect.PRODUCER_ID), trace.stat(dialect.PRODUCER_TYPE))
+    effect, effect_key = _both(trace.stat(dialect.CONSUMER_ID), trace.stat(dialect.CONSUMER_TYPE))
     return join(cause, cause_key, effect, effect_key, _CROWD)
 
 
 def _executor_inputs(trace: Trace) -> tuple[Array, Array]:
     """The executor run that asked for input, to the input op that a tf.data thread runs for it."""
-    rows, (run, iteration) = _both(trace.stat("id"), trace.stat("iter_num"))
+    rows, (run, iteration) = _both(trace.stat(dialect.ID), trace.stat(dialect.ITER_NUM))
     name = trace.name[rows]
     asked = np.flatnonzero(np.fromiter((n == _EXECUTOR for n in trace.names), bool, len(trace.names))[name])
     ran = np.flatnonzero(np.fromiter((n in _INPUT_OPS for n in trace.names), bool, len(trace.names))[name])
@@ -77,10 +88,10 @@ def _executor_inputs(trace: Trace) -> tuple[Array, Array]:
 
 def launches(trace: Trace) -> tuple[Array, Array]:
     """Host launch to device execution, by correlation id."""
-    stat = trace.stat("correlation_id")
+    stat = trace.stat(dialect.CORRELATION_ID)
     if len(stat) == 0:
         return np.zeros(0, np.int32), np.zeros(0, np.int32)
-    on_host = np.fromiter((p.name.startswith("/host:") for p in trace.planes), bool, len(trace.planes))
+    on_host = np.fromiter((p.name.startswith(dialect.HOSTS) for p in trace.planes), bool, len(trace.planes))
     is_host = on_host[trace.lines.plane[trace.line[stat.row]]]
     rows, key = stat.row, stat.uints
     return join(rows[is_host], key[is_host], rows[~is_host], key[~is_host])
@@ -89,14 +100,14 @@ def launches(trace: Trace) -> tuple[Array, Array]:
 def _saved_groups(trace: Trace, steps: Steps) -> Array:
     """A file that was saved after grouping says itself which step an event belongs to."""
     group = np.full(len(trace), -1, np.int32)
-    stat = trace.stat("group_id")
+    stat = trace.stat(dialect.GROUP_ID)
     group[stat.row] = [steps.groups.get(g, -1) for g in stat.ints.tolist()]
     return group
 
 
 def _devices_by_time(trace: Trace, steps: Steps, group: Array) -> Array:
     """Events of device lines that no link reaches belong to the step in whose time they start (step lines, profiles without links)."""
-    for line in (line for plane in trace.planes_like("/device:") for line in plane.lines):
+    for line in (line for plane in trace.planes_like(dialect.DEVICES) for line in plane.lines):
         rows = trace.lines.rows(line)
         if rows.start == rows.stop or np.any(group[rows] >= 0):
             continue

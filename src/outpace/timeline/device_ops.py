@@ -8,18 +8,18 @@ import numpy as np
 
 from outpace.timeline.names import OpKind, parse_op
 from outpace.timeline.steps import Array, Confidence, Steps, StepSource
-from outpace.trace import Trace
+from outpace.trace import Trace, dialect
 
 
 def steps_of_device_ops(trace: Trace) -> Steps | None:
     """Steps of the device that computed longest, when its kernels name their ops: every op of a step runs once per step, so most ops
     occur as often as there are steps, and a step starts where the first such op does.
     """
-    trace.load(("tf_op", "annotation"))
+    trace.load((dialect.TF_OP, dialect.ANNOTATION))
     best: tuple[int, Array, Array] | None = None
     copies = np.fromiter((parse_op(n).kind is OpKind.COPY for n in trace.names), bool, len(trace.names))
-    for plane in trace.planes_like("/device:GPU"):
-        for stat in (trace.stat("tf_op"), trace.stat("annotation")):
+    for plane in trace.planes_like(dialect.GPUS):
+        for stat in (trace.stat(dialect.TF_OP), trace.stat(dialect.ANNOTATION)):
             rows = trace.rows_of(plane)
             low, high = np.searchsorted(stat.row, [rows.start, rows.stop])
             named, ops = stat.row[low:high], np.array(stat.texts()[low:high], dtype=object)

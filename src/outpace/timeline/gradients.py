@@ -11,7 +11,7 @@ import numpy as np
 
 from outpace.timeline.names import JITTED_CALL, jitted_function
 from outpace.timeline.steps import Array
-from outpace.trace import Trace
+from outpace.trace import Trace, dialect
 
 _TAPE = "gradient_tape/"
 _TRANSPOSED = b"transpose(jvp("
@@ -24,7 +24,7 @@ def trains(trace: Trace, calls: Array) -> Array:
 
 def _differentiated(trace: Trace) -> Array:
     """Boolean over `trace.names`: a call of a function whose compiled program holds a backward pass."""
-    programs = ((trace.names[row], stats.get("Hlo Proto")) for row, stats in trace.name_stats.items())
+    programs = ((trace.names[row], stats.get(dialect.HLO_PROTO)) for row, stats in trace.name_stats.items())
     functions = {jitted_function(name) for name, proto in programs if isinstance(proto, bytes) and _TRANSPOSED in proto}
     return np.fromiter(
         (n.startswith(JITTED_CALL) and jitted_function(n) in functions for n in trace.names), bool, len(trace.names)

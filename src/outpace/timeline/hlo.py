@@ -16,7 +16,7 @@ from outpace._dataclass import dataclass
 from outpace.timeline.hlo_meaning import flops, precision, traffic, transfer
 from outpace.timeline.hlo_reader import Instruction, as_bytes, fields, messages, number, text
 from outpace.timeline.steps import Array
-from outpace.trace import Plane, Trace
+from outpace.trace import Plane, Trace, dialect
 from outpace.trace.algorithms import common, distinct
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class Programs:
         self._found: dict[int, Program] = {}
         self._named: dict[str, list[Program]] = {}
         for row, stats in trace.name_stats.items():
-            if isinstance(proto := stats.get("Hlo Proto"), bytes):
+            if isinstance(proto := stats.get(dialect.HLO_PROTO), bytes):
                 program = self._found[program_id(trace.names[row])] = Program(as_bytes(proto))
                 self._named.setdefault(trace.names[row].rpartition("(")[0], []).append(program)
 
@@ -235,7 +235,7 @@ def instructions(timeline: Timeline, rows: Array) -> tuple[Array, list[HloOp]]:
     """
     trace = timeline.trace
     index = np.zeros(len(rows), np.int64)
-    names, program = trace.stat("hlo_op"), trace.stat("program_id")
+    names, program = trace.stat(dialect.HLO_OP), trace.stat(dialect.PROGRAM_ID)
     at, place = common(rows, names.row)
     if len(at) == 0:
         return index, [NO_OP]

@@ -21,7 +21,7 @@ from outpace.timeline.device_ops import steps_of_device_ops
 from outpace.timeline.gradients import trains
 from outpace.timeline.names import INPUT_THREADS, JITTED_CALL, jitted_function
 from outpace.timeline.steps import Array, Confidence, Steps, StepSource, no_steps
-from outpace.trace import Trace
+from outpace.trace import Trace, dialect
 from outpace.trace.algorithms import distinct, nest_rows
 
 _SMALL_SHARE = 0.05  # a function that takes less of the thread's op time than this is not what an eager loop repeats
@@ -111,7 +111,7 @@ def _outermost(trace: Trace, mask: Array) -> Array:
 
 
 def _function_calls(trace: Trace, visible: Array) -> Array:
-    mask = trace.stat("tf_function_call").has(len(trace)) | _starts(trace, (JITTED_CALL,))
+    mask = trace.stat(dialect.TF_FUNCTION_CALL).has(len(trace)) | _starts(trace, (JITTED_CALL,))
     calls = _outermost(trace, mask & visible)
     glue = np.fromiter((is_glue(n) for n in trace.names), bool, len(trace.names))
     steps: Array = calls[~glue[trace.name[calls]]]
@@ -298,7 +298,7 @@ def _eager_loop(trace: Trace, ops: Array, visible: Array) -> Steps | None:
 
 def _eager_names(trace: Trace, ops: Array) -> list[str]:
     """Op of each EagerExecute event: its `eager_op` stat, or its own name in old profiles."""
-    stat = trace.stat("eager_op")
+    stat = trace.stat(dialect.EAGER_OP)
     known = dict(zip(stat.row.tolist(), stat.texts(), strict=True))
     return [known.get(row, trace.names[trace.name[row]]) for row in ops.tolist()]
 
@@ -348,7 +348,7 @@ def _enclosing_start(trace: Trace, thread: Array, row: int) -> int:
 
 def _device_programs(trace: Trace) -> Steps | None:
     """Runs of the program that took most time on the first device that lists its programs (XLA Modules)."""
-    for plane in trace.planes_like("/device:"):
+    for plane in trace.planes_like(dialect.DEVICES):
         for line in plane.lines:
             if trace.lines.names[line] != "XLA Modules":
                 continue

@@ -5,17 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from outpace.timeline.steps import Array, Confidence, Steps, StepSource
-from outpace.trace import Plane, Trace
+from outpace.trace import Plane, Trace, dialect
 from outpace.trace.algorithms import common, distinct
 
 KERAS_BATCH = "Profiled batch"
-STEP_LINE = "Steps"
 
 
 def marked_rows(trace: Trace) -> Array:
     """Event rows of explicit marks: they carry `_r` and a step number. (`_r` alone also sits on tf.data's function runs.)"""
-    trace.load(("_r", "step_num"))
-    return _with_number(trace, trace.stat("_r").row)
+    trace.load((dialect.ROOT, dialect.STEP_NUM))
+    return _with_number(trace, trace.stat(dialect.ROOT).row)
 
 
 def keras_rows(trace: Trace) -> Array:
@@ -24,7 +23,7 @@ def keras_rows(trace: Trace) -> Array:
 
 
 def _with_number(trace: Trace, rows: Array) -> Array:
-    return distinct(rows[common(rows, trace.stat("step_num").row)[0]])
+    return distinct(rows[common(rows, trace.stat(dialect.STEP_NUM).row)[0]])
 
 
 def from_marks(trace: Trace, rows: Array, source: StepSource) -> Steps:
@@ -35,7 +34,7 @@ def from_marks(trace: Trace, rows: Array, source: StepSource) -> Steps:
     line = trace.line[rows]
     rows = rows[_on_main_thread(trace, rows, line)]
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
-    number = trace.stat("step_num")
+    number = trace.stat(dialect.STEP_NUM)
     name = trace.names[trace.name[rows[0]]]
     return Steps(
         source=source,
@@ -76,8 +75,8 @@ def _on_main_thread(trace: Trace, rows: Array, line: Array) -> Array:
 def device_step_lines(trace: Trace) -> list[tuple[Plane, int]]:
     """(plane, line) of the non-empty step lines of devices."""
     names, first = trace.lines.names, trace.lines.first_event
-    lines = [(plane, line) for plane in trace.planes_like("/device:") for line in plane.lines]
-    return [(plane, line) for plane, line in lines if names[line] == STEP_LINE and first[line + 1] > first[line]]
+    lines = [(plane, line) for plane in trace.planes_like(dialect.DEVICES) for line in plane.lines]
+    return [(plane, line) for plane, line in lines if names[line] == dialect.STEP_LINE and first[line + 1] > first[line]]
 
 
 def from_device_lines(trace: Trace, lines: list[tuple[Plane, int]]) -> Steps:
@@ -109,7 +108,7 @@ def from_device_lines(trace: Trace, lines: list[tuple[Plane, int]]) -> Steps:
 
 def _groups(trace: Trace, lines: list[tuple[Plane, int]], names: list[str]) -> dict[int, int]:
     """Step index of each `group_id` that a step event carries: files that were saved grouped say so what belongs to a step."""
-    stat = trace.stat("group_id")
+    stat = trace.stat(dialect.GROUP_ID)
     place = {name: i for i, name in enumerate(names)}
     groups = {}
     for _, line in lines:

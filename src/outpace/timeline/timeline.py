@@ -14,30 +14,21 @@ from outpace.timeline.infer import infer_steps
 from outpace.timeline.marks import device_step_lines, from_device_lines, from_marks, keras_rows, marked_rows
 from outpace.timeline.names import Op, OpKind, parse_op
 from outpace.timeline.steps import Array, Steps, StepSource
-from outpace.trace import Plane, Trace
+from outpace.trace import Plane, Trace, dialect
 from outpace.trace.algorithms import distinct
 
 _INPUT_REQUESTS = ("IteratorGetNextOp::DoCompute", "IteratorGetNextAsOptionalOp::DoCompute")
 _UNIX = 10**17  # ns: 1973; times since the start of a capture are far below
-_DERIVED_LINES = {
-    "Steps",
-    "TensorFlow Ops",
-    "TensorFlow Name Scope",
-    "Framework Ops",
-    "Framework Name Scope",
-    "Source code",
-    "Launch Stats",
-}
 _WANTED = (  # what most metrics ask for, decoded in one pass over the file
-    "_r",
-    "step_num",
-    "tf_function_call",
-    "tracing_count",
-    "eager_op",
-    "is_func",
-    "parent_id",
-    "element_id",
-    "name",
+    dialect.ROOT,
+    dialect.STEP_NUM,
+    dialect.TF_FUNCTION_CALL,
+    dialect.TRACING_COUNT,
+    dialect.EAGER_OP,
+    dialect.IS_FUNC,
+    dialect.PARENT_ID,
+    dialect.ELEMENT_ID,
+    dialect.NAME,
 )
 
 
@@ -91,7 +82,7 @@ class Timeline:
         requests = self.trace.named(lambda n: n in _INPUT_REQUESTS)
         if len(steps) == 0 or len(requests) == 0:
             return 1
-        ids, step = self.trace.stat("id"), self.step_of[requests]
+        ids, step = self.trace.stat(dialect.ID), self.step_of[requests]
         requests, step = requests[step >= 0], step[step >= 0]
         below = np.searchsorted(
             ids.row, requests.astype(np.int32), side="right"
@@ -121,16 +112,18 @@ class Timeline:
     @cached_property
     def host_planes(self) -> tuple[Plane, ...]:
         """The planes with the host's threads."""
-        return tuple(p for p in self.trace.planes if p.name == "/host:CPU")
+        return tuple(p for p in self.trace.planes if p.name == dialect.HOST)
 
     @cached_property
     def device_planes(self) -> tuple[Plane, ...]:
         """Planes of devices that recorded events."""
-        return tuple(p for p in self.trace.planes_like("/device:") if self.trace.rows_of(p).stop > self.trace.rows_of(p).start)
+        return tuple(
+            p for p in self.trace.planes_like(dialect.DEVICES) if self.trace.rows_of(p).stop > self.trace.rows_of(p).start
+        )
 
     def device_lines(self, plane: Plane) -> list[int]:
         """A device's own lines: streams or XLA ops, without those that the profiler derived from them."""
-        lines = [i for i in plane.lines if self.trace.lines.names[i] not in _DERIVED_LINES]
+        lines = [i for i in plane.lines if self.trace.lines.names[i] not in dialect.DERIVED_LINES]
         xla = [i for i in lines if self.trace.lines.names[i] == "XLA Ops"]
         return xla or [i for i in lines if not self.trace.lines.names[i].startswith(("XLA", "Async", "Overlay", "_counters_"))]
 
@@ -139,8 +132,8 @@ class Timeline:
         """Unix time at which the trace's zero lies on the host's clock, ns; None where the profile does not tell."""
         if self.trace.origin_ns > _UNIX:  # lines that carry absolute time
             return self.trace.origin_ns
-        environment = self.trace.plane("Task Environment")
-        began = environment.stats.get("profile_start_time") if environment else None
+        environment = self.trace.plane(dialect.ENVIRONMENT)
+        began = environment.stats.get(dialect.PROFILE_START_TIME) if environment else None
         return began + self.trace.origin_ns if isinstance(began, int) and began > _UNIX else None
 
     @cached_property

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from outpace.timeline.steps import Array
-from outpace.trace import Trace
+from outpace.trace import Trace, dialect
 
 _START, _STOP = "ThreadpoolListener::StartRegion", "ThreadpoolListener::StopRegion"
 _DERIVED = ("XLA", "Async", "Framework", "Source", "TensorFlow")  # lines of devices that say the same again, or in another way
@@ -41,7 +41,7 @@ def with_regions(trace: Trace, subtree_end: Array) -> Array:
 
 def runs(trace: Trace) -> tuple[Array, Array]:
     """(cause, effect) rows that tie together all events of one run of a program."""
-    stat = trace.stat("run_id")
+    stat = trace.stat(dialect.RUN_ID)
     order = np.argsort(stat.uints, kind="stable")
     rows, same = stat.row[order].astype(np.int32), np.diff(stat.uints[order]) == 0
     one, next_one = rows[:-1][same], rows[1:][same]
@@ -53,16 +53,16 @@ def executed(trace: Trace) -> Array:
 
     A host's call that launches a kernel names the kernel's op too, and is none of them.
     """
-    rows = trace.stat("hlo_op").row
+    rows = trace.stat(dialect.HLO_OP).row
     derived = np.fromiter((name.startswith(_DERIVED) for name in trace.lines.names), bool, len(trace.lines))
     rows = rows[~derived[trace.line[rows]]]
-    launched = trace.stat("correlation_id").has(len(trace))[rows]
+    launched = trace.stat(dialect.CORRELATION_ID).has(len(trace))[rows]
     return np.asarray(rows[~(launched & on_host(trace, rows))])
 
 
 def on_host(trace: Trace, rows: Array) -> Array:
     """Whether each event stands on a thread of the host; boolean."""
-    host = np.fromiter((p.name.startswith("/host:") for p in trace.planes), bool, len(trace.planes))
+    host = np.fromiter((p.name.startswith(dialect.HOSTS) for p in trace.planes), bool, len(trace.planes))
     return np.asarray(host[trace.lines.plane[trace.line[rows]]])
 
 

@@ -1,7 +1,29 @@
-"""Decoding: from the bytes of an `*.xplane.pb` file to typed, immutable columns. The one door to the native core."""
+"""Decoding: from the bytes of a profile to typed columns that nobody can write to. The one door to the native core.
 
-from outpace.trace.reader import open_trace, read_trace
-from outpace.trace.stats import StatColumn, Value
-from outpace.trace.trace import Lines, Loss, Plane, Trace
+The names load on first use: `outpace.trace.formats` is asked for in training processes too.
+"""
 
-__all__ = ["Lines", "Loss", "Plane", "StatColumn", "Trace", "Value", "open_trace", "read_trace"]
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from outpace._lazy import lazy
+
+if TYPE_CHECKING:
+    from outpace.trace.formats.xspace.reader import read_trace
+    from outpace.trace.open import open_trace
+    from outpace.trace.source import InMemory, Source
+    from outpace.trace.stats import StatColumn, Value
+    from outpace.trace.trace import Lines, Loss, Plane, Trace
+
+__all__ = ["InMemory", "Lines", "Loss", "Plane", "Source", "StatColumn", "Trace", "Value", "open_trace", "read_trace"]
+__getattr__ = lazy(
+    __name__,
+    {
+        "formats.xspace.reader": "read_trace",
+        "open": "open_trace",
+        "source": "InMemory Source",
+        "stats": "StatColumn Value",
+        "trace": "Lines Loss Plane Trace",
+    },
+)

@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from outpace import _native
 from outpace._dataclass import dataclass
-from outpace.trace.trace import Trace
 
 Array = npt.NDArray[Any]
 NO_CATEGORY = (1 << 32) - 1
@@ -53,6 +52,27 @@ class Flows:
         ends = np.repeat(np.array([0, 1], np.uint8), len(cause))
         order = np.argsort(row, kind="stable")
         return cls(row[order], identity[order], ends[order])
+
+
+NO_FLOWS = Flows(np.zeros(0, np.int32), np.zeros(0, np.uint64), np.zeros(0, np.uint8))
+
+
+@dataclass(frozen=True, eq=False)
+class Slices:
+    """Which events of a trace go to a track: those of `line` that `mask` selects (bool over all events of the trace, None: all), `shift_ns`
+    later than the file says. arguments: bool over `trace.stat_names`, which stats are written (None: none)."""
+
+    track: int
+    line: int
+    shift_ns: int = 0
+    mask: Array | None = None
+    arguments: Array | None = None
+    flows: Flows = NO_FLOWS
+
+    @staticmethod
+    def flags(chosen: Array | None) -> Array | None:
+        """A choice as bytes, which the core reads."""
+        return None if chosen is None else np.ascontiguousarray(chosen, np.uint8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,30 +118,6 @@ class Writer:
         _native.call("ox_export_track", self._out, self._tracks, parent, kind, rank, title, len(title), more, len(more))
         return self._tracks
 
-    def line(
-        self,
-        track: int,
-        trace: Trace,
-        line: int,
-        *,
-        shift_ns: int = 0,
-        mask: Array | None = None,
-        arguments: Array | None = None,
-        flows: Flows | None = None,
-    ) -> int:
-        """Write the events of one line; returns how many.
-
-        mask: bool over all events of the trace; arguments: bool over `trace.stat_names`, which stats are written (None: none).
-        """
-        wanted = None if mask is None else np.ascontiguousarray(mask, np.uint8)
-        stats = None if arguments is None else np.ascontiguousarray(arguments, np.uint8)
-        arrows = flows or Flows(np.zeros(0, np.int32), np.zeros(0, np.uint64), np.zeros(0, np.uint8))
-        columns = (trace.name, trace.start, trace.duration, wanted, stats)
-        ends = (arrows.row, arrows.id, arrows.ends)
-        given = [None if column is None else _native.pointer(column) for column in columns]
-        job = _native.LineSlices(trace.space, *given, shift_ns, line, track, len(arrows.row), *map(_native.pointer, ends))
-        return self._write("ox_export_line", job)
-
     def made(self, track: int, slices: Made, *, shift_ns: int = 0) -> int:
         """Write computed slices; returns how many. They may overlap and come in any order."""
         order = np.lexsort((-slices.duration, slices.start))
@@ -137,14 +133,15 @@ class Writer:
         arrays: tuple[Array, ...] = (start, duration, name, keys, kinds, values, text, text_at)
         sizes = (len(order), len(kinds), len(text_at) - 1, track)
         job = _native.MadeSlices(*sizes, *map(_native.pointer, arrays), category, shift_ns)
-        return self._write("ox_export_made", job)
+        return self.write("ox_export_made", job)
 
     def counter(self, track: int, at: Array, value: Array, *, shift_ns: int = 0) -> None:
         """Write a counter's values (integers) at times (ps) in order."""
         columns = [np.ascontiguousarray(column, np.int64) for column in (at, value)]
         _native.call("ox_export_counter", self._out, track, len(at), *columns, shift_ns)
 
-    def _write(self, function: str, job: ctypes.Structure) -> int:
+    def write(self, function: str, job: ctypes.Structure) -> int:
+        """Let the core write a job; returns how many slices it was."""
         written = ctypes.c_uint64()
         _native.call(function, self._out, job, written)
         return written.value

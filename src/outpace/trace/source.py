@@ -1,67 +1,63 @@
-"""The bytes of a profile: memory-mapped, read, or decompressed; always as one read-only buffer."""
+"""What a trace asks of the format that its profile came in."""
 
 from __future__ import annotations
 
-import gzip
-import mmap
-import tempfile
-import zlib
-from pathlib import Path
-from typing import IO
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from outpace.model import NotFoundError, ProfileError
+from outpace.trace.stats import StatColumn
 
-Bytes = npt.NDArray[np.uint8]
-
-_GZIP_MAGIC = b"\x1f\x8b"
-_MAP_FROM = 4 << 20  # smaller files are read: a mapped file that somebody truncates kills the process
+if TYPE_CHECKING:
+    from outpace.trace.export import Slices, Writer
+    from outpace.trace.trace import Trace
 
 
-def read(path: Path) -> tuple[Bytes, str]:
-    """Return the uncompressed bytes of `path` and a remark about what was lost on the way ("" when nothing was).
+class Source(Protocol):
+    """Where the stats of a trace are, and how its events get into the file of a viewer."""
 
-    Raises NotFoundError when the file is missing or unreadable and ProfileError when it is empty.
-    """
-    try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            if size == 0:
-                raise ProfileError(
-                    f"{path} is empty (0 bytes): the capture was interrupted or the disk was full. Capture again."
-                )
-            if file.read(2) == _GZIP_MAGIC:
-                file.seek(0)
-                return _decompress(file, path)
-            file.seek(0)
-            return _bytes_of(file, size), ""
-    except FileNotFoundError as error:
-        raise NotFoundError(f"There is no file {path}.") from error
-    except OSError as error:
-        raise NotFoundError(f"{path} cannot be read: {error.strerror or error}.") from error
+    def find_stats(self, names: Sequence[str], begin: int, end: int) -> dict[str, StatColumn]:
+        """The named stats of the events in rows [begin, end), one column per name (empty when the profile has none), sorted by row."""
+        ...
+
+    def write_line(self, out: Writer, trace: Trace, slices: Slices) -> int:
+        """Write events of one line of the trace; returns how many."""
+        ...
 
 
-def _bytes_of(file: IO[bytes], size: int) -> Bytes:
-    if size < _MAP_FROM:
-        return np.frombuffer(file.read(), np.uint8)
-    return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+class InMemory:
+    """A source whose stats are columns already: what a format needs that has no core of its own."""
 
+    def __init__(self, stats: Mapping[str, StatColumn]) -> None:
+        self._stats = dict(stats)
 
-def _decompress(file: IO[bytes], path: Path) -> tuple[Bytes, str]:
-    """Stream through a nameless temporary file, so that memory holds only pages in use."""
-    remark = ""
-    with tempfile.TemporaryFile() as plain:
-        try:
-            with gzip.GzipFile(fileobj=file) as packed:
-                while block := packed.read1(1 << 18):  # block by block: what stands before damage is kept
-                    plain.write(block)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            remark = f"the gzip stream of {path.name} ends in damage ({error})"
-        plain.flush()
-        size = plain.tell()
-        if size == 0:
-            raise ProfileError(f"{path} is a gzip file without readable content. Copy or capture it again.")
-        plain.seek(0)
-        return _bytes_of(plain, size), remark
+    def find_stats(self, names: Sequence[str], begin: int, end: int) -> dict[str, StatColumn]:
+        """See `Source`."""
+        found = {}
+        for name in names:
+            column = self._stats.get(name, StatColumn.of(name, (), ()))
+            low, high = np.searchsorted(column.row, (begin, end))
+            found[name] = column.slice(int(low), int(high))
+        return found
+
+    def write_line(self, out: Writer, trace: Trace, slices: Slices) -> int:
+        """See `Source`: as slices that no file holds. Arrows between events are left out."""
+        from outpace.trace.export import Made
+
+        rows = np.arange(*trace.lines.rows(slices.line).indices(len(trace)))
+        if slices.mask is not None:
+            rows = rows[np.asarray(slices.mask, bool)[rows]]
+        wanted = (
+            [name for name, take in zip(trace.stat_names, slices.arguments, strict=True) if take]
+            if slices.arguments is not None
+            else []
+        )
+        arguments = {}
+        for name in wanted:
+            column = self._stats[name]
+            known = dict(zip(column.row.tolist(), column.texts(), strict=True))
+            arguments[name] = [known.get(row, "") for row in rows.tolist()]
+        names = [trace.names[name] for name in trace.name[rows].tolist()]
+        made = Made(trace.start[rows], trace.duration[rows], names, arguments)
+        return out.made(slices.track, made, shift_ns=slices.shift_ns)

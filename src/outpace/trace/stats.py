@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import field
 from typing import Any
 
@@ -49,6 +50,28 @@ class StatColumn:
     length: Array = field(repr=False)
     _data: Array = field(repr=False)
     _names: tuple[str, ...] = field(repr=False)
+
+    @classmethod
+    def of(cls, name: str, row: Sequence[int], values: Sequence[Value]) -> StatColumn:
+        """A column from Python values (numbers, texts, bytes), one per event row, sorted by row."""
+        texts: dict[str, int] = {}
+        content = bytearray()
+        kinds, bits, lengths = [], [], []
+        for value in values:
+            if isinstance(value, str):
+                kind, bit, length = _REF, texts.setdefault(value, len(texts)), 0
+            elif isinstance(value, bytes):
+                kind, bit, length = _BYTES, len(content), len(value)
+                content += value
+            elif isinstance(value, float):
+                kind, bit, length = _DOUBLE, struct.unpack("<Q", struct.pack("<d", value))[0], 0
+            else:
+                kind, bit, length = _INT, int(value or 0) & (1 << 64) - 1, 0
+            kinds.append(kind)
+            bits.append(bit)
+            lengths.append(length)
+        columns = (np.array(row, np.int32), np.array(kinds, np.uint8), np.array(bits, np.uint64), np.array(lengths, np.uint32))
+        return cls(name, *columns, np.frombuffer(bytes(content), np.uint8), tuple(texts))
 
     def __len__(self) -> int:
         return len(self.row)

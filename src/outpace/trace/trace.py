@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from outpace import _native
 from outpace._dataclass import dataclass
+from outpace.trace.source import Source
 from outpace.trace.stats import StatColumn, Value
 
+if TYPE_CHECKING:
+    from outpace.trace.export import Slices, Writer
+
 Array = npt.NDArray[Any]
-_NO_STATS: tuple[Array, Array, Array, Array] = (
-    np.zeros(0, np.int32),
-    np.zeros(0, np.uint8),
-    np.zeros(0, np.uint64),
-    np.zeros(0, np.uint32),
-)
 
 
 @dataclass(frozen=True)
@@ -68,7 +65,8 @@ class Trace:
     """One host's events as columns, sorted by (line, start, longer first).
 
     name: int32 row of `names`; start, duration: int64 ps, start counted from `origin_ns` (ns, as the file writes it).
-    `occurrences` maps the row of an aggregated event to how many it stands for. Immutable; stats are decoded when first asked for.
+    `occurrences` maps the row of an aggregated event to how many it stands for. Columns cannot be written to; stats are decoded when
+    first asked for.
     """
 
     host: str
@@ -89,8 +87,13 @@ class Trace:
     hostnames: tuple[str, ...]
     messages: tuple[str, ...]
     losses: tuple[Loss, ...]
-    _handle: Handle = field(repr=False)
+    _source: Source = field(repr=False)
     _stats: dict[str, StatColumn] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        columns = (self.name, self.start, self.duration, self.name_plane)
+        for column in (*columns, self.lines.plane, self.lines.id, self.lines.timestamp_ns, self.lines.first_event):
+            column.setflags(write=False)
 
     def __len__(self) -> int:
         return len(self.name)
@@ -98,17 +101,18 @@ class Trace:
     @cached_property
     def end(self) -> Array:
         """End of every event, ps."""
-        return self.start + self.duration
+        return _read_only(self.start + self.duration)
 
     @cached_property
     def line(self) -> Array:
         """Line of every event."""
-        return np.repeat(np.arange(len(self.lines), dtype=np.int32), np.diff(self.lines.first_event))
+        return _read_only(np.repeat(np.arange(len(self.lines), dtype=np.int32), np.diff(self.lines.first_event)))
 
     @cached_property
     def nesting(self) -> tuple[Array, Array, Array]:
         """(parent, subtree_end, self time) of every event among all events of its line."""
-        return _native.nest(self.lines.first_event, self.start, self.duration)
+        parent, subtree_end, self_time = _native.nest(self.lines.first_event, self.start, self.duration)
+        return _read_only(parent), _read_only(subtree_end), _read_only(self_time)
 
     @cached_property
     def nameless(self) -> int:
@@ -152,23 +156,11 @@ class Trace:
     def find_stats(self, names: Sequence[str], rows: slice | None = None) -> dict[str, StatColumn]:
         """Decode the named stats of the events in a window of rows (all events when none is given), without keeping them."""
         window = rows or slice(0, len(self))
-        place = {name: i for i, name in enumerate(names)}
-        column_of = np.fromiter((place.get(n, -1) for n in self.stat_names), np.int32, len(self.stat_names))
-        if not np.any(column_of >= 0):  # the profile knows none of the names: no pass over the file
-            none = StatColumn("", *_NO_STATS, self._handle.data, self.stat_names)
-            return {name: replace(none, name=name) for name in names}
-        first, (row, *values) = self._handle.find_stats(column_of, len(names), window.start, window.stop)
-        found = {}
-        for i, name in enumerate(names):
-            mine = slice(int(first[i]), int(first[i + 1]))
-            kind, bits, length = (v[mine] for v in values)
-            found[name] = StatColumn(name, row[mine], kind, bits, length, self._handle.data, self.stat_names)
-        return found
+        return self._source.find_stats(names, window.start, window.stop)
 
-    @property
-    def space(self) -> int:
-        """Address of the core's index, for its other functions; valid as long as the trace lives."""
-        return self._handle.address
+    def write_line(self, out: Writer, slices: Slices) -> int:
+        """Write events of one line into the file of a viewer; returns how many."""
+        return self._source.write_line(out, self, slices)
 
     def event_stats(self, row: int) -> dict[str, Value]:
         """All stats of one event by name (for a details view; slow for many)."""
@@ -177,44 +169,6 @@ class Trace:
         return {name: stat.value(len(stat) - 1) for name, stat in found.items() if len(stat)}
 
 
-class Handle:
-    """Owner of the core's index over one buffer; keeps the buffer alive and frees the index."""
-
-    def __init__(self, data: Array) -> None:
-        self.data = data
-        space = ctypes.c_uint64()
-        _native.call("ox_open", data, len(data), _native.threads(), space)
-        self.address: int = space.value
-        self.sizes = _native.Sizes()
-        _native.call("ox_get_sizes", self.address, self.sizes)
-
-    def fill(self, function: str, *arrays: Array) -> None:
-        """Call `ox_<function>(space, arrays...)`."""
-        _native.call(function, self.address, *arrays)
-
-    def events(self) -> tuple[Array, Array, Array]:
-        """Decode all events: name, start, duration."""
-        count = self.sizes.events
-        name = np.empty(count, np.int32)
-        start, duration = np.empty(count, np.int64), np.empty(count, np.int64)
-        _native.call("ox_events", self.address, _native.threads(), name, start, duration)
-        _native.call("ox_get_sizes", self.address, self.sizes)
-        return name, start, duration
-
-    def find_stats(self, column_of: Array, columns: int, begin: int, end: int) -> tuple[Array, tuple[Array, ...]]:
-        """Bounds of each column, and row, kind, value bits and length of the stats of events in [begin, end)."""
-        found = ctypes.c_uint64()
-        _native.call("ox_find_stats", self.address, column_of, columns, begin, end, _native.threads(), found)
-        try:
-            first = np.zeros(columns + 1, np.uint64)
-            _native.call("ox_stats_bounds", found.value, first)
-            out = tuple(np.empty(int(first[-1]), t) for t in (np.int32, np.uint8, np.uint64, np.uint32))
-            _native.call("ox_stats_take", found.value, _native.threads(), *out)
-        finally:
-            _native.end("ox_stats_close", found.value)
-        return first, out
-
-    def __del__(self) -> None:
-        address = self.__dict__.pop("address", 0)
-        if address:
-            _native.end("ox_close", address)
+def _read_only(column: Array) -> Array:
+    column.setflags(write=False)
+    return column

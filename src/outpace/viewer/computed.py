@@ -11,7 +11,7 @@ from outpace.metrics.stage_labels import source
 from outpace.timeline import Timeline
 from outpace.timeline.run import Record
 from outpace.timeline.steps import Array
-from outpace.trace import Trace
+from outpace.trace import Trace, dialect
 from outpace.trace.algorithms import common
 from outpace.trace.export import Made
 
@@ -42,9 +42,9 @@ def steps(timeline: Timeline) -> Made:
 
 def memory(trace: Trace) -> Iterator[tuple[str, Array, Array]]:
     """Bytes allocated over time: (allocator, times in ps, bytes) for every allocator that reports its allocations."""
-    trace.load(("allocator_name", "bytes_allocated"))
+    trace.load((dialect.ALLOCATOR_NAME, dialect.BYTES_ALLOCATED))
     rows = trace.named(lambda name: name in _MEMORY).astype(np.int32)
-    used, allocator = trace.stat("bytes_allocated"), trace.stat("allocator_name")
+    used, allocator = trace.stat(dialect.BYTES_ALLOCATED), trace.stat(dialect.ALLOCATOR_NAME)
     of_rows, at = common(rows, used.row)
     rows, amount = rows[of_rows], used.ints[at]
     of_rows, at = common(rows, allocator.row)
@@ -57,7 +57,7 @@ def memory(trace: Trace) -> Iterator[tuple[str, Array, Array]]:
 
 def stages(graph: IteratorGraph, record: Record) -> Iterator[tuple[str, Made]]:
     """(source line, its calls) for every tf.data stage whose label leads to a line of the program; nothing without such labels."""
-    trace, label = graph.trace, graph.trace.stat("name")
+    trace, label = graph.trace, graph.trace.stat(dialect.NAME)
     of_rows, at = common(graph.row.astype(np.int32), label.row)
     code, names = label.codes(at)
     for number, name in enumerate(names):

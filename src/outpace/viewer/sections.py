@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from outpace._dataclass import dataclass
 from outpace.timeline import Run, Timeline
-from outpace.trace import Plane
+from outpace.trace import Plane, dialect
 
 _FIRST_LINES = (
     "Steps",
@@ -36,11 +36,11 @@ def sections(run: Run) -> list[Section]:
 
 
 def _class(plane: Plane) -> int:
-    return 0 if plane.name.startswith("/device:") else 1 if plane.name == "/host:CPU" else 2
+    return 0 if plane.name.startswith(dialect.DEVICES) else 1 if plane.name == dialect.HOST else 2
 
 
 def _section(run: Run, timeline: Timeline, plane: Plane) -> Section:
-    is_host = plane.name == "/host:CPU"
+    is_host = plane.name == dialect.HOST
     lines = sorted(_lines(timeline, plane, is_host), key=lambda entry: _rank(timeline, entry[0], entry[1], is_host))
     title = "Host Threads" if is_host else plane.name
     where = f" of {timeline.host}" if is_host or len(run.hosts) > 1 else ""

@@ -14,7 +14,7 @@ from outpace.timeline import Run, Timeline
 from outpace.timeline.causality import launches
 from outpace.timeline.clock import shifts_ns
 from outpace.timeline.steps import Array
-from outpace.trace.export import Flows, Format, Kind, Made, Writer
+from outpace.trace.export import Flows, Format, Kind, Made, Slices, Writer
 from outpace.viewer import computed
 from outpace.viewer.sections import Section, sections
 from outpace.viewer.select import Selection, overlaps
@@ -86,15 +86,8 @@ class _Host:
         for line, name in section.lines:
             if not self._any(line) or not (track := tracks.add(name)):
                 continue
-            self.events += out.line(
-                track,
-                self.timeline.trace,
-                line,
-                shift_ns=self.shift_ns,
-                mask=self.mask,
-                arguments=self.arguments,
-                flows=self.flows,
-            )
+            slices = Slices(track, line, self.shift_ns, self.mask, self.arguments, self.flows)
+            self.events += self.timeline.trace.write_line(out, slices)
 
     def _any(self, line: int) -> bool:
         return self.mask is None or bool(self.mask[self.timeline.trace.lines.rows(line)].any())

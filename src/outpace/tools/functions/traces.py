@@ -14,6 +14,7 @@ from outpace.metrics.source_line import source_line
 from outpace.model import Table
 from outpace.timeline import Run, Timeline
 from outpace.tools.functions.schema import TRACES
+from outpace.trace import dialect
 
 FIRST, VALUE, SHAPE, DTYPE, STRUCTURE, SAME, UNKNOWN = (
     "first",
@@ -37,9 +38,9 @@ def traces(run: Run) -> Table:
 
 def _rows(timeline: Timeline, noted: tuple[_Trace, ...]) -> list[tuple[object, ...]]:
     trace = timeline.trace
-    stat = trace.stat("tf_function_call")
+    stat = trace.stat(dialect.TF_FUNCTION_CALL)
     traced = [mode.startswith("traced") for mode in stat.texts()]
-    graphs = trace.stat("tracing_count").dense(len(trace), 0)
+    graphs = trace.stat(dialect.TRACING_COUNT).dense(len(trace), 0)
     found: list[tuple[object, ...]] = []
     for row in stat.row[np.array(traced, bool)].tolist() if len(stat) else ():
         name = trace.names[trace.name[row]]

@@ -19,7 +19,7 @@ from outpace.timeline.hlo_meaning import COLLECTIVE
 from outpace.timeline.steps import Array
 from outpace.timeline.workers import executed
 from outpace.tools.hlo_stats.schema import CATEGORIES, OPS, PROGRAMS
-from outpace.trace import Plane, Value
+from outpace.trace import Plane, Value, dialect
 from outpace.trace.algorithms import nest_rows
 
 _Key = tuple[str, str, str, int, str]  # host, device, program, program id, op
@@ -58,7 +58,7 @@ def _from_lines(timeline: Timeline, plane: Plane, found: Found) -> None:
     """Devices with a line of XLA ops: each event's name is an instruction, described by stats of the name."""
     trace = timeline.trace
     names = {program_id(trace.names[n]): trace.names[n].partition("(")[0] for n in _module_names(timeline, plane)}
-    device = plane.name.removeprefix("/device:")
+    device = plane.name.removeprefix(dialect.DEVICES)
     for line in op_lines(trace, plane):
         rows = np.arange(*trace.lines.rows(line).indices(len(trace)))
         _, own = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
@@ -66,7 +66,7 @@ def _from_lines(timeline: Timeline, plane: Plane, found: Found) -> None:
             stats = trace.name_stats.get(name, {})
             mine = trace.name[rows] == name
             op = trace.display_names.get(name) or trace.names[name].lstrip("%").split(" = ")[0]
-            program = _unsigned(stats.get("program_id"))
+            program = _unsigned(stats.get(dialect.PROGRAM_ID))
             key = (timeline.host, device, names.get(program, ""), program, op)
             count = int(mine.sum())
             _add(found, key, stats, timeline.programs.op(program, op), (count, trace.duration[rows[mine]], own[mine]))
@@ -81,15 +81,19 @@ def _module_names(timeline: Timeline, plane: Plane) -> list[int]:
 def _from_stats(timeline: Timeline, found: Found) -> None:
     """Kernels and host threads: the op stands in each event's stats."""
     trace = timeline.trace
-    trace.load(("hlo_op", "hlo_module", "program_id", "tf_op", "correlation_id"))
+    trace.load((dialect.HLO_OP, dialect.HLO_MODULE, dialect.PROGRAM_ID, dialect.TF_OP, dialect.CORRELATION_ID))
     rows = executed(trace)
-    op, module = trace.stat("hlo_op"), trace.stat("hlo_module")
+    op, module = trace.stat(dialect.HLO_OP), trace.stat(dialect.HLO_MODULE)
     rows, _, at_module = np.intersect1d(rows, module.row, assume_unique=True, return_indices=True)
     if len(rows) == 0:
         return
     at_op = np.searchsorted(op.row, rows)
-    program = trace.stat("program_id").dense(len(trace), -1)[rows]
-    framework = dict(zip((tf := trace.stat("tf_op")).row.tolist(), tf.texts(), strict=True)) if len(trace.stat("tf_op")) else {}
+    program = trace.stat(dialect.PROGRAM_ID).dense(len(trace), -1)[rows]
+    framework = (
+        dict(zip((tf := trace.stat(dialect.TF_OP)).row.tolist(), tf.texts(), strict=True))
+        if len(trace.stat(dialect.TF_OP))
+        else {}
+    )
     _, own = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
     ops, modules = np.array(op.texts(), object)[at_op], np.array(module.texts(), object)[at_module]
     groups: dict[_Key, list[int]] = {}
@@ -107,7 +111,7 @@ def _from_stats(timeline: Timeline, found: Found) -> None:
 def _devices(timeline: Timeline, rows: Array) -> list[str]:
     """Device of each event; CPU for the host's."""
     trace = timeline.trace
-    names = [p.name.removeprefix("/device:") if p.name.startswith("/device:") else "CPU" for p in trace.planes]
+    names = [p.name.removeprefix(dialect.DEVICES) if p.name.startswith(dialect.DEVICES) else "CPU" for p in trace.planes]
     return [names[plane] for plane in trace.lines.plane[trace.line[rows]].tolist()]
 
 
@@ -118,7 +122,7 @@ def _begun(timeline: Timeline, rows: Array, groups: Iterable[list[int]]) -> Arra
         key[places] = number
     begun = np.ones(len(rows), np.int64)
     trace = timeline.trace
-    on_device = np.fromiter((p.name.startswith("/device:") for p in trace.planes), bool, len(trace.planes))
+    on_device = np.fromiter((p.name.startswith(dialect.DEVICES) for p in trace.planes), bool, len(trace.planes))
     kernels = np.flatnonzero(on_device[trace.lines.plane[trace.line[rows]]])
     begun[kernels] = executions(timeline, rows[kernels], key[kernels], launchers(timeline))
     return begun
@@ -126,10 +130,10 @@ def _begun(timeline: Timeline, rows: Array, groups: Iterable[list[int]]) -> Arra
 
 def _add(found: Found, key: _Key, stats: dict[str, Value], op: HloOp, times: tuple[int, Array, Array]) -> None:
     """Sum up an op's (executions, durations, self times)."""
-    framework = op.framework_op or str(stats.get("tf_op") or "").rstrip(":")
-    source = str(stats.get("source") or op.source)
-    category = _category(str(stats.get("hlo_category") or op.opcode or "unknown"), op)
-    flops, memory = _number(stats.get("flops")), _number(stats.get("bytes_accessed"))
+    framework = op.framework_op or str(stats.get(dialect.TF_OP) or "").rstrip(":")
+    source = str(stats.get(dialect.SOURCE) or op.source)
+    category = _category(str(stats.get(dialect.HLO_CATEGORY) or op.opcode or "unknown"), op)
+    flops, memory = _number(stats.get(dialect.FLOPS)), _number(stats.get(dialect.BYTES_ACCESSED))
     sums = found.setdefault(
         key, Sums(category, framework, source, op.flops if flops < 0 else flops, op.bytes if memory < 0 else memory)
     )

@@ -14,6 +14,7 @@ from outpace.timeline.infer import is_prediction
 from outpace.timeline.names import JITTED_CALL
 from outpace.timeline.steps import Array
 from outpace.tools.inference.schema import HISTOGRAM, LATENCY, REQUESTS
+from outpace.trace import dialect
 from outpace.trace.algorithms import nest_rows
 
 CATEGORIES = tuple(f"{c.value}_ps" for c in Category)
@@ -61,7 +62,7 @@ def _rows(timeline: Timeline) -> list[tuple[object, ...]]:
 def _calls(timeline: Timeline) -> Array:
     """Rows of the outermost calls that are predictions, by time."""
     trace = timeline.trace
-    functions = trace.stat("tf_function_call").has(len(trace))
+    functions = trace.stat(dialect.TF_FUNCTION_CALL).has(len(trace))
     predicts = np.fromiter((is_prediction(n) for n in trace.names), bool, len(trace.names))
     serves = np.fromiter((n.startswith(_SESSION) for n in trace.names), bool, len(trace.names))
     jitted = np.fromiter((n.startswith(JITTED_CALL) for n in trace.names), bool, len(trace.names))

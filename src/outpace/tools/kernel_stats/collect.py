@@ -11,20 +11,20 @@ from outpace._dataclass import dataclass
 from outpace.timeline import Timeline
 from outpace.timeline.steps import Array
 from outpace.tools.kernel_stats.details import KernelDetails, parse_kernel
-from outpace.trace import Plane, Trace
+from outpace.trace import Plane, Trace, dialect
 from outpace.trace.algorithms import common
 
 STATS = (
-    "kernel_details",
-    "memcpy_details",
-    "memset_details",
-    "memalloc_details",
-    "equation",
-    "correlation_id",
-    "tf_op",
-    "annotation",
-    "hlo_op",
-    "name",
+    dialect.KERNEL_DETAILS,
+    dialect.MEMCPY_DETAILS,
+    dialect.MEMSET_DETAILS,
+    dialect.MEMALLOC_DETAILS,
+    dialect.EQUATION,
+    dialect.CORRELATION_ID,
+    dialect.TF_OP,
+    dialect.ANNOTATION,
+    dialect.HLO_OP,
+    dialect.NAME,
 )
 
 
@@ -43,7 +43,7 @@ class Device:
     @property
     def place(self) -> tuple[str, str]:
         """(device, host)."""
-        return self.plane.name.removeprefix("/device:"), self.timeline.host
+        return self.plane.name.removeprefix(dialect.DEVICES), self.timeline.host
 
     @cached_property
     def rows(self) -> Array:
@@ -60,7 +60,7 @@ class Device:
     @cached_property
     def _found(self) -> tuple[Array, Array, list[str]]:
         """Rows that say how they were launched and took time, and the code and distinct texts of that."""
-        stat = self.trace.stat("kernel_details")
+        stat = self.trace.stat(dialect.KERNEL_DETAILS)
         at, place = common(self.rows, stat.row)
         rows = self.rows[at]
         code, texts = stat.codes(place)
@@ -85,7 +85,7 @@ class Device:
     @property
     def amd(self) -> bool:
         """Whether AMD made the device; a profile that does not say is one of CUPTI, NVIDIA's."""
-        return str(self.plane.stats.get("device_vendor", "")).lower() == "amd"
+        return str(self.plane.stats.get(dialect.DEVICE_VENDOR, "")).lower() == "amd"
 
     @property
     def capability(self) -> tuple[int, int]:
@@ -93,12 +93,12 @@ class Device:
         stats = self.plane.stats
         if self.amd:
             return 0, 0
-        return whole(stats.get("compute_cap_major")), whole(stats.get("compute_cap_minor"))
+        return whole(stats.get(dialect.COMPUTE_CAP_MAJOR)), whole(stats.get(dialect.COMPUTE_CAP_MINOR))
 
     @property
     def memory_bandwidth(self) -> int:
         """Of the device's memory, bytes per second; 0 where it is not known."""
-        return whole(self.plane.stats.get("memory_bandwidth"))
+        return whole(self.plane.stats.get(dialect.MEMORY_BANDWIDTH))
 
 
 def devices(timeline: Timeline) -> Iterator[Device]:
@@ -108,7 +108,7 @@ def devices(timeline: Timeline) -> Iterator[Device]:
         timeline.trace.load(STATS)
     for plane in planes:
         device = Device(timeline, plane)
-        if len(device.kernels) or len(common(device.rows, timeline.trace.stat("memcpy_details").row)[0]):
+        if len(device.kernels) or len(common(device.rows, timeline.trace.stat(dialect.MEMCPY_DETAILS).row)[0]):
             yield device
 
 

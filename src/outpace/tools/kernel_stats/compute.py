@@ -19,6 +19,7 @@ from outpace.tools.kernel_stats.names import function_name
 from outpace.tools.kernel_stats.occupancy import occupancy
 from outpace.tools.kernel_stats.schema import KERNELS, SLICES
 from outpace.tools.kernel_stats.tensor_cores import equation_of, is_eligible, uses_tensor_cores
+from outpace.trace import dialect
 from outpace.trace.algorithms import common, distinct, group
 
 RECORDED, COMPUTED, UNKNOWN = "recorded", "computed", "unknown"
@@ -129,8 +130,8 @@ def _ops(device: Device) -> _Ops:
         index[i] = names.setdefault("" if op == _PROGRAM else op, len(names))
         eligible[i] = is_eligible(op, equation_of(text))
     able = eligible[code]
-    at, place = common(rows, trace.stat("equation").row)
-    equation, equations = trace.stat("equation").codes(place)
+    at, place = common(rows, trace.stat(dialect.EQUATION).row)
+    equation, equations = trace.stat(dialect.EQUATION).codes(place)
     able[at] |= np.fromiter((is_eligible("", e) for e in equations), bool, len(equations))[equation]
     used = np.fromiter((uses_tensor_cores(n, device.amd) for n in trace.names), bool, len(trace.names))[trace.name[rows]]
     return _Ops(tuple(names), index[code], (able | used) & (code > 0))
@@ -148,8 +149,8 @@ def _means(values: Array, member: Array, groups: int) -> Array:
 def _longest_hlo(device: Device, member: Array, groups: int) -> list[str]:
     """For each group, the instruction of the compiled program with the most time."""
     trace, rows, found = device.trace, device.kernels, [""] * groups
-    at, place = common(rows, trace.stat("hlo_op").row)
-    code, texts = trace.stat("hlo_op").codes(place)
+    at, place = common(rows, trace.stat(dialect.HLO_OP).row)
+    code, texts = trace.stat(dialect.HLO_OP).codes(place)
     if len(at) == 0:
         return found
     key = member[at] * len(texts) + code

@@ -10,9 +10,10 @@ from outpace.timeline.steps import Array
 from outpace.tools.kernel_stats.collect import Device
 from outpace.tools.kernel_stats.details import CopyDetails, parse_copy
 from outpace.tools.kernel_stats.schema import COPIES
+from outpace.trace import dialect
 from outpace.trace.algorithms import common, distinct, group
 
-_SOURCES = {"memcpy_details": "", "memset_details": "memset", "memalloc_details": "allocation"}
+_SOURCES = {dialect.MEMCPY_DETAILS: "", dialect.MEMSET_DETAILS: "memset", dialect.MEMALLOC_DETAILS: "allocation"}
 _MADE_OF_HOST = ("pageable", "pinned", "host")
 _PS_PER_S = 1e12
 
@@ -66,5 +67,5 @@ def kind_of(name: str, details: CopyDetails) -> str:
 def copy_time(device: Device) -> int:
     """Time of a device's copies and memory sets together, ps."""
     trace = device.trace
-    parts: list[Array] = [common(device.rows, trace.stat(s).row)[0] for s in ("memcpy_details", "memset_details")]
+    parts: list[Array] = [common(device.rows, trace.stat(s).row)[0] for s in (dialect.MEMCPY_DETAILS, dialect.MEMSET_DETAILS)]
     return int(sum(trace.duration[device.rows[at]].sum() for at in parts))

@@ -10,6 +10,7 @@ from outpace.timeline.steps import Array
 from outpace.tools.kernel_stats.collect import Device
 from outpace.tools.kernel_stats.schema import LAUNCHES
 from outpace.tools.kernel_stats.spans import busy_until, merged
+from outpace.trace import dialect
 from outpace.trace.algorithms import common
 
 
@@ -20,8 +21,8 @@ def launch_rows(device: Device, rows: Array) -> Array:
     several calls with one id the first is taken. 0 is no id.
     """
     trace = device.trace
-    stat = trace.stat("correlation_id")
-    on_host = np.fromiter((p.name.startswith("/host:") for p in trace.planes), bool, len(trace.planes))
+    stat = trace.stat(dialect.CORRELATION_ID)
+    on_host = np.fromiter((p.name.startswith(dialect.HOSTS) for p in trace.planes), bool, len(trace.planes))
     host = np.flatnonzero(on_host[trace.lines.plane[trace.line[stat.row]]] & (stat.uints != 0))
     host = host[np.lexsort((trace.start[stat.row[host]], stat.uints[host]))]
     found = np.full(len(rows), -1, np.int64)

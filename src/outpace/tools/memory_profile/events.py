@@ -12,18 +12,18 @@ from outpace.timeline import Run, Timeline
 from outpace.timeline.steps import Array
 from outpace.tools.memory_profile.datatypes import data_type
 from outpace.tools.memory_profile.words import Words, encode
-from outpace.trace import StatColumn, Trace
+from outpace.trace import StatColumn, Trace, dialect
 from outpace.trace.algorithms import distinct
 
 ALLOCATION, DEALLOCATION = "MemoryAllocation", "MemoryDeallocation"
-HEAP = "bytes_allocated"
-_STATES = ("bytes_reserved", HEAP, "bytes_available", "peak_bytes_in_use")
-_AMOUNTS = ("requested_bytes", "allocation_bytes")
-_NUMBERS = (*_STATES, *_AMOUNTS, "addr")
-_TEXTS = ("tf_op", "region_type", "shape")
-_TYPE = "data_type"
-_ORDINALS = ("index_on_host", "device_ordinal")
-_STATS = (*_NUMBERS, *_TEXTS, _TYPE, *_ORDINALS, "allocator_name", "fragmentation")
+HEAP = dialect.BYTES_ALLOCATED
+_STATES = (dialect.BYTES_RESERVED, HEAP, dialect.BYTES_AVAILABLE, dialect.PEAK_BYTES)
+_AMOUNTS = (dialect.REQUESTED_BYTES, dialect.ALLOCATION_BYTES)
+_NUMBERS = (*_STATES, *_AMOUNTS, dialect.ADDRESS)
+_TEXTS = (dialect.TF_OP, dialect.REGION_TYPE, dialect.SHAPE)
+_TYPE = dialect.DATA_TYPE
+_ORDINALS = (dialect.INDEX_ON_HOST, dialect.DEVICE_ORDINAL)
+_STATS = (*_NUMBERS, *_TEXTS, _TYPE, *_ORDINALS, dialect.ALLOCATOR_NAME, dialect.FRAGMENTATION)
 _UINT, _INT = 3, 4  # kinds of number, as the file tags them
 _MOST = 1 << 50  # 1 PiB; a size beyond it is damage, and must not overflow a sum
 
@@ -133,14 +133,14 @@ def _logs(timeline: Timeline, rows: Array) -> Iterator[MemoryLog]:
         return
     rows = rows[np.argsort(timeline.trace.start[rows], kind="stable")]
     read = _Reader(timeline.trace, rows)
-    named = read.words("allocator_name")
+    named = read.words(dialect.ALLOCATOR_NAME)
     ordinal = np.full(len(rows), -1, np.int64)
     for stat in _ORDINALS:
         ordinal = np.where(ordinal < 0, read.numbers(stat, missing=-1), ordinal)
     key = np.where(named.code > 0, named.code, -1 - ordinal)
     numbers = {stat: read.numbers(stat, missing=-1 if stat in _AMOUNTS else 0) for stat in _NUMBERS}
     words = {stat: read.words(stat) for stat in _TEXTS} | {_TYPE: read.words(_TYPE, as_type)}
-    fragmentation = read.floats("fragmentation")
+    fragmentation = read.floats(dialect.FRAGMENTATION)
     for value in distinct(key).tolist():
         memory = named.names[value] if value > 0 else str(-1 - value) if value < 0 else "unnamed"
         mine = np.flatnonzero(key == value)
@@ -154,7 +154,7 @@ def _log(
 ) -> MemoryLog:
     trace = timeline.trace
     is_allocation = np.fromiter((n == ALLOCATION for n in trace.names), bool, len(trace.names))[trace.name[rows]]
-    address = numbers["addr"]
+    address = numbers[dialect.ADDRESS]
     partner, following = _join(address, is_allocation)
     origin = np.where(is_allocation | (partner < 0), np.arange(len(rows)), partner)  # whose description holds
     sizes = {stat: np.clip(numbers[stat], -_MOST, _MOST) for stat in _STATES}
@@ -173,15 +173,15 @@ def _log(
         partner=partner,
         following=following,
         data_type=words[_TYPE][origin],
-        op=words["tf_op"][origin],
-        region=words["region_type"][origin],
-        shape=words["shape"][origin],
-        stack=sizes["bytes_reserved"],
+        op=words[dialect.TF_OP][origin],
+        region=words[dialect.REGION_TYPE][origin],
+        shape=words[dialect.SHAPE][origin],
+        stack=sizes[dialect.BYTES_RESERVED],
         heap=sizes[HEAP],
-        free=sizes["bytes_available"],
-        peak=sizes["peak_bytes_in_use"],
-        requested=sizes["requested_bytes"],
-        allocated=sizes["allocation_bytes"],
+        free=sizes[dialect.BYTES_AVAILABLE],
+        peak=sizes[dialect.PEAK_BYTES],
+        requested=sizes[dialect.REQUESTED_BYTES],
+        allocated=sizes[dialect.ALLOCATION_BYTES],
     )
 
 

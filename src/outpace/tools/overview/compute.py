@@ -11,6 +11,7 @@ from outpace.metrics.step_breakdown import StepBreakdown
 from outpace.model import Category, Table
 from outpace.timeline import Run, Timeline
 from outpace.tools.overview.schema import AVERAGE, HOSTS, TOP_OPS
+from outpace.trace import dialect
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def _host(run: Run, timeline: Timeline, whole: Table) -> tuple[object, ...]:
     mine = whole["duration_ps"][whole["host"] == timeline.host]
     cores = run.core_count(timeline)
     planes = timeline.device_planes
-    kinds = sorted({p.name.removeprefix("/device:").split(":")[0] for p in planes})
+    kinds = sorted({p.name.removeprefix(dialect.DEVICES).split(":")[0] for p in planes})
     return (
         timeline.host,
         len(timeline.steps),
@@ -97,8 +98,8 @@ def _host(run: Run, timeline: Timeline, whole: Table) -> tuple[object, ...]:
 
 def _device_name(timeline: Timeline, kind: str) -> str:
     for plane in timeline.device_planes:
-        name = plane.stats.get("gpu_device_name") or plane.stats.get("device_type_string")
-        if name and f"/device:{kind}" in plane.name:
+        name = plane.stats.get(dialect.GPU_DEVICE_NAME) or plane.stats.get(dialect.DEVICE_TYPE)
+        if name and f"{dialect.DEVICES}{kind}" in plane.name:
             return str(name)
     return kind
 
@@ -107,7 +108,7 @@ def _framework(run: Run, timeline: Timeline) -> str:
     versions = run.record(timeline.host).get("versions")
     if versions:
         return ", ".join(f"{name} {version}" for name, version in versions.items())
-    metadata = timeline.trace.plane("/host:metadata")
+    metadata = timeline.trace.plane(dialect.METADATA)
     known = {k.removesuffix("_version"): v for k, v in metadata.stats.items() if k.endswith("_version")} if metadata else {}
     return ", ".join(f"{name} {version}" for name, version in known.items() if isinstance(version, str))
 

@@ -13,6 +13,7 @@ from outpace.model import Table
 from outpace.timeline import Run, Timeline
 from outpace.timeline.steps import Array
 from outpace.tools.scopes.schema import OPS, SCOPES
+from outpace.trace import dialect
 from outpace.trace.algorithms import common
 
 MAX_DEPTH = 6
@@ -74,10 +75,10 @@ def allocations(run: Run) -> Counter[str]:
 def _allocated(timeline: Timeline) -> dict[str, int]:
     trace = timeline.trace
     rows = trace.named(lambda name: name == "MemoryAllocation")
-    op = trace.stat("tf_op")
+    op = trace.stat(dialect.TF_OP)
     at, place = common(rows, op.row)
     code, texts = op.codes(place)
-    size = trace.stat("allocation_bytes").dense(len(trace), 0)[rows[at]]
+    size = trace.stat(dialect.ALLOCATION_BYTES).dense(len(trace), 0)[rows[at]]
     sums: dict[str, int] = defaultdict(int)
     for text, nbytes in zip(texts, _sums(code, size, len(texts)), strict=True):
         sums[text.partition(":")[0]] += nbytes

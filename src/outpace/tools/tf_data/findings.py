@@ -22,6 +22,7 @@ from outpace.model import OUTSIDE, Category, Certainty, Effort, Evidence, Findin
 from outpace.timeline import Run
 from outpace.tools.tf_data.compute import Analysis
 from outpace.tools.tf_data.saving import Waiting, busy_without, is_below, kept, repeats, saving
+from outpace.trace import dialect
 
 _XPROF = "XProf's input pipeline page"
 _HIGH = Threshold("highly input-bound", 0.20, Unit.FRACTION, _XPROF)
@@ -355,7 +356,7 @@ def _late_shuffle(context: _Context) -> Iterator[Finding]:
 
 def _buffered(context: _Context, stage: StageWork) -> float:
     timeline = context.timeline
-    stat = timeline.trace.stat("buffered_bytes_MB")
+    stat = timeline.trace.stat(dialect.BUFFERED_MB)
     rows = timeline.trace.named(lambda n: n.endswith(f"::{stage.type}"))
     values = stat.floats()[np.isin(stat.row, rows)]
     return float(values.max()) if len(values) else 0.0

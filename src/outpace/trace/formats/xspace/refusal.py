@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from outpace.model.formats import HEAD, foreign
-from outpace.trace.source import Bytes
+from outpace.trace.content import Bytes
 
 PLANE_PREFIXES = ("/", "Task Environment", "Host CPUs", "Syscalls", "#Chip")
 _PLANES, _ID, _NAME = 0x0A, 0x08, 0x12  # tags: XSpace.planes, XPlane.id, XPlane.name

@@ -7,26 +7,25 @@ from pathlib import Path
 import numpy as np
 
 from outpace.model import ProfileError
-from outpace.trace.refusal import PLANE_PREFIXES, refusal
-from outpace.trace.source import Bytes, read
+from outpace.trace.content import Bytes, read
+from outpace.trace.formats.xspace.refusal import PLANE_PREFIXES, refusal
+from outpace.trace.formats.xspace.space import Space
 from outpace.trace.stats import Value, decode_value, text_at
-from outpace.trace.trace import Handle, Lines, Loss, Plane, Trace
+from outpace.trace.trace import Lines, Loss, Plane, Trace
 
 _ERROR, _WARNING, _HOSTNAME = 2, 3, 4  # field numbers of XSpace
 _TRUNCATED, _MALFORMED = 1, 2  # OX_DAMAGE_* of native/include/outpace.h
 UNNAMED = "(name lost)"
 
 
-def open_trace(path: str | Path, host: str | None = None) -> Trace:
+def open_trace(path: Path, host: str) -> Trace:
     """Decode the profile at `path` (`*.xplane.pb`, gzipped or not).
 
-    `host` defaults to the file's name without its suffixes: in a remote capture all files claim the same host inside.
     Damage does not fail: what stands before it is kept and listed in `Trace.losses`. Raises NotFoundError, or ProfileError for a file
     that is empty or holds no XSpace at all.
     """
-    path = Path(path)
     data, remark = read(path)
-    return _from_bytes(data, str(path), host or path.name.split(".xplane")[0].split(".pb")[0], remark)
+    return _from_bytes(data, str(path), host, remark)
 
 
 def read_trace(data: bytes, host: str = "host") -> Trace:
@@ -35,17 +34,17 @@ def read_trace(data: bytes, host: str = "host") -> Trace:
 
 
 def _from_bytes(data: Bytes, source: str, host: str, remark: str) -> Trace:
-    handle = Handle(data)
-    planes, lines = _planes_and_lines(handle, data)
-    _require_profile(planes, handle, source, remark)
-    name, start, duration = handle.events()
-    sizes = handle.sizes
-    names, display, name_plane = _event_names(handle, data)
-    stat_names = _stat_names(handle, data)
-    name_stats = _owner_stats(handle, data, planes, stat_names)
-    strings = _strings(handle, data)
+    space = Space(data)
+    planes, lines = _planes_and_lines(space, data)
+    _require_profile(planes, space, source, remark)
+    name, start, duration = space.events()
+    sizes = space.sizes
+    names, display, name_plane = _event_names(space, data)
+    stat_names = space.stat_names = _stat_names(space, data)
+    name_stats = _owner_stats(space, data, planes, stat_names)
+    strings = _strings(space, data)
     aggregated_row, aggregated_count = np.empty(sizes.aggregated, np.uint64), np.empty(sizes.aggregated, np.int64)
-    handle.fill("ox_aggregated", aggregated_row, aggregated_count)
+    space.fill("ox_aggregated", aggregated_row, aggregated_count)
     return Trace(
         host=host,
         source=source,
@@ -64,8 +63,8 @@ def _from_bytes(data: Bytes, source: str, host: str, remark: str) -> Trace:
         occurrences=dict(zip(aggregated_row.tolist(), aggregated_count.tolist(), strict=True)),
         hostnames=tuple(t for f, t in strings if f == _HOSTNAME),
         messages=tuple(t for f, t in strings if f in (_ERROR, _WARNING)),
-        losses=_losses(handle, planes, remark, data),
-        _handle=handle,
+        losses=_losses(space, planes, remark, data),
+        _source=space,
     )
 
 
@@ -73,15 +72,15 @@ def _texts(data: Bytes, at: np.ndarray, length: np.ndarray) -> list[str]:
     return [text_at(data, a, n) for a, n in zip(at.tolist(), length.tolist(), strict=True)]
 
 
-def _planes_and_lines(handle: Handle, data: Bytes) -> tuple[tuple[Plane, ...], Lines]:
-    planes, lines = handle.sizes.planes, handle.sizes.lines
+def _planes_and_lines(space: Space, data: Bytes) -> tuple[tuple[Plane, ...], Lines]:
+    planes, lines = space.sizes.planes, space.sizes.lines
     plane_id, at, length, first = (
         np.empty(planes, np.int64),
         np.empty(planes, np.uint64),
         np.empty(planes, np.uint32),
         np.empty(planes, np.uint32),
     )
-    handle.fill("ox_planes", plane_id, at, length, first)
+    space.fill("ox_planes", plane_id, at, length, first)
     bounds = [*first.tolist(), lines]
     found = tuple(
         Plane(i, identity, name, range(bounds[i], bounds[i + 1]), {})
@@ -89,56 +88,56 @@ def _planes_and_lines(handle: Handle, data: Bytes) -> tuple[tuple[Plane, ...], L
     )
     owner, line_id, stamp = np.empty(lines, np.uint32), np.empty(lines, np.int64), np.empty(lines, np.int64)
     at, length, first_event = np.empty(lines, np.uint64), np.empty(lines, np.uint32), np.empty(lines + 1, np.uint64)
-    handle.fill("ox_lines", owner, line_id, stamp, at, length, first_event)
+    space.fill("ox_lines", owner, line_id, stamp, at, length, first_event)
     return found, Lines(owner, line_id, stamp, first_event.astype(np.int64), tuple(_texts(data, at, length)))
 
 
-def _require_profile(planes: tuple[Plane, ...], handle: Handle, source: str, remark: str) -> None:
+def _require_profile(planes: tuple[Plane, ...], space: Space, source: str, remark: str) -> None:
     known = any(p.name.startswith(PLANE_PREFIXES) for p in planes)
-    whole = bool(planes) and handle.sizes.damages_total == 0
-    if (whole and (known or handle.sizes.events)) or (known and handle.sizes.events):
+    whole = bool(planes) and space.sizes.damages_total == 0
+    if (whole and (known or space.sizes.events)) or (known and space.sizes.events):
         return
-    raise ProfileError(refusal(source, handle.data, _missing(handle), remark))
+    raise ProfileError(refusal(source, space.data, _missing(space), remark))
 
 
-def _missing(handle: Handle) -> int:
+def _missing(space: Space) -> int:
     """Bytes that the file lacks by its own account: those of the outermost message that its end cuts."""
-    _, lost, _, why = _damages(handle)
+    _, lost, _, why = _damages(space)
     return int(max(lost[why == _TRUNCATED], default=0))
 
 
-def _damages(handle: Handle) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _damages(space: Space) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Offset, bytes lost, plane and reason of every damaged place."""
-    at, lost, plane, why = (np.empty(handle.sizes.damages, t) for t in (np.uint64, np.uint64, np.int32, np.uint8))
-    handle.fill("ox_damages", at, lost, plane, why)
+    at, lost, plane, why = (np.empty(space.sizes.damages, t) for t in (np.uint64, np.uint64, np.int32, np.uint8))
+    space.fill("ox_damages", at, lost, plane, why)
     return at, lost, plane, why
 
 
-def _event_names(handle: Handle, data: Bytes) -> tuple[list[str], dict[int, str], np.ndarray]:
-    count = handle.sizes.event_names
+def _event_names(space: Space, data: Bytes) -> tuple[list[str], dict[int, str], np.ndarray]:
+    count = space.sizes.event_names
     plane, identity = np.empty(count, np.uint32), np.empty(count, np.int64)
     at, length = np.empty(count, np.uint64), np.empty(count, np.uint32)
     display_at, display_length = np.empty(count, np.uint64), np.empty(count, np.uint32)
-    handle.fill("ox_event_names", plane, identity, at, length, display_at, display_length)
+    space.fill("ox_event_names", plane, identity, at, length, display_at, display_length)
     shown = np.flatnonzero(display_length)
     display = dict(zip(shown.tolist(), _texts(data, display_at[shown], display_length[shown]), strict=True))
     return _texts(data, at, length), display, plane
 
 
-def _stat_names(handle: Handle, data: Bytes) -> tuple[str, ...]:
-    count = handle.sizes.stat_names
+def _stat_names(space: Space, data: Bytes) -> tuple[str, ...]:
+    count = space.sizes.stat_names
     plane, identity = np.empty(count, np.uint32), np.empty(count, np.int64)
     at, length = np.empty(count, np.uint64), np.empty(count, np.uint32)
-    handle.fill("ox_stat_names", plane, identity, at, length)
+    space.fill("ox_stat_names", plane, identity, at, length)
     return tuple(_texts(data, at, length))
 
 
-def _owner_stats(handle: Handle, data: Bytes, planes: tuple[Plane, ...], names: tuple[str, ...]) -> dict[int, dict[str, Value]]:
+def _owner_stats(space: Space, data: Bytes, planes: tuple[Plane, ...], names: tuple[str, ...]) -> dict[int, dict[str, Value]]:
     """Fill in the planes' own stats; return those of event metadata by name row."""
-    count = handle.sizes.owner_stats
+    count = space.sizes.owner_stats
     plane, owner, stat = np.empty(count, np.uint32), np.empty(count, np.int32), np.empty(count, np.int32)
     kind, value, length = np.empty(count, np.uint8), np.empty(count, np.uint64), np.empty(count, np.uint32)
-    handle.fill("ox_owner_stats", plane, owner, stat, kind, value, length)
+    space.fill("ox_owner_stats", plane, owner, stat, kind, value, length)
     by_name: dict[int, dict[str, Value]] = {}
     columns = (c.tolist() for c in (plane, owner, stat, kind, value, length))
     for plane_row, name_row, stat_row, k, v, n in zip(*columns, strict=True):
@@ -149,16 +148,16 @@ def _owner_stats(handle: Handle, data: Bytes, planes: tuple[Plane, ...], names: 
     return by_name
 
 
-def _strings(handle: Handle, data: Bytes) -> list[tuple[int, str]]:
-    count = handle.sizes.strings
+def _strings(space: Space, data: Bytes) -> list[tuple[int, str]]:
+    count = space.sizes.strings
     which, at, length = np.empty(count, np.uint8), np.empty(count, np.uint64), np.empty(count, np.uint32)
-    handle.fill("ox_strings", which, at, length)
+    space.fill("ox_strings", which, at, length)
     return list(zip(which.tolist(), _texts(data, at, length), strict=True))
 
 
-def _losses(handle: Handle, planes: tuple[Plane, ...], remark: str, data: Bytes) -> tuple[Loss, ...]:
-    sizes = handle.sizes
-    at, lost, plane, why = _damages(handle)
+def _losses(space: Space, planes: tuple[Plane, ...], remark: str, data: Bytes) -> tuple[Loss, ...]:
+    sizes = space.sizes
+    at, lost, plane, why = _damages(space)
     losses = [Loss(remark, len(data), 0, "")] if remark else []
     for offset, size, owner, reason in zip(at.tolist(), lost.tolist(), plane.tolist(), why.tolist(), strict=True):
         name = planes[owner].name if 0 <= owner < len(planes) else ""

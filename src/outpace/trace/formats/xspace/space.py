@@ -1,0 +1,85 @@
+"""The core's index over the bytes of an XSpace: its tables, its events, its stats, and its events as slices of a viewer's file."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from outpace import _native
+from outpace.trace.export import Slices, Writer
+from outpace.trace.stats import StatColumn
+from outpace.trace.trace import Trace
+
+Array = npt.NDArray[Any]
+
+
+class Space:
+    """Owner of the core's index over one buffer; keeps the buffer alive and frees the index. It is the source of its trace."""
+
+    stat_names: tuple[str, ...] = ()
+
+    def __init__(self, data: Array) -> None:
+        self.data = data
+        space = ctypes.c_uint64()
+        _native.call("ox_open", data, len(data), _native.threads(), space)
+        self.address: int = space.value
+        self.sizes = _native.Sizes()
+        _native.call("ox_get_sizes", self.address, self.sizes)
+
+    def fill(self, function: str, *arrays: Array) -> None:
+        """Call `ox_<function>(space, arrays...)`."""
+        _native.call(function, self.address, *arrays)
+
+    def events(self) -> tuple[Array, Array, Array]:
+        """Decode all events: name, start, duration."""
+        count = self.sizes.events
+        name = np.empty(count, np.int32)
+        start, duration = np.empty(count, np.int64), np.empty(count, np.int64)
+        _native.call("ox_events", self.address, _native.threads(), name, start, duration)
+        _native.call("ox_get_sizes", self.address, self.sizes)
+        return name, start, duration
+
+    def find_stats(self, names: Sequence[str], begin: int, end: int) -> dict[str, StatColumn]:
+        """See `Source`."""
+        place = {name: i for i, name in enumerate(names)}
+        column_of = np.fromiter((place.get(n, -1) for n in self.stat_names), np.int32, len(self.stat_names))
+        if not np.any(column_of >= 0):  # the profile knows none of the names: no pass over the file
+            return {name: StatColumn.of(name, (), ()) for name in names}
+        first, (row, *values) = self._decode(column_of, len(names), begin, end)
+        found = {}
+        for i, name in enumerate(names):
+            mine = slice(int(first[i]), int(first[i + 1]))
+            kind, bits, length = (v[mine] for v in values)
+            found[name] = StatColumn(name, row[mine], kind, bits, length, self.data, self.stat_names)
+        return found
+
+    def write_line(self, out: Writer, trace: Trace, slices: Slices) -> int:
+        """See `Source`: the core reads the arguments from the file."""
+        columns = (trace.name, trace.start, trace.duration, slices.flags(slices.mask), slices.flags(slices.arguments))
+        given = [None if column is None else _native.pointer(column) for column in columns]
+        arrows = slices.flows
+        ends = [_native.pointer(column) for column in (arrows.row, arrows.id, arrows.ends)]
+        job = _native.LineSlices(self.address, *given, slices.shift_ns, slices.line, slices.track, len(arrows.row), *ends)
+        return out.write("ox_export_line", job)
+
+    def _decode(self, column_of: Array, columns: int, begin: int, end: int) -> tuple[Array, tuple[Array, ...]]:
+        """Bounds of each column, and row, kind, value bits and length of the stats of events in [begin, end)."""
+        found = ctypes.c_uint64()
+        _native.call("ox_find_stats", self.address, column_of, columns, begin, end, _native.threads(), found)
+        try:
+            first = np.zeros(columns + 1, np.uint64)
+            _native.call("ox_stats_bounds", found.value, first)
+            out = tuple(np.empty(int(first[-1]), t) for t in (np.int32, np.uint8, np.uint64, np.uint32))
+            _native.call("ox_stats_take", found.value, _native.threads(), *out)
+        finally:
+            _native.end("ox_stats_close", found.value)
+        return first, out
+
+    def __del__(self) -> None:
+        address = self.__dict__.pop("address", 0)
+        if address:
+            _native.end("ox_close", address)
