@@ -24,9 +24,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 from overhead import dataset, keras_model, tensorflow_step
 
-from outpace.capture.monitor import Monitor
 from outpace.model.interval import bootstrap_mean, median
 from outpace.model.units import Unit
+from outpace.monitor import Monitor
 
 STEP_US = 5000.0
 FILTERS, BATCH = 8, 16
@@ -99,7 +99,7 @@ def in_graph(rounds: int = 40, executions: int = 2000) -> list[float]:
     """ns per step of the traced time stamps around a read: a loop in a graph with them, minus one without, per round."""
     import tensorflow as tf
 
-    from outpace.capture.monitor.waits import KerasClock, _graph
+    from outpace.monitor.waits import KerasClock, _graph
 
     clock = KerasClock(None)
 

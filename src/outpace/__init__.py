@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from outpace.capture.callback import ProfilerCallback, mark_tensorboard_steps
     from outpace.capture.manual import capture, start, stop
     from outpace.capture.marks import step
-    from outpace.capture.monitor import Monitor
     from outpace.capture.remote import capture_remote
     from outpace.capture.server import serve
     from outpace.model import OutpaceError
+    from outpace.monitor import Monitor
     from outpace.tune.manual import tune, tune_dataset
     from outpace.tune.race import race
 
@@ -46,7 +46,7 @@ _public = lazy(
         "capture.callback": "ProfilerCallback mark_tensorboard_steps",
         "capture.manual": "start stop",
         "capture.marks": "step",
-        "capture.monitor": "Monitor",
+        "monitor": "Monitor",
         "capture.remote": "capture_remote",
         "capture.server": "serve",
         "model": "OutpaceError",

@@ -20,7 +20,7 @@ START = """
 import os, sys, time
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 import numpy as np, tensorflow as tf, keras
-from outpace.capture.monitor import Monitor
+from outpace.monitor import Monitor
 logdir = sys.argv[1]
 read = 0
 def element(number):

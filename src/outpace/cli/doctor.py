@@ -13,7 +13,7 @@ from outpace.cli.options import Color, Width
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from outpace.capture.doctor import CheckResult, Diagnosis
+    from outpace.doctor import CheckResult, Diagnosis
 
 _SYMBOLS = {"ok": "✓", "note": "•", "not checked": "–", "problem": "✗"}
 _PLAIN = {"ok": "+", "note": "*", "not checked": "-", "problem": "x"}  # for terminals without these characters
@@ -46,7 +46,7 @@ def doctor(
     Looks at versions, GPUs, CUPTI, the log directory and other profilers, then makes a trial capture. Exit code 0 when captures work, 5 when
     something stops them, which includes a Python without TensorFlow and JAX.
     """
-    from outpace.capture.doctor import diagnose
+    from outpace.doctor import diagnose
     from outpace.model import CaptureError
 
     diagnosis = diagnose(logdir, trial=trial, python=python, progress=_tell)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from outpace.model import (
     Chart,
@@ -28,8 +29,10 @@ from outpace.tune.climb.beside import Beside
 from outpace.tune.climb.outcome import NOT_RACED, Tried
 from outpace.tune.climb.parts import BOUND
 from outpace.tune.saving import raced
-from outpace.tune.session import Tuned
 from outpace.tune.trial.statistics import Estimate
+
+if TYPE_CHECKING:
+    from outpace.tune.session import Tuned
 
 ID, TITLE = "tune", "Tuning"
 QUESTION = "How fast could this training be, what makes it faster, and what proves it?"

@@ -23,9 +23,10 @@ from outpace.tune.knobs.knob import Applies, serves
 from outpace.tune.program.disposal import dispose
 from outpace.tune.program.program import Program
 from outpace.tune.program.state import Snapshot
+from outpace.tune.recipe import recipe
 from outpace.tune.rewrites import all_rewrites
 from outpace.tune.rewrites.attempt import Rewritten, attempt
-from outpace.tune.rewrites.rewrite import Patch, Reason
+from outpace.tune.rewrites.rewrite import Reason
 from outpace.tune.trial.engine import Watch
 from outpace.tune.trial.interrupts import Interrupts
 
@@ -212,22 +213,6 @@ def _batches(program: Program, budget: float, watch: Watch | None) -> BatchSizes
         return None
 
 
-def recipe(program: Program, best: Variant, recorder: PipelineRecorder | None) -> tuple[str, ...]:
-    """How to make the changes of a variant in the source, one sentence each, with the line where it is known."""
-    said = []
-    rewrites = {rewrite.id: rewrite for rewrite in all_rewrites()}
-    dataset = describe(program.dataset, recorder)
-    for change in best.changes:
-        if change.knob is not None:
-            words = [f"{name}={value}" for name, value in change.knob.keywords(program).items()]
-            by_hand = change.knob.reads or not words
-            said.append(f"{change.title}: {change.knob.practice}" if by_hand else f"compile(..., {', '.join(words)})")
-        else:
-            patches = rewrites[change.id].patch(dataset)
-            said += [_spelled(patch, change.title, recorder) for patch in patches] or [f"{change.title}: {change.why}"]
-    return tuple(said)
-
-
 def plan(program: Program, recorder: PipelineRecorder | None) -> tuple[str, ...]:
     """What a tuning would try and what it would run besides training steps, without running anything but a few elements of the input."""
     lines = []
@@ -248,20 +233,3 @@ def plan(program: Program, recorder: PipelineRecorder | None) -> tuple[str, ...]
 
 def _word(risk: Risk, opt_in: bool) -> str:
     return "only with --allow statistical" if opt_in or risk not in SAFE else "would try"
-
-
-def _spelled(patch: Patch, title: str, recorder: PipelineRecorder | None) -> str:
-    stage = (
-        next((s for s in recorder.stages if s.id == patch.call), None)
-        if recorder is not None and patch.call is not None
-        else None
-    )
-    where = f"{stage.file}:{stage.line} {stage.op}" if stage is not None else title
-    parts = [f"add {', '.join(f'{k}={v}' for k, v in patch.keywords.items())}"] if patch.keywords else []
-    if patch.insert:
-        parts.append(f"put {patch.insert} after it")
-    if patch.remove:
-        parts.append("take it out here")
-    if patch.note:
-        parts.append(patch.note)
-    return f"{where}: {'; '.join(parts) or title}"

@@ -66,7 +66,7 @@ def patch_of(
 
 
 def _left(change: Change, reason: str, program: Program, best: Variant, recorder: PipelineRecorder) -> Left:
-    from outpace.tune.session import recipe
+    from outpace.tune.recipe import recipe
 
     return Left(change.title, reason, recipe(program, replace(best, changes=(change,)), recorder))
 

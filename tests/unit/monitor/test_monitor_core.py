@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from outpace.capture.monitor import core as core_module
-from outpace.capture.monitor import deep as deep_module
-from outpace.capture.monitor.core import Core, Settings
-from outpace.capture.monitor.deep import Limits
 from outpace.capture.profilers import ProfilerBusy
+from outpace.monitor import core as core_module
+from outpace.monitor import deep as deep_module
+from outpace.monitor.core import Core, Settings
+from outpace.monitor.deep import Limits
 
 SECOND = 10**9
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from outpace.capture.monitor import Monitor
-from outpace.capture.monitor.sinks import Sinks, record
-from outpace.capture.monitor.waits import batch_size
 from outpace.model.errors import UsageError
+from outpace.monitor import Monitor
+from outpace.monitor.sinks import Sinks, record
+from outpace.monitor.waits import batch_size
 
 
 def lines(logdir: Path) -> list[dict[str, Any]]:
@@ -104,7 +104,7 @@ def test_a_failure_of_its_own_ends_the_monitor_alone(
 def test_a_forked_child_does_nothing(tmp_path: Path) -> None:
     code = f"""
 import os, time
-from outpace.capture.monitor import Monitor
+from outpace.monitor import Monitor
 monitor = Monitor({str(tmp_path)!r}, every_steps=1, warmup=0)
 monitor.step_done(); monitor.step_done()
 if os.fork() == 0:
@@ -121,7 +121,7 @@ monitor.step_done()
 
 
 def test_it_loads_the_standard_library_only() -> None:
-    code = "import sys, outpace.capture.monitor; print(*sys.modules)"
+    code = "import sys, outpace.monitor; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert {"numpy", "fsspec", "tensorflow", "keras", "jax"}.isdisjoint(done.stdout.split())
 

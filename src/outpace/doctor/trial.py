@@ -8,10 +8,10 @@ import re
 import tempfile
 from typing import TYPE_CHECKING
 
-from outpace.capture.doctor import cupti
-from outpace.capture.doctor.facts import Facts, Framework, Trial, counted, last_lines
-from outpace.capture.doctor.result import CheckResult, note, ok, problem, unchecked
-from outpace.capture.doctor.system import Completed, System
+from outpace.doctor import cupti
+from outpace.doctor.facts import Facts, Framework, Trial, counted, last_lines
+from outpace.doctor.result import CheckResult, note, ok, problem, unchecked
+from outpace.doctor.system import Completed, System
 from outpace.model.errors import OutpaceError
 
 if TYPE_CHECKING:

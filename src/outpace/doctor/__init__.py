@@ -13,11 +13,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from outpace.capture.doctor import cupti, devices, profiler, storage, trial, versions
-from outpace.capture.doctor.facts import Check, Facts, ask_driver, ask_framework, ask_python, ask_requirements
-from outpace.capture.doctor.result import CheckResult, Diagnosis, Outcome
-from outpace.capture.doctor.system import System
 from outpace.capture.options import DEFAULT_LOGDIR
+from outpace.doctor import cupti, devices, profiler, storage, trial, versions
+from outpace.doctor.facts import Check, Facts, ask_driver, ask_framework, ask_python, ask_requirements
+from outpace.doctor.result import CheckResult, Diagnosis, Outcome
+from outpace.doctor.system import System
 
 __all__ = ["CHECKS", "CheckResult", "Diagnosis", "Facts", "Outcome", "System", "diagnose", "examine", "gather"]
 

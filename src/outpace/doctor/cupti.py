@@ -10,9 +10,9 @@ import os
 import re
 
 from outpace._dataclass import dataclass
-from outpace.capture.doctor.facts import Facts
-from outpace.capture.doctor.result import CheckResult, note, ok, problem, unchecked
-from outpace.capture.doctor.system import System
+from outpace.doctor.facts import Facts
+from outpace.doctor.result import CheckResult, note, ok, problem, unchecked
+from outpace.doctor.system import System
 
 _PIP_FOLDERS = ("nvidia/cuda_cupti/lib", "nvidia/cu13/lib", "nvidia/cu12/lib")
 _TOOLKITS = "/usr/local"

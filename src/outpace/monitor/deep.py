@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 
 from outpace._dataclass import dataclass
 from outpace.capture.choose import profiler_in_use
-from outpace.capture.monitor.stats import Slowdown
 from outpace.capture.notes import Notes, write_notes
 from outpace.capture.options import CaptureOptions
 from outpace.capture.profilers import Profiler, ProfilerBusy
 from outpace.capture.recording import Recording, Saved
+from outpace.monitor.stats import Slowdown
 from outpace.store.record import Overhead, Window
 
 RETRY = 5.0  # seconds between two looks whether another profiler has ended

@@ -6,10 +6,10 @@ import errno
 import os
 import tempfile
 
-from outpace.capture.doctor.facts import Facts, quoted
-from outpace.capture.doctor.result import CheckResult, note, ok, problem
-from outpace.capture.doctor.system import System
 from outpace.capture.options import DEFAULT_LOGDIR
+from outpace.doctor.facts import Facts, quoted
+from outpace.doctor.result import CheckResult, note, ok, problem
+from outpace.doctor.system import System
 from outpace.model.errors import OutpaceError
 from outpace.store.tree import is_url, open_tree
 

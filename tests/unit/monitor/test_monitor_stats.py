@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from outpace.capture.monitor.stats import Histogram, Slowdown, SlowdownDetector
+from outpace.monitor.stats import Histogram, Slowdown, SlowdownDetector
 
 MS = 1_000_000
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from outpace.capture.doctor.facts import Facts, Framework, counted
-from outpace.capture.doctor.result import CheckResult, note, ok, problem
-from outpace.capture.doctor.system import System
+from outpace.doctor.facts import Facts, Framework, counted
+from outpace.doctor.result import CheckResult, note, ok, problem
+from outpace.doctor.system import System
 
 # What a framework writes to standard error when it leaves a GPU unused: pattern, sentence, command.
 MESSAGES = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from outpace.capture.doctor.facts import Driver, Facts, Framework, Trial
-from outpace.capture.doctor.system import Completed, System
+from outpace.doctor.facts import Driver, Facts, Framework, Trial
+from outpace.doctor.system import Completed, System
 
 # /proc/driver/nvidia/params as drivers since 418.43 print it (shortened), https://developer.nvidia.com/ERR_NVGPUCTRPERM
 PARAMS = """ResmanDebugLevel: 4294967295

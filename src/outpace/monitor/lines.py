@@ -7,9 +7,9 @@ from dataclasses import field
 from typing import Any
 
 from outpace._dataclass import dataclass
-from outpace.capture.monitor.deep import DeepCapture
-from outpace.capture.monitor.stats import Histogram
-from outpace.capture.monitor.waits import Read
+from outpace.monitor.deep import DeepCapture
+from outpace.monitor.stats import Histogram
+from outpace.monitor.waits import Read
 
 
 def line_of(

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import TypeVar
 
-from outpace.capture.monitor.callback import KerasHooks
-from outpace.capture.monitor.core import Core, Settings
-from outpace.capture.monitor.deep import Limits
-from outpace.capture.monitor.waits import batch_size as examples_in
 from outpace.capture.options import DEFAULT_LOGDIR, CaptureOptions
 from outpace.capture.recording import tell
 from outpace.model.errors import UsageError
+from outpace.monitor.callback import KerasHooks
+from outpace.monitor.core import Core, Settings
+from outpace.monitor.deep import Limits
+from outpace.monitor.waits import batch_size as examples_in
 
 T = TypeVar("T")
 

@@ -12,9 +12,9 @@ from dataclasses import field
 from typing import Any
 
 from outpace._dataclass import dataclass
-from outpace.capture.doctor import probe
-from outpace.capture.doctor.result import CheckResult
-from outpace.capture.doctor.system import Completed, System
+from outpace.doctor import probe
+from outpace.doctor.result import CheckResult
+from outpace.doctor.system import Completed, System
 from outpace.model.errors import NotFoundError
 
 PROBE_SECONDS = 120.0  # a first import over a network file system can take a minute

@@ -5,6 +5,6 @@ Standard library only at import: this runs inside the user's training process.
 
 from __future__ import annotations
 
-from outpace.capture.monitor.face import Monitor
+from outpace.monitor.face import Monitor
 
 __all__ = ["Monitor"]

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from outpace.capture.doctor import devices, diagnose, examine, profiler, storage, trial, versions
-from outpace.capture.doctor.facts import Driver, Framework, Trial, ask_driver, ask_framework, ask_python, ask_requirements
-from outpace.capture.doctor.result import CheckResult, Outcome
-from outpace.capture.doctor.system import Completed, System
+from outpace.doctor import devices, diagnose, examine, profiler, storage, trial, versions
+from outpace.doctor.facts import Driver, Framework, Trial, ask_driver, ask_framework, ask_python, ask_requirements
+from outpace.doctor.result import CheckResult, Outcome
+from outpace.doctor.system import Completed, System
 from outpace.model import NotFoundError
-from tests.unit.capture.doctor_systems import CPU_BUILD, INFORMATION, Recorded, cpu_facts, gpu_facts, tensorflow
+from tests.unit.doctor.doctor_systems import CPU_BUILD, INFORMATION, Recorded, cpu_facts, gpu_facts, tensorflow
 
 DLOPEN = (
     "2024-05-08 W tensorflow/core/common_runtime/gpu/gpu_device.cc:2251] Cannot dlopen some GPU libraries. Please make sure the missing "

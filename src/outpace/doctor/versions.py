@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from outpace._dataclass import dataclass
-from outpace.capture.doctor.facts import Facts, Framework, last_lines
-from outpace.capture.doctor.result import CheckResult, note, ok, problem, unchecked
-from outpace.capture.doctor.system import System
+from outpace.doctor.facts import Facts, Framework, last_lines
+from outpace.doctor.result import CheckResult, note, ok, problem, unchecked
+from outpace.doctor.system import System
 
 _TENSORFLOWS = (
     *("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow-rocm", "tensorflow-aarch64"),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from outpace.capture.doctor import cupti, examine, trial
-from outpace.capture.doctor.facts import Trial
-from outpace.capture.doctor.result import Outcome
-from outpace.capture.doctor.system import Completed
-from tests.unit.capture.doctor_systems import (
+from outpace.doctor import cupti, examine, trial
+from outpace.doctor.facts import Trial
+from outpace.doctor.result import Outcome
+from outpace.doctor.system import Completed
+from tests.unit.doctor.doctor_systems import (
     CACHE,
     PARAMS,
     STATUS_DOCKER,
@@ -189,7 +189,7 @@ def test_no_library_at_all_says_what_to_install() -> None:
 
 
 def test_jax_says_its_cuda_by_its_plugin() -> None:
-    from outpace.capture.doctor.facts import Framework
+    from outpace.doctor.facts import Framework
 
     facts = gpu_facts(
         frameworks=(Framework("jax", {"version": "0.9.0", "gpus": ["cuda:0"]}),), packages={"jax-cuda13-plugin": "0.9.0"}

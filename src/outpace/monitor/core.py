@@ -11,14 +11,14 @@ from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace.capture.choose import framework_in_use
-from outpace.capture.monitor.deep import RETRY, DeepCapture, Limits
-from outpace.capture.monitor.lines import Totals, line_of, milliseconds, scalars_of, summary
-from outpace.capture.monitor.memory import memory
-from outpace.capture.monitor.sinks import Sinks
-from outpace.capture.monitor.stats import Histogram, Slowdown, SlowdownDetector
-from outpace.capture.monitor.waits import InputClock
 from outpace.capture.options import CaptureOptions
 from outpace.capture.recording import tell
+from outpace.monitor.deep import RETRY, DeepCapture, Limits
+from outpace.monitor.lines import Totals, line_of, milliseconds, scalars_of, summary
+from outpace.monitor.memory import memory
+from outpace.monitor.sinks import Sinks
+from outpace.monitor.stats import Histogram, Slowdown, SlowdownDetector
+from outpace.monitor.waits import InputClock
 
 SETTLE = 2  # calls after a capture that eat what the pipeline buffered while the profile was being saved
 BEFORE = 20  # durations that a capture's record keeps of the calls before it

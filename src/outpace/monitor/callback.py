@@ -11,11 +11,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from outpace.capture.monitor.waits import KerasClock, watch
 from outpace.capture.steps_keras import steps_per_execution
+from outpace.monitor.waits import KerasClock, watch
 
 if TYPE_CHECKING:
-    from outpace.capture.monitor.core import Core
+    from outpace.monitor.core import Core
 
 
 def _unused(self: Any, batch: int, logs: Any = None) -> None:

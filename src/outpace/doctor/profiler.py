@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable
 
 from outpace._dataclass import dataclass
-from outpace.capture.doctor.facts import Facts, Framework
-from outpace.capture.doctor.result import CheckResult, note, ok, problem
-from outpace.capture.doctor.system import System
 from outpace.capture.profilers import IGNORES_LEVELS
+from outpace.doctor.facts import Facts, Framework
+from outpace.doctor.result import CheckResult, note, ok, problem
+from outpace.doctor.system import System
 
 _TRUE = ("1", "true", "True", "TRUE")
 _TOOLS = {
