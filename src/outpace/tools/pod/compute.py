@@ -13,7 +13,7 @@ from outpace.timeline import Run, Timeline
 from outpace.timeline.steps import Array
 from outpace.tools.pod.align import Alignment, origins
 from outpace.tools.pod.schema import COLLECTIVES, SUMMARY, WORKERS
-from outpace.trace import Plane
+from outpace.trace import Plane, dialect
 from outpace.trace.algorithms import sweep
 
 CATEGORIES = tuple(f"{c.value}_ps" for c in Category)
