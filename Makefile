@@ -5,7 +5,7 @@ NATIVE := $(wildcard native/src/* native/include/*)
 SOURCES := $(shell find src -type f -not -name '*.so' -not -path '*/__pycache__/*' -not -path '*.egg-info/*')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check docs demo bench verify clean
+.PHONY: help fast test check docs demo bench verify clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -29,6 +29,13 @@ help:  ## list the targets
 
 test: .venv/.installed  ## set everything up and run the tests against the installed wheel (under 10 minutes)
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+src/outpace/_native/core.so: .venv/.dependencies setup.py $(NATIVE)
+	$(BIN)/python setup.py -q build_ext --inplace --force
+
+fast: src/outpace/_native/core.so  ## the inner loop: no wheel, no framework, from the source tree (under a minute)
+	OUTPACE_FAST=1 PYTHONPATH=src $(BIN)/python -m pytest -n 2 -m "not verify and not slow" \
+	  tests/unit tests/golden tests/property tests/contract tests/architecture
 
 check: .venv/.installed  ## lint, format, types, layers, documentation
 	$(BIN)/ruff check .

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,23 @@ from outpace import api
 
 DATA = Path(__file__).parent / "data"
 PROFILES = tuple(sorted(p.name for p in (DATA / "profiles").iterdir()))
+FAST = "OUTPACE_FAST" in os.environ
+"""Whether `make fast` runs: what is shown of every profile is then shown of a few that differ, and no framework can be imported."""
+
+SOME = (
+    (
+        "eager_loop",
+        "idle_empty",
+        "jax_loop",
+        "jax_rocm_gemm",
+        "keras_fit_multi_step",
+        "multi_host",
+        "retracing",
+        "unicode_names",
+    )
+    if FAST
+    else PROFILES
+)
 MARKED = (
     "custom_loop",
     "eager_loop",

@@ -26,20 +26,23 @@ def functions(path: Path) -> Iterator[tuple[str, int]]:
             yield f"{place(path)}:{node.name}", (node.end_lineno or node.lineno) - node.lineno + 1
 
 
-def literals(path: Path) -> Iterator[str]:
+@cache
+def literals(path: Path) -> tuple[str, ...]:
     """Text constants of a file, without docstrings."""
     docs = {id(n.value) for n in ast.walk(tree(path)) if isinstance(n, ast.Expr)}
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
-            yield node.value
+    nodes = (n for n in ast.walk(tree(path)) if isinstance(n, ast.Constant) and id(n) not in docs)
+    return tuple(n.value for n in nodes if isinstance(n.value, str))
 
 
-def imported(path: Path) -> Iterator[str]:
+@cache
+def imported(path: Path) -> tuple[str, ...]:
     """Modules that a file imports, wherever in it."""
+    found: list[str] = []
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
-            yield from (name.name for name in node.names)
+            found += (name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom):
             above = ("outpace", *path.relative_to(SOURCE).with_suffix("").parts)[: -node.level] if node.level else ()
             module = ".".join((*above, *((node.module or "").split(".") if node.module else ())))
-            yield from (f"{module}.{name.name}" for name in node.names)
+            found += (f"{module}.{name.name}" for name in node.names)
+    return tuple(found)

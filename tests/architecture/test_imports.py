@@ -32,6 +32,7 @@ def test_importing_the_package_is_cheap() -> None:
     assert modules.isdisjoint({"numpy", "fsspec", "rich", "typer", "jinja2", "nanoarrow", *FRAMEWORKS})
 
 
+@pytest.mark.slow
 def test_the_public_names_are_there() -> None:
     code = "import outpace; missing = [n for n in outpace.__all__ if not hasattr(outpace, n)]; assert not missing, missing"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

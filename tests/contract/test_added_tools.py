@@ -16,6 +16,8 @@ from outpace.model import UsageError
 from outpace.report import html, terminal
 from tests.support import profile_path
 
+pytestmark = pytest.mark.slow
+
 PROFILE = str(profile_path("keras_fit"))
 INIT = """
 from outpace.tools import Tool

@@ -18,7 +18,7 @@ from outpace.testing import training_run
 from outpace.tools import discover
 from tests.architecture.source import FILES, literals, place
 from tests.contract.inputs import MS
-from tests.support import PROFILES, opened
+from tests.support import PROFILES, SOME, opened
 
 SLACK = 1e-6
 NOT_JAX = ("keras", "tf.function", "model.fit", "steps_per_execution", "TF_GPU_THREAD_MODE", "jit_compile", "tf.data.AUTOTUNE")
@@ -26,7 +26,7 @@ NOT_TENSORFLOW = ("jax.", "jnp.", "PjitFunction", "XLA_PYTHON")
 ONE_STEP = ("derived_v100_bert", "tf_gpu_v100_bert")
 
 
-@pytest.fixture(scope="module", params=PROFILES)
+@pytest.fixture(scope="module", params=SOME)
 def profile(request: pytest.FixtureRequest) -> api.Profile:
     return opened(request.param)
 
@@ -154,6 +154,7 @@ def test_the_headline_is_of_the_steady_state(profile: api.Profile, report: Repor
         assert humanize(float(np.mean(steady)), Unit.PS) in report.headline
 
 
+@pytest.mark.slow
 def test_what_a_tool_says_of_another_ones_tables_is_true() -> None:
     """Every reference in the tools' sources leads to a table that some profile has."""
     tools = "|".join(tool.id for tool in discover())

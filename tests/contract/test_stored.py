@@ -15,12 +15,12 @@ from outpace import api
 from outpace.cli import app
 from outpace.model import NotFoundError, OutpaceError, ProfileError, Report, UsageError
 from outpace.report import csv_, html, json_, stored, terminal
-from tests.support import PROFILES, opened, profile_path
+from tests.support import SOME, opened, profile_path
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "report.schema.json").read_text(encoding="utf-8"))
 
 
-@pytest.fixture(scope="module", params=PROFILES)
+@pytest.fixture(scope="module", params=SOME)
 def report(request: pytest.FixtureRequest) -> Report:
     return opened(request.param).report()
 

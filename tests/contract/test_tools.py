@@ -15,12 +15,14 @@ from outpace.model import Chart, Page, Report, Rows
 from outpace.report import csv_, html, json_, terminal
 from outpace.tools import Tool, discover
 from tests.contract.inputs import INPUTS, SHUFFLED, opened
+from tests.support import FAST
 from tests.support import opened as opened_profile
 
+SOME_INPUTS = ("empty", "truncated", "several hosts", "keras", "jax", "rocm") if FAST else tuple(INPUTS)
 TOOLS = {tool.id: tool for tool in discover()}
 
 
-@pytest.fixture(scope="module", params=INPUTS)
+@pytest.fixture(scope="module", params=SOME_INPUTS)
 def profile(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[api.Profile]:
     yield opened(request.param, tmp_path_factory.mktemp("input"))
 

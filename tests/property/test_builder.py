@@ -12,8 +12,10 @@ from outpace.testing import Inline, SpaceBuilder, Unsigned
 from outpace.testing.wire import varint
 from outpace.trace import read_trace
 from tests.property.test_decode import decoded, expected
+from tests.support import FAST
 from tests.xspace_proto import XSpace
 
+EXAMPLES = 20 if FAST else 200
 names = st.text(max_size=8)
 times = st.integers(0, 10**13)
 keys = st.text(max_size=8)
@@ -76,7 +78,7 @@ def parsed(event: Any, plane: Any) -> Any:
 
 
 @given(contents)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 def test_protobuf_parses_what_was_built(content: list[Any]) -> None:
     space = XSpace.FromString(built(content).to_bytes())
     assert list(space.hostnames) == ["worker-0"]
@@ -94,7 +96,7 @@ def test_protobuf_parses_what_was_built(content: list[Any]) -> None:
 
 
 @given(contents)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 def test_the_decoder_reads_what_was_built(content: list[Any]) -> None:
     data = built(content).to_bytes()
     trace = read_trace(data)

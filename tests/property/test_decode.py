@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from outpace.model import ProfileError
 from outpace.trace import Trace, read_trace
-from tests.support import PROFILES, profile_bytes, profile_path
+from tests.support import FAST, PROFILES, profile_bytes, profile_path
 from tests.xspace_proto import XSpace
 
+EXAMPLES = 20 if FAST else 300
 Event = tuple[Any, ...]
 SMALL = [p for p in PROFILES if p not in ("keras_fit_multi_step", "multi_host", "tfdata_heavy")]
 
@@ -122,7 +123,7 @@ def spaces(draw: st.DrawFn) -> Any:
 
 
 @given(spaces())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 def test_made_messages_decode_as_protobuf_reads_them(space: Any) -> None:
     trace = read_trace(space.SerializeToString())
     assert decoded(trace) == expected(space)
@@ -131,7 +132,7 @@ def test_made_messages_decode_as_protobuf_reads_them(space: Any) -> None:
 
 
 @given(spaces(), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 def test_damage_never_fails_and_is_told(space: Any, data: st.DataObject) -> None:
     """Whatever a truncated or altered file holds, reading ends in a trace, or in a sentence."""
     whole = bytearray(space.SerializeToString())

@@ -11,6 +11,8 @@ import pytest
 from outpace.capture.relaunch import python_command, require_script
 from outpace.model.errors import NotFoundError
 
+pytestmark = pytest.mark.slow
+
 BECOME = """
 import sys
 from outpace.capture.relaunch import become, python_command

@@ -30,7 +30,7 @@ EVENTS = blob(1, blob(2, "/host:CPU") + blob(3, blob(2, "main") + blob(4, intege
 NO_EVENTS = blob(4, "machine")
 Answer = Callable[[ProfileRequest, Any], bytes]
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="grpcio is not installed")
+pytestmark = [pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="grpcio is not installed"), pytest.mark.slow]
 
 
 @pytest.fixture(autouse=True)

@@ -17,6 +17,8 @@ from outpace.capture import sampler, ticks
 from outpace.capture.sampler import FrameSampler, owner_of
 from outpace.store.record import PythonSamples
 
+pytestmark = pytest.mark.slow
+
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="timers that signal one thread are Linux's")
 
 

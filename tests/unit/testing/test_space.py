@@ -31,6 +31,7 @@ def fields(descriptor: Any) -> dict[str, dict[str, tuple[int, int, bool]]]:
     return {name: found[name] for name in sorted(found)}
 
 
+@pytest.mark.slow
 def test_the_schema_of_the_tests_is_that_of_tensorflow() -> None:
     """Without importing TensorFlow: the generated module needs only protobuf."""
     home = importlib.util.find_spec("tensorflow")

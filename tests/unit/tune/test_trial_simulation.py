@@ -14,6 +14,8 @@ import pytest
 from outpace.tune.trial import Decision, Experiment, Phase
 from tests.unit.tune.simulated import simulate
 
+pytestmark = pytest.mark.slow
+
 
 @cache
 def races(number: int, *rates: float) -> tuple[Experiment, ...]:

@@ -21,6 +21,8 @@ from outpace.viewer import Arguments, Selection, Written, parse_selection, write
 from outpace.viewer.sections import sections
 from tests.support import PROFILES, opened, profile_bytes
 
+pytestmark = pytest.mark.slow
+
 NS = 1_000
 
 

@@ -1,0 +1,26 @@
+"""`make fast` shows that nothing it runs needs a framework: importing one fails."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+from tests.support import FAST
+
+FRAMEWORKS = ("tensorflow", "keras", "tf_keras", "jax", "jaxlib", "torch")
+
+
+class Refusing(MetaPathFinder):
+    """Finds frameworks, and refuses them."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name.partition(".")[0] in FRAMEWORKS:
+            raise ImportError(f"{name} must not be imported by a fast test")
+        return None
+
+
+if FAST:
+    sys.meta_path.insert(0, Refusing())
