@@ -104,6 +104,9 @@ class Launch:
     def _finish(self, code: int) -> None:
         hide_own_frames()
         self._code = code
+        if os.getpid() == self.session.pid:
+            self.session.end()
+            self._timed.end()
         outcome = self.session.finish(code, stopped=False)
         if os.getpid() == self.session.pid:
             announce(self.plan.outcome, outcome)

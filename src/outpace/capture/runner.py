@@ -22,7 +22,7 @@ from outpace.capture.relaunch import flush, python_command, require_script
 from outpace.model.errors import CaptureError, OutputError, UsageError
 from outpace.store.logdir import read_capture_record, upload_run
 from outpace.store.record import CaptureRecord, write_record
-from outpace.store.staging import Staging
+from outpace.store.staging import Staging, sweep
 from outpace.store.tree import is_url
 
 GRACE = 3.0  # seconds for the interpreter to end after the last exit handler: generator pipelines can hang there for ever
@@ -66,6 +66,8 @@ def run_script(script: str, argv: Sequence[str], options: CaptureOptions) -> Cap
         code, outcome = watched(python_command("outpace.capture.launch", path), plan.outcome)
         if outcome is not None and outcome.ending:
             family.release()  # the script came to its own end, and what it left running is its own
+        if outcome is None and not is_url(shown):
+            sweep(local)  # what the process was writing when it died
         result = _result(code, outcome)
         if result.run and is_url(shown):
             result = replace(result, run=upload_run(result.run, shown))

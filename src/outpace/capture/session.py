@@ -129,12 +129,16 @@ class Session:
         if sampler is not None:
             self.samples = sampler.stop()
 
+    def end(self) -> None:
+        """The script has come to its end by itself: nothing stops it any more."""
+        with self._ending:
+            self._ended = True
+
     def finish(self, exit_code: int, stopped: bool) -> Outcome:
         """The script is over: save an open window, complete the record, and say what came of the capture."""
         if os.getpid() != self.pid:  # a forked child of the script leaves through here too
             return Outcome()
-        with self._ending:
-            self._ended = True
+        self.end()
         with contextlib.suppress(BaseException):
             self.window.close()
         self.window.disable()

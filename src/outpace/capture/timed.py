@@ -26,6 +26,7 @@ LATEST_S = 8.0  # it opens all the same: a script may compile in every step
 LONGEST_COMPILATION_S = 60.0  # a single one that is waited for beyond that
 TAPES = 5  # gradient tapes outside any step that say: an eager loop trains here
 _POLL_S = 0.1
+_END_S = 10.0  # for a profiler that is being started or stopped when the script ends
 
 
 class TimedWindow:
@@ -36,6 +37,7 @@ class TimedWindow:
         self._session = session
         self._compiles = compiles
         self._thread: threading.Thread | None = None
+        self._over = threading.Event()
         self._imported = 0.0  # when the last framework was, monotonic seconds: TensorFlow imports JAX before it is there itself
         self._training: float | None = None  # when it was first seen, monotonic seconds
         self.tapes = 0  # gradient tapes that were entered outside any step
@@ -48,15 +50,24 @@ class TimedWindow:
         self._thread = threading.Thread(target=self._wait, name="outpace-window", daemon=True)
         self._thread.start()
 
+    def end(self) -> None:
+        """The script has ended: wait no longer. A thread that the interpreter ends inside the profiler takes the process with it, so that it
+        is waited for."""
+        self._over.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(_END_S)
+
     def _wait(self) -> None:
         options = self._session.options
         if options.seconds is not None:
             while (left := self._imported + options.delay - time.monotonic()) > 0:
-                time.sleep(left)
+                if self._over.wait(left):
+                    return
             self._capture(Candidate("seconds", mark=None), options.seconds)
             return
         while not self._session.window.taken:
-            time.sleep(_POLL_S)
+            if self._over.wait(_POLL_S):
+                return
             if self.due(time.monotonic()):
                 self._capture(Candidate("seconds", mark=None, seconds=LENGTH_S), LENGTH_S)
                 return
@@ -87,7 +98,7 @@ class TimedWindow:
         step.framework = framework_in_use() or "tensorflow"
         if not window.open_for_time(step, although_steps=step.seconds is not None):
             return
-        time.sleep(seconds)
+        self._over.wait(seconds)
         if step.seconds is not None:
             self._outlast_compilations(time.monotonic() + LONGEST_S - seconds)
         window.close()
@@ -96,6 +107,5 @@ class TimedWindow:
         """A window that opened during set-up, or at a step of a new shape, goes on until it holds steps that only run."""
         while (now := time.monotonic()) < until:
             compiled = self._compiles.last_s
-            if compiled is None or (now - compiled >= STEADY_S and not self._compiles.pending):
+            if compiled is None or (now - compiled >= STEADY_S and not self._compiles.pending) or self._over.wait(_POLL_S):
                 return
-            time.sleep(_POLL_S)

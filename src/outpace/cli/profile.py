@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from outpace.capture.options import DEFAULT_LOGDIR
+from outpace.cli.console import note
 from outpace.cli.options import (
     PASSED_ON,
     Color,
@@ -93,6 +94,8 @@ def profile(
         show_captured(result.run, html=html, csv=csv, json=json, width=width, color=color)
     elif not result.exit_code:
         raise CaptureError(result.reason or "No profile was captured.")
+    elif result.reason:  # the exit code is the script's, and says nothing of the capture
+        note(f"outpace: {result.reason}")
     if result.exit_code:
         raise typer.Exit(result.exit_code)
 

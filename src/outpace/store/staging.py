@@ -38,7 +38,7 @@ class Staging:
                 return
             self._local = os.path.abspath(os.path.expanduser(logdir))
             os.makedirs(self._local, exist_ok=True)
-            _sweep(self._local)
+            sweep(self._local)
             self.folder = tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", suffix=_suffix(), dir=self._local)
         except OSError as error:
             reason = error.strerror or error
@@ -109,7 +109,7 @@ def _suffix() -> str:
     return f"@{platform.node()}"
 
 
-def _sweep(logdir: str) -> None:
+def sweep(logdir: str) -> None:
     """Remove the folders of this machine's processes that were killed before they could do it themselves."""
     for name in os.listdir(logdir):
         pid = name[len(PREFIX) :].partition("-")[0] if name.startswith(PREFIX) and name.endswith(_suffix()) else ""
