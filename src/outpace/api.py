@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib
 import os
@@ -104,7 +103,7 @@ class Profile:
     def _page_or_failure(self, tool: Tool) -> Page:
         try:
             return self.page(tool.id)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             return tool.page(
                 failure=Failure(clean(f"{type(error).__name__}: {error}", _LONGEST), "".join(traceback.format_exception(error)))
             )
@@ -135,6 +134,13 @@ def open(path: str | os.PathLike[str], *, use_marks: bool = True) -> Profile:
     source = str(path) if len(found.files) == 1 and found.files[0].path == str(path) else found.folder
     told = {"records": records, "remarks": tuple(remarks), "left_out": tuple(left_out)}
     return Profile(Run.of(traces, source, use_marks=use_marks, **told))
+
+
+def is_stored(path: str) -> bool:
+    """Whether a local file is a report that was stored as JSON."""
+    from outpace.report.stored import is_stored
+
+    return is_stored(path)
 
 
 def stored(path: str | os.PathLike[str], tools: Sequence[str] | None = None) -> Report:
@@ -189,10 +195,12 @@ def _on_all_cores(page: Callable[[Tool], Page], tools: Sequence[Tool]) -> tuple[
     made: dict[str, Page] = {}
 
     def work() -> None:
-        with contextlib.suppress(IndexError):  # of the queue, when the last tool is taken
-            while True:
+        while True:
+            try:
                 tool = queue.pop()
-                made[tool.id] = page(tool)
+            except IndexError:  # another thread has taken the last one
+                return
+            made[tool.id] = page(tool)
 
     threads = [threading.Thread(target=work) for _ in range(min(len(os.sched_getaffinity(0)), len(tools)) - 1)]
     for thread in threads:

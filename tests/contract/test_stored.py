@@ -81,6 +81,16 @@ def test_another_file_is_refused_in_a_sentence(
         api.stored(tmp_path / "report.json")
 
 
+def test_json_of_other_programs_is_named_as_before(tmp_path: Path) -> None:
+    (tmp_path / "trace.json").write_text('{"traceEvents": [{"ph": "X", "ts": 1, "dur": 2, "name": "op"}]}', encoding="utf-8")
+    result = CliRunner().invoke(app, ["report", str(tmp_path / "trace.json")])
+    assert isinstance(result.exception, ProfileError)
+    assert "a Chrome trace (JSON)" in str(result.exception)
+    pretty = json.dumps(json_.document(opened("keras_fit").report(["overview"])), indent=2)
+    (tmp_path / "pretty.json").write_text(pretty, encoding="utf-8")
+    assert "Overview" in run("report", str(tmp_path / "pretty.json"))
+
+
 def test_what_is_no_json_or_not_there_is_refused_too(tmp_path: Path) -> None:
     (tmp_path / "report.json").write_text("{", encoding="utf-8")
     with pytest.raises(ProfileError, match="is no JSON"):

@@ -67,7 +67,8 @@ def run_script(script: str, argv: Sequence[str], options: CaptureOptions) -> Cap
         if outcome is not None and outcome.ending:
             family.release()  # the script came to its own end, and what it left running is its own
         if outcome is None and not is_url(shown):
-            sweep(local)  # what the process was writing when it died
+            with contextlib.suppress(OSError):  # the script may have removed the log directory
+                sweep(local)  # what the process was writing when it died
         result = _result(code, outcome)
         if result.run and is_url(shown):
             result = replace(result, run=upload_run(result.run, shown))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from outpace.capture.options import DEFAULT_LOGDIR
-from outpace.cli.console import note
+from outpace.cli.console import note, option
 from outpace.cli.options import Color, DeviceLevel, HostLevel, Html, PythonLevel, Width
 
 if TYPE_CHECKING:
@@ -155,5 +155,6 @@ def _print_json(result: RemoteResult, report: bool, html: Path | None) -> None:
         made = api.open(result.run).report()
         data["report"] = json_.document(made)
         if html is not None:
-            note(f"The HTML report is {html_.write(made, html)}")
+            with option("--html"):
+                note(f"The HTML report is {html_.write(made, html)}")
     sys.stdout.write(json.dumps(data, indent=1, ensure_ascii=False) + "\n")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import typer
@@ -13,6 +15,17 @@ if TYPE_CHECKING:
     from outpace.report.console import PlainConsole
 
 _WIDEST = 110  # columns: longer lines of prose are hard to read
+
+
+@contextlib.contextmanager
+def option(name: str) -> Iterator[None]:
+    """Name the option that asked for a file which cannot be written."""
+    from outpace.model import OutputError
+
+    try:
+        yield
+    except OutputError as error:
+        raise OutputError(f"{name}: {error}") from error
 
 
 def note(text: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from outpace.cli.console import note
+from outpace.cli.console import note, option
 from outpace.model import OutputError, Report, ToolError
 
 
@@ -32,11 +32,13 @@ def show(
     if csv is not None:
         from outpace.report import csv_
 
-        said.append(f"{len(csv_.write(report, csv))} tables are in {csv}")
+        with option("--csv"):
+            said.append(f"{len(csv_.write(report, csv))} tables are in {csv}")
     if html is not None:
         from outpace.report import html as html_
 
-        said.append(f"The HTML report is {html_.write(report, html)}")
+        with option("--html"):
+            said.append(f"The HTML report is {html_.write(report, html)}")
     say(report, single=single, brief=brief, summary=summary, json=json, width=width, color=color)
     for line in said:
         note(line)

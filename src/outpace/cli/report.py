@@ -48,8 +48,9 @@ def report(
     from outpace import api
     from outpace.cli.output import show
 
+    kept = path.endswith(STORED) and api.is_stored(path)
     with meanwhile(lambda: api.load(tool, "json_" if json else "terminal")):  # most of this work is the core's, without Python
-        profile = None if path.endswith(STORED) else api.open(path)
+        profile = None if kept else api.open(path)
         if profile is not None:
             profile.run.settle()
     report = profile.report(tool) if profile is not None else api.stored(path, tool)

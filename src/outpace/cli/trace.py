@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
-from outpace.cli.console import note
+from outpace.cli.console import note, option
 from outpace.cli.process import tune
 
 if TYPE_CHECKING:
@@ -82,9 +82,9 @@ def trace(
     from outpace.model import UsageError
     from outpace.viewer import Arguments, parse_selection
 
-    for option, value, known in (("--format", form, ("perfetto", "json")), ("--arguments", arguments, tuple(Arguments))):
+    for name, value, known in (("--format", form, ("perfetto", "json")), ("--arguments", arguments, tuple(Arguments))):
         if value not in known:
-            raise UsageError(f"{option} {value!r} is unknown: give {' or '.join(str(getattr(k, 'value', k)) for k in known)}.")
+            raise UsageError(f"{name} {value!r} is unknown: give {' or '.join(str(getattr(k, 'value', k)) for k in known)}.")
     selection = parse_selection(window, steps, track, Arguments(arguments))
     if out is not None:
         if form == "perfetto" and out.name.endswith((".json", ".json.gz")):
@@ -107,7 +107,7 @@ def _to_file(profile: Profile, target: Path, form: str, selection: Selection) ->
     from outpace.model.files import whole
     from outpace.viewer.pack import packed
 
-    with whole(target, "The trace") as file:
+    with option("--out"), whole(target, "The trace") as file:
         if target.suffix != ".gz":
             return _write(profile, file, form, selection)
         with packed(file) as pipe:

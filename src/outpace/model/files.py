@@ -24,9 +24,9 @@ def whole(path: str | os.PathLike[str], what: str) -> Iterator[IO[bytes]]:
             with open(target, "wb") as file:
                 yield file
             return
-        folder, name = os.path.split(target)
+        folder = os.path.dirname(target)
         os.makedirs(folder, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{name[:100]}.", suffix=".tmp")
+        handle, temporary = tempfile.mkstemp(dir=folder, prefix=".writing-", suffix=".tmp")
         try:
             with open(handle, "wb") as file:
                 yield file

@@ -14,7 +14,7 @@ from outpace.model.text import clean_prose
 _SPELLED = {
     ord(character): like
     for characters, like in (
-        ("─", "-"), ("│└", "|"), ("▏▎▍▌▋▊▉█▆▇", "#"), ("▓▄▅", "%"), ("▒", "="), ("░▁▂▃", "."), ("…·", "."), ("–−", "-"), ("→", ">"),
+        ("─", "-"), ("│└", "|"), ("▏▎▍▌▋▊▉█▆▇", "#"), ("▓▄▅", "%"), ("▒", "="), ("░▁▂▃", "."), ("…", "~"), ("·", "-"), ("–−", "-"), ("→", ">"),
         ("◀", "<"), ("●•", "*"), ("▲", "^"), ("✓", "+"), ("✗×", "x"), ("µ", "u"), ("“”", '"'), ("’", "'"),
     )
     for character in characters
@@ -23,10 +23,7 @@ _SPELLED = {
 
 
 class PlainConsole(Console):
-    """Rich's console, but control characters are spelled out, and what the output's encoding lacks is written in what it has.
-
-    A reader that goes away (`| head`) is a BrokenPipeError for the caller, in every version of Rich.
-    """
+    """Rich's console, but control characters are spelled out, and what the output's encoding lacks is written in what it has."""
 
     def render(self, *args: Any, **kwargs: Any) -> Iterable[Segment]:
         """The segments of a renderable."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import NoneType
@@ -26,6 +27,18 @@ from outpace.model import (
 )
 from outpace.model.codec import decode
 from outpace.report.json_ import SCHEMA, SECTIONS
+
+_HEAD = 64
+_BEGINNING = re.compile(rb'\s*\{\s*"schema"\s*:')  # also as `jq` writes it
+
+
+def is_stored(path: str) -> bool:
+    """Whether a local file begins as a stored report does. Others (traces of other profilers are JSON too) are named by who opens profiles."""
+    try:
+        with open(path, "rb") as file:
+            return _BEGINNING.match(file.read(_HEAD)) is not None
+    except OSError:
+        return False
 
 
 def load(path: Path) -> Report:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from outpace.trace.formats import format_of
+from outpace.trace.formats import ending_of, format_of
 from outpace.trace.trace import Trace
 
 
@@ -15,4 +15,4 @@ def open_trace(path: str | Path, host: str | None = None) -> Trace:
     or ProfileError where nothing of it can be read.
     """
     path = Path(path)
-    return format_of(path.name).open(path, host or path.name.split(".xplane")[0].split(".pb")[0])
+    return format_of(path.name).open(path, host or path.name.removesuffix(ending_of(path.name)))
