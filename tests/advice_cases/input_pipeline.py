@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from outpace.metrics import cpu_saturation
 from outpace.metrics.program import Program
 from outpace.model import Category, Severity, Table
@@ -31,8 +33,8 @@ def _moves(share: float, waits: float = 0.0, program: Program = TENSORFLOW) -> F
     return lambda: rules.find(steps, None, {}, program)
 
 
-_INPUT = {"takes_from": ("input",)}
-_CORES = {"takes_from": ("input", "host_compute")}
+_INPUT: dict[str, Any] = {"takes_from": ("input",)}
+_CORES: dict[str, Any] = {"takes_from": ("input", "host_compute")}
 CASES: list[Case] = [
     *worded(
         "input_bound",

@@ -149,9 +149,9 @@ def _no_steps() -> Find:
     return lambda: rules.find(of, {}, TENSORFLOW)
 
 
-_COMPUTE = {"takes_from": ("host_compute", "device_compute_16", "device_compute_32")}
-_AT = {"location": "model.py:5"}
-_NOISE = {"location": "model.py:9", **_COMPUTE}
+_COMPUTE: dict[str, Any] = {"takes_from": ("host_compute", "device_compute_16", "device_compute_32")}
+_AT: dict[str, Any] = {"location": "model.py:5"}
+_NOISE: dict[str, Any] = {"location": "model.py:9", **_COMPUTE}
 _EIGHT = [_part(0.08, "MatMul", f"dense_{n}") for n in range(8)]
 CASES: list[Case] = [
     *worded(

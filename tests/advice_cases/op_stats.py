@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from outpace.metrics import op_metrics
 from outpace.metrics.eager_ops import EagerShare
 from outpace.metrics.program import Program
@@ -28,7 +30,7 @@ def _outside(share: float, program: Program = TENSORFLOW) -> Find:
     return lambda: rules.find(ops, EagerShare(0.0, 0.0, 0.0), 0.0, program, "")
 
 
-_HOST = {"location": "train.py:7", "takes_from": ("host_compute", "all_others")}
+_HOST: dict[str, Any] = {"location": "train.py:7", "takes_from": ("host_compute", "all_others")}
 CASES: list[Case] = [
     *worded(
         "eager_ops",

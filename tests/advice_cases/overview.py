@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import Any
 
 from outpace.metrics import tf_functions
 from outpace.metrics.between import Between
@@ -147,8 +148,8 @@ def _category(category: Category, own: tuple[str, str, str], high: float, some: 
     ]
 
 
-_BETWEEN = {"location": "train.py:30", "takes_from": (OUTSIDE,)}
-_PYTHON = {"takes_from": ("all_others",)}
+_BETWEEN: dict[str, Any] = {"location": "train.py:30", "takes_from": (OUTSIDE,)}
+_PYTHON: dict[str, Any] = {"takes_from": ("all_others",)}
 CASES: list[Case] = [
     *_category(Category.OUTPUT, ("on_batch_end", "no .numpy()", "block_until_ready()"), 0.2, 0.08, 0.03),
     *_category(

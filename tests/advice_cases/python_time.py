@@ -63,11 +63,11 @@ def _six() -> Find:
     return _lines(*({"function": f"part_{n}", "beside_share": 0.05, "python_share": 0.05, "samples": 500} for n in range(6)))
 
 
-_LINE = {"location": "train.py:10"}
-_ALONE = {**_LINE, "takes_from": ("all_others",)}
-_TRACED = {**_LINE, "takes_from": ("all_others", "host_compute", "output")}
-_OWN = {"location": "train.py:10", "takes_from": ("all_others",)}
-_THREAD = {"location": "train.py:40", "takes_from": ("host_compute",)}
+_LINE: dict[str, Any] = {"location": "train.py:10"}
+_ALONE: dict[str, Any] = {**_LINE, "takes_from": ("all_others",)}
+_TRACED: dict[str, Any] = {**_LINE, "takes_from": ("all_others", "host_compute", "output")}
+_OWN: dict[str, Any] = {"location": "train.py:10", "takes_from": ("all_others",)}
+_THREAD: dict[str, Any] = {"location": "train.py:40", "takes_from": ("host_compute",)}
 CASES: list[Case] = [
     *worded(
         "python_line",

@@ -154,10 +154,10 @@ def _one_host() -> Find:
     return _context(0.3, [_pipeline([_stage(_ROOT, 0, -1), _stage("TFRecord", 1, 0)], 1)])
 
 
-_TAKES = {"takes_from": ("input", "host_compute")}
-_MAP_AT = {"location": "in.py:7"}
-_TWO_CORES = {"record": {"cpu_count": 2}}
-_PROFILED = {"record": {"overhead": {"before_ns": [8_000_000] * 5, "during_ns": [10_000_000] * 5}}}
+_TAKES: dict[str, Any] = {"takes_from": ("input", "host_compute")}
+_MAP_AT: dict[str, Any] = {"location": "in.py:7"}
+_TWO_CORES: dict[str, Any] = {"record": {"cpu_count": 2}}
+_PROFILED: dict[str, Any] = {"record": {"overhead": {"before_ns": [8_000_000] * 5, "during_ns": [10_000_000] * 5}}}
 _SLOW = "slow_stage"
 CASES: list[Case] = [
     fires(

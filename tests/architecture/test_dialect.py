@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,7 @@ ASKING = ("stat", "load", "find_stats", "plane", "planes_like")
 
 
 @pytest.mark.parametrize("path", ABOVE, ids=place)
-def test_names_are_those_of_the_dialect(path) -> None:
+def test_names_are_those_of_the_dialect(path: Path) -> None:
     planes = [text for text in literals(path) if re.match(r"/(device|host):", text) or text == dialect.ENVIRONMENT]
     assert not planes
     for node in ast.walk(tree(path)):

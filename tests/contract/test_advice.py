@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -131,7 +132,7 @@ def test_one_step_carries_no_interval(name: str, tmp_path: Path) -> None:
     if name in ONE_STEP:
         report = opened(name).report()
     else:
-        options = {"work_ps": {"ParallelMapV2": 9 * MS}, "input_ps": 9 * MS} if "waiting" in name else {}
+        options: dict[str, Any] = {"work_ps": {"ParallelMapV2": 9 * MS}, "input_ps": 9 * MS} if "waiting" in name else {}
         report = api.open(training_run(steps=1, **options).write(tmp_path)).report()
     assert not re.search(r"±|interval|\d to \d", report.headline)
     for finding in report.findings:

@@ -127,7 +127,7 @@ def test_the_command_line_shows_it_and_its_timeline(profile: Path, tmp_path: Pat
 
 
 def test_values_of_a_column_are_those_that_were_given() -> None:
-    given = [3, -4, 2.5, "text", b"bytes", "text", 2**63 + 1]
+    given: list[int | float | str | bytes] = [3, -4, 2.5, "text", b"bytes", "text", 2**63 + 1]
     column = StatColumn.of("mixed", range(len(given)), given)
     assert [column.value(at) for at in range(len(given))] == [3, -4, 2.5, "text", b"bytes", "text", 2**63 + 1 - 2**64]
     assert column.codes(np.array([3, 5]))[0].tolist() == [0, 0]

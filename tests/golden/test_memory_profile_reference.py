@@ -57,7 +57,7 @@ class Case:
         """Times as XProf counts them: from the begin of the line that an event stands on."""
         trace = next(t.trace for t in opened(self.profile).run.hosts if t.host == self.log.host)
         begin = trace.lines.timestamp_ns[trace.line[self.log.row[rows]]] - trace.origin_ns
-        return (self.log.time[rows] - begin * 1000).tolist()
+        return [int(offset) for offset in self.log.time[rows] - begin * 1000]
 
 
 def answers(profile: str) -> dict[str, Any]:

@@ -139,7 +139,8 @@ def test_time_in_which_xlas_threads_compute_is_no_python(name: str) -> None:
     nothing = 0
     for start, end in zip(steps.start.tolist(), steps.end.tolist(), strict=True):
         rows = np.concatenate((busy, main))
-        covered, _ = cover(*(a[np.argsort(trace.start[rows])] for a in (trace.start[rows], trace.end[rows])), start, end)
+        rows = rows[np.argsort(trace.start[rows])]
+        covered, _ = cover(trace.start[rows], trace.end[rows], start, end)
         nothing += end - start - covered
     total = float(steps.duration.sum())
     mine = step_breakdown(opened_beside(name).run).steps["all_others_ps"].sum()

@@ -14,8 +14,11 @@ MASK = 2**63 - 1  # the reference's answers were made on ids without their top b
 
 def answer(name: str) -> dict[str, Any]:
     found = reference(name, "tf_data_bottleneck_analysis.tf215") or {}
-    hosts = found.get("tf_data_stats", {})
-    return next(iter(hosts.values()), {}).get("input_pipelines", {}) if len(hosts) == 1 else {}
+    hosts: dict[str, dict[str, Any]] = found.get("tf_data_stats", {})
+    if len(hosts) != 1:
+        return {}
+    (host,) = hosts.values()
+    return dict(host.get("input_pipelines", {}))
 
 
 ONE_HOST = [n for n in PROFILES if answer(n) and len(opened(n).run.hosts) == 1]

@@ -34,7 +34,7 @@ def _functions(tf: Any, np: Any) -> dict[str, Case]:
     variable, generator = tf.Variable(3.0), tf.random.Generator.from_seed(5)
     keys = tf.range(100, dtype=tf.int64)
     table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, keys * 10), -1)
-    numbers = lambda: tf.data.Dataset.range(20)  # noqa: E731  # a constructor of each case's own source
+    numbers: Case = lambda: tf.data.Dataset.range(20)  # noqa: E731  # a constructor of each case's own source
 
     def restart_generator() -> Any:
         generator.reset_from_seed(5)
@@ -68,7 +68,7 @@ def _sources(tf: Any, np: Any, folder: str) -> dict[str, Case]:
     def with_copy(d: Any) -> Any:
         return {**d, "c": d["a"]}
 
-    files = lambda: tf.data.Dataset.from_tensor_slices(paths)  # noqa: E731
+    files: Case = lambda: tf.data.Dataset.from_tensor_slices(paths)  # noqa: E731
     return {
         "from_generator": lambda: tf.data.Dataset.from_generator(ten, output_signature=signature).map(double).batch(4),
         "tensor_slices": lambda: tf.data.Dataset.from_tensor_slices({"a": wide, "b": wide * 2}).map(with_copy).batch(4),
@@ -81,8 +81,8 @@ def _sources(tf: Any, np: Any, folder: str) -> dict[str, Case]:
 
 
 def _structures(tf: Any) -> dict[str, Case]:
-    plain = lambda: tf.data.Dataset.range(20).map(lambda x: x + 1)  # noqa: E731
-    filled = lambda: tf.data.Dataset.range(20).map(lambda x: tf.fill([x % 3], x))  # noqa: E731
+    plain: Case = lambda: tf.data.Dataset.range(20).map(lambda x: x + 1)  # noqa: E731
+    filled: Case = lambda: tf.data.Dataset.range(20).map(lambda x: tf.fill([x % 3], x))  # noqa: E731
     unordered = tf.data.Options()
 
     def sparse(x: Any) -> Any:
@@ -117,8 +117,8 @@ def _structures(tf: Any) -> dict[str, Case]:
 
 def _several(tf: Any) -> dict[str, Case]:
     data = tf.data.Dataset
-    plus = lambda: data.range(20).map(lambda x: x + 1)  # noqa: E731
-    times = lambda: data.range(20).map(lambda x: x * 100)  # noqa: E731
+    plus: Case = lambda: data.range(20).map(lambda x: x + 1)  # noqa: E731
+    times: Case = lambda: data.range(20).map(lambda x: x * 100)  # noqa: E731
     half = [0.5, 0.5]
 
     def parity(x: Any) -> Any:

@@ -97,7 +97,8 @@ def read_marks(path: str) -> tuple[list[Mark], dict[str, set[str]], list[tuple[s
         warnings.simplefilter("ignore")
         from tensorflow.tsl.profiler.protobuf import xplane_pb2
     space = xplane_pb2.XSpace.FromString(Path(path).read_bytes())
-    marks, names, events = [], {}, []
+    names: dict[str, set[str]] = {}
+    marks, events = [], []
     for plane in space.planes:
         for line in plane.lines:
             for event in line.events:

@@ -82,7 +82,8 @@ def test_fields_cannot_be_changed() -> None:
 
 
 def test_equality_and_hash() -> None:
-    assert Ours(1) != Standard(1)
+    other: object = Standard(1)
+    assert Ours(1) != other
     assert Ours(1, hidden=1) == Ours(1, hidden=2)
     assert Ours(1) != Ours(2)
     assert ByIdentity(1) != ByIdentity(1)

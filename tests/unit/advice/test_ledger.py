@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 
 import pytest
-from advice_samples import PS, budget, finding, one_host, page
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from outpace.advice import rank
 from outpace.advice.ledger import Ledger
 from outpace.metrics.budget import ALL_HOSTS, Budget
 from outpace.model import OUTSIDE, Category, Finding, Severity
+from tests.unit.advice.advice_samples import PS, budget, finding, one_host, page
 
 KEYS = (*(c.value for c in Category), OUTSIDE)
 SMALL = 1e-9

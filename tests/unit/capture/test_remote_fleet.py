@@ -19,10 +19,9 @@ from typing import Any
 import pytest
 
 from outpace.capture.remote import RemoteResult, capture_remote
-from outpace.capture.remote import client as client_module
 from outpace.capture.remote import collect as collect_module
 from outpace.capture.remote import fleet as fleet_module
-from outpace.capture.remote.wire import ProfileRequest, ProfileResponse
+from outpace.capture.remote.wire import NOTE_KEY, ProfileRequest, ProfileResponse
 from outpace.model import CaptureError, UsageError
 from outpace.testing.wire import blob, integer
 
@@ -299,7 +298,7 @@ def test_a_profile_that_the_worker_wrote_elsewhere_is_said_to_be_there(worker: C
 
 def test_a_remark_of_the_worker_is_kept(worker: Callable[[Answer], str], tmp_path: Path) -> None:
     def answer(request: ProfileRequest, context: Any) -> bytes:
-        context.set_trailing_metadata(((client_module.NOTE_KEY, "levels ignored"),))
+        context.set_trailing_metadata(((NOTE_KEY, "levels ignored"),))
         return good(request, context)
 
     assert capture([worker(answer)], tmp_path).hosts[0].note == "levels ignored"

@@ -121,7 +121,8 @@ def test_a_missing_or_empty_list_is_said(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="cannot be read: No such file"):
         read_addresses(f"@{tmp_path / 'none'}")
     (tmp_path / "empty").write_text("# nothing\n")
-    for given in (f"@{tmp_path / 'empty'}", "", " , ", []):
+    nothing: tuple[str | list[str], ...] = (f"@{tmp_path / 'empty'}", "", " , ", [])
+    for given in nothing:
         with pytest.raises(UsageError, match="No address is given"):
             read_addresses(given)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
@@ -67,7 +68,7 @@ def shares(samples: PythonSamples) -> dict[str, float]:
 
 
 def within_chance(seen: float, true: float, samples: int) -> bool:
-    return abs(seen - true) <= 0.03 + 5 * (true * (1 - true) / samples) ** 0.5
+    return abs(seen - true) <= 0.03 + 5 * math.sqrt(true * (1 - true) / samples)
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ class Training:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, framework: str = "jax") -> None:
         monkeypatch.setattr(timed, "framework_in_use", lambda: framework)
         self.bridge = SimpleNamespace(_backends={})
-        monkeypatch.setitem(sys.modules, "jax._src.xla_bridge", self.bridge)  # type: ignore[arg-type]
+        monkeypatch.setitem(sys.modules, "jax._src.xla_bridge", self.bridge)
         self.window = SimpleNamespace(expecting=False, taken=False)
         session: Any = SimpleNamespace(window=self.window)
         self.watch = CompileWatch(lambda: False)

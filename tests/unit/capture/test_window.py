@@ -217,7 +217,7 @@ def test_steps_are_expected_while_they_are_counted_and_during_a_fit() -> None:
     window.fitting = False
     run(window, Candidate("custom loop"), 1)
     assert window.expecting
-    window._clock.now += LAPSED_NS  # type: ignore[attr-defined]
+    window._clock.now += LAPSED_NS
     assert not window.expecting
 
 

@@ -87,7 +87,7 @@ def test_what_is_no_fault_is_not_recognised(said: str) -> None:
 def test_a_gpu_without_events_in_the_trial_is_a_problem_with_its_cause(origin: str) -> None:
     """Whether the framework printed the error or wrote it into the profile."""
     texts = {"said": PRIVILEGES} if origin == "said" else {"messages": (PRIVILEGES_XLA,)}
-    facts = gpu_facts(trial=Trial("tensorflow", steps=3, source="marked", events=90, **texts))  # type: ignore[arg-type]
+    facts = gpu_facts(trial=Trial("tensorflow", steps=3, source="marked", events=90, **texts))
     diagnosis = examine(Recorded(files={"/.dockerenv": ""}, commands=IN_CACHE), facts)
     found = {item.id: item for item in diagnosis.results}
     assert len(found) == len(diagnosis.results)  # what the driver's parameters left open is answered once

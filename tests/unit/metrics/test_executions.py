@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from outpace.metrics.op_metrics import op_metrics
@@ -12,7 +14,7 @@ from outpace.trace import read_trace
 US = 1_000_000
 
 
-def counted(*kernels: tuple[str, str], launched: bool = False, **stats: str) -> dict[str, int]:
+def counted(*kernels: tuple[str, str], launched: bool = False, **stats: Any) -> dict[str, int]:
     """Count of every op; `kernels` are (kernel, op) in order. `launched`: each was launched inside a host event of its op."""
     space = SpaceBuilder()
     host = space.plane("/host:CPU").line("python")

@@ -152,6 +152,7 @@ def test_a_callback_of_keras_is_named_by_the_line_that_made_it(moments: tuple[fl
     free = moments[1]
     run = run_of([(free, len(STACKS)), (free, FIT)])
     record = run.records["vm"]
+    assert isinstance(record, dict)
     record["callbacks"] = {"ModelCheckpoint": ("/me/train.py", 44, "ModelCheckpoint('w.keras', save_freq=10)")}
     record["python_samples"]["frames"] += SAVES
     saves = [(0, 50), (1, 12), (7, 9), *([(2, 31)] if own else []), (8, 3)]

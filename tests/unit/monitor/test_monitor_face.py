@@ -151,7 +151,8 @@ def test_batch_sizes() -> None:
         shape = None
 
     assert batch_size(({"x": Array(8, 2)}, Array(9))) == 8
-    assert [batch_size(item) for item in ((), {}, Array(), Odd(), 3, [Array(4)])] == [0, 0, 0, 0, 0, 4]
+    others: tuple[object, ...] = ((), {}, Array(), Odd(), 3, [Array(4)])
+    assert [batch_size(item) for item in others] == [0, 0, 0, 0, 0, 4]
 
 
 def test_records_carry_the_check_sums_of_the_format() -> None:

@@ -1,18 +1,20 @@
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
-from report_samples import MS, average_step, hostile, pipeline, step_graph
 
 from outpace.model import Chart, ChartKind, Field, Table, Unit
 from outpace.report import chart_data
+from tests.unit.report.report_samples import MS, average_step, hostile, pipeline, step_graph
 
 
-def chart(kind, values, names=None):
+def chart(kind: ChartKind, values: Sequence[float | None], names: list[str] | None = None) -> Chart:
     fields = (Field("name", Unit.TEXT, "a name"), Field("size", Unit.PS, "a size"))
     names = names or [f"n{i}" for i in range(len(values))]
     return Chart("c", kind, Table.from_rows("t", "T", fields, list(zip(names, values, strict=True))), "name", ("size",))
 
 
-def test_parts_keep_table_order_and_share_the_whole():
+def test_parts_keep_table_order_and_share_the_whole() -> None:
     parts = chart_data.parts(average_step())
     assert [p.key for p in parts][:2] == ["compilation", "input"]
     assert sum(p.share for p in parts) == pytest.approx(1)
@@ -20,15 +22,15 @@ def test_parts_keep_table_order_and_share_the_whole():
 
 
 @pytest.mark.parametrize("values", [[None, 1.0], [float("nan"), 1.0], [float("inf"), 1.0], [-5.0, 1.0]])
-def test_sizes_that_cannot_be_drawn_are_zero(values):
+def test_sizes_that_cannot_be_drawn_are_zero(values: list[float | None]) -> None:
     assert [p.value for p in chart_data.parts(chart(ChartKind.PIE, values))] == [0.0, 1.0]
 
 
-def test_a_chart_of_nothing_has_no_shares():
+def test_a_chart_of_nothing_has_no_shares() -> None:
     assert [p.share for p in chart_data.parts(chart(ChartKind.PIE, [0.0, 0.0]))] == [0.0, 0.0]
 
 
-def test_columns_average_neighbours_when_there_is_no_room():
+def test_columns_average_neighbours_when_there_is_no_room() -> None:
     source = step_graph(121)
     data = chart_data.columns(source, 40)
     assert data.per_column == 4
@@ -39,27 +41,29 @@ def test_columns_average_neighbours_when_there_is_no_room():
     assert data.heights[1, 0] == pytest.approx(source.table["input_ps"][:4].mean())
 
 
-def test_one_giant_step_does_not_flatten_the_others():
+def test_one_giant_step_does_not_flatten_the_others() -> None:
     data = chart_data.columns(step_graph(50), 80)
     assert data.cut == (0,)
     assert data.top < 150 * MS
+    assert data.highest is not None
     label, height = data.highest
     assert (label, height > 900 * MS) == ("0", True)
 
 
-def test_the_giant_step_is_reported_even_if_averaging_hides_it():
+def test_the_giant_step_is_reported_even_if_averaging_hides_it() -> None:
     data = chart_data.columns(step_graph(5000), 50)
     assert data.cut == ()
+    assert data.highest is not None
     assert data.highest[0] == "0"
 
 
-def test_ordinary_columns_fill_the_axis():
+def test_ordinary_columns_fill_the_axis() -> None:
     assert chart_data.axis_end(np.array([1.0, 2.0, 3.0])) == 3.0
     assert chart_data.axis_end(np.array([])) == 1.0
     assert chart_data.axis_end(np.zeros(3)) == 1.0
 
 
-def test_tree_is_in_reading_order_with_exact_64_bit_ids():
+def test_tree_is_in_reading_order_with_exact_64_bit_ids() -> None:
     tree = chart_data.tree(pipeline())
     assert [(n.depth, n.label.split()[0]) for n in tree.nodes] == [
         (0, "Prefetch"), (1, "BatchV2"), (2, "ParallelMapV2"), (3, "Shuffle"), (4, "TFRecord"), (2, "Range"),
@@ -68,12 +72,12 @@ def test_tree_is_in_reading_order_with_exact_64_bit_ids():
     assert tree.nodes[2].role == "bottleneck"
 
 
-def test_a_cycle_shows_every_node_once():
+def test_a_cycle_shows_every_node_once() -> None:
     source = next(s for s in hostile().page("hostile").sections if isinstance(s, Chart) and s.kind is ChartKind.GRAPH)
     assert len(chart_data.tree(source).nodes) == len(source.table)
 
 
-def test_a_deep_tree_needs_no_stack():
+def test_a_deep_tree_needs_no_stack() -> None:
     fields = tuple(Field(n, Unit.NONE, n) for n in ("id", "parent", "label", "role"))
     rows = [(i, i - 1, f"n{i}", "other") for i in range(5000)]
     nodes = chart_data.tree(
@@ -82,12 +86,12 @@ def test_a_deep_tree_needs_no_stack():
     assert nodes[-1].depth == 4999
 
 
-def nodes(*rows):
+def nodes(*rows: tuple[str, str, str, float]) -> Chart:
     fields = (*(Field(n, Unit.TEXT, n) for n in ("id", "parent", "label")), Field("size", Unit.PS, "a size"))
     return Chart("c", ChartKind.ICICLE, Table.from_rows("t", "T", fields, rows), "id", ("parent", "label", "size"))
 
 
-def test_an_icicle_puts_children_below_their_parents_side_by_side():
+def test_an_icicle_puts_children_below_their_parents_side_by_side() -> None:
     chart = nodes(("a", "", "a", 60.0), ("a/x", "a", "x", 40.0), ("a/y", "a", "y", 20.0), ("b", "", "b", 40.0))
     cells = {c.name: (c.depth, c.left, c.width, c.position) for c in chart_data.icicle(chart, 0.01)}
     assert cells == {
@@ -98,13 +102,14 @@ def test_an_icicle_puts_children_below_their_parents_side_by_side():
     }
 
 
-def test_an_icicle_leaves_out_what_is_too_thin_but_keeps_its_room():
+def test_an_icicle_leaves_out_what_is_too_thin_but_keeps_its_room() -> None:
     chart = nodes(("a", "", "a", 1.0), ("a/x", "a", "x", 1.0), ("b", "", "b", 99.0))
     (cell,) = chart_data.icicle(chart, 0.05)
-    assert (cell.name, cell.left) == ("b", pytest.approx(0.01))
+    assert cell.name == "b"
+    assert cell.left == pytest.approx(0.01)
 
 
-def test_a_chart_with_a_choice_draws_the_first():
+def test_a_chart_with_a_choice_draws_the_first() -> None:
     fields = (Field("step", Unit.TEXT, "s"), Field("host", Unit.TEXT, "h"), Field("n", Unit.PS, "n"))
     rows = [("average", "a", 1.0), ("average", "b", 2.0), ("1", "a", 9.0)]
     source = Chart("c", ChartKind.STACK_SERIES, Table.from_rows("t", "T", fields, rows), "host", ("n",), select="step")

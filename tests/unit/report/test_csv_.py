@@ -1,22 +1,24 @@
 import csv
 import os
 import stat
+from pathlib import Path
+from typing import NoReturn
 
 import pytest
-from report_samples import HOSTILE_NAMES, hostile, realistic
 
 from outpace.model import Field, OutputError, Page, Report, Table, Unit
 from outpace.model.text import valid
 from outpace.report import csv_
+from tests.unit.report.report_samples import HOSTILE_NAMES, hostile, realistic
 
 
-def read(path):
+def read(path: Path) -> list[list[str]]:
     csv.field_size_limit(10_000_000)
     with open(path, encoding="utf-8", newline="") as file:
         return list(csv.reader(file, strict=True))
 
 
-def test_one_file_per_table_of_every_page(tmp_path):
+def test_one_file_per_table_of_every_page(tmp_path: Path) -> None:
     paths = csv_.write(realistic(), tmp_path / "made" / "here")
     assert [p.name for p in paths] == [
         "overview.average_step.csv", "overview.steps.csv", "ops.by_pie.csv", "ops.by_bars.csv", "ops.ops.csv",
@@ -25,7 +27,7 @@ def test_one_file_per_table_of_every_page(tmp_path):
     assert sorted(os.listdir(tmp_path / "made" / "here")) == sorted(p.name for p in paths)
 
 
-def test_values_are_exact_and_missing_ones_empty(tmp_path):
+def test_values_are_exact_and_missing_ones_empty(tmp_path: Path) -> None:
     csv_.write(realistic(), tmp_path)
     header, *rows = read(tmp_path / "ops.ops.csv")
     assert header[:5] == ["name", "type", "occurrences", "total_ps", "self_ps"]
@@ -36,13 +38,13 @@ def test_values_are_exact_and_missing_ones_empty(tmp_path):
     assert read(tmp_path / "tf_data.nothing.csv") == [["name", "n"]]
 
 
-def test_lines_end_as_rfc_4180_says(tmp_path):
+def test_lines_end_as_rfc_4180_says(tmp_path: Path) -> None:
     csv_.write(realistic(), tmp_path)
     data = (tmp_path / "overview.average_step.csv").read_bytes()
     assert data.count(b"\r\n") == data.count(b"\n") == 11
 
 
-def test_names_survive_but_cannot_be_formulas(tmp_path):
+def test_names_survive_but_cannot_be_formulas(tmp_path: Path) -> None:
     csv_.write(hostile(), tmp_path)
     _, *rows = read(tmp_path / "hostile.rows.csv")
     for row, name in zip(rows, HOSTILE_NAMES, strict=True):
@@ -60,22 +62,22 @@ def test_names_survive_but_cannot_be_formulas(tmp_path):
         ("share", Unit.FRACTION, "share"),
     ],
 )
-def test_headings_say_the_unit(name, unit, heading):
+def test_headings_say_the_unit(name: str, unit: Unit, heading: str) -> None:
     assert csv_.header(Field(name, unit, "")) == heading
 
 
-def test_a_second_report_replaces_the_first(tmp_path):
+def test_a_second_report_replaces_the_first(tmp_path: Path) -> None:
     csv_.write(realistic(ops=34), tmp_path)
     csv_.write(realistic(ops=2), tmp_path)
     assert len(read(tmp_path / "ops.ops.csv")) == 3
 
 
-def test_a_failed_write_leaves_the_old_file_and_no_rubbish(tmp_path, monkeypatch):
+def test_a_failed_write_leaves_the_old_file_and_no_rubbish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     csv_.write(realistic(), tmp_path)
     before = (tmp_path / "overview.average_step.csv").read_bytes()
     names = sorted(os.listdir(tmp_path))
 
-    def full(*_):
+    def full(*_: object) -> NoReturn:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "replace", full)
@@ -85,13 +87,13 @@ def test_a_failed_write_leaves_the_old_file_and_no_rubbish(tmp_path, monkeypatch
     assert (tmp_path / "overview.average_step.csv").read_bytes() == before
 
 
-def test_an_impossible_folder_is_a_sentence(tmp_path):
+def test_an_impossible_folder_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match=r"tables cannot be written to .*file.*Choose another place"):
         csv_.write(realistic(), tmp_path / "file")
 
 
-def test_files_have_ordinary_permissions(tmp_path):
+def test_files_have_ordinary_permissions(tmp_path: Path) -> None:
     old = os.umask(0o022)
     try:
         path = csv_.write(realistic(), tmp_path)[0]
@@ -100,12 +102,12 @@ def test_files_have_ordinary_permissions(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
 
 
-def test_a_hostile_tool_id_cannot_leave_the_folder():
+def test_a_hostile_tool_id_cannot_leave_the_folder() -> None:
     assert csv_._file_name("../../etc/passwd") == "_.._etc_passwd"
     assert csv_._file_name("..") == "_"
 
 
-def test_names_that_begin_alike_or_differ_in_odd_characters_are_files_of_their_own(tmp_path):
+def test_names_that_begin_alike_or_differ_in_odd_characters_are_files_of_their_own(tmp_path: Path) -> None:
     host = "worker-0." + "very-long-name." * 6 + "example.com"
     names = [f"stages {host} Host:0", f"stages {host} Host:1", "a b", "a_b", "A b"]
     fields = (Field("name", Unit.TEXT, "the table's own"),)

@@ -4,13 +4,16 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Callable
 from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
-from report_samples import average_step, hostile, op_table, realistic
 
 from outpace.model import Field, Link, Links, OutputError, Page, Report, Rows, Table, Text, Unit
 from outpace.report import html, html_data, terminal
+from tests.unit.report.report_samples import average_step, hostile, op_table, realistic
 
 VOID = {"meta", "br", "input", "link", "img", "hr"}
 FETCHING = {"src", "href", "srcset", "action", "data", "poster", "background", "ping", "manifest", "formaction"}
@@ -22,7 +25,7 @@ class Document(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
         self.attributes: list[tuple[str, str, str]] = []
-        self.scripts: list[tuple[dict[str, str], str]] = []
+        self.scripts: list[tuple[dict[str, str | None], str]] = []
         self.styles: list[str] = []
         self.text = ""
         self.open: list[str] = []
@@ -30,18 +33,18 @@ class Document(HTMLParser):
         self.feed(text)
         self.close()
 
-    def handle_starttag(self, tag, attrs):
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.attributes += [(tag, k, v or "") for k, v in attrs]
         if tag == "script":
             self.scripts.append((dict(attrs), ""))
         if tag not in VOID:
             self.open.append(tag)
 
-    def handle_endtag(self, tag):
+    def handle_endtag(self, tag: str) -> None:
         if not self.open or self.open.pop() != tag:
             self.unbalanced.append(tag)
 
-    def handle_data(self, data):
+    def handle_data(self, data: str) -> None:
         inside = self.open[-1] if self.open else ""
         if inside == "script":
             self.scripts[-1] = (self.scripts[-1][0], self.scripts[-1][1] + data)
@@ -53,7 +56,7 @@ class Document(HTMLParser):
     def code(self) -> list[str]:
         return [text for attrs, text in self.scripts if attrs.get("type") != "application/json"]
 
-    def data(self) -> dict[str, object]:
+    def data(self) -> dict[str | None, Any]:
         return {attrs["id"]: json.loads(text) for attrs, text in self.scripts if attrs.get("type") == "application/json"}
 
     def policy(self) -> str:
@@ -65,16 +68,16 @@ def source_hash(text: str) -> str:
 
 
 @pytest.fixture(scope="module", params=[realistic, hostile, lambda: realistic(0, 0)], ids=["realistic", "hostile", "empty"])
-def document(request) -> Document:
+def document(request: pytest.FixtureRequest) -> Document:
     return Document(html.render(request.param()))
 
 
-def test_tags_are_balanced(document):
+def test_tags_are_balanced(document: Document) -> None:
     assert document.unbalanced == []
     assert document.open == []
 
 
-def test_the_policy_allows_exactly_the_code_of_this_file(document):
+def test_the_policy_allows_exactly_the_code_of_this_file(document: Document) -> None:
     directives = dict(d.strip().split(" ", 1) for d in document.policy().split(";"))
     assert directives["default-src"] == "'none'"
     assert directives["script-src"].split() == [source_hash(s) for s in document.code()]
@@ -83,7 +86,7 @@ def test_the_policy_allows_exactly_the_code_of_this_file(document):
     assert directives["img-src"] == "data:"
 
 
-def test_the_file_asks_for_nothing(document):
+def test_the_file_asks_for_nothing(document: Document) -> None:
     for tag, key, value in document.attributes:
         if key in FETCHING:
             assert value.startswith("#"), (tag, key, value)
@@ -92,12 +95,12 @@ def test_the_file_asks_for_nothing(document):
     assert "sourceMappingURL" not in "".join(document.code())
 
 
-def test_no_name_becomes_code(document):
+def test_no_name_becomes_code(document: Document) -> None:
     assert not any(key.startswith("on") or key == "style" for _, key, _ in document.attributes)
     assert len(document.code()) <= 3
 
 
-def test_hostile_names_are_shown_as_text():
+def test_hostile_names_are_shown_as_text() -> None:
     document = Document(html.render(hostile()))
     assert "<script>alert(1)</script>" in document.text
     assert "\\x1b[31mred" in document.text
@@ -105,12 +108,12 @@ def test_hostile_names_are_shown_as_text():
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e\u2028\ud800-\udfff]", document.text)
 
 
-def test_a_megabyte_of_one_name_does_not_make_a_megabyte_of_page():
+def test_a_megabyte_of_one_name_does_not_make_a_megabyte_of_page() -> None:
     small = len(html.render(Report("s", "h", (), (), (Page("p", "P", "Q", sections=(Rows(op_table(3)),)),))))
     assert len(html.render(hostile())) - small < 1_300_000 - 300_000  # the chart library is 715 kB of it
 
 
-def test_embedded_tables_hold_every_row_and_exact_ids():
+def test_embedded_tables_hold_every_row_and_exact_ids() -> None:
     data = Document(html.render(realistic())).data()
     table = next(t for t in data.values() if t.get("name") == "ops")
     names = [c["name"] for c in table["columns"]]
@@ -121,7 +124,7 @@ def test_embedded_tables_hold_every_row_and_exact_ids():
     assert table["data"][names.index("total_ps")][0] == int(op_table()["total_ps"][0])
 
 
-def test_charts_refer_to_embedded_tables():
+def test_charts_refer_to_embedded_tables() -> None:
     data = Document(html.render(realistic())).data()
     chart = next(d for d in data.values() if "series" in d)
     columns = [c["name"] for c in data[chart["table"]]["columns"]]
@@ -129,25 +132,25 @@ def test_charts_refer_to_embedded_tables():
     assert chart["keys"][1] == "input"
 
 
-def test_a_table_is_embedded_once_however_often_it_is_shown():
+def test_a_table_is_embedded_once_however_often_it_is_shown() -> None:
     page = Page("p", "P", "Q", sections=(average_step(), Rows(average_step().table)))
     ids = [attrs["id"] for attrs, _ in Document(html.render(Report("s", "h", (), (), (page,)))).scripts if "id" in attrs]
     assert ids == ["p0-t0"]
 
 
-def test_a_huge_table_says_what_is_not_carried(monkeypatch):
+def test_a_huge_table_says_what_is_not_carried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html_data, "MOST_ROWS", 10)
     document = Document(html.render(Report("s", "h", (), (), (Page("p", "P", "Q", sections=(Rows(op_table(34)),)),))))
     assert "This file carries the first 10 of 34 rows" in document.text
     assert len(next(iter(document.data().values()))["data"][0]) == 10
 
 
-def test_libraries_are_left_out_when_nothing_needs_them():
+def test_libraries_are_left_out_when_nothing_needs_them() -> None:
     bare = html.render(Report("s", "h", (), (), (Page("p", "P", "Q", sections=(Text("", "words"),)),)))
     assert len(bare) < 60_000
 
 
-def test_the_first_screen_is_in_the_agreed_order():
+def test_the_first_screen_is_in_the_agreed_order() -> None:
     text = Document(html.render(realistic())).text
     marks = [
         "12,345 events were lost",
@@ -164,7 +167,7 @@ def test_the_first_screen_is_in_the_agreed_order():
     assert places == sorted(places)
 
 
-def test_a_finding_shows_its_proof():
+def test_a_finding_shows_its_proof() -> None:
     text = Document(html.render(realistic())).text
     for part in (
         "HIGHLY_INPUT_BOUND = 20.0 %",
@@ -175,27 +178,27 @@ def test_a_finding_shows_its_proof():
         assert part in text
 
 
-def test_an_unavailable_page_says_why_and_what_to_do():
+def test_an_unavailable_page_says_why_and_what_to_do() -> None:
     text = Document(html.render(realistic())).text
     assert "the profile holds no allocation events" in text
     assert "Capture with host_tracer_level=2" in text
 
 
-def test_long_names_are_cut_with_the_whole_one_behind_a_hover():
+def test_long_names_are_cut_with_the_whole_one_behind_a_hover() -> None:
     document = Document(html.render(realistic()))
     whole = op_table()["name"][0]
     assert ("td", "title", whole) in document.attributes
     assert whole[:30] in document.text
 
 
-def test_embed_cannot_end_the_script_block():
+def test_embed_cannot_end_the_script_block() -> None:
     text = html_data.embed({"name": "</script><!--<script>&\u2028"})
     assert not re.search(r"[<>&\u2028]", text)
     assert json.loads(text) == {"name": "</script><!--<script>&\u2028"}
 
 
 @pytest.mark.parametrize("make", [realistic, hostile])
-def test_a_fragment_needs_no_script_and_no_trust(make):
+def test_a_fragment_needs_no_script_and_no_trust(make: Callable[[], Report]) -> None:
     for page in make().pages:
         fragment = page._repr_html_()
         assert fragment == html.render_fragment(page)
@@ -205,14 +208,14 @@ def test_a_fragment_needs_no_script_and_no_trust(make):
         assert not any(key in FETCHING or key.startswith("on") or key == "style" for _, key, _ in document.attributes)
 
 
-def test_a_fragment_shows_the_page():
+def test_a_fragment_shows_the_page() -> None:
     text = Document(html.render_fragment(realistic().page("tf_data"))).text
     assert "tf.data bottleneck" in text
     assert "29.1 ms" in text
     assert "bottleneck" in text
 
 
-def test_a_number_leads_to_the_page_that_holds_its_table():
+def test_a_number_leads_to_the_page_that_holds_its_table() -> None:
     table = Table.from_rows("stages", "Stages", (Field("n", Unit.COUNT, "n"),), [(1,)])
     known = Link("Input", 5, Unit.PS, ("nowhere.stages", "second.stages"), "which stage")
     link = Links("Behind", (known, Link("Output", 6, Unit.PS, ("nowhere.stages",))))
@@ -226,18 +229,18 @@ def test_a_number_leads_to_the_page_that_holds_its_table():
     assert "--tool first" not in text
 
 
-def test_a_report_is_written_whole_with_its_folder(tmp_path):
+def test_a_report_is_written_whole_with_its_folder(tmp_path: Path) -> None:
     report, target = realistic(), tmp_path / "new" / "report.html"
     assert html.write(report, target) == target
     assert target.read_text(encoding="utf-8") == html.render(report)
     assert os.listdir(target.parent) == ["report.html"], "no partial file is left"
 
 
-def test_a_report_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeypatch):
+def test_a_report_that_cannot_be_written_leaves_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "report.html"
     target.write_text("before", encoding="utf-8")
 
-    def full(*_):
+    def full(*_: object) -> NoReturn:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "replace", full)

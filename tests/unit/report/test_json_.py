@@ -1,30 +1,32 @@
 import dataclasses
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
-from report_samples import HOSTILE_NAMES, finding_bound, hostile, op_table, realistic
 
-from outpace.model import Saving, Unit
+from outpace.model import Report, Saving, Unit
 from outpace.model.text import valid
 from outpace.report import json_
+from tests.unit.report.report_samples import HOSTILE_NAMES, finding_bound, hostile, op_table, realistic
 
 
-def strict(text: str):
-    def refuse(constant):
+def strict(text: str) -> Any:
+    def refuse(constant: str) -> NoReturn:
         raise AssertionError(f"not JSON: {constant}")
 
     return json.loads(text, parse_constant=refuse)
 
 
 @pytest.mark.parametrize("make", [realistic, hostile, lambda: realistic(0, 0)])
-def test_it_is_strict_json_in_valid_utf_8(make):
+def test_it_is_strict_json_in_valid_utf_8(make: Callable[[], Report]) -> None:
     text = json_.render(make())
     assert strict(text.encode("utf-8").decode("utf-8"))["schema"] == 2
 
 
-def test_values_are_exact_and_missing_ones_null():
+def test_values_are_exact_and_missing_ones_null() -> None:
     report = realistic()
     ops = strict(json_.render(report))["tools"]["ops"]["tables"]["ops"]
     names = [c["name"] for c in ops["columns"]]
@@ -36,7 +38,7 @@ def test_values_are_exact_and_missing_ones_null():
     assert rows[4]["intensity"] is None  # infinity
 
 
-def test_names_are_whole_and_valid():
+def test_names_are_whole_and_valid() -> None:
     rows = strict(json_.render(hostile()))["tools"]["hostile"]["tables"]["rows"]["rows"]
     assert [r[0] for r in rows] == [valid(n) for n in HOSTILE_NAMES]
     assert max(len(r[0]) for r in rows) == 1_000_000
@@ -44,7 +46,7 @@ def test_names_are_whole_and_valid():
     assert rows[1][1] is None
 
 
-def test_findings_carry_their_proof():
+def test_findings_carry_their_proof() -> None:
     finding, bound = strict(json_.render(realistic()))["findings"][:2]
     saving = finding["saving"]
     assert saving["kind"] == "prediction"
@@ -61,20 +63,20 @@ def test_findings_carry_their_proof():
     assert strict(json_.render(hostile()))["findings"][0]["saving"]["takes_from"] == [valid(hostile().findings[0].id)]
 
 
-def test_a_saving_without_a_base_is_a_share_alone():
+def test_a_saving_without_a_base_is_a_share_alone() -> None:
     finding = dataclasses.replace(finding_bound(), saving=Saving(0.0, 0.2, ("input",), "if nothing waited"))
     saving = json_.document(dataclasses.replace(realistic(), findings=(finding,)))["findings"][0]["saving"]
     assert (saving["high"], saving["low_ps"], saving["high_ps"], saving["step_ps"]) == (0.2, None, None, None)
 
 
-def test_struck_findings_stand_apart_with_their_reason():
+def test_struck_findings_stand_apart_with_their_reason() -> None:
     document = strict(json_.render(realistic()))
     assert [f["id"] for f in document["struck"]] == ["thread-mode"]
     assert document["struck"][0]["struck"].endswith("the mode is set already")
     assert not any(f["struck"] for f in document["findings"])
 
 
-def test_unavailable_and_hidden_tables_are_there():
+def test_unavailable_and_hidden_tables_are_there() -> None:
     tools = strict(json_.render(realistic()))["tools"]
     assert tools["memory"]["unavailable"]["remedy"].startswith("Capture")
     assert tools["overview"]["unavailable"] is None
@@ -89,7 +91,7 @@ def documented() -> str:
 NAMED = ("tools", "tables", "colors")
 
 
-def keys_of(value) -> set[str]:
+def keys_of(value: Any) -> set[str]:
     """Keys of every object in `value`, without the names of tools, tables and parts of charts."""
     if isinstance(value, list):
         return set().union(*map(keys_of, value)) if value else set()
@@ -100,14 +102,16 @@ def keys_of(value) -> set[str]:
     return set(value) | keys_of(named) | keys_of(rest)
 
 
-def test_every_field_and_unit_is_documented():
+def test_every_field_and_unit_is_documented() -> None:
     words = set(re.findall(r"`\"?([a-z_]+)\"?`", documented()))
     assert keys_of(json_.document(realistic())) - words == set()
     assert {u.value for u in Unit if u.value} - words == set()
 
 
-def test_the_documented_example_has_the_real_shape():
-    example = strict(re.search(r"```json\n(.*?)```", documented(), re.DOTALL).group(1))
+def test_the_documented_example_has_the_real_shape() -> None:
+    found = re.search(r"```json\n(.*?)```", documented(), re.DOTALL)
+    assert found
+    example = strict(found[1])
     real = json_.document(realistic())
     assert set(example) == set(real)
     assert set(example["tools"]["overview"]) == set(real["tools"]["overview"])

@@ -1,3 +1,4 @@
+from collections.abc import Mapping
 from itertools import combinations
 
 import numpy as np
@@ -32,25 +33,25 @@ def lab(rgb: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("vision", VISION)
 @pytest.mark.parametrize("colors", [palette.LIGHT, palette.DARK], ids=["light", "dark"])
-def test_any_two_categories_can_be_told_apart(colors, vision):
+def test_any_two_categories_can_be_told_apart(colors: Mapping[str, str], vision: str) -> None:
     seen = {key: lab(VISION[vision] @ linear(color)) for key, color in colors.items()}
     distances = {(a, b): float(np.linalg.norm(seen[a] - seen[b])) for a, b in combinations(seen, 2)}
     assert min(distances.values()) > SMALLEST_DISTANCE, min(distances, key=distances.__getitem__)
 
 
-def test_every_category_has_a_colour_in_both_variants():
+def test_every_category_has_a_colour_in_both_variants() -> None:
     assert set(palette.LIGHT) == set(palette.DARK) == {c.value for c in Category}
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_the_guide_s_meaning_is_kept(dark):
+def test_the_guide_s_meaning_is_kept(dark: bool) -> None:
     red = linear(palette.color_of("input", dark=dark))
     green = linear(palette.color_of("device_compute_32", dark=dark))
     assert red.argmax() == 0
     assert green.argmax() == 1
 
 
-def test_key_of_prefers_the_chart_s_mapping_then_the_category_then_the_cycle():
+def test_key_of_prefers_the_chart_s_mapping_then_the_category_then_the_cycle() -> None:
     assert palette.key_of("Waiting", 3, {"Waiting": "input"}) == "input"
     assert palette.key_of("input_ps", 3, {}) == "input"
     assert palette.key_of("output", 3, {"output": "no such key"}) == "output"

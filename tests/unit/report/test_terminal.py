@@ -1,28 +1,29 @@
 import dataclasses
 import io
 import re
+from collections.abc import Callable
 
 import pytest
-from report_samples import finding_info, finding_precision, hostile, realistic
 from rich.cells import cell_len
 
-from outpace.model import Category
+from outpace.model import Category, Report
 from outpace.report import terminal
 from outpace.report.terminal_charts import split_cells
 from outpace.report.terminal_grid import Column, fit, grid
+from tests.unit.report.report_samples import finding_info, finding_precision, hostile, realistic
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
 @pytest.mark.parametrize(
     "make", [realistic, hostile, lambda: realistic(0, 0), lambda: realistic(1, 1), lambda: realistic(3000)]
 )
-def test_no_line_is_wider_than_the_terminal(make, width):
+def test_no_line_is_wider_than_the_terminal(make: Callable[[], Report], width: int) -> None:
     lines = terminal.render(make(), width=width).splitlines()
     assert lines
     assert [line for line in lines if cell_len(line) > width] == []
 
 
-def test_nothing_from_a_profile_reaches_the_terminal_as_a_control_character():
+def test_nothing_from_a_profile_reaches_the_terminal_as_a_control_character() -> None:
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\u2028\ud800-\udfff]", terminal.render(hostile(), width=80))
     colored = terminal.render(hostile(), width=80, color=True)
     assert "\\x1b[31mred" in colored
@@ -30,7 +31,7 @@ def test_nothing_from_a_profile_reaches_the_terminal_as_a_control_character():
     assert "\x1b[31mred" not in colored
 
 
-def test_the_first_screen_is_in_the_agreed_order():
+def test_the_first_screen_is_in_the_agreed_order() -> None:
     text = terminal.render(realistic(), width=80)
     marks = [
         "! worker-3.xplane.pb",
@@ -46,14 +47,14 @@ def test_the_first_screen_is_in_the_agreed_order():
     assert places == sorted(places)
 
 
-def test_the_average_step_names_every_part_with_time_and_share():
+def test_the_average_step_names_every_part_with_time_and_share() -> None:
     legend = terminal.render(realistic(), width=80, tools=()).splitlines()
     line = next(x for x in legend if Category.INPUT.label in x and "%" in x and "ms" in x)
     assert re.search(r"31\.6 ms +51\.7 %$", line)
     assert not any(Category.DEVICE_TO_DEVICE.label in x for x in legend)  # it took no time
 
 
-def test_without_colours_bar_and_legend_use_the_same_glyphs():
+def test_without_colours_bar_and_legend_use_the_same_glyphs() -> None:
     lines = terminal.render(realistic(), width=80, tools=()).splitlines()
     bar = lines[lines.index("  The average step") + 1]
     for line in lines:
@@ -61,7 +62,7 @@ def test_without_colours_bar_and_legend_use_the_same_glyphs():
             assert line.strip()[0] in bar
 
 
-def test_tools_chooses_pages_and_keeps_the_warnings():
+def test_tools_chooses_pages_and_keeps_the_warnings() -> None:
     text = terminal.render(realistic(), width=80, tools=["memory"])
     assert "12,345 events" in text
     assert "Memory profile" in text
@@ -69,14 +70,14 @@ def test_tools_chooses_pages_and_keeps_the_warnings():
     assert "First thing to change" not in text
 
 
-def test_an_unavailable_page_says_why_and_what_to_do():
+def test_an_unavailable_page_says_why_and_what_to_do() -> None:
     assert "memory  – the profile holds no allocation events" in terminal.render(realistic(), width=80)
     text = terminal.render(realistic(), width=80, tools=["memory"])
     assert "Not measurable in this profile: the profile holds no allocation events" in text
     assert "→ Capture with host_tracer_level=2" in text
 
 
-def test_a_finding_shows_its_proof():
+def test_a_finding_shows_its_proof() -> None:
     text = terminal.render(realistic(), width=160, tools=["overview"])
     for part in (
         "evidence: mean wait for input per step: 31.6 ms  (table overview.average_step)",
@@ -89,54 +90,54 @@ def test_a_finding_shows_its_proof():
         assert part in text
 
 
-def test_a_bound_is_no_prediction():
+def test_a_bound_is_no_prediction() -> None:
     text = terminal.render(realistic(), width=160, tools=["ops"])
     assert "saves: at most 3.12 ms per step (5.2 % of the 60.0 ms step without the profiler)" in text
     report = dataclasses.replace(realistic(), findings=(finding_precision(),))
     assert "Estimated saving: not measurable from this profile" in terminal.render(report, width=80, tools=())
 
 
-def test_what_was_struck_is_no_advice():
+def test_what_was_struck_is_no_advice() -> None:
     assert "TF_GPU_THREAD_MODE" not in terminal.render(realistic(), width=160)
 
 
-def test_tables_stop_at_their_limit_and_say_so():
+def test_tables_stop_at_their_limit_and_say_so() -> None:
     text = terminal.render(realistic(), width=80, tools=["tf_data"])
     assert "… and 5 more rows (use --csv or --html)" in text
     assert "no rows" in text
 
 
-def test_columns_without_room_are_named_not_wrapped():
+def test_columns_without_room_are_named_not_wrapped() -> None:
     narrow = terminal.render(realistic(), width=80, tools=["ops"])
     assert "no room here for: Bytes, Operational intensity, Eager, Node id" in narrow
     assert "18446744073709551615" in terminal.render(realistic(), width=220, tools=["ops"])
 
 
-def test_numbers_are_never_cut():
+def test_numbers_are_never_cut() -> None:
     for width in (40, 80, 120):
         for line in terminal.render(realistic(), width=width, tools=["ops"]).splitlines():
             assert not re.search(r"\d…\d|…\s*(ms|%)", line)
 
 
-def test_only_info_findings_promise_nothing():
+def test_only_info_findings_promise_nothing() -> None:
     report = dataclasses.replace(realistic(), findings=(finding_info(),))
     assert "nothing was found that is worth a change" in terminal.render(report, width=80, tools=())
 
 
-def test_the_critical_path_reads_without_colours():
+def test_the_critical_path_reads_without_colours() -> None:
     text = terminal.render(realistic(), width=100, tools=["tf_data"])
     assert re.search(r"ParallelMapV2.*◀ bottleneck +29\.1 ms", text)
     assert re.search(r"└ BatchV2 +● critical path", text)
 
 
-def test_print_report_writes_no_colours_to_a_file():
+def test_print_report_writes_no_colours_to_a_file() -> None:
     out = io.StringIO()
     terminal.print_report(realistic(), file=out, width=80)
     assert out.getvalue() == terminal.render(realistic(), width=80)
 
 
 @pytest.mark.parametrize("values", [[1, 1, 1], [1000, 1, 1, 1], [0, 5], [1] * 30, [0.0], [1e-9, 1]])
-def test_split_cells_is_exact(values):
+def test_split_cells_is_exact(values: list[float]) -> None:
     cells = split_cells(values, 20)
     assert sum(cells) == (20 if sum(values) else 0)
     assert all(c == 0 for c, v in zip(cells, values, strict=True) if v == 0)
@@ -144,7 +145,7 @@ def test_split_cells_is_exact(values):
         assert all(c >= 1 for c, v in zip(cells, values, strict=True) if v > 0)
 
 
-def test_grid_aligns_numbers_right_and_counts_wide_characters():
+def test_grid_aligns_numbers_right_and_counts_wide_characters() -> None:
     lines, dropped = grid([Column("Name", ("日本語", "ab")), Column("Time", ("1 ms", "10 ms"), right=True)], 40)
     assert dropped == []
     assert {cell_len(line.plain) for line in lines} == {13}
@@ -152,11 +153,11 @@ def test_grid_aligns_numbers_right_and_counts_wide_characters():
 
 
 @pytest.mark.parametrize("width", range(3, 20))
-def test_fit_cuts_by_cells(width):
+def test_fit_cuts_by_cells(width: int) -> None:
     assert cell_len(fit("日本語の名前/Größe/MatMul", width)) <= width
 
 
-def test_a_summary_names_every_page_in_a_line():
+def test_a_summary_names_every_page_in_a_line() -> None:
     text = terminal.render(realistic(), width=100, summary=True)
     assert "First thing to change" in text
     assert "--tool NAME" in text
@@ -165,13 +166,13 @@ def test_a_summary_names_every_page_in_a_line():
     assert len(text.splitlines()) < 60
 
 
-def test_the_page_with_the_first_thing_to_change_is_shown_whole():
+def test_the_page_with_the_first_thing_to_change_is_shown_whole() -> None:
     report = realistic()
     first = next(page for page in report.pages if page.findings)
     text = terminal.render(report, width=200, brief=[page.id for page in report.pages])
     assert first.question in " ".join(text.split())
 
 
-def test_the_command_that_is_shown_can_be_typed():
+def test_the_command_that_is_shown_can_be_typed() -> None:
     report = dataclasses.replace(realistic(), source="/runs/my run; v2")
     assert "outpace report '/runs/my run; v2' --tool NAME" in terminal.render(report, width=100, summary=True)

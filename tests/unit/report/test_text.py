@@ -4,20 +4,20 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_samples import HOSTILE_NAMES
 
 from outpace.model import Unit
 from outpace.model.text import MAX_SHOWN, clean, clean_prose, shorten, shown, valid
+from tests.unit.report.report_samples import HOSTILE_NAMES
 
 ANY_TEXT = st.text(st.characters(), max_size=80) | st.text(st.sampled_from("\ud800\udcff\x1b\u202e\u2028ab"), max_size=20)
 
 
 @given(ANY_TEXT)
-def test_clean_leaves_no_character_that_could_act(name):
+def test_clean_leaves_no_character_that_could_act(name: str) -> None:
     assert not [c for c in clean(name) if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")]
 
 
-def test_clean_spells_out_what_it_replaces_and_keeps_the_rest():
+def test_clean_spells_out_what_it_replaces_and_keeps_the_rest() -> None:
     assert clean("\x1b[31mred") == "\\x1b[31mred"
     assert clean("a\nb\tc\r") == "a\\nb\\tc\\r"
     assert clean("\u202egnirts") == "\\u202egnirts"
@@ -26,16 +26,16 @@ def test_clean_spells_out_what_it_replaces_and_keeps_the_rest():
     assert clean("日本語/Größe_1:Conv2D") == "日本語/Größe_1:Conv2D"
 
 
-def test_clean_bounds_the_length():
+def test_clean_bounds_the_length() -> None:
     assert len(clean("x" * 1_000_000)) == MAX_SHOWN
 
 
-def test_clean_prose_keeps_line_breaks_only():
+def test_clean_prose_keeps_line_breaks_only() -> None:
     assert clean_prose("one\ntwo\x07") == "one\ntwo\\x07"
 
 
 @given(st.text(max_size=40), st.integers(0, 60))
-def test_shorten_keeps_both_ends_within_the_width(name, width):
+def test_shorten_keeps_both_ends_within_the_width(name: str, width: int) -> None:
     short = shorten(name, width)
     assert len(short) <= width
     if len(name) > width >= 3:
@@ -43,13 +43,13 @@ def test_shorten_keeps_both_ends_within_the_width(name, width):
         assert short[-1] == name[-1]
 
 
-def test_shorten_leaves_what_fits():
+def test_shorten_leaves_what_fits() -> None:
     assert shorten("scope/op", 8) == "scope/op"
     assert shorten("scope/inner/op", 9) == "scop…r/op"
 
 
 @given(ANY_TEXT)
-def test_valid_gives_unicode_and_changes_nothing_that_was_valid(name):
+def test_valid_gives_unicode_and_changes_nothing_that_was_valid(name: str) -> None:
     result = valid(name)
     result.encode("utf-8")
     try:
@@ -60,17 +60,17 @@ def test_valid_gives_unicode_and_changes_nothing_that_was_valid(name):
         assert result == name
 
 
-def test_valid_joins_surrogate_pairs():
+def test_valid_joins_surrogate_pairs() -> None:
     assert valid("\ud83d\ude00!") == "\U0001f600!"
     assert valid("a\ud800b") == "a\ufffdb"
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
-def test_shown_is_one_line(name):
+def test_shown_is_one_line(name: str) -> None:
     assert len(shown(name, Unit.TEXT).splitlines()) <= 1
 
 
-def test_shown_knows_numpy_scalars_and_missing_values():
+def test_shown_knows_numpy_scalars_and_missing_values() -> None:
     assert shown(np.int64(1_500_000_000), Unit.PS) == "1.50 ms"
     assert shown(np.float32(0.5), Unit.FRACTION) == "50.0 %"
     assert shown(None, Unit.COUNT) == "–"

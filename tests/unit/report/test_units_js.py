@@ -21,7 +21,7 @@ NAMES = ["short", "x" * 40, "scope/inner/op_name_that_is_long"]
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="needs node")
-def test_numbers_and_names_read_the_same_in_the_page():
+def test_numbers_and_names_read_the_same_in_the_page() -> None:
     units = [Unit.PS, Unit.BYTES, Unit.BYTES_PER_S, Unit.FRACTION, Unit.COUNT, Unit.CORES, Unit.RATIO, Unit.NONE, Unit.TEXT]
     whole = (Unit.NONE, Unit.TEXT, Unit.COUNT)
     cases = [(v, u.value) for u in units for v in NUMBERS if not (u in whole and isinstance(v, float))]

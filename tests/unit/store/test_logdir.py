@@ -155,16 +155,21 @@ def test_upload_puts_profiles_last(tmp_path: Path, memory: fsspec.AbstractFileSy
     put(run / "z.json.txt")
     order: list[str] = []
     real = type(memory).put_file
-    monkeypatch.setattr(
-        type(memory), "put_file", lambda self, a, b, **kw: (order.append(os.path.basename(b)), real(self, a, b, **kw))[1]
-    )
+
+    def noted(self: object, source: str, target: str, **kwargs: object) -> None:
+        order.append(os.path.basename(target))
+        real(self, source, target, **kwargs)
+
+    monkeypatch.setattr(type(memory), "put_file", noted)
     url = upload_run(str(run), "memory://there/logs")
     assert order[-1] == "h.xplane.pb"
     assert find_profiles(url).files[0].host == "h"
     assert find_profiles("memory://there/logs").run == "2026_01_01_00_00_00"
 
 
-def test_an_upload_that_breaks_off_leaves_nothing_there_and_a_copy_here(tmp_path, monkeypatch):
+def test_an_upload_that_breaks_off_leaves_nothing_there_and_a_copy_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = tmp_path / "2026_01_01_00_00_00"
     for host in ("a", "b"):
         put(run / f"{host}.xplane.pb")

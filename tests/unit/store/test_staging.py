@@ -17,7 +17,7 @@ def put(folder: str, name: str = "host.xplane.pb", content: bytes = b"x") -> Non
     Path(folder, name).write_bytes(content)
 
 
-def test_a_run_is_moved_into_place(tmp_path):
+def test_a_run_is_moved_into_place(tmp_path: Path) -> None:
     with Staging(str(tmp_path)) as place:
         put(place.run_folder("2026_01_01_00_00_00"))
         assert not (tmp_path / "plugins").exists()
@@ -27,14 +27,14 @@ def test_a_run_is_moved_into_place(tmp_path):
     assert os.listdir(tmp_path) == ["plugins"]
 
 
-def test_the_run_is_named_after_the_time_by_default(tmp_path):
+def test_the_run_is_named_after_the_time_by_default(tmp_path: Path) -> None:
     with Staging(str(tmp_path)) as place:
         put(place.run_folder())
         assert place.run_folder() == place.run_folder(), "one staging holds one run"
         assert len(os.path.basename(place.publish())) == len("2026_01_01_00_00_00")
 
 
-def test_a_name_that_is_taken_gets_a_number(tmp_path):
+def test_a_name_that_is_taken_gets_a_number(tmp_path: Path) -> None:
     runs = []
     for _ in range(3):
         with Staging(str(tmp_path)) as place:
@@ -43,14 +43,14 @@ def test_a_name_that_is_taken_gets_a_number(tmp_path):
     assert runs == ["r", "r_1", "r_2"]
 
 
-def test_what_was_not_published_is_removed(tmp_path):
+def test_what_was_not_published_is_removed(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), Staging(str(tmp_path)) as place:
         put(place.run_folder())
         raise RuntimeError
     assert os.listdir(tmp_path) == []
 
 
-def test_nothing_to_publish_is_an_error(tmp_path):
+def test_nothing_to_publish_is_an_error(tmp_path: Path) -> None:
     with Staging(str(tmp_path)) as place, pytest.raises(CaptureError, match="wrote no file"):
         place.publish()
     with Staging(str(tmp_path)) as place:
@@ -59,13 +59,13 @@ def test_nothing_to_publish_is_an_error(tmp_path):
             place.publish()
 
 
-def test_a_log_directory_that_cannot_be_made_is_named(tmp_path):
+def test_a_log_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(CaptureError, match="file/logs is not writable"):
         Staging(str(tmp_path / "file/logs"))
 
 
-def test_folders_of_dead_processes_are_swept_and_others_kept(tmp_path):
+def test_folders_of_dead_processes_are_swept_and_others_kept(tmp_path: Path) -> None:
     dead = subprocess.Popen(["true"])
     dead.wait()
     here = staging._suffix()
@@ -80,7 +80,7 @@ def test_folders_of_dead_processes_are_swept_and_others_kept(tmp_path):
         assert {name: (tmp_path / name).exists() for name in names} == names
 
 
-def test_a_url_gets_the_run_by_upload():
+def test_a_url_gets_the_run_by_upload() -> None:
     with Staging("memory://staging/logs") as place:
         put(place.run_folder("r"), content=b"abc")
         url = place.publish()

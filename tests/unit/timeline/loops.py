@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from outpace.testing import LineBuilder, SpaceBuilder
 from outpace.timeline import Run, Steps
 from outpace.trace import read_trace
@@ -25,7 +27,7 @@ class Loop:
         """A call of a jitted function."""
         return self.event(f"PjitFunction({function})", ms)
 
-    def event(self, name: str, ms: float, **stats: str) -> Loop:
+    def event(self, name: str, ms: float, **stats: Any) -> Loop:
         self.line.event(name, self.at, round(ms * MS), **stats)
         return self.wait(ms)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
-from loops import MS, Loop, durations
 
 from outpace.timeline.workers import by_time, executed
+from tests.unit.timeline.loops import MS, Loop, durations
 
 
 def handed_over(runs: int, run_ms: float, call_ms: float, waits: bool = False) -> Loop:
@@ -17,7 +19,7 @@ def handed_over(runs: int, run_ms: float, call_ms: float, waits: bool = False) -
     for number in range(runs):
         began = max(free, loop.at + MS // 10)
         free = began + round(run_ms * MS)
-        what = {"hlo_op": "svd.1", "hlo_module": "jit_step", "program_id": 8, "run_id": 100 + number}
+        what: dict[str, Any] = {"hlo_op": "svd.1", "hlo_module": "jit_step", "program_id": 8, "run_id": 100 + number}
         worker.event("svd.1", began, free - began, **what)
         loop.jit("step", call_ms)
         if waits:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from loops import MS, Loop, durations
+
+from tests.unit.timeline.loops import MS, Loop, durations
 
 
 def test_a_function_that_a_step_calls_eight_times_is_no_step() -> None:

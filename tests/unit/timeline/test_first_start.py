@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from loops import MS, Loop, durations
+
+from tests.unit.timeline.loops import MS, Loop, durations
 
 
 def trained(loop: Loop, steps: int = 5, wait: float = 1) -> Loop:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from loops import MS, Loop
+
+from tests.unit.timeline.loops import MS, Loop
 
 BACKWARD = b"jit(update)/transpose(jvp(layer))/dot_general"
 
@@ -12,7 +15,8 @@ def programs(loop: Loop, **ops: bytes) -> None:
     """The compiled programs of functions; what stands of them are the names of their ops."""
     plane = loop.space.plane("/host:metadata")
     for number, (function, op) in enumerate(ops.items()):
-        plane.describe(f"jit_{function}({number})", **{"Hlo Proto": op})
+        stats: dict[str, Any] = {"Hlo Proto": op}
+        plane.describe(f"jit_{function}({number})", **stats)
 
 
 def evaluated_often(loop: Loop) -> Loop:

@@ -32,8 +32,10 @@ def space_of(dialect: Dialect) -> SpaceBuilder:
     host.event("callback", 430 * US, 170 * US)
     plane.line("tf_Compute").event("map/resize:ResizeBilinear", 720 * US, 160 * US).event("note", 730 * US, 20 * US)
     vendor = "AMD" if dialect is Dialect.ROCM else "Nvidia"
-    stats = {"compute_cap_major": 9, "compute_cap_minor": 0, "memory_bandwidth": BANDWIDTH, "device_vendor": vendor}
-    gpu = GpuBuilder(space, host, dialect=dialect, **stats)
+    gpu = GpuBuilder(
+        space, host, dialect=dialect,
+        compute_cap_major=9, compute_cap_minor=0, memory_bandwidth=BANDWIDTH, device_vendor=vendor,
+    )  # fmt: skip
     gpu.kernel("gemm_a", 100 * US, 40 * US, op="dense/MatMul:MatMul", launch=GEMM, called=50 * US)
     gpu.kernel("gemm_a", 140 * US, 60 * US, op="dense/MatMul:MatMul", launch=GEMM, called=60 * US)
     gpu.kernel("sm90_xmma_gemm_x", 300 * US, 100 * US, op="dense_1/MatMul:MatMul", launch=TENSOR, called=250 * US)

@@ -22,7 +22,7 @@ NUMBERS = {"int32_t": c_int32, "int64_t": c_int64, "uint32_t": c_uint32, "uint64
 def declared() -> dict[str, tuple[str, tuple[object, ...]]]:
     """Result and argument types of every function of the header."""
     text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(encoding="utf-8"), flags=re.DOTALL)
-    found = {}
+    found: dict[str, tuple[str, tuple[object, ...]]] = {}
     for result, name, arguments in re.findall(r"OX_API ([\w ]+?) (ox_\w+)\((.*?)\);", text, flags=re.DOTALL):
         types = [argument.rsplit(" ", 1)[0].strip() for argument in arguments.split(",") if argument.strip() != "void"]
         found[name] = result, tuple(c_void_p if t.endswith("*") else NUMBERS[t] for t in types)

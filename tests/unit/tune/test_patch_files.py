@@ -54,7 +54,7 @@ def observed(epochs: list[Any], other: list[Any] | None = None, spec: str = "spe
     return {"spec": spec, "epochs": epochs, "other": epochs if other is None else other}
 
 
-def rows(*values: float) -> list[list[np.ndarray]]:
+def rows(*values: float) -> list[list[np.generic]]:
     return [[np.float32(value), np.int64(7)] for value in values]
 
 

@@ -89,12 +89,16 @@ def closures(folder: Path) -> dict[str, Callable[[], object]]:
         filled[:] += 1
         return float(filled.sum())
 
+    def grow() -> int:
+        names.add(len(names))
+        return len(names)
+
     return {
         "global": counting,
         "nonlocal": nonlocal_counter(),
         "list": lambda: numbers.pop(),
         "deque": lambda: ring.popleft(),
-        "set": lambda: names.add(len(names)) or len(names),
+        "set": grow,
         "array": fill,
         "numpy generator": lambda: generator.random(),
         "numpy random state": lambda: old.rand(),

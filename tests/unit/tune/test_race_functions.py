@@ -37,10 +37,11 @@ def test_functions_and_arms_are_raced(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_a_function_is_one_step() -> None:
-    calls = []
+    calls: list[str] = []
 
     def step() -> None:
-        calls.append(time.sleep(0.001))
+        time.sleep(0.001)
+        calls.append("a")
 
     experiment = race({"a": step, "b": lambda: time.sleep(0.001)}, budget=0.8, progress=False).experiment
     trial = experiment.trial("a")

@@ -47,7 +47,8 @@ def test_blocks_are_about_as_long_as_asked_and_never_too_few_steps() -> None:
 
 
 def test_calls_around_a_block_are_not_timed_and_come_in_order() -> None:
-    machine, calls = quiet(), []
+    machine = quiet()
+    calls: list[str] = []
 
     def noted(name: str, seconds: float = 0.0) -> Any:
         def call(*_: int) -> None:
@@ -57,9 +58,14 @@ def test_calls_around_a_block_are_not_timed_and_come_in_order() -> None:
         return call
 
     run = machine.step()
+
+    def noted_run(steps: int) -> Any:
+        calls.append("run")
+        return run(steps)
+
     arm = Arm(
         "b",
-        lambda steps: (calls.append("run"), run(steps))[1],
+        noted_run,
         prepare=noted("prepare", 3.0),
         undo=noted("undo"),
         begin=noted("begin", 0.1),
@@ -280,7 +286,12 @@ def test_a_preparation_that_happened_before_is_stated_as_it_was() -> None:
 
 def test_processor_time_is_kept_with_each_block() -> None:
     machine = quiet()
-    told = Arm("told", lambda steps: (machine.work(0.002 * steps), Work(steps, 0.002 * steps, 0.004 * steps))[1])
+
+    def run(steps: int) -> Work:
+        machine.work(0.002 * steps)
+        return Work(steps, 0.002 * steps, 0.004 * steps)
+
+    told = Arm("told", run)
     experiment = race(machine, machine.arm("a"), told)
     assert set(experiment.cpu("told", Phase.SEARCH).values()) == {0.004}
     assert all(cpu >= 0 for cpu in experiment.cpu("a", Phase.SEARCH).values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import importlib.util
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -97,6 +98,6 @@ def test_a_port_in_use_is_told(server: Server) -> None:
 
 
 def test_without_the_viewer_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serve.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(OutpaceError, match=r"outpace\[trace\].*--out FILE"):
         serve.interface()

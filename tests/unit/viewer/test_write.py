@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from perfetto_trace import Decoded, decode
 
 from outpace.testing import SpaceBuilder
 from outpace.timeline import Run
@@ -20,6 +19,7 @@ from outpace.trace.export import Format
 from outpace.viewer import Arguments, Selection, Written, parse_selection, write_trace
 from outpace.viewer.sections import sections
 from tests.support import PROFILES, opened, profile_bytes
+from tests.unit.viewer.perfetto_trace import Decoded, decode
 
 pytestmark = pytest.mark.slow
 
