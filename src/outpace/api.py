@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from outpace.advice import rank
+from outpace.advice import following, rank
 from outpace.metrics.budget import budgets
 from outpace.model import Failure, Finding, Page, ProfileError, Report, UsageError
 from outpace.model.text import clean
@@ -87,12 +87,15 @@ class Profile:
         self.run.settle()
         pages = _on_all_cores(self._page_or_failure, wanted)
         findings, struck = rank(pages, budgets(self.run))
-        return Report(self.run.source, _headline(pages), self.warnings, findings, _paid(pages, findings), struck)
+        commands = following(self.run, pages, findings)
+        return Report(self.run.source, _headline(pages), self.warnings, findings, _paid(pages, findings), struck, commands)
 
     def report_of(self, page: Page) -> Report:
         """One page as a report of its own."""
         findings, struck = rank((page,), budgets(self.run))
-        return Report(self.run.source, page.headline, self.warnings, findings, (page,), struck)
+        return Report(
+            self.run.source, page.headline, self.warnings, findings, (page,), struck, following(self.run, (page,), findings)
+        )
 
     def html(self, path: str | os.PathLike[str], tools: Sequence[str] | None = None) -> Path:
         """Write the report (of the given tools, all by default) as one offline HTML file; returns its path."""
@@ -169,12 +172,14 @@ def tools() -> tuple[Tool, ...]:
 def _paid(pages: Sequence[Page], findings: Sequence[Finding]) -> tuple[Page, ...]:
     """The pages with the savings that the report's ledger left for their findings; what was struck stands in the report alone."""
     known = {(f.id, f.location, f.host, f.sentence): f for f in findings}
-    return tuple(
-        replace(
-            page, findings=tuple(known.get((f.id, f.location, f.host, f.sentence), f) for f in page.findings if not f.struck)
-        )
-        for page in pages
-    )
+    place = {finding: at for at, finding in enumerate(known)}
+
+    def ranked(page: Page) -> tuple[Finding, ...]:
+        """Those of a page in the order of the report; symptoms, whose causes carry them, at the end."""
+        own = {(f.id, f.location, f.host, f.sentence): f for f in page.findings if not f.struck}
+        return tuple(known.get(key, own[key]) for key in sorted(own, key=lambda key: place.get(key, len(place))))
+
+    return tuple(replace(page, findings=ranked(page)) for page in pages)
 
 
 def _headline(pages: Sequence[Page]) -> str:
@@ -182,7 +187,7 @@ def _headline(pages: Sequence[Page]) -> str:
     if said := next((p.headline for p in pages if p.headline), ""):
         return said
     if why := next((p.unavailable for p in pages if p.unavailable), None):
-        return f"{why.reason[:1].upper()}{why.reason[1:]}. {why.remedy}"
+        return f"{why.reason[:1].upper()}{why.reason[1:]}."
     return "No tool could say anything of this profile."
 
 

@@ -92,9 +92,9 @@ def test_a_tool_that_fails_takes_nothing_with_it(tmp_path: Path, entry: str, fil
     assert failure["trace"].startswith("Traceback (most recent call last)")
     assert document == json.loads(without.stdout), "the rest of the report is as it was"
     assert "This tool failed" in (tmp_path / "r.html").read_text(encoding="utf-8")
-    text = run(environment, "report", PROFILE, "--width", "100")
+    text = run(environment, "report", PROFILE, "--width", "100", "--details")
     assert text.returncode == 9
-    assert "This tool failed" in text.stdout and "First thing to change" in text.stdout
+    assert "This tool failed" in text.stdout and "Confidence" in text.stdout
     assert "\x1b" not in text.stdout + text.stderr
 
 

@@ -88,7 +88,7 @@ def test_json_of_other_programs_is_named_as_before(tmp_path: Path) -> None:
     assert "a Chrome trace (JSON)" in str(result.exception)
     pretty = json.dumps(json_.document(opened("keras_fit").report(["overview"])), indent=2)
     (tmp_path / "pretty.json").write_text(pretty, encoding="utf-8")
-    assert "Overview" in run("report", str(tmp_path / "pretty.json"))
+    assert "Steady step time" in run("report", str(tmp_path / "pretty.json"))
 
 
 def test_what_is_no_json_or_not_there_is_refused_too(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
-"""Ranks and merges the findings of all tools."""
+"""Advice of all tools together: which finding a reader should act on first, and how to go on."""
 
+from outpace.advice.next import following
 from outpace.advice.rank import rank
 
-__all__ = ["rank"]
+__all__ = ["following", "rank"]

@@ -11,10 +11,7 @@ from dataclasses import replace
 
 from outpace.advice.ledger import Ledger
 from outpace.metrics.budget import Budget
-from outpace.model import Certainty, Effort, Finding, Page, Saving, Severity
-
-CAPTURE = "capture."
-"""Rules of this prefix say that the capture itself must be made anew: nothing else can be trusted before."""
+from outpace.model import CAPTURE, Certainty, Effort, Finding, Page, Saving, Severity
 
 _ORDER = {severity: i for i, severity in enumerate(Severity)}
 _EFFORT = {effort: i for i, effort in enumerate(Effort)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ def show(
     report: Report,
     *,
     single: bool = False,
-    brief: Collection[str] = (),
-    summary: bool = False,
+    details: bool = False,
+    markdown: bool = False,
     html: Path | None = None,
     csv: Path | None = None,
     json: bool = False,
@@ -25,8 +24,8 @@ def show(
 ) -> None:
     """Write the files that were asked for, print the report (JSON instead, when asked), and say where the files are.
 
-    The files come first: whoever reads the text may go away, as `head` does. `single` leaves out what introduces a whole report; for
-    `brief` and `summary` see `terminal.render`. ToolError at the end, when a tool failed.
+    The files come first: whoever reads the text may go away, as `head` does. `single` shows the pages instead of the first screen;
+    `details` shows them behind it. ToolError at the end, when a tool failed.
     """
     said = []
     if csv is not None:
@@ -39,7 +38,7 @@ def show(
 
         with option("--html"):
             said.append(f"The HTML report is {html_.write(report, html)}")
-    say(report, single=single, brief=brief, summary=summary, json=json, width=width, color=color)
+    say(report, single=single, details=details, markdown=markdown, json=json, width=width, color=color)
     for line in said:
         note(line)
     if failed := report.failed():
@@ -53,23 +52,23 @@ def show(
 
 
 def show_captured(run: str, **wanted: Any) -> None:
-    """Show a run that was just captured: the first screen, and of every page its headline."""
+    """Show a run that was just captured."""
     from outpace import api
 
-    show(api.open(run).report(), summary=True, **wanted)
+    show(api.open(run).report(), **wanted)
 
 
 def say(
     report: Report,
     *,
     single: bool = False,
-    brief: Collection[str] = (),
-    summary: bool = False,
+    details: bool = False,
+    markdown: bool = False,
     json: bool = False,
     width: int | None = None,
     color: bool | None = None,
 ) -> None:
-    """Print a report (JSON instead, when asked); see `show`."""
+    """Print a report (JSON or Markdown instead, when asked); see `show`."""
     if sys.stdout is None:
         raise OutputError(
             "The report cannot be written: standard output is closed. Use --html or --csv, or redirect it to a file."
@@ -79,8 +78,12 @@ def say(
 
         ascii_only = "utf" not in (sys.stdout.encoding or "utf").lower()
         sys.stdout.write(json_.render(report, ascii_only=ascii_only) + "\n")
+    elif markdown:
+        from outpace.report import markdown as markdown_
+
+        sys.stdout.write(markdown_.render(report))
     else:
         from outpace.report import terminal
 
         tools = [p.id for p in report.pages] if single else None
-        terminal.print_report(report, width=width, color=color, tools=tools, brief=brief, summary=summary)
+        terminal.print_report(report, width=width, color=color, tools=tools, details=details)

@@ -29,6 +29,10 @@ def report(
     tool: Annotated[
         list[str] | None, typer.Option(help="Show this tool only; may be given several times. See 'outpace tools'.")
     ] = None,
+    details: Annotated[bool, typer.Option("--details", help="Show every tool's page below the first screen.")] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the first screen as Markdown, to paste into an issue.")
+    ] = False,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the report as one offline HTML file.")] = None,
     csv: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write every table as a CSV file.")] = None,
     json: Annotated[
@@ -54,5 +58,14 @@ def report(
         if profile is not None:
             profile.run.settle()
     report = profile.report(tool) if profile is not None else api.stored(path, tool)
-    brief = [each.id for each in api.tools() if each.brief]
-    show(report, single=tool is not None, brief=brief, html=html, csv=csv, json=json, width=width, color=color)
+    show(
+        report,
+        single=tool is not None,
+        details=details,
+        markdown=markdown,
+        html=html,
+        csv=csv,
+        json=json,
+        width=width,
+        color=color,
+    )

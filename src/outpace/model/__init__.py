@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         ToolError,
         UsageError,
     )
-    from outpace.model.finding import OUTSIDE, Certainty, Effort, Evidence, Finding, Saving, Severity, Threshold
+    from outpace.model.finding import CAPTURE, OUTSIDE, Certainty, Effort, Evidence, Finding, Saving, Severity, Threshold
     from outpace.model.interval import Interval, bootstrap_mean, bootstrap_saving, median
     from outpace.model.page import (
         Chart,
@@ -37,17 +37,19 @@ if TYPE_CHECKING:
         Text,
         Unavailable,
     )
-    from outpace.model.report import Report
+    from outpace.model.report import Command, Report
     from outpace.model.table import Field, Table
     from outpace.model.units import Unit, humanize
 
 __all__ = [
+    "CAPTURE",
     "OUTSIDE",
     "CaptureError",
     "Category",
     "Certainty",
     "Chart",
     "ChartKind",
+    "Command",
     "Effort",
     "Evidence",
     "Failure",
@@ -84,10 +86,10 @@ __all__ = [
 _HOMES = {
     "categories": "Category",
     "errors": "CaptureError NotFoundError OutpaceError OutputError PartialCaptureError ProfileError ToolError UsageError",
-    "finding": "OUTSIDE Certainty Effort Evidence Finding Saving Severity Threshold",
+    "finding": "CAPTURE OUTSIDE Certainty Effort Evidence Finding Saving Severity Threshold",
     "interval": "Interval bootstrap_mean bootstrap_saving median",
     "page": "Chart ChartKind Failure Figure Figures Link Links Page Rows Section Text Unavailable",
-    "report": "Report",
+    "report": "Command Report",
     "table": "Field Table",
     "units": "Unit humanize",
 }

@@ -7,6 +7,9 @@ from enum import Enum
 from outpace._dataclass import dataclass
 from outpace.model.units import Unit, humanize
 
+CAPTURE = "capture."
+"""Rules of this prefix say that the capture itself must be made anew: nothing else can be trusted before."""
+
 OUTSIDE = "outside"  # of the steps: where a saving is no part of a step's categories
 
 

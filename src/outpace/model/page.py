@@ -134,9 +134,9 @@ class Failure:
 class Page:
     """What one tool says of one run.
 
-    `glance` is the picture of the answer, above the sections; the first screen of a report shows the first page's that has one. `evidence`
-    says in sentences how good the evidence of the page is. `hidden_tables` are exported and not shown. `unavailable`: the profile cannot
-    answer the question. `failure`: the tool raised.
+    `glance` is the picture of the answer, above the sections, and `key_figures` are the few numbers that go with it; the first screen of a
+    report shows those of the first page that has them. `evidence` says in sentences how good the evidence of the page is. `hidden_tables` are
+    exported and not shown. `unavailable`: the profile cannot answer the question. `failure`: the tool raised.
 
     Evidence and links name a table of the page itself by its name and one of another page as `tool.table` (the stem of its CSV file).
     A page holds them all in the long form, so that they mean the same wherever a finding goes. Two tables of one name are an error.
@@ -153,6 +153,7 @@ class Page:
     glance: Chart | None = None
     evidence: tuple[str, ...] = ()
     failure: Failure | None = None
+    key_figures: tuple[Figure, ...] = ()
 
     def __post_init__(self) -> None:
         own: dict[str, Table] = {}

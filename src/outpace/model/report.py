@@ -8,12 +8,20 @@ from outpace.model.page import Page
 
 
 @dataclass(frozen=True)
+class Command:
+    """A command that makes sense now, and what it does, in a few words."""
+
+    line: str
+    what: str
+
+
+@dataclass(frozen=True)
 class Report:
     """All pages of one run.
 
     `source` is the path or URL that was opened; `headline` is the one sentence a reader takes away; `warnings` say first what is
     missing or doubtful (a truncated file, dropped events); `findings` are those of all pages, ranked, without duplicates;
-    `struck` are those that are in force already or impossible here, with the reason.
+    `struck` are those that are in force already or impossible here, with the reason; `next` are the commands to go on with.
     """
 
     source: str
@@ -22,6 +30,7 @@ class Report:
     findings: tuple[Finding, ...]
     pages: tuple[Page, ...]
     struck: tuple[Finding, ...] = ()
+    next: tuple[Command, ...] = ()
 
     def page(self, tool: str) -> Page:
         """The page of the tool with this id."""

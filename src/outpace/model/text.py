@@ -19,6 +19,7 @@ MAX_SHOWN = 2000
 _PLAIN = re.compile(r"[ -~]*")
 # control, format (bidi overrides, zero width), surrogate, private use, line and paragraph separators
 _HOSTILE = frozenset(("Cc", "Cf", "Cs", "Co", "Zl", "Zp"))
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z'\"])")
 _SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -43,6 +44,21 @@ def shorten(name: str, width: int) -> str:
         return name[: max(width, 0)]
     head = (width - 1) // 2
     return name[:head] + ELLIPSIS + name[len(name) - (width - 1 - head) :]
+
+
+def first_sentence(prose: str) -> str:
+    """The first sentence of a paragraph, with its full stop; names such as `tf.data` and `train.py` end none."""
+    return _SENTENCE_END.split(prose, maxsplit=1)[0]
+
+
+def first_clause(prose: str) -> str:
+    """The first sentence of a paragraph until its first semicolon outside of brackets."""
+    sentence, depth = first_sentence(prose), 0
+    for at, character in enumerate(sentence):
+        depth += (character in "([") - (character in ")]")
+        if character == ";" and depth == 0:
+            return sentence[:at] + "."
+    return sentence
 
 
 def valid(name: str) -> str:

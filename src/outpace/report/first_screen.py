@@ -1,36 +1,55 @@
 """The first screen: what a reader sees in ten seconds, in the same order in every renderer.
 
-Warnings, headline, the average step, the first thing to change with the gain to expect, how good the evidence is.
+Warnings, headline, the key figures, the steady step, what to change with what it saves, how far to trust it, and how to go on.
 """
 
 from __future__ import annotations
 
+import math
+
 from outpace._dataclass import dataclass
-from outpace.model import OUTSIDE, Chart, Finding, Interval, Report, Saving, Severity, Unit
+from outpace.model import OUTSIDE, Chart, Command, Figure, Finding, Interval, Report, Saving, Severity, Unit
 from outpace.model.text import clean, clean_prose, shown
 from outpace.report.chart_data import parts
 
 
 @dataclass(frozen=True)
 class FirstScreen:
-    """Contents of the first screen. `glance` (the average step) and `first_finding` are None where the run has none."""
+    """Contents of the first screen. `glance` (the steady step) is None where the run has none; `changes` are the findings that ask for one, in
+    the order of what they bring.
+    """
 
+    source: str
     warnings: tuple[str, ...]
     headline: str
+    figures: tuple[Figure, ...]
     glance: Chart | None
-    first_finding: Finding | None
+    changes: tuple[Finding, ...]
     evidence: tuple[str, ...]
+    next: tuple[Command, ...]
+
+    @property
+    def step(self) -> float:
+        """Length of the steady step that is drawn, ps; 0 where none is."""
+        return sum(part.value for part in parts(self.glance)) if self.glance else 0.0
+
+    def host(self, finding: Finding) -> str:
+        """Host of a finding, where they speak of several."""
+        return clean(finding.host) if len({f.host for f in self.changes if f.host}) > 1 else ""
 
 
 def first_screen(report: Report) -> FirstScreen:
     """Collect the first screen of `report`."""
-    finding = next((f for f in report.findings if f.severity is not Severity.INFO), None)
+    changes = tuple(f for f in report.findings if f.severity is not Severity.INFO)
     return FirstScreen(
+        source=clean(report.source),
         warnings=tuple(clean_prose(w) for w in report.warnings),
         headline=clean_prose(report.headline),
+        figures=next((page.key_figures for page in report.pages if page.key_figures), ()),
         glance=next((page.glance for page in report.pages if drawable(page.glance)), None),
-        first_finding=finding,
-        evidence=_evidence(report, finding),
+        changes=changes,
+        evidence=_evidence(report, changes[0] if changes else None),
+        next=report.next,
     )
 
 
@@ -39,8 +58,8 @@ def drawable(chart: Chart | None) -> bool:
     return chart is not None and any(p.value for p in parts(chart))
 
 
-def saving_text(finding: Finding) -> str:
-    """What a step saves, at most or from ... to ..., on which base; empty where no honest number exists."""
+def saving_text(finding: Finding, known: float = 0.0) -> str:
+    """What a step saves, at most or from ... to ..., on which base (unless it is the `known` step, ps); empty where no honest number exists."""
     saving = finding.saving
     if saving is None:
         return ""
@@ -50,6 +69,8 @@ def saving_text(finding: Finding) -> str:
     low, high = (Interval(saving.low, saving.high, Unit.FRACTION, "").scaled(saving.step, Unit.PS), saving.high * saving.step)
     time = _range(low) if saving.predicted else f"at most {shown(high, Unit.PS)}"
     share = share.removeprefix("at most ")
+    if math.isclose(saving.step, known, rel_tol=1e-6):
+        return f"{time} per step ({share})"
     return f"{time} per step ({share} of the {shown(saving.step, Unit.PS)} {base})"
 
 

@@ -26,7 +26,7 @@ _THINNEST = 0.001
 def document_view(report: Report) -> dict[str, Any]:
     """Everything that the full document shows."""
     screen = first_screen(report)
-    first = screen.first_finding
+    first = screen.changes[0] if screen.changes else None
     places = {reference: _anchor(reference.partition(".")[0]) for reference in report.references()}
     return {
         "source": clean(report.source),

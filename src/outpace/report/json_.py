@@ -35,6 +35,7 @@ def document(report: Report) -> dict[str, Any]:
         "warnings": _value(report.warnings),
         "findings": _value(report.findings),
         "struck": _value(report.struck),
+        "next": _value(report.next),
         "tools": {valid(page.id): _page(page) for page in report.pages},
     }
 
@@ -46,6 +47,7 @@ def _page(page: Page) -> dict[str, Any]:
         "headline": valid(page.headline),
         "evidence": _value(page.evidence),
         "glance": _value(page.glance),
+        "key_figures": _value(page.key_figures),
         "sections": [{"section": _KIND_OF[type(s)], **_value(s)} for s in page.sections],
         "tables": {valid(table.name): _table(table) for table in page.tables()},
         "findings": _value(page.findings),

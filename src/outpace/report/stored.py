@@ -13,8 +13,10 @@ import numpy as np
 
 from outpace.model import (
     Chart,
+    Command,
     Failure,
     Field,
+    Figure,
     Finding,
     NotFoundError,
     Page,
@@ -71,6 +73,7 @@ def report_of(document: Mapping[str, Any]) -> Report:
         findings=_value(tuple[Finding, ...], document["findings"]),
         pages=tuple(_page(tool, page) for tool, page in document["tools"].items()),
         struck=_value(tuple[Finding, ...], document["struck"]),
+        next=_value(tuple[Command, ...], document.get("next", [])),
     )
 
 
@@ -91,6 +94,7 @@ def _page(tool: str, page: Mapping[str, Any]) -> Page:
         glance=glance,
         evidence=tuple(page["evidence"]),
         failure=_value(Failure | None, page["failure"]),
+        key_figures=_value(tuple[Figure, ...], page.get("key_figures", [])),
     )
 
 

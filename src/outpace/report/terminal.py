@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shlex
 import shutil
 import sys
 from collections.abc import Collection, Sequence
@@ -15,7 +14,7 @@ from rich.text import Text
 from outpace.model import Chart, Failure, Figures, Finding, Links, Page, Report, Rows, Section, Severity, Unavailable
 from outpace.model import Text as Paragraph
 from outpace.model.text import clean, clean_prose, shown
-from outpace.report import terminal_charts
+from outpace.report import terminal_charts, terminal_screen
 from outpace.report.console import PlainConsole
 from outpace.report.first_screen import FirstScreen, first_screen, saving_bound, saving_text
 from outpace.report.terminal_grid import Column, grid
@@ -29,26 +28,18 @@ _SEVERITY_STYLES = {
 _NARROWEST = 40
 _HEIGHT = 25  # nothing depends on it, but without it Rich asks the terminal again for every line
 _WIDEST_PROSE = 110
-_MOST_OTHERS = 4
 
 
 def render(
-    report: Report,
-    *,
-    width: int | None = None,
-    color: bool = False,
-    tools: Sequence[str] | None = None,
-    brief: Collection[str] = (),
-    summary: bool = False,
+    report: Report, *, width: int | None = None, color: bool = False, tools: Sequence[str] | None = None, details: bool = False
 ) -> str:
     """Return the report as text.
 
-    `width` is in columns (None: the terminal's). `tools` are the ids of the pages to show, without the first screen but with
-    the warnings; None shows the first screen and all pages, an empty sequence the first screen alone. Of the pages in `brief`, a report
-    of all shows the headline only, unless the first thing to change stands there; a `summary` does so of every page.
+    `width` is in columns (None: the terminal's). The first screen is all that is shown, unless `tools` are the ids of pages, which are shown
+    instead of it, below the warnings, or `details` asks for every page behind it.
     """
     out = io.StringIO()
-    _write(report, _console(out, width, color), tools, None if summary else brief)
+    _write(report, _console(out, width, color), tools, details)
     return out.getvalue()
 
 
@@ -59,11 +50,10 @@ def print_report(
     width: int | None = None,
     color: bool | None = None,
     tools: Sequence[str] | None = None,
-    brief: Collection[str] = (),
-    summary: bool = False,
+    details: bool = False,
 ) -> None:
     """Print the report to `file` (standard output). Terminals get colours, unless `NO_COLOR` or `color` says otherwise."""
-    _write(report, _console(file or sys.stdout, width, color), tools, None if summary else brief)
+    _write(report, _console(file or sys.stdout, width, color), tools, details)
 
 
 def _console(file: TextIO, width: int | None, color: bool | None) -> PlainConsole:
@@ -82,27 +72,19 @@ def _console(file: TextIO, width: int | None, color: bool | None) -> PlainConsol
     )
 
 
-def _write(report: Report, console: PlainConsole, tools: Sequence[str] | None, brief: Collection[str] | None) -> None:
-    """`brief`: None for a summary, see `render`."""
+def _write(report: Report, console: PlainConsole, tools: Sequence[str] | None, details: bool) -> None:
     writer = _Writer(console, report.references())
     screen = first_screen(report)
-    writer.warnings(screen)
-    if not tools:
-        writer.summary(report, screen)
     if tools is None:
-        short = [page for page in report.pages if brief is None or _is_short(page, brief, screen)]
-        for page in report.pages:
-            if page not in short:
-                writer.page(page, screen)
-        writer.more(short, report.source)
-    for page in report.pages:
-        if page.id in (tools or ()):
-            writer.page(page, None)
-
-
-def _is_short(page: Page, brief: Collection[str], screen: FirstScreen) -> bool:
-    """Whether a whole report names a page in a line only: the brief ones and the empty ones, but not the one with the first thing to change."""
-    return (page.id in brief or page.unavailable is not None) and screen.first_finding not in page.findings
+        writer.screen(screen)
+        told = [page for page in report.pages if details and page.unavailable is None]
+        silent = [page for page in report.pages if details and page.unavailable is not None]
+    else:
+        writer.warnings(screen)
+        told, silent = [page for page in report.pages if page.id in tools], []
+    for page in told:
+        writer.page(page, screen.glance if tools is None else None)
+    writer.silent(silent)
 
 
 class _Writer:
@@ -120,21 +102,11 @@ class _Writer:
         if screen.warnings:
             self._blank()
 
-    def summary(self, report: Report, screen: FirstScreen) -> None:
-        self._prose(screen.headline, "bold")
-        self._prose(clean(report.source), "dim")
-        if screen.glance:
-            self._chart(screen.glance)
-        self._blank()
-        if screen.first_finding:
-            self._first(screen.first_finding)
-        else:
-            self._prose("First thing to change: nothing was found that is worth a change.")
-        self._evidence(screen.evidence)
-        self._others(report, screen)
+    def screen(self, screen: FirstScreen) -> None:
+        self._lines(terminal_screen.lines(screen, self.console, min(self.width, _WIDEST_PROSE)))
 
-    def page(self, page: Page, screen: FirstScreen | None) -> None:
-        """One page: title, question, headline, then its sections and findings; without what stands on the `screen` above it."""
+    def page(self, page: Page, drawn: Chart | None) -> None:
+        """One page: title, question, headline, then its sections and findings; without the picture that is `drawn` already."""
         self._blank()
         self.console.print(Rule(Text(clean(page.title), style="bold"), align="left", style="dim", characters="─"))
         if page.question:
@@ -145,33 +117,33 @@ class _Writer:
             self._unavailable(page.unavailable)
         if page.failure:
             self._failure(page.failure)
-        if page.glance and (screen is None or page.glance is not screen.glance):
+        if page.glance and page.glance is not drawn:
             self._chart(page.glance)
         for section in page.sections:
             self._section(section)
-        if screen is None:
-            self._evidence(page.evidence)
+        self._evidence(page.evidence)
         for finding in page.findings:
             self._blank()
             self._finding(finding)
 
-    def more(self, pages: Sequence[Page], source: str) -> None:
-        """Pages of which only the headline is shown, and how to see them."""
+    def silent(self, pages: Sequence[Page]) -> None:
+        """Pages with nothing to show, each in a line."""
         if not pages:
             return
         self._blank()
-        self.console.print(Rule(Text("More", style="bold"), align="left", style="dim", characters="─"))
-        self._prose("All of it is in the HTML, CSV and JSON output, and each page here with:", "dim italic")
-        self._prose(f"outpace report {shlex.quote(clean(source))} --tool NAME", "dim")
+        self.console.print(
+            Rule(Text("Not measurable in this profile", style="bold"), align="left", style="dim", characters="─")
+        )
         edge = max(len(page.id) for page in pages) + 2
-        for page in sorted(pages, key=lambda p: p.unavailable is not None):
-            text = clean_prose(page.headline) if page.unavailable is None else f"– {clean_prose(page.unavailable.reason)}"
-            self._print(Text(text, "dim" if page.unavailable else ""), 2, label=f"{page.id:<{edge}}")
+        for page in pages:
+            self._print(
+                Text(clean_prose(page.unavailable.reason if page.unavailable else ""), "dim"), 2, label=f"{page.id:<{edge}}"
+            )
 
     def _evidence(self, lines: Sequence[str]) -> None:
         if lines:
             self._blank()
-            self._prose("How good is the evidence", "bold")
+            self._prose("Confidence", "bold")
         for line in lines:
             self._prose(f"· {clean_prose(line)}", hang=2)
 
@@ -239,40 +211,6 @@ class _Writer:
             self._prose(f"no room here for: {', '.join(dropped)}", "dim")
         if section.remark:
             self._prose(clean_prose(section.remark), "dim")
-
-    def _first(self, finding: Finding) -> None:
-        self._prose("First thing to change", "bold")
-        self._prose(clean_prose(finding.action))
-        self._gain(finding)
-        why = Text("Why: ", style="dim").append(clean_prose(finding.sentence), style="not dim")
-        self._print(why, 2, hang=5)
-        if finding.location:
-            self._prose(f"Where: {clean(finding.location)}")
-
-    def _gain(self, finding: Finding) -> None:
-        saving = saving_text(finding)
-        if not saving:
-            self._prose("Estimated saving: not measurable from this profile", "dim")
-            return
-        self._print(Text("Saves: ").append(saving, style="bold green"), 2)
-        if bound := saving_bound(finding):
-            self._prose(f"({bound})", "dim")
-
-    def _others(self, report: Report, screen: FirstScreen) -> None:
-        others = [f for f in report.findings if f is not screen.first_finding]
-        if not others:
-            return
-        self._blank()
-        self._prose("Also found", "bold")
-        for finding in others[:_MOST_OTHERS]:
-            saving = saving_text(finding)
-            text = Text(f"{finding.severity.value:<9} ", style=_SEVERITY_STYLES[finding.severity])
-            text.append(clean_prose(finding.sentence), style="not bold default")
-            if saving:
-                text.append(f" [{saving}]", style="not bold default")
-            self._print(text, 2, hang=10)
-        if len(others) > _MOST_OTHERS:
-            self._prose(f"… and {len(others) - _MOST_OTHERS} more below", "dim")
 
     def _finding(self, finding: Finding) -> None:
         head = Text(finding.severity.value.upper() + "  ", style=_SEVERITY_STYLES[finding.severity])

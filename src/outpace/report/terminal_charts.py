@@ -19,6 +19,7 @@ _WIDEST = 118  # a longer bar is no easier to read
 _MOST_BARS = 12
 _MOST_NODES = 60
 _SMALLEST = 0.02
+_WORTH_NAMING = 0.01  # of the whole
 _ROLE_STYLES = {"bottleneck": "bold red", "critical": "bold", "other": ""}
 _ROLE_MARKS = {"bottleneck": "◀ bottleneck", "critical": "● critical path", "other": ""}
 
@@ -40,9 +41,6 @@ def stacked_bar(chart: Chart, width: int, colored: bool) -> list[Text]:
     if not any(p.value for p in parts):
         return [Text("nothing to draw", style="dim")]
     total = shown(sum(p.value for p in parts), chart.table.field(chart.series[0]).unit)
-    bar = Text()
-    for i, (part, cells) in enumerate(zip(parts, split_cells([p.value for p in parts], min(width, _WIDEST)), strict=True)):
-        bar.append(_glyph(i, colored) * cells, style=_style(part.key, colored))
     order = sorted((i for i, p in enumerate(parts) if p.value > 0), key=lambda i: -parts[i].value)
     columns = [
         Column("", tuple(parts[i].name for i in order)),
@@ -51,7 +49,32 @@ def stacked_bar(chart: Chart, width: int, colored: bool) -> list[Text]:
     ]
     legend, _ = grid(columns, width - 2, header=False)
     marks = [Text().append(_glyph(i, colored) + " ", _style(parts[i].key, colored)) for i in order]
-    return [bar, *(mark + line for mark, line in zip(marks, legend, strict=True)), Text(f"  total {total}", style="dim")]
+    lines = (mark + line for mark, line in zip(marks, legend, strict=True))
+    return [_stack(parts, width, colored), *lines, Text(f"  total {total}", style="dim")]
+
+
+def bar_and_legend(chart: Chart, width: int, colored: bool) -> tuple[Text, list[Text]]:
+    """One stacked bar, and its parts with time and share, largest first; those of less than a hundredth together."""
+    parts = chart_data.parts(chart)
+    order = sorted((i for i, p in enumerate(parts) if p.value > 0), key=lambda i: -parts[i].value)
+    large = [i for i in order if parts[i].share >= _WORTH_NAMING]
+    legend = [
+        Text()
+        .append(_glyph(i, colored) + " ", _style(parts[i].key, colored))
+        .append(f"{parts[i].name} {parts[i].label}")
+        .append(f" {parts[i].share:.0%}", "dim")
+        for i in large
+    ]
+    if rest := len(order) - len(large):
+        legend.append(Text(f"{rest} {'other' if rest == 1 else 'others'} under 1%", "dim"))
+    return _stack(parts, width, colored), legend
+
+
+def _stack(parts: Sequence[chart_data.Part], width: int, colored: bool) -> Text:
+    bar = Text()
+    for i, (part, cells) in enumerate(zip(parts, split_cells([p.value for p in parts], min(width, _WIDEST)), strict=True)):
+        bar.append(_glyph(i, colored) * cells, style=_style(part.key, colored))
+    return bar
 
 
 def stacked_columns(chart: Chart, width: int, colored: bool) -> list[Text]:

@@ -81,6 +81,7 @@ ELEMENT_ID = "element_id"  # element that a tf.data stage hands over
 NAME = "name"  # name of a tf.data stage; op in an annotation
 PARALLELISM = "parallelism"  # threads of a tf.data stage
 AUTOTUNE = "autotune"  # whether tf.data chooses them
+BATCH_SIZE = "batch_size"  # examples in an element of a tf.data stage that makes batches
 BUFFERED_MB = "buffered_bytes_MB"  # what a tf.data buffer holds
 
 # Devices

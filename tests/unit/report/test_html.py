@@ -224,7 +224,7 @@ def test_a_number_leads_to_the_page_that_holds_its_table() -> None:
     page = html.render(report)
     assert '<a href="#page-second">table second.stages</a>' in page
     assert "#page-first" in page  # the navigation's
-    text = terminal.render(report, width=80)
+    text = terminal.render(report, width=80, details=True)
     assert "--tool second: stages" in text
     assert "--tool first" not in text
 

@@ -7,5 +7,4 @@ TOOL = Tool(
     title="A step explained",
     question="Which events make up the time of one step, category by category?",
     order=90,
-    brief=True,
 )

@@ -7,5 +7,4 @@ TOOL = Tool(
     title="Functions and compilation",
     question="Which functions are traced or compiled again and again, and because of which argument?",
     order=70,
-    brief=True,
 )

@@ -7,5 +7,4 @@ TOOL = Tool(
     title="XLA programs",
     question="Which compiled programs and HLO ops take the time, where do they come from, and what limits them?",
     order=40,
-    brief=True,
 )

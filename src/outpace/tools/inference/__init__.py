@@ -7,5 +7,4 @@ TOOL = Tool(
     title="Inference latency",
     question="How long do predictions take, and where did the slowest ones spend their time?",
     order=80,
-    brief=True,
 )

@@ -7,5 +7,4 @@ TOOL = Tool(
     title="GPU kernels",
     question="Which GPU kernels take the time, which op launched them, and why is the GPU idle?",
     order=45,
-    brief=True,
 )

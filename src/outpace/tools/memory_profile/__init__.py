@@ -7,5 +7,4 @@ TOOL = Tool(
     title="Memory profile",
     question="How much memory is in use, what holds it at the peak, does it grow, and what still fits?",
     order=50,
-    brief=True,
 )

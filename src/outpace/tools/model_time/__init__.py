@@ -7,5 +7,4 @@ TOOL = Tool(
     title="Model",
     question="Which layers and lines of the model take the time of its computation, and what there could be faster?",
     order=35,
-    brief=True,
 )

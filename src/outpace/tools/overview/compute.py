@@ -10,6 +10,7 @@ from outpace._dataclass import dataclass
 from outpace.metrics.step_breakdown import StepBreakdown
 from outpace.model import Category, Table
 from outpace.timeline import Run, Timeline
+from outpace.timeline.steady import Aside
 from outpace.tools.overview.schema import AVERAGE, HOSTS, TOP_OPS
 from outpace.trace import dialect
 
@@ -46,7 +47,9 @@ def average(breakdown: StepBreakdown) -> Average:
 
 @dataclass(frozen=True)
 class Pace:
-    """How steps follow each other, over all hosts: training steps per second of one host, and the share of the time that no step covers."""
+    """How steps follow each other, over all hosts: training steps per second of one host in the steady state, and the share of the time that no
+    step covers.
+    """
 
     per_second: float
     outside: float
@@ -58,7 +61,9 @@ def pace(run: Run) -> Pace:
     for steps in (t.steps for t in run.hosts if len(t.steps)):
         span = int(steps.end.max() - steps.start.min())
         if span > 0:
-            rates.append(len(steps) * steps.per_row / (span / 1e12))
+            aside = np.array([reason is not Aside.NO for reason in steps.aside])
+            steady = span - int(steps.duration[aside].sum())
+            rates.append(int((~aside).sum()) * steps.per_row / (steady / 1e12))
             spans, inside = spans + span, inside + int(steps.duration.sum())
     return Pace(float(np.mean(rates)) if rates else 0.0, max(0.0, 1 - inside / spans) if spans else 0.0)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator
 
 from outpace.metrics.between import between
 from outpace.metrics.budget import overhead_samples, slowdown
 from outpace.metrics.device import device_facts
+from outpace.metrics.examples import examples_per_step
 from outpace.metrics.op_metrics import op_metrics
 from outpace.metrics.program import Program, program
 from outpace.metrics.same_program import comparable, main_program
@@ -74,6 +77,7 @@ def analyse(run: Run) -> Page:
         sections,
         found,
         glance=Chart("Steady step", ChartKind.STACK_TOTAL, mean.table, "category", ("mean_ps",), _COLORS_BY_TITLE),
+        key_figures=_speed(run, breakdown, mean),
         evidence=tuple(_evidence(run, breakdown, mean)),
     )
 
@@ -87,6 +91,7 @@ def _advice(run: Run, breakdown: StepBreakdown, mean: Average, kind: Program) ->
         yield from rules.overhead(timeline.host, *overhead_samples(run, timeline))
 
 
+_COUNTED = re.compile(r"(?P<count>\d+)(?P<what>\D.*)")
 _UNSEEN = "Bound by Python of the training loop, or work that was not traced"
 _PHASE_CHANGE = 0.10  # profiling does not speed steps up: before and during then compare different work
 _HOST_COLUMNS = ("host", "steps", "source", "mean_ps", "events", "window_ps", "devices", "cpu_cores", "framework")
@@ -165,18 +170,36 @@ def _graph(run: Run, breakdown: StepBreakdown) -> Chart:
     return Chart("Step time", ChartKind.STACK_SERIES, breakdown.steps, "step", _SHOWN, _COLORS, _remark(run), chosen)
 
 
-def _summary(run: Run, breakdown: StepBreakdown, mean: Average, kind: Program) -> Figures:
+def _speed(run: Run, breakdown: StepBreakdown, mean: Average) -> tuple[Figure, ...]:
+    """Step time and throughput; examples per second where the input pipeline says how large its batches are."""
     spread = (
         f"std. dev. {humanize(mean.deviation, Unit.PS)} over {_steps(mean)}"
         if mean.rows > 1
         else "of one step: no interval can be told"
     )
+    rate, sizes = pace(run).per_second, examples_per_step(run)
+    calls = max(breakdown.per_row.values(), default=1)
+    figures = [
+        Figure("Steady step time" if calls == 1 else f"Steady call of {calls} steps", mean.mean, Unit.PS, spread),
+        Figure("Steps per second", _rounded(rate), Unit.TEXT, "per host, in the steady state, with the time between the steps"),
+    ]
+    mine = {sizes.get(host) for host in main_program(run)}
+    if len(mine) == 1 and (size := mine.pop()):
+        figures.append(Figure("Examples per second", _rounded(rate * size), Unit.TEXT, f"per host, in batches of {size:,}"))
+    return tuple(figures)
+
+
+def _rounded(rate: float) -> str:
+    """A rate in three digits, never in powers of ten."""
+    return f"{float(f'{rate:.3g}'):,.{max(0, 2 - math.floor(math.log10(rate)))}f}" if rate > 0 else "0"
+
+
+def _summary(run: Run, breakdown: StepBreakdown, mean: Average, kind: Program) -> Figures:
     confidence = max((t.steps.confidence for t in run.hosts if len(t.steps)), key=list(Confidence).index)
     per_row = max(breakdown.per_row.values(), default=1)
     speed = pace(run)
     items = [
-        Figure("Steady step time", mean.mean, Unit.PS, spread),
-        Figure("Steps per second", f"{speed.per_second:.3g}", Unit.TEXT, "per host, from the first step to the last"),
+        *_speed(run, breakdown, mean),
         Figure("Step boundaries", confidence.value, Unit.TEXT, _source(run)),
         Figure("Program", kind.name, Unit.TEXT),
     ]
@@ -225,6 +248,12 @@ def _cost(slowdown: float) -> str:
 
 
 def _remark(run: Run) -> str:
+    """How the steps were found; of hosts that differ in the number alone, from the fewest to the most."""
+    told = [_COUNTED.fullmatch(t.steps.how) for t in run.hosts]
+    if len(told) > 1 and all(told) and len({t["what"] for t in told if t}) == 1:
+        counts = sorted(int(t["count"]) for t in told if t)
+        many = f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
+        return f"{many}{told[0]['what'] if told[0] else ''} of each of {len(told)} hosts"
     return "; ".join(f"{t.host}: {t.steps.how}" if len(run.hosts) > 1 else t.steps.how for t in run.hosts)
 
 

@@ -14,9 +14,9 @@ from outpace.metrics.source_line import source_line
 from outpace.metrics.step_breakdown import StepBreakdown
 from outpace.metrics.step_function import step_function_calls
 from outpace.model import Category, Certainty, Evidence, Finding, Severity, Table, Threshold, Unit, humanize, median
+from outpace.model.arrays import Indices
 from outpace.timeline import Run, Timeline
 from outpace.timeline.steady import Aside, period
-from outpace.timeline.steps import Array
 
 _PERIODIC = Threshold(
     "cost that comes round", 0.03, Unit.FRACTION, "our choice: what a change of it can save at least to be measured"
@@ -179,7 +179,7 @@ def _periodic(run: Run, timeline: Timeline, mine: Table, program: Program) -> It
     )
 
 
-def _same_calls_longer(timeline: Timeline, slow: Array, usual: Array) -> bool:
+def _same_calls_longer(timeline: Timeline, slow: Indices, usual: Indices) -> bool:
     """Whether slow steps make no more calls of the step's own functions than usual ones, and most of their time beyond lies in these."""
     rows = step_function_calls(timeline)
     if not len(rows):
@@ -192,7 +192,7 @@ def _same_calls_longer(timeline: Timeline, slow: Array, usual: Array) -> bool:
     return bool(count[slow].mean() < _MORE_CALLS * count[usual].mean() and took[slow].mean() - took[usual].mean() >= longer / 2)
 
 
-def _mean(table: Table, category: Category, rows: Array) -> float:
+def _mean(table: Table, category: Category, rows: Indices) -> float:
     return float(table[f"{category.value}_ps"][rows].mean()) if len(rows) else 0.0
 
 

@@ -7,5 +7,4 @@ TOOL = Tool(
     title="Python",
     question="Which lines of Python take the time of the training thread, and what do they wait for?",
     order=65,
-    brief=True,
 )

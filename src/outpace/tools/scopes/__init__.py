@@ -7,6 +7,5 @@ TOOL = Tool(
     title="Name scopes",
     question="Which layer, which part of the model, or which line of code takes the time and the memory?",
     order=35,
-    brief=True,
     of_models=True,
 )

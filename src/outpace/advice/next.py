@@ -1,0 +1,44 @@
+"""The commands to go on with, now that a profile has been read: what looks closer, and what proves a change."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from outpace.metrics.program import program
+from outpace.model import CAPTURE, Command, Finding, Page, Severity
+from outpace.timeline import Run
+
+
+def following(run: Run, pages: Sequence[Page], findings: Sequence[Finding]) -> tuple[Command, ...]:
+    """At most two: capture again where the capture itself is the trouble; else look where the first finding points, and try changes."""
+    script = _script(run)
+    source = shlex.quote(run.source)
+    first = next((f for f in findings if f.severity is not Severity.INFO), None)
+    if first is not None and first.id.startswith(CAPTURE):
+        return (Command(f"outpace profile {script}", "capture again, while the program trains"),)
+    return tuple(filter(None, (_closer(source, pages, first), _trial(run, script))))
+
+
+def _closer(source: str, pages: Sequence[Page], first: Finding | None) -> Command:
+    if first is None:
+        return Command(f"outpace trace {source}", "the timeline, in a browser")
+    tool = first.evidence[0].table.partition(".")[0]
+    if tool == pages[0].id:  # the page that the reader has just seen the answer of
+        return Command(f"outpace explain {source}", "the slowest step, event by event")
+    return Command(f"outpace report {source} --tool {tool}", "the numbers behind the first change")
+
+
+def _trial(run: Run, script: str) -> Command | None:
+    kind = program(run)
+    if kind.predicts:
+        return None
+    if kind.is_keras:
+        return Command(f"outpace tune {script}", "try the changes, measure what each gains")
+    return Command(f"outpace race {script} CHANGED.py", "measure what a change gains")
+
+
+def _script(run: Run) -> str:
+    """The script that was captured, by its record; a stand-in where the profile has none."""
+    known = next((str(record["script"]) for record in run.records.values() if record.get("script")), "")
+    return shlex.quote(known) if known else "train.py"

@@ -1,0 +1,137 @@
+"""The first screen as lines of text: at most 25 of them on 80 columns, made of whole sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from outpace._dataclass import dataclass
+from outpace.model import CAPTURE, Chart, Command, Finding
+from outpace.model.text import clean, clean_prose, first_clause, first_sentence, shown
+from outpace.report import terminal_charts
+from outpace.report.first_screen import FirstScreen, saving_text
+
+HEIGHT = 25
+"""Lines that the screen has at most, where its sentences allow it."""
+
+_LABEL = 12  # columns of "Confidence" and "Next"
+_SEPARATOR = "  ·  "
+_ROOMS = ((3, 3, 3), (3, 2, 2), (3, 1, 1), (2, 1, 1), (1, 1, 1))
+"""How many changes, warnings and lines of evidence are shown, roomiest first; the first that fits is taken."""
+
+
+def lines(screen: FirstScreen, console: Console, width: int) -> list[Text]:
+    """The screen in lines of at most `width` cells: as much of it as fits into `HEIGHT` lines."""
+    made: list[Text] = []
+    for room in _ROOMS:
+        made = list(_Layout(screen, console, width, *room).lines())
+        if len(made) <= HEIGHT:
+            break
+    return made
+
+
+@dataclass(frozen=True)
+class _Layout:
+    screen: FirstScreen
+    console: Console
+    width: int
+    changes: int
+    warnings: int
+    evidence: int
+
+    def lines(self) -> Iterator[Text]:
+        yield from self._warnings()
+        yield from self._wrapped(Text(self.screen.headline, "bold"))
+        yield from self._wrapped(Text(self.screen.source, "dim"))
+        figures = [f"{clean(f.label)} {shown(f.value, f.unit)}" for f in self.screen.figures]
+        yield from self._flow([Text(text) for text in figures], separator=" · ")
+        if self.screen.glance:
+            yield Text()
+            yield from self._bar(self.screen.glance)
+        yield Text()
+        yield from self._changes()
+        yield Text()
+        yield from self._labelled("Confidence", self.screen.evidence[: self.evidence], len(self.screen.evidence))
+        yield from self._next(self.screen.next)
+
+    def _warnings(self) -> Iterator[Text]:
+        for warning in self.screen.warnings[: self.warnings]:
+            shortest = self.warnings == 1
+            yield from self._wrapped(Text(f"! {first_clause(warning) if shortest else warning}", "yellow"), hang=2)
+        left = len(self.screen.warnings) - self.warnings
+        if left > 0:
+            yield Text(f"! and {left} more (--details)", "yellow")
+
+    def _bar(self, chart: Chart) -> Iterator[Text]:
+        bar, legend = terminal_charts.bar_and_legend(chart, self.width, self.console.color_system is not None)
+        yield bar
+        yield from self._flow(legend)
+
+    def _changes(self) -> Iterator[Text]:
+        every = self.screen.changes
+        if not every:
+            yield Text("Nothing was found that is worth a change.", "bold")
+            return
+        for number, finding in enumerate(every[: self.changes], 1):
+            yield from self._change(number, finding)
+        left = len(every) - self.changes
+        if left > 0:
+            yield Text(f"{'and 1 more' if left == 1 else f'and {left} more'}: --details", "dim")
+
+    def _change(self, number: int, finding: Finding) -> Iterator[Text]:
+        host = f" [{known}]" if (known := self.screen.host(finding)) else ""
+        said, mark = clean_prose(finding.sentence), f"{number}. "
+        if said not in self.screen.headline:
+            yield from self._wrapped(Text(f"{mark}{first_clause(said)}{host}"), hang=3)
+            mark = "   "
+        yield from self._wrapped(Text(mark).append(f"→ {first_sentence(clean_prose(finding.action))}", "bold"), hang=5)
+        if finding.id.startswith(CAPTURE):
+            return
+        saving = saving_text(finding, self.screen.step)
+        gain = Text(f"saves {saving}", "green") if saving else Text("saving not measurable from this profile", "dim")
+        where = [Text(clean(finding.location), "cyan")] if finding.location else []
+        yield from (Text("     ") + line for line in self._flow([gain, *where], self.width - 5))
+
+    def _labelled(self, label: str, said: Sequence[str], count: int) -> Iterator[Text]:
+        for number, text in enumerate(said):
+            more = f" (and {count - len(said)} more: --details)" if number == len(said) - 1 and count > len(said) else ""
+            yield from self._wrapped(
+                Text(("" if number else label).ljust(_LABEL), "dim").append(text + more, "not dim"), hang=_LABEL
+            )
+
+    def _next(self, commands: Sequence[Command]) -> Iterator[Text]:
+        longest = max((len(clean(c.line)) for c in commands), default=0)
+        for number, command in enumerate(commands):
+            line = Text(("" if number else "Next").ljust(_LABEL), "dim").append(clean(command.line), "not dim bold")
+            if _LABEL + longest + len(command.what) + 3 <= self.width:
+                line.append(" " * (longest + 3 - len(clean(command.line))) + clean_prose(command.what), "dim")
+            yield from self._wrapped(line, hang=_LABEL)
+
+    def _flow(self, items: Sequence[Text], width: int | None = None, separator: str = _SEPARATOR) -> Iterator[Text]:
+        """Items one after the other, as many on a line as it holds."""
+        width, line = width or self.width, Text()
+        for item in items:
+            if line and line.cell_len + len(separator) + item.cell_len > width:
+                yield from self._wrapped(line, width=width)
+                line = Text()
+            line = line + Text(separator, "dim") + item if line else item
+        if line:
+            yield from self._wrapped(line, width=width)
+
+    def _wrapped(self, text: Text, hang: int = 0, width: int | None = None) -> Iterator[Text]:
+        """`text` in lines, those behind the first indented by `hang`."""
+        width = width or self.width
+        if text.cell_len <= width:
+            yield text
+            return
+        first, *rest = text.wrap(self.console, width, overflow="fold")
+        tail = text[len(first.plain.rstrip()) :] if rest else Text()
+        first.rstrip()
+        yield first
+        if tail.plain.strip():
+            tail = tail[len(tail.plain) - len(tail.plain.lstrip()) :]
+            for line in tail.wrap(self.console, width - hang, overflow="fold"):
+                line.rstrip()
+                yield Text(" " * hang) + line
