@@ -14,15 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from outpace.model.arrays import Codes, Column, Ids, Indices, Mask, Numbers, Picoseconds
 from outpace.model.errors import InstallationError
 
 ABI = 943381323
 """CRC-32 of `native/include/outpace.h`. A library that says another was built from other sources."""
 
-Array = npt.NDArray[Any]
-Key = Array | tuple[Array, Array]
+Key = Ids | tuple[Ids, Ids]
 _STATUS = {1: "an allocation of the native core failed", 2: "it failed", 3: "there are more events than it can number (2^31)"}
 
 _P, _I32, _I64, _U32, _U64 = c_void_p, c_int32, c_int64, c_uint32, c_uint64
@@ -144,14 +143,16 @@ def threads() -> int:
     return min(len(os.sched_getaffinity(0)), 8)
 
 
-def pointer(array: Array) -> c_void_p:
+def pointer(array: Column) -> c_void_p:
     """Address of a C-contiguous array's data."""
     if not array.flags.c_contiguous:
         raise ValueError("the core needs contiguous arrays")
     return c_void_p(array.ctypes.data)
 
 
-def nest(first_event: Array, start: Array, duration: Array, mask: Array | None = None) -> tuple[Array, Array, Array]:
+def nest(
+    first_event: Indices, start: Picoseconds, duration: Picoseconds, mask: Mask | None = None
+) -> tuple[Indices, Indices, Picoseconds]:
     """Parent row, end of subtree and self time of every event; see `ox_nest`."""
     count = len(start)
     parent, subtree_end = np.empty(count, np.int32), np.empty(count, np.int32)
@@ -163,14 +164,16 @@ def nest(first_event: Array, start: Array, duration: Array, mask: Array | None =
     return parent, subtree_end, self_time
 
 
-def nest_rows(first_event: Array, start: Array, duration: Array, rows: Array) -> tuple[Array, Array]:
+def nest_rows(first_event: Indices, start: Picoseconds, duration: Picoseconds, rows: Indices) -> tuple[Indices, Picoseconds]:
     """Nesting among some events only: (parent row or -1, self time) of each of `rows`, which are sorted. The other events do not exist."""
     bounds = np.searchsorted(rows, np.asarray(first_event, rows.dtype))
     parent, _, self_time = nest(bounds, start[rows], duration[rows])
     return np.where(parent >= 0, rows[parent], -1), self_time
 
 
-def group(key: Array, keys: int, duration: Array, self_time: Array, mask: Array | None = None) -> tuple[Array, ...]:
+def group(
+    key: Codes, keys: int, duration: Picoseconds, self_time: Picoseconds, mask: Mask | None = None
+) -> tuple[Numbers, ...]:
     """Count, total, self total, minimum and maximum duration per key in [0, keys); see `ox_group`."""
     out = tuple(np.empty(keys, np.int64) for _ in range(5))
     flags = None if mask is None else np.ascontiguousarray(mask, np.uint8)
@@ -179,7 +182,7 @@ def group(key: Array, keys: int, duration: Array, self_time: Array, mask: Array 
     return out
 
 
-def spread(subtree_end: Array, cause: Array, effect: Array, root_row: Array, root_group: Array) -> Array:
+def spread(subtree_end: Indices, cause: Indices, effect: Indices, root_row: Indices, root_group: Codes) -> Codes:
     """Group of every event, -1 for none; edges may come in any order; see `ox_spread`."""
     result = np.full(len(subtree_end), -1, np.int32)
     ends, *edges = (np.ascontiguousarray(a, np.int32) for a in (subtree_end, cause, effect))
@@ -188,7 +191,7 @@ def spread(subtree_end: Array, cause: Array, effect: Array, root_row: Array, roo
     return result
 
 
-def join(cause: Array, cause_key: Key, effect: Array, effect_key: Key, crowd: int = 0) -> tuple[Array, Array]:
+def join(cause: Indices, cause_key: Key, effect: Indices, effect_key: Key, crowd: int = 0) -> tuple[Indices, Indices]:
     """All pairs (cause row, effect row) with equal keys, int32, ordered by effect; see `ox_join`.
 
     A key is one uint64 column, or two that are mixed into 64 bits.
@@ -208,7 +211,15 @@ def join(cause: Array, cause_key: Key, effect: Array, effect_key: Key, crowd: in
     return out[0], out[1]
 
 
-def sweep(group_of: Array, priority: Array, start: Array, finish: Array, begin: Array, last: Array, priorities: int) -> Array:
+def sweep(
+    group_of: Codes,
+    priority: Codes,
+    start: Picoseconds,
+    finish: Picoseconds,
+    begin: Picoseconds,
+    last: Picoseconds,
+    priorities: int,
+) -> Picoseconds:
     """Time per (window, priority), int64 ps of shape (windows, priorities); see `ox_sweep`."""
     out = np.zeros((len(begin), priorities), np.int64)
     kinds = ((group_of, np.int32), (priority, np.uint8), (start, np.int64), (finish, np.int64))
@@ -218,7 +229,7 @@ def sweep(group_of: Array, priority: Array, start: Array, finish: Array, begin: 
     return out
 
 
-def cover(start: Array, finish: Array, begin: int, last: int) -> tuple[int, int]:
+def cover(start: Picoseconds, finish: Picoseconds, begin: int, last: int) -> tuple[int, int]:
     """Length of the union of spans (sorted by start) in [begin, last), and the sum of their clipped lengths; see `ox_cover`."""
     result = np.zeros(2, np.int64)
     spans = [np.ascontiguousarray(a, np.int64) for a in (start, finish)]

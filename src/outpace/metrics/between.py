@@ -14,8 +14,8 @@ from outpace.metrics.python_samples import lines_within
 from outpace.metrics.source_line import source_line
 from outpace.metrics.step_breakdown import category_times
 from outpace.model import Category
+from outpace.model.arrays import Codes, Picoseconds
 from outpace.timeline import Run, Timeline
-from outpace.timeline.steps import Array
 
 _OFTEN = 0.5  # of the gaps must hold time, for the loop itself to leave it out; else it is single events
 _LONG = 0.02  # of the step: a gap that is worth the name
@@ -55,7 +55,7 @@ def _between(run: Run, timeline: Timeline) -> Between:
     return Between(float((end - start).sum()) / span if span > 0 else 0.0, shares, often, line, function)
 
 
-def _gap_of(timeline: Timeline, start: Array, end: Array) -> Array:
+def _gap_of(timeline: Timeline, start: Picoseconds, end: Picoseconds) -> Codes:
     """Index of the gap in which each event of the training thread begins; -1 for all others, and for all events of other threads."""
     trace = timeline.trace
     gap = np.full(len(trace), -1, np.int32)

@@ -13,8 +13,8 @@ import re
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace.model.arrays import Indices, Mask
 from outpace.timeline import Timeline
-from outpace.timeline.steps import Array
 from outpace.timeline.workers import runs_jax
 from outpace.trace import Trace
 from outpace.trace.algorithms import distinct, nest_rows
@@ -92,7 +92,7 @@ def jax_builds(timeline: Timeline) -> tuple[Build, ...]:
     return tuple(Build(top, int(trace.start[top]), end, _function(trace, top, end)) for top, end in sorted(ends.items()))
 
 
-def _on_main_threads(trace: Trace, rows: Array) -> Array:
+def _on_main_threads(trace: Trace, rows: Indices) -> Mask:
     """Threads that call jitted functions, or that Python runs on: what a pool does for them is part of their builds."""
     of_python = trace.named(lambda n: n.startswith(_ON_PYTHON) or _CALL.fullmatch(n))
     python = np.zeros(len(trace.lines), bool)

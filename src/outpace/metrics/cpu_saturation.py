@@ -16,9 +16,9 @@ import numpy as np
 from outpace.metrics.derived import derived
 from outpace.metrics.segments import function_runs, pipelines
 from outpace.model import Field, Table, Threshold, Unit
+from outpace.model.arrays import Mask
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.names import INPUT_THREADS
-from outpace.timeline.steps import Array
 from outpace.trace.algorithms import cover
 
 _XLA_THREADS = "tf_XLA"  # XLA's workers on a CPU: they record nothing but computation
@@ -146,7 +146,7 @@ def _busy_by_thread(timeline: Timeline, begin: int, end: int) -> list[tuple[str,
     return found
 
 
-def _working_names(timeline: Timeline) -> Array:
+def _working_names(timeline: Timeline) -> Mask:
     """Names of events during which a thread works; input ops that wait for the pipeline do not count."""
     is_op = timeline.is_kind(OpKind.TENSORFLOW, OpKind.JAX, OpKind.COPY)
     runs = np.fromiter((n.startswith(_BUSY_PREFIXES) for n in timeline.trace.names), bool, len(timeline.trace.names))

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from outpace.model.arrays import Codes, Indices
 from outpace.timeline import OpKind, Timeline
 from outpace.timeline.causality import launches
 from outpace.timeline.hlo import NO_OP, HloOp, instructions
 from outpace.timeline.hlo_meaning import BETWEEN, COLLECTIVE, HALF, SINGLE, TO_DEVICE, TO_HOST, direction
-from outpace.timeline.steps import Array
 from outpace.trace import dialect
 from outpace.trace.algorithms import common, distinct
 
@@ -49,7 +49,7 @@ _LAYOUT = re.compile(r"[a-z0-9]+\[[^\]]*\](?:\{[^}]*\})?")  # one array of an in
 _SPACE = re.compile(r"S\((\d+)\)")
 
 
-def device_kinds(timeline: Timeline) -> Iterator[tuple[Array, Array]]:
+def device_kinds(timeline: Timeline) -> Iterator[tuple[Indices, Codes]]:
     """For each line of each device: (its event rows, index of each event's kind into `KINDS_OF_DEVICES`)."""
     trace = timeline.trace
     shaped = trace.stat(dialect.SHAPE)
@@ -70,7 +70,7 @@ def device_kinds(timeline: Timeline) -> Iterator[tuple[Array, Array]]:
             yield rows, _by_programs(timeline, rows, kind)
 
 
-def _direct_copies(timeline: Timeline, rows: Array, kind: Array) -> None:
+def _direct_copies(timeline: Timeline, rows: Indices, kind: Codes) -> None:
     """Kernels that copy go in the direction that the call names which launched them (`hipMemcpyHtoDAsync`)."""
     trace = timeline.trace
     kernels = rows[[trace.names[n].startswith(_COPY_KERNEL) for n in trace.name[rows].tolist()]]
@@ -84,7 +84,7 @@ def _direct_copies(timeline: Timeline, rows: Array, kind: Array) -> None:
         kind[kernel - rows[0]] = _CODE[next((k for word, k in _CALLS.items() if word in name), BETWEEN)]
 
 
-def _by_programs(timeline: Timeline, rows: Array, kind: Array) -> Array:
+def _by_programs(timeline: Timeline, rows: Indices, kind: Codes) -> Codes:
     """The same kinds where a program tells more of the instruction that an event ran."""
     index, ops = instructions(timeline, rows)
     told = np.fromiter((_told(op) for op in ops), np.int64, len(ops))[index]

@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from outpace.model.arrays import Codes, Indices, Numbers
 from outpace.timeline import OpKind, Timeline
 from outpace.timeline.causality import launches
-from outpace.timeline.steps import Array
 from outpace.trace.algorithms import common, distinct, nest_rows
 
 _NESTED = 8  # launch calls in launch calls
 
 
 Launches = tuple[
-    Array, Array
+    Indices, Indices
 ]  # kernels' rows, sorted, and for each the row of the host's op that launched it, -1 where it is not known
 
 
-def executions(timeline: Timeline, rows: Array, key: Array, launched: Launches) -> Array:
+def executions(timeline: Timeline, rows: Indices, key: Codes, launched: Launches) -> Numbers:
     """How many executions begin with each of the kernels at `rows` (sorted) of the ops `key` (int64); an op's sum is its count."""
     begun = np.zeros(len(rows), np.int64)
     if len(rows) == 0:
@@ -42,18 +42,18 @@ def executions(timeline: Timeline, rows: Array, key: Array, launched: Launches) 
     return begun
 
 
-def _rarest(run: Array, name: Array) -> Array:
+def _rarest(run: Codes, name: Codes) -> Numbers:
     """How often the rarest name appears in each run."""
     span = int(name.max()) + 1
     pairs = np.sort(run * span + name)
     starts = np.flatnonzero(np.diff(pairs, prepend=-1))
     count = np.diff(starts, append=len(pairs))
     of_run = pairs[starts] // span
-    least: Array = np.minimum.reduceat(count, np.flatnonzero(np.diff(of_run, prepend=-1)))
+    least: Numbers = np.minimum.reduceat(count, np.flatnonzero(np.diff(of_run, prepend=-1)))
     return least
 
 
-def _distinct(run: Array, value: Array, runs: int) -> Array:
+def _distinct(run: Codes, value: Indices, runs: int) -> Numbers:
     """How many distinct values each run has."""
     span = int(value.max()) + 2
     return np.bincount(distinct(run * span + value + 1) // span, minlength=runs)

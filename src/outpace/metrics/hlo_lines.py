@@ -12,9 +12,9 @@ from outpace.metrics.derived import derived
 from outpace.metrics.device_kinds import tpu_op
 from outpace.metrics.executions import executions, launchers
 from outpace.model import Field, Table, Unit
+from outpace.model.arrays import Codes, Indices, Mask, Numbers
 from outpace.timeline import Run, Timeline
 from outpace.timeline.hlo import HloOp, instructions, op_lines
-from outpace.timeline.steps import Array
 from outpace.timeline.workers import executed, on_host
 from outpace.trace import dialect
 from outpace.trace.algorithms import nest_rows
@@ -107,7 +107,7 @@ def _rows(timeline: Timeline) -> Iterator[tuple[object, ...]]:
         yield timeline.host, side, name, opcode, source, *numbers, found.count, bits
 
 
-def _steady(timeline: Timeline) -> tuple[Array, int, float]:
+def _steady(timeline: Timeline) -> tuple[Mask, int, float]:
     """(is each step, by index, of the steady state - the last entry is for -1, no step -, how many are, their summed length)."""
     whole = timeline.steps.whole
     of = np.zeros(len(timeline.steps) + 1, bool)
@@ -141,7 +141,7 @@ class _Sums:
         return self.time / steps, self.time / length if length else float("nan"), self.backward / steps
 
 
-Part = tuple[str, Array, Array, list[HloOp], Array]  # side, event rows, op of each, ops, executions that begin with each
+Part = tuple[str, Indices, Codes, list[HloOp], Numbers]  # side, event rows, op of each, ops, executions that begin with each
 
 
 def gathered(timeline: Timeline) -> Iterator[Part]:

@@ -14,8 +14,8 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.metrics.derived import derived
+from outpace.model.arrays import Codes, Ids, Indices, Mask, Numbers, Picoseconds
 from outpace.timeline import OpKind, Run, Timeline
-from outpace.timeline.steps import Array
 from outpace.trace import StatColumn, Trace, dialect
 from outpace.trace.algorithms import join
 
@@ -48,13 +48,13 @@ class Calls:
     over executions); count: executions; blocking: on the critical path of that call.
     """
 
-    call: Array
-    iterator: Array
-    start: Array
-    total: Array
-    self_time: Array
-    count: Array
-    blocking: Array
+    call: Indices
+    iterator: Codes
+    start: Picoseconds
+    total: Picoseconds
+    self_time: Picoseconds
+    count: Numbers
+    blocking: Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,10 +64,10 @@ class Executions:
     count: executions; start: ps, of the first; total, self_time: ps, sums over them.
     """
 
-    count: Array
-    start: Array
-    total: Array
-    self_time: Array
+    count: Numbers
+    start: Picoseconds
+    total: Picoseconds
+    self_time: Picoseconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,14 +80,14 @@ class IteratorGraph:
     """
 
     trace: Trace
-    row: Array
-    ids: Array
-    iterator: Array
-    parent_id: Array
-    first_row: Array
-    cause: Array
-    effect: Array
-    roots: Array
+    row: Indices
+    ids: Ids
+    iterator: Codes
+    parent_id: Ids
+    first_row: Indices
+    cause: Indices
+    effect: Indices
+    roots: Indices
     device_ids: frozenset[int]
 
     @cached_property
@@ -101,22 +101,22 @@ class IteratorGraph:
         return tuple(name.rsplit("::", 1)[-1] for name in self.long_names)
 
     @cached_property
-    def last_row(self) -> Array:
+    def last_row(self) -> Indices:
         """An event row per iterator, its last."""
         rows = np.zeros(len(self.ids), self.row.dtype)
         np.maximum.at(rows, self.iterator, self.row)
         return rows
 
     @cached_property
-    def overlap(self) -> Array:
+    def overlap(self) -> Picoseconds:
         """Time that cause and effect of every edge have in common, ps."""
         start, end = self.trace.start[self.row], self.trace.end[self.row]
-        common: Array = np.minimum(end[self.cause], end[self.effect]) - np.maximum(start[self.cause], start[self.effect])
+        common: Picoseconds = np.minimum(end[self.cause], end[self.effect]) - np.maximum(start[self.cause], start[self.effect])
         np.maximum(common, 0, out=common)
         return common
 
     @cached_property
-    def own(self) -> Array:
+    def own(self) -> Picoseconds:
         """Self time of every event, ps: without what overlaps the iterators that it called."""
         own = self.trace.duration[self.row].copy()
         np.subtract.at(own, self.cause, self.overlap)
@@ -176,7 +176,7 @@ def _graph(timeline: Timeline) -> IteratorGraph | None:
     )
 
 
-def _values_at(stat: StatColumn, rows: Array) -> Array:
+def _values_at(stat: StatColumn, rows: Indices) -> Ids:
     """uint64 value of a stat at each of the rows, 0 where an event does not carry it."""
     values = np.zeros(len(rows), np.uint64)
     if len(stat):
@@ -186,7 +186,7 @@ def _values_at(stat: StatColumn, rows: Array) -> Array:
     return values
 
 
-def _edges(trace: Trace, row: Array, ids: Array, parent_id: Array) -> tuple[Array, Array]:
+def _edges(trace: Trace, row: Indices, ids: Ids, parent_id: Ids) -> tuple[Indices, Indices]:
     """Positions (caller, callee): direct nesting on a thread, and consumption of an element that another thread produced."""
     position = np.full(len(trace), -1, np.int32)
     position[row] = np.arange(len(row), dtype=np.int32)
@@ -213,7 +213,7 @@ def _edges(trace: Trace, row: Array, ids: Array, parent_id: Array) -> tuple[Arra
     return np.concatenate((caller[nested], linked)), np.concatenate((nested.astype(np.int32), maker))
 
 
-def _pairs(trace: Trace, element: StatColumn) -> tuple[Array, Array]:
+def _pairs(trace: Trace, element: StatColumn) -> tuple[Indices, Indices]:
     """Positions in the `element_id` column of producing and of consuming events."""
     produces = np.fromiter((n.endswith(_PRODUCE) for n in trace.names), bool, len(trace.names))
     consumes = np.fromiter((n.endswith(_CONSUME) for n in trace.names), bool, len(trace.names))
@@ -242,7 +242,9 @@ def _follow(graph: IteratorGraph) -> Calls:
     return _sum_up(graph, levels, trace.start[graph.row], trace.duration[graph.row])
 
 
-def _sum_up(graph: IteratorGraph, levels: list[tuple[Array, Array, Array]], start: Array, duration: Array) -> Calls:
+def _sum_up(
+    graph: IteratorGraph, levels: list[tuple[Indices, Indices, Mask]], start: Picoseconds, duration: Picoseconds
+) -> Calls:
     call, event, blocking = (
         (np.concatenate(column) for column in zip(*levels, strict=True)) if levels else (np.zeros(0, np.int64),) * 3
     )

@@ -10,16 +10,16 @@ from __future__ import annotations
 import numpy as np
 
 from outpace.metrics.builds import jax_builds
+from outpace.model.arrays import Indices, Picoseconds
 from outpace.timeline import Timeline
-from outpace.timeline.steps import Array
 from outpace.timeline.workers import executed, on_host, runs_jax
 from outpace.trace.algorithms import distinct
 
-Spans = tuple[Array, Array]  # starts and ends, sorted, disjoint
+Spans = tuple[Picoseconds, Picoseconds]  # starts and ends, sorted, disjoint
 _EXECUTION = "ThunkExecutor::Execute"
 
 
-def builds(timeline: Timeline) -> tuple[Array, Array, Array]:
+def builds(timeline: Timeline) -> tuple[Indices, Picoseconds, Picoseconds]:
     """(row of the event that began it, start, end) of every program that was built."""
     found = jax_builds(timeline)
     columns = ([b.row for b in found], [b.start for b in found], [b.end for b in found])
@@ -27,7 +27,7 @@ def builds(timeline: Timeline) -> tuple[Array, Array, Array]:
     return row, start, end
 
 
-def worked(timeline: Timeline) -> Array:
+def worked(timeline: Timeline) -> Indices:
     """Rows of the events in which XLA's threads on the host ran an op, or waited in its executor for one."""
     trace = timeline.trace
     if not runs_jax(trace):
@@ -36,7 +36,7 @@ def worked(timeline: Timeline) -> Array:
     return distinct(np.concatenate((rows[on_host(trace, rows)], trace.named(lambda name: name.startswith(_EXECUTION)))))
 
 
-def union(start: Array, end: Array) -> Spans:
+def union(start: Picoseconds, end: Picoseconds) -> Spans:
     """The same time as disjoint intervals in order."""
     keep = end > start
     order = np.argsort(start[keep], kind="stable")
@@ -48,7 +48,7 @@ def union(start: Array, end: Array) -> Spans:
     return start[first], reach[np.append(first[1:] - 1, len(start) - 1)]
 
 
-def within(start: Array, end: Array, spans: Spans) -> tuple[Array, Array, Array]:
+def within(start: Picoseconds, end: Picoseconds, spans: Spans) -> tuple[Indices, Picoseconds, Picoseconds]:
     """(window, start, end) of every piece of the intervals inside the windows [start, end)."""
     begin, stop = spans
     low = np.searchsorted(stop, start, side="right")

@@ -7,9 +7,9 @@ import numpy as np
 from outpace.metrics.derived import derived
 from outpace.metrics.eager_ops import DISPATCH_PS
 from outpace.model import Field, Table, Unit, median
+from outpace.model.arrays import Indices
 from outpace.timeline import Run, Timeline
 from outpace.timeline.names import JITTED_CALL, jitted_function
-from outpace.timeline.steps import Array
 from outpace.trace.algorithms import distinct, nest_rows
 
 _PICKS = frozenset(("dynamic_slice", "squeeze", "slice", "gather", "_unstack"))  # primitives that JAX runs for `x[i]`
@@ -75,7 +75,7 @@ def _fetched(timeline: Timeline) -> float:
     return float(trace.duration[rows].sum() - longest.sum())
 
 
-def _in_usual_step(timeline: Timeline, rows: Array) -> float:
+def _in_usual_step(timeline: Timeline, rows: Indices) -> float:
     """How many of the events the usual step holds: a checkpoint of many leaves is none."""
     steps = timeline.steps
     return median(np.bincount(timeline.step_of[rows], minlength=len(steps))[steps.whole])

@@ -22,10 +22,10 @@ from outpace.metrics.op_metrics import DEVICE, HOST, device_op, op_texts
 from outpace.metrics.segments import function_runs
 from outpace.metrics.step_breakdown import step_breakdown
 from outpace.model import Category
+from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds, Values
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.hlo import instructions
 from outpace.timeline.names import INPUT_THREADS, Op
-from outpace.timeline.steps import Array
 from outpace.timeline.workers import executed, on_host
 from outpace.trace import dialect
 from outpace.trace.algorithms import common, distinct, nest_rows
@@ -58,12 +58,12 @@ class ModelOps:
     host: str
     side: str
     ops: tuple[OpName, ...]
-    name: Array
-    wall: Array
-    overhead: Array
-    alone: Array
-    duration: Array
-    pooled: Array
+    name: Codes
+    wall: Values
+    overhead: Values
+    alone: Values
+    duration: Picoseconds
+    pooled: Mask
     steps: int
     step_ps: float
     busy_ps: float
@@ -107,21 +107,21 @@ def _sides(run: Run, timeline: Timeline) -> Iterator[ModelOps]:
 class _Rows:
     """Events that count, sorted: row, what they are, index of the op, whether it ran in a loop, and the ops."""
 
-    row: Array
-    what: Array
-    name: Array
-    loop: Array
-    pooled: Array
+    row: Indices
+    what: Codes
+    name: Codes
+    loop: Mask
+    pooled: Mask
     ops: tuple[OpName, ...]
 
 
-def _in_steps(timeline: Timeline, rows: Array, counted: Array) -> Array:
+def _in_steps(timeline: Timeline, rows: Indices, counted: Mask) -> Mask:
     """Which of the rows took time in a step that counts."""
     step = timeline.step_of[rows]
     return np.asarray((step >= 0) & counted[np.maximum(step, 0)] & (timeline.trace.duration[rows] > 0))
 
 
-def _host(timeline: Timeline, counted: Array) -> _Rows | None:
+def _host(timeline: Timeline, counted: Mask) -> _Rows | None:
     """Ops and executor runs on the host's threads."""
     trace = timeline.trace
     what_of, op_of = _by_name(timeline)
@@ -153,7 +153,7 @@ def _named(text: str, op: Op) -> tuple[str, str, str]:
     return (COMPILED, COMPILED, "") if text == _AWAITS or text.startswith("__inference_") else (op.name, op.type, "")
 
 
-def _by_name(timeline: Timeline) -> tuple[Array, Array]:
+def _by_name(timeline: Timeline) -> tuple[Codes, Codes]:
     """What an event is, by its name, and the index of its op."""
     names = timeline.trace.names
     is_op = timeline.is_kind(OpKind.TENSORFLOW)
@@ -172,7 +172,7 @@ def _by_name(timeline: Timeline) -> tuple[Array, Array]:
     return what, np.arange(len(names))
 
 
-def _of_input(timeline: Timeline) -> Array:
+def _of_input(timeline: Timeline) -> Mask:
     """Events that the input pipeline caused: on its threads, below its iterators, and in the functions of its stages."""
     trace = timeline.trace
     of_input = np.zeros(len(trace), bool)
@@ -188,7 +188,7 @@ def _of_input(timeline: Timeline) -> Array:
     return np.asarray(of_input | (np.cumsum(depth[:-1]) > 0))
 
 
-def _hlo_ops(timeline: Timeline) -> tuple[Array, Array, tuple[OpName, ...]]:
+def _hlo_ops(timeline: Timeline) -> tuple[Indices, Codes, tuple[OpName, ...]]:
     """(rows on the host that ran an op of a compiled program, index of the op of each, the ops as their program describes them)."""
     trace = timeline.trace
     rows = executed(trace)
@@ -201,7 +201,7 @@ def _hlo_ops(timeline: Timeline) -> tuple[Array, Array, tuple[OpName, ...]]:
     return rows, np.searchsorted(keys, key), tuple(described)
 
 
-def _without_inner_eager(timeline: Timeline, rows: Array, what: Array, name: Array) -> tuple[Array, Array, Array]:
+def _without_inner_eager(timeline: Timeline, rows: Indices, what: Codes, name: Codes) -> tuple[Indices, Codes, Codes]:
     """An op that a Python function inside an op runs is that op's own work."""
     trace = timeline.trace
     eager = np.fromiter((n.startswith(_EAGER) for n in trace.names), bool, len(trace.names))[trace.name[rows]]
@@ -212,12 +212,12 @@ def _without_inner_eager(timeline: Timeline, rows: Array, what: Array, name: Arr
     return rows[keep], what[keep], name[keep]
 
 
-def _in_loop(timeline: Timeline, rows: Array) -> Array:
+def _in_loop(timeline: Timeline, rows: Indices) -> Mask:
     """Whether an executor run belongs to an iteration of a loop after the first."""
     return np.asarray(timeline.trace.stat(dialect.ITER_NUM).dense(len(timeline.trace), 0)[rows] > 0)
 
 
-def _holding(timeline: Timeline, rows: Array, name: str) -> Array:
+def _holding(timeline: Timeline, rows: Indices, name: str) -> Mask:
     """Whether an event of this name lies directly or deeper below each of the rows."""
     trace = timeline.trace
     found = trace.named(lambda n: n == name)
@@ -225,7 +225,7 @@ def _holding(timeline: Timeline, rows: Array, name: str) -> Array:
     return np.asarray(np.searchsorted(found, end[rows]) > np.searchsorted(found, rows, side="right"))
 
 
-def _device(timeline: Timeline, counted: Array) -> _Rows | None:
+def _device(timeline: Timeline, counted: Mask) -> _Rows | None:
     """Ops on the devices' lines."""
     trace = timeline.trace
     lines = [line for plane in timeline.device_planes for line in timeline.device_lines(plane)]
@@ -243,7 +243,7 @@ def _device(timeline: Timeline, counted: Array) -> _Rows | None:
 
 
 def _measured(
-    timeline: Timeline, side: str, found: _Rows, counted: Array, steps: int, length: float, most: float | None
+    timeline: Timeline, side: str, found: _Rows, counted: Mask, steps: int, length: float, most: float | None
 ) -> ModelOps:
     """Give every moment of the steps to what computes in it. `most`: ps that all together may take."""
     trace, what = timeline.trace, found.what
@@ -289,14 +289,14 @@ def _measured(
     )
 
 
-def _running(mine: Array, parent: Array, order: Array) -> Array:
+def _running(mine: Mask, parent: Indices, order: Indices) -> Numbers:
     """How many threads are in events of this kind after each point of time; a nested event of another kind takes its time out."""
     outer = np.where(parent >= 0, mine[np.maximum(parent, 0)], False)
     change = mine.astype(np.int64) - outer.astype(np.int64)
     return np.cumsum(np.concatenate((change, -change))[order])
 
 
-def _within(amount: Array, order: Array, parent: Array) -> Array:
+def _within(amount: Values, order: Indices, parent: Indices) -> Values:
     """Sum of `amount` (per interval between points of time) over each event without its children."""
     before = np.empty(len(order))
     before[order] = np.concatenate(([0.0], np.cumsum(amount)[:-1]))
@@ -306,7 +306,7 @@ def _within(amount: Array, order: Array, parent: Array) -> Array:
     return np.maximum(inside - np.bincount(parent[nested], inside[nested], count), 0.0)
 
 
-def _to_ops(own: Array, what: Array, start: Array, step: Array, parent: Array, loop: Array) -> Array:
+def _to_ops(own: Values, what: Codes, start: Picoseconds, step: Codes, parent: Indices, loop: Mask) -> Values:
     """The executor's own time, given to ops: those inside the same executor run, or the nearest one in time in the step."""
     given = np.zeros(len(own))
     is_op = what != _OVERHEAD
@@ -322,7 +322,7 @@ def _to_ops(own: Array, what: Array, start: Array, step: Array, parent: Array, l
     return given
 
 
-def _nearest(of: Array, pool: Array, start: Array, step: Array) -> Array:
+def _nearest(of: Indices, pool: Indices, start: Picoseconds, step: Codes) -> Indices:
     """For each event, the one of the pool whose start is nearest; in its own step if that has any."""
     pool = pool[np.argsort(start[pool], kind="stable")]
     after = np.minimum(np.searchsorted(start[pool], start[of]), len(pool) - 1)

@@ -15,9 +15,9 @@ import numpy as np
 from outpace.metrics.derived import derived
 from outpace.metrics.executions import Launches, executions, launchers
 from outpace.model import Field, Table, Unit
+from outpace.model.arrays import Codes, Indices, Mask, Numbers
 from outpace.timeline import OpKind, Run, Timeline, parse_op
 from outpace.timeline.hlo import instructions
-from outpace.timeline.steps import Array
 from outpace.trace import Plane, dialect
 from outpace.trace.algorithms import common, cover, distinct, group, nest, nest_rows
 
@@ -75,7 +75,7 @@ def _host_rows(timeline: Timeline) -> Iterator[_Row]:
     yield timeline.host, HOST, IDLE, IDLE, True, 0, idle, idle, 0
 
 
-def _thread_spans(timeline: Timeline, mask: Array) -> int:
+def _thread_spans(timeline: Timeline, mask: Mask) -> int:
     """Sum over threads of the time from the first op's start to the last op's end, ps."""
     trace, total = timeline.trace, 0
     rows = np.flatnonzero(mask)
@@ -131,20 +131,20 @@ def _add_line(
         known[:] = [a + b for a, b in zip(known, numbers, strict=True)]
 
 
-def _executions(timeline: Timeline, rows: Array, key: Array, keys: int, launched: Launches) -> Array:
+def _executions(timeline: Timeline, rows: Indices, key: Codes, keys: int, launched: Launches) -> Numbers:
     """How often each op ran. Two instructions of a program that come from one op are two executions of it."""
     instruction, _ = instructions(timeline, rows)
     begun = executions(timeline, rows, key * (int(instruction.max(initial=0)) + 1) + instruction, launched)
     return np.bincount(key, begun, keys).astype(np.int64)
 
 
-def _stat_rows(timeline: Timeline, name: str, rows: slice) -> Array:
+def _stat_rows(timeline: Timeline, name: str, rows: slice) -> Indices:
     column = timeline.trace.stat(name).row
     low, high = np.searchsorted(column, np.array([rows.start, rows.stop], column.dtype))
     return np.asarray(column[low:high])
 
 
-def op_texts(timeline: Timeline, rows: Array) -> tuple[Array, list[str]]:
+def op_texts(timeline: Timeline, rows: Indices) -> tuple[Codes, list[str]]:
     """Full op name of device events, `rows` sorted: (index of each into the texts, int64; the distinct texts).
 
     From the events' stats, or from the stats that stand beside their name; text 0 is "", for events that name no op. A program that XLA
@@ -171,7 +171,7 @@ def op_texts(timeline: Timeline, rows: Array) -> tuple[Array, list[str]]:
     return code, list(known)
 
 
-def _name_after(timeline: Timeline, rows: Array, stat_name: str, code: Array, known: dict[str, int]) -> None:
+def _name_after(timeline: Timeline, rows: Indices, stat_name: str, code: Codes, known: dict[str, int]) -> None:
     """Write the code of each text that a stat holds; an empty one says nothing."""
     stat = timeline.trace.stat(stat_name)
     at, place = common(rows, stat.row)
@@ -180,7 +180,7 @@ def _name_after(timeline: Timeline, rows: Array, stat_name: str, code: Array, kn
     code[at] = np.where(index > 0, index, code[at])
 
 
-def _name_after_programs(timeline: Timeline, rows: Array, code: Array, known: dict[str, int]) -> None:
+def _name_after_programs(timeline: Timeline, rows: Indices, code: Codes, known: dict[str, int]) -> None:
     number, ops = instructions(timeline, rows)
     index = np.fromiter((known.setdefault(op.framework_op, len(known)) for op in ops), np.int64, len(ops))[number]
     code[:] = np.where(index > 0, index, code)

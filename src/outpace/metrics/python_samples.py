@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from outpace.model.arrays import Indices, Picoseconds
 from outpace.timeline import Run, Timeline
-from outpace.timeline.steps import Array
 
 FRAMEWORKS = frozenset(("tensorflow", "keras", "tf_keras", "jax", "jaxlib"))
 YOURS, LIBRARY, OUTPACE = "yours", "library", "outpace"
@@ -49,7 +49,7 @@ def _depth(stack: Sequence[Sequence[int]], place: tuple[int, int] | None) -> int
     return 0 if place is None else max(at for at, (frame, line) in enumerate(stack, 1) if (frame, line) == place)
 
 
-def lines_beyond(run: Run, timeline: Timeline, slow: Array, usual: Array) -> list[tuple[str, int, str, float]]:
+def lines_beyond(run: Run, timeline: Timeline, slow: Indices, usual: Indices) -> list[tuple[str, int, str, float]]:
     """(file, line, function, ps per step) of the user's lines that take longer in the `slow` steps than in the `usual` ones, longest first.
 
     Both are indices of steps. Time of a line is what its samples stand for, with all that ran or was waited for below it.
@@ -63,7 +63,7 @@ def lines_beyond(run: Run, timeline: Timeline, slow: Array, usual: Array) -> lis
     return sorted(((*key, time) for key, time in beyond.items() if time > 0), key=lambda row: -row[3])
 
 
-def lines_within(run: Run, timeline: Timeline, start: Array, end: Array) -> list[tuple[str, int, str, float]]:
+def lines_within(run: Run, timeline: Timeline, start: Picoseconds, end: Picoseconds) -> list[tuple[str, int, str, float]]:
     """(file, line, function, ps) of the user's lines on the training thread within windows (ps, in order), longest first."""
     record = run.record(timeline.host).get("python_samples")
     keys = [place[0] for place in places_of(run.record(timeline.host), record)] if record else []
@@ -75,7 +75,7 @@ def lines_within(run: Run, timeline: Timeline, start: Array, end: Array) -> list
     return sorted(((*key, time) for key, time in found.items()), key=lambda row: -row[3])
 
 
-def _met_within(run: Run, timeline: Timeline, start: Array, end: Array) -> list[tuple[int, int]]:
+def _met_within(run: Run, timeline: Timeline, start: Picoseconds, end: Picoseconds) -> list[tuple[int, int]]:
     """(stack, weight in ns) of each sample within windows (ps, in order)."""
     record, origin = run.record(timeline.host).get("python_samples"), timeline.unix_origin_ns
     if record is None or origin is None or not len(record["samples"]) or not len(start):
@@ -87,7 +87,7 @@ def _met_within(run: Run, timeline: Timeline, start: Array, end: Array) -> list[
     return [(stack, weight) for _, weight, stack in samples[inside].tolist()]
 
 
-def library_beyond(run: Run, timeline: Timeline, slow: Array, usual: Array) -> str:
+def library_beyond(run: Run, timeline: Timeline, slow: Indices, usual: Indices) -> str:
     """The innermost function of a library below which most of what the `slow` steps take beyond the `usual` ones was spent; empty for none.
 
     Where the user's line is `model.fit(...)`, it tells a checkpoint (`keras: ModelCheckpoint._save_model`) from an evaluation.

@@ -23,10 +23,10 @@ from outpace.metrics.source_line import source_line
 from outpace.metrics.step_breakdown import category_of, event_kinds
 from outpace.metrics.step_function import function_calls, step_function_calls
 from outpace.model import Category, Field, Table, Unit
+from outpace.model.arrays import Codes, Indices, Mask, Picoseconds
 from outpace.timeline import Run, Timeline
 from outpace.timeline.names import INPUT_THREADS
 from outpace.timeline.steady import period
-from outpace.timeline.steps import Array
 
 _CALLS = 0.2  # of a line's samples: single ones may lie beside the clock
 _SELDOM = 0.7  # of a line's time in the slow steps: it evaluates or saves, and does not make the step
@@ -271,12 +271,12 @@ def _rows(timeline: Timeline, noted: Mapping[str, Any]) -> Iterator[tuple[object
         yield (timeline.host, *named, *spent, *shares, calls)
 
 
-def _in_calls(timeline: Timeline, rows: Array, moment: Array) -> Array:
+def _in_calls(timeline: Timeline, rows: Indices, moment: Picoseconds) -> Mask:
     """Whether each moment lies in one of the calls."""
     return _covered(timeline.trace.start[rows], timeline.trace.end[rows], moment)
 
 
-def _whole_in_order(timeline: Timeline) -> Array:
+def _whole_in_order(timeline: Timeline) -> Indices:
     steps = timeline.steps
     return np.asarray(steps.whole[np.argsort(steps.start[steps.whole])])
 
@@ -288,7 +288,7 @@ def _slow_steps(timeline: Timeline) -> frozenset[int]:
     return frozenset(slow.tolist())
 
 
-def _in_steps(timeline: Timeline, moment: Array) -> tuple[Array, float]:
+def _in_steps(timeline: Timeline, moment: Picoseconds) -> tuple[Codes, float]:
     """In which step of the steady state each moment (ps) lies, counted from the first of them (-1: in none), and the mean training step, ps."""
     steps, whole = timeline.steps, _whole_in_order(timeline)
     step = np.searchsorted(steps.start[whole], moment, side="right") - 1
@@ -306,7 +306,7 @@ def _asks(
     return "block_until_ready" in text.get(key[:2], "")
 
 
-def _nature(timeline: Timeline, moment: Array) -> tuple[Array, Array, Array]:
+def _nature(timeline: Timeline, moment: Picoseconds) -> tuple[Mask, Mask, Mask]:
     """Of each moment: whether the training thread recorded no event, whether other threads computed, and whether it waited."""
     trace, kind = timeline.trace, event_kinds(timeline)
     mine, others = _threads(timeline)
@@ -322,7 +322,7 @@ def _nature(timeline: Timeline, moment: Array) -> tuple[Array, Array, Array]:
     return ~free, other, waiting
 
 
-def _threads(timeline: Timeline) -> tuple[Array, Array]:
+def _threads(timeline: Timeline) -> tuple[Indices, Indices]:
     """Event rows of the training thread (of no thread where none is known to train), and of those that compute for it.
 
     The latter are the framework's own threads and devices; threads that read input, and Python's others, work on something else.
@@ -342,7 +342,7 @@ def _threads(timeline: Timeline) -> tuple[Array, Array]:
     return mine, np.concatenate(others)
 
 
-def _covered(start: Array, end: Array, moment: Array) -> Array:
+def _covered(start: Picoseconds, end: Picoseconds, moment: Picoseconds) -> Mask:
     """Whether each moment lies in one of the intervals [start, end)."""
     if len(start) == 0:
         return np.zeros(len(moment), bool)

@@ -23,8 +23,8 @@ import numpy as np
 from outpace._dataclass import dataclass
 from outpace.metrics.derived import derived
 from outpace.metrics.iterators import IteratorGraph, is_async, iterators
+from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds, Values
 from outpace.timeline import OpKind, Run, Timeline
-from outpace.timeline.steps import Array
 from outpace.trace import Trace, dialect
 from outpace.trace.algorithms import join, nest_rows, spread
 
@@ -132,12 +132,12 @@ class _Owners:
     events (both with self time among these two kinds) and of what runs on pool threads.
     """
 
-    of: Array
-    iterator: Array
-    iterator_self: Array
-    produce: Array
-    produce_self: Array
-    pool: Array
+    of: Codes
+    iterator: Indices
+    iterator_self: Picoseconds
+    produce: Indices
+    produce_self: Picoseconds
+    pool: Indices
 
 
 def _owners(timeline: Timeline, graph: IteratorGraph) -> _Owners:
@@ -163,7 +163,7 @@ def _owners(timeline: Timeline, graph: IteratorGraph) -> _Owners:
     return _Owners(of, nested[iterates], self_time[iterates], nested[~iterates], self_time[~iterates], pool)
 
 
-def _makers(trace: Trace, graph: IteratorGraph, produce: Array) -> tuple[Array, Array]:
+def _makers(trace: Trace, graph: IteratorGraph, produce: Mask) -> tuple[Indices, Codes]:
     """Producing events with the asynchronous iterator that they work for: the parent of the first iterator that they call."""
     parent = trace.nesting[0][graph.row]
     below = np.flatnonzero((parent >= 0) & produce[np.maximum(parent, 0)])
@@ -174,7 +174,7 @@ def _makers(trace: Trace, graph: IteratorGraph, produce: Array) -> tuple[Array, 
     return rows[known].astype(np.int32), at[known].astype(np.int32)
 
 
-def function_runs(trace: Trace) -> tuple[Array, Array]:
+def function_runs(trace: Trace) -> tuple[Indices, Indices]:
     """The run of a stage's function to the executor's work for it on other threads: both carry the run's id."""
     stat = trace.stat(dialect.ID)
     functions = np.fromiter((n.startswith(_FUNCTION) for n in trace.names), bool, len(trace.names))[trace.name[stat.row]]
@@ -219,27 +219,27 @@ def _members(graph: IteratorGraph, root: int) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class _Totals:
-    own: Array
-    calls: Array
-    handing: Array
-    function: Array
-    threads: Array
-    handing_threads: Array
-    function_threads: Array
+    own: Picoseconds
+    calls: Numbers
+    handing: Picoseconds
+    function: Picoseconds
+    threads: Numbers
+    handing_threads: Numbers
+    function_threads: Numbers
     ops: list[dict[str, int]]
 
 
-def _totals(timeline: Timeline, owner: _Owners, by_stage: Array, count: int) -> _Totals:
+def _totals(timeline: Timeline, owner: _Owners, by_stage: Codes, count: int) -> _Totals:
     """Sums per stage, each over the events that it names."""
     trace = timeline.trace
     line, lines = trace.line, max(len(trace.lines), 1)
 
-    def total(rows: Array, values: Array) -> Array:
+    def total(rows: Indices, values: Picoseconds | Values) -> Numbers:
         stage = by_stage[rows]
         mine = stage >= 0
         return np.bincount(stage[mine], weights=values[mine].astype(np.float64), minlength=count).astype(np.int64)
 
-    def thread_count(rows: Array) -> Array:
+    def thread_count(rows: Indices) -> Numbers:
         rows = rows[(by_stage[rows] >= 0) & (trace.duration[rows] > 0)]
         cell = by_stage[rows].astype(np.int64) * lines + line[rows]
         seen = np.bincount(cell, minlength=count * lines).reshape(count, lines) > 0
@@ -257,7 +257,7 @@ def _totals(timeline: Timeline, owner: _Owners, by_stage: Array, count: int) -> 
     )
 
 
-def _function_ops(timeline: Timeline, by_stage: Array, count: int) -> list[dict[str, int]]:
+def _function_ops(timeline: Timeline, by_stage: Codes, count: int) -> list[dict[str, int]]:
     """Time of the ops in each stage's function, by name."""
     trace = timeline.trace
     names = [at for at, op in enumerate(timeline.ops) if op.kind is OpKind.TENSORFLOW]

@@ -18,8 +18,8 @@ from outpace.metrics.derived import derived
 from outpace.metrics.device_kinds import KINDS_OF_DEVICES, device_kinds
 from outpace.metrics.jax_time import builds, union, within, worked
 from outpace.model import Category, Field, Table, Unit
+from outpace.model.arrays import Codes, Column, Indices, Mask, Picoseconds, Values
 from outpace.timeline import Run, Timeline
-from outpace.timeline.steps import Array
 from outpace.timeline.workers import runs_jax
 from outpace.trace import Plane, dialect
 from outpace.trace.algorithms import distinct, sweep
@@ -90,7 +90,7 @@ class StepBreakdown:
         total = float(whole["duration_ps"].sum())
         return float(whole[TRANSFERS].sum()) / total if total else 0.0
 
-    def category(self, category: Category, table: Table | None = None) -> Array:
+    def category(self, category: Category, table: Table | None = None) -> Values:
         """Time of one category per step, float64 ps."""
         return (self.whole if table is None else table)[f"{category.value}_ps"].astype(np.float64)
 
@@ -99,15 +99,15 @@ class StepBreakdown:
 def step_breakdown(run: Run) -> StepBreakdown:
     """Break down every step of every host."""
     parts = [_host_rows(timeline) for timeline in run.hosts]
-    data: dict[str, Array] = {f.name: np.concatenate([p[f.name] for p in parts]) for f in FIELDS}
+    data: dict[str, Column] = {f.name: np.concatenate([p[f.name] for p in parts]) for f in FIELDS}
     table = Table.build("steps", "Steps", FIELDS, data)
     return StepBreakdown(table, {t.host: t.steps.per_row for t in run.hosts})
 
 
-def _host_rows(timeline: Timeline) -> dict[str, Array]:
+def _host_rows(timeline: Timeline) -> dict[str, Column]:
     steps = timeline.steps
     count = len(steps)
-    rows: dict[str, Array] = {
+    rows: dict[str, Column] = {
         "host": np.full(count, timeline.host, dtype=object),
         "step": steps.number,
         "source": np.full(count, steps.source.value, dtype=object),
@@ -121,8 +121,8 @@ def _host_rows(timeline: Timeline) -> dict[str, Array]:
 
 
 def category_times(
-    timeline: Timeline, plane: Plane | None = None, windows: tuple[Array, Array, Array] | None = None
-) -> dict[str, Array]:
+    timeline: Timeline, plane: Plane | None = None, windows: tuple[Picoseconds, Picoseconds, Codes] | None = None
+) -> dict[str, Picoseconds]:
     """Time of each category within each step as `<category>_ps`, int64 of shape (steps,).
 
     `plane` counts one plane's events only. `windows` (start and end of each, ps, and the window of every event, -1 for none) are looked into
@@ -132,12 +132,12 @@ def category_times(
     return _by_category(_kind_times(timeline, plane, windows or (steps.start, steps.end, timeline.step_of)))
 
 
-def _by_category(times: Array) -> dict[str, Array]:
+def _by_category(times: Picoseconds) -> dict[str, Picoseconds]:
     codes = {c: [code for code, (_, shown) in enumerate(_KINDS) if shown is c] for c in Category}
     return {f"{c.value}_ps": times[:, codes[c]].sum(axis=1) for c in Category}
 
 
-def _kind_times(timeline: Timeline, plane: Plane | None, windows: tuple[Array, Array, Array]) -> Array:
+def _kind_times(timeline: Timeline, plane: Plane | None, windows: tuple[Picoseconds, Picoseconds, Codes]) -> Picoseconds:
     """Time of each kind within each window, int64 ps of shape (windows, kinds)."""
     trace = timeline.trace
     start, end, of_row = windows
@@ -157,9 +157,11 @@ def _kind_times(timeline: Timeline, plane: Plane | None, windows: tuple[Array, A
     return np.asarray(times)
 
 
-def _unseen(timeline: Timeline, plane: Plane | None, start: Array, end: Array, kind: Array) -> list[tuple[Array, ...]]:
+def _unseen(
+    timeline: Timeline, plane: Plane | None, start: Picoseconds, end: Picoseconds, kind: Codes
+) -> list[tuple[Indices, Codes, Picoseconds, Picoseconds]]:
     """(window, kind, start, end) of what a JAX program did in the windows that is no event of theirs."""
-    found: list[tuple[Array, ...]] = []
+    found: list[tuple[Indices, Codes, Picoseconds, Picoseconds]] = []
     _, code, begin, stop = unseen(timeline, kind, plane)
     for each in distinct(code).tolist():
         mine = code == each
@@ -168,7 +170,7 @@ def _unseen(timeline: Timeline, plane: Plane | None, start: Array, end: Array, k
     return found
 
 
-def unseen(timeline: Timeline, kind: Array, plane: Plane | None = None) -> tuple[Array, Array, Array, Array]:
+def unseen(timeline: Timeline, kind: Codes, plane: Plane | None = None) -> tuple[Indices, Codes, Picoseconds, Picoseconds]:
     """(event row, kind, start, end) of all that counts for the steps in whose time it falls, whichever caused it: see `jax_time.py`.
 
     `kind` is `event_kinds`. Empty for programs of TensorFlow.
@@ -201,14 +203,14 @@ def category_of(kind: int) -> Category:
     return _KINDS[kind][1]
 
 
-def _covered(timeline: Timeline, kind: Array, of_row: Array, rows: Array) -> Array:
+def _covered(timeline: Timeline, kind: Codes, of_row: Codes, rows: Indices) -> Mask:
     """Events inside a parent of the same kind and window add nothing to a union: leave them out before sorting."""
     parent = timeline.trace.nesting[0][rows]
     same = (parent >= 0) & (kind[parent] == kind[rows]) & (of_row[parent] == of_row[rows])
     return np.asarray(same)
 
 
-def event_kinds(timeline: Timeline) -> Array:
+def event_kinds(timeline: Timeline) -> Codes:
     """Kind of time of every event as a code into `_KINDS`; uint8, 0 for events that are no work of a step."""
     trace = timeline.trace
     kind = np.zeros(len(trace), np.uint8)
@@ -230,7 +232,7 @@ def event_kinds(timeline: Timeline) -> Array:
     return kind
 
 
-def _is_mark(timeline: Timeline) -> Array:
+def _is_mark(timeline: Timeline) -> Mask:
     """Which root events are marks (they span the step and are no work), not work that inference gathered."""
     roots = timeline.steps.root_row
     marked = timeline.trace.stat(dialect.STEP_NUM).has(len(timeline.trace))
@@ -251,7 +253,7 @@ def _host_kind(name: str, op_type: str, has_device: bool) -> int:
     return _CODE["host_compute"]
 
 
-def _mark_launches(timeline: Timeline, kind: Array) -> None:
+def _mark_launches(timeline: Timeline, kind: Codes) -> None:
     """On hosts with a device, an event with a correlation id launches work there."""
     trace = timeline.trace
     launches = trace.stat(dialect.CORRELATION_ID).row

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
+from outpace.model.arrays import Indices
 from outpace.timeline import Timeline
 from outpace.timeline.infer import is_glue
 from outpace.timeline.names import JITTED_CALL
-from outpace.timeline.steps import Array
 from outpace.trace import dialect
 from outpace.trace.algorithms import distinct
 
 _MOST_STEPS = 0.5  # of the steps, in which a function must run to make them
 
 
-def function_calls(timeline: Timeline) -> Array:
+def function_calls(timeline: Timeline) -> Indices:
     """Event rows of all calls of tf.functions and of functions that JAX jitted, its own primitives left out; sorted."""
     trace = timeline.trace
     jitted = np.fromiter((n.startswith(JITTED_CALL) and not is_glue(n) for n in trace.names), bool, len(trace.names))
     return np.flatnonzero(trace.stat(dialect.TF_FUNCTION_CALL).has(len(trace)) | jitted[trace.name])
 
 
-def step_function_calls(timeline: Timeline) -> Array:
+def step_function_calls(timeline: Timeline) -> Indices:
     """Event rows of the calls of the functions that make the step: tf.functions or jitted ones that run in most steps and take at least half
     as long as the longest of them."""
     trace, steps = timeline.trace, timeline.steps
@@ -40,5 +40,5 @@ def step_function_calls(timeline: Timeline) -> Array:
     time = own or time
     longest = max(time.values(), default=0)
     chosen = [name for name, took in time.items() if took >= longest / 2]
-    found: Array = rows[np.isin(trace.name[rows], chosen)]
+    found: Indices = rows[np.isin(trace.name[rows], chosen)]
     return found

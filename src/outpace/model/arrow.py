@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from outpace.model.table import Array, Table
+    from outpace.model.arrays import Column
+    from outpace.model.table import Table
 
 
 def stream_of(table: Table, requested_schema: object | None) -> object:
@@ -25,7 +26,7 @@ def stream_of(table: Table, requested_schema: object | None) -> object:
     return na.ArrayStream(na.Array(batch)).__arrow_c_stream__(requested_schema)
 
 
-def _array(column: Array) -> Any:
+def _array(column: Column) -> Any:
     import nanoarrow as na
 
     if column.dtype.kind == "O":

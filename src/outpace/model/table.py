@@ -7,12 +7,10 @@ from dataclasses import field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from outpace._dataclass import dataclass
+from outpace.model.arrays import Column, Indices
 from outpace.model.units import Unit
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class Table:
     name: str
     title: str
     fields: tuple[Field, ...]
-    columns: tuple[Array, ...] = field(repr=False)
+    columns: tuple[Column, ...] = field(repr=False)
 
     def __post_init__(self) -> None:
         if len(self.fields) != len(self.columns):
@@ -64,7 +62,7 @@ class Table:
     def __len__(self) -> int:
         return len(self.columns[0]) if self.columns else 0
 
-    def __getitem__(self, name: str) -> Array:
+    def __getitem__(self, name: str) -> Column:
         for spec, column in zip(self.fields, self.columns, strict=True):
             if spec.name == name:
                 return column
@@ -104,7 +102,7 @@ class Table:
         return stream_of(self, requested_schema)
 
 
-def _as_column(values: Any, unit: Unit) -> Array:
+def _as_column(values: Any, unit: Unit) -> Column:
     if unit is Unit.TEXT:
         column = np.empty(len(values), dtype=object)
         column[:] = list(values)
@@ -112,7 +110,7 @@ def _as_column(values: Any, unit: Unit) -> Array:
     return np.asarray(values)
 
 
-def _order(column: Array, descending: bool) -> Array:
+def _order(column: Column, descending: bool) -> Indices:
     """Indices that sort a column. Only floats are negated: unsigned integers would wrap, booleans and texts have no negative."""
     if column.dtype.kind == "O":
         values = column.tolist()
@@ -125,7 +123,7 @@ def _order(column: Array, descending: bool) -> Array:
     return len(column) - 1 - np.argsort(column[::-1], kind="stable")[::-1]
 
 
-def _plain(column: Array) -> list[Any]:
+def _plain(column: Column) -> list[Any]:
     values = column.tolist()
     if column.dtype.kind == "f":
         return [None if v != v else v for v in values]  # NaN is the one value that differs from itself

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from outpace.model.arrays import Picoseconds
 from outpace.timeline.names import jitted_function
-from outpace.timeline.steps import Array
 from outpace.timeline.workers import executed, on_host
 from outpace.trace import Trace, dialect
 from outpace.trace.algorithms import common
 
 
-def runs_of(trace: Trace, call: str) -> tuple[Array, Array]:
+def runs_of(trace: Trace, call: str) -> tuple[Picoseconds, Picoseconds]:
     """(start, end) of every run, on the host's XLA threads, of the program that a call (`PjitFunction(step)`) runs; sorted by end, ps."""
     function = jitted_function(call)
     rows = executed(trace) if function else np.zeros(0, np.int64)

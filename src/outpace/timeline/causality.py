@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from outpace.timeline.steps import Array, Steps
+from outpace.model.arrays import Codes, Ids, Indices
+from outpace.timeline.steps import Steps
 from outpace.timeline.workers import by_time, runs, runs_jax, with_regions
 from outpace.trace import StatColumn, Trace, dialect
 from outpace.trace.algorithms import common, join, nest, spread
@@ -28,7 +29,7 @@ STATS = (
 )
 
 
-def step_of_events(trace: Trace, steps: Steps, hidden: Array) -> Array:
+def step_of_events(trace: Trace, steps: Steps, hidden: Indices) -> Codes:
     """Index of the step that every event belongs to, -1 for none. int32, one entry per event."""
     if len(steps) == 0:
         return np.full(len(trace), -1, np.int32)
@@ -52,13 +53,13 @@ def step_of_events(trace: Trace, steps: Steps, hidden: Array) -> Array:
     return by_time(trace, steps.start, steps.end, group, steps.ahead) if jax else group
 
 
-def _links(trace: Trace) -> tuple[Array, Array]:
+def _links(trace: Trace) -> tuple[Indices, Indices]:
     """All cause and effect rows."""
     pairs = [_contexts(trace), _executor_inputs(trace), launches(trace)]
     return np.concatenate([p[0] for p in pairs]), np.concatenate([p[1] for p in pairs])
 
 
-def _both(first: StatColumn, second: StatColumn) -> tuple[Array, tuple[Array, Array]]:
+def _both(first: StatColumn, second: StatColumn) -> tuple[Indices, tuple[Ids, Ids]]:
     """Rows that carry both stats, and the values of each there, uint64."""
     if np.array_equal(first.row, second.row):
         return first.row, (first.uints, second.uints)
@@ -66,14 +67,14 @@ def _both(first: StatColumn, second: StatColumn) -> tuple[Array, tuple[Array, Ar
     return first.row[at_first], (first.uints[at_first], second.uints[at_second])
 
 
-def _contexts(trace: Trace) -> tuple[Array, Array]:
+def _contexts(trace: Trace) -> tuple[Indices, Indices]:
     """`_pt`/`_p` (producer) to `_ct`/`_c` (consumer)."""
     cause, cause_key = _both(trace.stat(dialect.PRODUCER_ID), trace.stat(dialect.PRODUCER_TYPE))
     effect, effect_key = _both(trace.stat(dialect.CONSUMER_ID), trace.stat(dialect.CONSUMER_TYPE))
     return join(cause, cause_key, effect, effect_key, _CROWD)
 
 
-def _executor_inputs(trace: Trace) -> tuple[Array, Array]:
+def _executor_inputs(trace: Trace) -> tuple[Indices, Indices]:
     """The executor run that asked for input, to the input op that a tf.data thread runs for it."""
     rows, (run, iteration) = _both(trace.stat(dialect.ID), trace.stat(dialect.ITER_NUM))
     name = trace.name[rows]
@@ -86,7 +87,7 @@ def _executor_inputs(trace: Trace) -> tuple[Array, Array]:
     return cause[last], effect[last]
 
 
-def launches(trace: Trace) -> tuple[Array, Array]:
+def launches(trace: Trace) -> tuple[Indices, Indices]:
     """Host launch to device execution, by correlation id."""
     stat = trace.stat(dialect.CORRELATION_ID)
     if len(stat) == 0:
@@ -97,7 +98,7 @@ def launches(trace: Trace) -> tuple[Array, Array]:
     return join(rows[is_host], key[is_host], rows[~is_host], key[~is_host])
 
 
-def _saved_groups(trace: Trace, steps: Steps) -> Array:
+def _saved_groups(trace: Trace, steps: Steps) -> Codes:
     """A file that was saved after grouping says itself which step an event belongs to."""
     group = np.full(len(trace), -1, np.int32)
     stat = trace.stat(dialect.GROUP_ID)
@@ -105,7 +106,7 @@ def _saved_groups(trace: Trace, steps: Steps) -> Array:
     return group
 
 
-def _devices_by_time(trace: Trace, steps: Steps, group: Array) -> Array:
+def _devices_by_time(trace: Trace, steps: Steps, group: Codes) -> Codes:
     """Events of device lines that no link reaches belong to the step in whose time they start (step lines, profiles without links)."""
     for line in (line for plane in trace.planes_like(dialect.DEVICES) for line in plane.lines):
         rows = trace.lines.rows(line)

@@ -12,7 +12,7 @@ from collections import Counter
 import numpy as np
 
 from outpace.model import median
-from outpace.timeline.steps import Array
+from outpace.model.arrays import Indices
 from outpace.trace import Trace
 
 # Of the gaps so many are alike where a function is called once per step (the others hold evaluations, or summaries): more than the two of three
@@ -23,7 +23,7 @@ _MOST = 2_000  # calls per round
 _ROUNDS = 2
 
 
-def outermost_repetition(trace: Trace, calls: Array, rows: Array) -> tuple[Array, Array]:
+def outermost_repetition(trace: Trace, calls: Indices, rows: Indices) -> tuple[Indices, Indices]:
     """(first call, last call) of every step, event rows: of `rows`, the calls of one function, each one, or every k-th where k make a step.
 
     `calls`: rows of all calls that may stand between them.
@@ -38,7 +38,7 @@ def outermost_repetition(trace: Trace, calls: Array, rows: Array) -> tuple[Array
     return rows, rows
 
 
-def _between(trace: Trace, calls: Array, rows: Array) -> list[str]:
+def _between(trace: Trace, calls: Indices, rows: Indices) -> list[str]:
     """Names of the other calls between each two of `rows`, written as one word."""
     line = trace.line[rows[0]]
     others = calls[(trace.line[calls] == line) & (trace.name[calls] != trace.name[rows[0]])]
@@ -50,7 +50,7 @@ def _between(trace: Trace, calls: Array, rows: Array) -> list[str]:
     return [" ".join(word) for word in between]
 
 
-def _rounds(trace: Trace, rows: Array, count: int) -> tuple[Array, Array]:
+def _rounds(trace: Trace, rows: Indices, count: int) -> tuple[Indices, Indices]:
     """First and last call of every round of `count` calls. A round ends before the longest of the gaps, which holds the wait and the Python
     between two steps; the first round may be cut off by the capture's start."""
     gaps = (trace.start[rows[1:]] - trace.end[rows[:-1]]).astype(np.float64)

@@ -6,8 +6,9 @@ from collections import Counter
 
 import numpy as np
 
+from outpace.model.arrays import Column, Indices, Picoseconds
 from outpace.timeline.names import OpKind, parse_op
-from outpace.timeline.steps import Array, Confidence, Steps, StepSource
+from outpace.timeline.steps import Confidence, Steps, StepSource
 from outpace.trace import Trace, dialect
 
 
@@ -16,7 +17,7 @@ def steps_of_device_ops(trace: Trace) -> Steps | None:
     occur as often as there are steps, and a step starts where the first such op does.
     """
     trace.load((dialect.TF_OP, dialect.ANNOTATION))
-    best: tuple[int, Array, Array] | None = None
+    best: tuple[int, Picoseconds, Picoseconds] | None = None
     copies = np.fromiter((parse_op(n).kind is OpKind.COPY for n in trace.names), bool, len(trace.names))
     for plane in trace.planes_like(dialect.GPUS):
         for stat in (trace.stat(dialect.TF_OP), trace.stat(dialect.ANNOTATION)):
@@ -47,7 +48,7 @@ def steps_of_device_ops(trace: Trace) -> Steps | None:
     )
 
 
-def _repetitions(trace: Trace, rows: Array, ops: Array) -> tuple[Array, Array]:
+def _repetitions(trace: Trace, rows: Indices, ops: Column) -> tuple[Picoseconds, Picoseconds]:
     """Start and end of each repetition of a device's ops."""
     rows, ops = rows[trace.duration[rows] > 0], ops[trace.duration[rows] > 0]
     if len(rows) == 0:

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from outpace.model.arrays import Indices, Mask
 from outpace.timeline.names import JITTED_CALL, jitted_function
-from outpace.timeline.steps import Array
 from outpace.trace import Trace, dialect
 
 _TAPE = "gradient_tape/"
 _TRANSPOSED = b"transpose(jvp("
 
 
-def trains(trace: Trace, calls: Array) -> Array:
+def trains(trace: Trace, calls: Indices) -> Mask:
     """Whether each of the calls (event rows) computes gradients; boolean. All False where the profile does not tell."""
     return _differentiated(trace)[trace.name[calls]] | _on_tape(trace, calls)
 
 
-def _differentiated(trace: Trace) -> Array:
+def _differentiated(trace: Trace) -> Mask:
     """Boolean over `trace.names`: a call of a function whose compiled program holds a backward pass."""
     programs = ((trace.names[row], stats.get(dialect.HLO_PROTO)) for row, stats in trace.name_stats.items())
     functions = {jitted_function(name) for name, proto in programs if isinstance(proto, bytes) and _TRANSPOSED in proto}
@@ -31,9 +31,9 @@ def _differentiated(trace: Trace) -> Array:
     )
 
 
-def _on_tape(trace: Trace, calls: Array) -> Array:
+def _on_tape(trace: Trace, calls: Indices) -> Mask:
     """Whether an op of a tape's backward pass starts in the time of each call, on whatever thread."""
     rows = trace.named(lambda name: name.startswith(_TAPE))
     began = np.sort(trace.start[rows])
-    found: Array = np.searchsorted(began, trace.start[calls]) < np.searchsorted(began, trace.end[calls])
+    found: Mask = np.searchsorted(began, trace.start[calls]) < np.searchsorted(began, trace.end[calls])
     return found

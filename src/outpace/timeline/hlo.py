@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace.model.arrays import Codes, Indices
 from outpace.timeline.hlo_meaning import flops, precision, traffic, transfer
 from outpace.timeline.hlo_reader import Instruction, as_bytes, fields, messages, number, text
-from outpace.timeline.steps import Array
 from outpace.trace import Plane, Trace, dialect
 from outpace.trace.algorithms import common, distinct
 
@@ -228,7 +228,7 @@ def op_lines(trace: Trace, plane: Plane) -> list[int]:
     return [i for i, name in names.items() if name == OP_LINE and not streams]
 
 
-def instructions(timeline: Timeline, rows: Array) -> tuple[Array, list[HloOp]]:
+def instructions(timeline: Timeline, rows: Indices) -> tuple[Codes, list[HloOp]]:
     """Which instruction of which program each event at `rows` (sorted) ran: (index of each into the ops, int64; the distinct ops).
 
     By the stats `hlo_op` and `program_id`. Op 0 is `NO_OP`, for events that name none; ops of equal name in two programs are two.

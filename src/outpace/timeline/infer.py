@@ -15,12 +15,13 @@ from dataclasses import replace
 import numpy as np
 
 from outpace.model import median
+from outpace.model.arrays import Indices, Mask, Picoseconds
 from outpace.timeline.ahead import runs_of
 from outpace.timeline.cycles import outermost_repetition
 from outpace.timeline.device_ops import steps_of_device_ops
 from outpace.timeline.gradients import trains
 from outpace.timeline.names import INPUT_THREADS, JITTED_CALL, jitted_function
-from outpace.timeline.steps import Array, Confidence, Steps, StepSource, no_steps
+from outpace.timeline.steps import Confidence, Steps, StepSource, no_steps
 from outpace.trace import Trace, dialect
 from outpace.trace.algorithms import distinct, nest_rows
 
@@ -66,7 +67,7 @@ def is_glue(call: str) -> bool:
     return jitted_function(call) in _LAX
 
 
-def infer_steps(trace: Trace, hidden: Array) -> Steps:
+def infer_steps(trace: Trace, hidden: Indices) -> Steps:
     """Find the repeated call; `hidden` are mark rows that must not be looked at."""
     if (steps := _device_programs(trace)) is not None:
         return steps
@@ -97,34 +98,34 @@ def infer_steps(trace: Trace, hidden: Array) -> Steps:
     return no_steps("nothing in the profile repeats like a training step")
 
 
-def _starts(trace: Trace, prefixes: tuple[str, ...]) -> Array:
+def _starts(trace: Trace, prefixes: tuple[str, ...]) -> Mask:
     hits = np.fromiter((n.startswith(prefixes) for n in trace.names), bool, len(trace.names))
     return np.asarray(hits[trace.name])
 
 
-def _outermost(trace: Trace, mask: Array) -> Array:
+def _outermost(trace: Trace, mask: Mask) -> Indices:
     """Rows of the masked events that lie in no other masked event of their line."""
     rows = np.flatnonzero(mask)
     parent, _ = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
-    outer: Array = rows[parent < 0]
+    outer: Indices = rows[parent < 0]
     return outer
 
 
-def _function_calls(trace: Trace, visible: Array) -> Array:
+def _function_calls(trace: Trace, visible: Mask) -> Indices:
     mask = trace.stat(dialect.TF_FUNCTION_CALL).has(len(trace)) | _starts(trace, (JITTED_CALL,))
     calls = _outermost(trace, mask & visible)
     glue = np.fromiter((is_glue(n) for n in trace.names), bool, len(trace.names))
-    steps: Array = calls[~glue[trace.name[calls]]]
+    steps: Indices = calls[~glue[trace.name[calls]]]
     return steps if len(steps) else calls
 
 
-def _off_input_threads(trace: Trace, rows: Array) -> Array:
+def _off_input_threads(trace: Trace, rows: Indices) -> Indices:
     is_input = np.fromiter((n.startswith(INPUT_THREADS) for n in trace.lines.names), bool, len(trace.lines))
-    kept: Array = rows[~is_input[trace.line[rows]]]
+    kept: Indices = rows[~is_input[trace.line[rows]]]
     return kept
 
 
-def _most_repeated(trace: Trace, rows: Array) -> Array:
+def _most_repeated(trace: Trace, rows: Indices) -> Indices:
     """Of the calls, those of the function and thread with the most time; one that repeats is preferred to one that does not.
 
     JAX compiles one function once per shape: a loop over shapes is one function still, named alike.
@@ -135,11 +136,11 @@ def _most_repeated(trace: Trace, rows: Array) -> Array:
     groups, inverse, count = np.unique(key, return_inverse=True, return_counts=True)
     total = np.bincount(inverse, weights=trace.duration[rows].astype(np.float64), minlength=len(groups))
     best = int(np.lexsort((total, count > 1))[-1])
-    chosen: Array = rows[inverse == best]
+    chosen: Indices = rows[inverse == best]
     return chosen
 
 
-def _between_ends(trace: Trace, rows: Array, visible: Array, heads: Array | None = None) -> Steps:
+def _between_ends(trace: Trace, rows: Indices, visible: Mask, heads: Indices | None = None) -> Steps:
     """Steps that end where the work of each of the calls is known to be done, and start where the one before ended.
 
     `heads`: the first call of every step, where a step makes several.
@@ -158,7 +159,7 @@ def _between_ends(trace: Trace, rows: Array, visible: Array, heads: Array | None
     return _up_to(trace, end, first, whole, top, name, how)
 
 
-def _work_of(trace: Trace, calls: Array, steps: Steps, visible: Array) -> Steps:
+def _work_of(trace: Trace, calls: Indices, steps: Steps, visible: Mask) -> Steps:
     """The steps of the calls, or, where the calls only hand work over and tell another step time than its runs do, the steps of the runs."""
     name = trace.names[trace.name[calls[0]]]
     start, end = runs_of(trace, name)
@@ -169,7 +170,7 @@ def _work_of(trace: Trace, calls: Array, steps: Steps, visible: Array) -> Steps:
     return runs if min(times) < _AGREE * max(times) else steps
 
 
-def _between_runs(trace: Trace, calls: Array, start: Array, end: Array, visible: Array) -> Steps:
+def _between_runs(trace: Trace, calls: Indices, start: Picoseconds, end: Picoseconds, visible: Mask) -> Steps:
     """Steps that end where the runs of the program do that the calls hand over."""
     line = int(trace.line[calls[0]])
     thread = np.arange(*trace.lines.rows(line).indices(len(trace)))
@@ -180,7 +181,7 @@ def _between_runs(trace: Trace, calls: Array, start: Array, end: Array, visible:
     return replace(_up_to(trace, end, int(start[0]), False, top, name, how), ahead=True)
 
 
-def _up_to(trace: Trace, end: Array, first: int, whole: bool, top: Array, name: str, how: str) -> Steps:
+def _up_to(trace: Trace, end: Picoseconds, first: int, whole: bool, top: Indices, name: str, how: str) -> Steps:
     """Steps of the calls called `name`, each from the end of the one before; `top`: rows of the program's events on the thread.
 
     `first`: start of the first step; `whole`: whether the capture holds all of it.
@@ -208,7 +209,7 @@ def _what(name: str, several: bool) -> str:
     return f"repetitions of a sequence of calls with several of {name}" if several else f"calls of {name}"
 
 
-def _first_start(trace: Trace, top: Array, rows: Array, end: Array) -> int:
+def _first_start(trace: Trace, top: Indices, rows: Indices, end: Picoseconds) -> int:
     """Start of the first step: of its call, or of what leads to it as it leads to the other calls (the input that they fetch).
 
     What stands before is no step: the profiler's own start, set-up, the construction of a data set. Of the events before the first call, those
@@ -234,7 +235,7 @@ def _first_start(trace: Trace, top: Array, rows: Array, end: Array) -> int:
     return first
 
 
-def _outermost_of(trace: Trace, rows: Array) -> Array:
+def _outermost_of(trace: Trace, rows: Indices) -> Indices:
     """Of sorted rows of one thread, those that lie in no other of them."""
     if len(rows) == 0:
         return rows
@@ -243,16 +244,16 @@ def _outermost_of(trace: Trace, rows: Array) -> Array:
     return np.asarray(rows[kept])
 
 
-def _is_python(trace: Trace) -> Array:
+def _is_python(trace: Trace) -> Mask:
     """Names of Python frames: they wrap the whole program and belong to no step."""
     return np.fromiter((n.startswith("$") for n in trace.names), bool, len(trace.names))
 
 
-def _program_events(trace: Trace, rows: Array) -> Array:
+def _program_events(trace: Trace, rows: Indices) -> Indices:
     return rows[~_is_python(trace)[trace.name[rows]]]
 
 
-def _awaited(trace: Trace, heads: Array, rows: Array, thread: Array) -> Array:
+def _awaited(trace: Trace, heads: Indices, rows: Indices, thread: Indices) -> Picoseconds:
     """End of each step's last call, or of the last wait for its result before the next step's first call."""
     end = trace.end[rows].copy()
     waits = np.fromiter(
@@ -267,7 +268,7 @@ def _awaited(trace: Trace, heads: Array, rows: Array, thread: Array) -> Array:
     return end
 
 
-def _looks_whole(trace: Trace, top: Array, start: Array, end: Array) -> bool:
+def _looks_whole(trace: Trace, top: Indices, start: Picoseconds, end: Picoseconds) -> bool:
     """Whether the first step holds what the others hold: its events are of nearly as many kinds."""
     if len(start) < 3:
         return len(start) == 1
@@ -278,7 +279,7 @@ def _looks_whole(trace: Trace, top: Array, start: Array, end: Array) -> bool:
     return kinds[0] >= 0.9 * median(kinds[1:])
 
 
-def _eager_loop(trace: Trace, ops: Array, visible: Array) -> Steps | None:
+def _eager_loop(trace: Trace, ops: Indices, visible: Mask) -> Steps | None:
     """Steps that start at the input call, or at the start of each repetition of the op sequence."""
     if len(ops) == 0:
         return None
@@ -296,7 +297,7 @@ def _eager_loop(trace: Trace, ops: Array, visible: Array) -> Steps | None:
     return _from_starts(trace, heads, thread, visible, f"a sequence of {period} eager ops that repeats {len(heads)} times")
 
 
-def _eager_names(trace: Trace, ops: Array) -> list[str]:
+def _eager_names(trace: Trace, ops: Indices) -> list[str]:
     """Op of each EagerExecute event: its `eager_op` stat, or its own name in old profiles."""
     stat = trace.stat(dialect.EAGER_OP)
     known = dict(zip(stat.row.tolist(), stat.texts(), strict=True))
@@ -312,7 +313,7 @@ def _period(names: list[str]) -> int | None:
     return None
 
 
-def _from_starts(trace: Trace, heads: Array, thread: Array, visible: Array, how: str) -> Steps:
+def _from_starts(trace: Trace, heads: Indices, thread: Indices, visible: Mask, how: str) -> Steps:
     thread = _program_events(trace, thread[visible[thread]])
     start = np.array([_enclosing_start(trace, thread, row) for row in heads.tolist()], np.int64)
     last = int(trace.end[thread].max())
@@ -336,7 +337,7 @@ def _from_starts(trace: Trace, heads: Array, thread: Array, visible: Array, how:
     )
 
 
-def _enclosing_start(trace: Trace, thread: Array, row: int) -> int:
+def _enclosing_start(trace: Trace, thread: Indices, row: int) -> int:
     """Start of the outermost event of `thread` that holds `row` (the Python call that dispatched the op)."""
     at = int(np.searchsorted(thread, row))
     start, end = int(trace.start[row]), int(trace.end[row])

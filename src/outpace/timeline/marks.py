@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from outpace.timeline.steps import Array, Confidence, Steps, StepSource
+from outpace.model.arrays import Codes, Indices, Mask
+from outpace.timeline.steps import Confidence, Steps, StepSource
 from outpace.trace import Plane, Trace, dialect
 from outpace.trace.algorithms import common, distinct
 
 KERAS_BATCH = "Profiled batch"
 
 
-def marked_rows(trace: Trace) -> Array:
+def marked_rows(trace: Trace) -> Indices:
     """Event rows of explicit marks: they carry `_r` and a step number. (`_r` alone also sits on tf.data's function runs.)"""
     trace.load((dialect.ROOT, dialect.STEP_NUM))
     return _with_number(trace, trace.stat(dialect.ROOT).row)
 
 
-def keras_rows(trace: Trace) -> Array:
+def keras_rows(trace: Trace) -> Indices:
     """Event rows of Keras' own batch marks, which lack `_r`."""
     return _with_number(trace, trace.named(lambda name: name == KERAS_BATCH))
 
 
-def _with_number(trace: Trace, rows: Array) -> Array:
+def _with_number(trace: Trace, rows: Indices) -> Indices:
     return distinct(rows[common(rows, trace.stat(dialect.STEP_NUM).row)[0]])
 
 
-def from_marks(trace: Trace, rows: Array, source: StepSource) -> Steps:
+def from_marks(trace: Trace, rows: Indices, source: StepSource) -> Steps:
     """Steps from mark events: each lasts as long as its mark. Marks inside other marks, and those of a second thread that overlap the
     main thread's, are not steps of their own.
     """
@@ -50,7 +51,7 @@ def from_marks(trace: Trace, rows: Array, source: StepSource) -> Steps:
     )
 
 
-def _outermost(trace: Trace, rows: Array) -> Array:
+def _outermost(trace: Trace, rows: Indices) -> Indices:
     """Rows that lie in no other of the rows, thread by thread."""
     kept: list[int] = []
     reach: dict[int, int] = {}
@@ -61,7 +62,7 @@ def _outermost(trace: Trace, rows: Array) -> Array:
     return np.array(kept, dtype=np.int64)
 
 
-def _on_main_thread(trace: Trace, rows: Array, line: Array) -> Array:
+def _on_main_thread(trace: Trace, rows: Indices, line: Codes) -> Mask:
     """Marks of all threads while they take turns; only the busiest thread's when they overlap."""
     order = np.argsort(trace.start[rows], kind="stable")
     start, end = trace.start[rows][order], trace.end[rows][order]

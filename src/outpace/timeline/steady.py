@@ -10,14 +10,11 @@ The limits are robust statistics of the steps' durations alone; why a step took 
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from outpace.model import median
-
-Array = npt.NDArray[Any]
+from outpace.model.arrays import Indices, Mask, Picoseconds, Values
 
 _FEWEST = 3  # steps: of fewer, none can be told from the others
 _SPREADS = 5.0  # robust standard deviations above the median: one in millions of a normal distribution
@@ -37,14 +34,14 @@ class Aside(str, Enum):
     ONE_OFF = "one-off"
 
 
-def limit(durations: Array) -> float:
+def limit(durations: Values) -> float:
     """Duration from which a step is an outlier among steps of these durations, ps."""
     middle = median(durations)
     spread = _TO_SIGMA * median(np.abs(durations - middle))
     return max(middle + _SPREADS * spread, _LONGER * middle)
 
 
-def set_aside(durations: Array, complete: Array) -> list[Aside]:
+def set_aside(durations: Picoseconds | Values, complete: Mask) -> list[Aside]:
     """What each step is, from durations in ps; steps that the capture cut off are judged by nobody and stay `NO`.
 
     Leading steps are a warm-up while each is an outlier among the steps that follow it. After them one single outlier is a one-off; two or
@@ -68,7 +65,7 @@ def set_aside(durations: Array, complete: Array) -> list[Aside]:
     return found
 
 
-def period(durations: Array, steady: Array) -> tuple[Array, float | None]:
+def period(durations: Picoseconds | Values, steady: Mask) -> tuple[Indices, float | None]:
     """Steps of the steady state that take much longer and come again: (their indices, every how many steps; None where irregular)."""
     rows = np.flatnonzero(steady)
     if len(rows) <= _FEWEST:
@@ -84,7 +81,7 @@ def period(durations: Array, steady: Array) -> tuple[Array, float | None]:
     return slow, float(gaps.mean()) if regular else None
 
 
-def _too_fast(times: Array) -> int:
+def _too_fast(times: Values) -> int:
     """How many leading steps took less than half of what the others take."""
     count = 0
     while count < int(_LEADING * len(times)) and times[count] < _SHORTER * median(times[count + 1 :]):

@@ -6,15 +6,12 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from enum import Enum
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from outpace._dataclass import dataclass
+from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds
 from outpace.timeline.steady import Aside, set_aside
-
-Array = npt.NDArray[Any]
 
 
 class StepSource(str, Enum):
@@ -50,13 +47,13 @@ class Steps:
     source: StepSource
     confidence: Confidence
     how: str
-    number: Array
-    start: Array
-    end: Array
-    line: Array
-    complete: Array
-    root_row: Array
-    root_step: Array
+    number: Numbers
+    start: Picoseconds
+    end: Picoseconds
+    line: Codes
+    complete: Mask
+    root_row: Indices
+    root_step: Codes
     per_row: int = 1
     kind: str = "training"
     groups: Mapping[int, int] = field(default_factory=dict)
@@ -66,7 +63,7 @@ class Steps:
         return len(self.number)
 
     @property
-    def duration(self) -> Array:
+    def duration(self) -> Picoseconds:
         """Length of every step, ps."""
         return self.end - self.start
 
@@ -76,13 +73,13 @@ class Steps:
         return set_aside(self.duration, self.complete)
 
     @property
-    def captured(self) -> Array:
+    def captured(self) -> Indices:
         """Indices of the steps that the capture holds whole, steady or not; all if none is."""
         rows = np.flatnonzero(self.complete)
         return rows if len(rows) else np.arange(len(self))
 
     @property
-    def whole(self) -> Array:
+    def whole(self) -> Indices:
         """Indices of the steps that statistics are made of: complete ones of the steady state, or all if none is."""
         steady = np.fromiter((not reason.value for reason in self.aside), bool, len(self))
         rows = np.flatnonzero(self.complete & steady)

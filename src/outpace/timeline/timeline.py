@@ -8,12 +8,13 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.model import median
+from outpace.model.arrays import Codes, Indices, Mask
 from outpace.timeline.causality import step_of_events
 from outpace.timeline.hlo import Programs
 from outpace.timeline.infer import infer_steps
 from outpace.timeline.marks import device_step_lines, from_device_lines, from_marks, keras_rows, marked_rows
 from outpace.timeline.names import Op, OpKind, parse_op
-from outpace.timeline.steps import Array, Steps, StepSource
+from outpace.timeline.steps import Steps, StepSource
 from outpace.trace import Plane, Trace, dialect
 from outpace.trace.algorithms import distinct
 
@@ -45,7 +46,7 @@ class Timeline:
         return self.trace.host
 
     @cached_property
-    def _hidden(self) -> Array:
+    def _hidden(self) -> Indices:
         if self.use_marks:
             return np.zeros(0, np.int64)
         rows = [marked_rows(self.trace), keras_rows(self.trace)]
@@ -67,7 +68,7 @@ class Timeline:
         return infer_steps(self.trace, self._hidden)
 
     @cached_property
-    def step_of(self) -> Array:
+    def step_of(self) -> Codes:
         """Index of the step that caused each event, -1 for none; int32 over all events."""
         return step_of_events(self.trace, self._found, self._hidden)
 
@@ -100,7 +101,7 @@ class Timeline:
         """What each event name says, one entry per row of `trace.names`."""
         return tuple(parse_op(n) for n in self.trace.names)
 
-    def is_kind(self, *kinds: OpKind) -> Array:
+    def is_kind(self, *kinds: OpKind) -> Mask:
         """Boolean over `trace.names`: is the name an op of these kinds."""
         return np.fromiter((op.kind in kinds for op in self.ops), bool, len(self.ops))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from outpace.timeline.steps import Array
+from outpace.model.arrays import Codes, Indices, Mask, Picoseconds
 from outpace.trace import Trace, dialect
 
 _START, _STOP = "ThreadpoolListener::StartRegion", "ThreadpoolListener::StopRegion"
@@ -23,7 +23,7 @@ def runs_jax(trace: Trace) -> bool:
     return any(name.startswith(_JITTED) for name in trace.names)
 
 
-def with_regions(trace: Trace, subtree_end: Array) -> Array:
+def with_regions(trace: Trace, subtree_end: Indices) -> Indices:
     """`subtree_end` of every event (one past its last descendant's row), where the start of a region also holds what runs until its end."""
     rows = trace.named(lambda n: n in (_START, _STOP))
     if len(rows) == 0:
@@ -39,7 +39,7 @@ def with_regions(trace: Trace, subtree_end: Array) -> Array:
     return ends
 
 
-def runs(trace: Trace) -> tuple[Array, Array]:
+def runs(trace: Trace) -> tuple[Indices, Indices]:
     """(cause, effect) rows that tie together all events of one run of a program."""
     stat = trace.stat(dialect.RUN_ID)
     order = np.argsort(stat.uints, kind="stable")
@@ -48,7 +48,7 @@ def runs(trace: Trace) -> tuple[Array, Array]:
     return np.concatenate((one, next_one)), np.concatenate((next_one, one))
 
 
-def executed(trace: Trace) -> Array:
+def executed(trace: Trace) -> Indices:
     """Rows of the events that ran an HLO op and name it in a stat, sorted: kernels, and what XLA's worker threads ran on a CPU.
 
     A host's call that launches a kernel names the kernel's op too, and is none of them.
@@ -60,13 +60,13 @@ def executed(trace: Trace) -> Array:
     return np.asarray(rows[~(launched & on_host(trace, rows))])
 
 
-def on_host(trace: Trace, rows: Array) -> Array:
+def on_host(trace: Trace, rows: Indices) -> Mask:
     """Whether each event stands on a thread of the host; boolean."""
     host = np.fromiter((p.name.startswith(dialect.HOSTS) for p in trace.planes), bool, len(trace.planes))
     return np.asarray(host[trace.lines.plane[trace.line[rows]]])
 
 
-def by_time(trace: Trace, start: Array, end: Array, group: Array, ahead: bool) -> Array:
+def by_time(trace: Trace, start: Picoseconds, end: Picoseconds, group: Codes, ahead: bool) -> Codes:
     """`group` (step of every event, -1 none) with the host's ops that no link reaches given to the step in whose time [start, end) they begin.
 
     Where one linked op begins outside of its own step's time, several steps are in flight, and time says nothing; unless the steps are those

@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
-import numpy.typing as npt
 
 from outpace.model import NotFoundError, ProfileError
-
-Bytes = npt.NDArray[np.uint8]
+from outpace.model.arrays import Bytes
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _MAP_FROM = 4 << 20  # smaller files are read: a mapped file that somebody truncates kills the process

@@ -10,12 +10,11 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from outpace import _native
 from outpace._dataclass import dataclass
+from outpace.model.arrays import Bytes, Codes, Column, Ids, Indices, Mask, Numbers, Picoseconds
 
-Array = npt.NDArray[Any]
 NO_CATEGORY = (1 << 32) - 1
 _DOUBLE, _INT, _TEXT = 2, 4, 5
 
@@ -40,12 +39,12 @@ class Kind(IntEnum):
 class Flows:
     """Arrows of one host, sorted by event row. id: uint64, one per arrow; ends: whether it ends (1) or begins (0) at the event."""
 
-    row: Array
-    id: Array
-    ends: Array
+    row: Indices
+    id: Ids
+    ends: Codes
 
     @classmethod
-    def between(cls, cause: Array, effect: Array, first_id: int = 1) -> Flows:
+    def between(cls, cause: Indices, effect: Indices, first_id: int = 1) -> Flows:
         """An arrow from each of `cause` to the event at the same position of `effect` (event rows)."""
         row = np.concatenate((cause, effect)).astype(np.int32)
         identity = np.tile(np.arange(first_id, first_id + len(cause), dtype=np.uint64), 2)
@@ -65,12 +64,12 @@ class Slices:
     track: int
     line: int
     shift_ns: int = 0
-    mask: Array | None = None
-    arguments: Array | None = None
+    mask: Mask | None = None
+    arguments: Mask | None = None
     flows: Flows = NO_FLOWS
 
     @staticmethod
-    def flags(chosen: Array | None) -> Array | None:
+    def flags(chosen: Mask | None) -> Bytes | None:
         """A choice as bytes, which the core reads."""
         return None if chosen is None else np.ascontiguousarray(chosen, np.uint8)
 
@@ -79,10 +78,10 @@ class Slices:
 class Made:
     """Slices that are no event of the file: start, duration (int64 ps), names and argument columns (ints, floats or texts, one per slice)."""
 
-    start: Array
-    duration: Array
+    start: Picoseconds
+    duration: Picoseconds
     names: Sequence[str]
-    arguments: Mapping[str, Sequence[Any] | Array]
+    arguments: Mapping[str, Sequence[Any] | Column]
     category: str = ""
 
 
@@ -130,12 +129,12 @@ class Writer:
         values = np.concatenate([np.zeros(0, np.uint64), *(bits[order] for _, bits in columns)])
         category = texts.number(slices.category) if slices.category else NO_CATEGORY
         text, text_at = texts.joined()
-        arrays: tuple[Array, ...] = (start, duration, name, keys, kinds, values, text, text_at)
+        arrays: tuple[Column, ...] = (start, duration, name, keys, kinds, values, text, text_at)
         sizes = (len(order), len(kinds), len(text_at) - 1, track)
         job = _native.MadeSlices(*sizes, *map(_native.pointer, arrays), category, shift_ns)
         return self.write("ox_export_made", job)
 
-    def counter(self, track: int, at: Array, value: Array, *, shift_ns: int = 0) -> None:
+    def counter(self, track: int, at: Picoseconds, value: Numbers, *, shift_ns: int = 0) -> None:
         """Write a counter's values (integers) at times (ps) in order."""
         columns = [np.ascontiguousarray(column, np.int64) for column in (at, value)]
         _native.call("ox_export_counter", self._out, track, len(at), *columns, shift_ns)
@@ -156,14 +155,14 @@ class _Texts:
     def number(self, text: str) -> int:
         return self._number.setdefault(text, len(self._number))
 
-    def joined(self) -> tuple[Array, Array]:
+    def joined(self) -> tuple[Bytes, Ids]:
         """All texts as UTF-8 bytes, and where each begins."""
         parts = [text.encode("utf-8", "replace") for text in self._number]
         at = np.cumsum([0, *map(len, parts)]).astype(np.uint64)
         return np.frombuffer(b"".join(parts) or b"\0", np.uint8), at
 
 
-def _column(values: Sequence[Any] | Array, texts: _Texts) -> tuple[int, Array]:
+def _column(values: Sequence[Any] | Column, texts: _Texts) -> tuple[int, Ids]:
     """Kind and bits of an argument column."""
     if len(values) and isinstance(values[0], str):
         return _TEXT, np.array([texts.number(value) for value in values], np.uint64)

@@ -5,25 +5,24 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from outpace._dataclass import dataclass
+from outpace.model.arrays import Bytes, Codes, Ids, Indices, Mask, Numbers, Values
 
-Array = npt.NDArray[Any]
 Value = int | float | str | bytes | None
 
 _DOUBLE, _UINT, _INT, _TEXT, _BYTES, _REF = 2, 3, 4, 5, 6, 7
 
 
-def text_at(data: Array, offset: int, length: int) -> str:
+def text_at(data: Bytes, offset: int, length: int) -> str:
     """Text of the buffer; bytes that are no UTF-8 become U+FFFD."""
     return data[offset : offset + length].tobytes().decode("utf-8", "replace")
 
 
-def decode_value(kind: int, value: int, length: int, data: Array, names: tuple[str, ...]) -> Value:
+def decode_value(kind: int, value: int, length: int, data: Bytes, names: tuple[str, ...]) -> Value:
     """One stat value as a Python object; None for a value that is missing or refers to nothing."""
     if kind == _DOUBLE:
         number: float = struct.unpack("<d", struct.pack("<Q", value))[0]
@@ -44,11 +43,11 @@ class StatColumn:
     """All values of one event stat, sorted by event row. `row`: int32 event rows; the rest are the core's raw columns."""
 
     name: str
-    row: Array
-    kind: Array = field(repr=False)
-    bits: Array = field(repr=False)
-    length: Array = field(repr=False)
-    _data: Array = field(repr=False)
+    row: Indices
+    kind: Codes = field(repr=False)
+    bits: Ids = field(repr=False)
+    length: npt.NDArray[np.uint32] = field(repr=False)
+    _data: Bytes = field(repr=False)
     _names: tuple[str, ...] = field(repr=False)
 
     @classmethod
@@ -84,16 +83,16 @@ class StatColumn:
         )
 
     @property
-    def ints(self) -> Array:
+    def ints(self) -> Numbers:
         """Values as int64; unsigned ones of 2^63 and more wrap, which keeps ids distinct and comparable."""
         return self.bits.view(np.int64)
 
     @property
-    def uints(self) -> Array:
+    def uints(self) -> Ids:
         """Values as uint64: what ids are."""
         return self.bits
 
-    def floats(self) -> Array:
+    def floats(self) -> Values:
         """Values as float64, whatever number kind they were written as."""
         as_double = self.bits.view(np.float64)
         return np.where(self.kind == _DOUBLE, as_double, np.where(self.kind == _INT, self.bits.view(np.int64), self.bits))
@@ -110,7 +109,7 @@ class StatColumn:
             decoded.append(value if isinstance(value, str) else "" if value is None else str(value))
         return decoded
 
-    def codes(self, at: Array) -> tuple[Array, list[str]]:
+    def codes(self, at: Indices) -> tuple[Codes, list[str]]:
         """The values at positions `at` as texts: (index of each into the texts, int64; the distinct texts, in no special order).
 
         Interned texts are compared by reference and decoded once; texts written in place are decoded once per place.
@@ -130,13 +129,13 @@ class StatColumn:
         found[order] = np.array(indices, np.int64)[np.cumsum(new) - 1]
         return found, list(known)
 
-    def dense(self, count: int, missing: int = -1) -> Array:
+    def dense(self, count: int, missing: int = -1) -> Numbers:
         """int64 column over all `count` events, `missing` where the stat is absent."""
         column = np.full(count, missing, np.int64)
         column[self.row] = self.ints
         return column
 
-    def has(self, count: int) -> Array:
+    def has(self, count: int) -> Mask:
         """Boolean column over all `count` events: does it carry the stat."""
         column = np.zeros(count, bool)
         column[self.row] = True

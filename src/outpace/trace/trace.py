@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from outpace import _native
 from outpace._dataclass import dataclass
+from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds
 from outpace.trace.source import Source
 from outpace.trace.stats import StatColumn, Value
 
 if TYPE_CHECKING:
     from outpace.trace.export import Slices, Writer
 
-Array = npt.NDArray[Any]
+_Whole = TypeVar("_Whole", bound=np.integer[Any])
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,10 @@ class Plane:
 class Lines:
     """Threads and streams. Events of line i are rows `first_event[i]:first_event[i + 1]`."""
 
-    plane: Array
-    id: Array
-    timestamp_ns: Array
-    first_event: Array
+    plane: Codes
+    id: Numbers
+    timestamp_ns: Numbers
+    first_event: Indices
     names: tuple[str, ...]
 
     def __len__(self) -> int:
@@ -74,12 +75,12 @@ class Trace:
     size: int
     planes: tuple[Plane, ...]
     lines: Lines
-    name: Array
-    start: Array
-    duration: Array
+    name: Codes
+    start: Picoseconds
+    duration: Picoseconds
     names: tuple[str, ...]
     display_names: dict[int, str]
-    name_plane: Array
+    name_plane: Codes
     name_stats: dict[int, dict[str, Value]]
     stat_names: tuple[str, ...]
     origin_ns: int
@@ -99,17 +100,17 @@ class Trace:
         return len(self.name)
 
     @cached_property
-    def end(self) -> Array:
+    def end(self) -> Picoseconds:
         """End of every event, ps."""
         return _read_only(self.start + self.duration)
 
     @cached_property
-    def line(self) -> Array:
+    def line(self) -> Codes:
         """Line of every event."""
         return _read_only(np.repeat(np.arange(len(self.lines), dtype=np.int32), np.diff(self.lines.first_event)))
 
     @cached_property
-    def nesting(self) -> tuple[Array, Array, Array]:
+    def nesting(self) -> tuple[Indices, Indices, Picoseconds]:
         """(parent, subtree_end, self time) of every event among all events of its line."""
         parent, subtree_end, self_time = _native.nest(self.lines.first_event, self.start, self.duration)
         return _read_only(parent), _read_only(subtree_end), _read_only(self_time)
@@ -137,7 +138,7 @@ class Trace:
         bounds = self.lines.first_event
         return slice(int(bounds[plane.lines.start]), int(bounds[plane.lines.stop]))
 
-    def named(self, test: Any) -> Array:
+    def named(self, test: Any) -> Indices:
         """Rows of the events whose name passes `test` (a predicate on str, called once per distinct name)."""
         wanted = np.fromiter((bool(test(n)) for n in self.names), bool, len(self.names))
         return np.flatnonzero(wanted[self.name])
@@ -169,6 +170,6 @@ class Trace:
         return {name: stat.value(len(stat) - 1) for name, stat in found.items() if len(stat)}
 
 
-def _read_only(column: Array) -> Array:
+def _read_only(column: npt.NDArray[_Whole]) -> npt.NDArray[_Whole]:
     column.setflags(write=False)
     return column

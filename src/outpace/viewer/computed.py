@@ -8,9 +8,9 @@ import numpy as np
 
 from outpace.metrics.iterators import IteratorGraph
 from outpace.metrics.stage_labels import source
+from outpace.model.arrays import Numbers, Picoseconds
 from outpace.timeline import Timeline
 from outpace.timeline.run import Record
-from outpace.timeline.steps import Array
 from outpace.trace import Trace, dialect
 from outpace.trace.algorithms import common
 from outpace.trace.export import Made
@@ -40,7 +40,7 @@ def steps(timeline: Timeline) -> Made:
     )
 
 
-def memory(trace: Trace) -> Iterator[tuple[str, Array, Array]]:
+def memory(trace: Trace) -> Iterator[tuple[str, Picoseconds, Numbers]]:
     """Bytes allocated over time: (allocator, times in ps, bytes) for every allocator that reports its allocations."""
     trace.load((dialect.ALLOCATOR_NAME, dialect.BYTES_ALLOCATED))
     rows = trace.named(lambda name: name in _MEMORY).astype(np.int32)

@@ -9,8 +9,8 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.model import UsageError
+from outpace.model.arrays import Mask, Picoseconds
 from outpace.timeline import Timeline
-from outpace.timeline.steps import Array
 
 _PICOSECONDS = {"s": 10**12, "ms": 10**9, "us": 10**6, "µs": 10**6, "ns": 10**3}
 _TIME = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(s|ms|us|µs|ns)")
@@ -24,7 +24,7 @@ class Arguments(str, Enum):
     USEFUL = "useful"
     NONE = "none"
 
-    def of(self, stat_names: tuple[str, ...]) -> Array | None:
+    def of(self, stat_names: tuple[str, ...]) -> Mask | None:
         """Whether each stat is written; None when none is. "useful" leaves out the ids by which the profiler links events."""
         if self is Arguments.NONE:
             return None
@@ -75,7 +75,7 @@ def _steps_span(timeline: Timeline, first: int | None, last: int | None) -> tupl
     return int(steps.start[wanted].min()), int(steps.end[wanted].max())
 
 
-def overlaps(start: Array, duration: Array, span: tuple[int, int]) -> Array:
+def overlaps(start: Picoseconds, duration: Picoseconds, span: tuple[int, int]) -> Mask:
     """Whether each slice reaches into the half-open span; one without duration belongs to the instant at which it stands."""
     return (start < span[1]) & ((start + duration > span[0]) | (start >= span[0]))
 

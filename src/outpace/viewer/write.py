@@ -10,10 +10,10 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.metrics.iterators import iterators
+from outpace.model.arrays import Column, Indices
 from outpace.timeline import Run, Timeline
 from outpace.timeline.causality import launches
 from outpace.timeline.clock import shifts_ns
-from outpace.timeline.steps import Array
 from outpace.trace.export import Flows, Format, Kind, Made, Slices, Writer
 from outpace.viewer import computed
 from outpace.viewer.sections import Section, sections
@@ -124,7 +124,7 @@ class _Host:
         return replace(made, start=made.start[kept], duration=made.duration[kept], names=names, arguments=arguments)
 
 
-def _taken(values: Sequence[Any] | Array, kept: Array) -> Sequence[Any] | Array:
+def _taken(values: Sequence[Any] | Column, kept: Indices) -> Sequence[Any] | Column:
     return values[kept] if isinstance(values, np.ndarray) else [values[i] for i in kept.tolist()]
 
 

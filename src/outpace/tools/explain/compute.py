@@ -9,8 +9,8 @@ import numpy as np
 from outpace._dataclass import dataclass
 from outpace.metrics.step_breakdown import category_of, event_kinds, step_breakdown, unseen
 from outpace.model import Category, Table, UsageError
+from outpace.model.arrays import Codes, Indices, Picoseconds
 from outpace.timeline import Run, Timeline
-from outpace.timeline.steps import Array
 from outpace.tools.explain.schema import EVENTS, GROUPS, PARTS
 
 _NOBODY = -1
@@ -84,7 +84,9 @@ def attribution(chosen: Chosen) -> dict[tuple[int, int], int]:
     return found
 
 
-def _others(timeline: Timeline, kind: Array, own: Array, begin: int, end: int) -> tuple[Array, Array, Array, Array]:
+def _others(
+    timeline: Timeline, kind: Codes, own: Indices, begin: int, end: int
+) -> tuple[Indices, Codes, Picoseconds, Picoseconds]:
     """(event row, kind, start, end) of what counts for the step by its time alone, and is not there already."""
     row, code, start, stop = unseen(timeline, kind)
     counted = np.zeros(len(kind), bool)

@@ -11,8 +11,8 @@ import numpy as np
 
 from outpace.metrics.builds import Build, jax_builds
 from outpace.metrics.source_line import source_line
+from outpace.model.arrays import Codes
 from outpace.timeline import Timeline
-from outpace.timeline.steps import Array
 
 EVENT = "tracing, lowering and compiling"
 _SLACK_NS = 2_000_000  # the profiler's clock is read at another time than the one that notes compilations
@@ -33,7 +33,7 @@ def built(timeline: Timeline, noted: Sequence[_Noted]) -> Iterator[tuple[object,
         yield timeline.host, EVENT, function, place, *numbers, numbered(timeline, step)
 
 
-def _steps(timeline: Timeline, builds: Sequence[Build]) -> Array:
+def _steps(timeline: Timeline, builds: Sequence[Build]) -> Codes:
     """Index of the step in whose time each build begins, -1 for none."""
     start = np.array([b.start for b in builds], np.int64)
     if len(timeline.steps) == 0:
@@ -42,7 +42,7 @@ def _steps(timeline: Timeline, builds: Sequence[Build]) -> Array:
     return np.where(start < timeline.steps.end[np.maximum(at, 0)], at, -1)
 
 
-def numbered(timeline: Timeline, step: Array) -> str:
+def numbered(timeline: Timeline, step: Codes) -> str:
     """Numbers of the steps with these indices, as ranges: `3-5, 9`."""
     found = sorted({int(timeline.steps.number[i]) for i in step.tolist() if i >= 0})
     ranges: list[list[int]] = []

@@ -13,10 +13,10 @@ import numpy as np
 from outpace._dataclass import dataclass
 from outpace.metrics.executions import executions, launchers
 from outpace.model import Table
+from outpace.model.arrays import Indices, Numbers, Picoseconds
 from outpace.timeline import Run, Timeline
 from outpace.timeline.hlo import HloOp, op_lines, program_id
 from outpace.timeline.hlo_meaning import COLLECTIVE
-from outpace.timeline.steps import Array
 from outpace.timeline.workers import executed
 from outpace.tools.hlo_stats.schema import CATEGORIES, OPS, PROGRAMS
 from outpace.trace import Plane, Value, dialect
@@ -108,14 +108,14 @@ def _from_stats(timeline: Timeline, found: Found) -> None:
         _add(found, key, stats, timeline.programs.op(_unsigned(key[3]), key[4]), times)
 
 
-def _devices(timeline: Timeline, rows: Array) -> list[str]:
+def _devices(timeline: Timeline, rows: Indices) -> list[str]:
     """Device of each event; CPU for the host's."""
     trace = timeline.trace
     names = [p.name.removeprefix(dialect.DEVICES) if p.name.startswith(dialect.DEVICES) else "CPU" for p in trace.planes]
     return [names[plane] for plane in trace.lines.plane[trace.line[rows]].tolist()]
 
 
-def _begun(timeline: Timeline, rows: Array, groups: Iterable[list[int]]) -> Array:
+def _begun(timeline: Timeline, rows: Indices, groups: Iterable[list[int]]) -> Numbers:
     """How many executions begin with each event: of several kernels one after the other, one op; host threads run an op as one event."""
     key = np.zeros(len(rows), np.int64)
     for number, places in enumerate(groups):
@@ -128,7 +128,7 @@ def _begun(timeline: Timeline, rows: Array, groups: Iterable[list[int]]) -> Arra
     return begun
 
 
-def _add(found: Found, key: _Key, stats: dict[str, Value], op: HloOp, times: tuple[int, Array, Array]) -> None:
+def _add(found: Found, key: _Key, stats: dict[str, Value], op: HloOp, times: tuple[int, Picoseconds, Picoseconds]) -> None:
     """Sum up an op's (executions, durations, self times)."""
     framework = op.framework_op or str(stats.get(dialect.TF_OP) or "").rstrip(":")
     source = str(stats.get(dialect.SOURCE) or op.source)

@@ -8,11 +8,11 @@ import numpy as np
 
 from outpace.metrics.step_breakdown import category_times
 from outpace.model import Category, Table, Unit, humanize
+from outpace.model.arrays import Codes, Indices
 from outpace.model.interval import quantiles
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.infer import is_prediction
 from outpace.timeline.names import JITTED_CALL
-from outpace.timeline.steps import Array
 from outpace.tools.inference.schema import HISTOGRAM, LATENCY, REQUESTS
 from outpace.trace import dialect
 from outpace.trace.algorithms import nest_rows
@@ -59,7 +59,7 @@ def _rows(timeline: Timeline) -> list[tuple[object, ...]]:
     return found
 
 
-def _calls(timeline: Timeline) -> Array:
+def _calls(timeline: Timeline) -> Indices:
     """Rows of the outermost calls that are predictions, by time."""
     trace = timeline.trace
     functions = trace.stat(dialect.TF_FUNCTION_CALL).has(len(trace))
@@ -72,7 +72,7 @@ def _calls(timeline: Timeline) -> Array:
     return np.asarray(rows[np.argsort(trace.start[rows], kind="stable")])
 
 
-def _call_of(timeline: Timeline, calls: Array) -> Array:
+def _call_of(timeline: Timeline, calls: Indices) -> Codes:
     """The call that every event works for, -1 for none: it runs during the call, in the step that the call belongs to (or on its thread)."""
     trace = timeline.trace
     start, end = trace.start[calls], trace.end[calls]
@@ -82,7 +82,7 @@ def _call_of(timeline: Timeline, calls: Array) -> Array:
     return np.where(during & (same_step | (trace.line == trace.line[calls][at])), at, -1).astype(np.int32)
 
 
-def _longest_ops(timeline: Timeline, call_of: Array, count: int) -> list[tuple[str, int]]:
+def _longest_ops(timeline: Timeline, call_of: Codes, count: int) -> list[tuple[str, int]]:
     """(op, self time) that took longest in each call."""
     trace = timeline.trace
     is_op = timeline.is_kind(OpKind.TENSORFLOW, OpKind.JAX)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from outpace.model import Category, Evidence, Finding, Severity, Table, Threshold, Unit, humanize, median
-from outpace.timeline.steps import Array
+from outpace.model.arrays import Indices
 
 _OURS = "our choice"
 TAIL = Threshold("slowest calls against the median", 3.0, Unit.RATIO, _OURS)
@@ -57,7 +57,7 @@ def _first(host: str, name: str, first: float, middle: float) -> Finding:
     )
 
 
-def _tail(host: str, mine: Table, slow: Array, middle: float) -> Iterator[Finding]:
+def _tail(host: str, mine: Table, slow: Indices, middle: float) -> Iterator[Finding]:
     if len(slow) == 0:
         return
     name, usual = mine["function"][0], np.setdiff1d(np.arange(1, len(mine)), slow)
@@ -84,5 +84,5 @@ def _tail(host: str, mine: Table, slow: Array, middle: float) -> Iterator[Findin
     )
 
 
-def _mean(mine: Table, category: Category, rows: Array) -> float:
+def _mean(mine: Table, category: Category, rows: Indices) -> float:
     return float(mine[f"{category.value}_ps"][rows].mean()) if len(rows) else 0.0

@@ -9,7 +9,7 @@ import numpy as np
 from outpace.metrics.op_metrics import HOST
 from outpace.metrics.step_breakdown import StepBreakdown
 from outpace.model import Category, Table
-from outpace.timeline.steps import Array
+from outpace.model.arrays import Values
 from outpace.tools.input_pipeline.schema import CATEGORIES, INPUT_OPS, STATISTICS
 
 ENQUEUE = "Enqueuing data to be transferred to device"
@@ -39,7 +39,7 @@ def statistics(breakdown: StepBreakdown) -> Table:
     return Table.from_rows("step_statistics", "Step time statistics", STATISTICS, rows)
 
 
-def _spread(name: str, values: Array, step: Array) -> tuple[object, ...]:
+def _spread(name: str, values: Values, step: Values) -> tuple[object, ...]:
     deviation = float(values.std(ddof=1)) if len(values) > 1 else 0.0
     return (name, float(values.mean()), deviation, float(values.min()), float(values.max()), float(values.mean() / step.mean()))
 

@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace.model.arrays import Codes, Indices
 from outpace.timeline import Timeline
-from outpace.timeline.steps import Array
 from outpace.tools.kernel_stats.details import KernelDetails, parse_kernel
 from outpace.trace import Plane, Trace, dialect
 from outpace.trace.algorithms import common
@@ -46,19 +46,19 @@ class Device:
         return self.plane.name.removeprefix(dialect.DEVICES), self.timeline.host
 
     @cached_property
-    def rows(self) -> Array:
+    def rows(self) -> Indices:
         """All events of the streams; lines that the profiler derived are left out (their times would count twice)."""
         parts = [np.arange(*self.trace.lines.rows(i).indices(len(self.trace))) for i in self.timeline.device_lines(self.plane)]
         return np.sort(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
 
     @cached_property
-    def busy_rows(self) -> Array:
+    def busy_rows(self) -> Indices:
         """Events that took time, in order of their start."""
         rows = self.rows[self.trace.duration[self.rows] > 0]
         return rows[np.argsort(self.trace.start[rows], kind="stable")]
 
     @cached_property
-    def _found(self) -> tuple[Array, Array, list[str]]:
+    def _found(self) -> tuple[Indices, Codes, list[str]]:
         """Rows that say how they were launched and took time, and the code and distinct texts of that."""
         stat = self.trace.stat(dialect.KERNEL_DETAILS)
         at, place = common(self.rows, stat.row)
@@ -68,12 +68,12 @@ class Device:
         return rows[said], code[said], texts
 
     @property
-    def kernels(self) -> Array:
+    def kernels(self) -> Indices:
         """Rows of the kernels: events with kernel details that took time (as in `xplane_to_kernel_stats_db.cc`)."""
         return self._found[0]
 
     @property
-    def detail(self) -> Array:
+    def detail(self) -> Codes:
         """Index into `details` of every kernel."""
         return self._found[1]
 

@@ -11,7 +11,7 @@ from outpace._dataclass import dataclass
 from outpace.metrics.op_metrics import device_op, op_texts
 from outpace.metrics.slices import slices
 from outpace.model import Table
-from outpace.timeline.steps import Array
+from outpace.model.arrays import Codes, Mask, Values
 from outpace.tools.kernel_stats.collect import Device
 from outpace.tools.kernel_stats.details import KernelDetails
 from outpace.tools.kernel_stats.launches import latencies, launch_rows
@@ -31,8 +31,8 @@ class _Ops:
     """The op of every kernel: index into `names`, and whether it could use tensor cores by its name or equation."""
 
     names: tuple[str, ...]
-    index: Array
-    eligible: Array
+    index: Codes
+    eligible: Mask
 
 
 def kernels(found: list[Device]) -> Table:
@@ -137,16 +137,16 @@ def _ops(device: Device) -> _Ops:
     return _Ops(tuple(names), index[code], (able | used) & (code > 0))
 
 
-def _means(values: Array, member: Array, groups: int) -> Array:
+def _means(values: Values, member: Codes, groups: int) -> Values:
     """Mean of the known values of each group; NaN for a group without any."""
     known = ~np.isnan(values)
     sums = np.bincount(member[known], values[known], groups)
     counts = np.bincount(member[known], minlength=groups)
-    means: Array = np.divide(sums, counts, out=np.full(groups, np.nan), where=counts > 0)
+    means: Values = np.divide(sums, counts, out=np.full(groups, np.nan), where=counts > 0)
     return means
 
 
-def _longest_hlo(device: Device, member: Array, groups: int) -> list[str]:
+def _longest_hlo(device: Device, member: Codes, groups: int) -> list[str]:
     """For each group, the instruction of the compiled program with the most time."""
     trace, rows, found = device.trace, device.kernels, [""] * groups
     at, place = common(rows, trace.stat(dialect.HLO_OP).row)

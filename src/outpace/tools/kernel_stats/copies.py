@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from outpace.model import Table
+from outpace.model.arrays import Indices
 from outpace.timeline import parse_op
-from outpace.timeline.steps import Array
 from outpace.tools.kernel_stats.collect import Device
 from outpace.tools.kernel_stats.details import CopyDetails, parse_copy
 from outpace.tools.kernel_stats.schema import COPIES
@@ -67,5 +67,5 @@ def kind_of(name: str, details: CopyDetails) -> str:
 def copy_time(device: Device) -> int:
     """Time of a device's copies and memory sets together, ps."""
     trace = device.trace
-    parts: list[Array] = [common(device.rows, trace.stat(s).row)[0] for s in (dialect.MEMCPY_DETAILS, dialect.MEMSET_DETAILS)]
+    parts: list[Indices] = [common(device.rows, trace.stat(s).row)[0] for s in (dialect.MEMCPY_DETAILS, dialect.MEMSET_DETAILS)]
     return int(sum(trace.duration[device.rows[at]].sum() for at in parts))

@@ -8,8 +8,8 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.model import Table
+from outpace.model.arrays import Indices, Numbers, Picoseconds
 from outpace.timeline import OpKind, Timeline
-from outpace.timeline.steps import Array
 from outpace.tools.kernel_stats.collect import Device
 from outpace.tools.kernel_stats.copies import copy_time
 from outpace.tools.kernel_stats.launches import launch_rows
@@ -35,14 +35,14 @@ class Idle:
 
     device: Device
     span: tuple[int, int]
-    start: Array
-    end: Array
-    next: Array
-    called: Array
-    activity: Array
+    start: Picoseconds
+    end: Picoseconds
+    next: Indices
+    called: Picoseconds
+    activity: Indices
 
     @property
-    def length(self) -> Array:
+    def length(self) -> Picoseconds:
         """Length of every gap."""
         return self.end - self.start
 
@@ -74,7 +74,7 @@ def idle(device: Device) -> Idle:
     return Idle(device, span, from_, to, after, called, _activities(device.timeline, from_, to, calls))
 
 
-def _activities(timeline: Timeline, start: Array, end: Array, calls: Array) -> Array:
+def _activities(timeline: Timeline, start: Picoseconds, end: Picoseconds, calls: Indices) -> Indices:
     """Row of the host event that covers most of each gap, -1 for none.
 
     First on the thread that launched what ended the gap; where that thread is not known, or had nothing to do, among all threads: ops before
@@ -98,7 +98,7 @@ def _activities(timeline: Timeline, start: Array, end: Array, calls: Array) -> A
     return found
 
 
-def _standing(timeline: Timeline) -> Array:
+def _standing(timeline: Timeline) -> Numbers:
     """How well an event explains an idle device, by its name: 2 for an op, 0 for one that waits, 1 for any other."""
     waits = np.fromiter((bool(_WAITS.search(n)) for n in timeline.trace.names), bool, len(timeline.trace.names))
     is_op = timeline.is_kind(OpKind.TENSORFLOW, OpKind.TF_DATA, OpKind.JAX)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from outpace.model import Table
+from outpace.model.arrays import Indices, Picoseconds, Values
 from outpace.model.interval import quantiles
-from outpace.timeline.steps import Array
 from outpace.tools.kernel_stats.collect import Device
 from outpace.tools.kernel_stats.schema import LAUNCHES
 from outpace.tools.kernel_stats.spans import busy_until, merged
@@ -14,7 +14,7 @@ from outpace.trace import dialect
 from outpace.trace.algorithms import common
 
 
-def launch_rows(device: Device, rows: Array) -> Array:
+def launch_rows(device: Device, rows: Indices) -> Indices:
     """Row of the host's call that launched each of `rows` (sorted), -1 where it is not known; int64.
 
     The profiler gives both the same `correlation_id`. A CUDA graph is launched by one call, so that many device events may share one; of
@@ -34,7 +34,7 @@ def launch_rows(device: Device, rows: Array) -> Array:
     return found
 
 
-def latencies(device: Device, rows: Array, calls: Array) -> Array:
+def latencies(device: Device, rows: Indices, calls: Indices) -> Values:
     """Start on the device minus start of the launch call, ps, float64; NaN where the call is not known.
 
     The two clocks are aligned by the profiler; where a rest of their difference makes the device seem first, the latency is 0.
@@ -44,7 +44,7 @@ def latencies(device: Device, rows: Array, calls: Array) -> Array:
     return np.where(known, np.maximum(start[rows] - start[np.maximum(calls, 0)], 0), np.nan)
 
 
-def queued(device: Device, rows: Array, calls: Array) -> Array:
+def queued(device: Device, rows: Indices, calls: Indices) -> Picoseconds:
     """Of each latency, the time in which the event's own stream was busy with earlier work, ps, int64; 0 where the call is not known."""
     trace = device.trace
     waits = np.zeros(len(rows), np.int64)

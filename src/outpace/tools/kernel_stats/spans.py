@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from outpace.timeline.steps import Array
+from outpace.model.arrays import Picoseconds
 
 
-def merged(start: Array, end: Array) -> tuple[Array, Array]:
+def merged(start: Picoseconds, end: Picoseconds) -> tuple[Picoseconds, Picoseconds]:
     """Union of spans (sorted by start) as spans that neither overlap nor touch, in order; int64 ps."""
     if len(start) == 0:
         return start, end
@@ -16,7 +16,7 @@ def merged(start: Array, end: Array) -> tuple[Array, Array]:
     return start[opens], reach[np.append(opens[1:] - 1, len(reach) - 1)]
 
 
-def busy_until(start: Array, end: Array, times: Array) -> Array:
+def busy_until(start: Picoseconds, end: Picoseconds, times: Picoseconds) -> Picoseconds:
     """Length of the part of disjoint, ordered spans that lies before each of `times`."""
     total = np.concatenate(([0], np.cumsum(end - start)))
     at = np.searchsorted(start, times, side="right")

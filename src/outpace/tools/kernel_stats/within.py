@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.timeline.steps import Array
+from outpace.model.arrays import Indices, Numbers, Picoseconds
 from outpace.tools.kernel_stats.spans import busy_until, merged
 from outpace.trace import Trace
 
@@ -16,21 +16,21 @@ from outpace.trace import Trace
 class Activity:
     """For each span the event that stands for it (`row`, -1 for none) and how much of the span it covers, ps."""
 
-    row: Array
-    covers: Array
+    row: Indices
+    covers: Picoseconds
 
-    def better(self, other: Activity, standing: Callable[[Array], Array]) -> Activity:
+    def better(self, other: Activity, standing: Callable[[Indices], Numbers]) -> Activity:
         """For each span the better of two: of higher standing (whole numbers, by row), then the one that covers more; ties stay."""
         mine, theirs = self._rank(standing), other._rank(standing)
         take = (other.row >= 0) & ((theirs > mine) | ((theirs == mine) & (other.covers > self.covers)))
         return Activity(np.where(take, other.row, self.row), np.where(take, other.covers, self.covers))
 
-    def _rank(self, standing: Callable[[Array], Array]) -> Array:
+    def _rank(self, standing: Callable[[Indices], Numbers]) -> Numbers:
         known = self.row >= 0
         return np.where(known, 1 + standing(np.maximum(self.row, 0)), 0)
 
 
-def innermost(trace: Trace, line: int, start: Array, end: Array) -> Activity:
+def innermost(trace: Trace, line: int, start: Picoseconds, end: Picoseconds) -> Activity:
     """The innermost event of a line that covers at least half of each span [start, end); ps, spans in order and disjoint.
 
     Where no single event covers half but all together do, the one that covers most. Two kinds of event are looked at: those that begin inside
@@ -55,14 +55,14 @@ def innermost(trace: Trace, line: int, start: Array, end: Array) -> Activity:
 class _Best:
     """The best events so far: `row` covers half of its span, `largest` covers most of it."""
 
-    def __init__(self, row: Array, part: Array) -> None:
+    def __init__(self, row: Indices, part: Picoseconds) -> None:
         self.row, self.part = row, part
         self.largest, self.most = row.copy(), part.copy()
 
     def row_and_part(self) -> Activity:
         return Activity(self.row, np.where(self.row >= 0, self.part, 0))
 
-    def begun_inside(self, trace: Trace, start: Array, end: Array, first: Array, last: Array) -> None:
+    def begun_inside(self, trace: Trace, start: Picoseconds, end: Picoseconds, first: Indices, last: Indices) -> None:
         count = np.maximum(last - first, 0)
         span = np.repeat(np.arange(len(start)), count)
         event = np.arange(len(span)) - np.repeat(np.cumsum(count) - count, count) + first[span]
@@ -72,7 +72,7 @@ class _Best:
         order = np.argsort(part, kind="stable")
         self.largest[span[order]], self.most[span[order]] = event[order], part[order]
 
-    def open_before(self, trace: Trace, start: Array, end: Array, at: Array) -> None:
+    def open_before(self, trace: Trace, start: Picoseconds, end: Picoseconds, at: Indices) -> None:
         parent = trace.nesting[0]
         span = np.flatnonzero((at >= 0) & (self.row < 0))
         at = at[span]

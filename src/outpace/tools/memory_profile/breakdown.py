@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from outpace._dataclass import dataclass
-from outpace.timeline.steps import Array
+from outpace.model.arrays import Indices
 from outpace.tools.memory_profile.events import MemoryLog
 from outpace.tools.memory_profile.words import alike
 
@@ -51,7 +51,7 @@ def holdings(log: MemoryLog) -> list[Holding]:
     return sorted(found, key=lambda h: (-h.allocated, -h.requested, h.op, h.region, h.data_type, h.shape))
 
 
-def merged(log: MemoryLog, rows: Array) -> Iterator[Holding]:
+def merged(log: MemoryLog, rows: Indices) -> Iterator[Holding]:
     """The allocations `rows`, equal ones as one; in no order."""
     columns = (log.allocated, log.requested, log.op.code, log.region.code, log.data_type.code, log.shape.code)
     for group in alike(rows, *(column[rows] for column in columns)):

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from outpace.model import Table
+from outpace.model.arrays import Column, Indices, Numbers, Values
 from outpace.timeline import Run
-from outpace.timeline.steps import Array
 from outpace.tools.memory_profile.breakdown import Holding, holdings, merged
 from outpace.tools.memory_profile.events import MemoryLog
 from outpace.tools.memory_profile.schema import BREAKDOWN, HEADROOM, MEMORIES, TIMELINE, USE
@@ -72,7 +72,7 @@ def _memory(run: Run, log: MemoryLog) -> tuple[object, ...]:
     )
 
 
-def _begin_and_numbers(run: Run, log: MemoryLog) -> tuple[int, Array]:
+def _begin_and_numbers(run: Run, log: MemoryLog) -> tuple[int, Numbers]:
     """First event of the log's host, and the numbers of its steps."""
     timeline = next(t for t in run.hosts if t.host == log.host)
     return timeline.span[0], timeline.steps.number
@@ -89,7 +89,7 @@ def timeline(run: Run, logs: Logs) -> Table:
     return Table.build("timeline", "Memory over time", TIMELINE, columns)
 
 
-def thinned(log: MemoryLog) -> Array:
+def thinned(log: MemoryLog) -> Indices:
     """Positions of the events to show, in order of time."""
     count = len(log)
     if count <= POINTS:
@@ -103,7 +103,7 @@ def thinned(log: MemoryLog) -> Array:
     return np.flatnonzero(kept)
 
 
-def _points(run: Run, log: MemoryLog, rows: Array) -> dict[str, Array]:
+def _points(run: Run, log: MemoryLog, rows: Indices) -> dict[str, Column]:
     begin, numbers = _begin_and_numbers(run, log)
     sign = np.where(log.is_allocation[rows], 1, -1)
     step = np.full(len(rows), None, dtype=object)
@@ -129,11 +129,11 @@ def _points(run: Run, log: MemoryLog, rows: Array) -> dict[str, Array]:
     }
 
 
-def _repeated(text: str, count: int) -> Array:
+def _repeated(text: str, count: int) -> Column:
     return np.full(count, text, dtype=object)
 
 
-def _known(sizes: Array) -> Array:
+def _known(sizes: Numbers) -> Values:
     return np.where(sizes < 0, np.nan, sizes)
 
 
@@ -145,7 +145,7 @@ def use_over_time(run: Run, logs: Logs) -> Table:
     return Table.build("use", "Memory in use over time", USE, {f.name: np.concatenate([p[f.name] for p in parts]) for f in USE})
 
 
-def _slices(run: Run, log: MemoryLog, first: int, last: int) -> dict[str, Array]:
+def _slices(run: Run, log: MemoryLog, first: int, last: int) -> dict[str, Column]:
     """A slice begins with the state that the last event before it left; before the first event that is the state after it."""
     width = (last - first) // SLICES + 1
     slot = (log.time - first) // width

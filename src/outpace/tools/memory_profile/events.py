@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds, Values
 from outpace.timeline import Run, Timeline
-from outpace.timeline.steps import Array
 from outpace.tools.memory_profile.datatypes import data_type
 from outpace.tools.memory_profile.words import Words, encode
 from outpace.trace import StatColumn, Trace, dialect
@@ -43,20 +43,20 @@ class MemoryLog:
 
     host: str
     memory: str
-    row: Array
-    time: Array
-    is_allocation: Array
-    stack: Array
-    heap: Array
-    free: Array
-    peak: Array
-    fragmentation: Array
-    requested: Array
-    allocated: Array
-    address: Array
-    step: Array
-    partner: Array
-    following: Array
+    row: Indices
+    time: Picoseconds
+    is_allocation: Mask
+    stack: Numbers
+    heap: Numbers
+    free: Numbers
+    peak: Numbers
+    fragmentation: Values
+    requested: Numbers
+    allocated: Numbers
+    address: Numbers
+    step: Codes
+    partner: Indices
+    following: Indices
     op: Words
     region: Words
     shape: Words
@@ -66,9 +66,9 @@ class MemoryLog:
         return len(self.row)
 
     @cached_property
-    def in_use(self) -> Array:
+    def in_use(self) -> Numbers:
         """Bytes in use right after each event: stack and heap."""
-        used: Array = self.stack + self.heap
+        used: Numbers = self.stack + self.heap
         return used
 
     @cached_property
@@ -84,7 +84,7 @@ class MemoryLog:
         return int(self.in_use[self.at_peak] + self.free[self.at_peak])
 
     @cached_property
-    def phase(self) -> Array:
+    def phase(self) -> Codes:
         """Step index of every event, as XProf's memory profile has it: an event of no step is counted to the step after the last one seen.
 
         Between two steps this is the step to come, whose input is being made; before the first step it is 0.
@@ -93,7 +93,7 @@ class MemoryLog:
         last = np.where(seen >= 0, self.step[seen], -1)
         return np.where(self.step >= 0, self.step, last + 1)
 
-    def live_at(self, position: int) -> Array:
+    def live_at(self, position: int) -> Indices:
         """Positions of the allocations of this capture that are live right after event `position`."""
         # Whatever comes next at its address ends an allocation: if that is another allocation, the free in between was not recorded.
         until = slice(position + 1)
@@ -116,7 +116,7 @@ def memory_logs(run: Run) -> tuple[tuple[MemoryLog, ...], int]:
     return tuple(logs), lost
 
 
-def _rows(timeline: Timeline) -> Array:
+def _rows(timeline: Timeline) -> Indices:
     """Memory events of the host's threads."""
     trace = timeline.trace
     rows = trace.named(lambda name: name in (ALLOCATION, DEALLOCATION))
@@ -127,7 +127,7 @@ def _rows(timeline: Timeline) -> Array:
     return rows[mine]
 
 
-def _logs(timeline: Timeline, rows: Array) -> Iterator[MemoryLog]:
+def _logs(timeline: Timeline, rows: Indices) -> Iterator[MemoryLog]:
     """Split by memory: its allocator's name, or the device's ordinal where only that is recorded (TPU)."""
     if len(rows) == 0:
         return
@@ -150,7 +150,7 @@ def _logs(timeline: Timeline, rows: Array) -> Iterator[MemoryLog]:
 
 
 def _log(
-    timeline: Timeline, memory: str, rows: Array, numbers: dict[str, Array], words: dict[str, Words], fragmentation: Array
+    timeline: Timeline, memory: str, rows: Indices, numbers: dict[str, Numbers], words: dict[str, Words], fragmentation: Values
 ) -> MemoryLog:
     trace = timeline.trace
     is_allocation = np.fromiter((n == ALLOCATION for n in trace.names), bool, len(trace.names))[trace.name[rows]]
@@ -185,7 +185,7 @@ def _log(
     )
 
 
-def _join(address: Array, is_allocation: Array) -> tuple[Array, Array]:
+def _join(address: Numbers, is_allocation: Mask) -> tuple[Indices, Indices]:
     """(partner, following) of events in order of time: a deallocation frees what was last allocated at its address."""
     count = len(address)
     partner, following = np.full(count, -1, np.int64), np.full(count, count, np.int64)
@@ -206,19 +206,19 @@ def as_type(value: object) -> str:
 class _Reader:
     """Stats of some events of one host, in the order of `rows`."""
 
-    def __init__(self, trace: Trace, rows: Array) -> None:
+    def __init__(self, trace: Trace, rows: Indices) -> None:
         self._trace, self._count = trace, len(rows)
         self._place = np.full(len(trace), -1, np.int32)  # cheaper than a search for every stat
         self._place[rows] = np.arange(len(rows), dtype=np.int32)
 
-    def _aligned(self, name: str) -> tuple[StatColumn, Array, Array]:
+    def _aligned(self, name: str) -> tuple[StatColumn, Indices, Indices]:
         """The stat, and the positions in it that belong to the events, with the event of each."""
         stat = self._trace.stat(name)
         at = self._place[stat.row]
         source = np.flatnonzero(at >= 0)
         return stat, at[source], source
 
-    def numbers(self, name: str, *, missing: int) -> Array:
+    def numbers(self, name: str, *, missing: int) -> Numbers:
         """int64 values, `missing` where none, or no whole number, is recorded."""
         stat, at, source = self._aligned(name)
         values = np.full(self._count, missing, np.int64)
@@ -227,7 +227,7 @@ class _Reader:
         values[at[whole]] = stat.ints[source[whole]]
         return values
 
-    def floats(self, name: str) -> Array:
+    def floats(self, name: str) -> Values:
         """float64 values, NaN where none is recorded."""
         stat, at, source = self._aligned(name)
         values = np.full(self._count, np.nan)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from outpace.model import Table, Threshold, Unit
+from outpace.model.arrays import Values
 from outpace.timeline import Run, Timeline
-from outpace.timeline.steps import Array
 from outpace.tools.memory_profile.events import MemoryLog
 from outpace.tools.memory_profile.schema import GROWTH, STEP_ENDS, UNFREED
 from outpace.tools.memory_profile.words import alike
@@ -66,7 +66,7 @@ def growth(ends: Table, logs: Sequence[MemoryLog]) -> Table:
     return Table.from_rows("growth", "Growth from step to step", GROWTH, rows).sorted_by("per_step_bytes")
 
 
-def _trend(used: Array, peak: float) -> tuple[object, ...]:
+def _trend(used: Values, peak: float) -> tuple[object, ...]:
     """(steps, rising, first, last, grown, slope, leak) of the memory in use at step ends.
 
     The slope is that of least squares: sum((x - mean x) y) / sum((x - mean x)^2) with x = 0, 1, ...

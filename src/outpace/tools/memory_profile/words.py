@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.timeline.steps import Array
+from outpace.model.arrays import Codes, Column, Indices
 from outpace.trace import StatColumn
 
 _INLINE = 5  # the kind of a text that stands in the event itself, not in the plane's table of names
@@ -17,25 +17,25 @@ _INLINE = 5  # the kind of a text that stands in the event itself, not in the pl
 class Words:
     """`names[code[i]]` is the text of row i; code 0 is the empty text."""
 
-    code: Array
+    code: Codes
     names: tuple[str, ...]
 
-    def __getitem__(self, rows: Array) -> Words:
+    def __getitem__(self, rows: Indices) -> Words:
         return Words(self.code[rows], self.names)
 
     def at(self, row: int) -> str:
         """The text of one row."""
         return self.names[int(self.code[row])]
 
-    def texts(self) -> Array:
+    def texts(self) -> Column:
         """The texts as an object column."""
         names = np.empty(len(self.names), dtype=object)
         names[:] = self.names
-        column: Array = names[self.code]
+        column: Column = names[self.code]
         return column
 
 
-def encode(stat: StatColumn, source: Array, at: Array, count: int, spell: Callable[[object], str] = str) -> Words:
+def encode(stat: StatColumn, source: Indices, at: Indices, count: int, spell: Callable[[object], str] = str) -> Words:
     """Words of `count` rows: row `at[i]` has the text of value `source[i]`, the other rows have none.
 
     Today's writers refer to a table of names, so that equal texts have equal bits and each is looked up once. Up to TensorFlow 2.4 every event
@@ -56,7 +56,7 @@ def encode(stat: StatColumn, source: Array, at: Array, count: int, spell: Callab
     return Words(code, tuple(codes))
 
 
-def alike(members: Array, *keys: Array) -> Iterator[Array]:
+def alike(members: Indices, *keys: Column) -> Iterator[Indices]:
     """`members` in groups of equal keys, each group in the order of `members`."""
     if len(members):
         order = np.lexsort(keys)

@@ -7,7 +7,7 @@ import numpy as np
 from outpace.metrics.op_metrics import DEVICE, HOST
 from outpace.metrics.slices import slices as pie
 from outpace.model import Table
-from outpace.timeline.steps import Array
+from outpace.model.arrays import Column, Mask, Values
 from outpace.tools.op_stats.schema import OPS, SLICES, TYPES
 
 SIDES = (HOST, DEVICE)
@@ -20,7 +20,7 @@ def ops(metrics: Table) -> Table:
     side, idle = table["side"], table["idle"].astype(bool)
     own = table["self_ps"].astype(np.float64)
     count = np.maximum(table["count"], 1)
-    columns: dict[str, Array] = {
+    columns: dict[str, Column] = {
         "rank": np.zeros(len(table), np.int64),
         "busy_fraction": np.zeros(len(table)),
     }
@@ -51,7 +51,7 @@ def ops(metrics: Table) -> Table:
     )
 
 
-def _share(values: Array, mask: Array) -> Array:
+def _share(values: Values, mask: Mask) -> Values:
     total = float(values[mask].sum())
     return np.where(mask, values / total, 0.0) if total else np.zeros(len(values))
 

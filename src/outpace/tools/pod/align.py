@@ -7,9 +7,9 @@ import numpy as np
 from outpace._dataclass import dataclass
 from outpace.metrics.same_program import ran_together, step_spans
 from outpace.model import Table, median
+from outpace.model.arrays import Numbers
 from outpace.timeline import Run, Timeline
 from outpace.timeline.clock import shifts_ns
-from outpace.timeline.steps import Array
 from outpace.tools.pod.schema import CLOCKS
 
 _OVERLAP = 0.5  # of the shorter one, for two steps to have run at the same time
@@ -19,7 +19,7 @@ _OVERLAP = 0.5  # of the shorter one, for two steps to have run at the same time
 class Alignment:
     """`numbers`: by host, the aligned number of each of its steps. `shared`: numbers that all hosts have. `how` says it in a sentence."""
 
-    numbers: dict[str, Array]
+    numbers: dict[str, Numbers]
     shared: tuple[int, ...]
     how: str
     clocks: Table
@@ -43,7 +43,7 @@ def origins(run: Run) -> dict[str, int]:
     return {host: 1000 * shift for host, shift in shifts_ns(run).items()}
 
 
-def _common(numbers: dict[str, Array]) -> tuple[int, ...]:
+def _common(numbers: dict[str, Numbers]) -> tuple[int, ...]:
     sets = [set(n.tolist()) for n in numbers.values()]
     return tuple(sorted(set.intersection(*sets))) if sets else ()
 
@@ -63,7 +63,7 @@ def _by_number(hosts: list[Timeline], shared: tuple[int, ...], zero: dict[str, i
     return how
 
 
-def _by_overlap(hosts: list[Timeline], zero: dict[str, int]) -> dict[str, Array]:
+def _by_overlap(hosts: list[Timeline], zero: dict[str, int]) -> dict[str, Numbers]:
     """Numbers of the first host's steps for every host's steps that overlap one of them; -1 - i for steps that overlap none."""
     first = hosts[0].steps
     begin, finish = first.start + zero[hosts[0].host], first.end + zero[hosts[0].host]
@@ -79,7 +79,7 @@ def _by_overlap(hosts: list[Timeline], zero: dict[str, int]) -> dict[str, Array]
     return numbers
 
 
-def _clocks(run: Run, numbers: dict[str, Array], shared: tuple[int, ...], zero: dict[str, int]) -> Table:
+def _clocks(run: Run, numbers: dict[str, Numbers], shared: tuple[int, ...], zero: dict[str, int]) -> Table:
     ends: dict[str, dict[int, int]] = {}
     on_all = set(shared)
     for t in run.hosts:

@@ -9,8 +9,8 @@ from outpace.metrics.collectives import collective_names
 from outpace.metrics.same_program import SameProgram
 from outpace.metrics.step_breakdown import category_times, step_breakdown
 from outpace.model import Category, Table, median
+from outpace.model.arrays import Indices, Picoseconds, Values
 from outpace.timeline import Run, Timeline
-from outpace.timeline.steps import Array
 from outpace.tools.pod.align import Alignment, origins
 from outpace.tools.pod.schema import COLLECTIVES, SUMMARY, WORKERS
 from outpace.trace import Plane, dialect
@@ -29,10 +29,10 @@ class Worker:
     name: str
     timeline: Timeline
     plane: Plane | None
-    times: dict[str, Array]
+    times: dict[str, Picoseconds]
 
     @property
-    def duration(self) -> Array:
+    def duration(self) -> Picoseconds:
         """Length of every step, ps."""
         return self.timeline.steps.duration
 
@@ -128,7 +128,7 @@ def _compared(found: tuple[Worker, ...]) -> list[tuple[object, ...]]:
     return rows
 
 
-def _waits(found: tuple[Worker, ...]) -> Array:
+def _waits(found: tuple[Worker, ...]) -> Values:
     """Per worker: time per step in which a collective runs, beyond that of the worker with the least, ps. Overlapping ones count once."""
     spent = []
     for w in found:
@@ -138,11 +138,11 @@ def _waits(found: tuple[Worker, ...]) -> Array:
     return np.array(spent) - min(spent)
 
 
-def _per_step(worker: Worker, rows: Array) -> Array:
+def _per_step(worker: Worker, rows: Indices) -> Picoseconds:
     """Time of each step that the events at `rows` cover, ps."""
     timeline, trace = worker.timeline, worker.timeline.trace
     spans = (trace.start[rows], trace.end[rows], timeline.steps.start, timeline.steps.end)
-    covered: Array = sweep(timeline.step_of[rows], np.ones(len(rows), np.uint8), *spans, 2)[:, 1]
+    covered: Picoseconds = sweep(timeline.step_of[rows], np.ones(len(rows), np.uint8), *spans, 2)[:, 1]
     return covered
 
 
@@ -164,7 +164,7 @@ def _collectives_of(found: tuple[Worker, ...]) -> list[tuple[str, str, int, int,
     return [(w, name, n, total, total / used[w], total / used[w] - least[name]) for (w, name), (n, total) in sums.items()]
 
 
-def _collective_rows(worker: Worker) -> list[tuple[str, Array]]:
+def _collective_rows(worker: Worker) -> list[tuple[str, Indices]]:
     """(type, event rows within steps) of the collectives: kernels and ops of the device, or ops on the host's threads."""
     timeline, trace = worker.timeline, worker.timeline.trace
     found = []

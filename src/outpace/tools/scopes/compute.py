@@ -10,8 +10,8 @@ import numpy as np
 from outpace._dataclass import dataclass
 from outpace.metrics.op_metrics import op_metrics
 from outpace.model import Table
+from outpace.model.arrays import Codes, Numbers
 from outpace.timeline import Run, Timeline
-from outpace.timeline.steps import Array
 from outpace.tools.scopes.schema import OPS, SCOPES
 from outpace.trace import dialect
 from outpace.trace.algorithms import common
@@ -85,7 +85,7 @@ def _allocated(timeline: Timeline) -> dict[str, int]:
     return sums
 
 
-def _sums(code: Array, size: Array, count: int) -> list[int]:
+def _sums(code: Codes, size: Numbers, count: int) -> list[int]:
     sums = np.zeros(count, np.int64)
     np.add.at(sums, code, size)
     return [int(value) for value in sums]

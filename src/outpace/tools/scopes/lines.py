@@ -9,8 +9,8 @@ import numpy as np
 
 from outpace.metrics.hlo_lines import CPU, DEVICE, gathered
 from outpace.model import Table
+from outpace.model.arrays import Indices
 from outpace.timeline import Run, Timeline
-from outpace.timeline.steps import Array
 from outpace.tools.scopes.schema import LINES
 from outpace.trace.algorithms import group, nest_rows
 
@@ -51,7 +51,7 @@ def _python(timeline: Timeline) -> list[tuple[str, str, int, int, int]]:
     return [(frames[name], _PYTHON, *numbers) for name, numbers in _sums(timeline, np.flatnonzero(wanted[trace.name]))]
 
 
-def _sums(timeline: Timeline, rows: Array) -> list[tuple[int, tuple[int, int, int]]]:
+def _sums(timeline: Timeline, rows: Indices) -> list[tuple[int, tuple[int, int, int]]]:
     """(name row, (count, total, self)) of the events at `rows`, nested among themselves."""
     trace = timeline.trace
     rows = np.sort(rows)

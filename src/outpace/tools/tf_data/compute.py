@@ -9,8 +9,8 @@ from outpace.metrics.iterators import IteratorGraph, iterators
 from outpace.metrics.segments import FUNCTION, Pipeline, pipelines
 from outpace.metrics.stage_labels import source
 from outpace.model import Table
+from outpace.model.arrays import Codes, Column, Indices
 from outpace.timeline import Run
-from outpace.timeline.steps import Array
 from outpace.tools.tf_data.schema import EXECUTIONS, PIPELINES, SEGMENTS, STAGES
 from outpace.trace.algorithms import distinct
 
@@ -68,14 +68,14 @@ def _names(run: Run) -> dict[tuple[str, str], Pipeline]:
     return names
 
 
-def _ranked(graph: IteratorGraph, root: int) -> Array:
+def _ranked(graph: IteratorGraph, root: int) -> Indices:
     """Root calls of one pipeline, slowest first (indices into `graph.roots`)."""
     mine = np.flatnonzero(graph.iterator[graph.roots] == root)
     duration = graph.trace.duration[graph.row[graph.roots[mine]]]
     return mine[np.argsort(-duration, kind="stable")]
 
 
-def guide_bottlenecks(graph: IteratorGraph) -> Array:
+def guide_bottlenecks(graph: IteratorGraph) -> Codes:
     """The guide's verdict on every root call: the iterator with the longest self time on the critical path; -1 where there is none."""
     calls = graph.calls
     found = np.full(len(graph.roots), -1, np.int64)
@@ -87,7 +87,7 @@ def guide_bottlenecks(graph: IteratorGraph) -> Array:
     return found
 
 
-def _pipeline_row(name: str, pipeline: Pipeline, graph: IteratorGraph, ranked: Array, guide: int) -> tuple[object, ...]:
+def _pipeline_row(name: str, pipeline: Pipeline, graph: IteratorGraph, ranked: Indices, guide: int) -> tuple[object, ...]:
     bottleneck = pipeline.bottleneck
     return (
         *_latency(pipeline.host, name, graph, pipeline.root, ranked),
@@ -96,7 +96,7 @@ def _pipeline_row(name: str, pipeline: Pipeline, graph: IteratorGraph, ranked: A
     )
 
 
-def _latency(host: str, name: str, graph: IteratorGraph, root: int, ranked: Array) -> tuple[object, ...]:
+def _latency(host: str, name: str, graph: IteratorGraph, root: int, ranked: Indices) -> tuple[object, ...]:
     duration = graph.trace.duration[graph.row[graph.roots[ranked]]]
     slow = int((duration > SLOW_CALL_PS).sum())
     return (
@@ -185,7 +185,7 @@ def _segment_rows(name: str, pipeline: Pipeline) -> list[Row]:
     return rows
 
 
-def _executions(host: str, name: str, graph: IteratorGraph, ranked: Array, guides: Array) -> dict[str, Array]:
+def _executions(host: str, name: str, graph: IteratorGraph, ranked: Indices, guides: Codes) -> dict[str, Column]:
     """Columns of EXECUTIONS: every stage of every call of one pipeline, slowest calls first."""
     calls = graph.calls
     low, high = np.searchsorted(calls.call, ranked, "left"), np.searchsorted(calls.call, ranked, "right")
@@ -207,6 +207,6 @@ def _executions(host: str, name: str, graph: IteratorGraph, ranked: Array, guide
     }
 
 
-def _joined(parts: list[dict[str, Array]]) -> Table:
+def _joined(parts: list[dict[str, Column]]) -> Table:
     columns = {f.name: np.concatenate([part[f.name] for part in parts]) if parts else () for f in EXECUTIONS}
     return Table.build("executions", "Executions", EXECUTIONS, columns)

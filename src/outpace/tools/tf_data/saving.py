@@ -11,9 +11,9 @@ from outpace.metrics.cpu_saturation import competition
 from outpace.metrics.segments import CHAIN, Pipeline, StageWork
 from outpace.metrics.stage_labels import stage_record
 from outpace.model import Category, Saving, bootstrap_saving, median
+from outpace.model.arrays import Values
 from outpace.timeline import Run, Timeline
 from outpace.timeline.run import Record
-from outpace.timeline.steps import Array
 
 _KEEPABLE = ("Map", "ParallelMap", "Interleave", "ParallelInterleave", "FlatMap", "Batch", "ParallelBatch", "PaddedBatch")
 _PS_PER_NS = 1000
@@ -31,8 +31,8 @@ class Waiting:
     run: Run
     timeline: Timeline
     pipeline: Pipeline
-    steps: Array
-    waits: Array
+    steps: Values
+    waits: Values
 
     @property
     def step(self) -> float:

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from outpace.model import ProfileError
-from outpace.trace.content import Bytes, read
+from outpace.model.arrays import Bytes
+from outpace.trace.content import read
 from outpace.trace.formats.xspace.refusal import PLANE_PREFIXES, refusal
 from outpace.trace.formats.xspace.space import Space
 from outpace.trace.stats import Value, decode_value, text_at

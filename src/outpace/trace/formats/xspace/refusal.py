@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from outpace.model.arrays import Bytes
 from outpace.model.formats import HEAD, foreign
-from outpace.trace.content import Bytes
 
 PLANE_PREFIXES = ("/", "Task Environment", "Host CPUs", "Syscalls", "#Chip")
 _PLANES, _ID, _NAME = 0x0A, 0x08, 0x12  # tags: XSpace.planes, XPlane.id, XPlane.name

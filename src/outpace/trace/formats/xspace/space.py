@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from outpace import _native
+from outpace.model.arrays import Bytes, Codes, Column, Ids, Picoseconds
 from outpace.trace.export import Slices, Writer
 from outpace.trace.stats import StatColumn
 from outpace.trace.trace import Trace
-
-Array = npt.NDArray[Any]
 
 
 class Space:
@@ -22,7 +19,7 @@ class Space:
 
     stat_names: tuple[str, ...] = ()
 
-    def __init__(self, data: Array) -> None:
+    def __init__(self, data: Bytes) -> None:
         self.data = data
         space = ctypes.c_uint64()
         _native.call("ox_open", data, len(data), _native.threads(), space)
@@ -30,11 +27,11 @@ class Space:
         self.sizes = _native.Sizes()
         _native.call("ox_get_sizes", self.address, self.sizes)
 
-    def fill(self, function: str, *arrays: Array) -> None:
+    def fill(self, function: str, *arrays: Column) -> None:
         """Call `ox_<function>(space, arrays...)`."""
         _native.call(function, self.address, *arrays)
 
-    def events(self) -> tuple[Array, Array, Array]:
+    def events(self) -> tuple[Codes, Picoseconds, Picoseconds]:
         """Decode all events: name, start, duration."""
         count = self.sizes.events
         name = np.empty(count, np.int32)
@@ -66,7 +63,7 @@ class Space:
         job = _native.LineSlices(self.address, *given, slices.shift_ns, slices.line, slices.track, len(arrows.row), *ends)
         return out.write("ox_export_line", job)
 
-    def _decode(self, column_of: Array, columns: int, begin: int, end: int) -> tuple[Array, tuple[Array, ...]]:
+    def _decode(self, column_of: Codes, columns: int, begin: int, end: int) -> tuple[Ids, tuple[Column, ...]]:
         """Bounds of each column, and row, kind, value bits and length of the stats of events in [begin, end)."""
         found = ctypes.c_uint64()
         _native.call("ox_find_stats", self.address, column_of, columns, begin, end, _native.threads(), found)
