@@ -112,7 +112,7 @@ def test_a_failing_tool_is_run_once_and_raises_where_it_is_called(monkeypatch: p
         report = profile.report()
         assert [p.id for p in report.failed()] == ["op_stats"]
         assert len(calls) == 1
-        assert "ZeroDivisionError: by hand" in terminal.render(report, width=80)
+        assert "ZeroDivisionError: by hand" in terminal.render(report, width=80, details=True)
         assert "ZeroDivisionError: by hand" in html.render(report)
         with pytest.raises(ZeroDivisionError):
             profile.op_stats()

@@ -34,7 +34,7 @@ def test_everything_is_made_from_it_again(report: Report, tmp_path: Path) -> Non
     again = stored.report_of(json.loads(json_.render(report)))
     assert json_.render(again) == json_.render(report)
     assert html.render(again) == html.render(report)
-    assert terminal.render(again, width=100) == terminal.render(report, width=100)
+    assert terminal.render(again, width=100, details=True) == terminal.render(report, width=100, details=True)
     first, second = (csv_.write(each, tmp_path / name) for each, name in ((report, "a"), (again, "b")))
     assert [(p.name, p.read_bytes()) for p in first] == [(p.name, p.read_bytes()) for p in second]
 

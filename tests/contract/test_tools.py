@@ -107,7 +107,7 @@ def test_json_is_strict(report: Report, tool: Tool) -> None:
 
 @pytest.mark.parametrize("width", [60, 80, 200])
 def test_the_terminal_keeps_its_width(report: Report, width: int) -> None:
-    text = terminal.render(report, width=width)
+    text = terminal.render(report, width=width, details=True)
     assert text.strip()
     assert "\x1b" not in text
     wide = [line for line in text.splitlines() if len(line) > width]

@@ -71,7 +71,7 @@ def test_the_patched_program_reads_the_same_pixels_and_a_wrong_one_is_found(
         ("[64, 64])\n", "[64, 64], 'bicubic')\n", "The elements differ: component 0 of element 0"),
         ("        .cache()\n", "", "The patched pipeline is"),
         ("jit_compile=True", "jit_compile=False", "compiles with jit_compile=False"),
-        ("return x, l\ndef", "return y, l\ndef", "does not reach its first fit"),
+        ("return x, l\ndef", "return y, l\ndef", "does not reach its fit"),
     ):
         assert right in new
         spoiled = replace(patch, files=(replace(patch.files[0], new=new.replace(right, wrong, 1)),))

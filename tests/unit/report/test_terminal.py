@@ -17,14 +17,16 @@ from tests.unit.report.report_samples import hostile, realistic
     "make", [realistic, hostile, lambda: realistic(0, 0), lambda: realistic(1, 1), lambda: realistic(3000)]
 )
 def test_no_line_is_wider_than_the_terminal(make: Callable[[], Report], width: int) -> None:
-    lines = terminal.render(make(), width=width).splitlines()
+    lines = terminal.render(make(), width=width, details=True).splitlines()
     assert lines
     assert [line for line in lines if cell_len(line) > width] == []
 
 
 def test_nothing_from_a_profile_reaches_the_terminal_as_a_control_character() -> None:
-    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\u2028\ud800-\udfff]", terminal.render(hostile(), width=80))
-    colored = terminal.render(hostile(), width=80, color=True)
+    assert not re.search(
+        r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\u2028\ud800-\udfff]", terminal.render(hostile(), width=80, details=True)
+    )
+    colored = terminal.render(hostile(), width=80, color=True, details=True)
     assert "\\x1b[31mred" in colored
     assert "\x1b" not in re.sub(r"\x1b\[[0-9;]*m", "", colored)  # nothing but the colours that rich writes
     assert "\x1b[31mred" not in colored
