@@ -64,7 +64,18 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], 
     folder = tmp_path_factory.mktemp("callback")
     ended = run_program(PROGRAM, folder)
     assert ended.code == 0, ended.err[-3000:]
+    (folder / "stderr.txt").write_text(ended.err, encoding="utf-8")
     return json.loads(ended.out.splitlines()[-1]), ended.told, folder
+
+
+@needs_tensorflow
+def test_a_captured_training_ends_with_the_first_screen_once(captured: Any) -> None:
+    err = (captured[2] / "stderr.txt").read_text(encoding="utf-8")
+    said = [line.partition("profile in ")[2] for line in err.splitlines() if "; profile in " in line]
+    assert said
+    for run in said:
+        assert err.splitlines().count(f"  {run}") == 1, run
+    assert err.index("; profile in ") < err.index("Confidence  ")
 
 
 @needs_tensorflow

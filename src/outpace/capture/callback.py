@@ -16,7 +16,7 @@ from outpace.capture.choose import keras_backend, keras_framework
 from outpace.capture.notes import notes_of, write_notes
 from outpace.capture.options import DEFAULT_LOGDIR, CaptureOptions
 from outpace.capture.profilers import MAKERS
-from outpace.capture.recording import Saved, tell
+from outpace.capture.recording import Saved, show, tell
 from outpace.capture.session import Session
 from outpace.capture.sources import SourceRecorder
 from outpace.capture.steps_keras import KerasSteps, of_keras_2, steps_per_execution
@@ -40,6 +40,7 @@ class ProfilerCallback(Callback):  # type: ignore[misc]  # Keras is not followed
     batches: first and last batch; what runs before the first one is warm-up. With `steps_per_execution` whole calls are captured.
     seconds: the capture ends after this time at the latest, because a profiler keeps every event in memory.
     host_level, python_level, device_level: the profiler's tracer levels.
+    report: when the training ends, print the first screen of `outpace report` to stderr.
 
     The training never fails because of a capture. When nothing can be captured (training that ends before the first batch, a log
     directory that is read-only) a line on stderr says why; when it ends inside the range, the batches until then are saved.
@@ -54,6 +55,7 @@ class ProfilerCallback(Callback):  # type: ignore[misc]  # Keras is not followed
         host_level: int = 2,
         python_level: int = 0,
         device_level: int = 1,
+        report: bool = True,
     ) -> None:
         super().__init__()
         first, last = batches
@@ -69,6 +71,7 @@ class ProfilerCallback(Callback):  # type: ignore[misc]  # Keras is not followed
         self._session: Session | None = None
         self._sources = SourceRecorder()
         self._steps: KerasSteps | None = None
+        self._unreported = report
 
     @property
     def run(self) -> str | None:
@@ -158,6 +161,9 @@ class ProfilerCallback(Callback):  # type: ignore[misc]  # Keras is not followed
             self._say_nothing(window.most)
         elif session.saved and window.after and not is_url(session.saved.run):
             self._note(session, session.saved)
+        if session.saved and self._unreported:
+            self._unreported = False
+            show(session.saved.run)
 
     def _say_nothing(self, most: Candidate | None) -> None:
         batches = (most.count - 1) * most.steps_per_execution if most else 0

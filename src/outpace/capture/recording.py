@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import glob
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from outpace.model.text import clean_prose
 from outpace.store.staging import Staging
 
 ENDING = ".xplane.pb"
+_LONGEST_REPORT = 120  # seconds, for profiles of gigabytes
 
 
 def tell(text: str) -> None:
@@ -27,6 +29,17 @@ def tell(text: str) -> None:
         with contextlib.suppress(OSError, ValueError):
             stream.write(f"outpace: {clean_prose(text)}\n")
             stream.flush()
+
+
+def show(run: str) -> None:
+    """The first screen of a saved run, on the same stderr, made by a process of its own: analysis has no place in a training process."""
+    stream = sys.__stderr__
+    if stream is None:
+        return
+    command = [sys.executable, "-m", "outpace", "report", run]
+    with contextlib.suppress(OSError, ValueError, subprocess.SubprocessError):
+        stream.flush()
+        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, timeout=_LONGEST_REPORT, check=False)
 
 
 @dataclass(frozen=True)
