@@ -12,7 +12,7 @@ from collections import Counter
 import numpy as np
 
 from outpace.model import median
-from outpace.model.arrays import Indices
+from outpace.model.arrays import Codes, Indices
 from outpace.trace import Trace
 
 # Of the gaps so many are alike where a function is called once per step (the others hold evaluations, or summaries): more than the two of three
@@ -21,6 +21,8 @@ _SAME = 0.74
 _ROUND = 0.9  # of the gaps must recur one round later
 _MOST = 2_000  # calls per round
 _ROUNDS = 2
+_SAMPLE = 2_000  # places
+_NEAR = 0.05  # seven standard deviations of a share of 0.9 in such a sample
 
 
 def outermost_repetition(trace: Trace, calls: Indices, rows: Indices) -> tuple[Indices, Indices]:
@@ -32,10 +34,23 @@ def outermost_repetition(trace: Trace, calls: Indices, rows: Indices) -> tuple[I
     if len(words) < 2 * _ROUNDS or Counter(words).most_common(1)[0][1] >= _SAME * len(words):
         return rows, rows
     codes = np.unique(np.array(words, dtype=object).astype(str), return_inverse=True)[1]
-    for count in range(2, min(len(codes) // _ROUNDS + 1, _MOST) + 1):
-        if float(np.mean(codes[count:] == codes[:-count])) >= _ROUND:
-            return _rounds(trace, rows, count)
-    return rows, rows
+    count = recurrence(codes, range(2, min(len(codes) // _ROUNDS + 1, _MOST) + 1), _ROUND)
+    return _rounds(trace, rows, count) if count else (rows, rows)
+
+
+def recurrence(codes: Codes, lags: range, least: float) -> int | None:
+    """The smallest of the lags at which a share of `least` of the codes recurs.
+
+    A lag is counted in full only where a sample of places comes near `least`: a program that repeats nothing would cost a pass over all its
+    ops for each of thousands of lags.
+    """
+    places = np.random.default_rng(0).integers(0, max(1, len(codes) - lags.stop), _SAMPLE)
+    for lag in lags:
+        if len(codes) > _SAMPLE and np.mean(codes[places + lag] == codes[places]) < least - _NEAR:
+            continue
+        if np.mean(codes[lag:] == codes[:-lag]) >= least:
+            return lag
+    return None
 
 
 def _between(trace: Trace, calls: Indices, rows: Indices) -> list[str]:

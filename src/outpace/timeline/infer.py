@@ -17,7 +17,7 @@ import numpy as np
 from outpace.model import median
 from outpace.model.arrays import Indices, Mask, Picoseconds
 from outpace.timeline.ahead import runs_of
-from outpace.timeline.cycles import outermost_repetition
+from outpace.timeline.cycles import outermost_repetition, recurrence
 from outpace.timeline.device_ops import steps_of_device_ops
 from outpace.timeline.gradients import trains
 from outpace.timeline.names import INPUT_THREADS, JITTED_CALL, jitted_function
@@ -307,10 +307,7 @@ def _eager_names(trace: Trace, ops: Indices) -> list[str]:
 def _period(names: list[str]) -> int | None:
     """Smallest p with names[i] == names[i + p] nearly everywhere, for at least three repetitions."""
     codes = np.unique(names, return_inverse=True)[1]
-    for period in range(1, min(len(codes) // 3, _LONGEST_PERIOD) + 1):
-        if float(np.mean(codes[period:] == codes[:-period])) >= _PERIODIC:
-            return period
-    return None
+    return recurrence(codes, range(1, min(len(codes) // 3, _LONGEST_PERIOD) + 1), _PERIODIC)
 
 
 def _from_starts(trace: Trace, heads: Indices, thread: Indices, visible: Mask, how: str) -> Steps:

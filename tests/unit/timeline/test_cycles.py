@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from outpace.timeline.cycles import recurrence
 from tests.unit.timeline.loops import MS, Loop, durations
 
 
@@ -104,3 +106,17 @@ def test_calls_of_other_threads_are_no_part_of_a_round() -> None:
             other.event("PjitFunction(prefetch)", loop.at + MS, MS // 10)
         loop.jit("step", 5).wait(1)
     assert len(loop.steps()) == 8
+
+
+@pytest.mark.parametrize("length", [300, 9_000])
+@pytest.mark.parametrize("period", [1, 2, 7, 60])
+@pytest.mark.parametrize("noise", [0.0, 0.04, 0.2])
+def test_a_sample_finds_what_counting_at_every_lag_finds(length: int, period: int, noise: float) -> None:
+    chance = np.random.default_rng(period)
+    codes = np.tile(chance.permutation(period), length // period + 1)[:length]
+    wrong = chance.random(length) < noise
+    codes[wrong] = chance.integers(100, 200, int(wrong.sum()))
+    lags = range(1, length // 3)
+    counted = next((lag for lag in lags if np.mean(codes[lag:] == codes[:-lag]) >= 0.9), None)
+    assert recurrence(codes, lags, 0.9) == counted
+    assert (counted is None) == (noise == 0.2)
