@@ -78,7 +78,7 @@ def parsed(event: Any, plane: Any) -> Any:
 
 
 @given(contents)
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 def test_protobuf_parses_what_was_built(content: list[Any]) -> None:
     space = XSpace.FromString(built(content).to_bytes())
     assert list(space.hostnames) == ["worker-0"]
@@ -96,7 +96,7 @@ def test_protobuf_parses_what_was_built(content: list[Any]) -> None:
 
 
 @given(contents)
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 def test_the_decoder_reads_what_was_built(content: list[Any]) -> None:
     data = built(content).to_bytes()
     trace = read_trace(data)

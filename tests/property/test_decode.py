@@ -123,7 +123,7 @@ def spaces(draw: st.DrawFn) -> Any:
 
 
 @given(spaces())
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 def test_made_messages_decode_as_protobuf_reads_them(space: Any) -> None:
     trace = read_trace(space.SerializeToString())
     assert decoded(trace) == expected(space)
@@ -132,7 +132,7 @@ def test_made_messages_decode_as_protobuf_reads_them(space: Any) -> None:
 
 
 @given(spaces(), st.data())
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 def test_damage_never_fails_and_is_told(space: Any, data: st.DataObject) -> None:
     """Whatever a truncated or altered file holds, reading ends in a trace, or in a sentence."""
     whole = bytearray(space.SerializeToString())
