@@ -130,7 +130,7 @@ def test_neither_tensorflow_nor_the_users_code_is_imported(folder: Path) -> None
         "outpace.cli.leave = check\n"
         "outpace.cli.main()"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=240, check=False)
     assert "LOADED []" in done.stdout, done.stdout + done.stderr
     assert not (folder / "ran").exists()
 
@@ -144,7 +144,7 @@ def test_a_long_file_takes_a_fraction_of_a_second(folder: Path) -> None:
         "start = time.process_time(); found, lines = lint_file('long.py')\n"
         "print(len(lines), len(found), time.process_time() - start)"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=240, check=True)
     lines, found, seconds = done.stdout.split()
     assert int(lines) > 350 and int(found) > 40
     assert float(seconds) < 1.5  # about 0.1 s on an idle machine; quadratic work takes minutes

@@ -78,7 +78,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict
         (folder / f"{name}.txt").write_text("1\n2\n3\n")
 
     def run(mode: str) -> dict[str, Any]:
-        subprocess.run([sys.executable, "-c", DRIVER, mode], cwd=folder, check=True, capture_output=True, timeout=100)
+        subprocess.run([sys.executable, "-c", DRIVER, mode], cwd=folder, check=True, capture_output=True, timeout=240)
         found: dict[str, Any] = json.loads((folder / "out.json").read_text())
         return found
 

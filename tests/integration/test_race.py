@@ -151,7 +151,7 @@ def test_ctrl_c_leaves_the_table_and_no_process(tmp_path: Path) -> None:
             break
     time.sleep(0.5)
     race.send_signal(signal.SIGINT)
-    out, _ = race.communicate(timeout=30)
+    out, _ = race.communicate(timeout=180)
     assert race.returncode == 130
     assert "The race was stopped" in out and "b.py" in out
     assert not left_over(tmp_path)

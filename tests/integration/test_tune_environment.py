@@ -154,7 +154,7 @@ def test_no_process_is_started_that_does_not_fit(monkeypatch: pytest.MonkeyPatch
 def test_a_script_that_cannot_be_raced_is_still_run() -> None:
     write("train.py", "print('no training here')\nraise SystemExit(3)\n")
     command = [sys.executable, "-m", "outpace", "tune", "--environment", "train.py"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False, timeout=240)
     assert done.returncode == 3
     assert "outpace: the environment is not tried: The script" in done.stderr
     assert done.stdout == "no training here\n"

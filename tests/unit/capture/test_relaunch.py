@@ -39,5 +39,5 @@ def test_the_command_is_this_interpreter_on_a_module() -> None:
 def test_the_process_that_follows_keeps_flags_output_and_exit_code(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text("import sys\nprint(sys.argv, sys.flags.optimize, sys.flags.utf8_mode)\nsys.exit(7)\n")
     command = [sys.executable, "-O", "-X", "utf8", "-c", BECOME]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=240)
     assert (done.returncode, done.stdout) == (7, "before\n['job.py', 'a word'] 1 1\n"), done.stderr

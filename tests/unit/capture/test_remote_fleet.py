@@ -141,8 +141,8 @@ def test_the_dead_the_deaf_and_the_unknown_lose_nobody_else(
     worker: Callable[[Answer], str], listener: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin = time.monotonic()
-    result = capture([nobody(), worker(good), listener, "host.invalid:1"], tmp_path, timeout=0.6)
-    assert time.monotonic() - begin < 4
+    result = capture([nobody(), worker(good), listener, "host.invalid:1"], tmp_path, timeout=2.0)
+    assert time.monotonic() - begin < 30
     dead, alive, deaf, unknown = result.hosts
     assert alive.saved
     assert dead.reason == "no connection (Connection refused): no profiler server runs on that port"
@@ -172,9 +172,9 @@ def test_a_worker_that_never_answers_ends_at_the_timeout(worker: Callable[[Answe
         ended.wait(10)
         return b""
 
-    result = capture([worker(hang), worker(good)], tmp_path, timeout=0.5)
+    result = capture([worker(hang), worker(good)], tmp_path, timeout=2.0)
     assert result.hosts[0].reason.startswith("the worker did not answer in time")
-    assert 0.4 < result.hosts[0].seconds < 3
+    assert 1.9 < result.hosts[0].seconds < 9
     assert result.hosts[1].saved
     assert ended.wait(5), "the request must not stay alive at the worker"
 
@@ -355,7 +355,7 @@ def test_ctrl_c_ends_the_request_and_leaves_nothing(worker: Callable[[Answer], s
         assert begun.wait(20)
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=180)
     finally:
         process.kill()
     assert process.returncode == 130
@@ -379,7 +379,7 @@ def test_the_command_says_each_hosts_outcome(worker: Callable[[Answer], str], tm
         "--retries",
         "0",
     ]
-    done = subprocess.run([*command, "--no-report", "--width", "80"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*command, "--no-report", "--width", "80"], capture_output=True, text=True, timeout=240)
     assert done.returncode == 7
     assert max(len(line) for line in done.stdout.splitlines() if not line.startswith("The run is")) <= 80
     rows = done.stdout.splitlines()
@@ -405,7 +405,7 @@ def test_the_command_prints_json(worker: Callable[[Answer], str], tmp_path: Path
         "--retries",
         "0",
     ]
-    done = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=240)
     assert done.returncode == 7
     data = json.loads(done.stdout)
     assert [host["saved"] for host in data["hosts"]] == [True, False]

@@ -66,7 +66,7 @@ def test_an_impossible_port_is_said(port: int) -> None:
 
 def test_a_server_on_all_interfaces_warns_once() -> None:
     code = "from outpace.capture.server import serve\nwith serve(0, host='0.0.0.0') as server: print(server.address)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
     assert done.stdout.strip().rpartition(":")[0] == socket.gethostname()
     lines = [line for line in done.stderr.splitlines() if line.startswith("outpace:")]
     assert len(lines) == 1
@@ -85,7 +85,7 @@ def serve_command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str
     source = Path(sys.modules["outpace"].__file__ or "").parents[1]
     command = [sys.executable, "-m", "outpace", "serve", *arguments]
     return subprocess.run(
-        command, cwd=cwd, capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": str(source)}
+        command, cwd=cwd, capture_output=True, text=True, timeout=240, env={**os.environ, "PYTHONPATH": str(source)}
     )
 
 

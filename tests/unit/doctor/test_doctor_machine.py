@@ -293,6 +293,6 @@ def test_the_real_machine(tmp_path: Path) -> None:
     assert system.load_error("libouthere-is-none.so.1") is not None
     late = system.run([sys.executable, "-c", "import time; time.sleep(60)"], 0.5)
     assert late.timed_out
-    assert late.seconds < 10
+    assert late.seconds < 50
     assert system.run(["/nowhere/tool"]).code == 127
     assert system.free_bytes(str(tmp_path / "not" / "yet")) == pytest.approx(system.free_bytes(str(tmp_path)), rel=0.1)

@@ -113,7 +113,7 @@ if os.fork() == 0:
 os.wait()
 monitor.step_done()
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=True)
     assert done.stderr.count("\n") == 1  # at the end of the process, without a call of `close`
     written = lines(tmp_path)
     assert (written[-1]["event"], written[-1]["steps"]) == ("end", 2)
@@ -122,7 +122,7 @@ monitor.step_done()
 
 def test_it_loads_the_standard_library_only() -> None:
     code = "import sys, outpace.monitor; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=True)
     assert {"numpy", "fsspec", "tensorflow", "keras", "jax"}.isdisjoint(done.stdout.split())
 
 

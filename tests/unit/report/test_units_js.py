@@ -31,7 +31,7 @@ def test_numbers_and_names_read_the_same_in_the_page() -> None:
         + "\nconst shown = [cases.map(([v, u]) => Units.humanize(v, u)), names.map((n) => Units.shorten(n, 11))];"
         + "\nconsole.log(JSON.stringify(shown));"
     )
-    out = subprocess.run(["node", "-e", program], capture_output=True, text=True, check=True, timeout=60).stdout
+    out = subprocess.run(["node", "-e", program], capture_output=True, text=True, check=True, timeout=240).stdout
     numbers, names = json.loads(out)
     assert dict(zip(map(str, cases), numbers, strict=True)) == {str(c): humanize(c[0], Unit(c[1])) for c in cases}
     assert names == [shorten(n, 11) for n in NAMES]

@@ -75,7 +75,7 @@ except MemoryError as error:
 
 
 def test_an_allocation_that_throws_is_a_memory_error() -> None:
-    done = subprocess.run([sys.executable, "-c", SHORT], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", SHORT], capture_output=True, text=True, timeout=240)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "an allocation of the native core failed (in ox_spread)\n"
 
