@@ -35,7 +35,7 @@ from outpace import api
 from outpace.trace.export import Format
 from outpace.viewer import Arguments, Selection, write_trace
 run = api.open(sys.argv[1]).run
-run.settle()
+run.prepare()
 with open(sys.argv[2], "wb") as file:
     begin = time.perf_counter()
     written = write_trace(run, file.fileno(), Format[sys.argv[3].upper()], Selection(arguments=Arguments(sys.argv[4])))

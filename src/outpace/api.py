@@ -84,7 +84,7 @@ class Profile:
     def report(self, tools: Sequence[str] | None = None) -> Report:
         """The pages of the given tools (all by default), with ranked findings. The page of a tool that raises says so."""
         wanted = [find(tool) for tool in tools] if tools else list(discover())
-        self.run.settle()
+        self.run.prepare()
         pages = _on_all_cores(self._page_or_failure, wanted)
         findings, struck = rank(pages, budgets(self.run))
         commands = following(self.run, pages, findings)

@@ -14,7 +14,7 @@ import pytest
 from outpace.testing import SpaceBuilder
 from outpace.timeline import Run
 from outpace.trace import read_trace
-from outpace.viewer import Written, write_trace
+from outpace.viewer import ExportSummary, write_trace
 from outpace.viewer.serve import Server, interface
 from tests.support import opened
 from tests.verify.chromium import CHROMIUM, Page
@@ -30,7 +30,7 @@ NS = 1_000
 
 
 @contextmanager
-def shown(run: Run, folder: Path, seconds: float = 60) -> Iterator[tuple[Page, Server, Written]]:
+def shown(run: Run, folder: Path, seconds: float = 60) -> Iterator[tuple[Page, Server, ExportSummary]]:
     """The run in a browser, loaded."""
     with tempfile.TemporaryFile() as file:
         written = write_trace(run, file.fileno())
@@ -54,7 +54,7 @@ def query(page: Page, sql: str) -> list[list[str]]:
     return list(page.run(f"window.app.trace.engine.query(`{sql}`).then({script})"))
 
 
-def complete(page: Page, written: Written) -> None:
+def complete(page: Page, written: ExportSummary) -> None:
     """Every slice arrived, and Perfetto has nothing to complain about."""
     assert query(page, "select count(*) from slice") == [[str(written.slices)]]
     computed = written.steps + written.stages

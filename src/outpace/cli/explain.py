@@ -35,11 +35,11 @@ def explain(
     """List the very events that make up a step, or one category of it: outpace explain logs step 7 kernel_launch."""
     tune()
     from outpace import api
-    from outpace.cli.output import say
+    from outpace.cli.output import print_report
 
     step, category = _parse(what or [])
     profile = api.open(path)
-    say(
+    print_report(
         profile.report_of(profile.explain(step=step, category=category, host=host)),
         single=True,
         json=json,

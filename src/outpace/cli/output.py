@@ -38,7 +38,7 @@ def show(
 
         with option("--html"):
             said.append(f"The HTML report is {html_.write(report, html)}")
-    say(report, single=single, details=details, markdown=markdown, json=json, width=width, color=color)
+    print_report(report, single=single, details=details, markdown=markdown, json=json, width=width, color=color)
     for line in said:
         note(line)
     if failed := report.failed():
@@ -58,7 +58,7 @@ def show_captured(run: str, **wanted: Any) -> None:
     show(api.open(run).report(), **wanted)
 
 
-def say(
+def print_report(
     report: Report,
     *,
     single: bool = False,

@@ -31,7 +31,7 @@ def tune() -> None:
 
 
 @contextlib.contextmanager
-def meanwhile(work: Callable[[], object]) -> Iterator[None]:
+def in_background(work: Callable[[], object]) -> Iterator[None]:
     """Do something else on another core while the block runs; its failures are left to whoever needs its result."""
 
     def quietly() -> None:

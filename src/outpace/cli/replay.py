@@ -31,7 +31,7 @@ def replay(
 
     Run it in the folder that the scripts' paths start from. Exit code 0 when the race could be repeated, whether or not the outcomes agree.
     """
-    from outpace.cli.output import say
+    from outpace.cli.output import print_report
     from outpace.model import Report, UsageError
     from outpace.tune.race import replay as run_again
     from outpace.tune.replay_page import page_of
@@ -47,6 +47,6 @@ def replay(
     else:
         after = run_again(before, out=out).experiment
     page = page_of(before, after, judged=judge_only)
-    say(Report(str(record), page.headline, (), (), (page,)), single=True, json=json, width=width, color=color)
+    print_report(Report(str(record), page.headline, (), (), (page,)), single=True, json=json, width=width, color=color)
     if after.interrupted and not judge_only:
         raise typer.Exit(130)

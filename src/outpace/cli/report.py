@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from outpace.cli.options import Color, Width
-from outpace.cli.process import meanwhile, tune
+from outpace.cli.process import in_background, tune
 
 STORED = ".json"
 """Ending of a report that '--json' printed."""
@@ -53,10 +53,12 @@ def report(
     from outpace.cli.output import show
 
     kept = path.endswith(STORED) and api.is_stored(path)
-    with meanwhile(lambda: api.load(tool, "json_" if json else "terminal")):  # most of this work is the core's, without Python
+    with in_background(
+        lambda: api.load(tool, "json_" if json else "terminal")
+    ):  # most of this work is the core's, without Python
         profile = None if kept else api.open(path)
         if profile is not None:
-            profile.run.settle()
+            profile.run.prepare()
     report = profile.report(tool) if profile is not None else api.stored(path, tool)
     show(
         report,

@@ -13,7 +13,7 @@ from outpace.cli.process import tune
 
 if TYPE_CHECKING:
     from outpace.api import Profile
-    from outpace.viewer import Selection, Written
+    from outpace.viewer import ExportSummary, Selection
 
 _Out = Annotated[
     Path | None,
@@ -96,14 +96,14 @@ def trace(
         _view(path, form, selection, browser, port)
 
 
-def _write(profile: Profile, file: IO[bytes], form: str, selection: Selection) -> Written:
+def _write(profile: Profile, file: IO[bytes], form: str, selection: Selection) -> ExportSummary:
     from outpace.trace.export import Format
     from outpace.viewer import write_trace
 
     return write_trace(profile.run, file.fileno(), Format[form.upper()], selection)
 
 
-def _to_file(profile: Profile, target: Path, form: str, selection: Selection) -> Written:
+def _to_file(profile: Profile, target: Path, form: str, selection: Selection) -> ExportSummary:
     from outpace.model.files import whole
     from outpace.viewer.pack import packed
 
@@ -140,7 +140,7 @@ def _view(path: str, form: str, selection: Selection, browser: bool, port: int) 
                 note("")
 
 
-def _tell(profile: Profile, written: Written, place: str) -> None:
+def _tell(profile: Profile, written: ExportSummary, place: str) -> None:
     """What stands in the trace, what is missing from the profile, and where the trace is."""
     for warning in profile.warnings:
         note(f"Note: {warning}")

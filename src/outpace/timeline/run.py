@@ -52,7 +52,7 @@ class Run:
         """Whether a host's profile lacks bytes or names, or was left out: "nothing was found" then proves nothing."""
         return bool(self.left_out) or any(t.trace.lossy for t in self.hosts)
 
-    def settle(self) -> None:
+    def prepare(self) -> None:
         """Find the steps and ops of every host. All pages need them: threads that make pages should find them done."""
         for timeline in self.hosts:
             _ = timeline.steps, timeline.ops

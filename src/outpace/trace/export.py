@@ -75,7 +75,7 @@ class Slices:
 
 
 @dataclass(frozen=True, eq=False)
-class Made:
+class ComputedSlices:
     """Slices that are no event of the file: start, duration (int64 ps), names and argument columns (ints, floats or texts, one per slice)."""
 
     start: Picoseconds
@@ -117,7 +117,7 @@ class Writer:
         _native.call("ox_export_track", self._out, self._tracks, parent, kind, rank, title, len(title), more, len(more))
         return self._tracks
 
-    def made(self, track: int, slices: Made, *, shift_ns: int = 0) -> int:
+    def made(self, track: int, slices: ComputedSlices, *, shift_ns: int = 0) -> int:
         """Write computed slices; returns how many. They may overlap and come in any order."""
         order = np.lexsort((-slices.duration, slices.start))
         texts = _Texts()

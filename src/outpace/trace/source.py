@@ -43,7 +43,7 @@ class InMemory:
 
     def write_line(self, out: Writer, trace: Trace, slices: Slices) -> int:
         """See `Source`: as slices that no file holds. Arrows between events are left out."""
-        from outpace.trace.export import Made
+        from outpace.trace.export import ComputedSlices
 
         rows = np.arange(*trace.lines.rows(slices.line).indices(len(trace)))
         if slices.mask is not None:
@@ -59,5 +59,5 @@ class InMemory:
             known = dict(zip(column.row.tolist(), column.texts(), strict=True))
             arguments[name] = [known.get(row, "") for row in rows.tolist()]
         names = [trace.names[name] for name in trace.name[rows].tolist()]
-        made = Made(trace.start[rows], trace.duration[rows], names, arguments)
+        made = ComputedSlices(trace.start[rows], trace.duration[rows], names, arguments)
         return out.made(slices.track, made, shift_ns=slices.shift_ns)

@@ -1,6 +1,6 @@
 """The timeline for a viewer: the profile as a trace file, and Perfetto's user interface served from this machine."""
 
 from outpace.viewer.select import Arguments, Selection, parse_selection
-from outpace.viewer.write import Written, write_trace
+from outpace.viewer.write import ExportSummary, write_trace
 
-__all__ = ["Arguments", "Selection", "Written", "parse_selection", "write_trace"]
+__all__ = ["Arguments", "ExportSummary", "Selection", "parse_selection", "write_trace"]

@@ -13,18 +13,18 @@ from outpace.timeline import Timeline
 from outpace.timeline.run import Record
 from outpace.trace import Trace, dialect
 from outpace.trace.algorithms import common
-from outpace.trace.export import Made
+from outpace.trace.export import ComputedSlices
 
 STEPS, STAGES = "step", "tf.data stage"  # categories, which tell computed slices from events
 _MEMORY = ("MemoryAllocation", "MemoryDeallocation")
 
 
-def steps(timeline: Timeline) -> Made:
+def steps(timeline: Timeline) -> ComputedSlices:
     """One slice per step, with what is known about it."""
     found = timeline.steps
     count = len(found)
     whole = ["yes" if complete else "no: the capture begins or ends within it" for complete in found.complete.tolist()]
-    return Made(
+    return ComputedSlices(
         found.start,
         found.duration,
         [f"step {number}" for number in found.number.tolist()],
@@ -55,7 +55,7 @@ def memory(trace: Trace) -> Iterator[tuple[str, Picoseconds, Numbers]]:
         yield name, trace.start[rows[mine]][order], amount[mine][order]
 
 
-def stages(graph: IteratorGraph, record: Record) -> Iterator[tuple[str, Made]]:
+def stages(graph: IteratorGraph, record: Record) -> Iterator[tuple[str, ComputedSlices]]:
     """(source line, its calls) for every tf.data stage whose label leads to a line of the program; nothing without such labels."""
     trace, label = graph.trace, graph.trace.stat(dialect.NAME)
     of_rows, at = common(graph.row.astype(np.int32), label.row)
@@ -66,4 +66,4 @@ def stages(graph: IteratorGraph, record: Record) -> Iterator[tuple[str, Made]]:
             continue
         rows = graph.row[of_rows[code == number]]
         long_names = [trace.names[n] for n in trace.name[rows].tolist()]
-        yield line, Made(trace.start[rows], trace.duration[rows], long_names, {}, STAGES)
+        yield line, ComputedSlices(trace.start[rows], trace.duration[rows], long_names, {}, STAGES)

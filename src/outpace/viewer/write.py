@@ -14,14 +14,14 @@ from outpace.model.arrays import Column, Indices
 from outpace.timeline import Run, Timeline
 from outpace.timeline.causality import launches
 from outpace.timeline.clock import shifts_ns
-from outpace.trace.export import Flows, Format, Kind, Made, Slices, Writer
+from outpace.trace.export import ComputedSlices, Flows, Format, Kind, Slices, Writer
 from outpace.viewer import computed
 from outpace.viewer.sections import Section, sections
 from outpace.viewer.select import Selection, overlaps
 
 
 @dataclass(frozen=True)
-class Written:
+class ExportSummary:
     """What stands in the file: slices that are events of the profile, computed slices (steps, tf.data stages), arrows, counter values."""
 
     events: int = 0
@@ -36,14 +36,14 @@ class Written:
         return self.events + self.steps + self.stages
 
 
-def write_trace(run: Run, file: int, form: Format = Format.PERFETTO, selection: Selection | None = None) -> Written:
+def write_trace(run: Run, file: int, form: Format = Format.PERFETTO, selection: Selection | None = None) -> ExportSummary:
     """Write the run to an open file descriptor; returns what was written.
 
     Raises UsageError for a selection that no host can serve, and OSError when the file takes no more.
     """
     chosen = selection or Selection()
     shift = shifts_ns(run)
-    hosts, written = {}, Written()
+    hosts, written = {}, ExportSummary()
     for timeline in run.hosts:
         host = _Host(timeline, shift[timeline.host], chosen, first_arrow=written.arrows + 1)
         hosts[timeline.host] = host
@@ -105,7 +105,7 @@ class _Host:
             if len(made.names) and (track := tracks.add(f"tf.data {name}")):
                 self.stages += out.made(track, made, shift_ns=self.shift_ns)
 
-    def _stages(self, run: Run) -> Iterator[tuple[str, Made]]:
+    def _stages(self, run: Run) -> Iterator[tuple[str, ComputedSlices]]:
         record = run.record(self.timeline.host)
         if not record.get("pipeline"):
             return
@@ -114,7 +114,7 @@ class _Host:
             for name, made in computed.stages(graph, record):
                 yield name, self._within(made)
 
-    def _within(self, made: Made) -> Made:
+    def _within(self, made: ComputedSlices) -> ComputedSlices:
         """The slices that reach into the selected time."""
         if self.span is None:
             return made

@@ -16,7 +16,7 @@ from outpace.timeline import Run
 from outpace.timeline.clock import shifts_ns
 from outpace.trace import Trace, read_trace
 from outpace.trace.export import Format
-from outpace.viewer import Arguments, Selection, Written, parse_selection, write_trace
+from outpace.viewer import Arguments, ExportSummary, Selection, parse_selection, write_trace
 from outpace.viewer.sections import sections
 from tests.support import PROFILES, opened, profile_bytes
 from tests.unit.viewer.perfetto_trace import Decoded, decode
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 NS = 1_000
 
 
-def exported(run: Run, selection: Selection | None = None, form: Format = Format.PERFETTO) -> tuple[Written, bytes]:
+def exported(run: Run, selection: Selection | None = None, form: Format = Format.PERFETTO) -> tuple[ExportSummary, bytes]:
     with tempfile.TemporaryFile() as file:
         written = write_trace(run, file.fileno(), form, selection)
         file.seek(0)
