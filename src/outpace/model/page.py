@@ -103,12 +103,16 @@ class Chart:
 
 @dataclass(frozen=True)
 class Rows:
-    """A table to show: `columns` are the ones worth showing first (empty: all), `limit` what a terminal prints."""
+    """A table to show: `columns` are the ones worth showing first (empty: all), `limit` what a terminal prints.
+
+    `aside` names a column of yes and no: its rows are shown in HTML only when a reader asks for them (idle time among ops).
+    """
 
     table: Table
     columns: tuple[str, ...] = ()
     limit: int = 10
     remark: str = ""
+    aside: str = ""
 
 
 Section = Figures | Links | Text | Chart | Rows

@@ -12,6 +12,8 @@ from outpace._dataclass import dataclass
 from outpace.model.arrays import Column, Indices
 from outpace.model.units import Unit
 
+_ABBREVIATIONS = frozenset({"cpu", "gpu", "tpu", "hlo", "xla", "id"})
+
 
 @dataclass(frozen=True)
 class Field:
@@ -24,8 +26,11 @@ class Field:
 
     @property
     def label(self) -> str:
-        """Heading for people; the name with spaces unless a title is given."""
-        return self.title or self.name.removesuffix("_ps").replace("_", " ").capitalize()
+        """Heading for people; the name with spaces unless a title is given, with abbreviations as they are written."""
+        if self.title:
+            return self.title
+        words = self.name.removesuffix("_ps").replace("_", " ").capitalize().split(" ")
+        return " ".join(word.upper() if word.lower() in _ABBREVIATIONS else word for word in words)
 
 
 @dataclass(frozen=True, eq=False)

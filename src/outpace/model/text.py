@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 from outpace.model.units import Unit, humanize
 
@@ -17,6 +19,7 @@ MAX_SHOWN = 2000
 """Longest name that is shown or put behind a hover, in characters; JSON and CSV keep every name whole."""
 
 _PLAIN = re.compile(r"[ -~]*")
+_PARTS = re.compile(r"[^/:,<( ]*[/:,<( ]+|[^/:,<( ]+")  # of a name: scopes, namespaces, arguments
 # control, format (bidi overrides, zero width), surrogate, private use, line and paragraph separators
 _HOSTILE = frozenset(("Cc", "Cf", "Cs", "Co", "Zl", "Zp"))
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z'\"])")
@@ -59,6 +62,62 @@ def first_clause(prose: str) -> str:
         if character == ";" and depth == 0:
             return sentence[:at] + "."
     return sentence
+def elide(names: Sequence[str], width: int) -> list[str]:
+    """The names of one column, those longer than `width` cut where they agree with others, and never where they differ.
+
+    Of names that begin and end alike, a part (`layer_3/`) that follows from what stands before it tells nothing and is left out. What is
+    still too long is cut in the middle, where the names then still differ. `Units.elide` of the page is equal.
+    """
+    if all(len(name) <= width for name in names):
+        return list(names)
+    parts = {name: _PARTS.findall(name) or [name] for name in dict.fromkeys(names)}
+    follows: dict[tuple[str, str, str], set[str]] = {}
+    for own in parts.values():
+        for key, part in zip(_beginnings(own), (*own, ""), strict=True):
+            follows.setdefault(key, set()).add(part)
+    whole = {name: name for name in parts}
+    elided = _unless_alike(
+        {name: name if len(name) <= width else _elided(own, follows, width) for name, own in parts.items()}, whole
+    )
+    short = _unless_alike({name: shorten(text, width) for name, text in elided.items()}, elided)
+    return [short[name] for name in names]
+
+
+def _unless_alike(shorter: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:
+    """The shorter texts of names, where they differ from all others; where they do not, what they were before."""
+    met = Counter(shorter.values()) + Counter(text for name, text in before.items() if text != shorter[name])
+    return {name: text if met[text] == 1 else before[name] for name, text in shorter.items()}
+
+
+def _beginnings(parts: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """What stands before each part, and before the end, among names that begin and end alike."""
+    before = ""
+    for part in (*parts, ""):
+        yield parts[0], parts[-1], before
+        before += part
+
+
+def _elided(parts: Sequence[str], follows: Mapping[tuple[str, str, str], set[str]], width: int) -> str:
+    """A name without as many of its parts that tell nothing as it takes; its first and its last part stay."""
+    spare = [i for i, key in enumerate(_beginnings(parts)) if 0 < i < len(parts) - 1 and len(follows[key]) == 1]
+    text = "".join(parts)
+    for count in range(1, len(spare) + 1):
+        text = _without(parts, frozenset(spare[:count]))
+        if len(text) <= width:
+            break
+    return text
+
+
+def _without(parts: Sequence[str], gone: frozenset[int]) -> str:
+    """The parts but for those that are gone: an ellipsis stands for neighbours."""
+    text, left_out = "", ""
+    for i, part in enumerate(parts):
+        if i in gone:
+            left_out = part
+            continue
+        text += (ELLIPSIS + left_out[-1:] if left_out else "") + part
+        left_out = ""
+    return text
 
 
 def valid(name: str) -> str:

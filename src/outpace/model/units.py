@@ -26,6 +26,7 @@ class Unit(str, Enum):
 
 
 _TIME_STEPS = ((1e12, "s"), (1e9, "ms"), (1e6, "µs"), (1e3, "ns"), (1.0, "ps"))
+_LARGE_STEPS = ((1e12, " T"), (1e9, " G"), (1e6, " M"))
 _BYTE_STEPS = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
 
 
@@ -53,7 +54,17 @@ def _humanize_number(value: float, unit: Unit) -> str:
         return f"{round(value):,}"
     if unit is Unit.CORES:
         return f"{value:.2f} cores"
-    return f"{value:.3g}"
+    return _general(value)
+
+
+def _general(value: float) -> str:
+    """Three digits, without an exponent where a person would not write one."""
+    shown = float(f"{value:.3g}")
+    factor, name = next((step for step in _LARGE_STEPS if abs(shown) >= step[0]), (1.0, ""))
+    scaled = shown / factor
+    if not 1000 <= abs(scaled) < 1e6:
+        return f"{scaled:.3g}{name}"
+    return f"{scaled:,.0f}{name}"
 
 
 def _scaled(value: float, steps: tuple[tuple[float, str], ...]) -> str:

@@ -14,6 +14,11 @@ from outpace.model import Chart, ChartKind, Field, Unit, median
 from outpace.model.text import clean, shown
 from outpace.report import palette
 
+OTHERS = "all others"
+"""The part that stands for all that are too small to be parts of their own."""
+
+NAMELESS = "(no name)"
+_SLICES = len(palette.CYCLE) - 1  # its last colour is the grey of the rest
 _TALL = 4.0  # a column this many times the median is drawn cut off: one compiling first step must not flatten all others
 
 
@@ -67,19 +72,27 @@ class Tree:
 
 
 def parts(chart: Chart) -> tuple[Part, ...]:
-    """Parts of a STACK_TOTAL, PIE or BARS chart in table order; missing and negative sizes count as zero.
+    """Parts of a STACK_TOTAL, PIE or BARS chart; missing and negative sizes count as zero.
 
-    Bars have one colour unless the chart says otherwise: each is named beside it, and colours would only add noise.
+    They come in table order; the slices of a pie by size, the small ones as one, which is grey and last: as many as there are colours
+    that nobody confuses. Bars have one colour unless the chart says otherwise: each is named beside it, and colours would only add noise.
     """
-    field = chart.table.field(chart.series[0])
-    values = sizes(chart.table[chart.series[0]])
-    total = float(values.sum())
+    unit = chart.table.field(chart.series[0]).unit
+    values = sizes(chart.table[chart.series[0]]).tolist()
+    named = [(clean(name) or NAMELESS, value) for name, value in zip(chart.table[chart.x].tolist(), values, strict=True)]
+    pairs = _slices(named) if chart.kind is ChartKind.PIE else named
+    total = sum(values)
     found = []
-    for i, (name, value) in enumerate(zip(chart.table[chart.x].tolist(), values.tolist(), strict=True)):
-        share = value / total if total else 0.0
-        key = palette.key_of(str(name), 0 if chart.kind is ChartKind.BARS else i, chart.colors)
-        found.append(Part(clean(name), value, share, shown(value, field.unit), key))
+    for i, (name, value) in enumerate(pairs):
+        key = palette.REST if name == OTHERS else palette.key_of(name, 0 if chart.kind is ChartKind.BARS else i, chart.colors)
+        found.append(Part(name, value, value / total if total else 0.0, shown(value, unit), key))
     return tuple(found)
+
+
+def _slices(named: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    ranked = sorted((pair for pair in named if pair[0] != OTHERS), key=lambda pair: -pair[1])
+    rest = sum(value for _, value in ranked[_SLICES:]) + sum(value for name, value in named if name == OTHERS)
+    return [*ranked[:_SLICES], *([(OTHERS, rest)] if rest else [])]
 
 
 def columns(chart: Chart, most: int) -> Columns:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from outpace.model import Chart as ChartSection
-from outpace.model import ChartKind, Page, Report, Rows, Section
+from outpace.model import Page, Report
 from outpace.model.files import whole
 from outpace.report import palette
 from outpace.report.html_view import document_view, page_view
@@ -23,24 +22,29 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _ASSETS = Path(__file__).parent / "assets"
-_SCRIPTS = ("units.js", "tables.js", "charts.js", "page.js")
+_STYLES = ("report.css", "views.css", "tables.css", "charts.css")
+_SCRIPTS = (
+    *("dom.js", "units.js", "tables.js", "grid_tools.js", "grid.js", "columns_input.js", "columns.js", "step.js"),
+    *("find.js", "routes.js", "page.js"),
+)
+_FIRST = "document.documentElement.classList.add('routed')"
+"""Runs before anything is drawn: without scripts, views stand one below the other."""
 
 
 def render(report: Report) -> str:
     """Return the whole report as one HTML document."""
     from markupsafe import Markup
 
-    sections = [s for page in report.pages for s in (*page.sections, page.glance) if s is not None]
-    scripts = _scripts(sections)
-    style = _style(tables=any(isinstance(s, (Rows, ChartSection)) for s in sections))
+    script, style = "\n".join(map(_asset, _SCRIPTS)), _style()
     return (
         _environment()
         .get_template("report.html.j2")
         .render(
             view=document_view(report),
-            policy=_policy(scripts, style),
+            policy=_policy((_FIRST, script), style),
             style=Markup(style),
-            scripts=[Markup(s) for s in scripts],
+            first=Markup(_FIRST),
+            script=Markup(script),
         )
     )
 
@@ -60,24 +64,11 @@ def render_fragment(page: Page) -> str:
     """Return one page as static HTML with its own style: no script, nothing that a notebook has to trust."""
     from markupsafe import Markup
 
-    view = page_view(page, "f")
-    return _environment().get_template("fragment.html.j2").render(page=view, style=Markup(_style(tables=False)))
+    return _environment().get_template("fragment.html.j2").render(page=page_view(page), style=Markup(_style()))
 
 
-def _scripts(sections: list[Section]) -> list[str]:
-    """The scripts that this report needs: no chart library without a chart to zoom, no table library without tables."""
-    names = []
-    if any(isinstance(s, ChartSection) and s.kind is ChartKind.STACK_SERIES for s in sections):
-        names.append("vendor/echarts.common.min.js")
-    if any(isinstance(s, (Rows, ChartSection)) for s in sections):
-        names.append("vendor/tabulator.min.js")
-    own = "\n".join(_asset(name) for name in _SCRIPTS)
-    return [*(_asset(name) for name in names), own]
-
-
-def _style(*, tables: bool) -> str:
-    vendor = _asset("vendor/tabulator_simple.min.css") if tables else ""
-    return "\n".join((vendor, _color_rules(), _asset("report.css")))
+def _style() -> str:
+    return "\n".join((_color_rules(), *map(_asset, _STYLES)))
 
 
 def _color_rules() -> str:
@@ -95,8 +86,8 @@ def _color_rules() -> str:
     )
 
 
-def _policy(scripts: list[str], style: str) -> str:
-    allowed = " ".join(_hash(s) for s in scripts) or "'none'"
+def _policy(scripts: Sequence[str], style: str) -> str:
+    allowed = " ".join(map(_hash, scripts))
     code = f"script-src {allowed}; style-src {_hash(style)}"
     return f"default-src 'none'; {code}; img-src data:; base-uri 'none'; form-action 'none'"
 
@@ -108,9 +99,8 @@ def _hash(text: str) -> str:
 
 @cache
 def _asset(name: str) -> str:
-    """Text of an asset as a browser will hash it: LF line ends, and no source map that developer tools would go and fetch."""
-    text = (_ASSETS / name).read_text(encoding="utf-8").replace("\r\n", "\n")
-    return re.sub(r"(//|/\*)# sourceMappingURL=\S*( \*/)?", "", text)
+    """Text of an asset as a browser will hash it: LF line ends."""
+    return (_ASSETS / name).read_text(encoding="utf-8").replace("\r\n", "\n")
 
 
 @cache

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from outpace.model import Chart, Table, Unit
 from outpace.model.text import clean
-from outpace.report.chart_data import columns, part_title, series_key
+from outpace.report.chart_data import part_title, series_key
 
 MOST_ROWS = 20_000
 """Most rows of one table that an HTML report carries; the page says so, and CSV and JSON hold all of them."""
@@ -40,17 +40,19 @@ def table_data(table: Table) -> dict[str, Any]:
 def chart_data(chart: Chart, table_id: str) -> dict[str, Any]:
     """A STACK_SERIES chart, by reference to its embedded table."""
     fields = [chart.table.field(n) for n in chart.series]
-    drawn = columns(chart, MOST_ROWS)
+    x = chart.table.field(chart.x)
     return {
         "table": table_id,
+        "title": clean(chart.title),
         "x": chart.x,
+        "xLabel": clean(x.label),
+        "named": x.unit in (Unit.TEXT, Unit.COUNT),
         "select": chart.select,
-        "xLabel": clean(chart.table.field(chart.x).label),
+        "selectLabel": clean(chart.table.field(chart.select).label) if chart.select else "",
         "series": [f.name for f in fields],
         "names": [clean(part_title(f)) for f in fields],
         "keys": [series_key(chart, f, i) for i, f in enumerate(fields)],
         "unit": fields[0].unit.value if fields else Unit.NONE.value,
-        "top": drawn.top if drawn.highest else None,
     }
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+import shlex
+from collections.abc import Sequence
 from typing import Any
 
 from markupsafe import Markup
 
-from outpace.model import Chart, ChartKind, Figures, Finding, Link, Links, Page, Report, Rows, Section, Unit
-from outpace.model.text import clean, clean_prose, shorten, shown
+from outpace.model import Chart, ChartKind, Field, Figures, Finding, Link, Links, Page, Report, Rows, Section, Table, Unit
+from outpace.model.text import clean, clean_prose, elide, shorten, shown
 from outpace.report import chart_data, html_data, svg
-from outpace.report.first_screen import FirstScreen, first_screen, saving_bound, saving_text
+from outpace.report.first_screen import FirstScreen, drawable, first_screen, saving_bound, saving_text
+from outpace.report.html_places import SUMMARY, Places, slug
 
 STATIC_ROWS = 25
 """Rows of a table that stand in the page itself: for print, for notebooks, and until the script has run."""
@@ -25,91 +26,116 @@ _THINNEST = 0.001
 
 def document_view(report: Report) -> dict[str, Any]:
     """Everything that the full document shows."""
-    screen = first_screen(report)
+    screen, places = first_screen(report), Places(report)
     first = screen.changes[0] if screen.changes else None
-    places = {reference: _anchor(reference.partition(".")[0]) for reference in report.references()}
+    absent = [page for page in report.pages if page.unavailable and not (page.sections or page.glance or page.findings)]
     return {
+        "id": SUMMARY,
         "source": clean(report.source),
+        "shell_source": shlex.quote(clean(report.source)),
         "warnings": screen.warnings,
         "headline": screen.headline,
-        "glance": _glance(report, screen.glance),
+        "glance": _glance(report, screen.glance, places),
         "first": _finding(first, places) if first else None,
+        "again": _again(report) if first is None else "",
         "evidence": screen.evidence,
         "others": [_finding(f, places) for f in report.findings if f is not first],
         "pages": [
-            {
-                **page_view(page, f"p{i}", places, screen),
-                "anchor": _anchor(page.id),
-                "data": _embedded(page, f"p{i}"),
-            }
-            for i, page in enumerate(report.pages)
+            {**page_view(page, places, screen), "data": _embedded(page, places)} for page in report.pages if page not in absent
         ],
+        "absent": [_absent(page, places) for page in absent],
     }
 
 
-def page_view(
-    page: Page, prefix: str, places: Mapping[str, str] | None = None, screen: FirstScreen | None = None
-) -> dict[str, Any]:
-    """Everything that one page shows; `prefix` makes the ids of its tables unique in the document.
+def page_view(page: Page, places: Places | None = None, screen: FirstScreen | None = None) -> dict[str, Any]:
+    """Everything that one page shows.
 
-    `places` are the anchors of the pages that hold a table, by its reference (none: nothing is linked). What stands on the `screen` above
-    it is not shown a second time.
+    `places` are the addresses of what the document shows (none: nothing is linked). What stands on the `screen` above it is not shown a
+    second time.
     """
-    ids = _table_ids(page, prefix)
+    ids = _Ids(page, places)
     glance = page.glance if screen is None or page.glance is not screen.glance else None
+    headline = clean_prose(page.headline)
     return {
+        "id": ids.view,
         "title": clean(page.title),
         "question": clean_prose(page.question),
-        "headline": clean_prose(page.headline),
+        "headline": headline if screen is None or headline != screen.headline else "",
         "unavailable": page.unavailable
         and {"reason": clean_prose(page.unavailable.reason), "remedy": clean_prose(page.unavailable.remedy)},
         "failure": page.failure and {"error": clean(page.failure.error), "trace": clean_prose(page.failure.trace)},
-        "glance": glance and _section(glance, ids, f"{prefix}-g", {}),
-        "sections": [_section(s, ids, f"{prefix}-s{i}", places or {}) for i, s in enumerate(page.sections)],
+        "glance": glance and _section(glance, ids, ids.chart("glance")),
+        "sections": [_section(s, ids, ids.chart(str(i))) for i, s in enumerate(page.sections)],
         "evidence": [clean_prose(line) for line in page.evidence] if screen is None else [],
-        "findings": [_finding(f, places or {}) for f in page.findings],
+        "findings": [_finding(f, places) for f in page.findings],
     }
 
 
-def _glance(report: Report, chart: Chart | None) -> dict[str, Any] | None:
-    for i, page in enumerate(report.pages):
+class _Ids:
+    """Ids of the elements of one page; a fragment has none, since a notebook may show a page twice."""
+
+    def __init__(self, page: Page, places: Places | None) -> None:
+        self.places = places
+        self.view = places.page(page) if places else ""
+        self._tables = places.tables(page) if places else {}
+        self._unused = set(self._tables.values())
+
+    def data(self, table: Table) -> str:
+        """Id of a table's embedded rows, which is also the address of the table."""
+        return self._tables.get(table.name, "")
+
+    def once(self, table: Table) -> str:
+        """Address of a table where it is shown first; empty where it is shown again."""
+        route = self.data(table)
+        if route not in self._unused:
+            return ""
+        self._unused.discard(route)
+        return route
+
+    def chart(self, name: str) -> str:
+        """Id of the embedded data of a chart."""
+        return f"{self.view}/chart-{name}" if self.view else ""
+
+
+def _again(report: Report) -> str:
+    """What to do first where there is nothing to advise on: a profile that tells nothing is captured again."""
+    gone = next((page.unavailable for page in report.pages if page.unavailable is not None), None)
+    if gone is not None and not any(drawable(page.glance) for page in report.pages):
+        return f"Capture again: {clean_prose(gone.remedy)}"
+    return "Nothing was found that is worth a change."
+
+
+def _absent(page: Page, places: Places) -> dict[str, str]:
+    gone = page.unavailable
+    reason, remedy = (clean_prose(gone.reason), clean_prose(gone.remedy)) if gone else ("", "")
+    return {"id": places.page(page), "title": clean(page.title), "reason": reason, "remedy": remedy}
+
+
+def _glance(report: Report, chart: Chart | None, places: Places) -> dict[str, Any] | None:
+    for page in report.pages:
         if chart is not None and page.glance is chart:
-            table_id = _table_ids(page, f"p{i}")[chart.table.name]
-            return {**_chart(chart, ""), "behind": _table(chart, table_id)}
+            return _section(chart, _Ids(page, places), "")
     return None
 
 
-def _table_ids(page: Page, prefix: str) -> dict[str, str]:
-    return {table.name: f"{prefix}-t{i}" for i, table in enumerate(page.tables())}
-
-
-def _section(section: Section, ids: dict[str, str], section_id: str, places: Mapping[str, str]) -> dict[str, Any]:
+def _section(section: Section, ids: _Ids, section_id: str) -> dict[str, Any]:
     if isinstance(section, Chart):
-        return {**_chart(section, section_id), "behind": _table(section, ids[section.table.name])}
+        return {**_chart(section, section_id), "behind": _table(section, ids)}
     if isinstance(section, Rows):
-        return {"kind": "rows", "remark": clean_prose(section.remark), "table": _table(section, ids[section.table.name])}
+        return {"kind": "rows", "remark": clean_prose(section.remark), "table": _table(section, ids)}
     if isinstance(section, Figures):
         items = [{"label": clean(i.label), "value": shown(i.value, i.unit), "remark": clean(i.remark)} for i in section.items]
         return {"kind": "figures", "title": clean(section.title), "items": items}
     if isinstance(section, Links):
-        return {"kind": "links", "title": clean(section.title), "items": [_link(item, places) for item in section.items]}
+        items = [_link(item, ids.places) for item in section.items]
+        return {"kind": "links", "title": clean(section.title), "items": items}
     return {"kind": "text", "title": clean(section.title), "paragraphs": clean_prose(section.body).split("\n")}
 
 
-def _link(item: Link, places: Mapping[str, str]) -> dict[str, str]:
-    table = next((t for t in item.tables if t in places), "")
+def _link(item: Link, places: Places | None) -> dict[str, str]:
+    table, route = next(((t, places.table(t)) for t in item.tables if places and places.table(t)), ("", ""))
     value = shown(item.value, item.unit)
-    return {
-        "label": clean(item.label),
-        "value": value,
-        "why": clean_prose(item.why),
-        "table": clean(table),
-        "anchor": places.get(table, ""),
-    }
-
-
-def _anchor(page_id: str) -> str:
-    return f"page-{_slug(page_id)}"
+    return {"label": clean(item.label), "value": value, "why": clean_prose(item.why), "table": clean(table), "route": route}
 
 
 def _chart(chart: Chart, chart_id: str) -> dict[str, Any]:
@@ -134,21 +160,26 @@ def _parts(chart: Chart) -> dict[str, Any]:
     unit = chart.table.field(chart.series[0]).unit
     most = max((p.value for p in parts), default=0.0)
     if chart.kind is ChartKind.BARS:
-        kept = [{**_part(p), "bar": svg.length(p, most)} for p in parts[:_MOST_BARS]]
+        named = zip(_named(parts[:_MOST_BARS]), parts, strict=False)
+        kept = [{**view, "bar": svg.length(p, most)} for view, p in named]
         return {"parts": kept, "left_out": len(parts) - len(kept)}
     draw = svg.pie if chart.kind is ChartKind.PIE else svg.stacked_bar
-    order = sorted((p for p in parts if p.value > 0), key=lambda p: -p.value)
+    order = parts if chart.kind is ChartKind.PIE else sorted(parts, key=lambda p: -p.value)
+    drawn = [p for p in order if p.value > 0]
     return {
-        "svg": draw(parts),
-        "parts": [_part(p) for p in order[:_MOST_BARS]],
-        "left_out": max(0, len(order) - _MOST_BARS),
+        "svg": draw(parts, clean(chart.title)),
+        "parts": _named(drawn[:_MOST_BARS]),
+        "left_out": max(0, len(drawn) - _MOST_BARS),
         "total": shown(sum(p.value for p in parts), unit),
     }
 
 
-def _part(part: chart_data.Part) -> dict[str, str]:
-    share = f"{part.share * 100:.1f} %"
-    return {"name": part.name, "short": shorten(part.name, _SHORT_NAME), "label": part.label, "share": share, "key": part.key}
+def _named(parts: Sequence[chart_data.Part]) -> list[dict[str, Any]]:
+    short = elide([p.name for p in parts], _SHORT_NAME)
+    return [
+        {"name": p.name, "short": s, "label": p.label, "share": f"{p.share * 100:.1f} %", "key": p.key}
+        for p, s in zip(parts, short, strict=True)
+    ]
 
 
 def _columns(chart: Chart) -> dict[str, Any]:
@@ -158,6 +189,7 @@ def _columns(chart: Chart) -> dict[str, Any]:
     return {
         "svg": svg.stacked_columns(data, clean(chart.title)),
         "legend": [{"key": data.keys[i], "name": data.names[i], "series": i} for i in used],
+        "x": chart.x,
         "top": shown(data.top, data.unit),
         "ends": (data.labels[0], data.labels[-1]) if data.labels else ("", ""),
         "named": data.labels if x.unit is Unit.TEXT and len(data.labels) <= _MOST_NAMED else (),
@@ -169,9 +201,8 @@ def _columns(chart: Chart) -> dict[str, Any]:
 
 
 def _select(chart: Chart) -> dict[str, Any]:
-    values = list(dict.fromkeys(chart.table[chart.select].tolist()))
-    first = clean(values[0]) if values else ""
-    return {"label": clean(chart.table.field(chart.select).label), "count": len(values), "first": first}
+    values = [clean(v) for v in dict.fromkeys(chart.table[chart.select].tolist())]
+    return {"label": clean(chart.table.field(chart.select).label), "values": values}
 
 
 def _tree(chart: Chart) -> dict[str, Any]:
@@ -190,14 +221,15 @@ def _tree(chart: Chart) -> dict[str, Any]:
     return {"heads": heads, "nodes": nodes}
 
 
-def _table(section: Rows | Chart, table_id: str) -> dict[str, Any]:
+def _table(section: Rows | Chart, ids: _Ids) -> dict[str, Any]:
     table = section.table
-    first = section.columns if isinstance(section, Rows) else ()
-    fields = [table.field(n) for n in first] + [f for f in table.fields if f.name not in first]
-    top = table.take(slice(0, STATIC_ROWS))
-    columns = [[_cell(v, f.unit) for v in top[f.name].tolist()] for f in fields]
+    fields = _ordered(table, section.columns if isinstance(section, Rows) else ())
+    aside = section.aside if isinstance(section, Rows) else ""
+    top = (table.take(~table[aside].astype(bool)) if aside else table).take(slice(0, STATIC_ROWS))
+    columns = [_cells(top, f) for f in fields]
     return {
-        "id": table_id,
+        "id": ids.once(table),
+        "data": ids.data(table),
         "title": clean(table.title),
         "heads": [{"label": clean(f.label), "meaning": clean(f.meaning), "right": _is_number(f.unit)} for f in fields],
         "rows": list(zip(*columns, strict=True)),
@@ -205,42 +237,53 @@ def _table(section: Rows | Chart, table_id: str) -> dict[str, Any]:
         "total_text": f"{len(table):,}",
         "left_out": f"{len(table) - len(top):,}" if len(table) > len(top) else "",
         "not_carried": f"{html_data.MOST_ROWS:,}" if len(table) > html_data.MOST_ROWS else "",
-        "file": _slug(table.name),
-        "first": " ".join(first),
+        "file": slug(table.name),
+        "order": " ".join(f.name for f in fields),
+        "aside": clean(table.field(aside).label) if aside else "",
+        "aside_column": aside,
     }
 
 
-def _embedded(page: Page, prefix: str) -> list[tuple[str, Markup]]:
+def _ordered(table: Table, first: Sequence[str]) -> list[Field]:
+    """The column that names the rows, which stays in view; those worth showing first; all others."""
+    order = [table.field(n) for n in first] + [f for f in table.fields if f.name not in first]
+    half = len(table) / 2
+    naming = next((f for f in order if f.unit is Unit.TEXT and len(set(table[f.name].tolist())) > half), order[0])
+    return [naming, *(f for f in order if f is not naming)]
+
+
+def _cells(table: Table, field: Field) -> list[dict[str, Any]]:
+    texts = [shown(value, field.unit) for value in table[field.name].tolist()]
+    right = _is_number(field.unit)
+    short = texts if right else elide(texts, _SHORT_NAME)
+    return [{"text": s, "full": text if s != text else "", "right": right} for s, text in zip(short, texts, strict=True)]
+
+
+def _embedded(page: Page, places: Places) -> list[tuple[str, Markup]]:
     """(id, JSON) of what the scripts read: every shown table once, however often it is shown, and the charts to zoom into."""
-    ids = _table_ids(page, prefix)
+    ids = _Ids(page, places)
     found: dict[str, Markup] = {}
-    pictures = [(f"{prefix}-g", page.glance), *((f"{prefix}-s{i}", section) for i, section in enumerate(page.sections))]
-    for section_id, section in pictures:
+    for name, section in (("glance", page.glance), *((str(i), section) for i, section in enumerate(page.sections))):
         if not isinstance(section, (Rows, Chart)):
             continue
-        table_id = ids[section.table.name]
+        table_id = ids.data(section.table)
         if table_id not in found:
             found[table_id] = html_data.embed(html_data.table_data(section.table))
         if isinstance(section, Chart) and section.kind is ChartKind.STACK_SERIES and len(section.table):
-            found[section_id] = html_data.embed(html_data.chart_data(section, table_id))
-    return list(found.items())
+            found[ids.chart(name)] = html_data.embed(html_data.chart_data(section, table_id))
+    return [(f"data:{name}", json) for name, json in found.items()]
 
 
-def _cell(value: object, unit: Unit) -> dict[str, Any]:
-    text = shown(value, unit)
-    return {"text": shorten(text, _SHORT_NAME), "full": text if len(text) > _SHORT_NAME else "", "right": _is_number(unit)}
-
-
-def _finding(finding: Finding, places: Mapping[str, str]) -> dict[str, Any]:
+def _finding(finding: Finding, places: Places | None) -> dict[str, Any]:
+    table = places.table if places else lambda _: ""
     return {
+        "id": places.finding(finding) if places else "",
         "severity": finding.severity.value,
         "sentence": clean_prose(finding.sentence),
         "action": clean_prose(finding.action),
         "saving": saving_text(finding),
         "bound": saving_bound(finding),
-        "evidence": [
-            {"text": clean(str(e)), "table": clean(e.table), "anchor": places.get(e.table, "")} for e in finding.evidence
-        ],
+        "evidence": [{"text": clean(str(e)), "table": clean(e.table), "route": table(e.table)} for e in finding.evidence],
         "threshold": finding.threshold and f"{clean(finding.threshold.name)} = {clean(str(finding.threshold))}",
         "counter_evidence": [clean(c) for c in finding.counter_evidence],
         "location": clean(finding.location),
@@ -251,7 +294,3 @@ def _finding(finding: Finding, places: Mapping[str, str]) -> dict[str, Any]:
 
 def _is_number(unit: Unit) -> bool:
     return unit not in (Unit.TEXT, Unit.BOOL)
-
-
-def _slug(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:80]

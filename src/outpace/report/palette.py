@@ -38,6 +38,10 @@ CYCLE = ("#0072B2", "#E69F00", "#56B4E9", "#CC79A7", "#009E73", "#F0E442", "#D55
 """Colours of parts that are no category, in order of appearance. Plain blue comes first, red last: red says "waiting" here."""
 
 
+REST = f"cycle-{len(CYCLE) - 1}"
+"""Key of the grey of everything that is no part of its own."""
+
+
 def key_of(name: str, position: int, colors: Mapping[str, str]) -> str:
     """Return the colour key of a part: its category key, or `cycle-N` for a part without one.
 

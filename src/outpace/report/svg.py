@@ -15,10 +15,11 @@ from outpace.report.palette import key_of
 
 _ROW = 22  # pixels of one level of an icicle
 _CHARACTERS = 110  # of a name that fit into the whole width of an icicle on a phone or a desk, roughly
+_MOST_TOLD = 5
 _MOST_CENTRE = 0.9999  # an arc over the whole circle would start where it ends and draw nothing
 
 
-def stacked_bar(parts: Sequence[Part]) -> Markup:
+def stacked_bar(parts: Sequence[Part], title: str) -> Markup:
     """One horizontal stacked bar over the full width."""
     shapes, x = [], 0.0
     for part in parts:
@@ -28,10 +29,10 @@ def stacked_bar(parts: Sequence[Part]) -> Markup:
             )
             shapes.append(_tipped(shape, "rect", part))
             x += part.share
-    return _svg("bar", 'width="100%" height="34"', shapes, "stacked bar")
+    return _svg("bar", 'width="100%" height="34"', shapes, _told(title, parts))
 
 
-def pie(parts: Sequence[Part]) -> Markup:
+def pie(parts: Sequence[Part], title: str) -> Markup:
     """A ring with one slice per part, clockwise from the top."""
     shapes, turn = [], 0.0
     for part in parts:
@@ -41,14 +42,14 @@ def pie(parts: Sequence[Part]) -> Markup:
         shape = Markup('<path d="{}" class="k-{}"').format(_slice(turn, turn + share), part.key)
         shapes.append(_tipped(shape, "path", part))
         turn += share
-    return _svg("pie", 'viewBox="-50 -50 100 100" width="190" height="190"', shapes, "pie")
+    return _svg("pie", 'viewBox="-50 -50 100 100" width="190" height="190"', shapes, _told(title, parts))
 
 
 def length(part: Part, most: float) -> Markup:
     """One bar of a bar chart, as long as `part` is to `most`."""
     share = part.value / most if most > 0 else 0.0
     shape = Markup('<rect x="0" y="0" width="{}%" height="100%" class="k-{}"').format(_number(share * 100), part.key)
-    return _svg("length", 'width="100%" height="14"', [_tipped(shape, "rect", part)], part.name)
+    return _svg("length", 'width="100%" height="14"', [_tipped(shape, "rect", part)], f"{part.name}: {part.label}")
 
 
 def stacked_columns(data: Columns, axis_label: str) -> Markup:
@@ -91,6 +92,12 @@ def icicle(cells: Sequence[Cell]) -> Markup:
             name = cell.name if len(cell.name) <= room else cell.name[: room - 1] + "…"
             shapes.append(Markup('<text x="{}%" y="{}" dx="4">{}</text>').format(left, top + _ROW - 7, name))
     return _svg("icicle", f'width="100%" height="{rows * _ROW}"', shapes, "icicle")
+
+
+def _told(title: str, parts: Sequence[Part]) -> str:
+    """What a chart shows, for who hears it: its title and its largest parts."""
+    largest = sorted((p for p in parts if p.value > 0), key=lambda p: -p.value)[:_MOST_TOLD]
+    return f"{title}: " + ", ".join(f"{p.name} {p.share * 100:.1f} %" for p in largest)
 
 
 def _tipped(shape: Markup, tag: str, part: Part) -> Markup:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from outpace.model import Chart, ChartKind, Field, Table, Unit
-from outpace.report import chart_data
+from outpace.report import chart_data, palette
 from tests.unit.report.report_samples import MS, average_step, hostile, pipeline, step_graph
 
 
@@ -23,11 +23,25 @@ def test_parts_keep_table_order_and_share_the_whole() -> None:
 
 @pytest.mark.parametrize("values", [[None, 1.0], [float("nan"), 1.0], [float("inf"), 1.0], [-5.0, 1.0]])
 def test_sizes_that_cannot_be_drawn_are_zero(values: list[float | None]) -> None:
-    assert [p.value for p in chart_data.parts(chart(ChartKind.PIE, values))] == [0.0, 1.0]
+    assert [p.value for p in chart_data.parts(chart(ChartKind.BARS, values))] == [0.0, 1.0]
 
 
 def test_a_chart_of_nothing_has_no_shares() -> None:
     assert [p.share for p in chart_data.parts(chart(ChartKind.PIE, [0.0, 0.0]))] == [0.0, 0.0]
+
+
+def test_a_pie_has_as_many_slices_as_colours_and_the_rest_is_grey_and_last() -> None:
+    names = [*(f"n{i}" for i in range(9)), "all others", ""]
+    parts = chart_data.parts(chart(ChartKind.PIE, [*range(1, 10), 100, 50], names))
+    assert [p.name for p in parts] == ["(no name)", "n8", "n7", "n6", "n5", "n4", "n3", "all others"]
+    assert parts[-1].value == 100 + 1 + 2 + 3
+    assert len({p.key for p in parts}) == len(parts)
+    assert (parts[-1].key, sum(p.share for p in parts)) == (palette.REST, pytest.approx(1))
+
+
+def test_a_pie_that_fits_has_no_rest() -> None:
+    parts = chart_data.parts(chart(ChartKind.PIE, [1.0, 2.0]))
+    assert [(p.name, p.value) for p in parts] == [("n1", 2.0), ("n0", 1.0)]
 
 
 def test_columns_average_neighbours_when_there_is_no_room() -> None:

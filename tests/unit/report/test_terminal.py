@@ -77,7 +77,7 @@ def test_tables_stop_at_their_limit_and_say_so() -> None:
 
 def test_columns_without_room_are_named_not_wrapped() -> None:
     narrow = terminal.render(realistic(), width=80, tools=["ops"])
-    assert "no room here for: Bytes, Operational intensity, Eager, Node id" in narrow
+    assert "no room here for: Bytes, Operational intensity, Eager, Node ID" in narrow
     assert "18446744073709551615" in terminal.render(realistic(), width=220, tools=["ops"])
 
 

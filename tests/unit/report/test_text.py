@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outpace.model import Unit
-from outpace.model.text import MAX_SHOWN, clean, clean_prose, shorten, shown, valid
+from outpace.model.text import MAX_SHOWN, clean, clean_prose, elide, shorten, shown, valid
 from tests.unit.report.report_samples import HOSTILE_NAMES
 
 ANY_TEXT = st.text(st.characters(), max_size=80) | st.text(st.sampled_from("\ud800\udcff\x1b\u202e\u2028ab"), max_size=20)
@@ -75,3 +75,32 @@ def test_shown_knows_numpy_scalars_and_missing_values() -> None:
     assert shown(np.float32(0.5), Unit.FRACTION) == "50.0 %"
     assert shown(None, Unit.COUNT) == "–"
     assert shown(float("nan"), Unit.BYTES) == "–"
+
+
+def test_names_are_cut_where_they_agree_and_not_where_they_differ():
+    names = [
+        f"replica_{r}/bert_span_labeler/bert_encoder/layer_{n}/dropout/random_uniform/RandomUniform"
+        for r in (4, 6)
+        for n in (3, 7)
+    ]
+    assert elide([*names, "IDLE"], 60) == [
+        "replica_4/…/layer_3/dropout/random_uniform/RandomUniform",
+        "replica_4/…/layer_7/dropout/random_uniform/RandomUniform",
+        "replica_6/…/layer_3/dropout/random_uniform/RandomUniform",
+        "replica_6/…/layer_7/dropout/random_uniform/RandomUniform",
+        "IDLE",
+    ]
+    assert elide(names, 40)[0] == "replica_4/…/layer_3/…/RandomUniform"
+
+
+def test_a_name_that_differs_only_in_the_middle_stays_whole():
+    names = ["a" * 30 + "1" + "b" * 30, "a" * 30 + "2" + "b" * 30]
+    assert elide(names, 20) == names
+    assert elide(names[:1], 20) == [shorten(names[0], 20)]
+
+
+@given(st.lists(st.text(st.sampled_from("ab/:, …"), max_size=30), max_size=8), st.integers(1, 20))
+def test_different_names_stay_different(names, width):
+    short = elide(names, width)
+    assert len(set(short)) == len(set(names))
+    assert all(cut == name for cut, name in zip(short, names, strict=True) if len(name) <= width)

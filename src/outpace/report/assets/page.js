@@ -1,4 +1,40 @@
-/* Theme, tooltips and the place in the page. */
+/* Theme and tooltips, and the start of everything. */
+const Tips = (() => {
+  const tip = document.getElementById("tip");
+
+  function place(x, y) {
+    tip.hidden = false;
+    tip.style.left = Math.max(4, Math.min(x + 12, innerWidth - tip.offsetWidth - 8)) + "px";
+    tip.style.top = Math.max(4, y + 16 + tip.offsetHeight > innerHeight ? y - tip.offsetHeight - 10 : y + 16) + "px";
+  }
+
+  function show(content, x, y) {
+    tip.replaceChildren(content);
+    place(x, y);
+  }
+
+  const hide = () => { tip.hidden = true; };
+
+  function start() {
+    document.querySelectorAll("[data-tip] > title").forEach((title) => title.remove());
+    const pointed = (event) => {
+      const target = event.target.closest ? event.target.closest("[data-tip]") : null;
+      if (target) show(target.dataset.tip, event.clientX, event.clientY);
+      else if (!event.target.closest?.(".plot")) hide();
+    };
+    document.addEventListener("mousemove", pointed);
+    document.addEventListener("focusin", (event) => {
+      const target = event.target.closest("[data-tip]");
+      if (!target || !target.matches(":focus-visible")) return;
+      const { left, bottom } = target.getBoundingClientRect();
+      show(target.dataset.tip, left, bottom - 12);
+    });
+    document.addEventListener("scroll", hide, { passive: true });
+  }
+
+  return { start, show, hide };
+})();
+
 const Page = (() => {
   const KEY = "outpace-theme";
 
@@ -14,41 +50,12 @@ const Page = (() => {
       root.dataset.theme = dark() ? "light" : "dark";
       try { localStorage.setItem(KEY, root.dataset.theme); } catch { /* a file opened from disk may have no storage */ }
       label();
-      Charts.redraw();
     });
-    system.addEventListener("change", () => { label(); Charts.redraw(); });
+    system.addEventListener("change", label);
     label();
     button.hidden = false;
   }
 
-  function tips() {
-    const tip = document.getElementById("tip");
-    document.querySelectorAll("[data-tip] > title").forEach((title) => title.remove());
-    const place = (event) => {
-      const target = event.target.closest ? event.target.closest("[data-tip]") : null;
-      tip.hidden = !target;
-      if (!target) return;
-      tip.textContent = target.dataset.tip;
-      tip.style.left = Math.max(4, Math.min(event.clientX + 12, innerWidth - tip.offsetWidth - 8)) + "px";
-      tip.style.top = Math.max(4, event.clientY + 16 + tip.offsetHeight > innerHeight ? event.clientY - tip.offsetHeight - 10 : event.clientY + 16) + "px";
-    };
-    document.addEventListener("mousemove", place);
-    document.addEventListener("click", place);
-    document.addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });
-  }
-
-  function navigation() {
-    const links = new Map([...document.querySelectorAll("nav a")].map((a) => [a.hash.slice(1), a]));
-    const seen = new IntersectionObserver((entries) => {
-      for (const entry of entries) {
-        if (!entry.isIntersecting) continue;
-        links.forEach((a) => a.classList.remove("on"));
-        links.get(entry.target.id)?.classList.add("on");
-      }
-    }, { rootMargin: "-15% 0px -75% 0px" });
-    document.querySelectorAll("main section").forEach((section) => seen.observe(section));
-  }
-
-  return { start: () => { theme(); tips(); navigation(); Charts.start(); if (window.Tabulator) Tables.start(); } };
+  return { start: () => { theme(); Tips.start(); Columns.start(); Grid.start(); Find.start(); Routes.start(); } };
 })();
 Page.start();

@@ -3,6 +3,7 @@
 const Units = (() => {
   const TIME = [[1e12, "s"], [1e9, "ms"], [1e6, "µs"], [1e3, "ns"], [1, "ps"]];
   const BYTES = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
+  const LARGE = [[1e12, " T"], [1e9, " G"], [1e6, " M"]];
   const fixed = (value, digits) =>
     value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits, roundingMode: "halfEven" });
 
@@ -18,8 +19,11 @@ const Units = (() => {
 
   function general(value) {
     if (value === 0) return "0";
-    const shown = Number(value.toPrecision(3)), size = Math.abs(shown);
-    return size >= 1e-4 && size < 1000 ? String(shown) : value.toExponential(2).replace(/\.?0+e/, "e").replace(/e([+-])(\d)$/, "e$10$2");
+    const shown = Number(value.toPrecision(3)), [factor, name] = LARGE.find(([f]) => Math.abs(shown) >= f) || [1, ""];
+    const scaled = Number((shown / factor).toPrecision(3)), size = Math.abs(scaled);
+    if (size >= 1000 && size < 1e6) return fixed(scaled, 0) + name;
+    if (size >= 1e-4 && size < 1000) return scaled + name;
+    return scaled.toExponential(2).replace(/\.?0+e/, "e").replace(/e([+-])(\d)$/, "e$10$2") + name;
   }
 
   function humanize(value, unit) {
@@ -35,6 +39,17 @@ const Units = (() => {
     return general(value);
   }
 
+  /* A number as a person writes it, in the unit of a column: "1.5 ms", "20 %", "3". Null for anything else. */
+  function parse(text, unit) {
+    const [, number, name] = text.replaceAll(",", "").match(/^\s*(-?[\d.]+(?:e-?\d+)?)\s*(\S*?)\s*$/i) || [];
+    if (number === undefined || Number.isNaN(Number(number))) return null;
+    if (unit === "fraction") return Number(number) / 100;
+    const steps = unit === "ps" ? TIME : unit.startsWith("bytes") ? BYTES : [];
+    const asked = name.toLowerCase().replace("/s", "").replace("us", "µs").replace("kb", "kib").replace("mb", "mib").replace("gb", "gib");
+    const [factor] = steps.find(([, known]) => known.toLowerCase() === asked) || [name && steps.length ? NaN : 1];
+    return Number.isNaN(factor) ? null : Number(number) * factor;
+  }
+
   /* Cut in the middle, like `outpace.model.text.shorten`: scope and op both stay readable. */
   function shorten(name, width) {
     if (name.length <= width) return name;
@@ -42,5 +57,55 @@ const Units = (() => {
     return name.slice(0, head) + "…" + name.slice(name.length - (width - 1 - head));
   }
 
-  return { humanize, shorten, isText: (unit) => unit === "text" || unit === "bool" };
+  const PART = /[^/:,<( ]*[/:,<( ]+|[^/:,<( ]+/g;
+
+  /* A name without as many of its parts that tell nothing as it takes; its first and its last part stay. */
+  function elided(parts, follows, width) {
+    const spare = [];
+    let before = parts[0] + "\n" + parts.at(-1) + "\n", text = parts.join("");
+    parts.forEach((part, i) => {
+      if (i > 0 && i < parts.length - 1 && follows.get(before).size === 1) spare.push(i);
+      before += part;
+    });
+    for (let count = 1; count <= spare.length && text.length > width; count += 1) text = without(parts, new Set(spare.slice(0, count)));
+    return text;
+  }
+
+  function without(parts, gone) {
+    let text = "", leftOut = "";
+    parts.forEach((part, i) => {
+      if (gone.has(i)) { leftOut = part; return; }
+      text += (leftOut ? "…" + leftOut.at(-1) : "") + part;
+      leftOut = "";
+    });
+    return text;
+  }
+
+  /* The names of one column, cut where they agree and never where they differ, like `outpace.model.text.elide`. */
+  function elide(names, width) {
+    if (names.every((name) => name.length <= width)) return names;
+    const parts = new Map(names.map((name) => [name, name.match(PART) || [name]]));
+    const follows = new Map();
+    for (const own of parts.values()) {
+      let before = own[0] + "\n" + own.at(-1) + "\n";
+      for (const part of [...own, ""]) {
+        if (!follows.has(before)) follows.set(before, new Set());
+        follows.get(before).add(part);
+        before += part;
+      }
+    }
+    let short = new Map([...parts.keys()].map((name) => [name, name]));
+    for (const cut of [(name) => elided(parts.get(name), follows, width), (name) => shorten(short.get(name), width)]) {
+      const met = new Map(), tried = new Map();
+      for (const [name, text] of short) {
+        const next = text.length > width ? cut(name) : text;
+        tried.set(name, next);
+        for (const taken of new Set([next, text])) met.set(taken, (met.get(taken) || 0) + 1);
+      }
+      short = new Map([...short].map(([name, text]) => [name, met.get(tried.get(name)) === 1 ? tried.get(name) : text]));
+    }
+    return names.map((name) => short.get(name));
+  }
+
+  return { humanize, parse, shorten, elide, isText: (unit) => unit === "text" || unit === "bool" };
 })();

@@ -57,8 +57,10 @@ def _waiting(run: Run, breakdown: StepBreakdown) -> tuple[Section, ...]:
     table = statistics(breakdown)
     share = rules.verdict(breakdown)[2]
     where = "device" if run.has_device else "host (there is no accelerator, so that it computes the steps itself)"
+    several = len(set(breakdown.steps["host"].tolist())) > 1
+    colors = {c: c.removesuffix("_ps") for c in _COLUMNS}
     chart = Chart(
-        "Step time", ChartKind.STACK_SERIES, breakdown.steps, "step", _COLUMNS, {c: c.removesuffix("_ps") for c in _COLUMNS}
+        "Step time", ChartKind.STACK_SERIES, breakdown.steps, "step", _COLUMNS, colors, select="host" if several else ""
     )
     return (
         Figures("Summary", (Figure("Waiting for input", share, Unit.FRACTION, f"of the step time on the {where}"),)),

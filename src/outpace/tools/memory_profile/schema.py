@@ -140,9 +140,17 @@ HEADROOM = (
     Field("scaling_bytes", Unit.BYTES, "live at the peak as temp or output: assumed to scale with the batch size", "Scales"),
     Field("unknown_bytes", Unit.BYTES, "live at the peak without a region type: scales or not", "Unknown"),
     Field("fixed_bytes", Unit.BYTES, "the rest of the peak, assumed not to scale with the batch size", "Fixed"),
-    Field("factor_low", Unit.RATIO, "how many times the batch size should fit, if what is unknown scales too", "At least x"),
     Field(
-        "factor_high", Unit.RATIO, "how many times the batch size should fit, if what is unknown does not scale", "At most x"
+        "factor_low",
+        Unit.RATIO,
+        "how many times the batch size should fit, if what is unknown scales too",
+        "Fits at least (times)",
+    ),
+    Field(
+        "factor_high",
+        Unit.RATIO,
+        "how many times the batch size should fit, if what is unknown does not scale",
+        "Fits at most (times)",
     ),
     Field("estimate", Unit.TEXT, "how many times the batch size should fit, or why nothing can be said", "Batch size"),
 )

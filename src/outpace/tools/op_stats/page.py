@@ -39,7 +39,7 @@ def analyse(run: Run) -> Page:
         []
         if len(metrics) == 0
         else [
-            Rows(table, shown, limit=20, remark="Every op is in the CSV, JSON and HTML output."),
+            Rows(table, shown, limit=20, remark="Every op is in the CSV, JSON and HTML output.", aside="idle"),
             Rows(by_type, ("side", "type", "self_ps", "busy_fraction", "occurrences", "ops")),
         ]
     )

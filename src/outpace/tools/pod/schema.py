@@ -36,9 +36,9 @@ SUMMARY = (
         "own time above the median of the other workers of its program (negative: below); missing where it has none",
         "Above others",
     ),
-    Field("excess_fraction", Unit.FRACTION, "the same as a share of the median of the other workers", "Above others, share"),
+    Field("excess_fraction", Unit.FRACTION, "the same as a share of the median of the other workers", "Above others (share)"),
     Field("cause", Unit.TEXT, "category that makes up at least half of the excess, if any does"),
-    Field("cause_ps", Unit.PS, "by how much that category differs", "Of it"),
+    Field("cause_ps", Unit.PS, "by how much that category differs", "By that category"),
 )
 
 CLOCKS = (

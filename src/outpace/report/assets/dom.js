@@ -1,0 +1,61 @@
+/* Small things that every part of the page needs. Texts go in as text, never as markup. */
+const Dom = (() => {
+  function node(tag, className, text) {
+    const element = document.createElement(tag);
+    if (className) element.className = className;
+    if (text !== undefined) element.textContent = text;
+    return element;
+  }
+
+  function button(text, title, action) {
+    const element = node("button", "", text);
+    element.type = "button";
+    if (title) element.title = title;
+    element.addEventListener("click", action);
+    return element;
+  }
+
+  function svg(tag, attributes, text) {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    if (text !== undefined) element.textContent = text;
+    return element;
+  }
+
+  /* Calls `draw` when the box first has a width, and whenever its width changes: a hidden view has none. */
+  function whenWide(box, draw) {
+    let last = 0;
+    new ResizeObserver(() => {
+      const width = Math.round(box.clientWidth);
+      if (width && width !== last) { last = width; draw(width); }
+    }).observe(box);
+  }
+
+  /* A short message that goes away, and that screen readers speak. */
+  let gone = 0;
+  function say(text) {
+    const said = document.getElementById("said");
+    said.textContent = text;
+    clearTimeout(gone);
+    gone = setTimeout(() => { said.textContent = ""; }, 2600);
+  }
+
+  /* A file opened from disk may have no clipboard of its own: then the browser's old command copies a selected field. */
+  async function copy(text, what) {
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      const field = node("textarea", "off-screen");
+      field.value = text;
+      const focused = document.activeElement;
+      document.body.append(field);
+      field.select();
+      document.execCommand("copy");
+      field.remove();
+      focused?.focus({ preventScroll: true });
+    }
+    say("Copied: " + what);
+  }
+
+  return { node, button, svg, whenWide, say, copy };
+})();

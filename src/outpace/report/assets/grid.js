@@ -1,0 +1,305 @@
+/* A static table becomes one to sort, filter, walk through and copy from when it first has a width. Long tables draw only the rows in sight. */
+const Grid = (() => {
+  const ROW = 25, MOST_HIGH = 480, ALL_DRAWN = 300, AHEAD = 15;
+  const CHARACTER = 7.3, PADDING = 22, NARROWEST = 64, WIDEST = 90, BAR = 17;
+  const grids = new Map();
+
+  class Table {
+    constructor(box) {
+      const { columns } = Tables.load(box.dataset.table);
+      this.box = box;
+      this.route = box.dataset.table;
+      this.columns = box.dataset.order.split(" ").map((name) => this.column(columns, name));
+      this.count = this.columns[0].values.length;
+      this.aside = columns.some((c) => c.name === box.dataset.aside) ? Tables.values(Tables.load(this.route), box.dataset.aside) : null;
+      this.showAside = false;
+      this.filters = new Map();
+      this.words = "";
+      this.sorted = null;
+      this.active = [0, 0];
+      this.frame();
+      GridTools.add(this);
+      this.choose();
+      Dom.whenWide(this.live, () => this.layOut());
+    }
+
+    column(columns, name) {
+      const spec = columns.find((c) => c.name === name);
+      const values = Tables.values(Tables.load(this.route), name);
+      return { ...spec, values, texts: values.map((value) => Units.humanize(value, spec.unit)), right: !Units.isText(spec.unit), hidden: false };
+    }
+
+    frame() {
+      this.live = this.box.querySelector(".live");
+      this.scroller = Dom.node("div", "scroll");
+      this.table = Dom.node("table", "rows grid");
+      this.table.setAttribute("role", "grid");
+      this.table.setAttribute("aria-label", this.box.dataset.title);
+      this.columnGroup = Dom.node("colgroup");
+      this.head = Dom.node("thead");
+      this.body = Dom.node("tbody");
+      this.table.append(this.columnGroup, this.head, this.body);
+      this.scroller.append(this.table);
+      this.live.append(this.scroller);
+      this.live.hidden = false;
+      this.box.querySelector(".still").hidden = true;
+      this.scroller.addEventListener("scroll", () => this.scrolled(), { passive: true });
+      this.body.addEventListener("keydown", (event) => this.key(event));
+      this.body.addEventListener("mousedown", (event) => this.pick(event.target));
+      this.body.addEventListener("focusin", (event) => this.pick(event.target));
+    }
+
+    get shown() { return this.columns.filter((c) => !c.hidden); }
+
+    /* Which rows are there, and in which order. */
+    choose() {
+      const tests = [...this.filters].map(([name, text]) => Tables.asks(text, this.columns.find((c) => c.name === name)));
+      tests.push(Tables.holds(this.words, this.columns));
+      if (this.aside && !this.showAside) tests.push((row) => !this.aside[row]);
+      this.rows = Array.from({ length: this.count }, (_, row) => row).filter((row) => tests.every((test) => test(row)));
+      if (this.sorted) {
+        const { values } = this.columns.find((c) => c.name === this.sorted.name);
+        this.rows.sort((a, b) => Tables.compare(values[a], values[b], this.sorted.sign) || a - b);
+      }
+      this.active = [Math.min(this.active[0], Math.max(0, this.rows.length - 1)), this.active[1]];
+      this.drawn = "";
+      if (this.widths) this.draw();
+      this.box.dispatchEvent(new CustomEvent("chosen"));
+    }
+
+    /* Numbers have the room that they need; names share what is left, and are cut where they agree until they fit. */
+    layOut() {
+      const scrolls = this.rows.length * ROW > MOST_HIGH, bar = scrolls ? BAR : 0;
+      const room = this.live.clientWidth - bar, phone = room < 700;
+      const longest = (texts) => texts.reduce((most, text) => Math.max(most, text.length), 0);
+      const wanted = (c) => Math.max(c.right ? longest(c.texts) : Math.min(longest(c.texts), WIDEST), longest(c.label.split(" ")), c.label.length / 2 + 2);
+      const least = (c, i) => (c.right ? wanted(c) : Math.min(wanted(c), phone ? 18 : i === 0 ? 44 : 26));
+      const pixels = (characters) => Math.max(NARROWEST, Math.ceil(characters * CHARACTER + PADDING));
+      const number = String(this.count).length * 8 + 18;
+      const columns = this.shown;
+      const widths = columns.map((c, i) => pixels(least(c, i)));
+      const gaps = columns.map((c, i) => Math.max(0, pixels(wanted(c)) - widths[i]));
+      const left = room - number - widths.reduce((a, b) => a + b, 0), asked = gaps.reduce((a, b) => a + b, 0);
+      this.widths = widths.map((width, i) => width + (left > 0 && asked ? Math.floor(gaps[i] * Math.min(1, left / asked)) : 0));
+      columns.forEach((c, i) => {
+        const fits = Math.floor((this.widths[i] - PADDING) / CHARACTER);
+        c.short = c.right ? c.texts : Units.elide(c.texts, fits);
+        if (!phone && !c.right) this.widths[i] = Math.max(this.widths[i], Math.min(pixels(longest(c.short)), room / 2));
+      });
+      this.number = number;
+      this.columnGroup.replaceChildren(...[number, ...this.widths].map((width) => {
+        const col = Dom.node("col");
+        col.style.width = width + "px";
+        return col;
+      }));
+      const whole = [number, ...this.widths].reduce((a, b) => a + b, 0);
+      this.table.style.width = whole + "px";
+      this.scroller.style.width = whole + bar + "px";
+      this.table.style.setProperty("--number", number + "px");
+      this.drawHead();
+      this.drawn = "";
+      this.draw();
+    }
+
+    drawHead() {
+      const names = Dom.node("tr"), filters = Dom.node("tr", "filters");
+      names.append(Dom.node("th", "no", "#"));
+      filters.append(Dom.node("td", "no"));
+      this.shown.forEach((column, i) => {
+        const side = (column.right ? "v" : "t") + (i === 0 ? " first" : "");
+        const cell = Dom.node("th", side);
+        const sort = Dom.button(column.label, column.meaning, () => this.sort(column));
+        const sign = this.sorted?.name === column.name ? this.sorted.sign : 0;
+        cell.setAttribute("aria-sort", sign ? (sign > 0 ? "ascending" : "descending") : "none");
+        cell.append(sort);
+        names.append(cell);
+        const place = Dom.node("td", side), field = Dom.node("input");
+        field.type = "search";
+        field.value = this.filters.get(column.name) || "";
+        field.placeholder = column.right ? "> 0" : "contains";
+        field.setAttribute("aria-label", "Filter " + column.label);
+        field.addEventListener("input", () => {
+          if (field.value.trim()) this.filters.set(column.name, field.value);
+          else this.filters.delete(column.name);
+          this.choose();
+        });
+        place.append(field);
+        filters.append(place);
+      });
+      filters.hidden = !this.filtering;
+      this.head.replaceChildren(names, filters);
+    }
+
+    sort(column) {
+      const first = column.right ? -1 : 1, sign = this.sorted?.name === column.name ? this.sorted.sign : 0;
+      this.sorted = sign === 0 ? { name: column.name, sign: first } : sign === first ? { name: column.name, sign: -first } : null;
+      const focused = this.shown.indexOf(column);
+      this.choose();
+      this.drawHead();
+      this.head.querySelectorAll("th button")[focused].focus({ preventScroll: true });
+    }
+
+    scrolled() {
+      const { scrollLeft, scrollWidth, clientWidth, offsetWidth } = this.scroller;
+      this.live.style.setProperty("--bar", offsetWidth - clientWidth + "px");
+      this.live.classList.toggle("more-right", scrollLeft + clientWidth < scrollWidth - 2);
+      this.live.classList.toggle("more-left", scrollLeft > 2);
+      this.draw();
+    }
+
+    /* The rows in sight, between two rows as high as all that are not. */
+    draw() {
+      const all = this.rows.length <= ALL_DRAWN;
+      const from = all ? 0 : Math.max(0, Math.floor(this.scroller.scrollTop / ROW) - AHEAD);
+      const to = all ? this.rows.length : Math.min(this.rows.length, from + Math.ceil(MOST_HIGH / ROW) + 2 * AHEAD);
+      if (this.drawn === from + ":" + to) return;
+      const focused = this.body.contains(document.activeElement);
+      this.drawn = from + ":" + to;
+      const rows = [this.space(from)];
+      for (let at = from; at < to; at += 1) rows.push(this.row(at));
+      rows.push(this.space(this.rows.length - to));
+      if (!this.rows.length) rows.push(this.none());
+      this.body.replaceChildren(...rows.filter(Boolean));
+      this.scroller.style.maxHeight = this.rows.length * ROW > MOST_HIGH ? MOST_HIGH + "px" : "";
+      this.mark(focused);
+      this.scrolled();
+    }
+
+    space(rows) {
+      if (!rows) return null;
+      const row = Dom.node("tr", "space"), cell = Dom.node("td");
+      row.setAttribute("aria-hidden", "true");
+      cell.colSpan = this.shown.length + 1;
+      cell.style.height = rows * ROW + "px";
+      row.append(cell);
+      return row;
+    }
+
+    none() {
+      const row = Dom.node("tr"), cell = Dom.node("td", "muted", "no row matches");
+      cell.colSpan = this.shown.length + 1;
+      row.append(cell);
+      return row;
+    }
+
+    row(at) {
+      const index = this.rows[at], row = Dom.node("tr");
+      row.dataset.at = at;
+      if (index === this.target) row.className = "target";
+      const number = Dom.node("th", "no"), link = Dom.node("a", "", String(index + 1));
+      link.href = "#" + this.route + "/" + (index + 1);
+      link.tabIndex = -1;
+      link.setAttribute("aria-label", "Link to row " + (index + 1));
+      number.append(link);
+      row.append(number);
+      this.shown.forEach((column, i) => {
+        const cell = Dom.node("td", (column.right ? "v" : "t") + (i === 0 ? " first" : ""), column.short[index]);
+        cell.tabIndex = -1;
+        if (!column.right && (column.short[index] !== column.texts[index] || column.texts[index].length * CHARACTER + PADDING > this.widths[i]))
+          cell.dataset.tip = column.texts[index];
+        row.append(cell);
+      });
+      return row;
+    }
+
+    cell([at, column]) {
+      return this.body.querySelector(`tr[data-at="${at}"]`)?.cells[column + 1];
+    }
+
+    /* One cell of the table is in the tab order: the arrow keys move it. */
+    mark(focus) {
+      this.body.querySelector("[tabindex='0']")?.setAttribute("tabindex", "-1");
+      const cell = this.cell(this.active);
+      if (!cell) return;
+      cell.tabIndex = 0;
+      if (focus) cell.focus({ preventScroll: true });
+    }
+
+    pick(target) {
+      const cell = target.closest("td"), row = target.closest("tr");
+      if (!cell || row?.dataset.at === undefined) return;
+      this.active = [Number(row.dataset.at), cell.cellIndex - 1];
+      this.mark(false);
+      this.box.dispatchEvent(new CustomEvent("picked"));
+    }
+
+    key(event) {
+      const page = Math.floor(this.scroller.clientHeight / ROW) - 2, [at, column] = this.active;
+      const moves = {
+        ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1],
+        PageDown: [page, 0], PageUp: [-page, 0], Home: [0, -column], End: [0, this.shown.length],
+      };
+      if (event.key === "c" && (event.ctrlKey || event.metaKey) && !String(getSelection())) this.copyCell();
+      else if (event.key === "Enter" && event.target.closest("td")) location.hash = this.route + "/" + (this.rows[at] + 1);
+      else if (moves[event.key] && !event.ctrlKey && !event.altKey) this.go(at + moves[event.key][0], column + moves[event.key][1]);
+      else return;
+      event.preventDefault();
+    }
+
+    go(at, column) {
+      const within = (value, end) => Math.max(0, Math.min(end - 1, value));
+      this.active = [within(at, this.rows.length), within(column, this.shown.length)];
+      this.showRow(this.active[0]);
+      this.mark(true);
+      const cell = this.cell(this.active);
+      if (cell && this.active[1] > 0) cell.scrollIntoView({ block: "nearest", inline: "nearest" });
+    }
+
+    showRow(at) {
+      const { scrollTop, clientHeight } = this.scroller, head = this.head.offsetHeight, top = at * ROW;
+      if (top < scrollTop) this.scroller.scrollTop = top;
+      else if (top + ROW > scrollTop + clientHeight - head) this.scroller.scrollTop = top + ROW - clientHeight + head + 14;
+      this.draw();
+    }
+
+    copyCell() {
+      const column = this.shown[this.active[1]], text = column.texts[this.rows[this.active[0]]];
+      Dom.copy(text, Units.shorten(text, 60));
+    }
+
+    copyRow() {
+      const row = this.rows[this.active[0]];
+      Dom.copy(this.shown.map((c) => c.texts[row]).join("\t"), "row " + (row + 1));
+    }
+
+    /* Brings a row into view by its number in the data; filters that hide it are taken away. */
+    reveal(number) {
+      const index = number - 1;
+      if (!(index >= 0 && index < this.count)) return null;
+      if (!this.rows.includes(index)) {
+        this.filters.clear();
+        this.words = "";
+        this.showAside ||= Boolean(this.aside?.[index]);
+        this.choose();
+        this.box.dispatchEvent(new CustomEvent("cleared"));
+      }
+      this.target = index;
+      this.active = [this.rows.indexOf(index), 0];
+      this.drawn = "";
+      if (!this.widths) this.layOut();
+      this.showRow(this.active[0]);
+      this.drawn = "";
+      this.draw();
+      return this.cell(this.active);
+    }
+  }
+
+  function of(box) {
+    if (!grids.has(box)) grids.set(box, new Table(box));
+    return grids.get(box);
+  }
+
+  /* Tables are built when they come near the part of the page that is seen. */
+  function start() {
+    const seen = new IntersectionObserver((entries) => {
+      for (const entry of entries) {
+        if (!entry.isIntersecting) continue;
+        seen.unobserve(entry.target);
+        of(entry.target);
+      }
+    }, { rootMargin: "300px" });
+    document.querySelectorAll("[data-table]").forEach((box) => seen.observe(box));
+  }
+
+  return { start, of };
+})();

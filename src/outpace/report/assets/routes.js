@@ -1,0 +1,88 @@
+/* Views of one page, by what stands behind the `#`: a tool, a table, a row, a finding, a column of a chart. See `html_places.py`. */
+const Routes = (() => {
+  const FIRST = "summary";
+  let before = null;
+
+  const decoded = (text) => { try { return decodeURIComponent(text); } catch { return text; } };
+
+  function show(view) {
+    const changed = !view.classList.contains("on");
+    document.querySelectorAll(".view").forEach((each) => each.classList.toggle("on", each === view));
+    document.querySelectorAll("nav a").forEach((link) => {
+      const on = link.hash === "#" + view.id;
+      link.classList.toggle("on", on);
+      if (on) { link.setAttribute("aria-current", "page"); link.scrollIntoView({ block: "nearest", inline: "nearest" }); }
+      else link.removeAttribute("aria-current");
+    });
+    return changed;
+  }
+
+  /* The element that a route names, and the part of the page to bring into sight with it. Null where there is none. */
+  function resolve(parts) {
+    const own = document.getElementById(parts.join("/"));
+    if (own) return { element: own, make: () => own };
+    const table = document.querySelector(`[data-table="${CSS.escape(parts.slice(0, -1).join("/"))}"]`);
+    if (table && /^\d+$/.test(parts.at(-1))) return { element: table, make: () => Grid.of(table).reveal(Number(parts.at(-1))), around: table };
+    const view = document.getElementById(parts[0]);
+    const box = view && [...view.querySelectorAll("[data-chart]")].find((each) => each.dataset.x === parts[1]);
+    if (!box || parts.length < 3) return null;
+    const make = () => {
+      const chart = Columns.of(box), row = chart.find(parts[2], parts[3]);
+      return row === null ? null : Step.open(chart, row);
+    };
+    return { element: box, make, around: box };
+  }
+
+  function focus(element) {
+    if (!element.matches("a, button, input, [tabindex]")) element.tabIndex = -1;
+    element.focus({ preventScroll: true });
+  }
+
+  function land(found, moved) {
+    for (let parent = found.element; parent; parent = parent.parentElement) if (parent.matches("details")) parent.open = true;
+    const target = found.make();
+    if (!target) return false;
+    const row = target.closest("tr");
+    document.querySelectorAll(".target").forEach((each) => { if (each !== row) each.classList.remove("target"); });
+    if (!target.matches(".view")) target.classList.add("target");
+    const around = found.around?.closest(".block") || target;
+    if (moved || around === target) around.scrollIntoView({ block: "start" });
+    target.scrollIntoView({ block: "nearest" });
+    focus(target);
+    return true;
+  }
+
+  /* Shows what the address names. `at` is where the page was scrolled to, when a reader goes back. */
+  function go(at) {
+    const asked = location.hash.slice(1) || FIRST, parts = asked.split("/").map(decoded);
+    const found = resolve(parts), view = (found?.element || document.getElementById(parts[0]) || document.getElementById(FIRST)).closest(".view");
+    const moved = show(view) || before === null;
+    before = asked;
+    Tips.hide();
+    if (at !== undefined) { if (found && found.element !== view) found.make(); scrollTo(0, at); return; }
+    if (!found || (found.element !== view && !land(found, moved))) Dom.say("Not in this report: " + parts.join(" / "));
+    if (!found || found.element === view) { scrollTo(0, 0); if (location.hash && found) focus(view); }
+  }
+
+  /* A link that names a place of its own is copied with its click, since that is what it is for. */
+  function links(event) {
+    const link = event.target.closest("a.here");
+    if (!link) return;
+    Dom.copy(link.href, "the address of this place");
+    if (link.hash === location.hash) go();
+  }
+
+  function start() {
+    history.scrollRestoration = "manual";
+    let wait = 0;
+    document.addEventListener("scroll", () => {
+      clearTimeout(wait);
+      wait = setTimeout(() => history.replaceState({ y: scrollY }, ""), 100);
+    }, { passive: true });
+    addEventListener("popstate", (event) => go(event.state?.y));
+    document.addEventListener("click", links);
+    go(history.state?.y);
+  }
+
+  return { start, go };
+})();
