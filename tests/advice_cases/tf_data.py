@@ -71,7 +71,7 @@ def _context(
     }
     of = run(given, record, *traces)
     none = table("none", cpu_saturation.FIELDS)
-    analysis = Analysis(none, none, none, none, {(p.host, f"p{p.root}"): p for p in found})
+    analysis = Analysis(none, none, none, none, none, {(p.host, f"p{p.root}"): p for p in found})
     steps = breakdown({Category.INPUT: share}, steps=count)
     return lambda: rules.find(of, analysis, steps)
 

@@ -24,10 +24,13 @@ class ChartKind(str, Enum):
     STACK_SERIES  one stacked column per row; `x` is the axis, each of `series` is one part (the step graph).
     PIE           `x` names the slices, `series[0]` holds their sizes.
     BARS          one horizontal bar per row; `x` names it, `series[0]` is its length.
-    GRAPH         nodes of a tree; `x` is the node's id, `series` = (parent id, label, role); the role is one of
-                  "bottleneck", "critical", "other". Extra columns of the table are shown on hover.
+    GRAPH         nodes of a tree; `x` is the node's id, `series` = (parent id, label, role, what each node says of itself...); the role is
+                  one of "bottleneck", "critical", "other". Texts are written into the node, numbers also drawn as bars, the first number
+                  being the one that the role was decided by. All columns are shown on hover.
     ICICLE        nodes of a tree as nested bars; `x` is the node's id, `series` = (parent id, label, size); a node's size holds
                   those of its children. Rows come parents first.
+    AREA          what fills up over time, as stacked areas: `x` is a time that only rises, each row is an event and holds until the next;
+                  `series` = (what is free above the parts, name of the step that the event belongs to, fragmentation, parts...).
     """
 
     STACK_TOTAL = "stack_total"
@@ -36,6 +39,7 @@ class ChartKind(str, Enum):
     BARS = "bars"
     GRAPH = "graph"
     ICICLE = "icicle"
+    AREA = "area"
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,8 @@ class Chart:
     """A picture of `table`; see `ChartKind` for what `x` and `series` mean. `colors` maps a part's name to a category key.
 
     `select` names a column whose values a reader chooses between: the rows with one value are drawn at a time, those with the first
-    value to begin with (STACK_SERIES only).
+    value to begin with (STACK_SERIES, GRAPH and AREA). `then` names further such columns: of each, a reader chooses among what the choices
+    before it leave. `detail` names another table of the page: what the highest point of an AREA is made of.
     """
 
     title: str
@@ -99,13 +104,27 @@ class Chart:
     colors: dict[str, str] = field(default_factory=dict)
     remark: str = ""
     select: str = ""
+    then: tuple[str, ...] = ()
+    detail: str = ""
+
+    def choices(self) -> tuple[str, ...]:
+        """Columns whose values a reader chooses between."""
+        return tuple(name for name in (self.select, *self.then) if name)
+
+    def first_choice(self) -> Table:
+        """The rows that are drawn to begin with."""
+        table = self.table
+        for name in self.choices():
+            table = table.take(table[name] == table[name][0]) if len(table) else table
+        return table
 
 
 @dataclass(frozen=True)
 class Rows:
     """A table to show: `columns` are the ones worth showing first (empty: all), `limit` what a terminal prints.
 
-    `aside` names a column of yes and no: its rows are shown in HTML only when a reader asks for them (idle time among ops).
+    `aside` names a column of yes and no: its rows are shown in HTML only when a reader asks for them (idle time among ops). `folded`: a picture
+    above says the same, so that the table waits behind a fold, and a terminal only names it.
     """
 
     table: Table
@@ -113,6 +132,7 @@ class Rows:
     limit: int = 10
     remark: str = ""
     aside: str = ""
+    folded: bool = False
 
 
 Section = Figures | Links | Text | Chart | Rows

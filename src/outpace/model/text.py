@@ -62,6 +62,8 @@ def first_clause(prose: str) -> str:
         if character == ";" and depth == 0:
             return sentence[:at] + "."
     return sentence
+
+
 def elide(names: Sequence[str], width: int) -> list[str]:
     """The names of one column, those longer than `width` cut where they agree with others, and never where they differ.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ OTHERS = "all others"
 
 NAMELESS = "(no name)"
 _SLICES = len(palette.CYCLE) - 1  # its last colour is the grey of the rest
+_NO_NAME = re.compile(r"\(.*\)$")  # "(no scope)" stands for what has none
 _TALL = 4.0  # a column this many times the median is drawn cut off: one compiling first step must not flatten all others
 
 
@@ -98,9 +100,7 @@ def _slices(named: list[tuple[str, float]]) -> list[tuple[str, float]]:
 def columns(chart: Chart, most: int) -> Columns:
     """Stacked columns of a STACK_SERIES chart, at most `most` of them (neighbours are averaged)."""
     fields = [chart.table.field(name) for name in chart.series]
-    table = chart.table
-    if chart.select and len(table):
-        table = table.take(table[chart.select] == table[chart.select][0])
+    table = chart.first_choice()
     heights = np.array([sizes(table[f.name]) for f in fields]).reshape(len(fields), len(table))
     totals = heights.sum(axis=0)
     top = axis_end(totals)
@@ -123,16 +123,50 @@ def columns(chart: Chart, most: int) -> Columns:
     )
 
 
+def slices(chart: Chart, count: int) -> Columns:
+    """An AREA chart as columns: `count` equal slices of time, each with the state of the moment in it at which most was in use."""
+    table, fields = chart.first_choice(), [chart.table.field(name) for name in chart.series[3:]]
+    heights = np.array([sizes(table[f.name]) for f in fields]).reshape(len(fields), len(table))
+    labels: tuple[str, ...] = ()
+    if len(table):
+        time, used = table[chart.x].astype(np.int64), heights.sum(axis=0)
+        width = int(time[-1] - time[0]) // count + 1
+        slot = (time - time[0]) // width
+        order = np.lexsort((used, slot))
+        highest = order[np.flatnonzero(np.diff(slot[order], append=count))]
+        begins = time[0] + np.arange(count) * width
+        row = np.maximum(
+            np.searchsorted(time, begins) - 1, 0
+        )  # a slice begins with the state that the last event before it left
+        higher = highest[used[highest] > used[row[slot[highest]]]]
+        row[slot[higher]] = higher
+        heights = heights[:, row]
+        labels = tuple(shown(begin, chart.table.field(chart.x).unit) for begin in begins.tolist())
+    totals = heights.sum(axis=0)
+    return Columns(
+        keys=tuple(series_key(chart, f, i) for i, f in enumerate(fields)),
+        names=tuple(clean(part_title(f)) for f in fields),
+        labels=labels,
+        heights=heights,
+        unit=fields[0].unit if fields else Unit.NONE,
+        per_column=1,
+        top=float(totals.max()) if totals.size and totals.max() > 0 else 1.0,
+        cut=(),
+        highest=None,
+    )
+
+
 @dataclass(frozen=True)
 class Cell:
-    """One node of an icicle: where it begins and how wide it is as shares of the whole, its depth, and its text."""
+    """One node of an icicle: where it begins and how wide it is as shares of the whole, its depth, its text, and the names down to it."""
 
     depth: int
     left: float
     width: float
     name: str
     label: str
-    position: int
+    key: str
+    path: str
 
 
 def icicle(chart: Chart, thinnest: float) -> tuple[Cell, ...]:
@@ -155,9 +189,11 @@ def icicle(chart: Chart, thinnest: float) -> tuple[Cell, ...]:
         used[parent if above else None] = used.get(parent if above else None, 0.0) + width
         if width < thinnest:
             continue
-        position = above.position if above else branch
+        name = clean(name)
+        key = palette.NO_NAME if _NO_NAME.match(name) else above.key if above else palette.key_of("", branch, {})
         branch += above is None
-        cells[node] = Cell(above.depth + 1 if above else 0, left, width, clean(name), shown(value, unit), position)
+        path = f"{above.path}/{name}" if above else name
+        cells[node] = Cell(above.depth + 1 if above else 0, left, width, name, shown(value, unit), key, path)
     return tuple(cells.values())
 
 
@@ -173,10 +209,11 @@ def axis_end(totals: npt.NDArray[np.float64]) -> float:
 
 def tree(chart: Chart) -> Tree:
     """Nodes of a GRAPH chart in reading order. A node whose parent is unknown, or that a cycle hides, is a root."""
-    parent_name, label_name, role_name = chart.series
-    used = {chart.x, parent_name, label_name, role_name}
-    extra = tuple(f for f in chart.table.fields if f.name not in used)
-    rows = list(chart.table.records())
+    parent_name, label_name, role_name, *shown_names = chart.series
+    used = {chart.x, parent_name, label_name, role_name, *chart.choices()}
+    names = shown_names or [f.name for f in chart.table.fields if f.name not in used]
+    extra = tuple(chart.table.field(name) for name in names)
+    rows = list(chart.first_choice().records())
     ids = {row[chart.x]: i for i, row in enumerate(rows)}
     children: dict[int, list[int]] = {}
     roots: list[int] = []

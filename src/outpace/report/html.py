@@ -13,9 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from outpace.model import Page, Report
+from outpace.model import Chart, Page, Report
 from outpace.model.files import whole
 from outpace.report import palette
+from outpace.report.html_data import PICTURES
 from outpace.report.html_view import document_view, page_view
 
 if TYPE_CHECKING:
@@ -25,8 +26,9 @@ _ASSETS = Path(__file__).parent / "assets"
 _STYLES = ("report.css", "views.css", "tables.css", "charts.css")
 _SCRIPTS = (
     *("dom.js", "units.js", "tables.js", "grid_tools.js", "grid.js", "columns_input.js", "columns.js", "step.js"),
-    *("find.js", "routes.js", "page.js"),
+    *("find.js", "routes.js"),
 )
+_LAST = "page.js"
 _FIRST = "document.documentElement.classList.add('routed')"
 """Runs before anything is drawn: without scripts, views stand one below the other."""
 
@@ -35,7 +37,7 @@ def render(report: Report) -> str:
     """Return the whole report as one HTML document."""
     from markupsafe import Markup
 
-    script, style = "\n".join(map(_asset, _SCRIPTS)), _style()
+    script, style = _script(report.pages), _style(report.pages)
     return (
         _environment()
         .get_template("report.html.j2")
@@ -64,11 +66,21 @@ def render_fragment(page: Page) -> str:
     """Return one page as static HTML with its own style: no script, nothing that a notebook has to trust."""
     from markupsafe import Markup
 
-    return _environment().get_template("fragment.html.j2").render(page=page_view(page), style=Markup(_style()))
+    return _environment().get_template("fragment.html.j2").render(page=page_view(page), style=Markup(_style((page,))))
 
 
-def _style() -> str:
-    return "\n".join((_color_rules(), *map(_asset, _STYLES)))
+def _pictures(pages: Sequence[Page], ending: str) -> list[str]:
+    """The scripts or the styles that the pictures on these pages need, each once."""
+    charts = (s for page in pages for s in (*page.sections, page.glance) if isinstance(s, Chart))
+    return list(dict.fromkeys(name for chart in charts for name in PICTURES.get(chart.kind, ()) if name.endswith(ending)))
+
+
+def _script(pages: Sequence[Page]) -> str:
+    return "\n".join(map(_asset, (*_SCRIPTS, *_pictures(pages, ".js"), _LAST)))
+
+
+def _style(pages: Sequence[Page]) -> str:
+    return "\n".join((_color_rules(), *map(_asset, (*_STYLES, *_pictures(pages, ".css")))))
 
 
 def _color_rules() -> str:

@@ -8,12 +8,19 @@ from typing import Any
 
 from markupsafe import Markup
 
-from outpace.model import Chart, Table, Unit
+from outpace.model import Chart, ChartKind, Table, Unit
 from outpace.model.text import clean
 from outpace.report.chart_data import part_title, series_key
 
 MOST_ROWS = 20_000
 """Most rows of one table that an HTML report carries; the page says so, and CSV and JSON hold all of them."""
+
+PICTURES = {
+    ChartKind.ICICLE: ("pictures.js", "flame_tree.js", "flame.js", "flame.css"),
+    ChartKind.GRAPH: ("pictures.js", "graph.js", "graph.css"),
+    ChartKind.AREA: ("pictures.js", "axis.js", "area.js", "area.css"),
+}
+"""Kinds of chart that a script draws from the chart's own description and table, and these scripts and styles."""
 
 _EXACT = 2**53 - 1  # beyond this, a JavaScript number is no longer the integer that was meant
 
@@ -53,6 +60,21 @@ def chart_data(chart: Chart, table_id: str) -> dict[str, Any]:
         "names": [clean(part_title(f)) for f in fields],
         "keys": [series_key(chart, f, i) for i, f in enumerate(fields)],
         "unit": fields[0].unit.value if fields else Unit.NONE.value,
+    }
+
+
+def picture_data(chart: Chart, chart_id: str, table_id: str) -> dict[str, Any]:
+    """A chart of `PICTURES`, by reference to its embedded table."""
+    columns = {"x": chart.x, "series": chart.series, "choices": chart.choices()}
+    parts = [chart.table.field(name) for name in chart.series[3:]] if chart.kind is ChartKind.AREA else []
+    keys = [series_key(chart, field, i) for i, field in enumerate(parts)]
+    return {
+        "id": chart_id,
+        "table": table_id,
+        "title": clean(chart.title),
+        **columns,
+        "keys": keys,
+        "detail": clean(chart.detail),
     }
 
 

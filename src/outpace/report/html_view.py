@@ -122,7 +122,12 @@ def _section(section: Section, ids: _Ids, section_id: str) -> dict[str, Any]:
     if isinstance(section, Chart):
         return {**_chart(section, section_id), "behind": _table(section, ids)}
     if isinstance(section, Rows):
-        return {"kind": "rows", "remark": clean_prose(section.remark), "table": _table(section, ids)}
+        return {
+            "kind": "rows",
+            "folded": section.folded,
+            "remark": clean_prose(section.remark),
+            "table": _table(section, ids),
+        }
     if isinstance(section, Figures):
         items = [{"label": clean(i.label), "value": shown(i.value, i.unit), "remark": clean(i.remark)} for i in section.items]
         return {"kind": "figures", "title": clean(section.title), "items": items}
@@ -151,7 +156,9 @@ def _chart(chart: Chart, chart_id: str) -> dict[str, Any]:
         return {**view, **_tree(chart)}
     if chart.kind is ChartKind.ICICLE:
         cells = chart_data.icicle(chart, _THINNEST)
-        return {**view, "cells": len(cells), "svg": svg.icicle(cells)}
+        return {**view, "drawn": len(cells), "svg": svg.icicle(cells)}
+    if chart.kind is ChartKind.AREA:
+        return {**view, **_area(chart)}
     return {**view, **_parts(chart)}
 
 
@@ -200,6 +207,21 @@ def _columns(chart: Chart) -> dict[str, Any]:
     }
 
 
+def _area(chart: Chart) -> dict[str, Any]:
+    data = chart_data.slices(chart, _MOST_COLUMNS)
+    x = chart.table.field(chart.x)
+    first = [clean(chart.first_choice()[name][0]) for name in chart.choices()] if len(chart.table) else []
+    return {
+        "drawn": len(data.labels),
+        "svg": svg.stacked_columns(data, clean(chart.title), gap=0.0),
+        "legend": [{"key": key, "name": name} for key, name in zip(data.keys, data.names, strict=True)],
+        "top": shown(data.top, data.unit),
+        "ends": (data.labels[0], data.labels[-1]) if data.labels else ("", ""),
+        "x_label": clean(x.label),
+        "of": ", ".join(first),
+    }
+
+
 def _select(chart: Chart) -> dict[str, Any]:
     values = [clean(v) for v in dict.fromkeys(chart.table[chart.select].tolist())]
     return {"label": clean(chart.table.field(chart.select).label), "values": values}
@@ -218,7 +240,7 @@ def _tree(chart: Chart) -> dict[str, Any]:
         }
         for node in tree.nodes
     ]
-    return {"heads": heads, "nodes": nodes}
+    return {"drawn": len(nodes), "heads": heads, "nodes": nodes}
 
 
 def _table(section: Rows | Chart, ids: _Ids) -> dict[str, Any]:
@@ -269,8 +291,12 @@ def _embedded(page: Page, places: Places) -> list[tuple[str, Markup]]:
         table_id = ids.data(section.table)
         if table_id not in found:
             found[table_id] = html_data.embed(html_data.table_data(section.table))
-        if isinstance(section, Chart) and section.kind is ChartKind.STACK_SERIES and len(section.table):
-            found[ids.chart(name)] = html_data.embed(html_data.chart_data(section, table_id))
+        if isinstance(section, Chart) and len(section.table):
+            chart_id = ids.chart(name)
+            if section.kind is ChartKind.STACK_SERIES:
+                found[chart_id] = html_data.embed(html_data.chart_data(section, table_id))
+            elif section.kind in html_data.PICTURES:
+                found[chart_id] = html_data.embed(html_data.picture_data(section, chart_id, table_id))
     return [(f"data:{name}", json) for name, json in found.items()]
 
 

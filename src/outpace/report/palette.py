@@ -37,6 +37,9 @@ DARK: Mapping[str, str] = {
 CYCLE = ("#0072B2", "#E69F00", "#56B4E9", "#CC79A7", "#009E73", "#F0E442", "#D55E00", "#999999")
 """Colours of parts that are no category, in order of appearance. Plain blue comes first, red last: red says "waiting" here."""
 
+NO_NAME = Category.ALL_OTHERS.value
+"""Colour key of what has no name of its own: grey."""
+
 
 REST = f"cycle-{len(CYCLE) - 1}"
 """Key of the grey of everything that is no part of its own."""

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from outpace.report.chart_data import Cell, Columns, Part
-from outpace.report.palette import key_of
 
 _ROW = 22  # pixels of one level of an icicle
 _CHARACTERS = 110  # of a name that fit into the whole width of an icicle on a phone or a desk, roughly
@@ -52,12 +51,12 @@ def length(part: Part, most: float) -> Markup:
     return _svg("length", 'width="100%" height="14"', [_tipped(shape, "rect", part)], f"{part.name}: {part.label}")
 
 
-def stacked_columns(data: Columns, axis_label: str) -> Markup:
-    """Stacked columns, one path per part; the axis ends at `data.top`."""
+def stacked_columns(data: Columns, axis_label: str, *, gap: float = 2.0) -> Markup:
+    """Stacked columns, one path per part; the axis ends at `data.top`, and columns stand at most `gap` apart."""
     count = data.heights.shape[1]
     wide, high = 960.0, 220.0
     step = wide / max(count, 1)
-    gap = min(2.0, step * 0.2)
+    gap = min(gap, step * 0.2)
     bottom = [high] * count
     shapes = []
     for i, key in enumerate(data.keys):
@@ -81,11 +80,11 @@ def icicle(cells: Sequence[Cell]) -> Markup:
     rows = max((cell.depth for cell in cells), default=-1) + 1
     shapes = []
     for cell in cells:
-        tip = f"{cell.name}: {cell.label} ({cell.width * 100:.1f} %)"
-        left, top, key = _number(cell.left * 100), cell.depth * _ROW, key_of("", cell.position, {})
-        shape = Markup(
-            '<rect x="{}%" y="{}" width="{}%" height="{}" class="k-{} d{}" data-tip="{}"><title>{}</title></rect>'
-        ).format(left, top, _number(max(cell.width * 100 - 0.1, 0.05)), _ROW - 1, key, min(cell.depth, 9), tip, tip)
+        tip = f"{cell.path}: {cell.label} ({cell.width * 100:.1f} %)"
+        left, top, wide = _number(cell.left * 100), cell.depth * _ROW, _number(max(cell.width * 100 - 0.1, 0.05))
+        shape = Markup('<rect x="{}%" y="{}" width="{}%" height="{}" class="k-{}"><title>{}</title></rect>').format(
+            left, top, wide, _ROW - 1, cell.key, tip
+        )
         shapes.append(shape)
         room = int(cell.width * _CHARACTERS)
         if room >= 4:

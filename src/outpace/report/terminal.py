@@ -192,8 +192,8 @@ class _Writer:
     def _rows(self, section: Rows) -> None:
         table = section.table
         self._heading(table.title)
-        if not len(table):
-            self._prose("no rows", "dim")
+        if not len(table) or section.folded:
+            self._prose(f"{len(table):,} rows (use --csv or --html)" if len(table) else "no rows", "dim")
             return
         top = table.take(slice(0, section.limit))
         fields = [table.field(n) for n in section.columns] or list(table.fields)

@@ -14,6 +14,7 @@ from outpace.report.terminal_grid import Column, fit, grid
 
 GLYPHS = "█▓▒░#=+:o."
 HEIGHT = 7
+_EDGE = 10  # left of the axis: room for "14.0 GiB"
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _WIDEST = 118  # a longer bar is no easier to read
 _MOST_BARS = 12
@@ -27,11 +28,11 @@ _ROLE_MARKS = {"bottleneck": "◀ bottleneck", "critical": "● critical path", 
 def draw(chart: Chart, width: int, colored: bool) -> list[Text]:
     """Lines that show `chart` in `width` cells."""
     lines = _DRAWERS[chart.kind](chart, width, colored)
-    if chart.select and len(chart.table):
-        values = list(dict.fromkeys(chart.table[chart.select].tolist()))
-        label = chart.table.field(chart.select).label
-        rest = f"; the other {len(values) - 1:,} are in the HTML report" if len(values) > 1 else ""
-        lines.append(Text(fit(f"{label}: {clean(values[0])}{rest}", width), style="dim"))
+    for name in chart.choices() if len(chart.table) else ():
+        values = list(dict.fromkeys(chart.table[name].tolist()))
+        if len(values) > 1:
+            told = f"{chart.table.field(name).label}: {clean(values[0])}; the other {len(values) - 1:,} are in the HTML report"
+            lines.append(Text(fit(told, width), style="dim"))
     return lines
 
 
@@ -81,10 +82,18 @@ def stacked_columns(chart: Chart, width: int, colored: bool) -> list[Text]:
     """Stacked columns as a block of text with an axis and a legend."""
     if chart.table.field(chart.x).unit is Unit.TEXT:
         return stacked_rows(chart, width, colored)
-    edge = 10  # room for "14.0 GiB"
     width = min(width, _WIDEST)
-    data = chart_data.columns(chart, max(width - edge, 1))
-    count = data.heights.shape[1]
+    return _block(chart_data.columns(chart, max(width - _EDGE, 1)), width, colored)
+
+
+def area(chart: Chart, width: int, colored: bool) -> list[Text]:
+    """What fills up over time, a column per slice of time."""
+    width = min(width, _WIDEST)
+    return _block(chart_data.slices(chart, max(width - _EDGE, 1)), width, colored)
+
+
+def _block(data: chart_data.Columns, width: int, colored: bool) -> list[Text]:
+    edge, count = _EDGE, data.heights.shape[1]
     if not count:
         return [Text("nothing to draw", style="dim")]
     wide = max(1, min(4, (width - edge) // count))
@@ -179,7 +188,7 @@ def icicle(chart: Chart, width: int, colored: bool) -> list[Text]:
     edge = max(len(line) for line in lines) + 2
     for line, cell in zip(lines, cells, strict=True):
         line.pad_right(edge - line.cell_len)
-        line.append(_bar(cell.width, room), style=_style(palette.key_of("", cell.position, {}), colored))
+        line.append(_bar(cell.width, room), style=_style(cell.key, colored))
     return lines
 
 
@@ -267,4 +276,5 @@ _DRAWERS: dict[ChartKind, Callable[[Chart, int, bool], list[Text]]] = {
     ChartKind.BARS: bars,
     ChartKind.GRAPH: graph,
     ChartKind.ICICLE: icicle,
+    ChartKind.AREA: area,
 }

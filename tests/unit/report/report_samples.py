@@ -319,8 +319,14 @@ def hostile() -> Report:
         bad, Severity.MODERATE, bad, bad, (Evidence(bad, float("nan"), Unit.PS, bad),), Threshold(bad, 1.0, Unit.COUNT, bad),
         (bad,), Saving(0.0, 1.0, (bad,), bad, 1e30, bad), bad, bad, explains=(bad,), symptom=bad, struck=bad,
     )  # fmt: skip
-    trees = (ChartKind.GRAPH, ChartKind.ICICLE)
-    charts = tuple(Chart(bad, kind, table, "name", ("mixed",), {}, bad) for kind in ChartKind if kind not in trees)
+    other = (ChartKind.GRAPH, ChartKind.ICICLE, ChartKind.AREA)  # these want columns of their own
+    charts = tuple(Chart(bad, kind, table, "name", ("mixed",), {}, bad) for kind in ChartKind if kind not in other)
+    area_fields = (
+        Field("time_ps", Unit.PS, bad),
+        *(Field(n, Unit.NONE, bad) for n in ("free", "step", "broken", "used", "who")),
+    )
+    area_rows = [(i * 1000, values[i % 4], name, values[-i % 4], 2.0**60 - i, name) for i, name in enumerate(HOSTILE_NAMES)]
+    events = Table.from_rows("events", bad, area_fields, area_rows)
     icicle_fields = (*tree_fields[:3], Field("size", Unit.PS, bad))
     icicle_rows = [(str(i), "0" if i % 2 else "", name, 1e9 - i) for i, name in enumerate(HOSTILE_NAMES)]
     nested = Table.from_rows("nested", bad, icicle_fields, icicle_rows)
@@ -333,6 +339,10 @@ def hostile() -> Report:
             *charts,
             Chart(bad, ChartKind.GRAPH, tree, "id", ("parent", "label", "role")),
             Chart(bad, ChartKind.ICICLE, nested, "id", ("parent", "label", "size")),
+            Chart(bad, ChartKind.AREA, events, "time_ps", ("free", "step", "broken", "used"), {}, bad, detail="<b>"),
+            Chart(bad, ChartKind.AREA, events, "time_ps", ("free", "step", "broken", "used"), {}, bad, "who"),
+            Chart("empty", ChartKind.AREA, empty_table(), "n", ("n", "n", "n", "n")),
+            Chart("empty", ChartKind.GRAPH, empty_table(), "name", ("name", "name", "name")),
             Chart(bad, ChartKind.STACK_SERIES, table, "name", ("mixed",), {}, bad, select="name"),
             Rows(table, limit=50, remark=bad),
             Rows(empty_table()),

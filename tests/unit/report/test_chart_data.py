@@ -36,7 +36,8 @@ def test_a_pie_has_as_many_slices_as_colours_and_the_rest_is_grey_and_last() -> 
     assert [p.name for p in parts] == ["(no name)", "n8", "n7", "n6", "n5", "n4", "n3", "all others"]
     assert parts[-1].value == 100 + 1 + 2 + 3
     assert len({p.key for p in parts}) == len(parts)
-    assert (parts[-1].key, sum(p.share for p in parts)) == (palette.REST, pytest.approx(1))
+    assert parts[-1].key == palette.REST
+    assert sum(p.share for p in parts) == pytest.approx(1)
 
 
 def test_a_pie_that_fits_has_no_rest() -> None:
@@ -107,13 +108,18 @@ def nodes(*rows: tuple[str, str, str, float]) -> Chart:
 
 def test_an_icicle_puts_children_below_their_parents_side_by_side() -> None:
     chart = nodes(("a", "", "a", 60.0), ("a/x", "a", "x", 40.0), ("a/y", "a", "y", 20.0), ("b", "", "b", 40.0))
-    cells = {c.name: (c.depth, c.left, c.width, c.position) for c in chart_data.icicle(chart, 0.01)}
+    cells = {c.path: (c.depth, c.left, c.width, c.key) for c in chart_data.icicle(chart, 0.01)}
     assert cells == {
-        "a": (0, 0.0, 0.6, 0),
-        "x": (1, 0.0, 0.4, 0),
-        "y": (1, pytest.approx(0.4), 0.2, 0),
-        "b": (0, 0.6, 0.4, 1),
+        "a": (0, 0.0, 0.6, "cycle-0"),
+        "a/x": (1, 0.0, 0.4, "cycle-0"),
+        "a/y": (1, pytest.approx(0.4), 0.2, "cycle-0"),
+        "b": (0, 0.6, 0.4, "cycle-1"),
     }
+
+
+def test_what_has_no_name_is_grey() -> None:
+    (cell,) = chart_data.icicle(nodes(("a", "", "(no scope)", 1.0)), 0.05)
+    assert cell.key == "all_others"
 
 
 def test_an_icicle_leaves_out_what_is_too_thin_but_keeps_its_room() -> None:
@@ -129,3 +135,36 @@ def test_a_chart_with_a_choice_draws_the_first() -> None:
     source = Chart("c", ChartKind.STACK_SERIES, Table.from_rows("t", "T", fields, rows), "host", ("n",), select="step")
     data = chart_data.columns(source, 10)
     assert (data.labels, data.heights.tolist()) == (("a", "b"), [[1.0, 2.0]])
+
+
+def test_a_graph_shows_the_first_of_every_choice_and_the_columns_that_it_names() -> None:
+    names = ("id", "parent", "label", "role", "host", "call", "left_out")
+    fields = (*(Field(n, Unit.TEXT, n) for n in names), Field("self_ps", Unit.PS, "self"))
+    choices = (("b", "2"), ("b", "1"), ("a", "1"), ("a", "2"))
+    rows = [(str(i), "", f"{host} {call}", "other", host, call, "x", 1.0) for i, (host, call) in enumerate(choices)]
+    series = ("parent", "label", "role", "self_ps")
+    source = Chart("c", ChartKind.GRAPH, Table.from_rows("t", "T", fields, rows), "id", series, select="host", then=("call",))
+    tree = chart_data.tree(source)
+    assert [node.label for node in tree.nodes] == ["b 2"]
+    assert [field.name for field in tree.fields] == ["self_ps"]
+
+
+def events(*rows: tuple[int, float, str]) -> Chart:
+    fields = (
+        *(Field("time_ps", Unit.PS, "t"), Field("free", Unit.BYTES, "f"), Field("step", Unit.COUNT, "s")),
+        *(Field("broken", Unit.FRACTION, "b"), Field("heap", Unit.BYTES, "h"), Field("who", Unit.TEXT, "w")),
+    )
+    data = [(time, None, None, None, heap, who) for time, heap, who in rows]
+    series = ("free", "step", "broken", "heap")
+    return Chart("c", ChartKind.AREA, Table.from_rows("t", "T", fields, data), "time_ps", series, select="who")
+
+
+def test_a_slice_of_time_shows_the_most_that_was_in_use_in_it_or_what_was_left_before() -> None:
+    data = chart_data.slices(events((0, 1.0, "a"), (10, 9.0, "a"), (11, 2.0, "a"), (39, 1.0, "a"), (5, 99.0, "b")), 4)
+    assert data.heights.tolist() == [[1.0, 9.0, 2.0, 2.0]]
+    assert data.top == 9.0
+    assert data.names == ("Heap",)
+
+
+def test_an_area_of_nothing_has_no_slices() -> None:
+    assert chart_data.slices(events(), 4).labels == ()

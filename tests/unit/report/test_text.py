@@ -77,7 +77,7 @@ def test_shown_knows_numpy_scalars_and_missing_values() -> None:
     assert shown(float("nan"), Unit.BYTES) == "–"
 
 
-def test_names_are_cut_where_they_agree_and_not_where_they_differ():
+def test_names_are_cut_where_they_agree_and_not_where_they_differ() -> None:
     names = [
         f"replica_{r}/bert_span_labeler/bert_encoder/layer_{n}/dropout/random_uniform/RandomUniform"
         for r in (4, 6)
@@ -93,14 +93,14 @@ def test_names_are_cut_where_they_agree_and_not_where_they_differ():
     assert elide(names, 40)[0] == "replica_4/…/layer_3/…/RandomUniform"
 
 
-def test_a_name_that_differs_only_in_the_middle_stays_whole():
+def test_a_name_that_differs_only_in_the_middle_stays_whole() -> None:
     names = ["a" * 30 + "1" + "b" * 30, "a" * 30 + "2" + "b" * 30]
     assert elide(names, 20) == names
     assert elide(names[:1], 20) == [shorten(names[0], 20)]
 
 
 @given(st.lists(st.text(st.sampled_from("ab/:, …"), max_size=30), max_size=8), st.integers(1, 20))
-def test_different_names_stay_different(names, width):
+def test_different_names_stay_different(names: list[str], width: int) -> None:
     short = elide(names, width)
     assert len(set(short)) == len(set(names))
     assert all(cut == name for cut, name in zip(short, names, strict=True) if len(name) <= width)

@@ -15,7 +15,8 @@ UNITS = Path(outpace.report.__file__).parent / "assets" / "units.js"
 NUMBERS = [
     0, 1, 7, 42, 999, 1000, 1024, 12_345, 999_400, 1_500_000, 31_600_000_000, 507_000_000_000, 7.2e12, 3.3e15, 5 * 2**30, 2**41,
     999.7e9, 9.996e9, 99.96e9, 9.994e9, 999.4e9, 1023.9 * 1024, 1023.4 * 1024, 999.6, 0.9996, 9.9996e-5, 999.7, -999.7e9,
-    0.5, 0.123, 0.0004, 0.00001234, 3.14159, 16.4, 123.4, 1234.5, 9.8e-7, 1e15, 1e19, 1234567, 999_950, 1.78e3, 1.15e4, -4321.0, -5, -2.5e9, None,
+    0.5, 0.123, 0.0004, 0.00001234, 3.14159, 16.4, 123.4, 1234.5, 9.8e-7, 1e15, 1e19, 1234567, 999_950,
+    1.78e3, 1.15e4, -4321.0, -5, -2.5e9, None,
 ]  # fmt: skip
 NAMES = ["short", "x" * 40, "scope/inner/op_name_that_is_long"]
 SCOPES = [f"replica_{r}/bert/encoder/layer_{n}/dropout{d}/random/Uniform" for r in (4, 6) for n in (1, 7) for d in ("", "_1")]
@@ -47,7 +48,7 @@ def test_numbers_and_names_read_the_same_in_the_page() -> None:
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="needs node")
-def test_names_of_a_column_are_cut_alike_in_the_page():
+def test_names_of_a_column_are_cut_alike_in_the_page() -> None:
     program = f"{UNITS.read_text(encoding='utf-8')}\nconst columns = {json.dumps(COLUMNS)};"
     program += "console.log(JSON.stringify(columns.map((names) => [11, 24, 40].map((width) => Units.elide(names, width)))));"
     out = subprocess.run(["node", "-e", program], capture_output=True, text=True, check=True, timeout=60).stdout
@@ -55,7 +56,7 @@ def test_names_of_a_column_are_cut_alike_in_the_page():
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="needs node")
-def test_a_reader_writes_numbers_as_the_page_does():
+def test_a_reader_writes_numbers_as_the_page_does() -> None:
     asked = {
         "ps": ["5 ms", "1.5us", "3", "5 parsecs"],
         "bytes": ["2 MiB"],

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from outpace.model import Chart, Finding, Page
+from outpace.report import chart_data
 from outpace.testing import SpaceBuilder
 from outpace.tools.memory_profile.compute import POINTS, thinned
 from outpace.tools.memory_profile.events import memory_logs
@@ -47,12 +48,14 @@ def test_the_timeline_keeps_first_last_and_peak(tmp_path: Path) -> None:
     profile = opened(tmp_path, space)
     ((log,), _) = memory_logs(profile.run)
     kept = thinned(log)
-    assert POINTS <= len(kept) <= POINTS + 3
+    stretches = POINTS // 2
+    assert stretches < len(kept) <= POINTS + 3
     assert {0, len(log) - 1, log.at_peak} <= set(kept.tolist())
-    bounds = np.arange(POINTS + 1) * len(log) // POINTS
-    highest = [log.in_use[a:b].max() for a, b in pairwise(bounds.tolist())]
+    bounds = np.arange(stretches + 1) * len(log) // stretches
     stretch = np.searchsorted(bounds, kept, side="right") - 1
-    assert [log.in_use[kept[stretch == i]].max() for i in range(POINTS)] == highest
+    for end in (np.max, np.min):
+        whole = [end(log.in_use[a:b]) for a, b in pairwise(bounds.tolist())]
+        assert [end(log.in_use[kept[stretch == i]]) for i in range(stretches)] == whole
     assert profile.page("memory_profile").table("timeline")["in_use_bytes"].max() == log.in_use.max()
 
 
@@ -63,9 +66,10 @@ def test_the_chart_shows_the_peak_and_keeps_time_linear(tmp_path: Path) -> None:
     memory.take(100 * MS, 2, 500)
     memory.free(101 * MS, 2, 500)
     memory.free(640 * MS - 1, 1, 10)
-    use = page(tmp_path, space).table("use")
-    assert use["time_ms"].tolist()[:3] == [0.0, 10.0, 20.0]
-    assert use["heap_bytes"].tolist() == [10] * 10 + [510] + [10] * 53  # the last slice is highest before the free at its end
+    chart = next(s for s in page(tmp_path, space).sections if isinstance(s, Chart))
+    drawn = chart_data.slices(chart, 64)
+    assert drawn.labels[:3] == ("0 µs", "10.0 ms", "20.0 ms")
+    assert drawn.heights.tolist() == [[10] * 10 + [510] + [10] * 53]  # the last slice is highest before the free at its end
 
 
 def test_negative_sizes_for_deallocations(tmp_path: Path) -> None:
@@ -123,7 +127,7 @@ def test_of_many_full_devices_one_is_told_and_the_others_are_named(tmp_path: Pat
     assert "GPU_7_bfc" in finding.sentence
     assert "7 more memories" in " ".join(finding.counter_evidence)
     chart = next(s for s in shown.sections if isinstance(s, Chart))
-    assert chart.select == "memory"
+    assert chart.choices() == ("host", "memory")
     assert chart.table["memory"][0] == "GPU_7_bfc"
 
 

@@ -56,6 +56,6 @@ const Page = (() => {
     button.hidden = false;
   }
 
-  return { start: () => { theme(); Tips.start(); Columns.start(); Grid.start(); Find.start(); Routes.start(); } };
+  return { start: () => { theme(); Tips.start(); Columns.start(); if (typeof Pictures !== "undefined") Pictures.start(); Grid.start(); Find.start(); Routes.start(); } };
 })();
 Page.start();

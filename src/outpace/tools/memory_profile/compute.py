@@ -11,10 +11,10 @@ from outpace.model.arrays import Column, Indices, Numbers, Values
 from outpace.timeline import Run
 from outpace.tools.memory_profile.breakdown import Holding, holdings, merged
 from outpace.tools.memory_profile.events import MemoryLog
-from outpace.tools.memory_profile.schema import BREAKDOWN, HEADROOM, MEMORIES, TIMELINE, USE
+from outpace.tools.memory_profile.schema import BREAKDOWN, HEADROOM, MEMORIES, TIMELINE
 
-POINTS = 1000  # rows of the timeline per memory, as many as XProf shows
-SLICES = 64  # columns of a chart, so that 80 columns of text need not average them
+POINTS = 2000  # rows of the timeline per memory, twice what XProf shows
+IN_ALL = 8000  # and of all memories: an HTML report carries them
 _MOST_TIMES = 8.0  # our choice: beyond it a straight line says nothing of a batch size
 _SCALING = ("temp", "output")
 
@@ -79,8 +79,9 @@ def _begin_and_numbers(run: Run, log: MemoryLog) -> tuple[int, Numbers]:
 
 
 def timeline(run: Run, logs: Logs) -> Table:
-    """Up to about `POINTS` events per memory: of each stretch the event with most in use, and always the first, the last and the peak."""
-    parts = [_points(run, log, thinned(log)) for log in logs]
+    """The fullest memory first, of each as many events as `thinned` leaves."""
+    most = min(POINTS, IN_ALL // max(len(logs), 1))
+    parts = [_points(run, log, thinned(log, most)) for log in fullest_first(logs)]
     columns = (
         {f.name: np.concatenate([part[f.name] for part in parts]) for f in TIMELINE}
         if parts
@@ -89,16 +90,17 @@ def timeline(run: Run, logs: Logs) -> Table:
     return Table.build("timeline", "Memory over time", TIMELINE, columns)
 
 
-def thinned(log: MemoryLog) -> Indices:
-    """Positions of the events to show, in order of time."""
-    count = len(log)
-    if count <= POINTS:
+def thinned(log: MemoryLog, most: int = POINTS) -> Indices:
+    """Positions of about `most` events to show, in order of time: of each stretch those with most and least in use, and the first, the last
+    and the peak."""
+    count, stretches = len(log), max(most // 2, 1)
+    if count <= most:
         return np.arange(count)
-    stretch = np.arange(count) * POINTS // count
-    order = np.lexsort((log.in_use, stretch))  # the highest of a stretch stands last in it
-    highest = order[np.flatnonzero(np.diff(stretch, append=POINTS))]
+    stretch = np.arange(count) * stretches // count
+    order = np.lexsort((log.in_use, stretch))  # within a stretch the lowest stands first, the highest last
+    ends = np.flatnonzero(np.diff(stretch, append=stretches))
     kept = np.zeros(count, bool)
-    kept[highest] = True
+    kept[order[ends]] = kept[order[np.append(0, ends[:-1] + 1)]] = True
     kept[[0, count - 1, log.at_peak]] = True
     return np.flatnonzero(kept)
 
@@ -135,33 +137,6 @@ def _repeated(text: str, count: int) -> Column:
 
 def _known(sizes: Numbers) -> Values:
     return np.where(sizes < 0, np.nan, sizes)
-
-
-def use_over_time(run: Run, logs: Logs) -> Table:
-    """Per memory, the fullest first: the capture in `SLICES` equal slices of time, each with the state in which most was in use."""
-    begin = min(int(log.time[0]) for log in logs)
-    end = max(int(log.time[-1]) for log in logs)
-    parts = [_slices(run, log, begin, end) for log in fullest_first(logs)]
-    return Table.build("use", "Memory in use over time", USE, {f.name: np.concatenate([p[f.name] for p in parts]) for f in USE})
-
-
-def _slices(run: Run, log: MemoryLog, first: int, last: int) -> dict[str, Column]:
-    """A slice begins with the state that the last event before it left; before the first event that is the state after it."""
-    width = (last - first) // SLICES + 1
-    slot = (log.time - first) // width
-    order = np.lexsort((log.in_use, slot))
-    highest = order[np.flatnonzero(np.diff(slot, append=SLICES))]
-    begins = first + np.arange(SLICES) * width
-    row = np.maximum(np.searchsorted(log.time, begins, side="left") - 1, 0)
-    higher = log.in_use[highest] > log.in_use[row[slot[highest]]]
-    row[slot[highest[higher]]] = highest[higher]
-    columns = {name: getattr(log, name)[row] for name in ("stack", "heap", "free")}
-    return {
-        "memory": _repeated(called(run, log), SLICES),
-        "time_ms": np.round((begins - first) / 1e9, 1),
-        **{f"{name}_bytes": np.maximum(values, 0) for name, values in columns.items()},
-        "fragmentation": log.fragmentation[row],
-    }
 
 
 def called(run: Run, log: MemoryLog) -> str:

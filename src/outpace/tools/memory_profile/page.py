@@ -32,7 +32,6 @@ from outpace.tools.memory_profile.compute import (
     headroom,
     memories,
     timeline,
-    use_over_time,
 )
 from outpace.tools.memory_profile.events import MemoryLog, memory_logs
 from outpace.tools.memory_profile.growth import growth, step_ends, unfreed
@@ -43,13 +42,11 @@ _REMEDY = (
 )
 _NONE = Unavailable("no memory event was recorded", _REMEDY)
 _UNSIZED = Unavailable("the memory events that were recorded do not say how much memory is in use", _REMEDY)
-_COLORS = {  # the guide's: stack red, heap orange, free green
+_COLORS = {
     "stack_bytes": Category.INPUT.value,
     "heap_bytes": Category.KERNEL_LAUNCH.value,
-    "free_bytes": Category.DEVICE_COMPUTE_32.value,
-}
-_FREE_SHOWN = 0.25  # share of the capacity in use from which free memory fits into the chart
-_SLICED = "Each column is the moment of its slice of time at which most was in use."
+}  # the guide's: stack red, heap orange
+_THINNED = "Of many events, those are drawn at which most and least was in use."
 _ESTIMATE = (
     "An estimate, not a measurement: what is live at the peak as temp or output is taken to grow with the batch size, all other memory to "
     "stay. What has no region type may do either: hence a range."
@@ -65,12 +62,12 @@ def analyse(run: Run) -> Page:
     logs, unsized = memory_logs(run)
     if not logs:
         return TOOL.page(unavailable=_UNSIZED if unsized else _NONE)
-    summary = memories(run, logs)
+    summary, over_time = memories(run, logs), timeline(run, logs)
     ends = step_ends(run, logs)
     trend, left = growth(ends, logs), unfreed(run, logs)
     sections = [
         _figures(run, logs, summary),
-        _chart(run, logs, summary),
+        _chart(over_time, logs),
         *_notes(run, logs, unsized),
         Rows(
             summary,
@@ -94,8 +91,7 @@ def analyse(run: Run) -> Page:
         Rows(headroom(logs), _shown(run, "memory", "peak_bytes", "scaling_bytes", "fixed_bytes", "estimate"), remark=_ESTIMATE)
     )
     found = tuple(rules.find(summary, trend, left, program(run)))
-    hidden = (timeline(run, logs), ends)
-    return TOOL.page(_headline(run, logs, summary), tuple(sections), found, hidden)
+    return TOOL.page(_headline(run, logs, summary), tuple(sections), found, (ends,))
 
 
 def _shown(run: Run, *columns: str) -> tuple[str, ...]:
@@ -153,17 +149,24 @@ def _figures(run: Run, logs: Sequence[MemoryLog], summary: Table) -> Figures:
     return Figures(called(run, fullest_first(logs)[0]), items)
 
 
-def _chart(run: Run, logs: Sequence[MemoryLog], summary: Table) -> Chart:
+def _chart(table: Table, logs: Sequence[MemoryLog]) -> Chart:
     """Use over time of the memory that the reader chooses, the fullest to begin with."""
-    table = use_over_time(run, logs)
-    parts = ["heap_bytes"]
-    if table["stack_bytes"].any():
-        parts.insert(0, "stack_bytes")
-    if max((share or 0.0) for share in summary["peak_share"].tolist()) >= _FREE_SHOWN:
-        parts.append("free_bytes")
-    title = f"Memory in use over time (ms): {table['memory'][0]}" if len(logs) == 1 else "Memory in use over time (ms)"
-    chosen = "memory" if len(logs) > 1 else ""
-    return Chart(title, ChartKind.STACK_SERIES, table, "time_ms", tuple(parts), _COLORS, _SLICED, chosen)
+    parts = ["stack_bytes"] if table["stack_bytes"].any() else []
+    series = ("free_bytes", "step", "fragmentation", *parts, "heap_bytes")
+    cut = _THINNED if len(table) < sum(len(log) for log in logs) else ""
+    choices = ("host", "memory")
+    return Chart(
+        table.title,
+        ChartKind.AREA,
+        table,
+        "time_ps",
+        series,
+        _COLORS,
+        cut,
+        select=choices[0],
+        then=choices[1:],
+        detail="breakdown",
+    )
 
 
 def _notes(run: Run, logs: Sequence[MemoryLog], unsized: int) -> list[Section]:

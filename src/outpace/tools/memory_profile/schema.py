@@ -70,15 +70,6 @@ TIMELINE = (
     Field("fragmentation", Unit.FRACTION, "1 - largest free chunk / free memory that the allocator holds, after the event"),
 )
 
-USE = (
-    Field("memory", Unit.TEXT, "memory, with its host where there are several"),
-    Field("time_ms", Unit.NONE, "begin of a slice of time, ms after the first memory event", "Time (ms)"),
-    Field("stack_bytes", Unit.BYTES, "memory reserved on the stack when most was in use in this slice", "Stack"),
-    Field("heap_bytes", Unit.BYTES, "memory allocated on the heap when most was in use in this slice", "Heap"),
-    Field("free_bytes", Unit.BYTES, "free memory when most was in use in this slice", "Free"),
-    Field("fragmentation", Unit.FRACTION, "fragmentation when most was in use in this slice"),
-)
-
 BREAKDOWN = (
     _HOST,
     _MEMORY,

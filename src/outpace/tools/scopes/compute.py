@@ -16,7 +16,7 @@ from outpace.tools.scopes.schema import OPS, SCOPES
 from outpace.trace import dialect
 from outpace.trace.algorithms import common
 
-MAX_DEPTH = 6
+MAX_DEPTH = 8
 _WRAPPERS = ("StatefulPartitionedCall", "PartitionedCall")  # calls of functions: their ops belong to the scope that they name
 NO_SCOPE = "(no scope)"
 

@@ -11,6 +11,7 @@ from outpace.metrics.stage_labels import source
 from outpace.model import Table
 from outpace.model.arrays import Codes, Column, Indices
 from outpace.timeline import Run
+from outpace.tools.tf_data.graph import graph_table, offered
 from outpace.tools.tf_data.schema import EXECUTIONS, PIPELINES, SEGMENTS, STAGES
 from outpace.trace.algorithms import distinct
 
@@ -26,6 +27,7 @@ class Analysis:
     stages: Table
     segments: Table
     executions: Table
+    graph: Table
     named: dict[tuple[str, str], Pipeline]
 
 
@@ -34,7 +36,7 @@ def compute(run: Run) -> Analysis:
     graphs = iterators(run)
     named = _names(run)
     rows: dict[str, list[Row]] = {"pipelines": [], "stages": [], "segments": []}
-    executions = []
+    executions, ranked = [], {}
     guides = {host: guide_bottlenecks(graph) for host, graph in graphs.items()}
     for (host, name), pipeline in named.items():
         graph = graphs[host]
@@ -44,16 +46,20 @@ def compute(run: Run) -> Analysis:
         rows["stages"] += _stage_rows(name, pipeline, graph, run, guide)
         rows["segments"] += _segment_rows(name, pipeline)
         executions.append(_executions(host, name, graph, slowest, guides[host]))
+        ranked[host, name] = (len(slowest), offered(pipeline, graph, slowest, guides[host]))
     for host, graph in graphs.items():
         for i, root in enumerate(_device_roots(graph)):
-            ranked = _ranked(graph, root)
-            rows["pipelines"].append((*_latency(host, f"Device:{i}", graph, root, ranked), "", ""))
-            executions.append(_executions(host, f"Device:{i}", graph, ranked, guides[host]))
+            slowest = _ranked(graph, root)
+            rows["pipelines"].append((*_latency(host, f"Device:{i}", graph, root, slowest), "", ""))
+            executions.append(_executions(host, f"Device:{i}", graph, slowest, guides[host]))
+    stages = Table.from_rows("stages", "Stages", STAGES, rows["stages"])
+    segments = Table.from_rows("segments", "Segments", SEGMENTS, rows["segments"])
     return Analysis(
         Table.from_rows("pipelines", "Input pipelines", PIPELINES, rows["pipelines"]),
-        Table.from_rows("stages", "Stages", STAGES, rows["stages"]),
-        Table.from_rows("segments", "Segments", SEGMENTS, rows["segments"]),
+        stages,
+        segments,
         _joined(executions),
+        graph_table(stages, segments, ranked),
         named,
     )
 

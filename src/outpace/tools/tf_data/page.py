@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from outpace.metrics.step_breakdown import step_breakdown
-from outpace.model import Chart, ChartKind, Page, Rows, Section, Table, Text, Unavailable, Unit, humanize
+from outpace.model import Chart, ChartKind, Page, Rows, Section, Text, Unavailable, Unit, humanize
 from outpace.timeline import Run
 from outpace.tools.tf_data import TOOL
 from outpace.tools.tf_data import findings as rules
@@ -36,13 +35,12 @@ def analyse(run: Run) -> Page:
         "role",
     )
     sections: list[Section] = [Text("Verdict", _verdict(analysis))] if analysis.named else []
-    for host, name in analysis.named:
-        mine = _of_pipeline(analysis, host, name)
-        if len(mine):
-            title = f"Pipeline {name} of {host}" if len(run.hosts) > 1 else f"Pipeline {name}"
-            sections.append(Chart(title, ChartKind.GRAPH, mine, "node", ("parent", "stage", "role"), remark=_GRAPH))
+    if len(analysis.graph):
+        sections.append(
+            Chart("Graph", ChartKind.GRAPH, analysis.graph, "node", _NODE, remark=_GRAPH, select="host", then=_CHOICES)
+        )
     sections += [
-        Rows(analysis.stages, shown, limit=20),
+        Rows(analysis.stages, shown, limit=20, folded=True),
         Rows(analysis.segments, ("segment", "kind", "busy_per_batch_ps", "threads", "dominant", "stages"), remark=_SEGMENTS),
         Rows(analysis.pipelines, ("pipeline", "calls", "slow_calls", "mean_ps", "max_ps", "guide_bottleneck", "bottleneck")),
     ]
@@ -54,15 +52,12 @@ def analyse(run: Run) -> Page:
     )
 
 
-def _of_pipeline(analysis: Analysis, host: str, name: str) -> Table:
-    """The stages of one pipeline: the whole table where there is but one, a table of its own name otherwise."""
-    if len(analysis.named) == 1:
-        return analysis.stages
-    mine = analysis.stages.take((analysis.stages["host"] == host) & (analysis.stages["pipeline"] == name))
-    return replace(mine, name=f"stages {host} {name}")
-
-
-_GRAPH = "From the consumer down. Red: the stage to act on; bold: on the critical path of a call."
+_NODE = ("parent", "stage", "role", "source", "asynchronous", "busy_per_batch_ps", "self_ps", "total_ps")
+_CHOICES = ("pipeline", "call")
+_GRAPH = (
+    "Elements come out of the Root, which the training loop calls. Bottleneck of all calls: most work in the slowest segment; of a single "
+    "call, by the guide's rule: longest self time on its critical path."
+)
 _SEGMENTS = (
     "Stages between two asynchronous ones run in turn; segments run at the same time, so that the slowest one is the limit."
 )

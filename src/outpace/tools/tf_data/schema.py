@@ -62,6 +62,39 @@ STAGES = (
     Field("long_name", Unit.TEXT, "TensorFlow's full name of the iterator"),
 )
 
+GRAPH = (
+    Field("stage", Unit.TEXT, "what TensorFlow executed"),
+    Field("source", Unit.TEXT, "source line that built the stage, or the name that the user gave it; empty when unknown"),
+    Field(
+        "role",
+        Unit.TEXT,
+        "bottleneck, critical (on the critical path) or other; the bottleneck of all calls is the stage with most work in the slowest "
+        "segment, that of a single call the stage with the longest self time on its critical path (the guide's rule)",
+    ),
+    Field("asynchronous", Unit.BOOL, "whether other threads produce its elements while the caller waits", "Async"),
+    Field(
+        "busy_per_batch_ps",
+        Unit.PS,
+        "time that one thread of its segment works for it per call of the root iterator; not known of a single call",
+        "Busy per batch",
+    ),
+    Field(
+        "self_ps",
+        Unit.PS,
+        "per call of the root: its time, not overlapped by the stages that it called (waiting included)",
+        "Self",
+    ),
+    Field("total_ps", Unit.PS, "per call of the root: sum of its executions (waiting included)", "Total"),
+    Field("calls", Unit.COUNT, "its executions per call of the root"),
+    Field("start_ps", Unit.PS, "start of its first execution", "Start"),
+    Field("node", Unit.TEXT, "the stage's key, as in the table of stages"),
+    Field("parent", Unit.TEXT, "key of the stage that calls it; empty for the root"),
+    Field("host", Unit.TEXT, "host that ran the pipeline"),
+    Field("pipeline", Unit.TEXT, "pipeline that the stage belongs to", "Input pipeline"),
+    Field("call", Unit.TEXT, "all calls of the root iterator together, or one of them, by how long it took", "Rank"),
+    Field("rank", Unit.COUNT, "rank of the single call, slowest first; missing for all calls", "Rank of call"),
+)
+
 SEGMENTS = (
     Field("host", Unit.TEXT, "host that ran the pipeline"),
     Field("pipeline", Unit.TEXT, "pipeline that the segment belongs to"),

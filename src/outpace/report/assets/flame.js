@@ -1,0 +1,120 @@
+/* A flame graph to click through, root at the top. Mouse: click zooms. Keys: arrows move, Enter zooms, Escape or Backspace goes up. */
+Pictures.add("flame", (box, spec, table) => {
+  const { html, svg, column, textWidth, tipAt } = Pictures;
+  const ROW = 22, FONT = 11, LETTER = 6.2, THINNEST = 0.5, LABELLED = 18, COLOURS = 6;
+  const [parent, label, size] = spec.series.map((name) => column(table, name));
+  const rows = { ids: column(table, spec.x).values, parents: parent.values, names: label.values, sizes: size.values };
+  const write = (value) => Units.humanize(value, size.unit);
+  const share = (value, whole) => Units.humanize(whole ? value / whole : 0, "fraction");
+
+  let tree = FlameTree.grow(rows, true), top = tree.root, at = tree.root, width = 0, cells = [], found = null;
+
+  const named = (names) => (names.length > 3 ? names[0] + " to " + names[names.length - 1] : names.join(", "));
+  const search = html("input", { type: "search", placeholder: "Search names", "aria-label": "Search names in the flame graph" });
+  const matches = html("span", { class: "matches", "aria-live": "polite" });
+  const merge = html("input", { type: "checkbox" });
+  const replicas = html("label", {}, merge, " Merge replicas (" + named(tree.replicas) + ")");
+  const reset = html("button", { type: "button" }, "Reset zoom");
+  const crumbs = html("p", { class: "crumbs" });
+  const picture = svg("svg", { role: "tree", tabindex: 0, "aria-label": spec.title + ". Arrow keys move, Enter zooms in, Escape goes up." });
+  merge.checked = true;
+  replicas.hidden = tree.replicas.length === 0;
+  replicas.title = "Adds up what has the same name in every replica (the first one often has no name of its own). Off: side by side.";
+  box.append(html("div", { class: "bar" }, search, matches, replicas, reset), crumbs, picture);
+
+  function tip(one) {
+    const lines = [FlameTree.path(one).join("/") || "all", size.label + " " + write(one.size) + ", " + share(one.size, top.size) + " of what is shown"];
+    if (top !== tree.root) lines[1] += ", " + share(one.size, tree.root.size) + " of all";
+    lines.push("Self " + write(one.self) + ", " + share(one.self, top.size) + " of what is shown");
+    if (one.rows > 1) lines.push("Sum of " + one.rows + " replicas");
+    return lines.join("\n");
+  }
+
+  function text(cell) {
+    const { one } = cell, room = cell.width - 8;
+    if (cell.width < LABELLED) return "";
+    const whole = one.parent ? one.name : "all: " + write(one.size);
+    if (textWidth(whole, FONT) <= room) return whole;
+    return FlameTree.label(whole, one.parent ? one.parent.children.map((other) => other.name) : [], Math.floor(room / LETTER));
+  }
+
+  const id = (one) => spec.id + "-" + one.at;
+
+  function shape(cell) {
+    const { one, depth } = cell, name = text(cell);
+    const kind = one.colour < 0 ? "k-all_others" : "k-cycle-" + (one.colour % COLOURS);
+    const dim = cell.around || (found && !found.hits.has(one));
+    const group = svg("g", { id: id(one), role: "treeitem", "aria-level": depth + 1, "aria-label": tip(one), "data-tip": tip(one), class: dim ? "dim" : found ? "hit" : "" },
+      svg("rect", { x: cell.left.toFixed(2), y: depth * ROW, width: Math.max(THINNEST, cell.width - (cell.width > 3 ? 1 : 0)).toFixed(2), height: ROW - 1, class: kind }));
+    if (name) group.append(svg("text", { x: (cell.left + 4).toFixed(1), y: depth * ROW + 15 }, name));
+    group.addEventListener("click", () => { zoom(one === top && one.parent ? one.parent : one); });
+    return group;
+  }
+
+  function draw() {
+    cells = FlameTree.layout(top, width, THINNEST);
+    const height = (1 + cells.reduce((most, cell) => Math.max(most, cell.depth), 0)) * ROW;
+    picture.setAttribute("width", width);
+    picture.setAttribute("height", height);
+    picture.replaceChildren(...cells.map(shape));
+    mark();
+    const way = [];
+    for (let one = top; one; one = one.parent) way.unshift(one);
+    crumbs.hidden = reset.hidden = way.length === 1;
+    crumbs.replaceChildren(...way.flatMap((one, i) => {
+      const button = html("button", { type: "button" }, one.name);
+      if (one === top) button.setAttribute("aria-current", "true");
+      button.addEventListener("click", () => { zoom(one); picture.focus(); });
+      return i ? [" › ", button] : [button];
+    }), html("span", {}, " " + write(top.size) + ", " + share(top.size, tree.root.size) + " of all"));
+  }
+
+  function mark() {
+    picture.querySelector(".on")?.classList.remove("on");
+    const group = document.getElementById(id(at));
+    if (!group) return;
+    group.classList.add("on");
+    picture.setAttribute("aria-activedescendant", group.id);
+    if (picture === document.activeElement && picture.matches(":focus-visible")) tipAt(group);
+  }
+
+  function zoom(one) {
+    top = at = one;
+    find();
+  }
+
+  function find() {
+    const wanted = search.value.trim();
+    found = wanted ? FlameTree.search(top, wanted) : null;
+    const count = found ? found.hits.size : 0;
+    matches.textContent = found ? count.toLocaleString("en-US") + (count === 1 ? " match, " : " matches, ") + write(found.size) + ", " + share(found.size, top.size) + " of what is shown" : "";
+    draw();
+  }
+
+  /* The next cell for an arrow key: what is above or below it, or beside it on its level. */
+  function next(key) {
+    const here = cells.find((cell) => cell.one === at);
+    if (!here) return cells[0].one;
+    if (key === "ArrowUp") return at.parent;
+    if (key === "ArrowDown") return here.around ? cells.find((cell) => cell.depth === here.depth + 1).one : cells.find((cell) => cell.one.parent === at)?.one;
+    const level = cells.filter((cell) => cell.depth === here.depth).sort((a, b) => a.left - b.left);
+    return level[level.indexOf(here) + (key === "ArrowRight" ? 1 : -1)]?.one;
+  }
+
+  picture.addEventListener("keydown", (event) => {
+    const { key } = event;
+    if (key === "Enter" || key === " ") zoom(at);
+    else if (key === "Escape" || key === "Backspace") zoom(top.parent || top);
+    else if (key === "Home") zoom(tree.root);
+    else if (key.startsWith("Arrow")) { at = next(key) || at; mark(); } else return;
+    event.preventDefault();
+  });
+  picture.addEventListener("focus", mark);
+  picture.addEventListener("blur", () => tipAt(null));
+  reset.addEventListener("click", () => { zoom(tree.root); picture.focus(); });
+  search.addEventListener("input", find);
+  search.addEventListener("keydown", (event) => { if (event.key === "Escape") { search.value = ""; find(); } });
+  merge.addEventListener("change", () => { tree = FlameTree.grow(rows, merge.checked); zoom(tree.root); });
+
+  return (now) => { width = now; draw(); };
+});

@@ -1,0 +1,78 @@
+"""The graph's table: every stage of every pipeline over all calls, and of its slowest, its median and its fastest call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+
+from outpace.metrics.iterators import IteratorGraph
+from outpace.metrics.segments import Pipeline
+from outpace.model import Table, Unit, humanize
+from outpace.model.arrays import Codes, Indices
+from outpace.tools.tf_data.schema import GRAPH
+
+Row = tuple[object, ...]
+Ranked = Mapping[tuple[str, str], tuple[int, list[tuple[str, int, list[Row | None]]]]]
+"""By host and pipeline: how many calls, and of each call that is offered its name, its rank, and what every stage did in it."""
+
+
+def offered(
+    pipeline: Pipeline, graph: IteratorGraph, ranked: Indices, guides: Codes
+) -> list[tuple[str, int, list[Row | None]]]:
+    """The calls that a reader may look at one by one; `ranked` are the pipeline's, slowest first, `guides` the guide's verdict on each."""
+    duration = graph.trace.duration[graph.row[graph.roots[ranked]]]
+    names: dict[int, str] = {}
+    for place, name in ((0, "slowest"), (len(ranked) - 1, "fastest"), (len(ranked) // 2, "median")):
+        names.setdefault(place, name)
+    return [
+        (
+            f"rank {place + 1}, {names[place]}: {humanize(int(duration[place]), Unit.PS)}",
+            place + 1,
+            _of_call(pipeline, graph, int(ranked[place]), int(guides[ranked[place]])),
+        )
+        for place in sorted(names)
+    ]
+
+
+def _of_call(pipeline: Pipeline, graph: IteratorGraph, call: int, guide: int) -> list[Row | None]:
+    """Of every stage: start, total, self time, executions and role in one call; None where the call led to no execution of it."""
+    calls = graph.calls
+    mine = slice(*np.searchsorted(calls.call, [call, call + 1]).tolist())
+    found: list[Row | None] = []
+    for stage in pipeline.stages:
+        at = np.flatnonzero(np.isin(calls.iterator[mine], stage.iterators)) + mine.start
+        if not len(at):
+            found.append(None)
+            continue
+        role = "bottleneck" if guide in stage.iterators else "critical" if calls.blocking[at].any() else "other"
+        sums = (int(column[at].sum()) for column in (calls.total, calls.self_time, calls.count))
+        found.append((int(calls.start[at].min()), *sums, role))
+    return found
+
+
+def graph_table(stages: Table, segments: Table, ranked: Ranked) -> Table:
+    """`GRAPH`: the slowest pipeline first, and of each all of its calls before single ones."""
+    busy = {(s["host"], s["pipeline"]): -float(s["busy_per_batch_ps"]) for s in segments.records() if s["segment"] == 0}
+    rows: list[Row] = []
+    for key in sorted(ranked, key=lambda key: busy.get(key, 0.0)):
+        count, calls = ranked[key]
+        mine = [s for s in stages.records() if (s["host"], s["pipeline"]) == key]
+        rows += _rows(mine, f"all {count:,} calls: mean", None, _means(mine, count))
+        for name, rank, numbers in calls:
+            rows += _rows(mine, name, rank, numbers)
+    return Table.from_rows("graph", "Graph of the input pipelines", GRAPH, rows)
+
+
+def _means(stages: Iterable[Mapping[str, object]], count: int) -> Iterator[Row]:
+    for stage in stages:
+        total, own, calls = (float(str(stage[name])) / max(count, 1) for name in ("total_ps", "self_ps", "calls"))
+        yield stage["start_ps"], total, own, calls, stage["role"], stage["busy_per_batch_ps"]
+
+
+def _rows(stages: Iterable[Mapping[str, object]], name: str, rank: int | None, numbers: Iterable[Row | None]) -> Iterator[Row]:
+    for stage, known in zip(stages, numbers, strict=True):
+        start, total, own, calls, role, busy = (*known, None)[:6] if known else (None, 0.0, 0.0, 0.0, "other", None)
+        described = (stage["stage"], stage["source"], role, stage["asynchronous"])
+        place = (stage["node"], stage["parent"], stage["host"], stage["pipeline"], name, rank)
+        yield (*described, busy, own, total, calls, start, *place)

@@ -1,0 +1,240 @@
+"""The pictures that a reader works with, in headless Chromium: by mouse, by keyboard, and without a console error."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import opened
+from tests.verify import chromium
+
+pytestmark = [
+    pytest.mark.verify,
+    pytest.mark.skipif(chromium.CHROMIUM is None, reason="no Chromium here; install Debian's package chromium"),
+]
+KEYS = {
+    "Enter": 13,
+    "Escape": 27,
+    "Backspace": 8,
+    "ArrowDown": 40,
+    "ArrowUp": 38,
+    "ArrowLeft": 37,
+    "ArrowRight": 39,
+    "Tab": 9,
+    "Home": 36,
+}
+
+
+class Reader:
+    """Somebody with a mouse and a keyboard before one report; `at` is the picture that they look at."""
+
+    def __init__(self, page: chromium.Page, at: str) -> None:
+        self.page, self.at = page, f"document.querySelector('{at}')"
+
+    def ask(self, script: str) -> Any:
+        """Value of an expression in which `box` is the picture."""
+        return self.page.run(f"(() => {{ const box = {self.at}; return {script}; }})()")
+
+    def place(self, target: str) -> dict[str, float]:
+        """Middle of an element, once the tables that come into view with it have pushed it to where it stays."""
+        self.ask(f"({target}).scrollIntoView({{ block: 'center' }})")
+        seen, place = None, self._middle(target)
+        while place != seen:
+            time.sleep(0.3)
+            seen, place = place, self._middle(target)
+        return place
+
+    def _middle(self, target: str) -> dict[str, float]:
+        x, y, width, height = self.ask(
+            f"(({{ x, y, width, height }}) => [x, y, width, height])(({target}).getBoundingClientRect())"
+        )
+        return {"x": x + width / 2, "y": y + height / 2}
+
+    def click(self, target: str) -> None:
+        place = self.place(target)
+        for kind in ("mousePressed", "mouseReleased"):
+            self.page.ask("Input.dispatchMouseEvent", type=kind, **place, button="left", clickCount=1)
+
+    def hover(self, target: str) -> str:
+        """The tooltip over the middle of an element."""
+        self.page.ask("Input.dispatchMouseEvent", type="mouseMoved", **self.place(target))
+        self.page.wait("!document.getElementById('tip').hidden", 5)
+        return str(self.page.run("document.getElementById('tip').textContent"))
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            for kind in ("keyDown", "keyUp"):
+                self.page.ask("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=KEYS[key])
+
+    def write(self, target: str, text: str) -> None:
+        self.ask(f"({target}).focus()")
+        self.page.ask("Input.insertText", text=text)
+
+    def choose(self, target: str, value: str) -> None:
+        self.ask(f"[({target}).value = {value!r}, ({target}).dispatchEvent(new Event('change'))]")
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[chromium.Page]:
+    with chromium.Page(tmp_path / "browser", "1400,1000") as page:
+        yield page
+        assert [line for line in page.console if "Error" in line or "Content Security" in line] == []
+
+
+def reader(page: chromium.Page, name: str, picture: str, folder: Path) -> Reader:
+    page.ask("Page.navigate", url=opened(name).html(folder / "report.html").as_uri())
+    page.wait(f"document.querySelector('{picture} .live > *') !== null", 30)
+    return Reader(page, picture)
+
+
+FLAME = "[data-picture=flame]"
+TOP, FOCUSED = (
+    "box.querySelector('.crumbs [aria-current]').textContent",
+    "box.querySelector('g.on').dataset.tip.split('\\n')[0]",
+)
+
+
+def cell(name: str) -> str:
+    return f"[...box.querySelectorAll('g')].find((g) => g.dataset.tip.split('\\n')[0].endsWith('{name}'))"
+
+
+def test_a_click_zooms_and_the_breadcrumb_leads_back(page: chromium.Page, tmp_path: Path) -> None:
+    flame = reader(page, "tf_gpu_v100_bert", FLAME, tmp_path)
+    assert "bert_span_labeler/bert_encoder_1/transformer/layer_3\n" in flame.hover(cell("/layer_3"))
+    flame.click(cell("/layer_3"))
+    assert flame.ask(TOP) == "layer_3"
+    assert flame.ask(f"{cell('/layer_3/self_attention')}.getBBox().width") > 300
+    flame.click("[...box.querySelectorAll('.crumbs button')].find((b) => b.textContent === 'transformer')")
+    assert flame.ask(TOP) == "transformer"
+    flame.click("[...box.querySelectorAll('.bar button')][0]")
+    assert flame.ask("box.querySelector('.crumbs').hidden") is True
+
+
+def test_the_keyboard_alone_is_enough(page: chromium.Page, tmp_path: Path) -> None:
+    flame = reader(page, "tf_gpu_v100_bert", FLAME, tmp_path)
+    flame.ask("box.querySelector('svg').focus()")
+    flame.press("ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight")
+    assert flame.ask(FOCUSED) == "bert_span_labeler/bert_encoder_1/transformer/layer_1"
+    page.wait("document.getElementById('tip').textContent.includes('transformer/layer_1\\n')", 5)
+    flame.press("Enter")
+    assert flame.ask(TOP) == "layer_1"
+    flame.press("Escape")
+    assert flame.ask(TOP) == "transformer"
+    flame.press("Backspace", "ArrowUp")
+    assert flame.ask(TOP) == "bert_encoder_1"
+    assert flame.ask(FOCUSED) == "bert_span_labeler"
+
+
+def test_a_search_sums_up_what_it_finds(page: chromium.Page, tmp_path: Path) -> None:
+    flame = reader(page, "tf_gpu_v100_bert", FLAME, tmp_path)
+    flame.write("box.querySelector('input[type=search]')", "dropout")
+    found = flame.ask("box.querySelector('.matches').textContent")
+    assert "matches" in found
+    assert "% of what is shown" in found
+    assert 0 < flame.ask("box.querySelectorAll('g.hit').length") < flame.ask("box.querySelectorAll('g').length")
+
+
+def test_replicas_are_merged_until_told_otherwise(page: chromium.Page, tmp_path: Path) -> None:
+    flame = reader(page, "tf_gpu_v100_bert", FLAME, tmp_path)
+    assert "Sum of 2 replicas" in flame.hover(cell("bert_span_labeler"))
+    assert flame.ask(f"{cell('replica_4')} === undefined") is True
+    flame.click("box.querySelector('input[type=checkbox]')")
+    assert flame.ask(f"{cell('replica_4')} !== undefined") is True
+
+
+GRAPH = "[data-picture=graph]"
+BARS = "[...box.querySelectorAll('.node')].map((n) => n.querySelector('.name').textContent + n.querySelector('.value').textContent).join()"
+
+
+def test_the_graph_draws_what_was_chosen(page: chromium.Page, tmp_path: Path) -> None:
+    graph = reader(page, "multi_host", GRAPH, tmp_path)
+    host, _, rank = (f"box.querySelectorAll('select')[{i}]" for i in range(3))
+    assert graph.ask(f"{host}.value") == "localhost_7011"
+    assert graph.ask("box.querySelector('.bottleneck .mark').textContent") == "◀ bottleneck"
+    drawn = [graph.ask(BARS)]
+    graph.choose(rank, graph.ask(f"{rank}.options[1].value"))
+    drawn.append(graph.ask(BARS))
+    graph.choose(host, "localhost_7012")
+    drawn.append(graph.ask(BARS))
+    assert "MapAndBatch" in drawn[2]
+    assert len(set(drawn)) == 3
+    assert graph.ask("box.querySelectorAll('.edge').length") == graph.ask("box.querySelectorAll('.node').length") - 1
+    assert "Busy per batch" in graph.hover("box.querySelector('.bottleneck .box')")
+
+
+def test_every_stage_of_the_graph_can_be_reached_by_keyboard(page: chromium.Page, tmp_path: Path) -> None:
+    graph = reader(page, "tfdata_heavy", GRAPH, tmp_path)
+    graph.ask("[...box.querySelectorAll('.bar select')].at(-1).focus()")
+    nodes = graph.ask("box.querySelectorAll('.node').length")
+    seen = set()
+    for _ in range(nodes + 3):
+        graph.press("Tab")
+        time.sleep(0.15)
+        seen.add(
+            graph.ask("document.activeElement.classList.contains('node') ? document.getElementById('tip').textContent : ''")
+        )
+    assert len(seen - {""}) == nodes
+
+
+AREA = "[data-picture=area]"
+TIP = "box.querySelector('.glass').dataset.tip"
+
+
+def test_memory_over_time_tells_each_event(page: chromium.Page, tmp_path: Path) -> None:
+    area = reader(page, "memory_heavy", AREA, tmp_path)
+    told = area.hover("box.querySelector('.glass')")
+    for part in ("Time ", "Event ", "Op ", "Shape [", "Region ", "Heap ", "Free ", "Fragmentation ", "Step "):
+        assert part in told
+    assert "MiB" in told
+    area.ask("box.querySelector('.glass').focus()")
+    area.press("Home")
+    first = area.ask(TIP)
+    area.press("ArrowRight")
+    assert area.ask(TIP) != first
+    assert "step 0" in area.ask("box.querySelector('svg').textContent")
+    assert "MiB" in area.ask("box.querySelector('svg').textContent")
+
+
+def test_the_peak_leads_to_what_it_is_made_of(page: chromium.Page, tmp_path: Path) -> None:
+    area = reader(page, "tf_gpu_v100_bert", AREA, tmp_path)
+    memory = "box.querySelector('select[aria-label=Memory]')"
+    area.choose(memory, "GPU_4_bfc")
+    area.click("box.querySelector('.peak circle')")
+    page.wait("document.querySelector('[data-file=breakdown].found') !== null", 5)
+    page.wait("document.querySelector('[data-file=breakdown] input[type=search]')?.value === 'GPU_4_bfc'", 5)
+
+
+def test_a_step_of_the_memory_picture_can_be_chosen_or_dragged(page: chromium.Page, tmp_path: Path) -> None:
+    area = reader(page, "memory_heavy", AREA, tmp_path)
+    reset = "[...box.querySelectorAll('button')].find((b) => b.textContent === 'Reset zoom')"
+    drawn = "[...box.querySelectorAll('.line')].map((line) => line.getAttribute('d')).join()"
+    whole = area.ask(drawn)
+    area.choose("box.querySelector('select[aria-label=\"Stretch of time\"]')", "3")
+    assert area.ask(drawn) != whole
+    assert area.ask(f"{reset}.hidden") is False
+    area.click(reset)
+    assert area.ask(drawn) == whole
+    middle = area.place("box.querySelector('.glass')")
+    for kind, x in (("mousePressed", 0), ("mouseMoved", 100), ("mouseReleased", 100)):
+        place = {"x": middle["x"] + x, "y": middle["y"]}
+        page.ask("Input.dispatchMouseEvent", type=kind, **place, button="left", buttons=1, clickCount=1)
+    assert area.ask(drawn) != whole
+    area.ask("box.querySelector('.glass').focus()")
+    area.press("Escape")
+    assert area.ask(drawn) == whole
+
+
+@pytest.mark.parametrize("picture", [FLAME, GRAPH, AREA])
+def test_a_picture_that_is_hidden_at_first_is_drawn_when_it_is_shown(picture: str, page: chromium.Page, tmp_path: Path) -> None:
+    text = opened("tfdata_heavy").html(tmp_path / "report.html").read_text(encoding="utf-8")
+    hidden = tmp_path / "hidden.html"
+    hidden.write_text(text.replace("<main>", "<main hidden>"), encoding="utf-8")
+    page.ask("Page.navigate", url=hidden.as_uri())
+    page.wait("document.readyState === 'complete'", 30)
+    assert page.run(f"document.querySelector('{picture} .live').hidden") is True
+    page.run("document.querySelector('main').hidden = false")
+    page.wait(f"document.querySelector('{picture} .live svg')?.getBBox().width > 300", 10)
