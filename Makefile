@@ -5,7 +5,7 @@ NATIVE := $(wildcard native/src/* native/include/*)
 SOURCES := $(shell find src -type f -not -name '*.so' -not -path '*/__pycache__/*' -not -path '*.egg-info/*')
 
 .DEFAULT_GOAL := help
-.PHONY: help fast test coverage check docs demo bench verify clean
+.PHONY: help fast test coverage check docs pictures demo bench verify clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -46,10 +46,13 @@ check: .venv/.installed  ## lint, format, types, layers, documentation
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/mkdocs build -q --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict
 
 docs: .venv/.installed  ## build the documentation into build/site
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+pictures: .venv/.installed  ## make the pictures of the documentation anew, from real output (needs Chromium)
+	PYTHONPATH=. $(BIN)/python docs/pictures.py
 
 demo: .venv/.installed  ## profile a real training script (an image classifier with a naive input pipeline) and explain it
 	$(BIN)/python examples/make_images.py demo/images

@@ -1,25 +1,59 @@
-"""The documentation's pages of tools: each tool's README and the tables that it declares, so that a new folder is a new page."""
+"""What the documentation takes from the code: a page per tool with the tables that it declares, and the first screens of the test profiles."""
 
 from __future__ import annotations
 
 import importlib
+import re
 from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
 
+import outpace
 import outpace.tools
 from outpace.model import Field
+from outpace.report import terminal
 from outpace.tools import Tool, discover
 
+ROOT = Path(__file__).parent
+DATA = ROOT / "tests" / "data"
 HOME = Path(outpace.tools.__file__).parent
+_OUTSIDE = re.compile(r"\[([^\]]+)\]\(\.\./[^)]+\)")
+_SCREEN = re.compile(r"^<!-- screen: ([\w./]+) -->$", re.MULTILINE)
+
+
+def on_config(config: Any) -> Any:
+    """Fill in what the navigation cannot know: the tools, and pages that may not be there."""
+    sections = {title: pages for section in config.nav for title, pages in section.items()}
+    sections["Tools"].extend({tool.id: f"tools/{tool.id}.md"} for tool in discover())
+    if (Path(config.docs_dir) / "glossary.md").exists():
+        sections["Reference"].insert(0, "glossary.md")
+    return config
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add one page per tool."""
+    """Add one page per tool, and the benchmarks."""
     for tool in discover():
         files.append(File.generated(config, f"tools/{tool.id}.md", content=page(tool)))
+    measured = (ROOT / "bench" / "README.md").read_text(encoding="utf-8")
+    files.append(File.generated(config, "benchmarks.md", content=measured.replace("](../docs/", "](")))
     return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Put first screens where a page asks for them, `<!-- screen: keras_fit -->`. Links to files that are no page keep their text only."""
+    markdown = markdown.replace("](../bench/README.md", "](benchmarks.md")
+    markdown = _OUTSIDE.sub(r"\1", markdown)
+    return _SCREEN.sub(lambda found: f"```text\n{screen(found[1])}\n```", markdown)
+
+
+def screen(name: str) -> str:
+    """The first screen of a profile: the one that the tests hold, or, of a damaged file, one that is made now."""
+    stored = DATA / "screens" / f"{name}.80.txt"
+    if stored.exists():
+        return stored.read_text(encoding="utf-8").rstrip()
+    with outpace.open(DATA / name) as profile:
+        return terminal.render(profile.report(), width=80).replace(f"{DATA}/", "").rstrip()
 
 
 def page(tool: Tool) -> str:

@@ -36,14 +36,17 @@ else:
 class ProfilerCallback(Callback):  # type: ignore[misc]  # Keras is not followed (pyproject.toml), so its class is Any
     """Captures batches `first` to `last` (counted from 1 over all epochs, both included) into a log directory.
 
-    logdir: in TensorBoard's layout; a path, or a URL that fsspec understands. Open it with `outpace report`, TensorBoard or XProf.
-    batches: first and last batch; what runs before the first one is warm-up. With `steps_per_execution` whole calls are captured.
-    seconds: the capture ends after this time at the latest, because a profiler keeps every event in memory.
-    host_level, python_level, device_level: the profiler's tracer levels.
-    report: when the training ends, print the first screen of `outpace report` to stderr.
-
     The training never fails because of a capture. When nothing can be captured (training that ends before the first batch, a log
     directory that is read-only) a line on stderr says why; when it ends inside the range, the batches until then are saved.
+
+    Args:
+        logdir: in TensorBoard's layout; a path, or a URL that fsspec understands. Open it with `outpace report`, TensorBoard or XProf.
+        batches: first and last batch; what runs before the first one is warm-up. With `steps_per_execution` whole calls are captured.
+        seconds: the capture ends after this time at the latest, because a profiler keeps every event in memory.
+        host_level: the profiler's tracer level of the host, 0 to 3.
+        python_level: 1 also records Python calls, where the framework's version takes it.
+        device_level: 0 leaves devices out.
+        report: when the training ends, print the first screen of `outpace report` to stderr.
     """
 
     def __init__(

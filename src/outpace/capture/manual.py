@@ -163,12 +163,16 @@ def capture(
 ) -> Capture:
     """A context manager that captures what runs inside it, for TensorFlow and JAX; mark the steps with `outpace.step`.
 
-    logdir: where the profile goes, in TensorBoard's layout; a path or a URL that fsspec understands (`gs://`, `s3://`).
-    host_level (0 to 3), python_level (0 or 1), device_level (0 or 1): the profiler's tracer levels.
-    delay: seconds until the capture begins. duration: seconds after which it ends by itself.
-    framework: `tensorflow` or `jax`; by default the one that trains in this process.
-
     An exception inside passes through, and what was recorded until then is saved.
+
+    Args:
+        logdir: where the profile goes, in TensorBoard's layout; a path or a URL that fsspec understands (`gs://`, `s3://`).
+        host_level: the profiler's tracer level of the host, 0 to 3.
+        python_level: 1 also records Python calls, where the framework's version takes it.
+        device_level: 0 leaves devices out.
+        delay: seconds until the capture begins.
+        duration: seconds after which it ends by itself.
+        framework: `tensorflow` or `jax`; by default the one that trains in this process.
     """
     problem = _problem(delay, duration, framework)
     if problem:

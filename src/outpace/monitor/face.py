@@ -24,11 +24,11 @@ T = TypeVar("T")
 class Monitor(KerasHooks):
     """Watches a whole training run: step time, input wait, throughput and memory, at a few microseconds per step.
 
-    As a Keras callback::
+    As a Keras callback:
 
         model.fit(data, callbacks=[outpace.Monitor("logs")])
 
-    Around a loop of your own, with TensorFlow or JAX::
+    Around a loop of your own, with TensorFlow or JAX:
 
         with outpace.Monitor("logs") as monitor:
             for batch in monitor.input(dataset):
@@ -37,21 +37,29 @@ class Monitor(KerasHooks):
 
     With one call per step: `monitor = outpace.Monitor("logs")`, and `monitor.step_done()` after each.
 
-    logdir: where everything goes; numbers in `<logdir>/outpace-monitor/` as JSON lines and TensorBoard scalars, profiles where
-        TensorBoard looks for them. A path, or a URL that fsspec understands.
-    every: seconds between two lines; every_steps: calls of the step after which there is one in any case.
-    warmup: calls that are counted but not timed: tracing, compiling and filling buffers are not the steady state.
-    batch_size: examples per training step, where it cannot be seen in the input.
-    steps_per_call: training steps in one call of your compiled step. Keras says it itself (`steps_per_execution`).
-    tensorboard: whether to write scalars.
-    capture: whether to take a profile when steps slow down: when their median stays, for a second at least, above `ratio` times the
-        median of the steps before, and beyond the noise of those. A profile holds `capture_steps` calls or `capture_seconds`,
-        whichever ends first; the next one is taken `cooldown` seconds later at the earliest, and together they take `disk_budget` MB.
-    host_level, python_level, device_level: the profiler's tracer levels.
-
     A step runs from one boundary to the next, so it holds the wait for its input, and where the device works asynchronously its time is
     right in the mean rather than one by one. The monitor never raises into the training: when it cannot go on, one line says why.
     Raises UsageError for settings that make no sense.
+
+    Args:
+        logdir: where everything goes; numbers in `<logdir>/outpace-monitor/` as JSON lines and TensorBoard scalars, profiles where
+            TensorBoard looks for them. A path, or a URL that fsspec understands.
+        every: seconds between two lines.
+        every_steps: calls of the step after which there is a line in any case.
+        warmup: calls that are counted but not timed: tracing, compiling and filling buffers are not the steady state.
+        batch_size: examples per training step, where it cannot be seen in the input.
+        steps_per_call: training steps in one call of your compiled step. Keras says it itself (`steps_per_execution`).
+        tensorboard: whether to write scalars.
+        capture: whether to take a profile when steps slow down.
+        ratio: steps are slow when their median stays, for a second at least, above this many times the median of the steps before,
+            and beyond the noise of those.
+        capture_steps: a profile holds so many calls at most.
+        capture_seconds: and so many seconds at most.
+        cooldown: seconds until the next profile may be taken.
+        disk_budget: MB that all profiles together may take.
+        host_level: the profiler's tracer level of the host, 0 to 3.
+        python_level: 1 also records Python calls, where the framework's version takes it.
+        device_level: 0 leaves devices out.
     """
 
     def __init__(

@@ -1,0 +1,132 @@
+"""Make the pictures of the documentation from real output: `make pictures`. It needs Chromium, and nothing of the network.
+
+The HTML report, the first screen in a terminal, and the timeline, of profiles in tests/data.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from PIL import Image
+from rich.console import Console
+from rich.terminal_theme import TerminalTheme
+from rich.text import Text
+
+import outpace
+from outpace.report import terminal
+from outpace.viewer import parse_selection, write_trace
+from outpace.viewer.serve import Server, interface
+from tests.verify.chromium import CHROMIUM, Page
+
+ROOT = Path(__file__).parents[1]
+TARGET = ROOT / "docs" / "pictures"
+PROFILES = Path("tests") / "data" / "profiles"
+REPORT, SCREEN, TIMELINE = "tfdata_heavy", "input_bound_generator", "tf_gpu_v100_bert"
+LARGEST = 200_000  # bytes of a picture
+_COLORS = ((224, 108, 117), (152, 195, 121), (229, 192, 123), (97, 175, 239), (198, 120, 221), (86, 182, 194))
+_THEME = TerminalTheme(
+    (30, 34, 42),
+    (220, 223, 228),
+    [(30, 34, 42), *_COLORS, (220, 223, 228)],
+    [(92, 99, 112), *_COLORS, (255, 255, 255)],
+)
+_SVG = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
+<style>
+.{unique_id}-matrix {{
+  font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; font-size: {char_height}px; line-height: {line_height}px;
+}}
+{styles}
+</style>
+<defs>
+<clipPath id="{unique_id}-clip-terminal"><rect x="0" y="0" width="{terminal_width}" height="{terminal_height}" /></clipPath>
+{lines}
+</defs>
+<rect fill="#1e222a" x="1" y="1" width="{width}" height="{height}" rx="8"/>
+<g transform="translate(26, 22)">
+<circle r="7" fill="#ff5f57"/><circle cx="22" r="7" fill="#febc2e"/><circle cx="44" r="7" fill="#28c840"/>
+</g>
+<g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">
+{backgrounds}
+<g class="{unique_id}-matrix">
+{matrix}
+</g>
+</g>
+</svg>
+"""
+
+
+def save(png: bytes, name: str) -> None:
+    """Write a picture with so many colours that it stays small."""
+    picture = Image.open(io.BytesIO(png)).convert("RGB")
+    for colors in (256, 128, 64, 32):
+        out = io.BytesIO()
+        picture.quantize(colors, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
+        if out.tell() <= LARGEST:
+            break
+    (TARGET / name).write_bytes(out.getvalue())
+
+
+def report(folder: Path) -> None:
+    """The top of the HTML report."""
+    file = folder / "report.html"
+    with outpace.open(PROFILES / REPORT) as profile:
+        profile.html(file)
+    with Page(folder / "browser-report", "1400,900") as page:
+        page.ask("Emulation.setDeviceMetricsOverride", width=1400, height=900, deviceScaleFactor=1, mobile=False)
+        page.ask("Page.navigate", url=file.as_uri())
+        page.wait("document.readyState === 'complete'", 60)
+        time.sleep(3)  # charts and fonts
+        save(page.screenshot(), "report.png")
+
+
+def screen() -> None:
+    """The first screen in a terminal, as SVG with the fonts of whoever looks at it."""
+    path = PROFILES / SCREEN
+    with outpace.open(path) as profile:
+        text = terminal.render(profile.report(), width=80, color=True)
+    console = Console(record=True, width=82, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    console.print(Text.from_ansi(f"$ outpace report {path}\n{text}".rstrip()), soft_wrap=True)
+    svg = console.export_svg(theme=_THEME, code_format=_SVG, unique_id="outpace", title="outpace report")
+    (TARGET / "screen.svg").write_text("\n".join(line.rstrip() for line in svg.splitlines()) + "\n", encoding="utf-8")
+
+
+def timeline(folder: Path) -> None:
+    """Perfetto with the steps of a run on GPUs."""
+    with outpace.open(PROFILES / TIMELINE) as profile, tempfile.TemporaryFile() as file:
+        write_trace(profile.run, file.fileno(), selection=parse_selection(None, "0", "^/device|/Steps$|Memory|tf_data|python3"))
+        with Server(interface(), file) as server:
+            thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+            thread.start()
+            try:
+                with Page(folder / "browser-trace", "1400,900") as page:
+                    page.ask("Emulation.setDeviceMetricsOverride", width=1400, height=900, deviceScaleFactor=1, mobile=False)
+                    page.ask("Page.navigate", url=server.address)
+                    page.wait("!!(window.app && window.app.trace)", 120)
+                    page.run("window.waitForPerfettoIdle()")
+                    time.sleep(5)
+                    save(page.screenshot(), "timeline.png")
+            finally:
+                server.shutdown()
+                thread.join()
+
+
+def main(wanted: list[str]) -> None:
+    """Make all pictures, or those that are named: report, screen, timeline."""
+    if CHROMIUM is None:
+        sys.exit("There is no Chromium here: install Debian's package chromium.")
+    os.chdir(ROOT)  # the pictures show paths as a reader would type them
+    TARGET.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        makers = {"report": lambda: report(Path(folder)), "screen": screen, "timeline": lambda: timeline(Path(folder))}
+        for name in wanted or makers:
+            makers[name]()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
