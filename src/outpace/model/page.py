@@ -25,8 +25,8 @@ class ChartKind(str, Enum):
     PIE           `x` names the slices, `series[0]` holds their sizes.
     BARS          one horizontal bar per row; `x` names it, `series[0]` is its length.
     GRAPH         nodes of a tree; `x` is the node's id, `series` = (parent id, label, role, what each node says of itself...); the role is
-                  one of "bottleneck", "critical", "other". Texts are written into the node, numbers also drawn as bars, the first number
-                  being the one that the role was decided by. All columns are shown on hover.
+                  one of "bottleneck", "critical", "other". Texts and counts are written into the node, other numbers drawn as bars, the
+                  first of them being the one that the role was decided by. All columns are shown on hover.
     ICICLE        nodes of a tree as nested bars; `x` is the node's id, `series` = (parent id, label, size); a node's size holds
                   those of its children. Rows come parents first.
     AREA          what fills up over time, as stacked areas: `x` is a time that only rises, each row is an event and holds until the next;

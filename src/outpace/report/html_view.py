@@ -210,7 +210,6 @@ def _columns(chart: Chart) -> dict[str, Any]:
 def _area(chart: Chart) -> dict[str, Any]:
     data = chart_data.slices(chart, _MOST_COLUMNS)
     x = chart.table.field(chart.x)
-    first = [clean(chart.first_choice()[name][0]) for name in chart.choices()] if len(chart.table) else []
     return {
         "drawn": len(data.labels),
         "svg": svg.stacked_columns(data, clean(chart.title), gap=0.0),
@@ -218,8 +217,14 @@ def _area(chart: Chart) -> dict[str, Any]:
         "top": shown(data.top, data.unit),
         "ends": (data.labels[0], data.labels[-1]) if data.labels else ("", ""),
         "x_label": clean(x.label),
-        "of": ", ".join(first),
+        "of": _first_choice(chart),
     }
+
+
+def _first_choice(chart: Chart) -> str:
+    """Which rows a static picture shows, where there are several to choose from."""
+    several = [name for name in chart.choices() if len(set(chart.table[name].tolist())) > 1]
+    return ", ".join(f"{clean(chart.table.field(name).label)}: {clean(chart.first_choice()[name][0])}" for name in several)
 
 
 def _select(chart: Chart) -> dict[str, Any]:
@@ -240,7 +245,7 @@ def _tree(chart: Chart) -> dict[str, Any]:
         }
         for node in tree.nodes
     ]
-    return {"drawn": len(nodes), "heads": heads, "nodes": nodes}
+    return {"drawn": len(nodes), "heads": heads, "nodes": nodes, "of": _first_choice(chart)}
 
 
 def _table(section: Rows | Chart, ids: _Ids) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from outpace.report.chart_data import Cell, Columns, Part
+from outpace.report.labels import fitting
 
 _ROW = 22  # pixels of one level of an icicle
 _CHARACTERS = 110  # of a name that fit into the whole width of an icicle on a phone or a desk, roughly
@@ -78,6 +79,9 @@ def stacked_columns(data: Columns, axis_label: str, *, gap: float = 2.0) -> Mark
 def icicle(cells: Sequence[Cell]) -> Markup:
     """Nested bars: every row is one level of the tree, a bar's width its share of the whole, with its name where it fits."""
     rows = max((cell.depth for cell in cells), default=-1) + 1
+    beside: dict[str, list[str]] = {}
+    for cell in cells:
+        beside.setdefault(cell.path.removesuffix(cell.name), []).append(cell.name)
     shapes = []
     for cell in cells:
         tip = f"{cell.path}: {cell.label} ({cell.width * 100:.1f} %)"
@@ -86,9 +90,7 @@ def icicle(cells: Sequence[Cell]) -> Markup:
             left, top, wide, _ROW - 1, cell.key, tip
         )
         shapes.append(shape)
-        room = int(cell.width * _CHARACTERS)
-        if room >= 4:
-            name = cell.name if len(cell.name) <= room else cell.name[: room - 1] + "…"
+        if name := fitting(cell.name, beside[cell.path.removesuffix(cell.name)], int(cell.width * _CHARACTERS) - 1):
             shapes.append(Markup('<text x="{}%" y="{}" dx="4">{}</text>').format(left, top + _ROW - 7, name))
     return _svg("icicle", f'width="100%" height="{rows * _ROW}"', shapes, "icicle")
 

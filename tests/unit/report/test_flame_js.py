@@ -5,11 +5,13 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 import outpace.report
+from outpace.report.labels import fitting
 
 TREE = Path(outpace.report.__file__).parent / "assets" / "flame_tree.js"
 pytestmark = pytest.mark.skipif(not shutil.which("node"), reason="needs node")
@@ -95,7 +97,17 @@ def test_a_zoomed_cell_takes_the_whole_width_below_what_is_around_it() -> None:
     ],
 )
 def test_a_name_is_cut_where_it_agrees_with_its_neighbours(name: str, others: list[str], room: int, text: str) -> None:
+    assert fitting(name, others, room) == text
     assert node(f"console.log(JSON.stringify(FlameTree.label({json.dumps(name)}, {json.dumps(others)}, {room})))") == text
+
+
+def test_the_static_picture_writes_names_as_the_script_does() -> None:
+    random = Random(3)
+    words = ["layer", "dropout", "self_attention", "conv2d", "block", "_1", "_10", "_", "7", "/", "é", "12"]
+    names = ["".join(random.choices(words, k=random.randint(1, 4))) for _ in range(60)]
+    cases = [(name, random.sample(names, 5), random.randint(0, 20)) for name in names for _ in range(10)]
+    script = f"const cases = {json.dumps(cases)}; console.log(JSON.stringify(cases.map((c) => FlameTree.label(...c))));"
+    assert node(script) == [fitting(*case) for case in cases]
 
 
 def test_rows_that_are_no_tree_are_left_out() -> None:

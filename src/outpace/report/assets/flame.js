@@ -22,12 +22,20 @@ Pictures.add("flame", (box, spec, table) => {
   replicas.title = "Adds up what has the same name in every replica (the first one often has no name of its own). Off: side by side.";
   box.append(html("div", { class: "bar" }, search, matches, replicas, reset), crumbs, picture);
 
+  const name = (one) => FlameTree.path(one).join("/") || "all";
+
   function tip(one) {
-    const lines = [FlameTree.path(one).join("/") || "all", size.label + " " + write(one.size) + ", " + share(one.size, top.size) + " of what is shown"];
+    const lines = [name(one), size.label + " " + write(one.size) + ", " + share(one.size, top.size) + " of what is shown"];
     if (top !== tree.root) lines[1] += ", " + share(one.size, tree.root.size) + " of all";
     lines.push("Self " + write(one.self) + ", " + share(one.self, top.size) + " of what is shown");
     if (one.rows > 1) lines.push("Sum of " + one.rows + " replicas");
     return lines.join("\n");
+  }
+
+  /* Numbers only for the cell that somebody looks at: to write them for every cell takes longer than to draw. */
+  function describe(group, one) {
+    group.dataset.tip = tip(one);
+    group.setAttribute("aria-label", group.dataset.tip.replaceAll("\n", ", "));
   }
 
   function text(cell) {
@@ -41,12 +49,13 @@ Pictures.add("flame", (box, spec, table) => {
   const id = (one) => spec.id + "-" + one.at;
 
   function shape(cell) {
-    const { one, depth } = cell, name = text(cell);
+    const { one, depth } = cell, written = text(cell);
     const kind = one.colour < 0 ? "k-all_others" : "k-cycle-" + (one.colour % COLOURS);
-    const dim = cell.around || (found && !found.hits.has(one));
-    const group = svg("g", { id: id(one), role: "treeitem", "aria-level": depth + 1, "aria-label": tip(one), "data-tip": tip(one), class: dim ? "dim" : found ? "hit" : "" },
+    const dim = cell.around || (found && !found.hits.has(one)), hit = cell.width < 4 ? "hit thin" : "hit";
+    const group = svg("g", { id: id(one), role: "treeitem", "aria-level": depth + 1, "aria-label": name(one), class: dim ? "dim" : found ? hit : "" },
       svg("rect", { x: cell.left.toFixed(2), y: depth * ROW, width: Math.max(THINNEST, cell.width - (cell.width > 3 ? 1 : 0)).toFixed(2), height: ROW - 1, class: kind }));
-    if (name) group.append(svg("text", { x: (cell.left + 4).toFixed(1), y: depth * ROW + 15 }, name));
+    if (written) group.append(svg("text", { x: (cell.left + 4).toFixed(1), y: depth * ROW + 15 }, written));
+    group.addEventListener("pointerover", () => describe(group, one));
     group.addEventListener("click", () => { zoom(one === top && one.parent ? one.parent : one); });
     return group;
   }
@@ -74,6 +83,7 @@ Pictures.add("flame", (box, spec, table) => {
     const group = document.getElementById(id(at));
     if (!group) return;
     group.classList.add("on");
+    describe(group, at);
     picture.setAttribute("aria-activedescendant", group.id);
     if (picture === document.activeElement && picture.matches(":focus-visible")) tipAt(group);
   }
@@ -113,7 +123,12 @@ Pictures.add("flame", (box, spec, table) => {
   picture.addEventListener("blur", () => tipAt(null));
   reset.addEventListener("click", () => { zoom(tree.root); picture.focus(); });
   search.addEventListener("input", find);
-  search.addEventListener("keydown", (event) => { if (event.key === "Escape") { search.value = ""; find(); } });
+  search.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") { search.value = ""; find(); }
+    if (event.key !== "Enter" || !found || !found.hits.size) return;
+    at = [...found.hits].reduce((best, one) => (one.size > best.size ? one : best));
+    picture.focus();
+  });
   merge.addEventListener("change", () => { tree = FlameTree.grow(rows, merge.checked); zoom(tree.root); });
 
   return (now) => { width = now; draw(); };

@@ -113,6 +113,7 @@ const FlameTree = (() => {
   /* A name in `room` characters: cut where it agrees with its neighbours `others`, never where it differs; "" where that does not fit. */
   function label(name, others, room) {
     if (name.length <= room) return name;
+    if (room < 2) return "";
     const same = Math.max(0, ...others.filter((other) => other !== name).map((other) => shared(name, other)));
     if (room >= 4 && room - 1 > same) return name.slice(0, room - 1) + "…";
     const from = same - name.slice(0, same).match(/[A-Za-z]*$|\d*$/)[0].length; // begin of the word in which they differ

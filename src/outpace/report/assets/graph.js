@@ -2,10 +2,12 @@
 Pictures.add("graph", (box, spec, table) => {
   const { html, svg, column, textWidth, choices, tipAt } = Pictures;
   const BAR = 15, GAP = 26, BESIDE = 28, ARROW = 7;
+  const KEYS = ["k-cycle-0", "k-cycle-2"];
   const MARK = { bottleneck: "◀ bottleneck", critical: "● critical path" };
   const ids = column(table, spec.x).values;
   const [parents, labels, roles, ...said] = spec.series.map((name) => column(table, name));
-  const texts = said.filter((c) => c.unit === "text"), flags = said.filter((c) => c.unit === "bool"), numbers = said.filter((c) => !Units.isText(c.unit));
+  const texts = said.filter((c) => c.unit === "text"), flags = said.filter((c) => c.unit === "bool");
+  const counts = said.filter((c) => c.unit === "count"), numbers = said.filter((c) => !Units.isText(c.unit) && c.unit !== "count");
   const hidden = new Set([spec.x, parents.name, ...spec.choices]);
   const told = table.columns.filter((c) => !hidden.has(c.name)).map((c) => column(table, c.name));
 
@@ -58,17 +60,17 @@ Pictures.add("graph", (box, spec, table) => {
   /* A box: name, place in the source and marks; beside or below them a bar per number, all of one unit to one scale. */
   function node(row, x, y, shape, scales) {
     const role = roles.values[row], mark = MARK[role] || "", source = texts.map((c) => c.shown(row)).filter(Boolean).join(" ");
-    const flag = flags.filter((c) => c.values[row]).map((c) => c.label.toLowerCase()).join(", ");
+    const more = [...flags.filter((c) => c.values[row]).map((c) => c.label), ...counts.map((c) => c.label + " " + c.shown(row))].join(" · ").toLowerCase();
     const group = svg("g", { class: "node " + (MARK[role] ? role : "other"), role: "listitem", tabindex: 0, "data-tip": tip(row), "aria-label": tip(row), transform: `translate(${x} ${y})` },
       svg("rect", { class: "box", x: 0.5, y: 0.5, width: shape.width - 1, height: shape.height - 1, rx: 5 }),
       svg("text", { class: "name", x: 10, y: 19 }, cut(labels.shown(row), 13, shape.text - 14)),
-      svg("text", { class: "source", x: 10, y: 35 }, cut([source, flag].filter(Boolean).join(" · "), 11.5, shape.text - 14)));
+      svg("text", { class: "source", x: 10, y: 35 }, cut([source, more].filter(Boolean).join(" · "), 11.5, shape.text - 14)));
     if (mark) group.append(svg("text", shape.beside ? { class: "mark", x: 10, y: 51 } : { class: "mark", x: shape.width - 10, y: 19, "text-anchor": "end" }, mark));
     const left = shape.beside ? shape.text : 10, room = shape.width - left - 10, name = 100, value = 74;
     scales.forEach(({ number, most }, i) => {
       const top = (shape.beside ? 7 : 44) + i * BAR, known = number.values[row];
       const length = most && known ? Math.max(1, (known / most) * (room - name - value)) : 0;
-      const key = i > 1 ? "k-all_others" : i === 1 ? "k-cycle-2" : role === "bottleneck" ? "k-input" : "k-cycle-0";
+      const key = i === 0 && role === "bottleneck" ? "k-input" : KEYS[numbers.indexOf(number)] || "k-all_others";
       group.append(
         svg("text", { class: "what", x: left, y: top + 11 }, cut(number.label, 11.5, name - 8)),
         svg("rect", { class: key, x: left + name, y: top + 2, width: length.toFixed(1), height: BAR - 5, rx: 1.5 }),
