@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _ASSETS = Path(__file__).parent / "assets"
-_STYLES = ("report.css", "views.css", "tables.css", "charts.css")
+_STYLES = ("report.css", "tables.css", "charts.css", "views.css")
 _SCRIPTS = (
     *("dom.js", "units.js", "tables.js", "grid_tools.js", "grid.js", "columns_input.js", "columns.js", "step.js"),
     *("find.js", "routes.js"),
@@ -63,10 +63,11 @@ def write(report: Report, path: Path) -> Path:
 
 
 def render_fragment(page: Page) -> str:
-    """Return one page as static HTML with its own style: no script, nothing that a notebook has to trust."""
+    """Return one page as static HTML with its own style; a small script sorts its tables where a notebook runs it, and nothing needs it."""
     from markupsafe import Markup
 
-    return _environment().get_template("fragment.html.j2").render(page=page_view(page), style=Markup(_style((page,))))
+    style, script = Markup(_style((page,), _STYLES[:-1])), Markup(_asset("fragment.js"))
+    return _environment().get_template("fragment.html.j2").render(page=page_view(page), style=style, script=script)
 
 
 def _pictures(pages: Sequence[Page], ending: str) -> list[str]:
@@ -79,8 +80,8 @@ def _script(pages: Sequence[Page]) -> str:
     return "\n".join(map(_asset, (*_SCRIPTS, *_pictures(pages, ".js"), _LAST)))
 
 
-def _style(pages: Sequence[Page]) -> str:
-    return "\n".join((_color_rules(), *map(_asset, (*_STYLES, *_pictures(pages, ".css")))))
+def _style(pages: Sequence[Page], names: Sequence[str] = _STYLES) -> str:
+    return "\n".join((_color_rules(), *map(_asset, (*names, *_pictures(pages, ".css")))))
 
 
 def _color_rules() -> str:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from outpace.model import Chart, ChartKind, Field, Figures, Finding, Link, Links, Page, Report, Rows, Section, Table, Unit
 from outpace.model.text import clean, clean_prose, elide, shorten, shown
-from outpace.report import chart_data, html_data, svg
+from outpace.report import chart_data, html_data, json_, svg
 from outpace.report.first_screen import FirstScreen, drawable, first_screen, saving_bound, saving_text
 from outpace.report.html_places import SUMMARY, Places, slug
 
@@ -22,6 +22,7 @@ _MOST_COLUMNS = 240
 _MOST_BARS = 30
 _MOST_NAMED = 12
 _THINNEST = 0.001
+_PER_NAME = 8  # rows that may share a name, on average, for a column to name them
 
 
 def document_view(report: Report) -> dict[str, Any]:
@@ -114,7 +115,11 @@ def _absent(page: Page, places: Places) -> dict[str, str]:
 def _glance(report: Report, chart: Chart | None, places: Places) -> dict[str, Any] | None:
     for page in report.pages:
         if chart is not None and page.glance is chart:
-            return _section(chart, _Ids(page, places), "")
+            ids = _Ids(page, places)
+            for section in page.sections:  # where the page shows the table too, its address leads there
+                if isinstance(section, (Rows, Chart)):
+                    ids.once(section.table)
+            return _section(chart, ids, "")
     return None
 
 
@@ -253,7 +258,7 @@ def _table(section: Rows | Chart, ids: _Ids) -> dict[str, Any]:
     fields = _ordered(table, section.columns if isinstance(section, Rows) else ())
     aside = section.aside if isinstance(section, Rows) else ""
     top = (table.take(~table[aside].astype(bool)) if aside else table).take(slice(0, STATIC_ROWS))
-    columns = [_cells(top, f) for f in fields]
+    columns = [_cells(top, f, raw=ids.places is None) for f in fields]
     return {
         "id": ids.once(table),
         "data": ids.data(table),
@@ -274,16 +279,23 @@ def _table(section: Rows | Chart, ids: _Ids) -> dict[str, Any]:
 def _ordered(table: Table, first: Sequence[str]) -> list[Field]:
     """The column that names the rows, which stays in view; those worth showing first; all others."""
     order = [table.field(n) for n in first] + [f for f in table.fields if f.name not in first]
-    half = len(table) / 2
-    naming = next((f for f in order if f.unit is Unit.TEXT and len(set(table[f.name].tolist())) > half), order[0])
+    candidates = [f for f in order[: len(first) or None] if f.unit is Unit.TEXT]
+    differ = [len(set(table[f.name].tolist())) for f in candidates]
+    most = max(differ, default=0)
+    naming = candidates[differ.index(most)] if most > len(table) / _PER_NAME else order[0]
     return [naming, *(f for f in order if f is not naming)]
 
 
-def _cells(table: Table, field: Field) -> list[dict[str, Any]]:
-    texts = [shown(value, field.unit) for value in table[field.name].tolist()]
+def _cells(table: Table, field: Field, *, raw: bool) -> list[dict[str, Any]]:
+    """The cells of a column; with the `raw` numbers of a fragment, which has no other data to sort by."""
+    values = table[field.name].tolist()
+    texts = [shown(value, field.unit) for value in values]
     right = _is_number(field.unit)
     short = texts if right else elide(texts, _SHORT_NAME)
-    return [{"text": s, "full": text if s != text else "", "right": right} for s, text in zip(short, texts, strict=True)]
+    return [
+        {"text": s, "full": text if s != text else "", "right": right, "raw": json_.plain(value) if raw and right else None}
+        for s, text, value in zip(short, texts, values, strict=True)
+    ]
 
 
 def _embedded(page: Page, places: Places) -> list[tuple[str, Markup]]:

@@ -1,4 +1,5 @@
 import base64
+import dataclasses
 import errno
 import hashlib
 import json
@@ -11,10 +12,11 @@ from typing import Any, NoReturn
 
 import pytest
 
-from outpace.model import Field, Link, Links, OutputError, Page, Report, Rows, Table, Text, Unit
+from outpace.model import Field, Link, Links, OutputError, Page, Report, Rows, Table, Text, Unavailable, Unit
 from outpace.model.text import elide
 from outpace.report import html, html_data, terminal
-from tests.unit.report.report_samples import average_step, hostile, op_table, realistic
+from outpace.report.html_places import Places
+from tests.unit.report.report_samples import average_step, finding_input, finding_struck, hostile, op_table, realistic
 
 VOID = {"meta", "br", "input", "link", "img", "hr"}
 FETCHING = {"src", "href", "srcset", "action", "data", "poster", "background", "ping", "manifest", "formaction"}
@@ -199,12 +201,13 @@ def test_embed_cannot_end_the_script_block() -> None:
 
 
 @pytest.mark.parametrize("make", [realistic, hostile])
-def test_a_fragment_needs_no_script_and_no_trust(make: Callable[[], Report]) -> None:
+def test_a_fragment_reads_without_its_one_script(make: Callable[[], Report]) -> None:
     for page in make().pages:
         fragment = page._repr_html_()
         assert fragment == html.render_fragment(page)
         document = Document(fragment)
-        assert document.scripts == []
+        assert [len(text) < 2_500 for _, text in document.scripts] == [True]
+        assert "[hidden]" in fragment and not document.data(), "nothing waits for a script"
         assert document.unbalanced == []
         assert not any(key in FETCHING or key.startswith("on") or key == "style" for _, key, _ in document.attributes)
 
@@ -249,3 +252,59 @@ def test_a_report_that_cannot_be_written_leaves_the_one_before(tmp_path: Path, m
         html.write(realistic(), target)
     assert os.listdir(tmp_path) == ["report.html"], "no partial file is left"
     assert target.read_text(encoding="utf-8") == "before"
+
+
+@pytest.mark.parametrize("make", [realistic, hostile, lambda: realistic(0, 0)])
+def test_every_link_leads_to_one_place(make: Callable[[], Report]) -> None:
+    document = Document(html.render(make()))
+    ids = [value for _, key, value in document.attributes if key == "id"]
+    assert len(ids) == len(set(ids))
+    links = {value[1:] for tag, key, value in document.attributes if (tag, key) == ("a", "href")}
+    assert links - set(ids) == set()
+    assert "summary" in ids and len(links) > 3
+
+
+def test_tables_and_findings_have_addresses_of_their_own() -> None:
+    document = Document(html.render(realistic()))
+    ids = {value for _, key, value in document.attributes if key == "id"}
+    assert {"overview", "overview/steps", "overview/finding/input-bound", "ops/ops", "tf_data/ops", "memory", "absent"} <= ids
+    links = {value for tag, key, value in document.attributes if (tag, key) == ("a", "href")}
+    assert {"#overview/average_step", "#overview/finding/input-bound", "#ops/ops"} <= links, "evidence leads to the table"
+
+
+def test_tools_with_nothing_to_show_are_one_line() -> None:
+    text = html.render(realistic())
+    assert text.count("Not measurable in this profile") == 1
+    assert '<section class="view" id="memory"' not in text
+    assert '<li id="memory">' in text
+
+
+def test_two_findings_of_one_rule_have_two_addresses() -> None:
+    twice = tuple(dataclasses.replace(finding_input(), location=place) for place in ("a.py:1", "b.py:2"))
+    page = Page("p", "P", "Q", sections=(Text("", "words"),), findings=twice)
+    places = Places(Report("s", "h", (), twice, (page,)))
+    assert [places.finding(f) for f in twice] == ["p/finding/input-bound", "p/finding/input-bound-2"]
+    assert places.finding(finding_struck()) == ""
+
+
+def test_a_profile_that_tells_nothing_is_to_be_captured_again() -> None:
+    gone = Page("p", "P", "Q", unavailable=Unavailable("nothing was recorded", "Capture while the program trains."))
+    text = Document(html.render(Report("s", "h", (), (), (gone,)))).text
+    assert "Capture again: Capture while the program trains." in text
+    assert "worth a change" not in text
+
+
+def test_rows_set_aside_are_carried_and_not_shown_at_first() -> None:
+    fields = (Field("name", Unit.TEXT, "n"), Field("idle", Unit.BOOL, "i"))
+    table = Table.from_rows("ops", "Ops", fields, [("NOTHING", True), ("MatMul", False)])
+    document = Document(html.render(Report("s", "h", (), (), (Page("p", "P", "Q", sections=(Rows(table, aside="idle"),)),))))
+    assert "MatMul" in document.text and "NOTHING" not in document.text
+    assert next(iter(document.data().values()))["data"][0] == ["NOTHING", "MatMul"]
+
+
+def test_the_column_that_names_the_rows_comes_first() -> None:
+    fields = (Field("rank", Unit.COUNT, "r"), Field("side", Unit.TEXT, "s"), Field("name", Unit.TEXT, "n"))
+    rows = [(i, "host" if i % 2 else "device", f"op {i}") for i in range(20)]
+    page = Page("p", "P", "Q", sections=(Rows(Table.from_rows("ops", "Ops", fields, rows)),))
+    assert 'data-order="name rank side"' in html.render(Report("s", "h", (), (), (page,)))
+    assert 'data-order="step ' in html.render(realistic()), "a number names the steps"

@@ -1,6 +1,6 @@
 /* Stacked columns to zoom into: a step graph. Colours are classes, so that a theme needs no redrawing. */
 const Columns = (() => {
-  const HIGH = 230, LEFT = 66, TOP = 8, BOTTOM = 24, NARROWEST = 3, WIDEST = 44, TALL = 4, FEWEST = 4;
+  const HIGH = 230, LEFT = 66, TOP = 8, BOTTOM = 24, NARROWEST = 3, WIDEST = 44, TALL = 4, FEWEST = 4, LETTER = 7, MOST_NAMED = 20;
   const charts = new Map();
 
   class Chart {
@@ -163,11 +163,13 @@ const Columns = (() => {
       const seen = this.range[0] === 0 && this.range[1] === this.rows.length;
       const highest = Math.max(...bins.map((at) => this.size(this.rows[at])), 0);
       this.end = (this.whole || most <= end ? (seen ? most : highest) : Math.min(end, seen ? end : highest)) || 1;
-      this.step = Math.min(WIDEST, wide / Math.max(1, bins.length));
+      const longest = Math.max(...bins.map((at) => Math.min(this.places[at].length, MOST_NAMED)), 1);
+      this.label = longest * LETTER + 14;
+      this.step = Math.min(Math.max(WIDEST, this.label), wide / Math.max(1, bins.length));
       this.drawn = bins;
       const height = TOP + HIGH + BOTTOM;
       const svg = Dom.svg("svg", { class: "columns", viewBox: `0 0 ${LEFT + wide + 6} ${height}`, width: LEFT + wide + 6, height, "aria-hidden": "true" });
-      svg.append(...this.axis(wide), ...this.shapes(bins), ...this.names(bins));
+      svg.append(...this.axis(wide), ...this.shapes(bins), ...this.names(bins, LEFT + wide));
       this.mark = Dom.svg("rect", { class: "mark", y: TOP, height: HIGH, width: 0 });
       this.brush = Dom.svg("rect", { class: "brush", y: TOP, height: HIGH, width: 0 });
       svg.prepend(this.mark);
@@ -190,7 +192,8 @@ const Columns = (() => {
     }
 
     shapes(bins) {
-      const bottom = bins.map(() => 0), gap = Math.min(4, this.step * 0.18), found = [];
+      const bottom = bins.map(() => 0), width = Math.min(WIDEST, this.step - Math.min(4, this.step * 0.18)), found = [];
+      const x = (j) => LEFT + (j + 0.5) * this.step - width / 2;
       this.parts.forEach((part, i) => {
         if (this.off.has(i)) return;
         const moves = bins.map((at, j) => {
@@ -198,25 +201,30 @@ const Columns = (() => {
           const low = Math.min(bottom[j], this.end), high = Math.min((bottom[j] += value), this.end);
           if ((high - low) / this.end < 0.0005) return "";
           const y = (v) => (TOP + HIGH * (1 - v / this.end)).toFixed(2);
-          return `M${(LEFT + j * this.step + gap / 2).toFixed(2)} ${y(low)}V${y(high)}h${(this.step - gap).toFixed(2)}V${y(low)}z`;
+          return `M${x(j).toFixed(2)} ${y(low)}V${y(high)}h${width.toFixed(2)}V${y(low)}z`;
         }).join("");
         if (moves) found.push(Dom.svg("path", { d: moves, class: "k-" + this.spec.keys[i] }));
       });
-      const x = (j) => LEFT + j * this.step + gap / 2, width = this.step - gap;
       bins.forEach((at, j) => {
-        if (this.rows[at] < 0) found.push(Dom.svg("rect", { class: "ghost", x: x(j), y: TOP, width, height: HIGH }));
+        if (this.rows[at] < 0 && !(this.rows[bins[j - 1]] < 0)) found.push(this.ghost(bins, j));
         else if (bottom[j] > this.end * 1.001) found.push(Dom.svg("path", { class: "beyond", d: `M${x(j)} ${TOP + 7}l${width / 2} -7l${width / 2} 7z` }));
       });
       return found;
     }
 
-    names(bins) {
-      const longest = Math.max(...bins.map((at) => this.places[at].length), 1);
-      const every = Math.max(1, Math.ceil((Math.min(longest, 16) * 7 + 14) / this.step)), found = [];
+    /* Columns without data, neighbours as one. */
+    ghost(bins, from) {
+      let to = from;
+      while (this.rows[bins[to]] < 0) to += 1;
+      return Dom.svg("rect", { class: "ghost", x: LEFT + from * this.step + 1, y: TOP, width: (to - from) * this.step - 2, height: HIGH });
+    }
+
+    names(bins, end) {
+      const every = Math.max(1, Math.ceil(this.label / this.step)), found = [];
       bins.forEach((at, j) => {
         if (j % every) return;
-        const text = Units.shorten(this.places[at], 16), x = LEFT + (j + 0.5) * this.step;
-        found.push(Dom.svg("text", { x: Math.max(x, LEFT + 4), y: TOP + HIGH + 17, "text-anchor": "middle" }, text));
+        const text = Units.shorten(this.places[at], MOST_NAMED), x = LEFT + (j + 0.5) * this.step;
+        found.push(Dom.svg("text", { x: Math.min(x, end + 6 - (text.length * LETTER) / 2), y: TOP + HIGH + 17, "text-anchor": "middle" }, text));
       });
       return found;
     }

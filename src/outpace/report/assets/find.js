@@ -29,7 +29,7 @@ const Find = (() => {
         if (!words.every((word) => all.includes(word))) continue;
         met += 1;
         const text = cells.find((cell) => words.some((word) => String(cell).toLowerCase().includes(word)));
-        found.push({ kind: `${heading(box)}, ${box.dataset.title}, row ${row + 1}`, text: Units.shorten(String(text), 90), route: `#${route}/${row + 1}` });
+        found.push({ kind: `${heading(box)}, ${box.dataset.title}, row ${row + 1}`, text: Units.shorten(String(text), 160), route: `#${route}/${row + 1}` });
       }
     }
     return found;

@@ -1,7 +1,7 @@
 /* A static table becomes one to sort, filter, walk through and copy from when it first has a width. Long tables draw only the rows in sight. */
 const Grid = (() => {
   const ROW = 25, MOST_HIGH = 480, ALL_DRAWN = 300, AHEAD = 15;
-  const CHARACTER = 7.3, PADDING = 22, NARROWEST = 64, WIDEST = 90, BAR = 17;
+  const CHARACTER = 7.6, PADDING = 22, NARROWEST = 64, WIDEST = 90, BAR = 17, BOLD = 1.2;
   const grids = new Map();
 
   class Table {
@@ -72,8 +72,9 @@ const Grid = (() => {
       const scrolls = this.rows.length * ROW > MOST_HIGH, bar = scrolls ? BAR : 0;
       const room = this.live.clientWidth - bar, phone = room < 700;
       const longest = (texts) => texts.reduce((most, text) => Math.max(most, text.length), 0);
-      const wanted = (c) => Math.max(c.right ? longest(c.texts) : Math.min(longest(c.texts), WIDEST), longest(c.label.split(" ")), c.label.length / 2 + 2);
-      const least = (c, i) => (c.right ? wanted(c) : Math.min(wanted(c), phone ? 18 : i === 0 ? 44 : 26));
+      const heading = (c) => Math.max(longest(c.label.split(" ")) * BOLD, c.label.length / 2 + 2);
+      const wanted = (c) => Math.max(c.right ? longest(c.texts) : Math.min(longest(c.texts), WIDEST), heading(c));
+      const least = (c, i) => (c.right ? wanted(c) : Math.min(wanted(c), Math.max(heading(c), phone ? 18 : i === 0 ? 44 : 26)));
       const pixels = (characters) => Math.max(NARROWEST, Math.ceil(characters * CHARACTER + PADDING));
       const number = String(this.count).length * 8 + 18;
       const columns = this.shown;
@@ -83,8 +84,12 @@ const Grid = (() => {
       this.widths = widths.map((width, i) => width + (left > 0 && asked ? Math.floor(gaps[i] * Math.min(1, left / asked)) : 0));
       columns.forEach((c, i) => {
         const fits = Math.floor((this.widths[i] - PADDING) / CHARACTER);
-        c.short = c.right ? c.texts : Units.elide(c.texts, fits);
-        if (!phone && !c.right) this.widths[i] = Math.max(this.widths[i], Math.min(pixels(longest(c.short)), room / 2));
+        c.short = c.texts;
+        if (c.right) return;
+        c.short = Units.elide(c.texts, fits);
+        if (!phone) this.widths[i] = Math.max(this.widths[i], Math.min(pixels(longest(c.short)), room / 2));
+        const most = Math.floor((this.widths[i] - PADDING) / CHARACTER);
+        c.short = c.short.map((text) => Units.shorten(text, Math.max(most, 3))); // there is no room for all that differs
       });
       this.number = number;
       this.columnGroup.replaceChildren(...[number, ...this.widths].map((width) => {

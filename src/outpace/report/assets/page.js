@@ -56,6 +56,22 @@ const Page = (() => {
     button.hidden = false;
   }
 
-  return { start: () => { theme(); Tips.start(); Columns.start(); if (typeof Pictures !== "undefined") Pictures.start(); Grid.start(); Find.start(); Routes.start(); } };
+  /* What scrolls must be reached without a mouse. */
+  function areas() {
+    document.querySelectorAll("main .scroll").forEach((area) => { area.tabIndex = 0; });
+  }
+
+  function start() {
+    theme();
+    areas();
+    Tips.start();
+    Columns.start();
+    if (typeof Pictures !== "undefined") Pictures.start(); // a report without them has none
+    Grid.start();
+    Find.start();
+    Routes.start();
+  }
+
+  return { start };
 })();
 Page.start();

@@ -1,0 +1,339 @@
+"""The HTML report under a reader's hands, in headless Chromium: addresses, tables, charts, search, and what needs no script."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outpace.model.text import shorten
+from tests.support import opened
+from tests.verify.chromium import CHROMIUM, Page
+
+pytestmark = [
+    pytest.mark.verify,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; install Debian's package chromium"),
+]
+LOOKED_AT = (
+    *("keras_fit", "jax_loop", "multi_host", "tf_gpu_v100_bert"),
+    *("memory_heavy", "tpu_v6e_inference", "tfdata_heavy", "idle_empty"),
+)
+
+
+class Report:
+    """Reports in one browser. Every visit is a new window as far as the page can tell: another document, no history."""
+
+    def __init__(self, page: Page, folder: Path) -> None:
+        self.page, self._folder = page, folder
+
+    def visit(self, name: str, route: str = "", width: int = 1400) -> Report:
+        path = self._folder / f"{name}.html"
+        if not path.exists():
+            opened(name).html(path)
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        self.page.ask("Emulation.setDeviceMetricsOverride", **size)
+        self.page.ask("Page.navigate", url="about:blank")
+        self.page.console.clear()
+        self.page.requests.clear()
+        self.page.ask("Page.navigate", url=f"{path.as_uri()}#{route}" if route else path.as_uri())
+        self.page.wait("document.readyState === 'complete' && !!document.querySelector('.view.on')", 30)
+        return self
+
+    def run(self, script: str) -> Any:
+        return self.page.run(script)
+
+    def wait(self, script: str) -> None:
+        self.page.wait(script, 10)
+
+    def views(self) -> list[str]:
+        """The views that are seen."""
+        return list(self.run("[...document.querySelectorAll('.view')].filter(v => v.offsetHeight).map(v => v.id)"))
+
+    def click(self, selector: str) -> None:
+        """A click of the mouse in the middle of an element."""
+        self.run(f"document.querySelector({json.dumps(selector)}).scrollIntoView({{ block: 'center' }})")
+        box = self.run(f"(({{ x, y, width, height }}) => [x + width / 2, y + height / 2])({self._box(selector)})")
+        self.click_at(*box)
+
+    def click_at(self, x: float, y: float) -> None:
+        self.drag((x, y), (x, y))
+
+    def drag(self, begin: tuple[float, float], end: tuple[float, float]) -> None:
+        for kind, (x, y) in (("mousePressed", begin), ("mouseMoved", end), ("mouseReleased", end)):
+            self.page.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
+
+    def press(self, key: str, text: str = "") -> None:
+        self.page.ask("Input.dispatchKeyEvent", type="keyDown", key=key, text=text)
+        self.page.ask("Input.dispatchKeyEvent", type="keyUp", key=key)
+
+    def write(self, selector: str, text: str) -> None:
+        self.run(f"(f => {{ f.value = {json.dumps(text)}; f.dispatchEvent(new Event('input')); }})({self._element(selector)})")
+
+    def text(self, selector: str) -> str:
+        return str(self.run(f"{self._element(selector)}.textContent"))
+
+    def _element(self, selector: str) -> str:
+        return f"document.querySelector({json.dumps(selector)})"
+
+    def _box(self, selector: str) -> str:
+        return f"{self._element(selector)}.getBoundingClientRect()"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Report]:
+    folder = tmp_path_factory.mktemp("reports")
+    with Page(folder / "browser") as page:
+        yield Report(page, folder)
+
+
+@pytest.fixture
+def report(browser: Report) -> Iterator[Report]:
+    """The browser; at the end, no script complained and nothing was asked of anybody."""
+    yield browser
+    assert browser.page.console == []
+    assert not [url for url in browser.page.requests if not url.startswith(("file:", "about:", "data:", "blob:"))]
+
+
+def test_one_view_is_seen_at_a_time_and_history_leads_back(report: Report) -> None:
+    report.visit("keras_fit")
+    assert report.views() == ["summary"]
+    report.click("nav a[href='#op_stats']")
+    report.wait("location.hash === '#op_stats'")
+    assert report.views() == ["op_stats"]
+    assert report.text("nav [aria-current]") == "Op statistics"
+    report.run("scrollTo(0, 500)")
+    report.wait("history.state && history.state.y === 500")
+    report.click("nav a[href='#overview']")
+    report.wait("document.querySelector('#overview').offsetHeight > 0")
+    report.run("history.back()")
+    report.wait("document.querySelector('#op_stats').offsetHeight > 0 && scrollY === 500")
+    report.run("history.forward()")
+    report.wait("document.querySelector('#overview').offsetHeight > 0")
+
+
+ON_SCREEN = (
+    "(({ top, bottom }, header) => top >= header && bottom <= innerHeight)"
+    "(%s.getBoundingClientRect(), document.querySelector('.top').offsetHeight)"
+)
+
+
+@pytest.mark.parametrize(
+    ("route", "target"),
+    [
+        ("op_stats/ops", "document.getElementById('op_stats/ops').querySelector('h3')"),
+        ("op_stats/ops/60", "document.querySelector('tr.target')"),
+        ("op_stats/ops/1", "document.querySelector('tr.target')"),  # idle time, which is not shown unless it is asked for
+        ("overview/step/17", "document.querySelector('.opened h4')"),
+        ("input_pipeline/steps/4", "document.querySelector('tr.target')"),
+    ],
+)
+def test_an_address_in_a_new_window_is_scrolled_to_and_focused(route: str, target: str, report: Report) -> None:
+    report.visit("keras_fit", route)
+    report.wait(f"!!{target} && {ON_SCREEN % target}")
+    assert report.views() == [route.split("/")[0]]
+    assert report.run("document.activeElement.closest('.target') !== null")
+    if report.run("document.querySelector('tr.target') !== null"):
+        assert report.run("document.querySelector('tr.target a').textContent") == route.rsplit("/", 1)[1]
+
+
+def test_a_finding_has_an_address_that_the_first_screen_leads_to(report: Report) -> None:
+    report.visit("input_bound_generator")
+    report.click(".first a")
+    report.wait("document.querySelector('.finding.target') !== null")
+    assert report.run("decodeURIComponent(location.hash.slice(1)) === document.querySelector('.finding.target').id")
+    report.click(".finding.target .facts a")
+    report.wait("document.querySelector('.target').matches('.block, details')")
+    assert report.run("document.querySelector('.target').id.split('/').length") == 2, "evidence leads to a table"
+
+
+def test_an_unknown_address_says_so(report: Report) -> None:
+    report.visit("jax_loop", "op_stats/nothing/7")
+    report.wait("document.getElementById('said').textContent.startsWith('Not in this report')")
+    assert report.views() == ["summary"]
+
+
+OPS = "[data-table='op_stats/ops'] "
+
+
+def test_columns_are_chosen_filtered_and_sorted(report: Report) -> None:
+    report.visit("keras_fit", "op_stats/ops")
+    heads = f"[...document.querySelectorAll({json.dumps(OPS + 'thead th button')})].map(b => b.textContent)"
+    report.wait(f"{heads}.length > 10")
+    assert "Rank" in report.run(heads)
+    report.click(OPS + ".menu summary")
+    report.run(
+        f"[...document.querySelectorAll({json.dumps(OPS + '.check')})].find(c => c.textContent === 'Rank').firstChild.click()"
+    )
+    assert "Rank" not in report.run(heads)
+    assert " of " in report.text(OPS + ".menu summary")
+    report.run(f"[...document.querySelectorAll({json.dumps(OPS + '.tools > button')})][0].click()")
+    report.write(OPS + ".filters input[aria-label='Filter Self']", "> 5 ms")
+    report.write(OPS + ".filters input[aria-label='Filter Side']", "host")
+    assert report.text(OPS + ".count").endswith("of 247 rows")
+    cells = f"[...document.querySelectorAll({json.dumps(OPS + '.live tbody tr')})].map(r => r.cells[3].textContent)"
+    shown = report.run(cells)
+    assert shown and all(cell.endswith(" ms") and float(cell.split()[0]) > 5 for cell in shown)
+    report.run(
+        f"[...document.querySelectorAll({json.dumps(OPS + 'thead button')})].find(b => b.textContent === 'Self').click()"
+    )
+    assert report.run(cells) == sorted(shown, key=lambda cell: -float(cell.split()[0]))
+
+
+def test_idle_time_is_shown_on_demand(report: Report) -> None:
+    report.visit("keras_fit", "op_stats/ops")
+    report.wait(f"document.querySelector({json.dumps(OPS + '.count')}) !== null")
+    assert report.text(OPS + ".count") == "246 of 247 rows"
+    report.click(OPS + ".tools > .check input")
+    assert report.text(OPS + ".count") == "247 rows"
+
+
+def test_cells_are_walked_through_and_copied(report: Report) -> None:
+    report.visit("keras_fit", "op_stats/ops/9")
+    report.wait("document.activeElement.matches('td')")
+    whole = report.run("document.activeElement.dataset.tip || document.activeElement.textContent")
+    report.run(f"[...document.querySelectorAll({json.dumps(OPS + '.copies button')})][0].click()")
+    report.wait("document.getElementById('said').textContent.startsWith('Copied: ')")
+    assert report.text("#said") == f"Copied: {shorten(whole, 60)}"
+    report.run("document.querySelector('tr.target td').focus()")
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
+        report.press(key)
+    assert report.run("[document.activeElement.closest('tr').cells[0].textContent, document.activeElement.cellIndex]") == [
+        "11",
+        2,
+    ]
+    report.press("Enter")
+    report.wait("location.hash === '#op_stats/ops/11'")
+
+
+def test_a_table_that_goes_on_to_the_right_says_so(report: Report) -> None:
+    live = f"document.querySelector({json.dumps(OPS + '.live')})"
+    report.visit("tf_gpu_v100_bert", "op_stats/ops", width=390)
+    report.wait(f"{live}.classList.contains('more-right')")
+    report.run(f"{live}.querySelector('.scroll').scrollLeft = 1e6")
+    report.wait(f"!{live}.classList.contains('more-right') && {live}.classList.contains('more-left')")
+    first = report.run(f"{live}.querySelector('tbody .first').getBoundingClientRect().left")
+    assert 0 <= first < 100, "the column that names the rows stays"
+
+
+def test_a_long_table_draws_the_rows_in_sight(report: Report) -> None:
+    report.visit("tf_gpu_v100_bert", "op_stats/ops/5000")
+    report.wait(f"document.querySelector('tr.target') !== null && {ON_SCREEN % 'document.querySelector(`tr.target`)'}")
+    assert report.run(f"document.querySelectorAll({json.dumps(OPS + '.live tbody tr')}).length") < 100
+    report.run("location.hash = 'op_stats/ops/17'")
+    report.wait("document.querySelector('tr.target a').textContent === '17'")
+    assert "/…/transformer/layer_20/" in report.text("tr.target"), "names are cut where they agree, not where they differ"
+
+
+def test_one_search_finds_rows_of_all_tables(report: Report) -> None:
+    report.visit("keras_fit")
+    report.press("/", "/")
+    assert report.run("document.activeElement.matches('#find input')")
+    report.write("#find input", "conv2dbackpropfilter")
+    report.wait("document.querySelectorAll('#find li a').length > 3")
+    assert len(set(report.run("[...document.querySelectorAll('#find a')].map(a => a.hash.split('/')[0])"))) > 1
+    report.press("Enter")
+    report.wait("document.querySelector('tr.target') !== null")
+    assert "BackpropFilter" in report.text("tr.target")
+
+
+STEPS = "#overview .plot"
+
+
+def column(report: Report, number: int) -> tuple[float, float]:
+    """Where a column of the step chart is on the screen."""
+    script = "(c => { const b = c.plot.getBoundingClientRect(); return [b.left + 66 + (%d + 0.5) * c.step, b.top + 200]; })"
+    return tuple(report.run(f"({script % number})(Columns.of(document.querySelector('#overview [data-chart]')))"))
+
+
+def test_a_click_on_a_step_opens_it(report: Report) -> None:
+    report.visit("multi_host", "overview")
+    report.wait(f"document.querySelector({json.dumps(STEPS)} + ' path') !== null")
+    report.click_at(*column(report, 12))
+    report.wait("document.querySelector('.opened') !== null")
+    assert report.run("location.hash") == "#overview/step/130/localhost_7010"
+    panel = report.text(".opened")
+    assert "Step 130 of localhost_7010" in panel
+    assert "Median of 20" in panel
+    command = report.text(".opened code")
+    assert command.endswith("multi_host 130 --host localhost_7010") and command.startswith("outpace explain ")
+    report.click(".opened [aria-label=Close]")
+    assert report.run("document.querySelector('.opened') === null && location.hash === '#overview'")
+
+
+def test_keys_walk_zoom_and_open(report: Report) -> None:
+    report.visit("keras_fit", "overview")
+    report.wait(f"document.querySelector({json.dumps(STEPS)} + ' path') !== null")
+    chart = "Columns.of(document.querySelector('#overview [data-chart]'))"
+    report.run(f"document.querySelector({json.dumps(STEPS)}).focus()")
+    for key in ("ArrowRight", "ArrowRight", "+"):
+        report.press(key)
+    assert "Step 10" in report.text(".heard")
+    assert report.run(f"{chart}.range[1] - {chart}.range[0]") == 8
+    report.press("Enter")
+    report.wait("document.querySelector('.opened') !== null")
+    assert report.run("location.hash") == "#overview/step/10"
+    report.run(f"{chart}.show(0, 16)")
+    begin, end = column(report, 4), column(report, 9)
+    report.drag(begin, end)
+    assert report.run(f"{chart}.range") == [4, 10], "a drag zooms"
+
+
+def test_the_axis_is_cut_and_parts_are_hidden(report: Report) -> None:
+    report.visit("jax_loop", "overview")
+    report.wait("document.querySelector('#overview .notes button') !== null")
+    ticks = "[...document.querySelectorAll('#overview .plot text')].map(t => t.textContent).filter(t => t.endsWith('s'))"
+    assert all("ms" not in t or float(t.split()[0]) < 5 for t in report.run(ticks))
+    report.click("#overview .notes button")
+    assert any(t.startswith("60") or t.startswith("40") for t in report.run(ticks))
+    before = report.run(f"document.querySelectorAll({json.dumps(STEPS)} + ' path[class^=k-]').length")
+    report.click("#overview .legend.inline button")
+    assert report.run(f"document.querySelectorAll({json.dumps(STEPS)} + ' path[class^=k-]').length") == before - 1
+
+
+@pytest.mark.parametrize("view", ["overview", "input_pipeline", "pod"])
+def test_hosts_are_chosen_from_a_list(view: str, report: Report) -> None:
+    report.visit("multi_host", view)
+    report.wait(f"document.querySelector('#{view} .series select') !== null")
+    assert report.run("document.querySelectorAll('input[type=range]').length") == 0
+    last = "s => { s.selectedIndex = s.options.length - 1; s.dispatchEvent(new Event('change')); }"
+    report.run(f"({last})(document.querySelector('#{view} .series select'))")
+    assert " has no " in report.text(f"#{view} .notes"), "what this one did not record is said"
+    assert report.run(f"document.querySelectorAll('#{view} .ghost').length") > 0
+
+
+@pytest.mark.parametrize("name", LOOKED_AT)
+def test_no_view_is_wider_than_the_window(name: str, report: Report) -> None:
+    for width in (2560, 1400, 800, 390):
+        report.visit(name, width=width)
+        for view in report.run("[...document.querySelectorAll('.view')].map(v => v.id)"):
+            report.run(f"location.hash = {json.dumps(view)}")
+            report.wait(f"document.getElementById({json.dumps(view)}).offsetHeight > 0")
+            report.run("document.querySelectorAll('.view.on [data-table]').forEach(Grid.of)")
+            assert report.run("document.documentElement.scrollWidth <= innerWidth"), (view, width)
+
+
+def test_without_scripts_and_in_print_all_views_stand_below_each_other(report: Report) -> None:
+    report.visit("keras_fit")
+    every = report.run("[...document.querySelectorAll('.view')].map(v => v.id)")
+    report.page.ask("Emulation.setEmulatedMedia", media="print")
+    assert report.views() == every
+    assert report.run("document.getElementById('op_stats/ops').querySelector('.still table').offsetHeight") > 100
+    report.page.ask("Emulation.setEmulatedMedia", media="")
+    report.page.ask("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        report.visit("keras_fit", "op_stats/ops")
+        assert report.views() == every
+        assert report.run(ON_SCREEN % "document.getElementById('op_stats/ops').querySelector('h3')")
+    finally:
+        report.page.ask("Emulation.setScriptExecutionDisabled", value=False)
+
+
+def test_the_policy_holds(report: Report) -> None:
+    report.visit("jax_loop")
+    report.run("(s => { s.textContent = 'window.ran = true'; document.body.append(s); })(document.createElement('script'))")
+    assert report.run("window.ran === undefined"), "a script that is not the report's does not run"
+    assert report.page.console
+    report.page.console.clear()
