@@ -16,7 +16,7 @@ for version; do
     continue
   fi
   [ -d "$home" ] || "$interpreter" -m venv "$home"
-  "$home/bin/python" -m pip install -q --disable-pip-version-check "tensorflow-cpu==$tensorflow" "$wheel[dev]"
+  "$home/bin/python" -m pip install -q --disable-pip-version-check "tensorflow-cpu==$tensorflow" "$wheel[tensorflow,dev]"
   "$home/bin/python" -m pip install -q --disable-pip-version-check --no-deps --force-reinstall "$wheel"
   echo "Python $python, TensorFlow $tensorflow:"
   "$home/bin/python" -m pytest -q || failed="$failed $version"

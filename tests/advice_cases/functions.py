@@ -91,7 +91,7 @@ CASES: list[Case] = [
         says=("built a new graph in 3 of 10 calls", "tf.constant", "3 was 2"),
         never=("input_signature",),
     ),
-    silent(_GRAPH, "building takes 15 % of its time", _tf(9, 60, traced=3)),
+    silent(_GRAPH, "building takes 15% of its time", _tf(9, 60, traced=3)),
     silent(_GRAPH, "it was traced once", _tf(30, 60, traced=1)),
     fires(
         _GRAPH,
@@ -104,14 +104,14 @@ CASES: list[Case] = [
     ),
     fires(
         _GRAPH,
-        "1.5 % of the steps",
+        "1.5% of the steps",
         _tf(1.5, 3, traced=3),
         Severity.HIGH,
         location="train.py:8",
         saves=about(0.015),
         takes_from=("compilation",),
     ),
-    silent(_GRAPH, "0.7 % of the steps", _tf(0.7, 1.4, traced=3)),
+    silent(_GRAPH, "0.7% of the steps", _tf(0.7, 1.4, traced=3)),
     fires(
         _GRAPH,
         "eagerly in Keras",
@@ -131,7 +131,7 @@ CASES: list[Case] = [
     ),
     fires(
         "recompiled",
-        "built three times in 8 % of the steps",
+        "built three times in 8% of the steps",
         _compiled(0.08, 3),
         Severity.HIGH,
         location="train.py:12",
@@ -147,7 +147,7 @@ CASES: list[Case] = [
         location="train.py:12",
         saves=about(0.3),
     ),
-    silent("recompiled", "3 % of the steps", _compiled(0.03, 3)),
+    silent("recompiled", "3% of the steps", _compiled(0.03, 3)),
     silent("recompiled", "built once", _compiled(0.5, 1)),
     fires(
         "recompiled",
@@ -160,7 +160,7 @@ CASES: list[Case] = [
     ),
     fires(
         "op_by_op",
-        "22 calls, 10 % of the step",
+        "22 calls, 10% of the step",
         _calls(22, 0.06, 0.04),
         Severity.MODERATE,
         location="train.py:20",
@@ -170,8 +170,8 @@ CASES: list[Case] = [
         never=("tf.function",),
     ),
     fires("op_by_op", "half of the step", _calls(30, 0.3, 0.2), Severity.HIGH, location="train.py:20", saves=about(0.5)),
-    fires("op_by_op", "30 % of the step", _calls(30, 0.3), Severity.HIGH, location="train.py:20", saves=about(0.3)),
-    fires("op_by_op", "8 % of the step", _calls(30, 0.08), Severity.MODERATE, location="train.py:20", saves=about(0.08)),
+    fires("op_by_op", "30% of the step", _calls(30, 0.3), Severity.HIGH, location="train.py:20", saves=about(0.3)),
+    fires("op_by_op", "8% of the step", _calls(30, 0.08), Severity.MODERATE, location="train.py:20", saves=about(0.08)),
     fires(
         "op_by_op",
         "nothing but single ops",
@@ -204,9 +204,9 @@ CASES: list[Case] = [
         says=("for the call at train.py:20", "jax.device_put"),
         never=("tf.",),
     ),
-    fires("arguments_copied", "12 % of the step", _copies(0.12), Severity.MODERATE, location="train.py:20", saves=about(0.12)),
-    silent("arguments_copied", "7 % of the step", _copies(0.07)),
+    fires("arguments_copied", "12% of the step", _copies(0.12), Severity.MODERATE, location="train.py:20", saves=about(0.12)),
+    silent("arguments_copied", "7% of the step", _copies(0.07)),
     silent("op_by_op", "of Keras' own step", _calls(40, 0.2, program=KERAS_JAX)),
     silent("op_by_op", "eighteen calls: the glue of a loop", _calls(18, 0.3)),
-    silent("op_by_op", "3 % of the step", _calls(30, 0.03)),
+    silent("op_by_op", "3% of the step", _calls(30, 0.03)),
 ]

@@ -36,13 +36,13 @@ CASES: list[Case] = [
     silent("latency_tail", "twice the median", _slow(3, 2.0, 20)),
     silent("latency_tail", "one short one in 150", _slow(1, 4.0, 150)),
     fires("latency_tail", "one in 75, little time", _slow(1, 3.2, 75), Severity.MODERATE),
-    fires("latency_tail", "one in 150, 6 % of the time", _slow(1, 10.0, 150), Severity.MODERATE),
+    fires("latency_tail", "one in 150, 6% of the time", _slow(1, 10.0, 150), Severity.MODERATE),
     fires(
         "latency_tail",
         "most of it compiling",
         _slow(3, 4.5, 20, {Category.COMPILATION: 0.7, Category.INPUT: 0.3}),
         Severity.MODERATE,
-        says=("most of the difference in compilation", "warm the model up"),
+        says=("most of the difference in compilation", "Warm the model up"),
     ),
     fires("latency_tail", "of several causes", _slow(3, 4.5, 20, _MIXED), Severity.MODERATE, never=("most of the difference",)),
 ]

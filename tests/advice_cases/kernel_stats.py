@@ -79,7 +79,7 @@ CASES: list[Case] = [
         tensorflow="tf.cast",
         jax="jnp.bfloat16",
     ),
-    fires("tensor_cores_unused", "15 % of the kernels", _eligible(0.15), Severity.MODERATE, says=("15%",)),
+    fires("tensor_cores_unused", "15% of the kernels", _eligible(0.15), Severity.MODERATE, says=("15%",)),
     fires(
         "tensor_cores_unused",
         "on a V100",
@@ -89,10 +89,10 @@ CASES: list[Case] = [
         never=("bfloat16",),
     ),
     fires("tensor_cores_unused", "there are none", _eligible(0.45, facts=P100), Severity.HIGH, struck=True),
-    silent("tensor_cores_unused", "7 % of the kernels", _eligible(0.07)),
+    silent("tensor_cores_unused", "7% of the kernels", _eligible(0.07)),
     fires(
         "late_launches",
-        "30 % of the time",
+        "30% of the time",
         _late(0.3),
         Severity.MODERATE,
         saves=about(0.3),
@@ -103,12 +103,10 @@ CASES: list[Case] = [
     fires(
         "late_launches", "mostly outside of steps", _late(0.5, 0.6), Severity.POTENTIAL, saves=about(0.2), takes_from=_LAUNCH
     ),
-    fires("late_launches", "30 % outside of steps", _late(0.3, 0.3), Severity.MODERATE, saves=about(0.21), takes_from=_LAUNCH),
-    fires(
-        "late_launches", "15 % outside of steps", _late(0.3, 0.15), Severity.MODERATE, saves=about(0.255), takes_from=_LAUNCH
-    ),
-    fires("late_launches", "7 % outside of steps", _late(0.3, 0.07), Severity.MODERATE, saves=about(0.279), takes_from=_LAUNCH),
-    silent("late_launches", "15 % of the time", _late(0.15)),
+    fires("late_launches", "30% outside of steps", _late(0.3, 0.3), Severity.MODERATE, saves=about(0.21), takes_from=_LAUNCH),
+    fires("late_launches", "15% outside of steps", _late(0.3, 0.15), Severity.MODERATE, saves=about(0.255), takes_from=_LAUNCH),
+    fires("late_launches", "7% outside of steps", _late(0.3, 0.07), Severity.MODERATE, saves=about(0.279), takes_from=_LAUNCH),
+    silent("late_launches", "15% of the time", _late(0.15)),
     *worded(
         "tiny_kernels",
         lambda program: _small(7, 1000, program)(),
@@ -124,11 +122,11 @@ CASES: list[Case] = [
         "pageable_copies",
         lambda program: _copied(0.08, program)(),
         Severity.MODERATE,
-        keras="Feed the model from tf.data",
-        tensorflow="Feed the step from tf.data",
+        keras="Feed the model from a tf.data pipeline",
+        tensorflow="Feed the step from a tf.data pipeline",
         jax="jax.device_put",
     ),
-    silent("pageable_copies", "3 % of the time", _copied(0.03)),
+    silent("pageable_copies", "3% of the time", _copied(0.03)),
     silent("pageable_copies", "from pinned memory", _copied(0.3, source="pinned")),
     *worded(
         "low_occupancy",
@@ -138,8 +136,8 @@ CASES: list[Case] = [
         tensorflow="For the framework's: jit_compile=True",
         jax="For the framework's: a larger batch",
     ),
-    fires("low_occupancy", "a kernel of 8 %", _resident(0.2, 0.08), Severity.POTENTIAL),
-    silent("low_occupancy", "40 % resident", _resident(0.4, 0.3)),
-    silent("low_occupancy", "a kernel of 3 %", _resident(0.2, 0.03)),
+    fires("low_occupancy", "a kernel of 8%", _resident(0.2, 0.08), Severity.POTENTIAL),
+    silent("low_occupancy", "40% resident", _resident(0.4, 0.3)),
+    silent("low_occupancy", "a kernel of 3%", _resident(0.2, 0.03)),
     silent("low_occupancy", "on tensor cores", _resident(0.2, 0.3, tensor=True)),
 ]

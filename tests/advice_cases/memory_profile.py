@@ -50,7 +50,7 @@ def _climb(*changes: float) -> list[float]:
 
 _UP = [1.0] * 10
 CASES: list[Case] = [
-    fires("near_capacity", "93 % full", _full(0.93), Severity.MODERATE, says=("93% full", "a smaller batch")),
+    fires("near_capacity", "93% full", _full(0.93), Severity.MODERATE, says=("93% full", "a smaller batch")),
     *worded(
         "near_capacity",
         lambda program: _full(0.93, program=program)(),
@@ -66,11 +66,11 @@ CASES: list[Case] = [
         Severity.MODERATE,
         never=("tf.config",),
     ),
-    fires("near_capacity", "98 % full", _full(0.98), Severity.HIGH),
+    fires("near_capacity", "98% full", _full(0.98), Severity.HIGH),
     fires("near_capacity", "seven memories", _full(0.93, count=7), Severity.MODERATE),
     fires("near_capacity", "four memories", _full(0.93, count=4), Severity.MODERATE),
-    silent("near_capacity", "85 % full", _full(0.85)),
-    fires("fragmentation", "60 % of the free memory", _full(0.7, 0.6), Severity.MODERATE, says=("60%", "drop_remainder=True")),
+    silent("near_capacity", "85% full", _full(0.85)),
+    fires("fragmentation", "60% of the free memory", _full(0.7, 0.6), Severity.MODERATE, says=("60%", "drop_remainder=True")),
     *worded(
         "fragmentation",
         lambda program: _full(0.7, 0.6, program=program)(),
@@ -87,7 +87,7 @@ CASES: list[Case] = [
         Severity.MODERATE,
         never=("TF_GPU_ALLOCATOR",),
     ),
-    silent("fragmentation", "40 % of the free memory", _full(0.7, 0.4)),
+    silent("fragmentation", "40% of the free memory", _full(0.7, 0.4)),
     silent("fragmentation", "most is free", _full(0.4, 0.6)),
     fires(
         "memory_growth",
@@ -108,9 +108,9 @@ CASES: list[Case] = [
     fires("memory_growth", "an op leaves in 4 of 11 steps", _ends(_climb(*_UP), 110, 4), Severity.HIGH, never=("step/concat",)),
     fires("memory_growth", "seven steps", _ends(_climb(*[2.0] * 6), 112), Severity.HIGH),
     silent("memory_growth", "four steps", _ends(_climb(*[10.0] * 3), 130)),
-    silent("memory_growth", "it rises in 60 % of the steps", _ends(_climb(*[4.0, 0.0, 4.0, 0.0, 4.0] * 3), 110)),
+    silent("memory_growth", "it rises in 60% of the steps", _ends(_climb(*[4.0, 0.0, 4.0, 0.0, 4.0] * 3), 110)),
     fires("memory_growth", "a little is given back", _ends(_climb(*[2.0] * 4, -3.0, *[2.0] * 7), 120), Severity.HIGH),
     silent("memory_growth", "much is given back", _ends(_climb(*_UP[:4], -7.0, *_UP[:7]), 30)),
-    fires("memory_growth", "8 % of the peak", _ends(_climb(*_UP), 125), Severity.HIGH),
-    silent("memory_growth", "3 % of the peak", _ends(_climb(*_UP), 330)),
+    fires("memory_growth", "8% of the peak", _ends(_climb(*_UP), 125), Severity.HIGH),
+    silent("memory_growth", "3% of the peak", _ends(_climb(*_UP), 330)),
 ]

@@ -133,7 +133,7 @@ def _compiled(count: int, mean: float, share: float) -> Find:
 
 
 def _line(sorts: float) -> Find:
-    """A line of a compiled program, 40 % of the step, of which `sorts` sorts and the rest multiplies."""
+    """A line of a compiled program, 40% of the step, of which `sorts` sorts and the rest multiplies."""
     usual = {"source": "/home/me/model.py:5", "count": 100, "op": "jit(step)/top"}
     parts = {"sort": 0.4 * sorts, "dot": 0.4 * (1 - sorts)}
     rows = [{**usual, "opcode": code, "share": share, "time_ps": round(share * STEP)} for code, share in parts.items()]
@@ -159,7 +159,7 @@ CASES: list[Case] = [
         lambda program: _slow(0.35, program=program)(),
         Severity.HIGH,
         keras="once per epoch",
-        tensorflow="in a loop, or outside of the step",
+        tensorflow="one op instead of a loop, or outside the step",
         jax="lax.scan",
         saves=about(0.35),
         **_AT,
@@ -179,7 +179,7 @@ CASES: list[Case] = [
     fires("slow_part", "a line that mostly multiplies", _line(0.35), Severity.HIGH, **_AT),
     fires("slow_part", "a layer of Keras on JAX", _compiled_layer(0.4), Severity.HIGH, says=("smoother (model.py:5)",), **_AT),
     fires("slow_part", "UnsortedSegmentSum does not sort", _slow(0.35, "UnsortedSegmentSum"), Severity.HIGH, **_AT),
-    silent("slow_part", "15 % of the step", _slow(0.15)),
+    silent("slow_part", "15% of the step", _slow(0.15)),
     fires(
         "slow_part",
         "of long ops, beside many short ones",
@@ -216,7 +216,7 @@ CASES: list[Case] = [
     ),
     fires(
         "slow_part",
-        "of 400 short ops, whose starts take 30 % of it",
+        "of 400 short ops, whose starts take 30% of it",
         _short(0.1, 0.3, 400, parts=_loop(0.9, 0.3, 400.0)),
         Severity.HIGH,
         saves=about(0.9),
@@ -235,9 +235,9 @@ CASES: list[Case] = [
         saves=about(0.3),
         **_NOISE,
     ),
-    fires("odd_ops", "15 % of the step", _odd(0.15), Severity.MODERATE, saves=about(0.15), **_NOISE),
+    fires("odd_ops", "15% of the step", _odd(0.15), Severity.MODERATE, saves=about(0.15), **_NOISE),
     fires(
-        "odd_ops", "8 % of the step", _odd(0.08), Severity.MODERATE, saves=about(0.08), says=("draws random numbers",), **_NOISE
+        "odd_ops", "8% of the step", _odd(0.08), Severity.MODERATE, saves=about(0.08), says=("draws random numbers",), **_NOISE
     ),
     fires(
         "odd_ops",
@@ -248,16 +248,16 @@ CASES: list[Case] = [
         says=("noise_0 (and 1 more)", "3.00 ms per step"),
         **_NOISE,
     ),
-    silent("odd_ops", "3 % of the step", _odd(0.03)),
+    silent("odd_ops", "3% of the step", _odd(0.03)),
     fires(
         "python_in_model",
-        "8 % of the step",
+        "8% of the step",
         _odd(0.08, odd_ops.PYTHON, "PyFunc"),
         Severity.MODERATE,
         saves=about(0.08),
         **_NOISE,
     ),
-    silent("python_in_model", "3 % of the step", _odd(0.03, odd_ops.PYTHON, "PyFunc")),
+    silent("python_in_model", "3% of the step", _odd(0.03, odd_ops.PYTHON, "PyFunc")),
     fires(
         "small_ops",
         "many short ops in Keras",
@@ -280,10 +280,10 @@ CASES: list[Case] = [
         "small_ops", "rounds that wait for a core", _short(0.1, 0.6, 160), Severity.HIGH, saves=about(0.1 + 0.32), **_COMPUTE
     ),
     silent("small_ops", "long ops, half of the step the profiler's", _short(0.6, 0.0, 10, profiling=0.4)),
-    silent("small_ops", "30 % element-wise", _short(0.3, 0.05, 10)),
-    silent("small_ops", "the executor takes 15 %", _short(0.2, 0.15, 200)),
+    silent("small_ops", "30% element-wise", _short(0.3, 0.05, 10)),
+    silent("small_ops", "the executor takes 15%", _short(0.2, 0.15, 200)),
     silent("small_ops", "100 rounds", _short(0.2, 0.2, 100)),
-    silent("small_ops", "20 % of the step", _short(0.1, 0.1, 200)),
+    silent("small_ops", "20% of the step", _short(0.1, 0.1, 200)),
     fires(
         "small_ops",
         "a scan of tiny ops",
@@ -296,7 +296,7 @@ CASES: list[Case] = [
     ),
     silent("small_ops", "compiled ops of 15 us", _compiled(1500, 15, 0.45)),
     silent("small_ops", "700 compiled ops", _compiled(700, 7, 0.45)),
-    silent("small_ops", "compiled ops, 20 % of the step", _compiled(1500, 7, 0.2)),
+    silent("small_ops", "compiled ops, 20% of the step", _compiled(1500, 7, 0.2)),
     *worded(
         "model_bound",
         lambda program: _bound(0.7, program=program)(),
@@ -306,7 +306,7 @@ CASES: list[Case] = [
         jax="donated arguments",
         keras_jax="a larger batch, or a smaller largest part",
     ),
-    fires("model_bound", "40 % of the step", _bound(0.4), Severity.INFO, says=("40% of the step", "waiting for input 60.0%")),
+    fires("model_bound", "40% of the step", _bound(0.4), Severity.INFO, says=("40% of the step", "waiting for input 60.0%")),
     fires(
         "model_bound",
         "of eight parts",

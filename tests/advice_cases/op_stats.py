@@ -43,9 +43,9 @@ CASES: list[Case] = [
         saves=about(0.18),
         **_HOST,
     ),
-    fires("eager_ops", "15 % of the ops", _eager(0.15, 0.5), Severity.MODERATE, saves=about(0.5), **_HOST),
-    silent("eager_ops", "7 % of the ops", _eager(0.07, 0.5)),
-    silent("eager_ops", "3 % of the step", _eager(0.5, 0.03)),
+    fires("eager_ops", "15% of the ops", _eager(0.15, 0.5), Severity.MODERATE, saves=about(0.5), **_HOST),
+    silent("eager_ops", "7% of the ops", _eager(0.07, 0.5)),
+    silent("eager_ops", "3% of the step", _eager(0.5, 0.03)),
     *worded(
         "outside_compilation",
         lambda program: _outside(0.08, program)(),
@@ -54,5 +54,5 @@ CASES: list[Case] = [
         tensorflow="ops that XLA does not support",
         jax="jax.jit",
     ),
-    silent("outside_compilation", "3 % of the device's time", _outside(0.03)),
+    silent("outside_compilation", "3% of the device's time", _outside(0.03)),
 ]

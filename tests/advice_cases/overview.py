@@ -37,7 +37,7 @@ def _steps(shares: Mapping[Category, float], program: Program = TENSORFLOW, devi
 
 
 def _half(share: float, program: Program = TENSORFLOW, devices: DeviceFacts = H100) -> Find:
-    """Of a step, 60 % computes on the device, `share` of that in 16 bits."""
+    """Of a step, 60% computes on the device, `share` of that in 16 bits."""
     return _steps({Category.DEVICE_COMPUTE_16: 0.6 * share, Category.DEVICE_COMPUTE_32: 0.6 * (1 - share)}, program, devices)
 
 
@@ -151,7 +151,7 @@ def _category(category: Category, own: tuple[str, str, str], high: float, some: 
 _BETWEEN: dict[str, Any] = {"location": "train.py:30", "takes_from": (OUTSIDE,)}
 _PYTHON: dict[str, Any] = {"takes_from": ("all_others",)}
 CASES: list[Case] = [
-    *_category(Category.OUTPUT, ("on_batch_end", "no .numpy()", "block_until_ready()"), 0.2, 0.08, 0.03),
+    *_category(Category.OUTPUT, ("on_batch_end", "without .numpy()", "block_until_ready()"), 0.2, 0.08, 0.03),
     *_category(
         Category.KERNEL_LAUNCH,
         ("steps_per_execution", "several steps inside one tf.function", "jax.lax.scan"),
@@ -162,7 +162,7 @@ CASES: list[Case] = [
     *_category(Category.DEVICE_COLLECTIVES, ("slow replica", "slow replica", "latency-hiding"), 0.15, 0.05, 0.02),
     fires(
         "gpu_thread_mode",
-        "5 % of the step",
+        "5% of the step",
         _steps({Category.KERNEL_LAUNCH: 0.05}, devices=H100),
         Severity.POTENTIAL,
         saves=about(0.05),
@@ -177,21 +177,21 @@ CASES: list[Case] = [
         saves=about(0.05),
         struck=True,
     ),
-    silent("gpu_thread_mode", "2 % of the step", _steps({Category.KERNEL_LAUNCH: 0.02}, devices=H100)),
+    silent("gpu_thread_mode", "2% of the step", _steps({Category.KERNEL_LAUNCH: 0.02}, devices=H100)),
     silent("gpu_thread_mode", "no GPU of TensorFlow", _steps({Category.KERNEL_LAUNCH: 0.3})),
     *worded(
         "python_overhead",
         lambda program: _steps({Category.ALL_OTHERS: 0.2}, program)(),
         Severity.MODERATE,
-        keras="callbacks with on_batch hooks",
-        tensorflow=".numpy() every few steps",
+        keras="run on_batch callbacks",
+        tensorflow=".numpy() only every few steps",
         jax="jax.lax.scan",
         saves=about(0.2),
         **_PYTHON,
     ),
     fires(
         "python_overhead",
-        "10 % of the step",
+        "10% of the step",
         _steps({Category.ALL_OTHERS: 0.1}),
         Severity.POTENTIAL,
         saves=about(0.1),
@@ -199,13 +199,13 @@ CASES: list[Case] = [
     ),
     fires(
         "python_overhead",
-        "5 % of the step",
+        "5% of the step",
         _steps({Category.ALL_OTHERS: 0.05}),
         Severity.POTENTIAL,
         saves=about(0.05),
         **_PYTHON,
     ),
-    silent("python_overhead", "2 % of the step", _steps({Category.ALL_OTHERS: 0.02})),
+    silent("python_overhead", "2% of the step", _steps({Category.ALL_OTHERS: 0.02})),
     *worded(
         "compiling_in_steps",
         lambda program: _steps({Category.COMPILATION: 0.3}, program)(),
@@ -216,9 +216,9 @@ CASES: list[Case] = [
         saves=about(0.3),
         takes_from=("compilation",),
     ),
-    fires("compiling_in_steps", "15 % of the step", _steps({Category.COMPILATION: 0.15}), Severity.MODERATE, saves=about(0.15)),
-    fires("compiling_in_steps", "8 % of the step", _steps({Category.COMPILATION: 0.08}), Severity.MODERATE, saves=about(0.08)),
-    silent("compiling_in_steps", "3 % of the step", _steps({Category.COMPILATION: 0.03})),
+    fires("compiling_in_steps", "15% of the step", _steps({Category.COMPILATION: 0.15}), Severity.MODERATE, saves=about(0.15)),
+    fires("compiling_in_steps", "8% of the step", _steps({Category.COMPILATION: 0.08}), Severity.MODERATE, saves=about(0.08)),
+    silent("compiling_in_steps", "3% of the step", _steps({Category.COMPILATION: 0.03})),
     *worded(
         "low_16_bit_share",
         lambda program: _half(0.07, program)(),
@@ -230,14 +230,14 @@ CASES: list[Case] = [
         takes_from=("device_compute_32",),
     ),
     fires("low_16_bit_share", "no tensor cores", _half(0.0, devices=P100), Severity.POTENTIAL, saves=about(0.3), struck=True),
-    silent("low_16_bit_share", "15 % in 16 bits", _half(0.15)),
+    silent("low_16_bit_share", "15% in 16 bits", _half(0.15)),
     *worded(
         "time_outside_steps",
         lambda program: _between(0.6, program=program)(),
         Severity.HIGH,
-        keras="callbacks at an epoch's end",
+        keras="validation, checkpoints or callbacks",
         tensorflow="next(iterator)",
-        jax="the next batch fetched outside of the step mark",
+        jax="checkpoints or input outside",
         saves=about(0.6),
         **_BETWEEN,
     ),
@@ -252,16 +252,16 @@ CASES: list[Case] = [
         saves=about(0.6),
         **_BETWEEN,
     ),
-    fires("time_outside_steps", "40 % of the time", _between(0.4), Severity.MODERATE, saves=about(0.4), **_BETWEEN),
-    fires("time_outside_steps", "30 % of the time", _between(0.3), Severity.MODERATE, saves=about(0.3), **_BETWEEN),
-    fires("time_outside_steps", "30 %, single gaps", _between(0.3, often=False), Severity.MODERATE, location="train.py:30"),
+    fires("time_outside_steps", "40% of the time", _between(0.4), Severity.MODERATE, saves=about(0.4), **_BETWEEN),
+    fires("time_outside_steps", "30% of the time", _between(0.3), Severity.MODERATE, saves=about(0.3), **_BETWEEN),
+    fires("time_outside_steps", "30%, single gaps", _between(0.3, often=False), Severity.MODERATE, location="train.py:30"),
     fires(
         "time_outside_steps",
         "most of it waits for input",
         _between(0.3, waits=0.7),
         Severity.MODERATE,
         saves=about(0.3),
-        says=("it waits for input there",),
+        says=("mostly waiting for input outside the step markers",),
         **_BETWEEN,
     ),
     fires(
@@ -270,18 +270,18 @@ CASES: list[Case] = [
         _between(0.3, waits=0.35),
         Severity.MODERATE,
         saves=about(0.3),
-        never=("it waits for input there",),
+        never=("mostly waiting for input outside the step markers",),
         **_BETWEEN,
     ),
     fires("time_outside_steps", "four steps", _between(0.3, steps=4), Severity.MODERATE, saves=about(0.3), **_BETWEEN),
-    silent("time_outside_steps", "15 % of the time", _between(0.15)),
+    silent("time_outside_steps", "15% of the time", _between(0.15)),
     silent("time_outside_steps", "two steps", _between(0.3, steps=2)),
-    fires("profiling_overhead", "15 % slower", _slowed(0.15), Severity.INFO, says=("15% slower",)),
+    fires("profiling_overhead", "15% slower", _slowed(0.15), Severity.INFO, says=("15% slower",)),
     silent("profiling_overhead", "one step before", _slowed(0.15, before=1)),
     silent("profiling_overhead", "one step while profiling", _slowed(0.15, during=1)),
     fires("profiling_overhead", "five steps before", _slowed(0.15, before=5), Severity.INFO),
     fires("profiling_overhead", "five steps while profiling", _slowed(0.15, during=5), Severity.INFO),
-    silent("profiling_overhead", "7 % slower", _slowed(0.07)),
+    silent("profiling_overhead", "7% slower", _slowed(0.07)),
     fires("capture.empty", "no event", _capture("empty"), Severity.HIGH, says=("holds no event", "outpace profile")),
     silent("capture.empty", "a capture in order", _capture("good")),
     fires("capture.damaged", "cut off", _capture("damaged"), Severity.HIGH, says=("bytes are missing", "Copy the file again")),
@@ -312,7 +312,7 @@ CASES: list[Case] = [
         location="step 0",
         says=("5.0 times",),
     ),
-    fires("set_aside", "70 % compiling", _mixed(0.7), Severity.INFO, location="step 0", says=(": compilation.",)),
+    fires("set_aside", "70% compiling", _mixed(0.7), Severity.INFO, location="step 0", says=(": compilation.",)),
     fires("set_aside", "of several causes", _mixed(0.4), Severity.INFO, location="step 0", says=("several causes",)),
     silent("set_aside", "fed from buffers", _aside(Aside.BUFFERED)),
     silent("set_aside", "steady", _aside(Aside.NO)),
@@ -327,12 +327,12 @@ CASES: list[Case] = [
         **_PYTHON,
     ),
     fires(
-        "periodic_cost", "12 % of the time", _rounds(_every(10, 4, 2.4)), Severity.MODERATE, saves=about(5.6 / 45.6), **_PYTHON
+        "periodic_cost", "12% of the time", _rounds(_every(10, 4, 2.4)), Severity.MODERATE, saves=about(5.6 / 45.6), **_PYTHON
     ),
     fires(
-        "periodic_cost", "6 % of the time", _rounds(_every(10, 4, 1.6)), Severity.MODERATE, saves=about(2.4 / 42.4), **_PYTHON
+        "periodic_cost", "6% of the time", _rounds(_every(10, 4, 1.6)), Severity.MODERATE, saves=about(2.4 / 42.4), **_PYTHON
     ),
-    silent("periodic_cost", "3 % of the time", _rounds(_every(20, 4, 1.58))),
+    silent("periodic_cost", "3% of the time", _rounds(_every(20, 4, 1.58))),
     fires("periodic_cost", "twice, and long", _rounds(_every(10, 2, 4.0)), Severity.HIGH, saves=about(6 / 26), **_PYTHON),
     silent("periodic_cost", "twice, and twice as long", _rounds(_every(10, 2, 2.0))),
     fires(

@@ -30,9 +30,9 @@ def _workers(fraction: float, excess: float | None = None, *, steps: int = 10, c
 
 _ALL = {"takes_from": tuple(c.value for c in Category)}
 CASES: list[Case] = [
-    fires("straggler", "15 % more", _workers(0.15), Severity.MODERATE, saves=about(0.13), says=("Worker c", "15%"), **_ALL),
-    fires("straggler", "20 % more", _workers(0.2), Severity.MODERATE, saves=about(0.2 / 1.2), **_ALL),
-    fires("straggler", "40 % more", _workers(0.4), Severity.HIGH, saves=about(0.4 / 1.4), **_ALL),
+    fires("straggler", "15% more", _workers(0.15), Severity.MODERATE, saves=about(0.13), says=("Worker c", "15%"), **_ALL),
+    fires("straggler", "20% more", _workers(0.2), Severity.MODERATE, saves=about(0.2 / 1.2), **_ALL),
+    fires("straggler", "40% more", _workers(0.4), Severity.HIGH, saves=about(0.4 / 1.4), **_ALL),
     fires(
         "straggler",
         "it waits for input",
@@ -41,9 +41,9 @@ CASES: list[Case] = [
         saves=about(0.4 / 1.4),
         says=("shard",),
     ),
-    silent("straggler", "7 % more", _workers(0.07)),
-    fires("straggler", "3 % of the step", _workers(0.5, 0.03), Severity.HIGH, saves=about(0.03), **_ALL),
-    silent("straggler", "1.5 % of the step", _workers(0.5, 0.015)),
+    silent("straggler", "7% more", _workers(0.07)),
+    fires("straggler", "3% of the step", _workers(0.5, 0.03), Severity.HIGH, saves=about(0.03), **_ALL),
+    silent("straggler", "1.5% of the step", _workers(0.5, 0.015)),
     fires("straggler", "four steps", _workers(0.4, steps=4), Severity.HIGH, saves=about(0.4 / 1.4), **_ALL),
     silent("straggler", "two steps", _workers(0.4, steps=2)),
 ]

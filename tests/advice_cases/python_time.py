@@ -44,7 +44,7 @@ def _framework(share: float, program: Program = TENSORFLOW, **more: Any) -> Find
 
 
 def _beside(cores: float, busy: float) -> Find:
-    """A function of another thread takes `cores` of four, which are `busy`; the model computes in 80 % of the step."""
+    """A function of another thread takes `cores` of four, which are `busy`; the model computes in 80% of the step."""
     row = {"thread": "Thread-1", "file": _FILE, "line": 40, "function": "watch", "source": "train.py:40", "cores": cores}
     native = {**row, "thread": python_threads.NATIVE, "function": "generate", "cores": 3.0}
     of = run({python_threads.thread_lines: table("thread_lines", python_threads.FIELDS, row, native)}, {"cpu_count": 4})
@@ -86,7 +86,7 @@ CASES: list[Case] = [
             _line(0.25, program=program),
             Severity.HIGH,
             saves=(0.25, 0.30),
-            says=(says, "a thread would only take"),
+            says=(says, "a thread would compete for the GIL"),
             **_ALONE,
         )
         for program, says in (
@@ -95,9 +95,9 @@ CASES: list[Case] = [
             (JAX, "put it under jax.jit"),
         )
     ),
-    fires("python_line", "10 % of the step", _line(0.1), Severity.MODERATE, saves=(0.1, 0.12), **_ALONE),
-    fires("python_line", "5 % of the step", _line(0.05), Severity.MODERATE, saves=(0.05, 0.06), says=("augment()",), **_ALONE),
-    silent("python_line", "2 % of the step", _line(0.02)),
+    fires("python_line", "10% of the step", _line(0.1), Severity.MODERATE, saves=(0.1, 0.12), **_ALONE),
+    fires("python_line", "5% of the step", _line(0.05), Severity.MODERATE, saves=(0.05, 0.06), says=("augment()",), **_ALONE),
+    silent("python_line", "2% of the step", _line(0.02)),
     fires("python_line", "most has events", _line(0.25, 0.35), Severity.HIGH, saves=(0.25, 0.30), says=("beside",), **_TRACED),
     fires(
         "python_line",
@@ -223,7 +223,7 @@ CASES: list[Case] = [
         saves=about(0.2),
         **_OWN,
     ),
-    fires("small_steps", "12 % of the step", _framework(0.12), Severity.MODERATE, saves=about(0.12), **_OWN),
+    fires("small_steps", "12% of the step", _framework(0.12), Severity.MODERATE, saves=about(0.12), **_OWN),
     fires(
         "small_steps",
         "where no line of the program led",
@@ -233,7 +233,7 @@ CASES: list[Case] = [
         takes_from=("all_others",),
     ),
     silent("small_steps", "beside the step", _framework(0.2, calls_step=False)),
-    silent("small_steps", "7 % of the step", _framework(0.07)),
+    silent("small_steps", "7% of the step", _framework(0.07)),
     fires(
         "background_threads",
         "0.3 cores",

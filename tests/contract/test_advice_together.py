@@ -48,7 +48,7 @@ def test_the_stage_stands_for_the_wait() -> None:
         budget({Category.INPUT: 0.3}),
         ("input_bound", "in the words of TensorFlow"),
         ("cpu_contention", "all cores busy"),
-        ("slow_stage", "30 % of the step waits"),
+        ("slow_stage", "30% of the step waits"),
         ("no_prefetch", "0.7 of 10 ms in the loop"),
     )
     assert order == ["slow_stage", "no_prefetch"]
@@ -61,7 +61,7 @@ def test_the_worst_symptom_is_told() -> None:
         budget({Category.INPUT: 0.3}),
         ("input_bound", "in the words of TensorFlow"),
         ("cpu_contention", "all cores busy"),
-        ("slow_stage", "30 % of the step waits"),
+        ("slow_stage", "30% of the step waits"),
     )
     assert "30.0% of the step time waits for input" in found["slow_stage"].symptom
 
@@ -70,7 +70,7 @@ def test_time_between_steps_that_does_not_wait_for_input_is_told() -> None:
     order, _, _ = report(
         budget({Category.INPUT: 0.3}, outside=0.4),
         ("slow_stage", "in the steps, and hardly between them"),
-        ("time_outside_steps", "40 % of the time"),
+        ("time_outside_steps", "40% of the time"),
     )
     assert "time_outside_steps" in order
 
@@ -83,8 +83,8 @@ def test_two_layers_of_one_line_save_what_both_take() -> None:
 def test_two_ways_to_save_one_wait_do_not_add_up() -> None:
     order, found, _ = report(
         budget({Category.INPUT: 0.3, Category.DEVICE_COMPUTE_32: 0.7}),
-        ("no_cache", "30 % of the work"),
-        ("slow_stage", "30 % of the step waits"),
+        ("no_cache", "30% of the work"),
+        ("slow_stage", "30% of the step waits"),
         ("input_bound", "in the words of TensorFlow"),
     )
     assert sorted(order) == ["no_cache", "slow_stage"]
@@ -96,19 +96,19 @@ def test_a_line_of_python_stands_for_its_overhead() -> None:
     order, found, _ = report(
         budget({Category.ALL_OTHERS: 0.2}),
         ("python_overhead", "in the words of TensorFlow"),
-        ("small_steps", "12 % of the step"),
-        ("python_line", "10 % of the step"),
+        ("small_steps", "12% of the step"),
+        ("python_line", "10% of the step"),
     )
     assert set(order) == {"python_line", "small_steps"}
     assert high(found["python_line"]) + high(found["small_steps"]) == pytest.approx(0.2, abs=0.005)
-    assert all("has no recognised event" in f.symptom for f in found.values())
+    assert all("is untraced" in f.symptom for f in found.values())
 
 
 def test_a_line_that_explains_little_leaves_the_rest_to_the_symptom() -> None:
     order, found, _ = report(
         budget({Category.ALL_OTHERS: 0.2}),
         ("python_overhead", "in the words of TensorFlow"),
-        ("python_line", "5 % of the step"),
+        ("python_line", "5% of the step"),
     )
     assert set(order) == {"python_overhead", "python_line"}
     assert high(found["python_overhead"]) + high(found["python_line"]) == pytest.approx(0.2)
@@ -138,8 +138,8 @@ def test_of_a_gpu_what_the_host_does_comes_before_its_launches() -> None:
         ("high_kernel_launch", "little"),
         ("gpu_thread_mode", "it is set"),
         ("python_overhead", "in the words of TensorFlow"),
-        ("late_launches", "30 % of the time"),
-        ("tensor_cores_unused", "15 % of the kernels"),
+        ("late_launches", "30% of the time"),
+        ("tensor_cores_unused", "15% of the kernels"),
         ("low_16_bit_share", "in the words of TensorFlow"),
     )
     assert struck == ["gpu_thread_mode"]
@@ -161,10 +161,10 @@ def test_a_part_stands_for_the_model() -> None:
     order, found, _ = report(
         budget({Category.HOST_COMPUTE: 0.7}), ("model_bound", "in the words of Keras"), ("slow_part", "in the words of Keras")
     )
-    assert order == ["slow_part"] and found["slow_part"].symptom.startswith("The model's own computation takes 70%")
+    assert order == ["slow_part"] and found["slow_part"].symptom.startswith("The model's computation takes 70%")
     order, found, _ = report(
         budget({Category.HOST_COMPUTE: 0.7}),
-        ("model_bound", "40 % of the step"),
+        ("model_bound", "40% of the step"),
         ("slow_part", "of dense arithmetic, in the words of Keras"),
     )
     assert order == ["slow_part"] and found["slow_part"].saving is None
@@ -175,7 +175,7 @@ def test_what_comes_round_is_paid_before_what_is_always_there() -> None:
         budget({Category.ALL_OTHERS: 0.2}),
         ("python_overhead", "in the words of Keras"),
         ("periodic_cost", "in the words of Keras"),
-        ("python_line", "5 % of the step"),
+        ("python_line", "5% of the step"),
     )
     assert order[0] == "periodic_cost" or order[0] == "python_line"
     assert sum(map(high, found.values())) <= 0.2 + SLACK
@@ -183,13 +183,13 @@ def test_what_comes_round_is_paid_before_what_is_always_there() -> None:
 
 def test_a_capture_without_steps_comes_first() -> None:
     order, _, _ = report(
-        budget({Category.INPUT: 0.3}), ("slow_stage", "30 % of the step waits"), ("capture.no_steps", "in the words of Keras")
+        budget({Category.INPUT: 0.3}), ("slow_stage", "30% of the step waits"), ("capture.no_steps", "in the words of Keras")
     )
     assert order == ["capture.no_steps", "slow_stage"]
 
 
 def test_what_two_pages_say_is_one_finding() -> None:
-    twice = (("python_line", "5 % of the step"), ("python_line", "5 % of the step"))
+    twice = (("python_line", "5% of the step"), ("python_line", "5% of the step"))
     order, found, _ = report(budget({Category.ALL_OTHERS: 0.2}), *twice)
     assert order == ["python_line"]
     assert len(found["python_line"].evidence) == 3

@@ -13,7 +13,7 @@ ROCM = beside(("jax_rocm_gemm", "jax_rocm_conv_8gpu", "jax_rocm_attention", "jax
 
 @pytest.mark.parametrize("name", [*ROCM, "tpu_v6e_inference"])
 def test_op_time_is_the_references(name: str) -> None:
-    """A host's call that launches a kernel names the kernel's op and is none: counting it made sums 18 to 56 % too high."""
+    """A host's call that launches a kernel names the kernel's op and is none: counting it made sums 18 to 56% too high."""
     theirs = sum(row["total_self_time"] for row in reference_table(name, "hlo_stats.xprof"))
     ours = opened_beside(name).hlo_stats().table("hlo_ops")
     assert ours["self_ps"].sum() / 1e6 == pytest.approx(theirs, rel=1e-4)
@@ -37,7 +37,7 @@ def test_programs_in_16_bits_are_called_so(name: str) -> None:
 
 
 def test_the_end_of_an_asynchronous_copy_is_a_transfer() -> None:
-    """`tpu_v6e_inference` moves its weights between host and device: 97 % of its op time waits for that, in both directions."""
+    """`tpu_v6e_inference` moves its weights between host and device: 97% of its op time waits for that, in both directions."""
     table = opened_beside("tpu_v6e_inference").hlo_stats().table("hlo_ops")
     waiting = table["category"] == "data transfer (waiting)"
     assert table["self_ps"][waiting].sum() / table["self_ps"].sum() == pytest.approx(0.966, abs=0.001)

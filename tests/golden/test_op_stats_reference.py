@@ -65,7 +65,7 @@ def test_counts_differ_only_by_allocations() -> None:
     """One class, one cause: the reference counts a memory allocation that names its op as an execution of no duration.
 
     Measured over these profiles: 81 of 2,507 rows (mostly `_Mkl*`, Tile, BroadcastTo), times equal in all; their share of the self time
-    is 5.5 % with IDLE counted and 23.9 % of the ops' alone.
+    is 5.5% with IDLE counted and 23.9% of the ops' alone.
     """
     by_profile = {p: allocations(p) for p in cpu_profiles()}
     for (profile, op_type, name), theirs, (count, _, _) in pooled():

@@ -55,7 +55,7 @@ def test_unrelated_programs_are_not_ranked() -> None:
     assert rows["localhost_7011"]["excess_ps"] is None
     assert rows["localhost_7010"]["program"] == rows["localhost_7012"]["program"] != rows["localhost_7011"]["program"]
     assert abs(rows["localhost_7010"]["excess_fraction"]) < 0.02
-    text = next(s.body for s in page.sections if isinstance(s, Text) and s.title == "Do these workers belong together")
+    text = next(s.body for s in page.sections if isinstance(s, Text) and s.title == "Do these workers run the same program?")
     assert "EagerPyFunc" in text and "Generator" in text and "no collective" in text
 
 
@@ -121,7 +121,7 @@ def test_hosts_that_share_nothing_are_shown_each_by_itself() -> None:
     text = next(
         s.body for s in api.Profile(apart).pod().sections if isinstance(s, Text) and s.title == "Steps of different hosts"
     )
-    assert text.startswith("The hosts share no step number, and no steps of theirs ran at the same time")
+    assert text.startswith("The hosts share no step number, and none of their steps ran at the same time")
 
 
 def test_noise_alone_is_no_straggler() -> None:

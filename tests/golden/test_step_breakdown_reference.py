@@ -1,4 +1,4 @@
-"""Marked profiles: durations equal the marks and the reference; category means are within 1 % of the step time."""
+"""Marked profiles: durations equal the marks and the reference; category means are within 1% of the step time."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_duration_is_the_mark(name: str) -> None:
 
 @pytest.mark.parametrize("name", ON_WORKERS)
 def test_what_worker_threads_run_for_a_step_is_its_computation(name: str) -> None:
-    """The reference calls four tenths of the steps untraced; here that time is the step's computation and compilation, but for 5 %."""
+    """The reference calls four tenths of the steps untraced; here that time is the step's computation and compilation, but for 5%."""
     rows = reference_rows(name)
     theirs = sum(row["stepBreakdownUs"].get("9", 0.0) for row in rows) / sum(row["totalDurationUs"] for row in rows)
     mine = {

@@ -90,7 +90,7 @@ def test_the_steady_state_is_all_but_warm_up_and_single_events(name: str) -> Non
 
 @pytest.mark.parametrize("name", [n for n in MARKED if n not in ("multi_host", "multi_worker_strategy")])
 def test_the_steady_step_is_the_references(name: str) -> None:
-    """XProf's steps, with the same ones set aside: their mean within 0.1 %. (Of several hosts it has the common numbers only.)"""
+    """XProf's steps, with the same ones set aside: their mean within 0.1%. (Of several hosts it has the common numbers only.)"""
     rows = reference(name, "pod_viewer.xprof")["podStatsSequence"]["podStatsMap"]
     theirs = [row["totalDurationUs"] * 1e6 for step in rows for row in step["podStatsPerCore"].values()]
     steady = [time for index, time in enumerate(theirs) if index not in ASIDE.get(name, {})]
@@ -153,7 +153,7 @@ def test_step_numbers_are_the_programs_own() -> None:
 
 @pytest.mark.parametrize("name", HIDDEN)
 def test_inference_agrees_with_hidden_marks(name: str) -> None:
-    """Same steps; mean within 2 %, median single step within 5 %; the first step is only as certain as the capture's start."""
+    """Same steps; mean within 2%, median single step within 5%; the first step is only as certain as the capture's start."""
     for marked, inferred in zip(opened(name).run.hosts, opened(name, use_marks=False).run.hosts, strict=True):
         truth, found = marked.steps.duration[1:].astype(float), inferred.steps.duration[1:].astype(float)
         assert inferred.steps.source.value == "inferred"

@@ -197,7 +197,7 @@ def test_hostile_names_are_whole_in_json(tmp_path: Path) -> None:
 
 def test_a_name_with_a_line_break_stays_on_its_line(tmp_path: Path) -> None:
     space = SpaceBuilder()
-    space.plane("/host:CPU").line("main").event("first\nforged: 100 % fast:dot", 0, MS)
+    space.plane("/host:CPU").line("main").event("first\nforged: 100% fast:dot", 0, MS)
     done = outpace("report", space.write(tmp_path))
     assert not any(line.strip().startswith("forged") for line in done.stdout.splitlines())
 

@@ -136,8 +136,8 @@ def test_what_the_user_sets_is_left_alone_and_a_module_can_be_raced(monkeypatch:
     monkeypatch.setenv("TF_NUM_INTEROP_THREADS", "2")
     outcome = tune_environment("loop", module=True, budget=4, knobs=[KNOBS["onednn"], KNOBS["inter_op_threads"]])
     assert [(tried.decision, tried.reason.split(",")[0]) for tried in outcome.tried] == [
-        ("not here", "the environment sets TF_ENABLE_ONEDNN_OPTS=0"),
-        ("not here", "the environment sets TF_NUM_INTEROP_THREADS=2"),
+        ("not applicable", "the environment sets TF_ENABLE_ONEDNN_OPTS=0"),
+        ("not applicable", "the environment sets TF_NUM_INTEROP_THREADS=2"),
     ]
     assert (outcome.races, str(outcome.command)) == ((), "python -m loop")
 
@@ -147,7 +147,7 @@ def test_no_process_is_started_that_does_not_fit(monkeypatch: pytest.MonkeyPatch
     script = write("train.py", STEPS.replace("DROPPED", ""))
     monkeypatch.setattr("outpace.tune.environment.search.available_memory", lambda: 2**28)
     outcome = tune_environment(script, budget=4, knobs=[KNOBS["intra_op_threads"]])
-    assert all(tried.decision == "not here" and "0.2 GiB of memory are free" in tried.reason for tried in outcome.tried)
+    assert all(tried.decision == "not applicable" and "0.2 GiB of memory are free" in tried.reason for tried in outcome.tried)
     assert outcome.tried and not outcome.races
 
 

@@ -41,7 +41,7 @@ def trial(model, found):
     for knob in knobs():
         applies = knob.applies(program)
         if not isinstance(applies, Applies):
-            found[knob.id] = ["not here", applies.sentence]
+            found[knob.id] = ["not applicable", applies.sentence]
             continue
         with knob.applied(program):
             stepper = Stepper(program)
@@ -89,7 +89,7 @@ def test_every_knob_proves_its_effect(found: dict[str, Any]) -> None:
     assert "compute in bfloat16" in found["mixed_bfloat16"][0]
     assert "compute in float16" in found["mixed_float16"][0]
     assert "traced 1 time into a graph" in found["eager"][0]
-    assert found["run_eagerly"] == ["not here", "the model does not run eagerly"]
+    assert found["run_eagerly"] == ["not applicable", "the model does not run eagerly"]
 
 
 def test_a_knob_that_was_not_turned_proves_nothing(found: dict[str, Any]) -> None:

@@ -181,18 +181,20 @@ class Session:
         ended = f"The script ended with exit code {exit_code}" if exit_code else "The script ended"
         if self.user_logdir:
             return f"The script profiled itself all the time; its own profile is in {self.user_logdir}."
+        if not self.profilers and exit_code:
+            return f"{ended} before it imported TensorFlow or JAX: no profile was captured. If that import failed, run 'outpace doctor'."
         if not self.profilers:
             return "The script imported neither TensorFlow nor JAX, so there was nothing to profile."
         if window.most is None or window.most.count == 0:
             return (
                 f"{ended} without a training step that could be seen (a Keras batch, a repeated tf.function call, "
-                "an eager loop over a tf.data iterator, or a step mark), or too soon for a window by time. "
+                "an eager loop over a tf.data iterator, or a step marker), or too early for a capture by time. "
                 "Let it run longer, or use --seconds to capture by time."
             )
         seen = window.most.count
         if seen > options.warmup:
             what = describe(window.most)
-            return f"The script ran {seen} steps ({what}), but none was sure to be a training step; use --seconds."
+            return f"The script ran {seen} steps ({what}), but none was certain to be a training step. Use --seconds to capture by time."
         warmup = min(options.warmup, seen // 2)
         return (
             f"{ended} after {seen} step{'s' * (seen != 1)} ({describe(window.most)}), within the warm-up of "

@@ -7,9 +7,9 @@ that a signal interrupts are restarted. **A thread** (else): it needs the GIL to
 after `sys.getswitchinterval()` (5 ms) by force. Calls that release the GIL are met truly, short pieces of Python between them hardly ever:
 their time goes to the call that follows. Each look weighs what passed since the last one, so that C code that holds the GIL is not lost.
 
-Measured on a loop of 2 ms of Python, 0.4 ms of sorting and 3 ms of sleep (36 %, 8 %, 56 %): signals gave 38 %, 7 % and 55 %,
-a thread 0 %, 38 % and 62 %. A look costs 6 µs on the training thread at 40 frames; what a timer's interrupt costs besides depends on the
-machine: nothing to speak of on most, 0.1 ms and so 1 % of the step inside a nested virtual machine (where a thread costs twice that).
+Measured on a loop of 2 ms of Python, 0.4 ms of sorting and 3 ms of sleep (36%, 8%, 56%): signals gave 38%, 7% and 55%,
+a thread 0%, 38% and 62%. A look costs 6 µs on the training thread at 40 frames; what a timer's interrupt costs besides depends on the
+machine: nothing to speak of on most, 0.1 ms and so 1% of the step inside a nested virtual machine (where a thread costs twice that).
 
 The handler runs on a stack of its own: code that a library compiled for itself (oneDNN's matrix products in TensorFlow) keeps data below the
 stack's end, where a signal would write over them, and the program crashes. Without such a stack, no signals.

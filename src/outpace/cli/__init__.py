@@ -37,6 +37,18 @@ class Commands(TyperGroup):
             self.commands[cmd_name] = typer.main.get_command(alone)
         return self.commands.get(cmd_name)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the arguments begin with; UsageError, with what may have been meant, where there is none."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            from outpace.model import UsageError
+            from outpace.model.text import meant
+
+            if os.path.exists(name) or "://" in name:
+                raise UsageError(f"'{name}' is no command: 'outpace report {name}' analyses a profile.")
+            raise UsageError(f"There is no command '{name}'.{meant(name, COMMANDS)} There are: {', '.join(COMMANDS)}.")
+        return super().resolve_command(ctx, args)
+
 
 app = typer.Typer(
     cls=Commands,

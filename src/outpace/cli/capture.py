@@ -56,7 +56,7 @@ def capture(
     device_level: DeviceLevel = 1,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Explain the profiles, or only save them.")] = True,
     html: Html = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON (docs/remote.md) instead of text.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     width: Width = None,
     color: Color = None,
 ) -> None:

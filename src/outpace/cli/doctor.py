@@ -37,7 +37,7 @@ def doctor(
         str | None,
         typer.Option("--python", metavar="PYTHON", help="The Python that trains, when it is not the one that runs Outpace."),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON (docs/doctor.md) instead of text.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     width: Width = None,
     color: Color = None,
 ) -> None:

@@ -28,11 +28,11 @@ def explain(
         ),
     ] = None,
     host: Annotated[str | None, typer.Option(help="Host of the step; the first one that has it by default.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON (docs/json-schema.md) instead of text.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     width: Width = None,
     color: Color = None,
 ) -> None:
-    """List the very events that make up a step, or one category of it: outpace explain logs step 7 kernel_launch."""
+    """List the events that make up a step, or one category of it: outpace explain logs step 7 kernel_launch."""
     tune()
     from outpace import api
     from outpace.cli.output import print_report

@@ -40,7 +40,7 @@ def lint(
         list[str] | None, typer.Option(metavar="RULES", help="Only these rules (`DS102,LP`), by id or its start.")
     ] = None,
     ignore: Annotated[list[str] | None, typer.Option(metavar="RULES", help="All but these rules.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON (docs/lint.md) instead of text.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit code 0 also when there are warnings.")] = False,
     width: Width = None,
     color: Color = None,

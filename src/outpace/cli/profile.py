@@ -48,10 +48,10 @@ def profile(
     ] = DEFAULT_LOGDIR,
     warmup: Annotated[int, typer.Option(help="Steps to run before the capture.")] = 10,
     steps: Annotated[
-        int | None, typer.Option(help="Steps to capture; 20 and two seconds at least, unless --seconds says how long.")
+        int | None, typer.Option(help="Steps to capture (default: 20, and at least two seconds; no default with --seconds).")
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(help="Seconds to capture at most; works where no steps can be seen, too.")
+        float | None, typer.Option(help="Seconds to capture at most; also works where no steps can be seen.")
     ] = None,
     then: Annotated[Then, typer.Option(help="After the capture, stop the script or let it train on.")] = Then.STOP,
     host_level: HostLevel = 2,
@@ -62,13 +62,13 @@ def profile(
         Path | None, typer.Option(metavar="FILE", help="The HTML report; beside the log directory's runs by default.")
     ] = None,
     csv: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write every table as a CSV file.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON (docs/json-schema.md) instead of text.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     width: Width = None,
     color: Color = None,
 ) -> None:
     """Run a training script, capture some of its steps, and explain where their time goes.
 
-    The script needs no change. Keras fit, evaluate and predict, tf.function loops and eager loops are recognised by themselves; the
+    The script needs no change. Keras fit, evaluate and predict, tf.function loops and eager loops are recognised automatically; the
     capture starts after a warm-up. Exit code: the script's own when the script fails, otherwise Outpace's (docs/exit-codes.md).
     """
     from outpace.capture import CaptureOptions, run_script

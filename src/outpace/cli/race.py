@@ -31,29 +31,29 @@ def race(
         list[str],
         typer.Argument(
             metavar="SCRIPT...",
-            help="Two scripts or more; in quotes with arguments and variables: 'NAME=VALUE train.py --xla'.",
+            help="Two or more scripts; quote one that has variables or arguments: 'NAME=VALUE train.py --xla'.",
         ),
     ],
-    budget: Annotated[str, typer.Option(metavar="TIME", help="How long to measure, once all are warm: 90s, 2m.")] = "60s",
+    budget: Annotated[str, typer.Option(metavar="TIME", help="How long to measure, after the warm-up: 90s, 2m.")] = "60s",
     baseline: Annotated[
         str | None, typer.Option(metavar="SCRIPT", help="The variant to compare with; the first by default.")
     ] = None,
     per: Annotated[Per, typer.Option(help="Compare steps, or examples (where the batch size can be seen).")] = Per.STEP,
-    effect: Annotated[float, typer.Option(metavar="PERCENT", help="Smallest difference that is called one.")] = 3.0,
-    seed: Annotated[int, typer.Option(help="Of the random order of blocks.")] = 0,
+    effect: Annotated[float, typer.Option(metavar="PERCENT", help="Smallest difference to report.")] = 3.0,
+    seed: Annotated[int, typer.Option(help="Seed for the random block order.")] = 0,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the record (JSON lines), for 'outpace replay'.")
     ] = None,
     html: Html = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON (docs/race.md) instead of text.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     width: Width = None,
     color: Color = None,
 ) -> None:
     """Time variants of a training script against each other, fairly, and say which differences are real.
 
-    Each script runs in a process of its own and is stopped while others are timed. A script is raced by the step that its function
-    outpace_race() returns, else by the steps of its first Keras fit (made endless), else by those of its own loop. Exit code 0 whatever the
-    verdicts, 5 when no variant ran a step, 130 after Ctrl-C.
+    Each script runs in its own process and is paused while others are timed. A script is raced by the step that its function
+    outpace_race() returns, else by the steps of its first Keras fit (repeated without end), else by those of its loop. Exit code 0 whatever the
+    verdicts, 5 if no variant ran a step, 130 after Ctrl-C.
     """
     from outpace.capture.family import Family
     from outpace.capture.remote.options import seconds

@@ -23,7 +23,7 @@ def replay(
         bool, typer.Option("--judge-only", help="Run nothing: judge the record's own samples again.")
     ] = False,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the record of the new race.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON (docs/race.md) instead of text.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     width: Width = None,
     color: Color = None,
 ) -> None:

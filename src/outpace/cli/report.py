@@ -26,9 +26,7 @@ def report(
             help="A *.xplane.pb file, a run folder, or a log directory (its newest run), local or a URL; or a report that --json printed."
         ),
     ],
-    tool: Annotated[
-        list[str] | None, typer.Option(help="Show this tool only; may be given several times. See 'outpace tools'.")
-    ] = None,
+    tool: Annotated[list[str] | None, typer.Option(help="Show only this tool; can be repeated. See 'outpace tools'.")] = None,
     details: Annotated[bool, typer.Option("--details", help="Show every tool's page below the first screen.")] = False,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the first screen as Markdown, to paste into an issue.")
@@ -37,14 +35,12 @@ def report(
     csv: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write every table as a CSV file.")] = None,
     json: Annotated[
         bool,
-        typer.Option(
-            "--json", help="Print JSON (docs/json-schema.md) instead of text; 'outpace report FILE.json' reads it again."
-        ),
+        typer.Option("--json", help="Print JSON instead of text; 'outpace report FILE.json' reads it again."),
     ] = False,
     width: Width = None,
     color: Color = None,
 ) -> None:
-    """Explain a profile: where the step's time goes, what holds it back, what to change first.
+    """Analyse a profile: identify the bottleneck, show the evidence, and rank the fixes.
 
     Reads profiles of TensorFlow 2.4 to 2.21 and JAX, gzipped or not, of one host or many. Nothing is written beside the profile.
     """

@@ -42,7 +42,7 @@ _Arguments = Annotated[
     str,
     typer.Option(
         metavar="all|useful|none",
-        help="What is kept about each event beside name and time; 'useful' leaves out the ids by which the profiler links events.",
+        help="What to keep about each event besides name and time; 'useful' leaves out the IDs that link events.",
     ),
 ]
 
@@ -87,11 +87,12 @@ def trace(
             raise UsageError(f"{name} {value!r} is unknown: give {' or '.join(str(getattr(k, 'value', k)) for k in known)}.")
     selection = parse_selection(window, steps, track, Arguments(arguments))
     if out is not None:
+        place = "" if out.absolute().parent.is_dir() else ", in a new folder"
         if form == "perfetto" and out.name.endswith((".json", ".json.gz")):
             form = "json"
         profile = api.open(path)
         written = _to_file(profile, out, form, selection)
-        _tell(profile, written, f"The trace is {out} ({out.stat().st_size / 1e6:,.1f} MB)")
+        _tell(profile, written, f"The trace is {out} ({out.stat().st_size / 1e6:,.1f} MB{place})")
     else:
         _view(path, form, selection, browser, port)
 
@@ -133,7 +134,8 @@ def _view(path: str, form: str, selection: Selection, browser: bool, port: int) 
         with Server(folder, file, port) as server:
             _tell(profile, written, f"The viewer is at {server.address} (end it with Ctrl-C)")
             if browser and not webbrowser.open(server.address):
-                note("No browser could be started here: open the address yourself.")
+                forward = f"{server.server_port}:localhost:{server.server_port}"
+                note(f"No browser could be started here: open the address yourself (over SSH, after 'ssh -L {forward} HOST').")
             try:
                 server.serve_forever()
             except KeyboardInterrupt:

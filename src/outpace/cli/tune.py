@@ -33,49 +33,49 @@ class Allow(str, Enum):
 
 
 WhichFit = Annotated[
-    int, typer.Option("--fit", metavar="N", min=1, help="Which call of fit to tune; those before it train as they are.")
+    int, typer.Option("--fit", metavar="N", min=1, help="Which call of fit to tune; earlier calls train unchanged.")
 ]
 HowLong = Annotated[
     str | None,
-    typer.Option("--budget", metavar="TIME", help="How long to tune, with all preparations: 90s, 3m. 140s by default."),
+    typer.Option("--budget", metavar="TIME", help="How long to tune, preparation included: 90s, 3m (default 140s)."),
 ]
 Afterwards = Annotated[
     Then,
     typer.Option(
         "--then",
-        help="stop: end the script; continue: start it anew, as it is; apply: start it anew, and train with the winner.",
+        help="stop: end the script; continue: restart it unchanged; apply: restart it and train with the winner.",
     ),
 ]
 Allowed = Annotated[
     list[Allow] | None,
-    typer.Option("--allow", help="Also try what changes results by rounding or by other random numbers."),
+    typer.Option("--allow", help="Also try optimisations that change results by rounding or by different random numbers."),
 ]
 PatchFile = Annotated[
     Path | None,
-    typer.Option("--patch", metavar="FILE", help="Write what was kept as a patch of the script, after checking it."),
+    typer.Option("--patch", metavar="FILE", help="Write the kept changes as a patch of the script, after checking it."),
 ]
 TryEnvironment = Annotated[
     bool,
     typer.Option(
         "--environment",
-        help="First try settings that must be there before TensorFlow starts: the script runs several times.",
+        help="First try settings that must be made before TensorFlow starts; the script runs several times.",
     ),
 ]
 StrictBudget = Annotated[
     bool,
     typer.Option(
-        "--strict-budget", help="Never take longer, not even for a last race that would decide (up to twice the budget)."
+        "--strict-budget", help="Never exceed the budget, not even for a deciding last race (up to twice the budget)."
     ),
 ]
 OnlyLimits = Annotated[
     bool,
     typer.Option(
         "--only-limits",
-        help="Only measure how fast it could be, say what is expected of caching its input, and stop (20s unless --budget says else).",
+        help="Measure the speed limits, predict the gain from caching, and exit (default 20s).",
     ),
 ]
 TryBatchSizes = Annotated[
-    bool, typer.Option("--batch-sizes", help="Also measure larger batches; none is applied, for they change the training.")
+    bool, typer.Option("--batch-sizes", help="Also measure larger batches. None is applied, because they change the training.")
 ]
 
 
@@ -97,21 +97,21 @@ def tune(
     only_limits: OnlyLimits = False,
     environment: TryEnvironment = False,
     batch_sizes: TryBatchSizes = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be tried and what that would run, and stop.")
-    ] = False,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the samples of every race there (JSON lines).")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be tried and run, and exit.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write the samples of every race to this folder (JSON lines).")
+    ] = None,
     patch: PatchFile = None,
     html: Html = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON (docs/json-schema.md) instead of text.")] = False,
+    json_: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     width: Width = None,
     color: Color = None,
 ) -> None:
-    """Find what makes a Keras training faster: measure its limits, try each practice that fits, keep what a fair race proves.
+    """Make a Keras training faster: measure its speed limits, try each optimisation that applies, keep what a fair race proves.
 
-    The script runs up to its fit in a process of its own, which ends when the tuning is over: none of the script's code after fit runs, and
-    nothing of it is saved. What may change results is only tried with --allow. Exit code: 0, or 8 where nothing can be tuned; the script's
-    own where it trains afterwards.
+    The script runs up to its fit in a separate process, which ends with the tuning: none of the script's code after fit runs, and
+    nothing is saved. What may change results is tried only with --allow. Exit code: 0, or 8 if nothing can be tuned; the script's
+    own if it trains afterwards.
     """
     from outpace.capture.relaunch import require_script
     from outpace.capture.remote.options import seconds
@@ -210,7 +210,7 @@ def _report(outcome: EnvironmentOutcome, plan: dict[str, Any]) -> None:
 
 
 def _say_what_would_be_tried() -> None:
-    """The practices, without running the script; which of them apply shows only when it runs."""
+    """The optimisations, without running the script; which of them apply shows only when it runs."""
     from outpace.tune.environment import environment_knobs
 
     for knob in environment_knobs():

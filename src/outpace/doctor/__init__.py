@@ -101,7 +101,7 @@ def _verdict(facts: Facts, problems: int) -> str:
     if not facts.frameworks:
         return "Captures do not work with this Python: it has neither TensorFlow nor JAX. Reports work."
     if problems:
-        return f"Captures do not work here as they should: {problems} problem{'s' * (problems != 1)} to mend."
+        return f"Captures do not work here as they should: {problems} problem{'s' * (problems != 1)} to fix."
     if facts.trials is None:
         return "Nothing was found that stops a capture; without a trial capture that is no proof."
     if facts.gpu_recorded:

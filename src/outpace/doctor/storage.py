@@ -11,7 +11,7 @@ from outpace.doctor.facts import Facts, quoted
 from outpace.doctor.result import CheckResult, note, ok, problem
 from outpace.doctor.system import System
 from outpace.model.errors import OutpaceError
-from outpace.store.tree import is_url, open_tree
+from outpace.store.tree import is_url, open_tree, packages_for
 
 EVENTS_PER_MB = 30_000  # host events: 29,000 to 37,000 in the CPU profiles of tests/data
 LITTLE, TOO_LITTLE = 10**9, 10**8  # bytes: a note, and a problem
@@ -72,7 +72,7 @@ def _url(logdir: str) -> list[CheckResult]:
             tree.upload(path, f"{place}/test")
             tree.remove(place)
         except OutpaceError as error:
-            return [problem("logdir", str(error), logdir, command=f"pip install 'fsspec[{logdir.split(':')[0]}]'")]
+            return [problem("logdir", str(error), logdir, command=f"pip install {packages_for(logdir)}")]
         except Exception as error:  # every store raises errors of its own
             text = f"The log directory {logdir} cannot be written to: {str(error).rstrip('.')}."
             return [problem("logdir", text, type(error).__name__, command=f"outpace doctor --logdir ~/{DEFAULT_LOGDIR}")]

@@ -221,7 +221,7 @@ def _callback(facts: Facts) -> list[CheckResult]:
         return []
     text = (
         "The TensorBoard callback of Keras 3 marks no steps, so XProf finds none in what it captures (profile_batch). "
-        "outpace.ProfilerCallback and `outpace profile` mark them; outpace.mark_tensorboard_steps() before fit mends the stock callback."
+        "outpace.ProfilerCallback and `outpace profile` mark them; outpace.mark_tensorboard_steps() before fit fixes the stock callback."
     )
     return [note("keras-callback", text, f"Keras {facts.packages['keras']}", command="outpace profile SCRIPT")]
 

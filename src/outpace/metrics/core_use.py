@@ -39,8 +39,13 @@ FIELDS = (
     ),
     Field("busy_threads", Unit.CORES, "mean number of threads in ops while the model computes"),
     Field("compute_ps", Unit.PS, "time per step in which the model computes"),
-    Field("alone_ps", Unit.PS, "of it, while exactly one thread is in an op"),
-    Field("alone_share", Unit.FRACTION, "share of the model's computing in which exactly one thread is in an op"),
+    Field("alone_ps", Unit.PS, "of it, while exactly one thread is in an op", "One thread"),
+    Field(
+        "alone_share",
+        Unit.FRACTION,
+        "share of the model's computing in which exactly one thread is in an op",
+        "One thread, of compute",
+    ),
 )
 LONE_FIELDS = (
     Field("host", Unit.TEXT, "host of the op"),
@@ -49,8 +54,8 @@ LONE_FIELDS = (
     Field("type", Unit.TEXT, "type of the op"),
     Field("name", Unit.TEXT, "name of the op"),
     Field("threads", Unit.TEXT, "whether the op divides its work: several, one or unknown"),
-    Field("alone_ps", Unit.PS, "time per step in which no other op ran"),
-    Field("share", Unit.FRACTION, "share of the step time"),
+    Field("alone_ps", Unit.PS, "time per step in which no other op ran", "Alone"),
+    Field("share", Unit.FRACTION, "share of the step time", "Of step"),
 )
 
 

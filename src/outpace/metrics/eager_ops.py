@@ -23,7 +23,7 @@ FIELDS = (
     Field("count", Unit.COUNT, "executions in the capture"),
     Field("total_ps", Unit.PS, "time from dispatch to return", "Total"),
     Field("step_ps", Unit.PS, "of it, in steps of the steady state", "In steps"),
-    Field("step_count", Unit.COUNT, "executions in steps of the steady state"),
+    Field("step_count", Unit.COUNT, "executions in steps of the steady state", "Calls in steps"),
     Field("steps", Unit.COUNT, "steps of the steady state in which it ran"),
 )
 DISPATCH_PS = 200e6  # what dispatching an op costs at most; simple ones take 20 to 50 us today, gradients of them twice that

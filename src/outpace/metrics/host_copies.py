@@ -13,13 +13,14 @@ _COPY = "H2D Dispatch"  # of the client of a CPU; other devices list copies as o
 
 FIELDS = (
     Field("host", Unit.TEXT, "host of the steps"),
-    Field("copies", Unit.RATIO, "copies per step"),
+    Field("copies", Unit.RATIO, "copies per step", "Copies per step"),
     Field(
         "copied_ps",
         Unit.PS,
         "time per step in which a thread of JAX copied an array from the host's memory to that of its device",
+        "Copy time",
     ),
-    Field("share", Unit.FRACTION, "of the step time"),
+    Field("share", Unit.FRACTION, "of the step time", "Of step"),
 )
 
 

@@ -19,17 +19,21 @@ MANY_CALLS = 20  # per step: one jitted step, the conversion of a batch and some
 FIELDS = (
     Field("host", Unit.TEXT, "host of the calls"),
     Field(
-        "calls", Unit.RATIO, "calls of jitted functions in the usual step (median over the steady state), nested ones left out"
+        "calls",
+        Unit.RATIO,
+        "calls of jitted functions in the usual step (median over the steady state), nested ones left out",
+        "Calls per step",
     ),
-    Field("kinds", Unit.COUNT, "different functions among them"),
-    Field("picks", Unit.RATIO, "of these calls, those that take a part out of an array (`x[i]`)"),
-    Field("call_ps", Unit.PS, "time per step from call to return"),
+    Field("kinds", Unit.COUNT, "different functions among them", "Functions"),
+    Field("picks", Unit.RATIO, "of these calls, those that take a part out of an array (`x[i]`)", "Indexing calls"),
+    Field("call_ps", Unit.PS, "time per step from call to return", "Call time"),
     Field(
         "fetch_share",
         Unit.FRACTION,
         "of the step, fetches of values to the host; the longest of each step, which waits for it, left out",
+        "Fetches, of step",
     ),
-    Field("dispatch_share", Unit.FRACTION, "of the step, at most what dispatching them one by one costs"),
+    Field("dispatch_share", Unit.FRACTION, "of the step, at most what dispatching them one by one costs", "Dispatch, of step"),
 )
 
 

@@ -23,17 +23,19 @@ FIELDS = (
     ),
     Field("kind", Unit.TEXT, "layer, line or op: what the part is named after"),
     Field("source", Unit.TEXT, "file and line that made the part, or, for a layer of the program's own, its slowest line"),
-    Field("text", Unit.TEXT, "that source line"),
+    Field("text", Unit.TEXT, "that source line", "Code"),
     Field("layer_type", Unit.TEXT, "class of the layer; empty for other parts", "Class"),
     Field("forward_ps", Unit.PS, "time per step in forward ops, wall clock: threads at work at once share a moment"),
     Field("backward_ps", Unit.PS, "time per step in gradient ops, wall clock"),
     Field("self_ps", Unit.PS, "both together"),
     Field("overhead_ps", Unit.PS, "time per step that the executor spends around these ops, and in ops too cheap for an event"),
-    Field("share", Unit.FRACTION, "share of the step time that ops and overhead take: what the part can save at most"),
+    Field(
+        "share", Unit.FRACTION, "share of the step time that ops and overhead take: what the part can save at most", "Of step"
+    ),
     Field("top_op", Unit.TEXT, "type of op that takes most of it"),
     Field("top_op_name", Unit.TEXT, "name of the op that takes most of it"),
-    Field("top_op_ps", Unit.PS, "time per step of that type of op"),
-    Field("count", Unit.RATIO, "op executions per step"),
+    Field("top_op_ps", Unit.PS, "time per step of that type of op", "Top op time"),
+    Field("count", Unit.RATIO, "op executions per step", "Ops per step"),
 )
 
 

@@ -46,11 +46,11 @@ FIELDS = (
     Field("type", Unit.TEXT, "type of the op, or class of the layer"),
     Field("part", Unit.TEXT, "part of the model"),
     Field("source", Unit.TEXT, "line that made the op or its layer"),
-    Field("text", Unit.TEXT, "that source line"),
+    Field("text", Unit.TEXT, "that source line", "Code"),
     Field("dropout", Unit.BOOL, "whether a dropout layer draws these random numbers, which belongs to training"),
     Field("self_ps", Unit.PS, "time per step, wall clock, with the executor's share"),
-    Field("share", Unit.FRACTION, "share of the step time"),
-    Field("count", Unit.RATIO, "op executions per step"),
+    Field("share", Unit.FRACTION, "share of the step time", "Of step"),
+    Field("count", Unit.RATIO, "op executions per step", "Ops per step"),
 )
 
 

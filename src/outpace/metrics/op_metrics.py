@@ -35,7 +35,12 @@ FIELDS = (
     Field("count", Unit.COUNT, "executions, on a device however many kernels each took", "Occurrences"),
     Field("total_ps", Unit.PS, "time in the op, ops nested in it included"),
     Field("self_ps", Unit.PS, "time in the op itself"),
-    Field("outside_ps", Unit.PS, "of the device time, in ops outside an XLA program on a device that runs such programs"),
+    Field(
+        "outside_ps",
+        Unit.PS,
+        "of the device time, in ops outside an XLA program on a device that runs such programs",
+        "Outside XLA",
+    ),
 )
 
 _Row = tuple[str, str, str, str, bool, int, int, int, int]

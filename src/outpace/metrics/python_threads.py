@@ -30,7 +30,7 @@ FIELDS = (
     Field("function", Unit.TEXT, "function that holds the line"),
     Field("source", Unit.TEXT, "file and line, as findings name them"),
     Field("cores", Unit.CORES, "processor time per second that the thread spent below this line"),
-    Field("looks", Unit.COUNT, "times that the thread was met there"),
+    Field("looks", Unit.COUNT, "times that the thread was met there", "Samples"),
 )
 
 

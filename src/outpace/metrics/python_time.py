@@ -30,7 +30,7 @@ from outpace.timeline.steady import period
 
 _CALLS = 0.2  # of a line's samples: single ones may lie beside the clock
 _SELDOM = 0.7  # of a line's time in the slow steps: it evaluates or saves, and does not make the step
-_Z = 1.96  # two-sided 95 %
+_Z = 1.96  # two-sided 95%
 _WRAPPERS = (
     "EagerExecute",
     "EagerLocalExecute",
@@ -55,17 +55,20 @@ FIELDS = (
     Field("file", Unit.TEXT, "source file of the line"),
     Field("line", Unit.COUNT, "number of the line: the innermost one of your own code", "Line"),
     Field("function", Unit.TEXT, "function that holds the line"),
-    Field("text", Unit.TEXT, "source of the line, as it was when the profile was captured; empty where it was not at hand"),
+    Field(
+        "text", Unit.TEXT, "source of the line, as it was when the profile was captured; empty where it was not at hand", "Code"
+    ),
     Field(
         "who",
         Unit.TEXT,
         "yours: your own line; library: time that no line of yours led to; outpace: what the capture itself cost",
+        "Owner",
     ),
     Field("library", Unit.TEXT, "package in which most of the time below the line was spent; empty where the line itself ran"),
-    Field("below", Unit.TEXT, "the function of a library most often seen innermost below the line"),
+    Field("below", Unit.TEXT, "the function of a library most often seen innermost below the line", "Innermost call"),
     Field("samples", Unit.COUNT, "samples of the line within steps of the steady state"),
     Field("self_ps", Unit.PS, "time of the line per training step, with what libraries did below it", "Time"),
-    Field("own_ps", Unit.PS, "part of it in which the line itself ran, and no library below it"),
+    Field("own_ps", Unit.PS, "part of it in which the line itself ran, and no library below it", "Self"),
     Field(
         "untraced_ps",
         Unit.PS,
@@ -75,39 +78,44 @@ FIELDS = (
         "elsewhere_ps",
         Unit.PS,
         "part of untraced_ps in which the framework computed on other threads or on a device: maybe a wait for it",
+        "Computing elsewhere",
     ),
     Field("waiting_ps", Unit.PS, "part of it in which the training thread waited, for input or for a result"),
-    Field("share", Unit.FRACTION, "the line's share of the step time"),
-    Field("low", Unit.FRACTION, "lower end of the share's 95 % interval"),
-    Field("high", Unit.FRACTION, "upper end of the share's 95 % interval"),
+    Field("share", Unit.FRACTION, "the line's share of the step time", "Of step"),
+    Field("low", Unit.FRACTION, "lower end of the share's 95% CI", "From (95% CI)"),
+    Field("high", Unit.FRACTION, "upper end of the share's 95% CI", "To (95% CI)"),
     Field(
         "untraced_share",
         Unit.FRACTION,
         "share of the step time that lies in this line and shows no event on the training thread",
+        "Untraced, of step",
     ),
     Field(
         "python_share",
         Unit.FRACTION,
         "of untraced_share, what lies outside elsewhere_ps and waiting_ps: only Python ran, or a library that records no events",
+        "Python, of step",
     ),
     Field(
         "beside_share",
         Unit.FRACTION,
         "share of the step time that the training thread spends in this line beside the step's own functions, waits left out",
+        "Outside the step function",
     ),
     Field(
         "seldom",
         Unit.FRACTION,
         "share of the line's time that lies in steps which take much longer than the others: it comes round",
+        "In long steps",
     ),
-    Field("calls_step", Unit.BOOL, "whether the step's own function runs below the line"),
+    Field("calls_step", Unit.BOOL, "whether the step's own function runs below the line", "Calls the step function"),
 )
 
 
 @dataclass(frozen=True)
 class PythonLine:
     """A line of the user's code that takes time of which the profile shows nothing; see `FIELDS`. Shares are of the step time, times are
-    per step in ps; `low` and `high` are the 95 % interval of `python_share`."""
+    per step in ps; `low` and `high` are the 95% CI of `python_share`."""
 
     file: str
     line: int
@@ -168,7 +176,7 @@ def step_line(run: Run, host: str) -> str:
 
 
 def interval(share: float, samples: float) -> tuple[float, float]:
-    """95 % interval of a share that `samples` independent looks gave (Wilson 1927): ends within 0 and 1, also for a share of 0."""
+    """95% CI of a share that `samples` independent looks gave (Wilson 1927): ends within 0 and 1, also for a share of 0."""
     if samples <= 0:
         return 0.0, 1.0
     square = _Z * _Z / samples

@@ -224,8 +224,8 @@ def _why_same(group: list[_Facts], joined: bool) -> str:
     if any(e.steps is False for e in found):
         says.append("but they do not train together: steps of one number ran at different times")
     elif not joined:
-        says.append("whether they train together is not to be told: they share no collective, and no step numbers of their own")
-    why = "; ".join(says) or "nothing that they recorded speaks against it"
+        says.append("whether they train together is unknown: they share no collective, and no step numbers of their own")
+    why = "; ".join(says) or "nothing in their profiles contradicts it"
     return f"{_names(group)} execute the same program: {why}."
 
 

@@ -24,14 +24,27 @@ _EXECUTOR = "ExecutorState::Process"
 
 FIELDS = (
     Field("host", Unit.TEXT, "host of the steps"),
-    Field("ops", Unit.RATIO, "ops per step that took long enough to have an event"),
-    Field("dispatches", Unit.RATIO, "rounds of the executor per step: in each it runs one op, or several that are ready"),
-    Field("mean_ps", Unit.PS, "mean length of an op"),
-    Field("median_ps", Unit.PS, "median length of an op"),
-    Field("ops_share", Unit.FRACTION, "share of the step time inside ops"),
-    Field("elementwise_share", Unit.FRACTION, "share of the step time in element-wise ops, which a compiler fuses"),
+    Field("ops", Unit.RATIO, "ops per step that took long enough to have an event", "Ops per step"),
     Field(
-        "overhead_share", Unit.FRACTION, "share of the step time in the executor, outside ops or in ops too cheap for an event"
+        "dispatches",
+        Unit.RATIO,
+        "rounds of the executor per step: in each it runs one op, or several that are ready",
+        "Executor rounds",
+    ),
+    Field("mean_ps", Unit.PS, "mean length of an op", "Mean op"),
+    Field("median_ps", Unit.PS, "median length of an op", "Median op"),
+    Field("ops_share", Unit.FRACTION, "share of the step time inside ops", "In ops, of step"),
+    Field(
+        "elementwise_share",
+        Unit.FRACTION,
+        "share of the step time in element-wise ops, which a compiler fuses",
+        "Element-wise, of step",
+    ),
+    Field(
+        "overhead_share",
+        Unit.FRACTION,
+        "share of the step time in the executor, outside ops or in ops too cheap for an event",
+        "Executor, of step",
     ),
     Field("xla", Unit.BOOL, "whether XLA compiles functions of this program already"),
 )

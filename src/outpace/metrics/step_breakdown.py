@@ -53,6 +53,7 @@ FIELDS = (
         "aside",
         Unit.TEXT,
         "why the step is no part of the steady state: warm-up, fed from buffers, one-off; empty for steps that are",
+        "Set aside",
     ),
     Field("start_ps", Unit.PS, "start of the step, counted from the earliest event of its host", "Start"),
     Field("duration_ps", Unit.PS, "length of the step", "Step time"),

@@ -23,8 +23,8 @@ FIELDS = (
     Field("xla", Unit.COUNT, "calls compiled by XLA"),
     Field("graphs", Unit.COUNT, "graphs that the function had at its last call"),
     Field("total_ps", Unit.PS, "time in the calls, inner function calls left out"),
-    Field("traced_ps", Unit.PS, "of it, in calls that built a graph"),
-    Field("expensive_ps", Unit.PS, "of it, in calls that built a graph or ran op by op"),
+    Field("traced_ps", Unit.PS, "of it, in calls that built a graph", "Tracing time"),
+    Field("expensive_ps", Unit.PS, "of it, in calls that built a graph or ran op by op", "Traced or eager"),
 )
 
 

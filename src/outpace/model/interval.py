@@ -63,7 +63,7 @@ def quantiles(samples: ArrayLike, *shares: float) -> list[float]:
 
 
 _MANY = 5000  # samples, from where the normal approximation (of the ratio: the delta method) is as good, and needs no draws
-_Z = 1.96  # 95 % of a normal distribution
+_Z = 1.96  # 95% of a normal distribution
 
 
 @lru_cache(maxsize=8)
@@ -86,7 +86,7 @@ def _resamples(samples: int) -> npt.NDArray[np.int64]:
 
 
 def bootstrap_mean(samples: ArrayLike, unit: Unit, bound: str) -> Interval:
-    """95 % confidence interval of the mean by the percentile bootstrap.
+    """95% confidence interval of the mean by the percentile bootstrap.
 
     One sample, or none, gives a degenerate interval at the value itself (0 for none).
     """
@@ -103,7 +103,7 @@ def bootstrap_mean(samples: ArrayLike, unit: Unit, bound: str) -> Interval:
 
 
 def bootstrap_saving(part: ArrayLike, whole: ArrayLike, bound: str) -> tuple[Interval, Interval]:
-    """What a step saves if `part` of it goes: (ps per step, share of the step time), both with 95 % confidence.
+    """What a step saves if `part` of it goes: (ps per step, share of the step time), both with 95% confidence.
 
     `part` and `whole` are ps per step, pairwise; steps are drawn together, so that the share never exceeds 1.
     """

@@ -12,7 +12,7 @@ from outpace._dataclass import dataclass
 from outpace.model.arrays import Column, Indices
 from outpace.model.units import Unit
 
-_ABBREVIATIONS = frozenset({"cpu", "gpu", "tpu", "hlo", "xla", "id"})
+_ABBREVIATIONS = {word.lower(): word for word in ("CPU", "FLOPs", "GPU", "HLO", "ID", "JAX", "SM", "TF", "TPU", "XLA")}
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,9 @@ class Field:
 
     @property
     def label(self) -> str:
-        """Heading for people; the name with spaces unless a title is given, with abbreviations as they are written."""
-        if self.title:
-            return self.title
-        words = self.name.removesuffix("_ps").replace("_", " ").capitalize().split(" ")
-        return " ".join(word.upper() if word.lower() in _ABBREVIATIONS else word for word in words)
+        """Heading for people: the title, else the name in sentence case, its abbreviations spelled as people do."""
+        words = [_ABBREVIATIONS.get(word, word) for word in self.name.removesuffix("_ps").split("_")]
+        return self.title or " ".join((words[0][:1].upper() + words[0][1:], *words[1:]))
 
 
 @dataclass(frozen=True, eq=False)

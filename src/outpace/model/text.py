@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from outpace.model.units import Unit, humanize
 
@@ -120,6 +120,14 @@ def _without(parts: Sequence[str], gone: frozenset[int]) -> str:
         text += (ELLIPSIS + left_out[-1:] if left_out else "") + part
         left_out = ""
     return text
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """The question whether another word was meant, as a further sentence; empty where none is like it."""
+    import difflib  # here, for every report would pay for it
+
+    close = difflib.get_close_matches(word.lower(), list(known), n=1)
+    return f" Did you mean '{close[0]}'?" if close else ""
 
 
 def valid(name: str) -> str:

@@ -1,7 +1,7 @@
 """Units, and how a person reads a value in them.
 
 Inside Outpace time is int64 picoseconds. A `Unit` says what a column's numbers are; `humanize` picks the form that a
-person would choose (`12.8 ms`, `1.4 MiB`, `31.2 %`), with as many digits as a noisy measurement deserves.
+person would choose (`12.8 ms`, `1.4 MiB`, `31.2%`), with as many digits as a noisy measurement deserves.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _humanize_number(value: float, unit: Unit) -> str:
     if unit is Unit.BYTES_PER_S:
         return _scaled(value, _BYTE_STEPS) + "/s"
     if unit is Unit.FRACTION:
-        return f"{value * 100:.1f} %"
+        return f"{value * 100:.1f}%"
     if unit is Unit.COUNT:
         return f"{round(value):,}"
     if unit is Unit.CORES:

@@ -92,6 +92,8 @@ class Totals:
 
 def summary(totals: Totals, steps: int, deep: DeepCapture, missing: str) -> str:
     """The run in one sentence, without its end."""
+    if not steps:
+        return "no step was seen: pass it to fit(callbacks=[...]), use 'with monitor.step():', or call monitor.step_done() after each step"
     if not totals.steps.count:
         return f"{steps} steps, too few to say anything beyond the warm-up"
     share = totals.share

@@ -6,13 +6,13 @@ from collections import deque
 
 from outpace._dataclass import dataclass
 
-_BITS = 5  # sub-buckets per octave, as a power of two: 32, so that a bucket is at most 1/32 = 3.1 % wide
+_BITS = 5  # sub-buckets per octave, as a power of two: 32, so that a bucket is at most 1/32 = 3.1% wide
 _MASK = (1 << _BITS) - 1
 _SHARPER = 1.4826  # from the median absolute deviation to the standard deviation of a normal distribution
 
 
 class Histogram:
-    """Durations in ns in logarithmic buckets: a quantile is exact to 1.6 %, mean and maximum are exact."""
+    """Durations in ns in logarithmic buckets: a quantile is exact to 1.6%, mean and maximum are exact."""
 
     def __init__(self) -> None:
         self.count = 0

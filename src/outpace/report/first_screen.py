@@ -71,6 +71,7 @@ def saving_text(finding: Finding, known: float = 0.0) -> str:
     share = share.removeprefix("at most ")
     if math.isclose(saving.step, known, rel_tol=1e-6):
         return f"{time} per step ({share})"
+    base = base.removeprefix("recorded ") if known else base
     return f"{time} per step ({share} of the {shown(saving.step, Unit.PS)} {base})"
 
 
@@ -89,9 +90,10 @@ def _range(interval: Interval) -> str:
     low, high = shown(interval.low, interval.unit), shown(interval.high, interval.unit)
     if low == high:
         return low
-    number, _, unit = low.rpartition(" ")
+    number = low.rstrip("%") if low.endswith("%") else low.rpartition(" ")[0]
+    unit = low.removeprefix(number)
     # "2 to 5 ms" reads better than "2 ms to 5 ms", and both ends are in the same unit
-    return f"{number} to {high}" if number and high.endswith(f" {unit}") else f"{low} to {high}"
+    return f"{number} to {high}" if number and high.endswith(unit) else f"{low} to {high}"
 
 
 def _evidence(report: Report, finding: Finding | None) -> tuple[str, ...]:
@@ -99,5 +101,5 @@ def _evidence(report: Report, finding: Finding | None) -> tuple[str, ...]:
     if stated or finding is None:
         return stated
     measured = tuple(clean(str(e)) for e in finding.evidence)
-    against = tuple(f"speaks against it: {clean(c)}" for c in finding.counter_evidence)
-    return measured + (against or ("no counter-evidence was recorded",))
+    against = tuple(f"caveat: {clean(c)}" for c in finding.counter_evidence)
+    return measured + (against or ("no caveat is known",))

@@ -189,7 +189,7 @@ def _parts(chart: Chart) -> dict[str, Any]:
 def _named(parts: Sequence[chart_data.Part]) -> list[dict[str, Any]]:
     short = elide([p.name for p in parts], _SHORT_NAME)
     return [
-        {"name": p.name, "short": s, "label": p.label, "share": f"{p.share * 100:.1f} %", "key": p.key}
+        {"name": p.name, "short": s, "label": p.label, "share": f"{p.share * 100:.1f}%", "key": p.key}
         for p, s in zip(parts, short, strict=True)
     ]
 

@@ -84,7 +84,7 @@ def icicle(cells: Sequence[Cell]) -> Markup:
         beside.setdefault(cell.path.removesuffix(cell.name), []).append(cell.name)
     shapes = []
     for cell in cells:
-        tip = f"{cell.path}: {cell.label} ({cell.width * 100:.1f} %)"
+        tip = f"{cell.path}: {cell.label} ({cell.width * 100:.1f}%)"
         left, top, wide = _number(cell.left * 100), cell.depth * _ROW, _number(max(cell.width * 100 - 0.1, 0.05))
         shape = Markup('<rect x="{}%" y="{}" width="{}%" height="{}" class="k-{}"><title>{}</title></rect>').format(
             left, top, wide, _ROW - 1, cell.key, tip
@@ -98,11 +98,11 @@ def icicle(cells: Sequence[Cell]) -> Markup:
 def _told(title: str, parts: Sequence[Part]) -> str:
     """What a chart shows, for who hears it: its title and its largest parts."""
     largest = sorted((p for p in parts if p.value > 0), key=lambda p: -p.value)[:_MOST_TOLD]
-    return f"{title}: " + ", ".join(f"{p.name} {p.share * 100:.1f} %" for p in largest)
+    return f"{title}: " + ", ".join(f"{p.name} {p.share * 100:.1f}%" for p in largest)
 
 
 def _tipped(shape: Markup, tag: str, part: Part) -> Markup:
-    tip = f"{part.name}: {part.label} ({part.share * 100:.1f} %)"
+    tip = f"{part.name}: {part.label} ({part.share * 100:.1f}%)"
     return shape + Markup(' data-tip="{}"><title>{}</title></{}>').format(tip, tip, tag)
 
 

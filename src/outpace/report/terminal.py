@@ -208,7 +208,7 @@ class _Writer:
         if len(table) > len(top):
             self._prose(f"… and {len(table) - len(top):,} more rows (use --csv or --html)", "dim")
         if dropped:
-            self._prose(f"no room here for: {', '.join(dropped)}", "dim")
+            self._prose(f"Hidden columns (terminal too narrow): {', '.join(dropped)}", "dim")
         if section.remark:
             self._prose(clean_prose(section.remark), "dim")
 
@@ -227,7 +227,7 @@ class _Writer:
                 f"threshold: {clean(finding.threshold.name)} = {clean(str(finding.threshold))}", "dim", indent=4, hang=2
             )
         for counter in finding.counter_evidence:
-            self._prose(f"against: {clean(counter)}", "dim", indent=4, hang=2)
+            self._prose(f"caveat: {clean(counter)}", "dim", indent=4, hang=2)
         if finding.location:
             self._prose(f"where: {clean(finding.location)}", "dim", indent=4, hang=2)
         if finding.symptom:

@@ -46,7 +46,7 @@ def stacked_bar(chart: Chart, width: int, colored: bool) -> list[Text]:
     columns = [
         Column("", tuple(parts[i].name for i in order)),
         Column("", tuple(parts[i].label for i in order), right=True),
-        Column("", tuple(f"{parts[i].share * 100:.1f} %" for i in order), right=True),
+        Column("", tuple(f"{parts[i].share * 100:.1f}%" for i in order), right=True),
     ]
     legend, _ = grid(columns, width - 2, header=False)
     marks = [Text().append(_glyph(i, colored) + " ", _style(parts[i].key, colored)) for i in order]
@@ -143,7 +143,7 @@ def bars(chart: Chart, width: int, colored: bool) -> list[Text]:
     most = max((p.value for p in kept), default=0.0) or 1.0
     columns = [Column("", tuple(p.name for p in kept)), Column("", tuple(p.label for p in kept), right=True)]
     if chart.kind is ChartKind.PIE:
-        columns.append(Column("", tuple(f"{p.share * 100:.1f} %" for p in kept), right=True))
+        columns.append(Column("", tuple(f"{p.share * 100:.1f}%" for p in kept), right=True))
     lines, _ = grid(columns, width - room - 2, header=False)
     edge = max(len(line) for line in lines) + 2
     for line, part in zip(lines, kept, strict=True):
@@ -182,7 +182,7 @@ def icicle(chart: Chart, width: int, colored: bool) -> list[Text]:
     columns = [
         Column("", tuple("  " * min(c.depth, 12) + c.name for c in cells)),
         Column("", tuple(c.label for c in cells), right=True),
-        Column("", tuple(f"{c.width * 100:.1f} %" for c in cells), right=True),
+        Column("", tuple(f"{c.width * 100:.1f}%" for c in cells), right=True),
     ]
     lines, _ = grid(columns, width - room - 2, header=False)
     edge = max(len(line) for line in lines) + 2

@@ -14,6 +14,15 @@ from typing import Any, Protocol
 from outpace._dataclass import dataclass
 from outpace.model.errors import NotFoundError, UsageError
 
+_PACKAGES = {
+    "http": "aiohttp requests",
+    "https": "aiohttp requests",
+    "gs": "gcsfs",
+    "gcs": "gcsfs",
+    "s3": "s3fs",
+    "abfs": "adlfs",
+    "az": "adlfs",
+}
 _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*(::|://)")
 
 
@@ -126,6 +135,12 @@ class _Local:
             return []
 
 
+def packages_for(place: str) -> str:
+    """What pip must install for fsspec to reach a URL."""
+    protocol = place.split(":", 1)[0]
+    return _PACKAGES.get(protocol, f"fsspec[{protocol}]")
+
+
 class _Remote:
     """A place that fsspec reaches; paths inside have no protocol, `public` puts it back."""
 
@@ -134,8 +149,13 @@ class _Remote:
 
         try:
             self.fs, self.root = fsspec.core.url_to_fs(place)
-        except (ImportError, ValueError) as error:
-            raise UsageError(f"{place} cannot be opened: {error}. Install the fsspec package for this kind of store.") from None
+        except ImportError:
+            packages = packages_for(place)
+            raise UsageError(
+                f"{place} cannot be opened: a package is missing, which 'pip install {packages}' installs."
+            ) from None
+        except ValueError as error:
+            raise UsageError(f"{place} cannot be opened: {error}.") from None
         except OSError as error:
             raise NotFoundError(f"{place} cannot be reached: {error}.") from error
 

@@ -40,7 +40,7 @@ def from_marks(trace: Trace, rows: Indices, source: StepSource) -> Steps:
     return Steps(
         source=source,
         confidence=Confidence.CERTAIN,
-        how=f"{len(rows)} marks '{name}' in the profile",
+        how=f"{len(rows)} step markers '{name}' in the profile",
         number=number.ints[np.searchsorted(number.row, rows)],
         start=trace.start[rows],
         end=trace.end[rows],

@@ -18,7 +18,7 @@ from outpace.model.arrays import Indices, Mask, Picoseconds, Values
 
 _FEWEST = 3  # steps: of fewer, none can be told from the others
 _SPREADS = 5.0  # robust standard deviations above the median: one in millions of a normal distribution
-_LONGER = 1.5  # and at least this many times the median: what takes less moves the mean of 20 steps by under 3 %
+_LONGER = 1.5  # and at least this many times the median: what takes less moves the mean of 20 steps by under 3%
 _ALIKE = 0.25  # of what most of the slow steps take more: less is chance, and not the same event
 _SHORTER = 0.5  # times the median: a leading step that found its input in buffers filled before the capture
 _LEADING = 0.25  # of the steps at most are a warm-up that was too fast

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from importlib.metadata import EntryPoint, entry_points
 
 from outpace.model import UsageError
+from outpace.model.text import meant
 from outpace.tools.tool import Tool
 
 __all__ = ["ENTRY_POINTS", "Tool", "discover", "find"]
@@ -31,7 +32,8 @@ def find(tool_id: str) -> Tool:
     """The tool with this id; UsageError names the ones there are."""
     tools = {t.id: t for t in discover()}
     if tool_id not in tools:
-        raise UsageError(f"There is no tool '{tool_id}'. There are: {', '.join(tools)}.")
+        trace = " 'outpace trace' shows the timeline." if "trace" in tool_id else ""
+        raise UsageError(f"There is no tool '{tool_id}'.{trace or meant(tool_id, tools)} There are: {', '.join(tools)}.")
     return tools[tool_id]
 
 

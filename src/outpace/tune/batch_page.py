@@ -14,7 +14,7 @@ FIELDS = (
     Field("batch", Unit.COUNT, "examples in a batch"),
     Field("rate", Unit.RATIO, "examples per second, median of the rounds", "Examples per second"),
     Field("ratio", Unit.RATIO, "examples per second / those of the program's own batch"),
-    Field("low", Unit.RATIO, "lower end of the 95 % interval", "From"),
+    Field("low", Unit.RATIO, "lower end of the 95% CI", "From"),
     Field("high", Unit.RATIO, "upper end of it", "To"),
     Field("memory", Unit.BYTES, "bytes that the process took on when this size first ran, an estimate"),
     Field("verdict", Unit.TEXT, "the race's verdict per example"),

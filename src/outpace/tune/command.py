@@ -37,7 +37,9 @@ def tune_script(plan: dict[str, Any]) -> int:
             tell("the script ended by itself before any tuning")
         return code if code or trains else TuneError.exit_code
     if not outcome.stopped:
-        if code == 0 and outcome.reason:
+        if code and code != INTERRUPTED:
+            tell(f"nothing is tuned: the script ended with exit code {code} before its training could be tuned")
+        elif code == 0 and outcome.reason:
             tell(outcome.reason)
             return code if trains else TuneError.exit_code
         return code

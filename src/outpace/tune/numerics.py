@@ -25,7 +25,7 @@ from outpace.tune.program.stepper import Stepper
 from outpace.tune.trial.engine import Watch
 
 STEPS = 30
-# Bands reach so many times the root mean square distance of so many controls: Student's t, 99 % of both sides.
+# Bands reach so many times the root mean square distance of so many controls: Student's t, 99% of both sides.
 MARGINS = {3: 5.84, 4: 4.60, 5: 4.03, 6: 3.71, 7: 3.50, 8: 3.36}
 ROUNDING = 1e-4  # of the loss: the band of a program in which chance plays no part
 GRADIENTS = 1.25  # ratio of gradient norms, either way, that rounding does not explain

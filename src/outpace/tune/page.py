@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 ID, TITLE = "tune", "Tuning"
 QUESTION = "How fast could this training be, what makes it faster, and what proves it?"
 TRIED = (
-    Field("practice", Unit.TEXT, "what was tried"),
+    Field("practice", Unit.TEXT, "what was tried", "Optimisation"),
     Field(
         "outcome",
         Unit.TEXT,
-        "kept; the race's verdict; not here: it does not apply; opt-in: it may change results, and was not allowed",
+        "kept; the race's verdict; not applicable; opt-in: it may change results, and was not allowed",
     ),
     Field("ratio", Unit.RATIO, "rate with it / rate without it, in the race where it was tried"),
-    Field("low", Unit.RATIO, "lower end of the 95 % interval", "From"),
+    Field("low", Unit.RATIO, "lower end of the 95% CI", "From"),
     Field("high", Unit.RATIO, "upper end of it", "To"),
     Field("why", Unit.TEXT, "why it may help here, or why it was not tried"),
     Field("verdict", Unit.TEXT, "what the race says"),
@@ -52,13 +52,13 @@ TRIED = (
 PARTS = ("part", "source", "share", "forward_ps", "backward_ps", "top_op")
 BATCHES = ("batch", "rate", "ratio", "low", "high", "verdict")
 LADDER = (
-    Field("practice", Unit.TEXT, "what was changed, on top of the lines above"),
+    Field("practice", Unit.TEXT, "what was changed, on top of the lines above", "Optimisation"),
     Field("rate", Unit.RATIO, "steps per second with it, the median of the last race's blocks", "Steps/s"),
-    Field("step", Unit.RATIO, "rate / rate of the line above (as it was, for the first), on the same fresh rounds", "Gain"),
-    Field("step_low", Unit.RATIO, "lower end of the 95 % interval", "From"),
+    Field("step", Unit.RATIO, "rate / rate of the line above (as it was, for the first), on the same fresh rounds", "Speed-up"),
+    Field("step_low", Unit.RATIO, "lower end of the 95% CI", "From"),
     Field("step_high", Unit.RATIO, "upper end of it", "To"),
-    Field("total", Unit.RATIO, "rate / rate of the program as it was, on the same fresh rounds", "In all"),
-    Field("total_low", Unit.RATIO, "lower end of the 95 % interval", "From "),
+    Field("total", Unit.RATIO, "rate / rate of the program as it was, on the same fresh rounds", "Overall"),
+    Field("total_low", Unit.RATIO, "lower end of the 95% CI", "From "),
     Field("total_high", Unit.RATIO, "upper end of it", "To "),
 )
 _NAN = math.nan
@@ -70,10 +70,12 @@ def page_of(tuned: Tuned) -> Page:
     if tuned.climbed.ladder:
         ladder = _ladder(tuned)
         sections.append(Rows(ladder, tuple(field.name for field in LADDER)))
-        sections.append(Chart("In all, rung by rung", ChartKind.BARS, ladder, "practice", ("total",), remark="as it was is 1"))
+        sections.append(
+            Chart("Overall speed-up, step by step", ChartKind.BARS, ladder, "practice", ("total",), remark="as it was is 1")
+        )
     screened = any(tried.ratio is not None and tried.id not in tuned.best.practices for tried in tuned.climbed.tried)
     remark = (
-        "what is not kept: of screening races, which look more than once, so that their intervals are a little narrow"
+        "ratios of what is not kept come from screening races; their CIs are a little too narrow, because such a race is judged more than once"
         if screened
         else ""
     )
@@ -101,12 +103,12 @@ def findings_of(tuned: Tuned) -> tuple[Finding, ...]:
     found = tuned.climbed.gain
     if found is None:
         return tuple(_expected(tuned))
-    bound = f"95 % interval of the time per step that is saved, measured on {found.rounds} fresh rounds"
+    bound = f"95% CI of the time per step that is saved, measured on {found.rounds} fresh rounds"
     return (
         Finding(
             id="tune.kept",
             severity=Severity.HIGH,
-            sentence=f"{found.ratio:.2f} times as fast, 95 % interval {found.low:.2f} to {found.high:.2f}.",
+            sentence=f"Speed-up {found.ratio:.2f}x, 95% CI {found.low:.2f} to {found.high:.2f}.",
             action=f"{'; '.join(tuned.recipe)}. The option --patch FILE writes it into the source.",
             evidence=(Evidence("ratio to the program as it was", found.ratio, Unit.RATIO, f"{ID}.ladder"),),
             saving=raced(found.low, found.high, bound),
@@ -125,9 +127,9 @@ def _expected(tuned: Tuned) -> Iterator[Finding]:
         yield Finding(
             id=f"tune.{outlook.change.id}",
             severity=Severity.HIGH if saving.low >= 0.2 else Severity.MODERATE if saving.low >= 0.05 else Severity.POTENTIAL,
-            sentence=f"{outlook.change.title} is expected to save {saving} of the step time. {outlook.change.why}",
-            action="Let outpace tune try it, without --only-limits: it proves the gain and writes the patch.",
-            evidence=(Evidence("the model alone, times today's rate", model.ratio, Unit.RATIO, f"{ID}.tried"),),
+            sentence=f"{outlook.change.title} has an estimated saving of {saving} of the step time. {outlook.change.why}",
+            action="Run 'outpace tune' without --only-limits: it measures the speed-up and writes the patch.",
+            evidence=(Evidence("the model alone, relative to today's rate", model.ratio, Unit.RATIO, f"{ID}.tried"),),
             saving=Saving(max(saving.low, 0.0), max(saving.high, 0.0), (), saving.bound),
         )
 
@@ -139,14 +141,14 @@ def headline(tuned: Tuned) -> str:
     if found is None:
         return _nothing_kept(tuned) + (f" {climbed.beside.sentence}" if climbed.beside is not None else "")
     names = " and ".join(change.title for change in tuned.best.changes)
-    what = "The input is " if tuned.program.model is None else ""
-    said = f"{what}{found.ratio:.2f} times as fast, 95 % interval {found.low:.2f} to {found.high:.2f}, with: {names}."
+    what = "Input speed-up" if tuned.program.model is None else "Speed-up"
+    said = f"{what} {found.ratio:.2f}x, 95% CI {found.low:.2f} to {found.high:.2f}, with: {names}."
     limits = climbed.reached
     if limits is None or limits.of_turns is None or limits.reached is None:
         return said + (f" Before: {climbed.beside.sentence}" if climbed.beside is not None else "")
     return (
-        f"{said} That is {_share(limits.of_turns)} of its model and its input taking turns, "
-        f"and {_share(limits.reached)} of both overlapping perfectly."
+        f"{said} That is {_share(limits.reached)} of the overlapped bound (input and model fully overlapped), "
+        f"and {_share(limits.of_turns)} of the serial bound (one after the other)."
     )
 
 
@@ -155,7 +157,7 @@ def _break_even(tuned: Tuned) -> Iterator[Text]:
     steps, planned = tuned.climbed.break_even_steps, tuned.program.steps
     if steps is None:
         return
-    said = f"Its first call, which traces and compiles, takes longer; {steps:,} steps make up for it."
+    said = f"The first call, which traces and compiles, takes longer; {steps:,} steps make up for it."
     if planned is not None:
         said += f" This fit makes {planned:,}{', too few for that' if planned < steps else ''}."
     yield Text("Break-even", said)
@@ -166,7 +168,7 @@ def _nothing_kept(tuned: Tuned) -> str:
     climbed = tuned.climbed
     if climbed.final is not None:  # something seemed or might be faster; its first rung stands for all of them
         verdict = climbed.final.verdicts[0]
-        said = f"{verdict.arm} seemed to, or might, and the last race says: {verdict.reason}"
+        said = f"{verdict.arm} seemed faster, or might be, but the last race says: {verdict.reason}"
         return f"Nothing was proven to make the {tuned.work} faster. {said}{_holding(tuned)}"
     outlook = next(_expected(tuned), None)
     if outlook is not None:
@@ -174,7 +176,7 @@ def _nothing_kept(tuned: Tuned) -> str:
     model = climbed.limits.model_ratio if climbed.limits is not None else None
     if model is not None and len(climbed.races) == 1:
         low, high = (max(0.0, 1 - 1 / end) for end in (model.low, model.high))
-        return f"Without any input a step would be {low:.0%} to {high:.0%} shorter. No practice was raced: {climbed.ended}.{_largest(tuned)}"
+        return f"Without any input a step would be {low:.0%} to {high:.0%} shorter. Nothing was raced: {climbed.ended}.{_largest(tuned)}"
     return f"Nothing was proven to make the {tuned.work} faster ({climbed.ended}).{_holding(tuned)}"
 
 
@@ -182,7 +184,7 @@ def _largest(tuned: Tuned) -> str:
     """What takes most of the model's time, as a further sentence; empty where that was not looked at."""
     rows = list(tuned.parts.records())[:3] if tuned.parts is not None else []
     named = ", ".join(f"{row['part']} {row['share']:.0%}" for row in rows)
-    return f" Its model holds it back: {named} of the step." if named else ""
+    return f" The model is the bottleneck: {named} of the step." if named else ""
 
 
 def _holding(tuned: Tuned) -> str:
@@ -194,11 +196,11 @@ def _holding(tuned: Tuned) -> str:
     if model is None or model.low < BOUND:
         return ""
     low, high = (1 - 1 / end for end in (model.low, model.high))
-    return f" Its input holds it back: with its batch in memory a step is {low:.0%} to {high:.0%} shorter."
+    return f" The input is the bottleneck: with its batch in memory a step is {low:.0%} to {high:.0%} shorter."
 
 
 def _share(estimate: Estimate) -> str:
-    return f"{estimate.ratio:.0%} ({estimate.low:.0%} to {estimate.high:.0%})"
+    return f"{estimate.ratio:.0%} (95% CI {estimate.low:.0%} to {estimate.high:.0%})"
 
 
 def _limits(tuned: Tuned) -> list[Figures]:
@@ -215,12 +217,12 @@ def _limits(tuned: Tuned) -> list[Figures]:
             Figure("Model alone", limits.model, unit, f"on a batch in memory{_times(limits.model_ratio, times)}"),
             Figure("Input alone", limits.input, unit, f"read without training{_times(limits.input_ratio, times)}"),
             Figure(
-                "Taking turns",
+                "Serial bound",
                 limits.turns,
                 unit,
                 f"model and input one after the other{_times(limits.turns_ratio, times)}",
             ),
-            Figure("Perfect overlap", limits.bound, unit, f"{BOUNDS[limits.decided]}{_times(limits.bound_ratio, times)}"),
+            Figure("Overlapped bound", limits.bound, unit, f"{BOUNDS[limits.decided]}{_times(limits.bound_ratio, times)}"),
         )
         found.append(Figures(title, items))
     return found
@@ -236,9 +238,9 @@ def _beside(beside: Beside) -> Figures:
 
 
 BOUNDS = {
-    "model": "the model alone decides",
-    "input": "the input alone decides",
-    "cores": "the processor time of both on all cores decides",
+    "model": "limited by the model",
+    "input": "limited by the input",
+    "cores": "limited by the processor time of both on all cores",
     "": "not known",
 }
 
@@ -287,6 +289,6 @@ def _how(tuned: Tuned) -> str:
     )
     return (
         f"{races} race{'s' * (races != 1)} of short paired blocks in random order, each with the baseline a second time, in "
-        f"{climbed.seconds:.0f} s; it ended because {climbed.ended}. A difference counts from 3 % on, and is confirmed on fresh rounds; "
+        f"{climbed.seconds:.0f} s; it ended because {climbed.ended}. A difference counts from 3% on, and is confirmed on fresh rounds; "
         f"what was kept was raced against the start once more, on fresh rounds, beside its limits.{after}"
     )

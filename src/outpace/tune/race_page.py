@@ -36,7 +36,7 @@ def page_of(experiment: Experiment) -> Page:
     standing = _standing(experiment)
     drawn = replace(standing.take([at for at, ratio in enumerate(standing["ratio"]) if ratio == ratio]), name="compared")
     chart = Chart(
-        "How fast each variant is",
+        "Speed of each variant",
         ChartKind.BARS,
         drawn,
         "variant",
@@ -44,7 +44,7 @@ def page_of(experiment: Experiment) -> Page:
         remark=f"ratio of rates; {experiment.baseline} is 1",
     )
     shown = ("variant", "rate", "ratio", "low", "high", "verdict")
-    sections: list[Section] = [Rows(standing, shown, limit=30, remark="from, to: 95 % interval of the ratio")]
+    sections: list[Section] = [Rows(standing, shown, limit=30, remark="From, To: 95% CI of the ratio")]
     if len(drawn) > 1:
         sections.append(chart)
     sections += [Text(verdict.arm, _story(experiment, verdict)) for verdict in experiment.verdicts]
@@ -68,7 +68,7 @@ def _findings(experiment: Experiment, page: Page) -> tuple[Finding, ...]:
     if estimate is None:
         return ()
     per = experiment.protocol.per.value
-    bound = f"95 % interval of the time per {per} that {won} saves, measured on {estimate.rounds} fresh rounds"
+    bound = f"95% CI of the time per {per} that {won} saves, measured on {estimate.rounds} fresh rounds"
     finding = Finding(
         id="race.winner",
         severity=Severity.HIGH,
@@ -87,16 +87,16 @@ def headline_of(experiment: Experiment) -> str:
     if won != base:
         estimate = experiment.verdict(won).estimate
         assert estimate is not None
-        size = f"{estimate.ratio:.2f} times as fast as {base}, 95 % interval {estimate.low:.2f} to {estimate.high:.2f}"
-        return f"{stopped}{won} is {size}, confirmed on {estimate.rounds} fresh rounds."
+        size = f"a speed-up of {estimate.ratio:.2f}x over {base}, 95% CI {estimate.low:.2f} to {estimate.high:.2f}"
+        return f"{stopped}{won} has {size}, confirmed on {estimate.rounds} fresh rounds."
     if experiment.trial(base).failure:
-        return f"{stopped}The baseline {base} failed, so that nothing can be compared."
+        return f"{stopped}The baseline {base} failed, so nothing can be compared."
     failed = [v for v in experiment.verdicts if v.decision is Decision.FAILED]
     if len(failed) == len(experiment.verdicts):
         return f"{stopped}No other variant than {base} could be raced."
     if any(v.decision is Decision.REFUSED for v in experiment.verdicts):
         return f"{stopped}No variant was shown to be faster than {base}; not all could be judged."
-    return f"{stopped}No variant is faster than {base} by {experiment.protocol.effect * 100:g} % or more."
+    return f"{stopped}No variant is faster than {base} by {experiment.protocol.effect * 100:g}% or more."
 
 
 def _rows(experiment: Experiment) -> list[tuple[Trial, Verdict | None]]:
@@ -127,8 +127,8 @@ def _standing(experiment: Experiment) -> Table:
         ),
         Field("time_ps", Unit.PS, f"Time per {per}, from the rate.", f"Time per {per}"),
         Field("ratio", Unit.RATIO, "Rate divided by the baseline's in the same rounds: trimmed geometric mean."),
-        Field("low", Unit.RATIO, "Lower end of the ratio's 95 % interval.", "from"),
-        Field("high", Unit.RATIO, "Upper end of the ratio's 95 % interval.", "to"),
+        Field("low", Unit.RATIO, "Lower end of the ratio's 95% CI.", "From"),
+        Field("high", Unit.RATIO, "Upper end of the ratio's 95% CI.", "To"),
         Field("verdict", Unit.TEXT, "What the race says; only confirmed differences are called faster or slower."),
         Field("reason", Unit.TEXT, "Why, in a sentence."),
     )
@@ -211,7 +211,7 @@ def _how(experiment: Experiment) -> Figures:
         Figure("Block", experiment.blocks[-1] * _PS, Unit.PS, f"{protocol.block_steps} steps or more"),
         Figure("Measured for", experiment.seconds * _PS, Unit.PS, f"of {experiment.budget:g} s"),
         Figure("Seed of the order", experiment.seed, Unit.NONE),
-        Figure("Smallest difference called", protocol.effect, Unit.FRACTION),
+        Figure("Smallest difference reported", protocol.effect, Unit.FRACTION),
     ]
     return Figures("How it was measured", tuple(items))
 

@@ -41,7 +41,7 @@ def _headline(again: str, arms: list[str], differing: list[str]) -> str:
 
 
 def agreement(old: Verdict, new: Verdict) -> str:
-    """`yes`, or what differs. Ratios agree when their distance lies within the two intervals' combined half width (95 %)."""
+    """`yes`, or what differs. Ratios agree when their distance lies within the two intervals' combined half width (95%)."""
     if old.decision is not new.decision:
         return "other verdict"
     if old.estimate is None or new.estimate is None:
@@ -59,8 +59,8 @@ def _fields(when: str, where: str) -> tuple[Field, ...]:
     return (
         Field(f"{when}_verdict", Unit.TEXT, f"The verdict {where}.", name),
         Field(f"{when}_ratio", Unit.RATIO, f"The ratio of rates {where}.", "Ratio"),
-        Field(f"{when}_low", Unit.RATIO, f"Lower end of its 95 % interval {where}.", "from"),
-        Field(f"{when}_high", Unit.RATIO, f"Upper end of its 95 % interval {where}.", "to"),
+        Field(f"{when}_low", Unit.RATIO, f"Lower end of its 95% CI {where}.", "From"),
+        Field(f"{when}_high", Unit.RATIO, f"Upper end of its 95% CI {where}.", "To"),
     )
 
 

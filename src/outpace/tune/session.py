@@ -222,11 +222,11 @@ def plan(program: Program, recorder: PipelineRecorder | None) -> tuple[str, ...]
         lines += [f"side effect: {effect}" for effect in effects(pipeline)]
         for rewrite in all_rewrites():
             found = rewrite.applies(pipeline)
-            word = _word(found.risk, rewrite.opt_in) if isinstance(found, Reason) else "not here"
+            word = _word(found.risk, rewrite.opt_in) if isinstance(found, Reason) else "not applicable"
             lines.append(f"{word}: {rewrite.title}: {found.sentence}")
     for knob in (each for each in knobs() if serves(each, program)):
         applies = knob.applies(program)
-        word = _word(applies.risk, knob.opt_in) if isinstance(applies, Applies) else "not here"
+        word = _word(applies.risk, knob.opt_in) if isinstance(applies, Applies) else "not applicable"
         lines.append(f"{word}: {knob.title}: {applies.sentence}")
     return tuple(lines)
 

@@ -87,7 +87,7 @@ def test_of_one_host_those_that_name_none_are_about_it() -> None:
 
 
 def test_what_is_saved_on_all_hosts_is_saved_on_each() -> None:
-    """Two hosts wait for 40 % of their steps: whatever is said of one, and of both, neither can save more than that."""
+    """Two hosts wait for 40% of their steps: whatever is said of one, and of both, neither can save more than that."""
     budgets = {"a": budget("a", input=0.4), "b": budget("b", input=0.4), ALL_HOSTS: budget("a", "b", input=0.4)}
     ledger = Ledger(budgets)
     assert high(ledger.pay(finding("waits", 0.3))) == pytest.approx(0.3)

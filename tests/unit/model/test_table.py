@@ -37,3 +37,11 @@ def test_any_column_sorts_ties_keep_their_order_and_missing_ones_stand_last(
 ) -> None:
     assert table(values, unit).sorted_by("value")["at"].tolist() == descending
     assert table(values, unit).sorted_by("value", descending=False)["at"].tolist() == ascending
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [("cpu_cores", "CPU cores"), ("xla", "XLA"), ("program_id", "Program ID"), ("self_ps", "Self"), ("long_name", "Long name")],
+)
+def test_a_heading_is_the_name_in_sentence_case_with_its_abbreviations(name: str, label: str) -> None:
+    assert Field(name, Unit.TEXT, "some column").label == label

@@ -37,3 +37,15 @@ def test_bytes_never_reach_the_next_unit() -> None:
     assert humanize(1023.9 * 1024, Unit.BYTES) == "1.00 MiB"
     assert humanize(1023.4 * 1024, Unit.BYTES) == "1,023 KiB"
     assert humanize(1023.6 * 2**20, Unit.BYTES_PER_S) == "1.00 GiB/s"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1784, "1,780"), (11_532.0, "11,500"), (999.7, "1,000"), (3.14159, "3.14"), (0.0412, "0.0412"), (-2500, "-2,500")],
+)
+def test_a_plain_number_is_never_a_power_of_ten(value: float, text: str) -> None:
+    assert humanize(value, Unit.RATIO) == text
+
+
+def test_percent_stands_without_a_space() -> None:
+    assert humanize(0.812, Unit.FRACTION) == "81.2%"

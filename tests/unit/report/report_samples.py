@@ -81,7 +81,7 @@ def finding_input() -> Finding:
     return Finding(
         id="input-bound",
         severity=Severity.HIGH,
-        sentence="The program waits for input for 51.7 % of the step time, "
+        sentence="The program waits for input for 51.7% of the step time, "
         "because one ParallelMap decodes images on a single thread.",
         action="Give the decoding map num_parallel_calls=tf.data.AUTOTUNE and prefetch its output.",
         evidence=(
@@ -89,7 +89,7 @@ def finding_input() -> Finding:
             Evidence("share of the step time", 0.517, Unit.FRACTION, "overview.average_step"),
         ),
         threshold=Threshold("HIGHLY_INPUT_BOUND", 0.2, Unit.FRACTION, "TensorFlow Profiler guide"),
-        counter_evidence=("CPU cores are already 88 % busy, so more threads gain less than their number",),
+        counter_evidence=("CPU cores are already 88% busy, so more threads gain less than their number",),
         saving=Saving(
             0.3,
             0.5,
@@ -103,7 +103,7 @@ def finding_input() -> Finding:
         certainty=Certainty.CERTAIN,
         effort=Effort.SMALL,
         explains=("waits",),
-        symptom="51.7 % of the step time waits for input.",
+        symptom="51.7% of the step time waits for input.",
     )
 
 
@@ -111,7 +111,7 @@ def finding_precision() -> Finding:
     return Finding(
         id="mixed-precision",
         severity=Severity.POTENTIAL,
-        sentence="39.4 % of the device compute time runs in 32-bit numbers.",
+        sentence="39.4% of the device compute time runs in 32-bit numbers.",
         action="Try the mixed_float16 policy.",
         evidence=(Evidence("32-bit compute per step", 6.3 * MS, Unit.PS, "overview.average_step"),),
         saving=None,
@@ -122,7 +122,7 @@ def finding_bound() -> Finding:
     return Finding(
         id="late-launches",
         severity=Severity.MODERATE,
-        sentence="Launches take 5.2 % of the step.",
+        sentence="Launches take 5.2% of the step.",
         action="Fuse the kernels.",
         evidence=(Evidence("launches per step", 3.2 * MS, Unit.PS, "overview.average_step"),),
         saving=Saving(
@@ -222,12 +222,12 @@ def realistic(steps: int = 120, ops: int = 34) -> Report:
         id="overview",
         title="Overview",
         question="What bounds the program, and what should change first?",
-        headline="The program is input-bound: 51.7 % of the step time is spent waiting for input.",
+        headline="The program is input-bound: 51.7% of the step time is spent waiting for input.",
         sections=(
             Figures(
                 "Step time",
                 (
-                    Figure("Mean step time", np.int64(61 * MS + 123456789), Unit.PS, "± 1.2 ms (95 %)"),
+                    Figure("Mean step time", np.int64(61 * MS + 123456789), Unit.PS, "± 1.2 ms (95%)"),
                     Figure("Steps", 120, Unit.COUNT, "marked"),
                     Figure("Throughput", 16.4, Unit.RATIO, "steps per second"),
                     Figure("Peak device memory", 13_743_895_347, Unit.BYTES, "of 16.0 GiB"),
@@ -238,13 +238,13 @@ def realistic(steps: int = 120, ops: int = 34) -> Report:
         ),
         findings=(finding_input(), finding_info()),
         glance=average_step(),
-        evidence=("120 steps, marked by the program; the step time varies by 4.1 %", "no events were dropped"),
+        evidence=("120 steps, marked by the program; the step time varies by 4.1%", "no events were dropped"),
     )
     ops_page = Page(
         id="ops",
         title="Operations",
         question="Which operations take the time?",
-        headline="Conv2D takes 52 % of the device time.",
+        headline="Conv2D takes 52% of the device time.",
         sections=(shares(ChartKind.PIE), shares(ChartKind.BARS), Rows(op_table(ops), remark="self time on the device")),
         findings=(finding_bound(), finding_precision()),
     )
@@ -265,7 +265,7 @@ def realistic(steps: int = 120, ops: int = 34) -> Report:
     )
     return Report(
         source="logs/plugins/profile/2026_11_21",
-        headline="The program is input-bound: it waits for input for 51.7 % of the step time.",
+        headline="The program is input-bound: it waits for input for 51.7% of the step time.",
         warnings=(
             "worker-3.xplane.pb ends in the middle of a record: 12,345 events were lost.",
             "Clocks of 2 hosts differ by 3.1 ms.",

@@ -157,11 +157,11 @@ def test_the_first_screen_is_in_the_agreed_order() -> None:
     text = Document(html.render(realistic())).text
     marks = [
         "12,345 events were lost",
-        "it waits for input for 51.7 %",
+        "it waits for input for 51.7%",
         "The average step",
         "First thing to change",
         "18.0 to 30.0 ms per step",
-        "How good is the evidence",
+        "Confidence",
         "What bounds the program",
         "Step graph",
         "Which operations",
@@ -173,8 +173,8 @@ def test_the_first_screen_is_in_the_agreed_order() -> None:
 def test_a_finding_shows_its_proof() -> None:
     text = Document(html.render(realistic())).text
     for part in (
-        "HIGHLY_INPUT_BOUND = 20.0 %",
-        "CPU cores are already 88 % busy",
+        "HIGHLY_INPUT_BOUND = 20.0%",
+        "CPU cores are already 88% busy",
         "train.py:41",
         "mean wait for input per step: 31.6 ms",
     ):

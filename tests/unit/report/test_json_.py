@@ -58,7 +58,7 @@ def test_findings_carry_their_proof() -> None:
     assert finding["threshold"]["value"] == 0.2
     assert finding["evidence"][0]["table"] == "overview.average_step"
     assert (finding["certainty"], finding["effort"], finding["explains"]) == ("certain", "small", ["waits"])
-    assert finding["symptom"] == "51.7 % of the step time waits for input."
+    assert finding["symptom"] == "51.7% of the step time waits for input."
     assert (bound["saving"]["kind"], bound["saving"]["low"], bound["saving"]["high"]) == ("bound", 0.0, 0.052)
     assert strict(json_.render(hostile()))["findings"][0]["saving"]["takes_from"] == [valid(hostile().findings[0].id)]
 

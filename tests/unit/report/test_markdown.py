@@ -14,7 +14,7 @@ def test_it_holds_what_the_first_screen_holds() -> None:
         "| Input | 31.6 ms | 51.7% |",
         "1. ",
         "(`train.py:41`)",
-        "Saves 18.0 to 30.0 ms per step (30.0 to 50.0 % of the 60.0 ms step without the profiler).",
+        "Saves 18.0 to 30.0 ms per step (30.0 to 50.0% of the 60.0 ms step without the profiler).",
         "Confidence:",
         "Profile: `logs/plugins/profile/2026_11_21` · next: `outpace explain logs`",
     ]

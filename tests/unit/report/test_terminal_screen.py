@@ -17,11 +17,11 @@ def test_the_first_screen_is_in_the_agreed_order() -> None:
     text = terminal.render(report, width=80)
     marks = [
         "! worker-3.xplane.pb",
-        "it waits for input for 51.7 %",
+        "it waits for input for 51.7%",
         "logs/plugins/profile/2026_11_21",
         "▓ Input 31.6 ms 52%",
         "1. ",
-        "saves 18.0 to 30.0 ms per step (30.0 to 50.0 %",
+        "saves 18.0 to 30.0 ms per step (30.0 to 50.0%",
         "train.py:41",
         "more: --details",
         "Confidence  ",
@@ -67,7 +67,7 @@ def test_without_colours_bar_and_legend_use_the_same_glyphs() -> None:
 
 def test_no_honest_number_is_said_and_no_change_too() -> None:
     unknown = dataclasses.replace(realistic(), findings=(finding_precision(),))
-    assert "saving not measurable from this profile" in terminal.render(unknown, width=80)
+    assert "estimated saving: not measurable from this profile" in terminal.render(unknown, width=80)
     nothing = dataclasses.replace(realistic(), findings=(finding_info(),))
     assert "Nothing was found that is worth a change." in terminal.render(nothing, width=80)
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outpace.model import Unit
-from outpace.model.text import MAX_SHOWN, clean, clean_prose, elide, shorten, shown, valid
+from outpace.model.text import MAX_SHOWN, clean, clean_prose, elide, meant, shorten, shown, valid
 from tests.unit.report.report_samples import HOSTILE_NAMES
 
 ANY_TEXT = st.text(st.characters(), max_size=80) | st.text(st.sampled_from("\ud800\udcff\x1b\u202e\u2028ab"), max_size=20)
@@ -72,7 +72,7 @@ def test_shown_is_one_line(name: str) -> None:
 
 def test_shown_knows_numpy_scalars_and_missing_values() -> None:
     assert shown(np.int64(1_500_000_000), Unit.PS) == "1.50 ms"
-    assert shown(np.float32(0.5), Unit.FRACTION) == "50.0 %"
+    assert shown(np.float32(0.5), Unit.FRACTION) == "50.0%"
     assert shown(None, Unit.COUNT) == "–"
     assert shown(float("nan"), Unit.BYTES) == "–"
 
@@ -104,3 +104,8 @@ def test_different_names_stay_different(names: list[str], width: int) -> None:
     short = elide(names, width)
     assert len(set(short)) == len(set(names))
     assert all(cut == name for cut, name in zip(short, names, strict=True) if len(name) <= width)
+
+
+def test_a_word_like_a_known_one_was_perhaps_meant() -> None:
+    assert meant("overvew", ["overview", "pod"]) == " Did you mean 'overview'?"
+    assert meant("nothing of the kind", ["overview", "pod"]) == ""

@@ -55,7 +55,7 @@ def test_of_four_steps_one_can_be_told_from_three() -> None:
 
 
 def test_noise_is_no_event() -> None:
-    """Log-normal times with a spread of 20 %, as on a shared machine: hardly any step is set aside, and none by little."""
+    """Log-normal times with a spread of 20%, as on a shared machine: hardly any step is set aside, and none by little."""
     rng = np.random.default_rng(0)
     hits = 0
     for _ in range(200):

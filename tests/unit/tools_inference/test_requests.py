@@ -48,7 +48,7 @@ def test_the_slow_call_is_blamed_on_what_only_it_did() -> None:
     (finding,) = page.findings
     assert finding.id == "latency_tail"
     assert Category.COMPILATION.label.lower() in finding.sentence
-    assert "warm the model up" in finding.action
+    assert "Warm the model up" in finding.action
     slowest = next(page.table("slowest_requests").records())
     assert (slowest["request"], slowest["compilation_ps"]) == (15, 39 * MS)
 

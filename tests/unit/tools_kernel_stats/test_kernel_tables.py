@@ -249,7 +249,7 @@ def test_devices_of_a_host_are_kept_apart_and_the_worst_is_named(tmp_path: Path)
     ]
     (finding,) = page.findings
     assert finding.id == "late_launches"
-    assert finding.sentence.startswith("GPU:1 (of 2 devices the worst) stood idle for 42%")
+    assert finding.sentence.startswith("GPU:1 (worst of 2 devices) was idle for 42%")
 
 
 def test_idle_devices_and_copies_alone_are_no_kernels(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ STEP = 0.002  # seconds of a step of the baseline on the idle machine
 class Machine:
     """Noise like that measured on a shared machine: the log ratio of two neighbouring blocks of 0.15 s has a standard deviation of 0.13.
 
-    A slow drift takes up to 26 % off or on, a neighbour comes every two seconds and halves the speed for 0.3 s in the mean (both
+    A slow drift takes up to 26% off or on, a neighbour comes every two seconds and halves the speed for 0.3 s in the mean (both
     exponential), and every block has a lognormal factor of its own.
     """
 

@@ -54,11 +54,13 @@ def test_a_rung_that_needs_the_next_one_stays() -> None:
 
 
 def test_the_last_race_has_the_last_word_on_a_practice() -> None:
-    screened = Tried("cache", "Cache", "seems faster", "4 times as fast on 8 rounds of a search", "it repeats", (4.0, 3.0, 5.0))
+    screened = Tried("cache", "Cache", "seems faster", "Speed-up 4x on 8 rounds of a search", "it repeats", (4.0, 3.0, 5.0))
     step = Estimate(3.48, 2.96, 4.1, 33, 0.2)
     kept = screened.kept(Rung(Change("cache", "Cache", "", Risk.EXACT), 112.0, step, step))
     assert kept.ratio == (3.48, 2.96, 4.1)
-    assert kept.reason == "3.48 times as fast as without it (2.96 to 4.10), on 33 fresh rounds of the last race"
+    assert (
+        kept.reason == "speed-up 3.48x (95% CI 2.96 to 4.10) over the program without it, on 33 fresh rounds of the last race"
+    )
     dropped = screened.unproven()
     assert dropped.decision == "not proven" and dropped.ratio == screened.ratio
     assert dropped.reason.endswith("The last race, on fresh rounds, did not prove it")

@@ -60,8 +60,8 @@ def test_a_rate_that_no_round_told_gives_no_step_time() -> None:
     ("model", "reading", "most", "matters", "words"),
     [
         (100.0, 100.0, 0.5, True, "takes up to 50% of a step"),
-        (100.0, 50.0, 2 / 3, True, "The model alone is 2.0 times as fast as the input alone: the input holds"),
-        (100.0, 5000.0, 1 / 51, False, "does not hold this training back"),
+        (100.0, 50.0, 2 / 3, True, "The model alone runs at 2.0x the rate of the input alone: the input is"),
+        (100.0, 5000.0, 1 / 51, False, "is not the bottleneck"),
     ],
 )
 def test_what_an_input_can_cost_beside_a_model(model: float, reading: float, most: float, matters: bool, words: str) -> None:

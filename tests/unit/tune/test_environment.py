@@ -150,8 +150,8 @@ def test_what_a_process_sends_becomes_what_was_observed() -> None:
 
 def test_the_page_names_what_is_kept_and_the_line_to_write() -> None:
     tried = (
-        Tried("onednn", "oneDNN off", "not here", "it is off"),
-        Tried("intra_op_threads", "Intra-op threads: 4", "slower", "10.0 % slower.", "many threads", (0.9, 0.88, 0.92)),
+        Tried("onednn", "oneDNN off", "not applicable", "it is off"),
+        Tried("intra_op_threads", "Intra-op threads: 4", "slower", "10.0% slower.", "many threads", (0.9, 0.88, 0.92)),
         Tried("intra_op_threads", "Intra-op threads: 1", "faster", "1.20 times.", "many threads", (1.2, 1.1, 1.3)),
     )
     command = "TF_NUM_INTRAOP_THREADS=1 python train.py"
@@ -168,13 +168,13 @@ def test_the_page_names_what_is_kept_and_the_line_to_write() -> None:
     assert [row[:3] for row in table_of(outcome).rows()] == [
         ("Intra-op threads: 1", "kept", 1.2),
         ("Intra-op threads: 4", "slower", 0.9),
-        ("oneDNN off", "not here", None),
+        ("oneDNN off", "not applicable", None),
     ]
     texts = {section.title: section.body for section in page.sections if isinstance(section, Text)}
     assert texts["How to keep it"] == command
     assert "oneDNN off: It is off." in texts["Why"]
     told = json.loads(json.dumps(plain(outcome), allow_nan=False))
-    assert told["rows"][2] == ["oneDNN off", "not here", None, None, None, "it is off", ""]
+    assert told["rows"][2] == ["oneDNN off", "not applicable", None, None, None, "it is off", ""]
     assert (told["variables"], told["command"]) == ({"TF_NUM_INTRAOP_THREADS": "1"}, command)
 
 

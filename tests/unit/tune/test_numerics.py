@@ -28,7 +28,7 @@ def test_the_same_training_with_other_noise_is_rarely_outside(count: int) -> Non
     for seed in range(200):
         group = [training(10_000 + 20 * seed + each) for each in range(count + 2)]
         outside += not judge(group[0], group[1], group[2:]).inside
-    assert outside <= 6  # 3 %
+    assert outside <= 6  # 3%
 
 
 def test_a_training_that_does_not_learn_is_outside() -> None:

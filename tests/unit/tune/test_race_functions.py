@@ -81,7 +81,7 @@ def test_the_page_says_who_won_and_why() -> None:
     found = experiment.verdict("v0").estimate
     assert found is not None
     assert page.headline.startswith(
-        f"v0 is {found.ratio:.2f} times as fast as base, 95 % interval {found.low:.2f} to {found.high:.2f}"
+        f"v0 has a speed-up of {found.ratio:.2f}x over base, 95% CI {found.low:.2f} to {found.high:.2f}"
     )
     rows = list(page.table("race").records())
     assert [(row["variant"], row["verdict"]) for row in rows] == [
@@ -97,8 +97,8 @@ def test_the_text_fits_80_columns_and_the_html_holds_the_page() -> None:
     result = RaceResult(example())
     assert max(len(line) for line in str(result).splitlines()) <= 80
     assert "MemoryError" in str(result) and "v0" in str(result)
-    assert "times as fast as base" in result._repr_html_()
-    assert "times as fast" in html.render_fragment(result.page)
+    assert "x over base" in result._repr_html_()
+    assert "speed-up of" in html.render_fragment(result.page)
 
 
 def test_a_winner_is_the_first_thing_to_change() -> None:
@@ -116,7 +116,7 @@ def test_a_winner_is_the_first_thing_to_change() -> None:
 def test_headlines_of_other_outcomes() -> None:
     same = simulate(1, 1.0)
     assert RaceResult(same).page.headline in (
-        "No variant is faster than base by 3 % or more.",
+        "No variant is faster than base by 3% or more.",
         "No variant was shown to be faster than base; not all could be judged.",
     )
     assert RaceResult(example(interrupted=True)).page.headline.startswith("The race was stopped early. ")

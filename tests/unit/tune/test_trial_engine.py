@@ -214,11 +214,11 @@ def test_a_difference_that_was_not_confirmed_is_not_called_one() -> None:
     experiment = race(machine, machine.arm("a"), machine.arm("b", 2.0), watch=StopBeforeConfirmation(), protocol=slowly)
     verdict = experiment.verdict("b")
     assert verdict.decision is Decision.REFUSED and not verdict.confirmed
-    assert verdict.reason.startswith("2.0") and "before fresh rounds could confirm it" in verdict.reason
+    assert verdict.reason.startswith("Speed-up 2.0") and "before fresh rounds could confirm it" in verdict.reason
 
 
 def test_a_baseline_that_differs_from_itself_refuses_the_verdict() -> None:
-    """Its second self runs 10 % slower, whatever the blocks' length: nothing close to that can be believed."""
+    """Its second self runs 10% slower, whatever the blocks' length: nothing close to that can be believed."""
     machine = quiet()
     experiment = race(
         machine, machine.arm("a"), machine.arm("b", 1.2), machine.arm("c", 6.0), again=machine.arm(AGAIN, 0.9), budget=60.0
@@ -226,7 +226,7 @@ def test_a_baseline_that_differs_from_itself_refuses_the_verdict() -> None:
     assert len(experiment.blocks) > 1  # they were doubled
     assert experiment.verdict("b").decision is Decision.REFUSED
     assert "differs from itself" in experiment.verdict("b").reason
-    assert experiment.verdict("c").decision is Decision.FASTER  # what is six times as fast is not explained by 10 %
+    assert experiment.verdict("c").decision is Decision.FASTER  # what is six times as fast is not explained by 10%
 
 
 def test_too_small_a_budget_is_said() -> None:

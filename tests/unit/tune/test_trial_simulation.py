@@ -49,7 +49,7 @@ def test_real_differences_are_found(rate: float, number: int, least: int) -> Non
 
 
 def test_published_intervals_hold_the_truth() -> None:
-    """95 % of them should; fewer than 91 % of 240 happens in 1 of 300 runs of a protocol that is right."""
+    """95% of them should; fewer than 91% of 240 happens in 1 of 300 runs of a protocol that is right."""
     confirmed = [
         verdict.estimate.contains(rate)
         for rate, number in ((1.05, 60), (1.1, 60), (1.3, 60), (0.8, 60))

@@ -56,7 +56,10 @@ class Worker:
         except TimeoutError:
             return Failure(f"nothing answers within {timeout:g} s: a wrong address, or a firewall", again=True)
         except OSError as error:
-            return Failure(f"no connection ({error.strerror or error}): no profiler server runs on that port", again=True)
+            return Failure(
+                f"no connection ({error.strerror or error}): no profiler server runs on that port (outpace serve SCRIPT starts one)",
+                again=True,
+            )
         channel = self._grpc.insecure_channel(str(self.address), options=_OPTIONS)
         ready = self._grpc.channel_ready_future(channel)
         try:

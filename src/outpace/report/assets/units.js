@@ -33,7 +33,7 @@ const Units = (() => {
     if (unit === "ps") return scaled(value, TIME, "µs");
     if (unit === "bytes") return scaled(value, BYTES, "B");
     if (unit === "bytes_per_s") return scaled(value, BYTES, "B") + "/s";
-    if (unit === "fraction") return fixed(value * 100, 1).replaceAll(",", "") + " %";
+    if (unit === "fraction") return fixed(value * 100, 1).replaceAll(",", "") + "%";
     if (unit === "count") return fixed(value, 0);
     if (unit === "cores") return fixed(value, 2).replaceAll(",", "") + " cores";
     return general(value);

@@ -17,13 +17,14 @@ from outpace.model import (
     UsageError,
     humanize,
 )
+from outpace.model.text import meant
 from outpace.timeline import Run
 from outpace.tools.explain import TOOL
 from outpace.tools.explain.compute import Chosen, choose, events, groups, parts
 
 _NONE = Unavailable("no step was found in this profile", "See the overview for how steps are found and marked.")
 _HOW = (
-    "Every moment counts for one event only: of the categories that overlap, the one that the breakdown prefers, and of its events the "
+    "Every moment counts for one event only: that of the category with the highest priority in the breakdown, and of its events the "
     "innermost. 'outpace explain PATH step NUMBER [CATEGORY]' explains another step."
 )
 
@@ -69,7 +70,8 @@ def _category(name: Category | str) -> Category:
     for category in Category:
         if wanted in (category.value, category.label.lower().replace(" ", "_").replace("-", "_")):
             return category
-    raise UsageError(f"There is no category '{name}'. There are: {', '.join(c.value for c in Category)}.")
+    known = [c.value for c in Category]
+    raise UsageError(f"There is no category '{name}'.{meant(wanted, known)} There are: {', '.join(known)}.")
 
 
 def _headline(chosen: Chosen, compared: Table, wanted: Category | None) -> str:

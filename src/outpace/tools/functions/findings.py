@@ -22,7 +22,7 @@ RETRACES = Threshold(
 _PICKED = 0.8  # of the calls: the step itself and the conversion of its batch are others
 _ALL_SINGLE = 2  # times as many calls as show that something runs outside: then the whole step does
 _MATERIAL = 0.01  # of the time in steps
-_REBUILT = Threshold("compiling again, of the steps", 0.05, Unit.FRACTION, "a step that repeats has nothing left to compile")
+_REBUILT = Threshold("recompilation, of the steps", 0.05, Unit.FRACTION, "a step that repeats has nothing left to compile")
 _CALLS = Threshold(
     "calls of jitted functions per step",
     MANY_CALLS,
@@ -33,11 +33,11 @@ _COPIES = Threshold(
     "copies to the device", 0.10, Unit.FRACTION, "our choice: a batch of which each number is used in a step takes less"
 )
 _FIXES = {
-    kinds.VALUE: "Pass Python values as tensors (tf.constant, or a tf.Variable that is assigned): each value is a new graph.",
+    kinds.VALUE: "Pass Python values as tensors (tf.constant, or a tf.Variable that is assigned): each new value builds a new graph.",
     kinds.SHAPE: "Give the function an input_signature with None where sizes change, or make the sizes equal (batch with drop_remainder=True, "
-    "padded_batch); reduce_retracing=True relaxes shapes after the second one.",
+    "padded_batch). reduce_retracing=True relaxes shapes after the second one.",
     kinds.DTYPE: "Cast arguments to one dtype before the call.",
-    kinds.STRUCTURE: "Pass the same arguments in every call; move optional parts into functions of their own.",
+    kinds.STRUCTURE: "Pass the same arguments in every call. Move optional parts into functions of their own.",
     kinds.SAME: "Create the function once, outside the loop: every tf.function(...) has graphs of its own, and so has every new object with "
     "a decorated method.",
 }
@@ -87,8 +87,8 @@ def _recompiled(compiled: Table, in_steps: dict[str, int]) -> Iterator[Finding]:
             severity=Severity.HIGH,
             sentence=f"{name}{others} {'were' if others else 'was'} compiled {count} times in the captured steps"
             f"{f', called at {source}' if source else ''}: {share:.0%} of their time.",
-            action="Keep shapes and dtypes constant (pad, or drop the rest of an epoch), make the jitted function once, outside of the loop, "
-            "and pass changing numbers as arrays instead of static arguments or captured Python values.",
+            action="Keep shapes and dtypes constant (pad, or drop the rest of an epoch). Create the jitted function once, outside the loop. "
+            "Pass changing numbers as arrays, not as static arguments or captured Python values.",
             evidence=(
                 Evidence("share of the steps' time", share, Unit.FRACTION, "compilations"),
                 Evidence("times it was built", float(count), Unit.COUNT, "compilations"),
@@ -121,9 +121,9 @@ def _op_by_op(run: Run) -> Iterator[Finding]:
         yield Finding(
             id="op_by_op",
             severity=Severity.HIGH if share >= EXPENSIVE.value else Severity.MODERATE,
-            sentence=f"A step makes {row['calls']:.0f} calls of {row['kinds']} compiled functions: much of it runs op by op, outside of "
-            f"one jax.jit{f', most of it from {line}' if line else ''}.",
-            action="Put the whole step (loss, gradients and the update) into one function under jax.jit, and donate what it replaces "
+            sentence=f"Much of the step runs op by op, outside one jax.jit{f', most of it from {line}' if line else ''}: "
+            f"{row['calls']:.0f} calls of {row['kinds']} compiled functions per step.",
+            action="Put the whole step (loss, gradients and the update) into one function under jax.jit. Donate what it replaces "
             "(donate_argnums).",
             evidence=(
                 Evidence("calls of jitted functions per step", row["calls"], Unit.COUNT, "jit_calls"),
@@ -149,8 +149,8 @@ def _copied(run: Run) -> Iterator[Finding]:
             severity=Severity.HIGH if row["share"] >= EXPENSIVE.value else Severity.MODERATE,
             sentence=f"Every step copies arrays from NumPy to the device{f', for the call at {line}' if line else ''}: "
             f"{humanize(row['copied_ps'], Unit.PS)}, {row['share']:.0%} of it.",
-            action="Put what stays on the device once, before the loop (jax.device_put), and update it there, in a jitted function that "
-            "donates it; pass only the batch.",
+            action="Copy what stays the same to the device once, before the loop (jax.device_put), and pass only the batch. Update it on the "
+            "device, in a jitted function that donates it.",
             evidence=(Evidence("copies, of the step", row["share"], Unit.FRACTION, "host_copies"),),
             threshold=_COPIES,
             location=line,
@@ -166,9 +166,9 @@ def _read_one_by_one(row: dict[str, Any], share: float, line: str, has_device: b
     return Finding(
         id="read_one_by_one",
         severity=Severity.HIGH if share >= EXPENSIVE.value else Severity.MODERATE,
-        sentence=f"A step makes {row['picks']:.0f} calls that only pick elements out of arrays on the device"
-        f"{f', most of them at {line}' if line else ''}: each is dispatched, and its value waited for, by itself.",
-        action="Fetch the whole array once (np.asarray(x), or jax.device_get) and pick from that; or compute what you need of it inside the "
+        sentence=f"Each step makes {row['picks']:.0f} calls that only pick elements out of arrays on the device"
+        f"{f', most of them at {line}' if line else ''}; each is dispatched and waited for separately.",
+        action="Fetch the whole array once (np.asarray(x), or jax.device_get) and index that. Or compute what you need of it inside the "
         "jitted step.",
         evidence=(
             Evidence("calls per step that pick elements", row["picks"], Unit.COUNT, "jit_calls"),

@@ -32,7 +32,7 @@ def analyse(run: Run) -> Page:
         sections.append(Rows(functions, shown))
     if len(built):
         unknown = "unknown" in built["kinds"].tolist()
-        remark = "'outpace profile' notes the arguments of every graph and names the one that changed." if unknown else ""
+        remark = "'outpace profile' records the arguments of every graph and names the one that changed." if unknown else ""
         sections.append(Rows(built, ("function", "source", "step", "duration_ps", "graphs", "cause"), remark=remark))
     if len(compiled):
         named = ("function", "source", "steps") if any(compiled["function"]) else ()
@@ -61,7 +61,7 @@ def _summary(functions: Table, compiled: Table) -> Figures:
             Figure("Calls of functions", int(functions["calls"].sum()), Unit.COUNT),
             Figure("Calls that built a graph", int(functions["traced"].sum()), Unit.COUNT),
             Figure("Building and compiling", int(compiled["total_ps"].sum()), Unit.PS, "in the capture"),
-            Figure("Of it in steps", int(compiled["in_steps_ps"].sum()), Unit.PS, "the step-time category Compilation"),
+            Figure("In steps", int(compiled["in_steps_ps"].sum()), Unit.PS, "the step-time category Compilation"),
         ),
     )
 
@@ -85,4 +85,4 @@ def _headline(functions: Table, compiled: Table) -> str:
         return (
             f"{humanize(int(compiled['total_ps'].sum()), Unit.PS)} went to building graphs and compiling, none of it in a step."
         )
-    return "Every function ran from graphs that were built before the capture: nothing was traced or compiled in a step."
+    return "No retracing or compilation during the capture."

@@ -15,6 +15,7 @@ TRACES = (
         "kinds",
         Unit.TEXT,
         "first, same arguments or unknown; else python value, shape, dtype and structure, as far as they apply",
+        "What changed",
     ),
 )
 

@@ -16,13 +16,14 @@ _SHARE, _SHARE_OF_TIME = 0.01, 0.05  # of the calls, or of their time, that the 
 _EXPLAINS = 0.5  # of the difference, for a category to be its cause
 _FIRST = Threshold("first call against the median", 5.0, Unit.RATIO, _OURS)
 _FIXES = {
-    Category.COMPILATION: "They built a graph or compiled: warm the model up with every input shape that it will see, or pad inputs to few "
-    "shapes.",
-    Category.INPUT: "They waited for input: prepare the next batch while this one runs.",
-    Category.HOST_COMPUTE: "They computed longer on the host: look at their longest op, at larger inputs, and at what else used the cores.",
-    Category.OUTPUT: "They waited for results to be copied back: return less, or copy in larger pieces.",
+    Category.COMPILATION: "Warm the model up with every input shape that it will see, or pad inputs to few shapes: the slow calls built a "
+    "graph or compiled.",
+    Category.INPUT: "Prepare the next batch while this one runs: the slow calls waited for input.",
+    Category.HOST_COMPUTE: "Look at the longest op of the slow calls, at larger inputs, and at what else used the cores: they computed "
+    "longer on the host.",
+    Category.OUTPUT: "Return less, or copy in larger pieces: the slow calls waited for results to be copied back.",
 }
-_FIX = "Look at what else the machine did at that time; the trace viewer shows all threads."
+_FIX = "Look at what else the machine did at that time. The trace viewer shows all threads."
 
 
 def find(table: Table) -> Iterator[Finding]:

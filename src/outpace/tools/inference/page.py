@@ -43,6 +43,6 @@ def _slowest(table: Table) -> Table:
 def _headline(summary: Table) -> str:
     row = next(summary.records())
     return (
-        f"'{row['function']}' takes {humanize(row['p50_ps'], Unit.PS)} at the median and {humanize(row['p99_ps'], Unit.PS)} at 99 % of "
+        f"Latency of '{row['function']}': median {humanize(row['p50_ps'], Unit.PS)}, p99 {humanize(row['p99_ps'], Unit.PS)}, over "
         f"{row['requests']} calls."
     )

@@ -28,7 +28,7 @@ def verdict(breakdown: StepBreakdown) -> tuple[Severity, str, float]:
     if share >= MODERATE.value:
         return *_rated(share), share
     if others >= POTENTIAL.value:
-        text = f"The program may be input-bound: {share:.1%} of the step time waits for input, and {others:.1%} has no recognised event."
+        text = f"The program may be input-bound: {share:.1%} of the step time waits for input, and {others:.1%} is untraced."
         return Severity.POTENTIAL, text, share
     return Severity.INFO, f"The program is not input-bound: {share:.1%} of the step time waits for input.", share
 
@@ -59,9 +59,9 @@ def find(
             sentence=sentence,
             action=program.say(
                 keras="Prepare batches while the model trains: a tf.data pipeline that ends in .prefetch(tf.data.AUTOTUNE), or a PyDataset "
-                "with workers; then cache what does not change.",
-                tensorflow="Prepare batches while the model trains: .prefetch(tf.data.AUTOTUNE) at the pipeline's end, parallel maps, and "
-                ".cache() for what does not change.",
+                "with workers. Then cache what does not change.",
+                tensorflow="Prepare batches while the model trains: parallel maps, and .prefetch(tf.data.AUTOTUNE) at the pipeline's end. "
+                "Use .cache() for what does not change.",
                 jax="Prepare the next batch in another thread while the step runs, and move it with jax.device_put ahead of time.",
             ),
             evidence=(
@@ -80,14 +80,14 @@ def _transfers(share: float, breakdown: StepBreakdown, program: Program) -> Find
     return Finding(
         id="transfer_bound",
         severity=Severity.HIGH if share >= HIGH.value else Severity.MODERATE,
-        sentence=f"{share:.0%} of the step time goes to transfers from the host to the device, while the device does nothing else.",
+        sentence=f"{share:.0%} of the step time goes to host-to-device transfers while the device does nothing else.",
         action=program.say(
             keras="Transfer less, and earlier: smaller dtypes (uint8 images, cast on the device), and .prefetch(tf.data.AUTOTUNE) at the "
             "pipeline's end.",
             tensorflow="Transfer less, and earlier: smaller dtypes (uint8 images, cast on the device), "
             "tf.data.experimental.prefetch_to_device at the pipeline's end.",
-            jax="Transfer less, and earlier: keep on the device what each step needs, jax.device_put the next batch while this step runs; "
-            "where memory is offloaded to the host, offload less, or fetch it before it is needed.",
+            jax="Transfer less, and earlier: keep on the device what each step needs, and jax.device_put the next batch while this step "
+            "runs. If memory is offloaded to the host, offload less, or fetch it before it is needed.",
         ),
         evidence=(Evidence("share of the step time in transfers from the host", share, Unit.FRACTION, "steps"),),
         threshold=HIGH if share >= HIGH.value else MODERATE,
@@ -117,9 +117,7 @@ def _against(saturation: Table | None) -> tuple[str, ...]:
     busy = [row["saturation"] for row in saturation.records() if cpu_saturation.saturated(row)]
     if not busy:
         return ()
-    return (
-        f"The cores are {max(busy):.0%} busy: input and model compete, so that parallel input alone saves less than the wait.",
-    )
+    return (f"The cores are {max(busy):.0%} busy: input and model compete, so parallel input alone saves less than the wait.",)
 
 
 def _contention(
@@ -132,8 +130,8 @@ def _contention(
         yield Finding(
             id="cpu_contention",
             severity=Severity.MODERATE,
-            sentence=f"The cores of {host} are {busy:.0%} busy, {input_share:.0%} of it with input: background input slows the model "
-            "down even where no step waits.",
+            sentence=f"The cores of {host} are {busy:.0%} busy, {input_share:.0%} of it with input: input threads slow the model down "
+            "even when no step waits.",
             action="Cache what does not change between epochs, preprocess offline, or move input to other machines"
             + program.say(keras=" (tf.data service).", tensorflow=" (tf.data service).", jax="."),
             evidence=(

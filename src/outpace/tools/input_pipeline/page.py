@@ -30,11 +30,16 @@ def analyse(run: Run) -> Page:
         return TOOL.page(unavailable=_NONE)
     saturation = None if run.has_device or steps == 0 else cpu_saturation(run)
     sections: list[Section] = (
-        list(_waiting(run, breakdown)) if steps else [Text("No steps", "No step was found, so nothing says who waits.")]
+        list(_waiting(run, breakdown))
+        if steps
+        else [Text("No steps", "No step was found, so the input wait cannot be measured.")]
     )
     if saturation is not None:
         sections.append(
-            Rows(saturation, remark="What 'waiting for input' cannot see: input threads that compete with the model for cores.")
+            Rows(
+                saturation,
+                remark="CPU contention: tf.data threads compete with the model for cores; this is not counted as input wait.",
+            )
         )
     if len(ops):
         sections.append(Rows(host_categories(ops, steps), ("category", "per_step_ps", "fraction", "advice")))
@@ -56,7 +61,7 @@ def _waiting(run: Run, breakdown: StepBreakdown) -> tuple[Section, ...]:
     """Device-side analysis; without an accelerator the host is the device."""
     table = statistics(breakdown)
     share = rules.verdict(breakdown)[2]
-    where = "device" if run.has_device else "host (there is no accelerator, so that it computes the steps itself)"
+    where = "device" if run.has_device else "host (there is no accelerator: the host computes the steps)"
     several = len(set(breakdown.steps["host"].tolist())) > 1
     colors = {c: c.removesuffix("_ps") for c in _COLUMNS}
     chart = Chart(

@@ -23,8 +23,8 @@ INPUT_OPS = (
     Field("op", Unit.TEXT, "name of the input op", "Input op"),
     Field("count", Unit.COUNT, "executions in the capture"),
     Field("total_ps", Unit.PS, "sum of the executions", "Total time"),
-    Field("total_fraction", Unit.FRACTION, "total time as a share of all input-processing self time", "Total time %"),
-    Field("self_ps", Unit.PS, "of it, not in the ops that it called", "Total self time"),
-    Field("self_fraction", Unit.FRACTION, "self time as a share of all input-processing self time", "Total self time %"),
+    Field("total_fraction", Unit.FRACTION, "total time as a share of all input-processing self time", "Total time, share"),
+    Field("self_ps", Unit.PS, "of it, not in the ops that it called", "Self time"),
+    Field("self_fraction", Unit.FRACTION, "self time as a share of all input-processing self time", "Self time, share"),
     Field("category", Unit.TEXT, "kind of input processing"),
 )

@@ -41,7 +41,7 @@ def _worst(rows: list[dict[str, Any]], share: Callable[[dict[str, Any]], float])
     if not bad:
         return None
     worst = max(bad, key=share)
-    return worst, worst["device"] + (f" (of {len(rows)} devices the worst)" if len(rows) > 1 else "")
+    return worst, worst["device"] + (f" (worst of {len(rows)} devices)" if len(rows) > 1 else "")
 
 
 def _tensor_cores(kernels: Table, program: Program, facts: DeviceFacts) -> Iterator[Finding]:
@@ -56,14 +56,13 @@ def _tensor_cores(kernels: Table, program: Program, facts: DeviceFacts) -> Itera
     yield Finding(
         id="tensor_cores_unused",
         severity=Severity.HIGH if share >= 3 * _NO_TENSOR_CORES.value else Severity.MODERATE,
-        sentence=f"{share:.0%} of the kernel time is in ops that could use tensor cores but run on kernels without them, "
-        f"most of it in '{top['op']}'.",
+        sentence=f"{share:.0%} of the kernel time is in ops that could use tensor cores but do not, mostly in '{top['op']}'.",
         action=program.say(
-            keras=f"Train in 16 bits (keras.mixed_precision.set_global_policy('mixed_{kind}')), compile with jit_compile=True, and make batch "
+            keras=f"Train in 16 bits (keras.mixed_precision.set_global_policy('mixed_{kind}')), and compile with jit_compile=True. Make batch "
             "size and layer widths multiples of 8.",
-            tensorflow=f"Compute in {kind} (tf.cast, with variables in float32), compile with @tf.function(jit_compile=True), and make batch "
+            tensorflow=f"Compute in {kind} (tf.cast, with variables in float32), and compile with @tf.function(jit_compile=True). Make batch "
             "size and layer widths multiples of 8.",
-            jax=f"Compute in jnp.{kind} with parameters in float32, or allow TF32 (jax.default_matmul_precision('tensorfloat32')), and make "
+            jax=f"Compute in jnp.{kind} with parameters in float32, or allow TF32 (jax.default_matmul_precision('tensorfloat32')). Make "
             "batch size and layer widths multiples of 8.",
         ),
         evidence=(
@@ -71,7 +70,9 @@ def _tensor_cores(kernels: Table, program: Program, facts: DeviceFacts) -> Itera
             Evidence(f"time of the longest such kernel ({short(top['kernel'])})", top["total_ps"], Unit.PS, "kernels"),
         ),
         threshold=_NO_TENSOR_CORES,
-        counter_evidence=("Tensor cores are told from kernel names; a kernel of an unknown name counts as one without.",),
+        counter_evidence=(
+            "Use of tensor cores is inferred from kernel names; an unknown name counts as a kernel without them.",
+        ),
         explains=("low_16_bit_share",),
         certainty=Certainty.POSSIBLE,
         struck="" if facts.has_tensor_cores else "this GPU has no tensor cores",
@@ -89,22 +90,22 @@ def _late_launches(devices: list[dict[str, Any]], causes: list[dict[str, Any]]) 
         return
     outside = (device["outside_ps"] or 0) / device["idle_ps"]
     against = (
-        (f"{outside:.0%} of the idle time was ended by work of no step: start-up, evaluation, or saving.",)
+        (f"{outside:.0%} of the idle time was ended by work outside the steps: start-up, evaluation or saving.",)
         if outside > 0.1
         else ()
     )
     severity = Severity.HIGH if share >= 2 * _UNLAUNCHED.value else Severity.MODERATE
     if outside > 0.5:  # the steps themselves may be in order
         severity = Severity.POTENTIAL
-    did = f"What the host did in most of the idle time ({top['idle_fraction']:.0%}): {top['host_activity'][:100]}."
+    did = f"In {top['idle_fraction']:.0%} of the idle time the host was in: {top['host_activity'][:100]}."
     if top["host_activity"] == NOTHING:
-        did = f"In {top['idle_fraction']:.0%} of the idle time no host thread recorded what it did: Python, or work that was not traced."
+        did = f"In {top['idle_fraction']:.0%} of the idle time no host thread recorded an event: Python, or untraced work."
     yield Finding(
         id="late_launches",
         severity=severity,
-        sentence=f"{who} stood idle for {share:.0%} of its time because the host had not launched the next work yet. {did}",
-        action="Shorten that host work, or move it off the thread that launches (the table of idle gaps says when it was). Waiting for input "
-        "is the input pipeline's matter; many short launches want fewer and larger kernels.",
+        sentence=f"{who} was idle for {share:.0%} of its time because the host launched work too late. {did}",
+        action="Shorten the host work between launches, or move it off the launching thread (the table of idle gaps says when it ran). For "
+        "input waits see the input pipeline page; for many short launches use fewer and larger kernels.",
         evidence=(
             Evidence("idle before the next launch began", waited, Unit.PS, "devices"),
             Evidence("idle as a share of the device's time", device["idle_fraction"], Unit.FRACTION, "devices"),
@@ -134,11 +135,11 @@ def _tiny(devices: list[dict[str, Any]], program: Program) -> Iterator[Finding]:
     yield Finding(
         id="tiny_kernels",
         severity=Severity.POTENTIAL,
-        sentence=f"{who} ran {device['kernels']:,} kernels of {mean / 1e6:.1f} µs on average; to launch one takes the host about as long.",
+        sentence=f"{who} ran {device['kernels']:,} kernels of {mean / 1e6:.1f} µs on average; launching one takes the host about as long.",
         action=program.say(
-            keras="Let XLA fuse them (compile(jit_compile=True)), or raise the batch size.",
-            tensorflow="Let XLA fuse them (@tf.function(jit_compile=True)), or raise the batch size.",
-            jax="Put the whole step under one jax.jit so that they fuse, raise the batch size, or replay them as a CUDA graph (XLA calls that "
+            keras="Let XLA fuse the small kernels (compile(jit_compile=True)), or raise the batch size.",
+            tensorflow="Let XLA fuse the small kernels (@tf.function(jit_compile=True)), or raise the batch size.",
+            jax="Put the whole step under one jax.jit so that kernels fuse, or raise the batch size. Or replay them as a CUDA graph (XLA's "
             "command buffers: XLA_FLAGS=--xla_gpu_enable_command_buffer=FUSION,CUBLAS,CUDNN).",
         ),
         evidence=(
@@ -169,12 +170,12 @@ def _pageable(devices: list[dict[str, Any]], copies: list[dict[str, Any]], progr
     yield Finding(
         id="pageable_copies",
         severity=Severity.MODERATE,
-        sentence=f"{who} spends {share:.0%} of its time on copies from or to pageable host memory, which the driver first copies once more.",
+        sentence=f"{who} spends {share:.0%} of its time on copies from or to pageable host memory, which the driver copies twice.",
         action=program.say(
-            keras="Feed the model from tf.data with prefetch at its end instead of from NumPy arrays, so that batches arrive from pinned "
-            "memory; read results back less often.",
-            tensorflow="Feed the step from tf.data with prefetch at its end instead of from NumPy arrays, so that batches arrive from pinned "
-            "memory; read results back less often.",
+            keras="Feed the model from a tf.data pipeline that ends in prefetch, not from NumPy arrays: batches then arrive from pinned "
+            "memory. Read results back less often.",
+            tensorflow="Feed the step from a tf.data pipeline that ends in prefetch, not from NumPy arrays: batches then arrive from pinned "
+            "memory. Read results back less often.",
             jax="Move the next batch ahead of time (jax.device_put in a thread, or a prefetching iterator), and fetch results less often.",
         ),
         evidence=(Evidence("time of copies with pageable memory", times[device["device"]], Unit.PS, "copies"), *rate),
@@ -197,9 +198,9 @@ def _occupancy(kernels: Table, program: Program) -> Iterator[Finding]:
     yield Finding(
         id="low_occupancy",
         severity=Severity.POTENTIAL,
-        sentence=f"{len(low)} of the longest kernels ({share:.0%} of the kernel time) can fill only a small part of a multiprocessor: "
+        sentence=f"{len(low)} of the longest kernels ({share:.0%} of the kernel time) have low occupancy: "
         f"{short(top['kernel'])} {top['occupancy']:.0%}.",
-        action="For kernels of your own: fewer registers or less shared memory per block, or another block size. For the framework's: "
+        action="For kernels of your own, use fewer registers or less shared memory per block, or another block size. For the framework's: "
         + program.say(
             keras="jit_compile=True, or a larger batch.",
             tensorflow="jit_compile=True, or a larger batch.",

@@ -89,4 +89,4 @@ def _headline(largest: Table, by_device: Table) -> str:
     top = next(iter(largest.records()))
     span, idle_time = by_device["span_ps"].sum(), by_device["idle_ps"].sum()
     share = top["total_ps"] / largest["total_ps"].sum()
-    return f"The GPU stands idle for {idle_time / span:.0%} of its time; of its kernels {short(top['kernel'])} takes most ({share:.0%})."
+    return f"The GPU is idle for {idle_time / span:.0%} of its time; kernel {short(top['kernel'])} takes the most kernel time ({share:.0%})."

@@ -74,7 +74,7 @@ LAUNCHES = (
     Field("matched", Unit.COUNT, "kernels whose launch call on the host is known, by correlation id"),
     Field("unmatched", Unit.COUNT, "kernels without a known launch"),
     Field("median_latency_ps", Unit.PS, "time from the start of the launch call to the start on the device, median"),
-    Field("p95_latency_ps", Unit.PS, "the same, 95th percentile", "95 % latency"),
+    Field("p95_latency_ps", Unit.PS, "the same, 95th percentile", "p95 latency"),
     Field("max_latency_ps", Unit.PS, "the same, longest"),
     Field("latency_ps", Unit.PS, "the same, sum over all kernels", "Sum of latency"),
     Field("queued_ps", Unit.PS, "part of that sum in which the kernel's stream was busy with earlier work", "Queued"),

@@ -143,7 +143,7 @@ def _growing(host: str, program: Program, rows: list[Row], mine: list[Row], unfr
         threshold=MATERIAL,
         counter_evidence=(
             f"It rose in {worst['rising']:.0%} of {worst['steps']} steps (limit: {RISING}); a cache or buffer that is still filling looks "
-            "the same, and ends.",
+            "the same at first.",
             *_more(rows),
         ),
         host=host,

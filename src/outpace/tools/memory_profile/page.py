@@ -48,8 +48,8 @@ _COLORS = {
 }  # the guide's: stack red, heap orange
 _THINNED = "Of many events, those are drawn at which most and least was in use."
 _ESTIMATE = (
-    "An estimate, not a measurement: what is live at the peak as temp or output is taken to grow with the batch size, all other memory to "
-    "stay. What has no region type may do either: hence a range."
+    "An estimate, not a measurement: memory that is live at the peak as temp or output is assumed to scale with the batch size, all other "
+    "memory to stay. Memory without a region type may do either: hence a range."
 )
 _HELD = (
     f"Rows are XProf's: allocations of the peak's step, equal ones merged; '{PREALLOCATED}' is everything else on the heap, in use or not: "

@@ -135,13 +135,13 @@ HEADROOM = (
         "factor_low",
         Unit.RATIO,
         "how many times the batch size should fit, if what is unknown scales too",
-        "Fits at least (times)",
+        "Batch size × at least",
     ),
     Field(
         "factor_high",
         Unit.RATIO,
         "how many times the batch size should fit, if what is unknown does not scale",
-        "Fits at most (times)",
+        "Batch size × at most",
     ),
     Field("estimate", Unit.TEXT, "how many times the batch size should fit, or why nothing can be said", "Batch size"),
 )

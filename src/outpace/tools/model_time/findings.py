@@ -13,18 +13,16 @@ from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving
 from outpace.timeline import Run
 from outpace.tools.model_time.facts import Part, parts, short, short_ops
 
-_ODD = Threshold(
-    "input work inside the model", 0.05, Unit.FRACTION, "our choice: what a change of it can save at least to be measured"
+_ODD = Threshold("input work inside the model", 0.05, Unit.FRACTION, "our choice: a smaller saving could not be measured")
+_MUCH_ODD = Threshold(
+    "much input work inside the model", 0.20, Unit.FRACTION, "our choice: four times the smallest share worth a look"
 )
-_MUCH_ODD = Threshold("much input work inside the model", 0.20, Unit.FRACTION, "our choice: four times what is worth a look")
 _SLOW = Threshold(
     "one part of the model", 0.25, Unit.FRACTION, "our choice: a part that takes a quarter of the step decides its length"
 )
-_SHORT_OPS = Threshold(
-    "time in short ops", 0.30, Unit.FRACTION, "our choice: what fusing can save at most must pay for compiling"
-)
+_SHORT_OPS = Threshold("time in short ops", 0.30, Unit.FRACTION, "our choice: what fusing saves at most must pay for compiling")
 _CHAINS = Threshold(
-    "element-wise ops", 0.45, Unit.FRACTION, "our choice: near half of the step, for fusing to be the first thing to try"
+    "element-wise ops", 0.45, Unit.FRACTION, "our choice: near half of the step, so that fusing is the first thing to try"
 )
 _EXECUTOR = Threshold(
     "time in the executor, outside of ops", 0.20, Unit.FRACTION, "our choice: less is what any step of large ops shows"
@@ -37,9 +35,9 @@ _MADE = 0.75  # of what the executor spends around ops
 _COMPUTES = Threshold("the model computes", 0.50, Unit.FRACTION, "half of the step: nothing else can save more")
 _NAMED = 3  # parts in a sentence
 _OF_NO_LINE = {  # parts that no line of the model makes: what is to be done about them
-    "optimizer": "Race an optimizer with less to do per step (SGD with momentum instead of Adam), a larger batch, so that it runs less often "
-    "per example, or XLA, which fuses its updates.",
-    "collectives": "Look for the worker that the others wait for (the pod page), and reduce less: larger batches per worker, gradients in 16 "
+    "optimizer": "Try an optimizer with less to do per step (SGD with momentum instead of Adam). Or try a larger batch, so that it runs less "
+    "often per example, or XLA, which fuses its updates.",
+    "collectives": "Find the worker that the others wait for (the pod page). Reduce less: larger batches per worker, gradients in 16 "
     "bits.",
 }
 _OPAQUE = "compiled program"  # a part that says nothing of what is in it
@@ -95,14 +93,16 @@ def _odd(run: Run, host: str, program: Program) -> Iterator[Finding]:
         share, top = min(1.0, sum(r["share"] for r in rows)), max(rows, key=lambda r: r["share"])
         if share < _ODD.value:
             continue
+        where = f"({source}) " if source and source != names[0] else ""
+        kind = f" ({top['type']})" if top["type"] != names[0] else ""
         python = top["kind"] == PYTHON
         much = share >= _MUCH_ODD.value
         yield Finding(
             id="python_in_model" if python else "odd_ops",
             severity=Severity.HIGH if much else Severity.MODERATE,
-            sentence=f"{part} {f'({source}) ' if source else ''}{_MOVED[top['kind']]} inside the model's step ({top['type']}): "
+            sentence=f"{part} {where}{_MOVED[top['kind']]} inside the model's step{kind}: "
             f"{humanize(sum(r['self_ps'] for r in rows), Unit.PS)} per step, {share:.0%} of it.",
-            action=_move(python, program),
+            action=_move(names[0], python, program),
             evidence=(Evidence("its share of the step", share, Unit.FRACTION, "odd_ops"),),
             threshold=_MUCH_ODD if much else _ODD,
             saving=_saving(
@@ -114,18 +114,16 @@ def _odd(run: Run, host: str, program: Program) -> Iterator[Finding]:
         )
 
 
-def _move(python: bool, program: Program) -> str:
+def _move(what: str, python: bool, program: Program) -> str:
     if python:
-        return (
-            "Replace the Python function in the model by TensorFlow ops: it runs on one thread, under the interpreter's lock."
-        )
+        return f"Replace the Python function in {what} with TensorFlow ops: it runs on one thread, under the interpreter lock (GIL)."
     return program.say(
-        keras="Move it out of the model into dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE) before .prefetch(), so that it runs beside "
-        "the step; or cache its results.",
-        tensorflow="Move it out of the step into dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE) before .prefetch(), so that it runs "
-        "beside the step; or draw cheaper random numbers.",
-        jax="Move it out of the jitted step into the input's own thread, make it cheaper (fewer or smaller random draws, "
-        "jax_default_prng_impl='rbg'), or do it once for several steps.",
+        keras=f"Move {what} out of the model into dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE), before .prefetch(). It then overlaps "
+        "the step. Or cache its results.",
+        tensorflow=f"Move {what} out of the step into dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE), before .prefetch(). It then "
+        "overlaps the step. Or draw cheaper random numbers.",
+        jax=f"Move {what} out of the jitted step into the input thread, or do it once for several steps. Or make it cheaper: fewer or "
+        "smaller random draws, jax_default_prng_impl='rbg'.",
     )
 
 
@@ -154,7 +152,7 @@ def _slow(host: str, mine: list[Part], program: Program, known: set[str]) -> Ite
 
 
 def _work(top: Part) -> str:
-    return "starting many short ops, as a loop over a sequence makes them" if top.loops else top.op
+    return "starting many short ops, as in a loop over a sequence" if top.loops else top.op
 
 
 def _cheaper(top: Part, program: Program) -> str:
@@ -162,28 +160,28 @@ def _cheaper(top: Part, program: Program) -> str:
         return _OF_NO_LINE[top.name]
     if top.loops:
         return (
-            f"Let {top} work on the whole sequence at once (a convolution, cumsum or matrix product) instead of in a loop, or let XLA fuse the "
+            f"Vectorise {top} over the sequence (a convolution, cumsum or matrix product) instead of in a loop. Or let XLA fuse the "
             + program.say(
-                keras="loop: compile(..., jit_compile=True), which 'outpace tune' races.",
+                keras="loop: compile(..., jit_compile=True), which 'outpace tune' tries.",
                 tensorflow="loop: @tf.function(jit_compile=True).",
                 jax="loop under one jax.jit.",
             )
         )
     if not top.slow:
         return program.say(
-            keras=f"Make {top} smaller (fewer units or filters, smaller kernels, SeparableConv2D, an earlier pooling); 'outpace tune' "
-            "races XLA and 16 bits.",
-            tensorflow=f"Make {top} smaller (fewer units or filters, smaller kernels, an earlier pooling), and race the step with "
+            keras=f"Make {top} smaller (fewer units or filters, smaller kernels, SeparableConv2D, earlier pooling). 'outpace tune' "
+            "tries XLA and 16 bits.",
+            tensorflow=f"Make {top} smaller (fewer units or filters, smaller kernels, earlier pooling). Or compile the step with "
             "@tf.function(jit_compile=True).",
-            jax=f"Make {top} smaller (fewer units or filters, smaller kernels, an earlier pooling), or compute it in bfloat16 where the "
-            "hardware does.",
+            jax=f"Make {top} smaller (fewer units or filters, smaller kernels, earlier pooling). Or compute it in bfloat16 where the "
+            "hardware supports it.",
         )
     return program.say(
-        keras=f"Replace {top.op} in {top} by something cheaper: fewer elements, an op that does it at once instead of in a loop, or "
+        keras=f"Replace {top.op} in {top} with something cheaper: fewer elements, one op instead of a loop, or "
         "once per epoch instead of in every step.",
-        tensorflow=f"Replace {top.op} in {top} by something cheaper: fewer elements, an op that does it at once instead of in a loop, or "
-        "outside of the step.",
-        jax=f"Replace {top.op} in {top} by something cheaper: fewer elements, one op instead of a loop (lax.scan, fori_loop), or outside of "
+        tensorflow=f"Replace {top.op} in {top} with something cheaper: fewer elements, one op instead of a loop, or "
+        "outside the step.",
+        jax=f"Replace {top.op} in {top} with something cheaper: fewer elements, one op instead of a loop (lax.scan, fori_loop), or outside "
         "the step.",
     )
 
@@ -205,11 +203,13 @@ def _short_ops(run: Run, host: str, budget: Budget, program: Program) -> Iterato
     yield Finding(
         id="small_ops",
         severity=Severity.HIGH,
-        sentence=f"{share:.0%} of the step goes to element-wise ops and to the executor between ops: {rounds:,.0f} rounds per step, "
-        f"{humanize(row['median_ps'], Unit.PS)} per op.",
+        sentence=f"{share:.0%} of the step goes to element-wise ops and executor overhead: {rounds:,.0f} rounds per step, "
+        f"{humanize(row['median_ps'], Unit.PS)} per op (median).",
         action=program.say(
-            keras="Let XLA fuse them: compile(..., jit_compile=True); 'outpace tune' races it. Larger batches make each op worth its start.",
-            tensorflow="Let XLA fuse them: @tf.function(jit_compile=True) on the training step. Larger batches make each op worth its start.",
+            keras="Let XLA fuse the short ops: compile(..., jit_compile=True), which 'outpace tune' tries. Larger batches also amortise "
+            "each op's start.",
+            tensorflow="Let XLA fuse the short ops: @tf.function(jit_compile=True) on the training step. Larger batches also amortise "
+            "each op's start.",
             jax="Put the whole step under one jax.jit.",
         ),
         evidence=(
@@ -217,7 +217,7 @@ def _short_ops(run: Run, host: str, budget: Budget, program: Program) -> Iterato
             Evidence("share of the step in the executor, outside of ops", overhead, Unit.FRACTION, "small_ops"),
         ),
         threshold=_CHAINS if chains else _SHORT_OPS,
-        counter_evidence=("XLA can also be slower on a CPU, and compiles for long: race it before you keep it.",),
+        counter_evidence=("XLA can also be slower on a CPU, and takes long to compile: measure it before you keep it.",),
         saving=_saving(kept, "if fused ops, and starting them, cost nothing"),
         host=host,
         certainty=Certainty.POSSIBLE,
@@ -233,13 +233,13 @@ def _compiled_short_ops(run: Run, host: str, program: Program) -> Iterator[Findi
     yield Finding(
         id="small_ops",
         severity=Severity.HIGH,
-        sentence=f"{found.share:.0%} of the step goes to {found.count:,.0f} compiled ops of {humanize(found.mean, Unit.PS)} each: starting "
-        "them, and going round the loop, costs as much as they compute.",
-        action="Give each op more to do: a larger batch, fewer and larger steps of the scan (jax.lax.scan(..., unroll=8)), or one op over "
+        sentence=f"{found.share:.0%} of the step goes to {found.count:,.0f} compiled ops of {humanize(found.mean, Unit.PS)} each; starting "
+        "them, and the loop around them, costs as much as their computation.",
+        action="Give each op more to do: a larger batch, fewer and larger iterations of the scan (jax.lax.scan(..., unroll=8)), or one op over "
         "the whole sequence instead of a loop.",
         evidence=(Evidence("share of the step in such ops", found.share, Unit.FRACTION, "hlo_lines"),),
         threshold=_SHORT_OPS,
-        counter_evidence=("A larger batch changes the training; what counts then is the time per example.",),
+        counter_evidence=("A larger batch changes the training: compare the time per example.",),
         saving=_saving(found.share, "if starting them cost nothing, and what they compute as well"),
         host=host,
         certainty=Certainty.POSSIBLE,
@@ -261,8 +261,8 @@ def _bound(host: str, budget: Budget, mine: list[Part], program: Program, has_de
     yield Finding(
         id="model_bound",
         severity=Severity.MODERATE if share >= _COMPUTES.value else Severity.INFO,
-        sentence=f"The model's own computation takes {share:.0%} of the step{f': {largest}' if largest else ''}. All else can save no more "
-        f"than it takes: {rest}.",
+        sentence=f"The model's computation takes {share:.0%} of the step{f': {largest}' if largest else ''}. Everything else saves at most "
+        f"its own share: {rest}.",
         action=_race(program, has_device),
         evidence=(
             *(Evidence(f"share of the step: {part.name}", part.share, Unit.FRACTION, part.table) for part in mine[:_NAMED]),
@@ -278,10 +278,10 @@ def _bound(host: str, budget: Budget, mine: list[Part], program: Program, has_de
 
 def _race(program: Program, has_device: bool) -> str:
     if program.framework is Framework.KERAS:
-        return "Race the practices that fit: 'outpace tune train.py' tries XLA, several steps per call, 16 bits and more."
+        return "Run 'outpace tune train.py': it tries XLA, several steps per call, 16 bits and more."
     device = " or 16 bits" if has_device else ""
     return program.say(
-        keras=f"Race changes with 'outpace race a.py b.py': a larger batch{device}, or a smaller largest part.",
-        tensorflow=f"Race changes with 'outpace race a.py b.py': @tf.function(jit_compile=True), a larger batch{device}.",
-        jax=f"Race changes with 'outpace race a.py b.py': a larger batch{device}, donated arguments, or a smaller largest part.",
+        keras=f"Compare changes with 'outpace race a.py b.py': a larger batch{device}, or a smaller largest part.",
+        tensorflow=f"Compare changes with 'outpace race a.py b.py': @tf.function(jit_compile=True), a larger batch{device}.",
+        jax=f"Compare changes with 'outpace race a.py b.py': a larger batch{device}, donated arguments, or a smaller largest part.",
     )

@@ -16,8 +16,8 @@ from outpace.tools.model_time import findings as rules
 from outpace.tools.model_time.facts import parts
 
 _NONE = Unavailable(
-    "no step was found, so nothing says what the model takes of one",
-    "Capture ten steps with 'outpace profile train.py'; the overview says how steps are found and marked.",
+    "no step was found, so the model's share of a step is unknown",
+    "Capture ten steps with 'outpace profile train.py'. The overview says how steps are found and marked.",
 )
 _PARTS = ("part", "source", "share", "forward_ps", "backward_ps", "self_ps", "top_op", "count")
 

@@ -14,9 +14,7 @@ from outpace.model import Category, Evidence, Finding, Severity, Table, Threshol
 
 _XPROF = "XProf's overview page"
 _EAGER = Threshold("eager share", 0.10, Unit.FRACTION, _XPROF)
-_MATERIAL = Threshold(
-    "op by op, of the step", 0.05, Unit.FRACTION, "our choice: what a change of it can save at least to be measured"
-)
+_MATERIAL = Threshold("op by op, of the step", 0.05, Unit.FRACTION, "our choice: a smaller saving could not be measured")
 _OUTSIDE = Threshold("share outside compilation", 0.05, Unit.FRACTION, _XPROF)
 
 

@@ -60,7 +60,7 @@ def _headline(by_type: Table, eager: list[str]) -> str:
         return "; ".join(parts) + "."
     single = [op for op in eager if op != FUNCTION]
     return (
-        f"All ops ran one by one, outside of any tf.function; {single[0]} takes most of their time."
+        f"All ops ran one by one, outside any tf.function; {single[0]} takes most of their time."
         if single
         else "No op took any time."
     )

@@ -9,7 +9,7 @@ from outpace.model import Certainty, Effort, Evidence, Finding, Severity, Unit
 from outpace.timeline import Run
 
 _START = (
-    "Capture while the program trains: 'outpace profile train.py' waits for steps by itself; with a profiler server, capture for longer than "
+    "Capture while the program trains: 'outpace profile train.py' waits for steps by itself. With a profiler server, capture for longer than "
     "one step takes."
 )
 
@@ -26,8 +26,8 @@ def find(run: Run, program: Program) -> Iterator[Finding]:
         what = f"{missing:,} bytes are missing" if missing else "a part is missing"
         yield _again(
             "damaged",
-            f"The profile is damaged: {what}; what it still shows may be a part of the truth.",
-            "Copy the file again, whole; where it was cut while it was written, capture again.",
+            f"The profile is damaged: {what}; what it still shows may be incomplete.",
+            "Copy the file again, in full. If it was cut while it was being written, capture again.",
             run,
         )
     elif steps == 0:
@@ -36,10 +36,10 @@ def find(run: Run, program: Program) -> Iterator[Finding]:
 
 def _mark(program: Program) -> str:
     return program.say(
-        keras="Capture with 'outpace profile train.py' or callbacks=[outpace.ProfilerCallback(...)], for at least ten batches.",
-        tensorflow="Capture ten steps with 'outpace profile train.py', or mark them: "
+        keras="Capture at least ten batches with 'outpace profile train.py' or callbacks=[outpace.ProfilerCallback(...)].",
+        tensorflow="Capture ten steps with 'outpace profile train.py', or mark them with "
         "tf.profiler.experimental.Trace('train', step_num=n, _r=1).",
-        jax="Capture ten steps with 'outpace profile train.py', or mark them: with jax.profiler.StepTraceAnnotation('train', step_num=n).",
+        jax="Capture ten steps with 'outpace profile train.py', or mark them with jax.profiler.StepTraceAnnotation('train', step_num=n).",
     )
 
 

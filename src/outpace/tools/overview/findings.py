@@ -32,7 +32,7 @@ _HIGH_OTHER = Threshold("high share", 0.15, Unit.FRACTION, _XPROF)
 _SOME_OTHER = Threshold("moderate share", 0.03, Unit.FRACTION, _XPROF)
 _LOW_PRECISION = Threshold("low 16-bit share", 0.10, Unit.FRACTION, _XPROF)
 _COMPILING = Threshold("compilation in steady state", 0.05, Unit.FRACTION, "a step that repeats has nothing left to compile")
-_MOSTLY_COMPILING = Threshold("mostly compiling", 0.20, Unit.FRACTION, "our choice: four times what is worth a look")
+_MOSTLY_COMPILING = Threshold("mostly compiling", 0.20, Unit.FRACTION, "our choice: four times the smallest share worth a look")
 _OUTSIDE = Threshold("time between steps", 0.20, Unit.FRACTION, "our choice: a training loop that only trains has next to none")
 _MOSTLY_OUTSIDE = Threshold("mostly between steps", 0.50, Unit.FRACTION, "more than in the steps themselves")
 _LEAST_STEPS = 3
@@ -59,9 +59,9 @@ _RULES = (
         _HIGH_OUTPUT,
         _SOME_OUTPUT,
         "reading results back from the device",
-        "Read losses and metrics back every few batches (steps_per_execution, fewer callbacks with on_batch_end), not after every one.",
-        "Read losses and metrics back every few steps (no .numpy() or print in every one), and keep tensors on the device.",
-        "Fetch losses and metrics every few steps (no float(), np.asarray() or block_until_ready() in every one); keep arrays on the device.",
+        "Read losses and metrics back every few batches, not after each: steps_per_execution, or fewer callbacks with on_batch_end.",
+        "Read losses and metrics back every few steps, without .numpy() or print in each, and keep tensors on the device.",
+        "Fetch losses and metrics every few steps, without float(), np.asarray() or block_until_ready() in each. Keep arrays on the device.",
     ),
     _Rule(
         Category.KERNEL_LAUNCH,
@@ -70,7 +70,7 @@ _RULES = (
         "launching kernels while the device waits",
         "Compile with jit_compile=True so that kernels fuse, or run several steps per call with steps_per_execution.",
         "Compile the step with @tf.function(jit_compile=True) so that kernels fuse, or run several steps inside one tf.function.",
-        "Put the whole step under one jax.jit, or several steps into one call with jax.lax.scan; donate what is updated (donate_argnums).",
+        "Put the whole step under one jax.jit, or run several steps per call with jax.lax.scan. Donate what is updated (donate_argnums).",
     ),
     _Rule(
         Category.DEVICE_COLLECTIVES,
@@ -141,14 +141,14 @@ def _python(breakdown: StepBreakdown, average: Average, program: Program) -> Ite
     yield Finding(
         id="python_overhead",
         severity=Severity.MODERATE if high else Severity.POTENTIAL,
-        sentence=f"{share:.0%} of the step time has no recognised event: Python of the training loop, or work that was not traced.",
+        sentence=f"{share:.0%} of the step time is untraced: Python overhead (training loop, callbacks), or work that was not recorded.",
         action=program.say(
-            keras="Do less Python per batch: callbacks with on_batch hooks, metrics and logging every few batches; or run several batches "
+            keras="Do less Python per batch: run on_batch callbacks, metrics and logging only every few batches. Or run several batches "
             "per call (steps_per_execution). 'outpace profile' names the lines.",
-            tensorflow="Do less Python per step: NumPy work, logging and .numpy() every few steps, and the whole step in one "
+            tensorflow="Do less Python per step: NumPy work, logging and .numpy() only every few steps. Put the whole step into one "
             "tf.function. 'outpace profile' names the lines.",
-            jax="Do less Python per step: NumPy work, logging and float(loss) every few steps; put the whole step under one jax.jit, or "
-            "several steps into one call with jax.lax.scan. 'outpace profile' names the lines.",
+            jax="Do less Python per step: NumPy work, logging and float(loss) only every few steps. Put the whole step under one jax.jit, or "
+            "run several steps per call with jax.lax.scan. 'outpace profile' names the lines.",
         ),
         evidence=(Evidence("All others share of the mean step", share, Unit.FRACTION, "average_step"),),
         threshold=_HIGH_OTHER if high else _SOME_OTHER,
@@ -167,10 +167,10 @@ def _compilation(breakdown: StepBreakdown, average: Average, functions: Table, p
         severity=Severity.HIGH if share >= _MOSTLY_COMPILING.value else Severity.MODERATE,
         sentence=f"{share:.0%} of the step time goes to building graphs and compiling.",
         action=program.say(
-            keras="Keep shapes and dtypes of the batches constant (drop_remainder=True, padded_batch), and make the model and its functions "
-            "once, outside of the loop.",
+            keras="Keep the shapes and dtypes of batches constant (drop_remainder=True, padded_batch). Create the model and its functions "
+            "once, outside the loop.",
             tensorflow="Keep shapes, dtypes and Python arguments of the step function constant, so that it is traced and compiled once.",
-            jax="Keep shapes and dtypes constant, make the jitted function once, outside of the loop, and pass changing numbers as arrays, not "
+            jax="Keep shapes and dtypes constant, and create the jitted function once, outside the loop. Pass changing numbers as arrays, not "
             "as static arguments.",
         ),
         evidence=(
@@ -205,7 +205,7 @@ def _low_precision(breakdown: StepBreakdown, program: Program, devices: DeviceFa
         evidence=(Evidence("16-bit share of device compute time", shares[0], Unit.FRACTION, "average_step"),),
         threshold=_LOW_PRECISION,
         counter_evidence=(
-            "The precision is told from the HLO, or from kernel names and shapes; kernels that hide it count as 32-bit.",
+            "Precision is inferred from the HLO, or from kernel names and shapes; kernels that do not show it count as 32-bit.",
         ),
         saving=of_category(
             breakdown, Category.DEVICE_COMPUTE_32, "if all 32-bit computation took half as long in 16 bits", part=_HALVED
@@ -229,15 +229,16 @@ def outside(pace: Pace, average: Average, program: Program, gaps: Between | None
         )
     else:
         action = program.say(
-            keras="Look at what runs there with 'outpace trace': validation, checkpoints, callbacks at an epoch's end.",
-            tensorflow="Look at what runs there with 'outpace trace': evaluation, checkpoints, or next(iterator) outside of the step mark.",
-            jax="Look at what runs there with 'outpace trace': evaluation, checkpoints, or the next batch fetched outside of the step mark.",
+            keras="Open the timeline with 'outpace trace' and look for validation, checkpoints or callbacks between the steps.",
+            tensorflow="Open the timeline with 'outpace trace' and look for evaluation, checkpoints or next(iterator) outside the step "
+            "markers.",
+            jax="Open the timeline with 'outpace trace' and look for evaluation, checkpoints or input outside the step markers.",
         )
     yield Finding(
         id="time_outside_steps",
         severity=Severity.HIGH if pace.outside >= _MOSTLY_OUTSIDE.value else Severity.MODERATE,
-        sentence=f"{pace.outside:.0%} of the time from the first step to the last lies between the {what}, which the breakdown does not "
-        f"cover{_within(gaps)}.",
+        sentence=f"{pace.outside:.0%} of the time from the first step to the last is spent between the {what}{_within(gaps)}. "
+        "The step breakdown does not cover it.",
         action=action,
         evidence=(Evidence(f"time outside of {what}", pace.outside, Unit.FRACTION, "steps"),),
         threshold=_OUTSIDE,
@@ -254,7 +255,7 @@ def _within(gaps: Between | None) -> str:
     top = max(gaps.shares, key=lambda c: gaps.shares[c])
     where = f", most of it at {gaps.line} in {gaps.function}()" if gaps.line else ""
     if top is Category.INPUT and gaps.shares[top] >= gaps.share / 2:
-        return f"; it waits for input there, outside of the marks{where}"
+        return f", mostly waiting for input outside the step markers{where}"
     return where
 
 
@@ -269,7 +270,7 @@ def overhead(host: str, before: Sequence[float], during: Sequence[float]) -> Ite
         id="profiling_overhead",
         severity=Severity.INFO,
         sentence=f"Steps were {slower:.0%} slower while they were profiled; shares of short events are overstated.",
-        action="Trust ratios between long events only; 'outpace race' and 'outpace tune' measure without a profiler.",
+        action="Trust only ratios between long events. 'outpace race' and 'outpace tune' measure without a profiler.",
         evidence=(
             Evidence("median step before profiling", median(before) * 1000, Unit.PS, "hosts"),
             Evidence("median step while profiling", median(during) * 1000, Unit.PS, "hosts"),

@@ -92,11 +92,11 @@ def _advice(run: Run, breakdown: StepBreakdown, mean: Average, kind: Program) ->
 
 
 _COUNTED = re.compile(r"(?P<count>\d+)(?P<what>\D.*)")
-_UNSEEN = "Bound by Python of the training loop, or work that was not traced"
+_UNSEEN = "Host-bound (Python or untraced work)"
 _PHASE_CHANGE = 0.10  # profiling does not speed steps up: before and during then compare different work
 _HOST_COLUMNS = ("host", "steps", "source", "mean_ps", "events", "window_ps", "devices", "cpu_cores", "framework")
 _NOTHING = (
-    "Start the capture while the program trains: 'outpace profile train.py' waits for steps by itself; with a profiler server, "
+    "Start the capture while the program trains: 'outpace profile train.py' waits for steps by itself. With a profiler server, "
     "capture for longer than one step takes."
 )
 _UNMARKED = "Mark steps with tf.profiler.experimental.Trace('train', step_num=n, _r=1), or capture with 'outpace profile'."
@@ -105,9 +105,9 @@ _UNMARKED = "Mark steps with tf.profiler.experimental.Trace('train', step_num=n,
 def headline(run: Run, mean: Average) -> str:
     """One sentence: what bounds the program, and by how much."""
     between = pace(run).outside
-    apart = f"{between:.0%} of the time lies between the steps. Within them: " if between >= _MOSTLY_BETWEEN else ""
+    apart = f"{between:.0%} of the time is spent between the steps. Within the steps: " if between >= _MOSTLY_BETWEEN else ""
     groups, mine = comparable(run)[0], main_program(run)
-    which = f"{len(groups)} different programs; {', '.join(mine[:3])}: " if len(groups) > 1 else ""
+    which = f"{len(groups)} different programs; the one shown is on {', '.join(mine[:3])}. " if len(groups) > 1 else ""
     return which + apart + _bound(run, mean)
 
 
@@ -156,7 +156,7 @@ def _links(mean: Average) -> Links:
     """Where each part of the step is looked into."""
     rows = zip(Category, mean.table["mean_ps"].tolist(), mean.table["fraction"].tolist(), strict=True)
     return Links(
-        "What is behind each part",
+        "Drill down",
         tuple(
             Link(c.label, time, Unit.PS, *_BEHIND[c]) for c, time, share in sorted(rows, key=lambda r: -r[1]) if share >= _SMALL
         ),
@@ -173,15 +173,13 @@ def _graph(run: Run, breakdown: StepBreakdown) -> Chart:
 def _speed(run: Run, breakdown: StepBreakdown, mean: Average) -> tuple[Figure, ...]:
     """Step time and throughput; examples per second where the input pipeline says how large its batches are."""
     spread = (
-        f"std. dev. {humanize(mean.deviation, Unit.PS)} over {_steps(mean)}"
-        if mean.rows > 1
-        else "of one step: no interval can be told"
+        f"std. dev. {humanize(mean.deviation, Unit.PS)} over {_steps(mean)}" if mean.rows > 1 else "one step only: no interval"
     )
     rate, sizes = pace(run).per_second, examples_per_step(run)
     calls = max(breakdown.per_row.values(), default=1)
     figures = [
         Figure("Steady step time" if calls == 1 else f"Steady call of {calls} steps", mean.mean, Unit.PS, spread),
-        Figure("Steps per second", _rounded(rate), Unit.TEXT, "per host, in the steady state, with the time between the steps"),
+        Figure("Steps per second", _rounded(rate), Unit.TEXT, "per host, in the steady state, time between steps included"),
     ]
     mine = {sizes.get(host) for host in main_program(run)}
     if len(mine) == 1 and (size := mine.pop()):
@@ -219,7 +217,7 @@ def _evidence(run: Run, breakdown: StepBreakdown, mean: Average) -> list[str]:
     """How good the evidence is: how many steps, how they were found, which were set aside, and what profiling itself cost."""
     lines = [f"{_steps(mean)}: {_remark(run)}"]
     if mean.rows < _FEW:
-        lines.append(f"only {_steps(mean)}: what varies from step to step cannot be told; capture ten or more")
+        lines.append(f"only {_steps(mean)}: the variation between steps is unknown; capture ten or more")
     aside = unsteady.told(breakdown)
     lines += aside[:_MOST_ASIDE]
     if len(aside) > _MOST_ASIDE:
@@ -241,7 +239,7 @@ def _source(run: Run) -> str:
 
 def _cost(slowdown: float) -> str:
     if slowdown < -_PHASE_CHANGE:
-        return "what profiling cost cannot be told: the steps right before the capture were of a slower phase"
+        return "the profiling overhead is unknown: the steps right before the capture belong to a slower phase"
     if abs(slowdown) < 0.01:
         return "profiling did not change the step time noticeably"
     return f"steps were {abs(slowdown):.0%} {'slower' if slowdown > 0 else 'faster'} while they were profiled"

@@ -18,7 +18,7 @@ TOP_OPS = (
         "self_fraction",
         Unit.FRACTION,
         "self time as a share of the self time of all ops on that side, idle time left out",
-        "Self time",
+        "Self time, share",
     ),
     Field("cumulative_fraction", Unit.FRACTION, "self time of this op and those above it, as the same share", "Cumulative"),
     Field("self_ps", Unit.PS, "self time in the capture", "Self"),

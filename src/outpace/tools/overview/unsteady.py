@@ -18,10 +18,8 @@ from outpace.model.arrays import Indices
 from outpace.timeline import Run, Timeline
 from outpace.timeline.steady import Aside, period
 
-_PERIODIC = Threshold(
-    "cost that comes round", 0.03, Unit.FRACTION, "our choice: what a change of it can save at least to be measured"
-)
-_MUCH = Threshold("much cost that comes round", 0.15, Unit.FRACTION, "our choice: five times what is worth a look")
+_PERIODIC = Threshold("periodic cost", 0.03, Unit.FRACTION, "our choice: a smaller saving could not be measured")
+_MUCH = Threshold("high periodic cost", 0.15, Unit.FRACTION, "our choice: five times the smallest cost worth a look")
 _TWICE = 2
 _MORE_CALLS = 1.5  # times as many calls as usual: then an evaluation ran, and not the same calls longer
 _PLAIN = 3.0  # times the usual step: what comes only twice in a capture, and takes less, may be chance
@@ -43,13 +41,13 @@ class Unusual:
     def __str__(self) -> str:
         why = (
             {
-                Category.ALL_OTHERS: "no recognised event: Python, start-up",
+                Category.ALL_OTHERS: "untraced time (Python, start-up)",
             }.get(self.cause, self.cause.label.lower())
             if self.cause
             else "several causes"
         )
         if self.aside == Aside.BUFFERED.value:
-            why = "its input was in buffers that had filled before"
+            why = "its input was already buffered"
         return f"step {self.step}, {humanize(self.duration, Unit.PS)}, set aside ({self.aside}): {why}"
 
 
@@ -109,12 +107,13 @@ def _sentence(alike: list[Unusual]) -> str:
 def _aside(alike: list[Unusual], program: Program) -> Finding:
     one = max(alike, key=lambda step: step.duration)
     said = _sentence(alike)
-    action = "Nothing, if it happens once; capture more steps to see whether it comes again."
+    action = "Nothing, if it happens once. Capture more steps to see whether it recurs."
     if one.cause is Category.COMPILATION:
         action = program.say(
             keras="Nothing: the first batch of each shape is traced and compiled. Capture after a warm-up to leave it out.",
-            tensorflow="Nothing, if shapes and Python arguments stay: the first call is traced. Capture after a warm-up to leave it out.",
-            jax="Nothing, if shapes stay: the first call is compiled. Capture after a warm-up, or keep programs in "
+            tensorflow="Nothing, if shapes and Python arguments stay the same: the first call is traced. Capture after a warm-up to "
+            "leave it out.",
+            jax="Nothing, if shapes stay the same: the first call is compiled. Capture after a warm-up, or keep programs in "
             "jax_compilation_cache_dir between runs.",
         )
     return Finding(
@@ -156,13 +155,13 @@ def _periodic(run: Run, timeline: Timeline, mine: Table, program: Program) -> It
         id="periodic_cost",
         severity=Severity.HIGH if share >= _MUCH.value else Severity.MODERATE,
         sentence=f"One step in {every:.0f} takes {humanize(float(times[slow].mean()), Unit.PS)} instead of "
-        f"{humanize(float(times[usual].mean()), Unit.PS)}, most of it {_spent(cause)}{where}: spread over all steps, {share:.0%} of the time.",
+        f"{humanize(float(times[usual].mean()), Unit.PS)}, mostly {_spent(cause)}{where}: {share:.0%} of the time of all steps.",
         action=program.say(
-            keras="Do it less often, or not on the training thread: a larger save_freq, validation_freq or update_freq, or asynchronous "
-            "checkpoints (Orbax).",
-            tensorflow="Do it less often, or in a thread of its own: checkpoints (tf.train.CheckpointOptions(enable_async=True)), evaluation, "
-            "summaries.",
-            jax="Do it less often, or in a thread of its own: asynchronous checkpoints (Orbax), evaluation on fewer batches.",
+            keras="Do this periodic work less often, or off the training thread: a larger save_freq, validation_freq or update_freq, or "
+            "asynchronous checkpoints (Orbax).",
+            tensorflow="Do this periodic work less often, or in its own thread: checkpoints (tf.train.CheckpointOptions(enable_async=True)), "
+            "evaluation, summaries.",
+            jax="Do this periodic work less often, or in its own thread: asynchronous checkpoints (Orbax), evaluation on fewer batches.",
         ),
         evidence=(
             Evidence("mean of those steps", float(times[slow].mean()), Unit.PS, "steps"),
@@ -171,7 +170,7 @@ def _periodic(run: Run, timeline: Timeline, mine: Table, program: Program) -> It
         ),
         threshold=_MUCH if share >= _MUCH.value else _PERIODIC,
         saving=at_most(share, cause, assumes="if these steps took as long as the others"),
-        counter_evidence=(f"It came {len(slow)} times in {len(times)} steps.",),
+        counter_evidence=(f"It occurred {len(slow)} times in {len(times)} steps.",),
         location=place,
         certainty=Certainty.CERTAIN if len(slow) > _TWICE or lines else Certainty.LIKELY,
         host=timeline.host,

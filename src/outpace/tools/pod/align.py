@@ -51,7 +51,7 @@ def _common(numbers: dict[str, Numbers]) -> tuple[int, ...]:
 def _by_number(hosts: list[Timeline], shared: tuple[int, ...], zero: dict[str, int]) -> str:
     fewest = min(len(t.steps) for t in hosts)
     if not shared:
-        return "the hosts share no step number, and no steps of theirs ran at the same time: each is shown by itself"
+        return "the hosts share no step number, and none of their steps ran at the same time: each host is shown by itself"
     steps = f"step {shared[0]} is" if len(shared) == 1 else f"{len(shared)} steps ({shared[0]} to {shared[-1]}) are"
     how = f"{steps} on {'both' if len(hosts) == 2 else f'all {len(hosts)}'} hosts, matched by number"
     if len(shared) < fewest:

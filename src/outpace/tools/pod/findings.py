@@ -29,12 +29,14 @@ _MATERIAL = 0.02  # of the step time: a device that computes little may differ m
 _VERY_SLOW = 0.30
 _LEAST_STEPS = 3
 _FIXES = {
-    Category.INPUT.label: "Look at its input pipeline: give it the same files, cores and storage as the others, and shard the data evenly.",
-    Category.HOST_COMPUTE.label: "Look at what else runs on that host, and whether it has the same cores and clock as the others.",
-    Category.COMPILATION.label: "It still traces or compiles: keep shapes and Python arguments constant, and capture after a warm-up.",
-    Category.DEVICE_COLLECTIVES.label: "Look at its network: links, placement, and the order in which gradients are reduced.",
+    Category.INPUT.label: "Check the input pipeline of the slow worker: give it the same files, cores and storage as the others, and "
+    "shard the data evenly.",
+    Category.HOST_COMPUTE.label: "Check what else runs on the slow worker's host, and whether it has the same cores and clock as the others.",
+    Category.COMPILATION.label: "Keep shapes and Python arguments constant on the slow worker, which still traces or compiles. Capture after a "
+    "warm-up.",
+    Category.DEVICE_COLLECTIVES.label: "Check the network of the slow worker: links, placement, and the order in which gradients are reduced.",
 }
-_FIX = "Compare its hardware, its clock and its share of the work with the others'."
+_FIX = "Compare the slow worker's hardware, clock and share of the work with the others'."
 
 
 def is_slow(row: dict[str, Any]) -> bool:
@@ -57,12 +59,12 @@ def _excess(row: dict[str, Any], worker: Worker, others: list[Worker]) -> Interv
     low, high = _noise(worker)
     around = [_noise(other) for other in others]
     low, high = low - median([up for _, up in around]), high - median([down for down, _ in around])
-    bound = "if it took as long as the median of the others (95 % intervals over the steps of all)"
+    bound = "if it took as long as the median of the others (95% CIs over the steps of all)"
     return Interval(row["excess_ps"] + low, row["excess_ps"] + high, Unit.PS, bound)
 
 
 def _noise(worker: Worker) -> tuple[float, float]:
-    """95 % interval of the mean own time, around that mean, ps."""
+    """95% CI of the mean own time, around that mean, ps."""
     own = worker.duration if worker.plane is None else np.sum([worker.times[name] for name in OWN], axis=0)
     samples = own[worker.timeline.steps.whole].astype(np.float64)
     interval, mean = bootstrap_mean(samples, Unit.PS, ""), float(samples.mean())
@@ -84,8 +86,8 @@ def _slow(row: dict[str, Any], worker: Worker, excess: Interval) -> Finding:
     return Finding(
         id="straggler",
         severity=Severity.HIGH if row["excess_fraction"] >= _VERY_SLOW else Severity.MODERATE,
-        sentence=f"Worker {row['worker']} needs {humanize(row['excess_ps'], Unit.PS)} ({row['excess_fraction']:.0%}) more per step of its own "
-        f"than the others{why}.",
+        sentence=f"Worker {row['worker']} is a straggler: its own work takes {humanize(row['excess_ps'], Unit.PS)} "
+        f"({row['excess_fraction']:.0%}) more per step than the others'{why}.",
         action=_FIXES.get(row["cause"], _FIX),
         evidence=tuple(evidence),
         threshold=SLOW,

@@ -37,7 +37,7 @@ def analyse(run: Run) -> Page:
         Rows(compared, _SHOWN if len(programs) == 1 else ("program", *_SHOWN)),
     ]
     if same.reason:
-        sections.append(Text("Do these workers belong together", same.reason))
+        sections.append(Text("Do these workers run the same program?", same.reason))
     if len(waits):
         sections.append(Rows(waits, remark="A worker that comes early waits in the collective for the one that comes last."))
     hidden: tuple[Table, ...] = (aligned.clocks,)
@@ -83,6 +83,6 @@ def _headline(found: tuple[Worker, ...], compared: Table) -> str:
         return f"No worker is more than {rules.SLOW.value:.0%} slower than the others; {slowest['worker']} is the slowest."
     why = f"; its {slowest['cause']} alone takes {humanize(slowest['cause_ps'], Unit.PS)} more" if slowest["cause"] else ""
     return (
-        f"{slowest['worker']} is the slow worker: {humanize(slowest['own_ps'], Unit.PS)} of its own per step, "
+        f"{slowest['worker']} is the straggler: {humanize(slowest['own_ps'], Unit.PS)} of its own work per step, "
         f"{slowest['excess_fraction']:.0%} more than the others{why}."
     )

@@ -38,7 +38,7 @@ SUMMARY = (
     ),
     Field("excess_fraction", Unit.FRACTION, "the same as a share of the median of the other workers", "Above others (share)"),
     Field("cause", Unit.TEXT, "category that makes up at least half of the excess, if any does"),
-    Field("cause_ps", Unit.PS, "by how much that category differs", "By that category"),
+    Field("cause_ps", Unit.PS, "by how much that category differs", "Difference in cause"),
 )
 
 CLOCKS = (
@@ -52,7 +52,7 @@ CLOCKS = (
         "offset_ps",
         Unit.PS,
         "median distance of the ends of shared steps from the first host's; missing without shared steps",
-        "Step ends apart",
+        "Step end offset",
     ),
 )
 
@@ -66,6 +66,6 @@ COLLECTIVES = (
         "imbalance_ps",
         Unit.PS,
         "per step: how much longer than on the worker that spends least in it, which the others wait for",
-        "Longer than least",
+        "Above minimum",
     ),
 )

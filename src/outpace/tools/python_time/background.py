@@ -37,7 +37,7 @@ def _taker(row: dict[str, Any], lines: list[dict[str, Any]], cores: float, budge
         id="background_threads",
         severity=Severity.HIGH if taken >= _MUCH * cores else Severity.MODERATE,
         sentence=f"{top['function']}() at {top['source']} runs in another thread and takes {taken:.1f} of {cores:.0f} cores, which are "
-        f"{min(row['saturation'], 1.0):.0%} busy: the model's ops wait for them.",
+        f"{min(row['saturation'], 1.0):.0%} busy: the model's ops wait for cores.",
         action=f"Do less at {top['source']} while the program trains, move it to another process or machine, or run it before or after.",
         evidence=(
             Evidence("processor time per second of that function", taken, Unit.CORES, "thread_lines"),

@@ -107,21 +107,21 @@ def _line(host: str, function: _Function, samples: int, program: Program) -> Fin
     top, share = function.top, function.share
     low, high = interval(share, samples)
     below = f", most of it in {top.below}" if top.library else ""
-    beside = "beside the step's own function" if function.traced else "in which nothing else of the step runs"
+    beside = "it runs beside the step's own function" if function.traced else "nothing else of the step runs meanwhile"
     takes = (Category.ALL_OTHERS, Category.HOST_COMPUTE, Category.OUTPUT) if function.traced else (Category.ALL_OTHERS,)
-    more = f" (and {len(function.lines) - 1} more of its lines)" if len(function.lines) > 1 else ""
+    more = f" and {len(function.lines) - 1} more lines" if len(function.lines) > 1 else ""
     name = "the module's own loop" if top.function == "<module>" else f"{top.function.partition('.<locals>')[0]}()"
     much = share >= _MUCH.value
     return Finding(
         id="python_line",
         severity=Severity.HIGH if much else Severity.MODERATE,
-        sentence=f"Python in {name} takes {humanize(function.time, Unit.PS)} per step ({share:.0%}), {beside}: "
-        f"{function.place}{more}{below}.",
+        sentence=f"Python in {name} ({function.place}{more}) takes {humanize(function.time, Unit.PS)} per step ({share:.0%}){below}; "
+        f"{beside}.",
         action=_action(function, program),
         evidence=(
             Evidence("its share of the step, of the samples", share, Unit.FRACTION, "python_lines"),
-            Evidence("lower end of the 95 % interval", low, Unit.FRACTION, "python_lines"),
-            Evidence("upper end of the 95 % interval", high, Unit.FRACTION, "python_lines"),
+            Evidence("lower end of the 95% CI", low, Unit.FRACTION, "python_lines"),
+            Evidence("upper end of the 95% CI", high, Unit.FRACTION, "python_lines"),
         ),
         threshold=_MUCH if much else _SOME,
         saving=at_most(min(high, 1.0), *takes, assumes="if this function took no time on the training thread"),
@@ -148,12 +148,12 @@ def _framework(run: Run, host: str, program: Program) -> Iterator[Finding]:
     yield Finding(
         id="small_steps",
         severity=Severity.HIGH if share >= _MUCH.value else Severity.MODERATE,
-        sentence=f"{program.framework.value}'s own Python takes {humanize(time, Unit.PS)} per step ({share:.0%}): a fixed cost per call, which "
-        "steps this small pay too often.",
+        sentence=f"{program.framework.value}'s own Python takes {humanize(time, Unit.PS)} per step ({share:.0%}); it is a fixed cost per call, "
+        "too high for steps this small.",
         action=program.say(
             keras="Use a larger batch, or run several batches per call: compile(..., steps_per_execution=16).",
             tensorflow="Use a larger batch, or run several steps inside one tf.function (for batch in dataset, or tf.while_loop).",
-            jax="Use a larger batch, or run several steps per call with jax.lax.scan; pass fewer and flatter arguments to the jitted function.",
+            jax="Use a larger batch, or run several steps per call with jax.lax.scan. Pass fewer and flatter arguments to the jitted function.",
         ),
         evidence=(
             Evidence("untraced time in the framework's own functions, of the samples", share, Unit.FRACTION, "python_lines"),
@@ -183,27 +183,27 @@ def _action(function: _Function, program: Program) -> str:
     if _LOGGING & below:
         return f"Log and format less often than {where} does: every hundredth step, or once per epoch."
     if function.top.seldom >= _SELDOM:
-        return f"Do what {where} does less often, or in a thread of its own, from a copy: it runs in few steps, and holds up all of them."
+        return f"Do what {where} does less often, or in its own thread on a copy: it runs in few steps, but delays the whole training."
     if _CONVERTING & below:
-        return f"Convert and copy once, before the loop, what {where} hands over in every step; only what changes must move."
+        return f"Convert and copy once, before the loop, what {where} passes in every step. Only what changes must move."
     if "_batch_" in top.function and program.is_keras:
         return f"Move the work of {where} from the batch hook to on_epoch_end, or do it every N batches only."
     if function.share > _HALF:
         return (
             f"Make {where} itself cheaper: compute it once before the training, for a whole batch at once, or in several processes. "
-            "A thread beside the step hides no more of it than the rest of the step lasts."
+            "A thread beside the step hides no more of it than the rest of the step takes."
         )
     if top.library in _INTERPRETED:
         return program.say(
-            keras=f"Vectorise {where} in NumPy, or do it every N batches only: it is Python, which a thread would only take from the loop.",
-            tensorflow=f"Vectorise {where} in NumPy or in the tf.function, or do it every N steps only: it is Python, which a thread would "
-            "only take from the loop.",
-            jax=f"Vectorise {where} in NumPy, or put it under jax.jit, or do it every N steps only: it is Python, which a thread would only "
-            "take from the loop.",
+            keras=f"Vectorise {where} in NumPy, or do it every N batches only. It is Python: a thread would compete for the GIL.",
+            tensorflow=f"Vectorise {where} in NumPy or in the tf.function, or do it every N steps only. It is Python: a thread "
+            "would compete for the GIL.",
+            jax=f"Vectorise {where} in NumPy, or put it under jax.jit, or do it every N steps only. It is Python: a thread would compete "
+            "for the GIL.",
         )
     return program.say(
         keras=f"Take {where} out of the training loop: do it every N batches, in the input pipeline (map, prefetch), or in NumPy at once.",
-        tensorflow=f"Take {where} off the training thread: prepare it in the input pipeline (map with prefetch) or a thread of its own, do it "
+        tensorflow=f"Take {where} off the training thread: prepare it in the input pipeline (map with prefetch) or in its own thread, do it "
         "every N steps only, or vectorise it.",
         jax=f"Take {where} off the training thread: prepare the next batch in a thread while the step runs, do it every N steps only, or put "
         "it under jax.jit.",

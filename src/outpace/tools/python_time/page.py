@@ -14,8 +14,8 @@ from outpace.tools.python_time import TOOL, background
 from outpace.tools.python_time import findings as rules
 
 _NONE = Unavailable(
-    "no Python was sampled beside this profile",
-    "Capture with 'outpace profile train.py', which samples the lines of the training thread about a hundred times a second.",
+    "no Python samples were recorded with this profile",
+    "Capture with 'outpace profile train.py', which samples the training thread about a hundred times a second.",
 )
 _COLUMNS = ("file", "line", "function", "self_ps", "untraced_ps", "waiting_ps", "share", "low", "high", "below")
 
@@ -27,7 +27,7 @@ def analyse(run: Run) -> Page:
         return TOOL.page(unavailable=_NONE)
     found = (*rules.find(run, program(run)), *background.find(run, budgets(run), cpu_saturation(run)))
     threads = thread_lines(run)
-    remark = "Time of a line holds what libraries did below it; shares have 95 % intervals."
+    remark = "A line's time includes the libraries that it calls; From and To are the 95% CI of its share."
     sections: list[Section] = [Rows(lines, _COLUMNS, limit=15, remark=remark)]
     if len(threads):
         sections.append(Rows(threads, ("thread", "source", "function", "cores", "looks")))
@@ -42,4 +42,4 @@ def _headline(lines: Table) -> str:
     own = sum(row["untraced_share"] for row in lines.records() if row["who"] != OUTPACE)
     where = f"{rules.short(top['file'])}:{top['line']} ({top['function']})"
     time = humanize(top["untraced_ps"], Unit.PS)
-    return f"{own:.0%} of the step is Python without a recorded event; most of your own at {where}: {time} per step."
+    return f"{own:.0%} of the step is untraced Python; your own code spends most of it at {where}: {time} per step."

@@ -130,7 +130,7 @@ def _slow_stage(context: _Context) -> Iterator[Finding]:
         waiting = f"{context.outside:.0%} of the time waits for input between the steps"
         sentence = f"{called} limits the input pipeline: {_why(stage, context)}; {waiting}."
     elif context.share < _MODERATE.value:
-        sentence = f"{called} takes cores from the model: {_why(stage, context)}; {waiting}, but both need the same cores."
+        sentence = f"{called} competes with the model for cores: {_why(stage, context)}; {waiting}."
     if context.severity is Severity.INFO:
         sentence = f"The input pipeline keeps up ({waiting}); its slowest stage is {called}."
     yield Finding(
@@ -182,11 +182,11 @@ def _why(stage: StageWork, context: _Context) -> str:
     line, function = _python_line(context, stage)
     most = f", most of it at {line} in {function}()" if line else ""
     if stage.type == "Generator":
-        return f"a Python generator takes {each} per element, one at a time{most}"
+        return f"a Python generator takes {each} per element, sequentially{most}"
     if stage.python:
-        return f"it runs Python for every element ({each} each), one at a time because of the interpreter lock{most}"
+        return f"it runs Python for every element ({each} each), serialised by the interpreter lock (GIL){most}"
     if _sequential(stage):
-        return f"it handles one element at a time ({each} per {one}){_not_parallel(stage, context)}"
+        return f"it runs sequentially ({each} per {one}){_not_parallel(stage, context)}"
     if stage.asynchronous and stage.function:
         return f"its function takes {each} per {one} on {stage.function_threads} threads, most of it in {stage.top_op or 'its ops'}"
     return f"it takes {each} per call on one thread"
@@ -200,35 +200,40 @@ def _sequential(stage: StageWork) -> bool:
 def _not_parallel(stage: StageWork, context: _Context) -> str:
     reasons = stage_record(stage.label, context.record).get("stateful")
     if reasons:
-        return f"; TensorFlow did not make it parallel because of {', '.join(map(str, reasons))}"
-    return "; TensorFlow makes only stateless functions parallel by itself" if "Map" in stage.type else ""
+        return f"; TensorFlow did not parallelise it because of {', '.join(map(str, reasons))}"
+    return "; TensorFlow auto-parallelises only stateless functions" if "Map" in stage.type else ""
 
 
 def _action(stage: StageWork, context: _Context) -> str:
     library = stage_record(stage.label, context.record).get("library")
     if library and (stage.python or stage.type == "Generator"):
         return (
-            "Prepare batches in several workers (keras.utils.PyDataset(workers=4, use_multiprocessing=True)), make the line that takes "
-            "the time cheaper, or keep its results where they do not change."
+            "Prepare batches in several workers (keras.utils.PyDataset(workers=4, use_multiprocessing=True)). Or make the line that takes "
+            "the time cheaper, or cache its results where they do not change."
         )
     if library:
         return (
-            f"{str(library).capitalize()} built this stage itself, from the arrays that it was given: use a larger batch, or hand over a "
-            "tf.data.Dataset of your own that ends in .batch(...).prefetch(tf.data.AUTOTUNE)."
+            "Use a larger batch, or pass a tf.data.Dataset of your own that ends in .batch(...).prefetch(tf.data.AUTOTUNE). "
+            f"{str(library).capitalize()} built this stage itself, from the arrays that it was given."
         )
     cache = "" if _has_cache(context.pipeline) else _where_to_cache(repeats(stage, context.record))
     if stage.type == "Generator":
         return (
-            "Write the data once as TFRecord files and read them with TFRecordDataset, or build the dataset from files or arrays "
+            "Write the data once as TFRecord files and read them with TFRecordDataset. Or build the dataset from files or arrays "
             f"instead of from_generator.{cache}"
         )
     if stage.python:
-        return f"Replace py_function / numpy_function by TensorFlow ops (tf.io, tf.image), which run without the interpreter lock.{cache}"
+        return f"Replace py_function and numpy_function with TensorFlow ops (tf.io, tf.image), which run in parallel, without the GIL.{cache}"
     if _sequential(stage):
-        return f"Set num_parallel_calls=tf.data.AUTOTUNE on it (random draws then come in another order).{cache}"
+        return f"Set num_parallel_calls=tf.data.AUTOTUNE on {context.called(stage)}; random draws then come in another order.{cache}"
     if stage.asynchronous and stage.function:
-        return f"It is parallel already: make {stage.top_op or 'its function'} cheaper (smaller images, decode once), or use more cores.{cache}"
-    return f"Move work out of it, or run several copies of the pipeline with interleave over shards.{cache}"
+        return (
+            f"Make {stage.top_op or 'the function'} in {context.called(stage)} cheaper (smaller images, decode once), or use more cores. "
+            f"The stage is parallel already.{cache}"
+        )
+    return (
+        f"Move work out of {context.called(stage)}, or run several copies of the pipeline with interleave over shards.{cache}"
+    )
 
 
 def _where_to_cache(share: float) -> str:
@@ -236,24 +241,18 @@ def _where_to_cache(share: float) -> str:
         return " If its result is the same in every epoch, put .cache() after it."
     if share < _SHARE.value:
         return ""
-    return (
-        f" {share:.0%} of its work is the same in every epoch: put that into a map of its own, with .cache() between the two."
-    )
+    return f" {share:.0%} of its work is the same in every epoch: put that part into a map of its own, and .cache() between the two."
 
 
 def _against(context: _Context, stage: StageWork) -> tuple[str, ...]:
     notes = []
     if not context.run.has_device:
-        notes.append(
-            "On a CPU-only host the model needs the same cores: a parallel stage speeds up less than one that is gone (cached)."
-        )
+        notes.append("On a CPU-only host, input and model share the cores: parallelising a stage saves less than caching it.")
     remaining = busy_without(context.pipeline, kept(context, stage))
     if remaining > 0.5 * context.pipeline.segments[0].busy:
-        notes.append(f"Without it the next slowest segment still needs {humanize(remaining, Unit.PS)} per batch.")
+        notes.append(f"Without this stage, the next slowest segment still needs {humanize(remaining, Unit.PS)} per batch.")
     if context.severity is not Severity.INFO and not context.savings(stage):
-        notes.append(
-            "This profile does not tell closely what it would save; 'outpace tune --only-limits SCRIPT' measures that."
-        )
+        notes.append("The profile gives no close estimate of the saving; 'outpace tune --only-limits SCRIPT' measures it.")
     if len(context.waits) < 10:
         notes.append(f"Only {len(context.waits)} steps were captured.")
     return tuple(notes)
@@ -271,8 +270,8 @@ def _no_prefetch(context: _Context) -> Iterator[Finding]:
     yield Finding(
         id="no_prefetch",
         severity=Severity.MODERATE,
-        sentence=f"The training loop itself runs {humanize(segment.busy, Unit.PS)} of the pipeline per batch: nothing is prefetched.",
-        action="End the pipeline with .prefetch(tf.data.AUTOTUNE).",
+        sentence=f"Nothing is prefetched: the training thread itself runs {humanize(segment.busy, Unit.PS)} of the input pipeline per batch.",
+        action="End the input pipeline with .prefetch(tf.data.AUTOTUNE).",
         evidence=(Evidence("busy time per batch on the training thread", segment.busy, Unit.PS, "segments"),),
         threshold=_MODERATE,
         host=context.host,
@@ -294,8 +293,8 @@ def _no_cache(context: _Context) -> Iterator[Finding]:
         yield Finding(
             id="no_cache",
             severity=Severity.MODERATE,
-            sentence=f"{context.called(stage)} computes the same result again in every epoch, and nothing caches it.",
-            action="Put .cache() right after it if the elements fit into memory (or .cache(filename)), before any random step.",
+            sentence=f"{context.called(stage)} computes the same result in every epoch, and nothing caches it.",
+            action=f"Put .cache() right after {context.called(stage)}, before any random stage. Use .cache(filename) if memory is too small.",
             evidence=(Evidence("its share of the slowest segment's work", min(share, 1.0), Unit.FRACTION, "stages"),),
             threshold=_SHARE,
             counter_evidence=("Helps from the second epoch on, and only if the files do not change.",),
@@ -317,7 +316,7 @@ def _other_python(context: _Context) -> Iterator[Finding]:
         yield Finding(
             id="python_in_pipeline",
             severity=Severity.MODERATE,
-            sentence=f"{context.called(stage)} runs Python for every element, {share:.0%} of the slowest segment's work.",
+            sentence=f"{context.called(stage)} runs Python for every element: {share:.0%} of the slowest segment's work.",
             action="Use TensorFlow ops or files instead of from_generator, py_function and numpy_function.",
             evidence=(Evidence("its share of the slowest segment's work", min(share, 1.0), Unit.FRACTION, "stages"),),
             threshold=_SHARE,
@@ -375,7 +374,7 @@ def _no_shard(run: Run, analysis: Analysis) -> Iterator[Finding]:
         id="no_shard",
         severity=Severity.POTENTIAL,
         sentence=f"{len(run.hosts)} hosts run input pipelines, and none of them shards its data.",
-        action="Call .shard(num_workers, worker_index) on the list of files, as early as possible; distributed datasets do it by themselves.",
+        action="Call .shard(num_workers, worker_index) on the list of files, as early as possible. Distributed datasets do it by themselves.",
         evidence=(Evidence("hosts without a shard stage", float(len(run.hosts)), Unit.COUNT, "pipelines"),),
-        counter_evidence=("Hosts that train different models, or draw other random orders, need no shard.",),
+        counter_evidence=("Hosts that train different models, or draw different random orders, need no shard.",),
     )

@@ -58,9 +58,7 @@ _GRAPH = (
     "Elements come out of the Root, which the training loop calls. Bottleneck of all calls: most work in the slowest segment; of a single "
     "call, by the guide's rule: longest self time on its critical path."
 )
-_SEGMENTS = (
-    "Stages between two asynchronous ones run in turn; segments run at the same time, so that the slowest one is the limit."
-)
+_SEGMENTS = "A segment is the stages between two asynchronous ones: they run in turn. Segments overlap, so the slowest one is the limit."
 
 
 def _headline(analysis: Analysis) -> str:
@@ -92,7 +90,7 @@ def _verdict(analysis: Analysis) -> str:
         if not row["bottleneck"]:
             continue
         same = row["bottleneck"] == row["guide_bottleneck"]
-        what = "Both rules name" if same else "By the work that threads did, the bottleneck is"
+        what = "Both rules name" if same else "By the work of its threads, the bottleneck is"
         text = f"{row['host']} {row['pipeline']}: {what} {row['bottleneck']}."
         if not same:
             text += f" The guide's rule (longest self time on the critical path) names {row['guide_bottleneck']}, whose time may be waiting."

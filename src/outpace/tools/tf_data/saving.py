@@ -21,7 +21,9 @@ _FEWEST = 3  # steps: of fewer, nothing says how far they vary, and there is no 
 _EXPLAINS = (
     0.5  # of the wait, for work to be its cause: else most of it is not the pipeline's, but what asking for a batch costs
 )
-_ASSUMES = "if its results were kept: no wait for them, and their cores for the model"
+_ASSUMES = (
+    "if this stage's output were cached: its input wait, limited by the next slowest stage, plus CPU time returned to the model"
+)
 
 
 @dataclass(frozen=True)

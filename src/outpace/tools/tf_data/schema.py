@@ -109,7 +109,7 @@ SEGMENTS = (
         "work, divided by the threads and by the calls of the root iterator: the time in which it can deliver a batch",
         "Busy per batch",
     ),
-    Field("dominant", Unit.TEXT, "stage with most work in it"),
+    Field("dominant", Unit.TEXT, "stage with most work in it", "Dominant stage"),
 )
 
 EXECUTIONS = (

@@ -8,7 +8,7 @@ from outpace.model import Field, Rows, Table, Unit
 from outpace.tune.advice.advice import Advice
 
 FIELDS = (
-    Field("practice", Unit.TEXT, "what the guides recommend"),
+    Field("practice", Unit.TEXT, "what the guides recommend", "Optimisation"),
     Field("here", Unit.TEXT, "what it would mean for this program", "For this program"),
     Field("reason", Unit.TEXT, "why it is advice, and was not tried", "Why it was not tried"),
     Field("source", Unit.TEXT, "the text that recommends it"),

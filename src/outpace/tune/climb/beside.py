@@ -36,10 +36,12 @@ class Beside:
         """What follows for the program."""
         times = self.input / self.model
         if not self.matters:
-            return f"The input alone is {times:.0f} times as fast as the model alone: it does not hold this training back."
+            return f"The input alone runs at {times:.0f}x the rate of the model alone: it is not the bottleneck."
         if times >= 1:
-            return f"The input alone is {times:.1f} times as fast as the model alone: it takes up to {self.most:.0%} of a step."
-        return f"The model alone is {1 / times:.1f} times as fast as the input alone: the input holds this training back."
+            return (
+                f"The input alone runs at {times:.1f}x the rate of the model alone: it takes up to {self.most:.0%} of a step."
+            )
+        return f"The model alone runs at {1 / times:.1f}x the rate of the input alone: the input is the bottleneck."
 
 
 def fit_rate(model: Any, dataset: Any, seconds: float) -> float:

@@ -85,7 +85,7 @@ class Climb:
         beside = self._beside()
         input_matters = beside.matters if beside is not None else found is None or not self._at_limit(found.model_ratio)
         if not input_matters:
-            self.watch.note("The program runs at the limit of its model, so that the input is left alone.")
+            self.watch.note("The program runs at the limit of its model, so the input is left alone.")
         raced_any = False  # the first race is run in any case: a budget that pays for none shows what fails, and says that it is too small
         while True:
             candidates = self._candidates(best, found, input_matters)
@@ -97,7 +97,7 @@ class Climb:
                 break
             if not candidates:
                 ended = (
-                    "nothing else is left to try" if input_matters or found is not None else "its input does not hold it back"
+                    "nothing else is left to try" if input_matters or found is not None else "its input is not the bottleneck"
                 )
                 break
             paid = self.budget.affordable(candidates) or (candidates if not raced_any else [])
@@ -149,7 +149,7 @@ class Climb:
 
     def _limits(self) -> Limits:
         """The first race: today, the model alone, the input alone."""
-        self.watch.note("How fast could it be? The model alone, the input alone, and the program as it is.")
+        self.watch.note("Measuring the speed limits: the model alone, the input alone, and the program as it is.")
         runs = [self._runs(self.start), *self._both_alone(self.start)]
         share = 1.0 if self.only_limits else LIMITS_SHARE
         experiment = self._raced(runs, TODAY, share * self.budget.seconds, FRESH)
@@ -162,7 +162,7 @@ class Climb:
         """How fast the model is whose step is not tuned; None where there is none, or where its training goes on afterwards."""
         if self.program.untuned is None or self.program.outside is not None:
             return None
-        self.watch.note("Does the input hold it back? The model alone, on a batch in memory.")
+        self.watch.note("Is the input the bottleneck? Measuring the model alone, on a batch in memory.")
         seconds = BESIDE_SHARE * self.budget.seconds
         try:
             model = fit_rate(self.program.untuned, in_memory(self.program), seconds)
@@ -205,7 +205,7 @@ class Climb:
                 change = Change(rewrite.id, rewrite.title, why, risk, proof=rewrite.proof, minor=rewrite.minor)
                 yield current.with_change(change, found.dataset)
             else:
-                self._note(rewrite.id, rewrite.title, "not here", found.sentence)
+                self._note(rewrite.id, rewrite.title, "not applicable", found.sentence)
 
     def _knobs(self, current: Variant, input_matters: bool) -> Iterator[Variant]:
         for knob in knobs():
@@ -213,7 +213,7 @@ class Climb:
                 continue
             applies = knob.applies(self.program)
             if not isinstance(applies, Applies):
-                self._note(knob.id, knob.title, "not here", applies.sentence)
+                self._note(knob.id, knob.title, "not applicable", applies.sentence)
             elif applies.risk not in self.allowed or (knob.opt_in and Risk.STATISTICAL not in self.allowed):
                 self._opt_in(knob.id, knob.title, applies.sentence, applies.risk)
             else:
@@ -231,7 +231,7 @@ class Climb:
         for change in (variant.changes[-1] for variant in self.waiting):
             if change.of_input:
                 self._note(
-                    change.id, change.title, NOT_RACED, "it trains as fast as its model alone, so that its input is left alone"
+                    change.id, change.title, NOT_RACED, "it trains as fast as its model alone, so its input is left alone"
                 )
 
     def _give_up(self, why: str) -> None:
@@ -244,10 +244,10 @@ class Climb:
         for variant in self.waiting:
             if (made := expected(self.program, variant, found, self.copies)) is not None:
                 self.expected[made.change.id] = made
-                self.watch.note(f"{made.change.title} is expected to save {made.saving} of the step time.")
+                self.watch.note(f"{made.change.title} has an estimated saving of {made.saving} of the step time.")
 
     def _opt_in(self, change: str, title: str, why: str, risk: Risk) -> None:
-        self._note(change, title, "opt-in", f"{why.rstrip('.')}. It is {risk.value}: allow that to have it tried.")
+        self._note(change, title, "opt-in", f"{why.rstrip('.')}. It is {risk.value}: it is tried only if you allow that.")
 
     def _race(self, best: Variant, candidates: Sequence[Variant]) -> tuple[Variant, bool]:
         """Screen candidates against the best so far; the best from now on, and whether it trains at its model's limit.
@@ -303,7 +303,7 @@ class Climb:
         for found in self.choice.promising:
             made = self._together(best, found)
             if made is not None:
-                self.watch.note(f"{found.changes[-1].title} may be faster; whether it is, the last race decides.")
+                self.watch.note(f"{found.changes[-1].title} may be faster; the last race decides.")
                 return made
         return best
 

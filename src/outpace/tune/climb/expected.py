@@ -22,7 +22,7 @@ _BATCHED = frozenset({"batch", "padded_batch", "ragged_batch", "sparse_batch", "
 _SINGLE = frozenset({"unbatch", "flat_map", "interleave"})
 SAMPLE = 8  # batches that the cache of the sample holds
 READ_SECONDS = 0.7
-BETWEEN = 0.12  # of the logarithm of a ratio, 95 %: how far races of the same pair lie apart (seven programs, two shared cores, 17 races)
+BETWEEN = 0.12  # of the logarithm of a ratio, 95%: how far races of the same pair lie apart (seven programs, two shared cores, 17 races)
 BOUND = (
     "from the model alone, with the pipeline's rest behind the cache in its shadow or on top of it; for another race than the one that "
     "measured the model: twice its variance, and what races of the same pair differ by"

@@ -22,7 +22,7 @@ LEAST = 4.0  # seconds; a race that is given less proves nothing
 
 @dataclass(frozen=True)
 class Limits:
-    """Rates in steps per second, and ratios to the variant's own rate with their 95 % intervals.
+    """Rates in steps per second, and ratios to the variant's own rate with their 95% CIs.
 
     rate: the variant as it trains. model: the same steps on a batch that is held in memory. input: the pipeline, read without training.
     turns: both one after the other, as where each alone fills the cores that they share. bound: the most that both together can reach,

@@ -19,9 +19,9 @@ NOT_PROVEN = "not proven"
 
 @dataclass(frozen=True)
 class Tried:
-    """A practice and what came of it: the race's decision (or `not here`, `opt-in`, `not raced`, `not proven`), its reason, why it may help.
+    """An optimisation and its outcome: the decision (or `not applicable`, `opt-in`, `not raced`, `not proven`), its reason, why it may help.
 
-    ratio: rate with it / rate without it, and the ends of its 95 % interval; None for what was not raced.
+    ratio: rate with it / rate without it, and the ends of its 95% CI; None for what was not raced.
     """
 
     id: str
@@ -43,7 +43,8 @@ class Tried:
         if rung.step is None:
             return self
         ratio, low, high = rung.step.ratio, rung.step.low, rung.step.high
-        said = f"{ratio:.2f} times as fast as without it ({low:.2f} to {high:.2f}), on {rung.step.rounds} fresh rounds of the last race"
+        said = f"speed-up {ratio:.2f}x (95% CI {low:.2f} to {high:.2f}) over the program without it, "
+        said += f"on {rung.step.rounds} fresh rounds of the last race"
         return replace(self, reason=said, ratio=(ratio, low, high))
 
     def unproven(self) -> Tried:

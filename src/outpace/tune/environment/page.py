@@ -12,7 +12,7 @@ from outpace.tune.page import TRIED, row_of, why_of
 from outpace.tune.trial.command import assignments
 
 ID, TITLE = "environment", "The environment"
-QUESTION = "Which settings that must be there before TensorFlow starts make this training faster?"
+QUESTION = "Which environment settings, made before TensorFlow starts, make this training faster?"
 TABLE = "What was tried in processes of its own"
 _SHOWN = ("practice", "outcome", "ratio", "low", "high")
 _NAN = math.nan

@@ -113,7 +113,7 @@ class _Search:
             if isinstance(applies, Applies):
                 yield from (Candidate(knob, setting, applies) for setting in knob.settings(self.host))
             else:
-                self.tried.append(Tried(knob.id, knob.title, "not here", applies.sentence))
+                self.tried.append(Tried(knob.id, knob.title, "not applicable", applies.sentence))
 
     def _fitting(self, candidates: list[Candidate], running: ScriptArm) -> list[Candidate]:
         """Those whose processes fit into memory beside the baseline's two; the others are noted as not tried."""
@@ -123,7 +123,9 @@ class _Search:
         room = len(candidates) if more is None else max(0, more - 1)  # the baseline's first self takes its part
         if free is not None and len(candidates) > room:
             why = f"its process would need about {gib(each)} beside the others, and {gib(free)} of memory are free"
-            self.tried += [Tried(c.knob.id, c.setting.title, "not here", why, c.applies.sentence) for c in candidates[room:]]
+            self.tried += [
+                Tried(c.knob.id, c.setting.title, "not applicable", why, c.applies.sentence) for c in candidates[room:]
+            ]
         return candidates[:room]
 
     def _single(self, candidates: list[Candidate], again: ScriptArm) -> list[Candidate]:

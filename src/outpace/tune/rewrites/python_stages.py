@@ -17,7 +17,7 @@ class PythonStages:
 
     id = "python_stages"
     title = "Replace Python by TensorFlow operations"
-    practice = "Avoid from_generator and py_function: they run in one process under Python's lock"
+    practice = "Avoid from_generator and py_function: they run in one process, under the GIL"
     holds_when = "never known: it is explained, not applied"
     opt_in = True
     minor = False
@@ -47,7 +47,7 @@ def explain(pipeline: Pipeline) -> tuple[str, ...]:
     for stage in pipeline.stages():
         if stage.op == "from_generator":
             found.append(
-                f"{stage.title} runs a Python generator: one element at a time, holding Python's lock, which the training loop needs too. "
+                f"{stage.title} runs a Python generator: one element at a time, holding the GIL, which the training loop needs too. "
                 "Yield file names or indices with from_tensor_slices and do the work in map, or write TFRecord files once."
             )
         elif any(facts.python for facts in stage.functions):
@@ -57,7 +57,7 @@ def explain(pipeline: Pipeline) -> tuple[str, ...]:
 
 def _of_functions(pipeline: Pipeline, stage: Stage) -> list[str]:
     found = [
-        f"{stage.title} calls Python for every element: calls take turns for Python's lock, whatever num_parallel_calls says. "
+        f"{stage.title} calls Python for every element: calls wait for Python's interpreter lock (GIL), whatever num_parallel_calls says. "
         "Use TensorFlow operations (tf.io, tf.image, tf.strings) instead, or call it once per batch."
     ]
     calls = [call for facts in stage.functions for call in facts.calls]

@@ -20,18 +20,18 @@ class Protocol:
 
     search, confirm: whether the race has both parts. Without a confirmation it only screens: what differs "seems" to. Without a search every
         arm is confirmed, for arms that earlier races have found.
-    effect: smallest difference that is called one, as a fraction. Finding 3 % takes minutes on a noisy machine, 10 % seconds.
+    effect: smallest difference that is called one, as a fraction. Finding 3% takes minutes on a noisy machine, 10% seconds.
     block_seconds: length of a block. Noise of a shared machine is drift, which short paired blocks cancel: at 0.1 s a comparison needed
         a half to a fifth of the time that unpaired blocks need, at 1 s several times as much. `block_steps` is the least number of steps.
     warmup_seconds: untimed, after the first call (at most a twentieth of the budget).
     looks: rounds after which the search may drop arms or stop; `drop_after` is the first for dropping, `least_rounds` for anything else.
-        Few looks at a stricter interval (99 %) keep repeated looking from finding differences that are not there.
-    drop_below: an arm leaves the search when its upper end (95 %) is below this ratio.
+        Few looks at a stricter interval (99%) keep repeated looking from finding differences that are not there.
+    drop_below: an arm leaves the search when its upper end (95%) is below this ratio.
     search_share: part of the budget that the search may use; the rest belongs to the confirmation.
     search_rounds: rounds of the search, at most.
     confirm_rounds: fresh rounds of a confirmation, at least. How many is fixed before the first of them.
     fresh_rounds: rounds of a race without a search, at most.
-    power: how often a true difference of the planned size shall be confirmed, as a quantile of the normal distribution (1.28: 90 %).
+    power: how often a true difference of the planned size shall be confirmed, as a quantile of the normal distribution (1.28: 90%).
     widen_times: how often blocks may be doubled when they prove too short (the baseline differs from itself, or rounds resemble
         their neighbours by more than `autocorrelation`).
     blind: an interval that reaches farther than this from 1 is too wide to say "no difference".

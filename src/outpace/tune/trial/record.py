@@ -31,10 +31,14 @@ class Decision(str, Enum):
     SLOWER = "slower"
     SEEMS_FASTER = "seems faster"  # in a race that only screens
     SEEMS_SLOWER = "seems slower"
-    REFUSED = "refused"
+    REFUSED = "inconclusive"
     UNSAFE = "unsafe"
     UNPROVEN = "no effect proven"
     FAILED = "failed"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Decision | None:
+        return cls.REFUSED if value == "refused" else None  # the word of older records
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the race says of one arm: the ratio of its rate to the baseline's with its 95 % interval, and why.
+    """What the race says of one arm: the ratio of its rate to the baseline's with its 95% CI, and why.
 
     estimate: None where fewer than two rounds were run. confirmed: whether it comes from fresh rounds. control: the baseline against
     itself in the same rounds. rate: steps (or examples) per second, the median of the same rounds' blocks. break_even_steps: after how

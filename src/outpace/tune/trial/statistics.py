@@ -93,7 +93,7 @@ def estimate(logs: Sequence[float], level: float = LEVEL) -> Estimate | None:
 
 
 def student(level: float, freedom: int) -> float:
-    """Two-sided quantile of Student's t, from its Cornish-Fisher expansion (within 1 % from 3 degrees of freedom up at 95 and 99 %)."""
+    """Two-sided quantile of Student's t, from its Cornish-Fisher expansion (within 1% from 3 degrees of freedom up at 95 and 99%)."""
     if freedom < 3:
         area = (1 + level) / 2
         if freedom == 1:
@@ -121,7 +121,7 @@ def autocorrelation(values: Sequence[float]) -> float:
 
 
 def rounds_needed(spread: float, effect: float, power: float) -> int:
-    """Rounds after which an interval of 95 % excludes 1 with the wanted power, when the true log ratio is `effect`."""
+    """Rounds after which an interval of 95% excludes 1 with the wanted power, when the true log ratio is `effect`."""
     if effect <= 0:
         return 1_000_000
     return math.ceil(((1.96 + power) * spread / effect) ** 2)

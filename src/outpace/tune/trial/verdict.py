@@ -81,10 +81,10 @@ def _decide(experiment: Experiment, trial: Trial, basis: _Basis) -> tuple[Decisi
     if trial.failure is not None:
         return Decision.FAILED, trial.failure
     if trial.asked and not trial.proof:
-        return Decision.UNPROVEN, "Nothing shows that the change took effect, so what was measured says nothing about it."
+        return Decision.UNPROVEN, "Nothing shows that the change took effect, so the measurement says nothing about it."
     protocol, estimate = experiment.protocol, basis.estimate
     if trial.dropped is not None and not protocol.confirm and estimate is not None:
-        return Decision.SEEMS_SLOWER, f"{_size(estimate)}: the search let it go after {trial.dropped} rounds."
+        return Decision.SEEMS_SLOWER, f"{_size(estimate)}: the search dropped it after {trial.dropped} rounds."
     refusal = _too_little(experiment, basis)
     if estimate is None or refusal:
         return Decision.REFUSED, refusal or "It ran in no two rounds."
@@ -98,7 +98,7 @@ def _decide(experiment: Experiment, trial: Trial, basis: _Basis) -> tuple[Decisi
         return Decision.UNSAFE, trial.objection
     if not protocol.confirm:
         seems = Decision.SEEMS_FASTER if found is Decision.FASTER else Decision.SEEMS_SLOWER
-        return seems, f"{_size(estimate)} on {estimate.rounds} rounds of a search, which is not confirmed."
+        return seems, f"{_size(estimate)} on {estimate.rounds} rounds of a search; not confirmed."
     if not basis.confirmed:
         return (
             Decision.REFUSED,
@@ -142,7 +142,7 @@ def _too_noisy(protocol: Protocol, found: Decision | None, estimate: Estimate, c
         return f"Too noisy: the baseline against itself is as uncertain as this difference is large ({again}). {cure}"
     share = protocol.bias_share if protocol.confirm else 1.0
     if biased(control) and control.reach > share * effect:
-        return f"The baseline differs from itself ({again}), which should not be, so this difference is not believed. {cure}"
+        return f"The baseline differs from itself ({again}), so this difference is not trusted. {cure}"
     return None
 
 
@@ -155,17 +155,17 @@ def _larger(times: float) -> str:
 
 def _size(estimate: Estimate) -> str:
     if estimate.ratio >= 2:
-        return f"{estimate.ratio:.2f} times as fast"
+        return f"Speed-up {estimate.ratio:.2f}x"
     percent = abs(estimate.ratio - 1) * 100
-    return f"{percent:.1f} % {'faster' if estimate.ratio > 1 else 'slower'}"
+    return f"{percent:.1f}% {'faster' if estimate.ratio > 1 else 'slower'}"
 
 
 def _same(estimate: Estimate, confirmed: bool, protocol: Protocol) -> str:
-    limits = f"between {(estimate.low - 1) * 100:+.1f} and {(estimate.high - 1) * 100:+.1f} %"
+    limits = f"between {(estimate.low - 1) * 100:+.1f} and {(estimate.high - 1) * 100:+.1f}%"
     if confirmed:
         return f"A difference seen at first was not confirmed on {estimate.rounds} fresh rounds; it is {limits}."
     if not estimate.contains(1.0):
-        return f"Any difference is {limits}, less than the {protocol.effect * 100:g} % that count."
+        return f"Any difference is {limits}, less than the {protocol.effect * 100:g}% that count."
     return f"Any difference is {limits}."
 
 

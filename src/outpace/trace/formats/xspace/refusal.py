@@ -19,8 +19,8 @@ def refusal(source: str, data: Bytes, missing: int, remark: str) -> str:
         return f"{source} is {known.what}, no TensorFlow or JAX profile. {known.advice}"
     if _is_text(head) and head.count(_LOST) >= _MANY:
         return (
-            f"{source} went through a text conversion, which replaced every byte that is no text and cannot be undone. "
-            "Copy the *.xplane.pb again as binary, or capture again."
+            f"{source} went through a text conversion, which damaged it beyond repair. "
+            "Copy the *.xplane.pb file again in binary mode, or capture again."
         )
     if begins_a_profile(head):
         lost = f" ({remark})" if remark else f"; {missing:,} bytes are missing" if missing else ""
@@ -29,8 +29,8 @@ def refusal(source: str, data: Bytes, missing: int, remark: str) -> str:
             "The copy or the capture was interrupted, or the disk was full: copy it again, or capture again."
         )
     return (
-        f"{source} is not a TensorFlow or JAX profile: no plane of an XSpace could be read from its {len(data):,} bytes. "
-        "Give a *.xplane.pb file, or the log directory that holds it."
+        f"{source} is not a TensorFlow or JAX profile: {'it is a text file' if _is_text(head) else 'its content is of an unknown format'} "
+        f"({len(data):,} bytes). Give a *.xplane.pb file, or the log directory that holds it."
     )
 
 
