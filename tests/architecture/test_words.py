@@ -1,0 +1,110 @@
+"""What users read keeps to the field's standard words: every page of every profile, the commands' help, the documents, the columns."""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import outpace
+from outpace.cli import COMMANDS, app
+from outpace.report import terminal
+from tests.architecture.source import FILES, literals, place
+
+ROOT = Path(__file__).parents[2]
+PROFILES = ROOT / "tests" / "data" / "profiles"
+SPREAD = (
+    "custom_loop",
+    "jax_rocm_attention",
+    "memory_heavy",
+    "multi_host",
+    "retracing",
+    "jax_rocm_conv_8gpu",
+    "tpu_v6e_inference",
+)
+"""Profiles in which, together, most rules find something: all of them would take half a minute."""
+REWRITTEN = ("index.md",)  # documents that hold samples of older output
+
+DIALECT = {
+    r"knobs?": "option",
+    r"\barms?\b": "variant",
+    r"\brungs?\b": "step",
+    r"\bladders?\b": "steps, or what was kept",
+    r"\bclimbs?\b": "search",
+    r"tak(?:es?|ing) turns": "serial, one after the other",
+    r"perfect(?:ly)? overlap|overlap(?:ping)? perfectly": "fully overlapped",
+    r"gain to expect|is expected to save": "estimated saving",
+    r"times as fast": "speed-up",
+    r"honest number": "not measurable",
+    r"speaks? against|^\s*against:": "caveat",
+    r"how good is the evidence": "confidence",
+    r"no room here": "hidden columns",
+    r"no recognised event\b(?!, Python)": "untraced",
+    r"\bstands? idle|stood idle": "idle",
+    r"\bmends?\b": "fix",
+    r"let(?:s|ting)? go of": "destroy, drop",
+    r"95 ?% interval": "95% CI",
+    r"[0-9] %(?! [0-9(])|^ %(?![a-z(])": "81%, without a space",
+    r"\d(?:\.\d+)?e\+\d\d\b": "1,780",
+    r"not here\b(?=;|,|$)": "not applicable",
+}
+"""Word: what stands in its place."""
+PRACTICE = r"\bpractices?\b"  # a word of the guides, in the table of what they recommend
+
+
+def dialect(text: str, words: tuple[str, ...] = ()) -> list[str]:
+    """The lines of a text that hold a word of ours."""
+    pattern = _pattern((*DIALECT, *words))
+    return [line.strip()[:160] for line in text.splitlines() if pattern.search(line)]
+
+
+@functools.cache
+def _pattern(words: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{word})" for word in words), re.IGNORECASE)
+
+
+@pytest.mark.parametrize("name", SPREAD)
+def test_pages_keep_to_standard_words(name: str) -> None:
+    with outpace.open(PROFILES / name) as profile:
+        text = terminal.render(profile.report(), width=400, details=True)
+    assert not dialect(text, (PRACTICE,))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_keeps_to_standard_words(command: str) -> None:
+    text = CliRunner().invoke(app, [command, "--help"], terminal_width=400).output
+    assert command in text
+    assert not dialect(text, (PRACTICE,))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        p
+        for p in (*sorted((ROOT / "docs").glob("*.md")), *sorted(ROOT.glob("src/outpace/tools/*/README.md")))
+        if p.name not in REWRITTEN
+    ],
+    ids=lambda p: f"{p.parent.name}/{p.name}",
+)
+def test_documents_keep_to_standard_words(path: Path) -> None:
+    prose = re.sub(
+        r"`[^`\n]*`|\]\([^)\n]*\)", "", path.read_text(encoding="utf-8")
+    )  # names in code, and links, are what they are
+    assert not dialect(prose)
+
+
+@pytest.mark.parametrize("path", FILES, ids=place)
+def test_literals_keep_to_standard_words(path: Path) -> None:
+    assert not [text for text in literals(path) if " " in text.strip() and dialect(text)]
+
+
+def test_a_word_of_ours_is_found() -> None:
+    assert (
+        dialect("4.85 times as fast, 95 % interval 4.05 to 5.79")
+        and dialect("   against: few steps")
+        and dialect("At most 1.78e+03")
+    )
+    assert not dialect("81.2% of the step waits; an alarm on the harmless farm costs 12.7 ms")
