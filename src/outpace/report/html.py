@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _ASSETS = Path(__file__).parent / "assets"
 _STYLES = ("report.css", "tables.css", "charts.css", "views.css")
 _SCRIPTS = (
-    *("dom.js", "units.js", "tables.js", "grid_tools.js", "grid.js", "columns_input.js", "columns.js", "step.js"),
-    *("find.js", "routes.js"),
+    *("dom.js", "units.js", "tables.js", "grid_layout.js", "grid_tools.js", "grid.js"),
+    *("columns_input.js", "columns.js", "step.js", "find.js", "routes.js"),
 )
 _LAST = "page.js"
 _FIRST = "document.documentElement.classList.add('routed')"

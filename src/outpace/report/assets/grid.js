@@ -1,7 +1,6 @@
 /* A static table becomes one to sort, filter, walk through and copy from when it first has a width. Long tables draw only the rows in sight. */
 const Grid = (() => {
-  const ROW = 25, MOST_HIGH = 480, ALL_DRAWN = 300, AHEAD = 15;
-  const CHARACTER = 7.6, PADDING = 22, NARROWEST = 64, WIDEST = 90, BAR = 17, BOLD = 1.2;
+  const LINE = 16, GAP = 9, BAR = 17, MOST_HIGH = 480, ALL_DRAWN = 300, AHEAD = 15;
   const grids = new Map();
 
   class Table {
@@ -17,6 +16,7 @@ const Grid = (() => {
       this.words = "";
       this.sorted = null;
       this.active = [0, 0];
+      this.high = LINE + GAP;
       this.frame();
       GridTools.add(this);
       this.choose();
@@ -67,31 +67,14 @@ const Grid = (() => {
       this.box.dispatchEvent(new CustomEvent("chosen"));
     }
 
-    /* Numbers have the room that they need; names share what is left, and are cut where they agree until they fit. */
     layOut() {
-      const scrolls = this.rows.length * ROW > MOST_HIGH, bar = scrolls ? BAR : 0;
-      const room = this.live.clientWidth - bar, phone = room < 700;
-      const longest = (texts) => texts.reduce((most, text) => Math.max(most, text.length), 0);
-      const heading = (c) => Math.max(longest(c.label.split(" ")) * BOLD, c.label.length / 2 + 2);
-      const wanted = (c) => Math.max(c.right ? longest(c.texts) : Math.min(longest(c.texts), WIDEST), heading(c));
-      const least = (c, i) => (c.right ? wanted(c) : Math.min(wanted(c), Math.max(heading(c), phone ? 18 : i === 0 ? 44 : 26)));
-      const pixels = (characters) => Math.max(NARROWEST, Math.ceil(characters * CHARACTER + PADDING));
-      const number = String(this.count).length * 8 + 18;
-      const columns = this.shown;
-      const widths = columns.map((c, i) => pixels(least(c, i)));
-      const gaps = columns.map((c, i) => Math.max(0, pixels(wanted(c)) - widths[i]));
-      const left = room - number - widths.reduce((a, b) => a + b, 0), asked = gaps.reduce((a, b) => a + b, 0);
-      this.widths = widths.map((width, i) => width + (left > 0 && asked ? Math.floor(gaps[i] * Math.min(1, left / asked)) : 0));
-      columns.forEach((c, i) => {
-        const fits = Math.floor((this.widths[i] - PADDING) / CHARACTER);
-        c.short = c.texts;
-        if (c.right) return;
-        c.short = Units.elide(c.texts, fits);
-        if (!phone) this.widths[i] = Math.max(this.widths[i], Math.min(pixels(longest(c.short)), room / 2));
-        const most = Math.floor((this.widths[i] - PADDING) / CHARACTER);
-        c.short = c.short.map((text) => Units.shorten(text, Math.max(most, 3))); // there is no room for all that differs
-      });
-      this.number = number;
+      const columns = this.shown, number = String(this.count).length * 8 + 18, room = this.live.clientWidth - number;
+      const lines = GridLayout.lines(columns[0], room);
+      this.high = lines * LINE + GAP;
+      this.table.style.setProperty("--high", this.high + "px");
+      this.table.classList.toggle("tall", lines > 1);
+      const bar = this.rows.length * this.high > MOST_HIGH ? BAR : 0;
+      this.widths = GridLayout.fit(columns, room - bar, lines);
       this.columnGroup.replaceChildren(...[number, ...this.widths].map((width) => {
         const col = Dom.node("col");
         col.style.width = width + "px";
@@ -155,8 +138,8 @@ const Grid = (() => {
     /* The rows in sight, between two rows as high as all that are not. */
     draw() {
       const all = this.rows.length <= ALL_DRAWN;
-      const from = all ? 0 : Math.max(0, Math.floor(this.scroller.scrollTop / ROW) - AHEAD);
-      const to = all ? this.rows.length : Math.min(this.rows.length, from + Math.ceil(MOST_HIGH / ROW) + 2 * AHEAD);
+      const from = all ? 0 : Math.max(0, Math.floor(this.scroller.scrollTop / this.high) - AHEAD);
+      const to = all ? this.rows.length : Math.min(this.rows.length, from + Math.ceil(MOST_HIGH / this.high) + 2 * AHEAD);
       if (this.drawn === from + ":" + to) return;
       const focused = this.body.contains(document.activeElement);
       this.drawn = from + ":" + to;
@@ -165,7 +148,7 @@ const Grid = (() => {
       rows.push(this.space(this.rows.length - to));
       if (!this.rows.length) rows.push(this.none());
       this.body.replaceChildren(...rows.filter(Boolean));
-      this.scroller.style.maxHeight = this.rows.length * ROW > MOST_HIGH ? MOST_HIGH + "px" : "";
+      this.scroller.style.maxHeight = this.rows.length * this.high > MOST_HIGH ? MOST_HIGH + "px" : "";
       this.mark(focused);
       this.scrolled();
     }
@@ -175,7 +158,7 @@ const Grid = (() => {
       const row = Dom.node("tr", "space"), cell = Dom.node("td");
       row.setAttribute("aria-hidden", "true");
       cell.colSpan = this.shown.length + 1;
-      cell.style.height = rows * ROW + "px";
+      cell.style.height = rows * this.high + "px";
       row.append(cell);
       return row;
     }
@@ -200,7 +183,7 @@ const Grid = (() => {
       this.shown.forEach((column, i) => {
         const cell = Dom.node("td", (column.right ? "v" : "t") + (i === 0 ? " first" : ""), column.short[index]);
         cell.tabIndex = -1;
-        if (!column.right && (column.short[index] !== column.texts[index] || column.texts[index].length * CHARACTER + PADDING > this.widths[i]))
+        if (!column.right && (column.short[index] !== column.texts[index] || GridLayout.pixels(column.texts[index].length) > this.widths[i]))
           cell.dataset.tip = column.texts[index];
         row.append(cell);
       });
@@ -229,7 +212,7 @@ const Grid = (() => {
     }
 
     key(event) {
-      const page = Math.floor(this.scroller.clientHeight / ROW) - 2, [at, column] = this.active;
+      const page = Math.floor(this.scroller.clientHeight / this.high) - 2, [at, column] = this.active;
       const moves = {
         ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1],
         PageDown: [page, 0], PageUp: [-page, 0], Home: [0, -column], End: [0, this.shown.length],
@@ -251,9 +234,9 @@ const Grid = (() => {
     }
 
     showRow(at) {
-      const { scrollTop, clientHeight } = this.scroller, head = this.head.offsetHeight, top = at * ROW;
+      const { scrollTop, clientHeight } = this.scroller, head = this.head.offsetHeight, top = at * this.high;
       if (top < scrollTop) this.scroller.scrollTop = top;
-      else if (top + ROW > scrollTop + clientHeight - head) this.scroller.scrollTop = top + ROW - clientHeight + head + 14;
+      else if (top + this.high > scrollTop + clientHeight - head) this.scroller.scrollTop = top + this.high - clientHeight + head + 14;
       this.draw();
     }
 

@@ -20,7 +20,7 @@ const Routes = (() => {
   /* The element that a route names, and the part of the page to bring into sight with it. Null where there is none. */
   function resolve(parts) {
     const own = document.getElementById(parts.join("/"));
-    if (own) return { element: own, make: () => own };
+    if (own?.closest(".view")) return { element: own, make: () => own };
     const table = document.querySelector(`[data-table="${CSS.escape(parts.slice(0, -1).join("/"))}"]`);
     if (table && /^\d+$/.test(parts.at(-1))) return { element: table, make: () => Grid.of(table).reveal(Number(parts.at(-1))), around: table };
     const view = document.getElementById(parts[0]);
@@ -38,8 +38,15 @@ const Routes = (() => {
     element.focus({ preventScroll: true });
   }
 
+  /* What a view draws late would push the target out of sight. */
+  function settle(view) {
+    view.querySelectorAll("[data-chart]").forEach(Columns.of);
+    view.querySelectorAll("[data-table]").forEach((box) => { if (!box.closest("details:not([open])")) Grid.of(box); });
+  }
+
   function land(found, moved) {
     for (let parent = found.element; parent; parent = parent.parentElement) if (parent.matches("details")) parent.open = true;
+    settle(found.element.closest(".view"));
     const target = found.make();
     if (!target) return false;
     const row = target.closest("tr");
@@ -55,10 +62,12 @@ const Routes = (() => {
   /* Shows what the address names. `at` is where the page was scrolled to, when a reader goes back. */
   function go(at) {
     const asked = location.hash.slice(1) || FIRST, parts = asked.split("/").map(decoded);
-    const found = resolve(parts), view = (found?.element || document.getElementById(parts[0]) || document.getElementById(FIRST)).closest(".view");
+    const found = resolve(parts), first = document.getElementById(FIRST);
+    const view = (found?.element || document.getElementById(parts[0]))?.closest(".view") || first;
     const moved = show(view) || before === null;
     before = asked;
     Tips.hide();
+    if (!found?.element.dataset.chart) document.querySelectorAll(".opened").forEach((panel) => panel.remove());
     if (at !== undefined) { if (found && found.element !== view) found.make(); scrollTo(0, at); return; }
     if (!found || (found.element !== view && !land(found, moved))) Dom.say("Not in this report: " + parts.join(" / "));
     if (!found || found.element === view) { scrollTo(0, 0); if (location.hash && found) focus(view); }

@@ -4,8 +4,9 @@ const Units = (() => {
   const TIME = [[1e12, "s"], [1e9, "ms"], [1e6, "µs"], [1e3, "ns"], [1, "ps"]];
   const BYTES = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
   const LARGE = [[1e12, " T"], [1e9, " G"], [1e6, " M"]];
-  const fixed = (value, digits) =>
-    value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits, roundingMode: "halfEven" });
+  const FORMATS = [0, 1, 2].map((digits) => // made once: a table has a hundred thousand numbers
+    new Intl.NumberFormat("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits, roundingMode: "halfEven" }));
+  const fixed = (value, digits) => FORMATS[digits].format(value);
 
   function scaled(value, steps, zero) {
     if (value === 0) return "0 " + zero;

@@ -1,0 +1,43 @@
+/* How wide the columns of a table are, and how their names are cut to fit. */
+const GridLayout = (() => {
+  const CHARACTER = 7.6, PADDING = 22, NARROWEST = 64, WIDEST = 90, BOLD = 1.2;
+  const PHONE = 700, ON_PHONE = 20, MOST_LINES = 4, FIRST = 44, OTHER = 26;
+
+  const longest = (texts) => texts.reduce((most, text) => Math.max(most, text.length), 0);
+  const pixels = (characters) => Math.max(NARROWEST, Math.ceil(characters * CHARACTER + PADDING));
+  const characters = (width) => Math.floor((width - PADDING) / CHARACTER);
+  const heading = (column) => Math.max(longest(column.label.split(" ")) * BOLD, column.label.length / 2 + 2);
+  const wanted = (column) => Math.max(column.right ? longest(column.texts) : Math.min(longest(column.texts), WIDEST), heading(column));
+
+  /* On a phone, long names of rows stand on several lines: cut to one, they would all read the same. */
+  function lines(column, room) {
+    if (room >= PHONE || column.right) return 1;
+    return Math.min(MOST_LINES, Math.ceil(longest(Units.elide(column.texts, ON_PHONE * MOST_LINES)) / ON_PHONE) || 1);
+  }
+
+  function least(column, at, room) {
+    if (column.right) return wanted(column);
+    return Math.min(wanted(column), Math.max(heading(column), room < PHONE ? ON_PHONE : at === 0 ? FIRST : OTHER));
+  }
+
+  /* Numbers have the room that they need; names share what is left, and are cut where they agree until they fit. */
+  function fit(columns, room, rows) {
+    const widths = columns.map((column, i) => pixels(least(column, i, room)));
+    const gaps = columns.map((column, i) => Math.max(0, pixels(wanted(column)) - widths[i]));
+    const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
+    const left = room - sum(widths), asked = sum(gaps);
+    return columns.map((column, i) => {
+      const width = widths[i] + (left > 0 && asked ? Math.floor(gaps[i] * Math.min(1, left / asked)) : 0);
+      column.short = column.texts;
+      if (column.right) return width;
+      const fits = characters(width) * (i === 0 ? rows : 1);
+      column.short = Units.elide(column.texts, fits);
+      const wide = room < PHONE ? width : Math.max(width, Math.min(pixels(longest(column.short)), room / 2));
+      const most = Math.max(fits, characters(wide), 3);
+      column.short = column.short.map((text) => Units.shorten(text, most)); // there is no room for all that differs
+      return wide;
+    });
+  }
+
+  return { fit, lines, pixels };
+})();
