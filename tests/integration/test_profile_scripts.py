@@ -255,7 +255,9 @@ def test_custom_loop_marks_hold_the_input_they_waited_for(profile: Callable[...,
     marks, _, events = read_marks(done.profile)
     assert [mark.number for mark in marks] == list(range(4, 10))
     for earlier, later in itertools.pairwise(marks):
-        assert 0 <= later.start - earlier.end < 0.1 * (later.end - earlier.start)  # contiguous, but for what a busy machine adds
+        assert (
+            0 <= later.start - earlier.end < 0.1 * (later.end - earlier.start)
+        )  # contiguous, but for what a busy machine adds
     roots = [(start, end) for title, start, end in events if title == "Iterator::Root"]
     for mark in marks:
         assert any(mark.start <= start and end <= mark.end for start, end in roots)

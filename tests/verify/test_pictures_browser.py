@@ -110,7 +110,7 @@ def test_a_click_zooms_and_the_breadcrumb_leads_back(page: chromium.Page, tmp_pa
     assert flame.ask(f"{cell('/layer_3/self_attention')}.getBBox().width") > 300
     flame.click("[...box.querySelectorAll('.crumbs button')].find((b) => b.textContent === 'transformer')")
     assert flame.ask(TOP) == "transformer"
-    flame.click("[...box.querySelectorAll('.bar button')][0]")
+    flame.click("[...box.querySelectorAll('.controls button')][0]")
     assert flame.ask("box.querySelector('.crumbs').hidden") is True
 
 
@@ -170,7 +170,7 @@ def test_the_graph_draws_what_was_chosen(page: chromium.Page, tmp_path: Path) ->
 
 def test_every_stage_of_the_graph_can_be_reached_by_keyboard(page: chromium.Page, tmp_path: Path) -> None:
     graph = reader(page, "tfdata_heavy", GRAPH, tmp_path)
-    graph.ask("[...box.querySelectorAll('.bar select')].at(-1).focus()")
+    graph.ask("[...box.querySelectorAll('.controls select')].at(-1).focus()")
     nodes = graph.ask("box.querySelectorAll('.node').length")
     seen = set()
     for _ in range(nodes):

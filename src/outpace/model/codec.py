@@ -39,7 +39,9 @@ def decode(kind: Any, value: Any, special: Special | None = None) -> Any:
         return None if value is None else decode(inner, value, special)
     if get_origin(kind) is tuple:
         return tuple(decode(get_args(kind)[0], item, special) for item in value)
-    if get_origin(kind) is not None or not isinstance(kind, type) or isinstance(value, kind):  # Python 3.10 takes generics for types
+    if (
+        get_origin(kind) is not None or not isinstance(kind, type) or isinstance(value, kind)
+    ):  # Python 3.10 takes generics for types
         return value
     if dataclasses.is_dataclass(kind):
         return kind(**{name: decode(hint, value[name], special) for name, hint in _hints(kind).items() if name in value})

@@ -16,9 +16,9 @@ MOST_ROWS = 20_000
 """Most rows of one table that an HTML report carries; the page says so, and CSV and JSON hold all of them."""
 
 PICTURES = {
-    ChartKind.ICICLE: ("pictures.js", "flame_tree.js", "flame.js", "flame.css"),
-    ChartKind.GRAPH: ("pictures.js", "graph.js", "graph.css"),
-    ChartKind.AREA: ("pictures.js", "axis.js", "area.js", "area.css"),
+    ChartKind.ICICLE: ("pictures.js", "pictures.css", "flame_tree.js", "flame.js", "flame.css"),
+    ChartKind.GRAPH: ("pictures.js", "pictures.css", "graph.js", "graph.css"),
+    ChartKind.AREA: ("pictures.js", "pictures.css", "axis.js", "area.js", "area.css"),
 }
 """Kinds of chart that a script draws from the chart's own description and table, and these scripts and styles."""
 

@@ -7,7 +7,7 @@ Pictures.add("area", (box, spec, table) => {
   const sum = (row) => parts.reduce((all, part) => all + Math.max(0, part.values[row] || 0), 0);
   const limit = (row) => (room.values[row] === null ? null : sum(row) + Math.max(0, room.values[row]));
 
-  const bar = html("div", { class: "bar" });
+  const bar = html("div", { class: "controls" });
   const stretch = html("select", { "aria-label": "Stretch of time" }), height = html("select", { "aria-label": "Height" });
   const zoom = html("label", {}, "Show ", stretch), reset = html("button", { type: "button" }, "Reset zoom");
   const picture = svg("svg", { role: "group", "aria-label": spec.title });

@@ -20,7 +20,7 @@ Pictures.add("flame", (box, spec, table) => {
   merge.checked = true;
   replicas.hidden = tree.replicas.length === 0;
   replicas.title = "Adds up what has the same name in every replica (the first one often has no name of its own). Off: side by side.";
-  box.append(html("div", { class: "bar" }, search, matches, replicas, reset), crumbs, picture);
+  box.append(html("div", { class: "controls" }, search, matches, replicas, reset), crumbs, picture);
 
   const name = (one) => FlameTree.path(one).join("/") || "all";
 

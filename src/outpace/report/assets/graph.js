@@ -11,7 +11,7 @@ Pictures.add("graph", (box, spec, table) => {
   const hidden = new Set([spec.x, parents.name, ...spec.choices]);
   const told = table.columns.filter((c) => !hidden.has(c.name)).map((c) => column(table, c.name));
 
-  const bar = html("div", { class: "bar" });
+  const bar = html("div", { class: "controls" });
   const picture = svg("svg", { role: "list", "aria-label": spec.title });
   box.append(bar, html("div", { class: "scroll" }, picture));
   let rows = [], width = 0;
