@@ -87,6 +87,8 @@ def page(tmp_path: Path) -> Iterator[chromium.Page]:
 
 def reader(page: chromium.Page, name: str, picture: str, folder: Path) -> Reader:
     page.ask("Page.navigate", url=opened(name).html(folder / "report.html").as_uri())
+    page.wait("document.readyState === 'complete'", 30)
+    page.run(f"location.hash = document.querySelector('{picture}').closest('section').id")
     page.wait(f"document.querySelector('{picture} .live > *') !== null", 30)
     return Reader(page, picture)
 
@@ -237,4 +239,5 @@ def test_a_picture_that_is_hidden_at_first_is_drawn_when_it_is_shown(picture: st
     page.wait("document.readyState === 'complete'", 30)
     assert page.run(f"document.querySelector('{picture} .live').hidden") is True
     page.run("document.querySelector('main').hidden = false")
+    page.run(f"location.hash = document.querySelector('{picture}').closest('section').id")
     page.wait(f"document.querySelector('{picture} .live svg')?.getBBox().width > 300", 10)
