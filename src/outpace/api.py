@@ -225,6 +225,6 @@ def _warnings(trace: Trace) -> list[str]:
     if trace.nameless:
         lost.append(
             f"{trace.host}: the names of {trace.nameless:,} of {len(trace):,} events are lost with the end of the file; "
-            "times and threads are right, ops and steps cannot be told. Copy or capture the profile again."
+            "times and threads are right, ops and steps are unknown. Copy or capture the profile again."
         )
     return [*lost, *(f"{trace.host}: the profiler noted: {message}" for message in trace.messages)]

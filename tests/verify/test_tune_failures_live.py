@@ -93,7 +93,7 @@ def signalled(process: subprocess.Popen[str], after: str, number: int) -> tuple[
 
 
 STAGES = {
-    "the limits race": ("How fast could it be", "fed"),
+    "the limits race": ("Measuring the speed limits", "fed"),
     "the blocks of the limits race": ("confirming on fresh rounds", "fed"),
     "a preparation": ("preparing XLA", "fed"),
     "a screening race": ("racing, at most", "fed"),

@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from outpace.model import Chart, ChartKind, Field, Figures, Finding, Link, Links, Page, Report, Rows, Section, Table, Unit
+from outpace.model import Chart, ChartKind, Field, Figure, Figures, Finding, Link, Links, Page, Report, Rows, Section, Table, Unit
 from outpace.model.text import clean, clean_prose, elide, shorten, shown
 from outpace.report import chart_data, html_data, json_, svg
 from outpace.report.first_screen import FirstScreen, drawable, first_screen, saving_bound, saving_text
@@ -19,6 +19,7 @@ STATIC_ROWS = 25
 
 _SHORT_NAME = 72
 _MOST_COLUMNS = 240
+_MOST_CHANGES = 3  # on the first view; the others stand below them
 _MOST_BARS = 30
 _MOST_NAMED = 12
 _THINNEST = 0.001
@@ -28,7 +29,7 @@ _PER_NAME = 8  # rows that may share a name, on average, for a column to name th
 def document_view(report: Report) -> dict[str, Any]:
     """Everything that the full document shows."""
     screen, places = first_screen(report), Places(report)
-    first = screen.changes[0] if screen.changes else None
+    shown_first = screen.changes[:_MOST_CHANGES]
     absent = [page for page in report.pages if page.unavailable and not (page.sections or page.glance or page.findings)]
     return {
         "id": SUMMARY,
@@ -37,10 +38,12 @@ def document_view(report: Report) -> dict[str, Any]:
         "warnings": screen.warnings,
         "headline": screen.headline,
         "glance": _glance(report, screen.glance, places),
-        "first": _finding(first, places) if first else None,
-        "again": _again(report) if first is None else "",
+        "figures": [_figure(f) for f in screen.figures],
+        "changes": [_finding(f, places) for f in shown_first],
+        "again": "" if shown_first else _again(report),
         "evidence": screen.evidence,
-        "others": [_finding(f, places) for f in report.findings if f is not first],
+        "next": [{"line": clean(c.line), "what": clean_prose(c.what)} for c in screen.next],
+        "others": [_finding(f, places) for f in report.findings if f not in shown_first],
         "pages": [
             {**page_view(page, places, screen), "data": _embedded(page, places)} for page in report.pages if page not in absent
         ],
@@ -123,6 +126,10 @@ def _glance(report: Report, chart: Chart | None, places: Places) -> dict[str, An
     return None
 
 
+def _figure(figure: Figure) -> dict[str, str]:
+    return {"label": clean(figure.label), "value": shown(figure.value, figure.unit), "remark": clean(figure.remark)}
+
+
 def _section(section: Section, ids: _Ids, section_id: str) -> dict[str, Any]:
     if isinstance(section, Chart):
         return {**_chart(section, section_id), "behind": _table(section, ids)}
@@ -134,8 +141,7 @@ def _section(section: Section, ids: _Ids, section_id: str) -> dict[str, Any]:
             "table": _table(section, ids),
         }
     if isinstance(section, Figures):
-        items = [{"label": clean(i.label), "value": shown(i.value, i.unit), "remark": clean(i.remark)} for i in section.items]
-        return {"kind": "figures", "title": clean(section.title), "items": items}
+        return {"kind": "figures", "title": clean(section.title), "items": [_figure(i) for i in section.items]}
     if isinstance(section, Links):
         items = [_link(item, ids.places) for item in section.items]
         return {"kind": "links", "title": clean(section.title), "items": items}

@@ -169,7 +169,7 @@ class _Writer:
         columns = [
             Column("", tuple(clean(i.label) for i in section.items)),
             Column("", tuple(shown(i.value, i.unit) for i in section.items), right=True),
-            Column("", tuple("--tool " + clean(t.replace(".", ": ", 1)) if t else "" for t in found), fixed=True),
+            Column("", tuple(f"--tool {clean(t.replace('.', ' (table ', 1))})" if t else "" for t in found), fixed=True),
             Column("", tuple(clean_prose(i.why) for i in section.items)),
         ]
         self._lines(grid(columns, self.width, header=False)[0])

@@ -229,7 +229,7 @@ def test_a_number_leads_to_the_page_that_holds_its_table() -> None:
     assert '<a href="#second/stages">table second.stages</a>' in page
     assert 'id="second/stages"' in page
     text = terminal.render(report, width=80, details=True)
-    assert "--tool second: stages" in text
+    assert "--tool second (table stages)" in text
     assert "--tool first" not in text
 
 

@@ -17,7 +17,7 @@ GROUPS = (
     Field(
         "counted_ps",
         Unit.PS,
-        "time of theirs that counts for the category: without what another event had the right to",
+        "their time that counts for the category: without what counts for another event",
         "Counted",
     ),
     Field("duration_ps", Unit.PS, "sum of their lengths, overlaps and all"),

@@ -61,7 +61,7 @@ def _waiting(run: Run, breakdown: StepBreakdown) -> tuple[Section, ...]:
     """Device-side analysis; without an accelerator the host is the device."""
     table = statistics(breakdown)
     share = rules.verdict(breakdown)[2]
-    where = "device" if run.has_device else "host (there is no accelerator: the host computes the steps)"
+    where = "device" if run.has_device else "host (no accelerator)"
     several = len(set(breakdown.steps["host"].tolist())) > 1
     colors = {c: c.removesuffix("_ps") for c in _COLUMNS}
     chart = Chart(

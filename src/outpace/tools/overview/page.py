@@ -179,7 +179,7 @@ def _speed(run: Run, breakdown: StepBreakdown, mean: Average) -> tuple[Figure, .
     calls = max(breakdown.per_row.values(), default=1)
     figures = [
         Figure("Steady step time" if calls == 1 else f"Steady call of {calls} steps", mean.mean, Unit.PS, spread),
-        Figure("Steps per second", _rounded(rate), Unit.TEXT, "per host, in the steady state, time between steps included"),
+        Figure("Steps per second", _rounded(rate), Unit.TEXT, "per host, time between steps included"),
     ]
     mine = {sizes.get(host) for host in main_program(run)}
     if len(mine) == 1 and (size := mine.pop()):

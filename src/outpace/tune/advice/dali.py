@@ -14,7 +14,7 @@ def advise(facts: Facts) -> Advice | None:
         "dali",
         "NVIDIA DALI",
         "The input decodes JPEG files on the CPU and is slower than the model; DALI can decode them on the GPU.",
-        "It is another library with operations of its own, so that the pipeline has to be written anew; first see what caching and "
+        "It is another library with operations of its own, so the pipeline has to be rewritten; first see what caching and "
         "parallel decoding reach.",
         PROFILER,
     )

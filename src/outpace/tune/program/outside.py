@@ -96,7 +96,7 @@ def _used_up(pipeline: Pipeline) -> Iterator[str]:
 def _python_stuck(pipeline: Pipeline, python: PythonState) -> Iterator[str]:
     if python.stuck:
         stage = next(stage for stage in pipeline.stages() if any(facts.calls for facts in stage.functions))
-        yield f"{stage.title} runs Python code that uses {python.stuck[0]}. Make it anew inside that code, at each call."
+        yield f"{stage.title} runs Python code that uses {python.stuck[0]}. Create it inside that code, at each call."
 
 
 def _not_copied(pipeline: Pipeline) -> Iterator[str]:

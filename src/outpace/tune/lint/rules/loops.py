@@ -47,9 +47,9 @@ TRACE = Rule(
     "PF401",
     Level.WARNING,
     "data is fetched outside the step's Trace",
-    "The loop fetches the next element before the mark begins, so that a profile counts the time waiting for input to no step.",
+    "The loop fetches the next element before the step marker begins, so a profile counts the input wait to no step.",
     "https://www.tensorflow.org/guide/profiler#profiling_custom_training_loops (there called an anti-pattern)",
-    "Fetch inside the mark: `with Trace(...): batch = next(iterator)`; or use `outpace.step`, which includes it.",
+    "Fetch inside the step marker: `with Trace(...): batch = next(iterator)`; or use `outpace.step`, which includes it.",
     "when the loop is never profiled",
 )
 RULES = (NUMPY, NUMBER, EAGER, TRACE)
@@ -141,7 +141,7 @@ def _traces(program: Program) -> Iterator[Message]:
         if not any(
             isinstance(item, ast.Call) and isinstance(item.func, ast.Name) and item.func.id == "next" for item in ast.walk(node)
         ):
-            yield program.message(TRACE, trace, "The loop fetches its data outside this step's mark.")
+            yield program.message(TRACE, trace, "The loop fetches its data outside this step's marker.")
 
 
 def _over_data(program: Program, loop: Loop) -> bool:

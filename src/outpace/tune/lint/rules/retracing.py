@@ -49,12 +49,10 @@ def check(program: Program) -> Iterator[Message]:
                     yield message
             if program.source.called(node) == "tensorflow.function" and _same_each_time(program, node):
                 yield program.message(
-                    IN_LOOP, node, "This tf.function is made anew, and traced anew, in every iteration of the loop."
+                    IN_LOOP, node, "This tf.function is created and traced again in every iteration of the loop."
                 )
         elif isinstance(node, ast.FunctionDef) and node in program.steps.decorated and _over_dataset(program, node):
-            yield program.message(
-                IN_LOOP, node, "This tf.function is made anew, and traced anew, in every iteration of the loop."
-            )
+            yield program.message(IN_LOOP, node, "This tf.function is created and traced again in every iteration of the loop.")
     for function in program.steps.decorated:
         traces = program.facts.traces(function)
         changing = _changing(traces)
