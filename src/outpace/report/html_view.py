@@ -8,7 +8,22 @@ from typing import Any
 
 from markupsafe import Markup
 
-from outpace.model import Chart, ChartKind, Field, Figure, Figures, Finding, Link, Links, Page, Report, Rows, Section, Table, Unit
+from outpace.model import (
+    Chart,
+    ChartKind,
+    Field,
+    Figure,
+    Figures,
+    Finding,
+    Link,
+    Links,
+    Page,
+    Report,
+    Rows,
+    Section,
+    Table,
+    Unit,
+)
 from outpace.model.text import clean, clean_prose, elide, shorten, shown
 from outpace.report import chart_data, html_data, json_, svg
 from outpace.report.first_screen import FirstScreen, drawable, first_screen, saving_bound, saving_text
@@ -39,7 +54,7 @@ def document_view(report: Report) -> dict[str, Any]:
         "headline": screen.headline,
         "glance": _glance(report, screen.glance, places),
         "figures": [_figure(f) for f in screen.figures],
-        "changes": [_finding(f, places) for f in shown_first],
+        "changes": [{**_finding(f, places), "host": screen.host(f)} for f in shown_first],
         "again": "" if shown_first else _again(report),
         "evidence": screen.evidence,
         "next": [{"line": clean(c.line), "what": clean_prose(c.what)} for c in screen.next],

@@ -159,7 +159,7 @@ def test_the_first_screen_is_in_the_agreed_order() -> None:
         "12,345 events were lost",
         "it waits for input for 51.7%",
         "The average step",
-        "First thing to change",
+        "What to change, most first",
         "18.0 to 30.0 ms per step",
         "Confidence",
         "What bounds the program",
