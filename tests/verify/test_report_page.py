@@ -141,7 +141,7 @@ def test_an_address_in_a_new_window_is_scrolled_to_and_focused(route: str, targe
 
 def test_a_finding_has_an_address_that_the_first_screen_leads_to(report: Report) -> None:
     report.visit("input_bound_generator")
-    report.click(".first a")
+    report.click(".changes a")
     report.wait("document.querySelector('.finding.target') !== null")
     assert report.run("decodeURIComponent(location.hash.slice(1)) === document.querySelector('.finding.target').id")
     report.click(".finding.target .facts a")
