@@ -23,8 +23,9 @@ def following(run: Run, pages: Sequence[Page], findings: Sequence[Finding]) -> t
 def _closer(source: str, pages: Sequence[Page], first: Finding | None) -> Command:
     if first is None:
         return Command(f"outpace trace {source}", "the timeline, in a browser")
-    tool = first.evidence[0].table.partition(".")[0]
-    if tool == pages[0].id:  # the page that the reader has just seen the answer of
+    seen = pages[0].id  # the reader has just seen its answer
+    tool = next((tool for evidence in first.evidence if (tool := evidence.table.partition(".")[0]) != seen), "")
+    if not tool:
         return Command(f"outpace explain {source}", "the slowest step, event by event")
     return Command(f"outpace report {source} --tool {tool}", "the numbers behind the first change")
 
