@@ -53,6 +53,11 @@ class Part:
         """Whether starting its ops costs about as much as they take."""
         return self.mean_op < _SHORT
 
+    @property
+    def takes(self) -> str:
+        """The verb that fits its name."""
+        return "take" if self.name == "collectives" else "takes"
+
     def __str__(self) -> str:
         where = f" ({self.source})" if self.source and self.source != self.name else ""
         return f"{self.name}{where}"

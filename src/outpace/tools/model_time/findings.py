@@ -137,7 +137,7 @@ def _slow(host: str, mine: list[Part], program: Program, known: set[str]) -> Ite
     yield Finding(
         id="slow_part",
         severity=Severity.HIGH,
-        sentence=f"{top} takes {top.share:.0%} of the step, most of it in {_work(top)}{others}.",
+        sentence=f"{top} {top.takes} {top.share:.0%} of the step, most of it in {_work(top)}{others}.",
         action=_cheaper(top, program),
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, top.table),),
         threshold=_SLOW,
