@@ -353,7 +353,7 @@ def test_scripts_own_profiler_is_left_alone(profile: Callable[..., Run], tmp_pat
 def test_seconds_capture_a_script_without_visible_steps(profile: Callable[..., Run]) -> None:
     body = "@tf.function\ndef spin(n):\n    for _ in tf.range(n):\n        tf.random.uniform([64])\nspin(10**9)\n"
     done = profile(
-        SETUP + "import threading\nthreading.Timer(120, lambda: os._exit(5)).start()\n" + body,
+        SETUP + "import threading\nthreading.Timer(600, lambda: os._exit(5)).start()\n" + body,
         steps=None,
         seconds=0.5,
         delay=2.0,
