@@ -60,8 +60,8 @@ class TimedWindow:
     def _wait(self) -> None:
         options = self._session.options
         if options.seconds is not None:
-            while (left := self._imported + options.delay - time.monotonic()) > 0:
-                if self._over.wait(left):
+            while (left := self._imported + options.delay - time.monotonic()) > 0 or not self._reachable():
+                if self._over.wait(max(left, _POLL_S)):
                     return
             self._capture(Candidate("seconds", mark=None), options.seconds)
             return
@@ -71,6 +71,10 @@ class TimedWindow:
             if self.due(time.monotonic()):
                 self._capture(Candidate("seconds", mark=None, seconds=LENGTH_S), LENGTH_S)
                 return
+
+    def _reachable(self) -> bool:
+        """Whether the framework that would be captured is there: TensorFlow imports JAX, and may take longer than the delay from then on."""
+        return (framework_in_use() or "tensorflow") in self._session.profilers
 
     def due(self, now: float) -> bool:
         """Whether a window without steps is to open at `now`, in monotonic seconds."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -93,3 +94,22 @@ def test_eager_tensorflow_is_known_by_its_gradient_tapes(monkeypatch: pytest.Mon
     assert training.opens(until=50.0) is None
     training.timed.tapes = TAPES
     assert training.opens(since=50.0, until=60.0) == pytest.approx(50.0 + FIRST_LOOK_S)
+
+
+def test_a_window_by_time_waits_for_a_framework_that_is_still_being_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TensorFlow imports JAX first, and what comes after it may take longer than the delay."""
+    monkeypatch.setattr(timed, "framework_in_use", lambda: "tensorflow")
+    opened: list[list[str]] = []
+    session: Any = SimpleNamespace(
+        options=SimpleNamespace(seconds=0.0, delay=0.0),
+        profilers={"jax": object()},
+        window=SimpleNamespace(open_for_time=lambda step, **_: opened.append(sorted(session.profilers))),
+    )
+    window = TimedWindow(session, CompileWatch(lambda: False))
+    window.start()
+    time.sleep(0.3)
+    assert not opened
+    session.profilers["tensorflow"] = object()
+    assert window._thread is not None
+    window._thread.join(20)
+    assert opened == [["jax", "tensorflow"]]
