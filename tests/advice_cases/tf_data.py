@@ -112,6 +112,7 @@ def _beside(ratio: float, share: float = 0.3, kind: str = _MAP, record: Mapping[
 
 _NOTED = {"pipeline": [{"label": "in_py_L7_map", "file": "/home/me/in.py", "line": 7, "op": "map"}]}
 _RANDOM = {"pipeline": [{**_NOTED["pipeline"][0], "stateful": ["RandomUniform"]}]}
+_PYTHON = {"pipeline": [{**_NOTED["pipeline"][0], "stateful": ["PyFunc"]}]}
 
 
 def _cached(ratio: float, share: float = 0.3, record: Mapping[str, Any] = _NOTED) -> Find:
@@ -277,6 +278,7 @@ CASES: list[Case] = [
     ),
     silent("no_cache", "15% of the work", _cached(0.15)),
     silent("no_cache", "random", _cached(0.3, record=_RANDOM)),
+    silent("no_cache", "Python, which may draw", _cached(0.3, record=_PYTHON)),
     silent("no_cache", "the pipeline keeps up", _cached(0.3, 0.02)),
     fires(
         "python_in_pipeline", "30% of the work", _beside(0.3, python=True, label="in_py_L7_map"), Severity.MODERATE, **_MAP_AT

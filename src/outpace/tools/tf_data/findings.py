@@ -31,6 +31,7 @@ _SHARE = Threshold("worth acting on", 0.20, Unit.FRACTION, "share of the slowest
 _BUFFER = Threshold(
     "large shuffle buffer", 100.0, Unit.COUNT, "MB; shuffling file names or records before decoding keeps it small"
 )
+_PYTHON = frozenset(("PyFunc", "EagerPyFunc"))
 _CACHES = ("MemoryCache", "FileCache", "CacheDataset", "FileReader", "MemoryReader", "MemoryWriter", "FileWriter")
 _MOSTLY_WAITS = 0.5  # of a saving, for it to be as likely as the wait is sure
 _WORKS = 0.05  # cores: below, a thread was only met by chance
@@ -286,6 +287,8 @@ def _no_cache(context: _Context) -> Iterator[Finding]:
     for stage in context.pipeline.stages:
         noted = stage_record(stage.label, context.record)
         if noted.get("op") != "map" or noted.get("library") or repeats(stage, context.record) < 1:
+            continue
+        if _PYTHON.intersection(noted.get("stateful") or ()):  # nobody sees what Python draws
             continue
         share = stage.work / max(slowest.work, 1)
         if share < _SHARE.value:
