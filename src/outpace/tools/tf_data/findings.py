@@ -185,7 +185,7 @@ def _why(stage: StageWork, context: _Context) -> str:
     if stage.type == "Generator":
         return f"a Python generator takes {each} per element, sequentially{most}"
     if stage.python:
-        return f"it runs Python for every element ({each} each), serialised by the interpreter lock (GIL){most}"
+        return f"it runs Python for every element ({each} per {one}), serialised by the interpreter lock (GIL){most}"
     if _sequential(stage):
         return f"it runs sequentially ({each} per {one}){_not_parallel(stage, context)}"
     if stage.asynchronous and stage.function:
