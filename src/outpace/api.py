@@ -172,7 +172,7 @@ def tools() -> tuple[Tool, ...]:
 def _paid(pages: Sequence[Page], findings: Sequence[Finding]) -> tuple[Page, ...]:
     """The pages with the savings that the report's ledger left for their findings; what was struck stands in the report alone."""
     known = {(f.id, f.location, f.host, f.sentence): f for f in findings}
-    place = {finding: at for at, finding in enumerate(known)}
+    place = {key: at for at, key in enumerate(known)}
 
     def ranked(page: Page) -> tuple[Finding, ...]:
         """Those of a page in the order of the report; symptoms, whose causes carry them, at the end."""

@@ -6,7 +6,6 @@ import atexit
 import contextlib
 import glob
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -33,6 +32,8 @@ def tell(text: str) -> None:
 
 def show(run: str) -> None:
     """The first screen of a saved run, on the same stderr, made by a process of its own: analysis has no place in a training process."""
+    import subprocess  # at the end of a training, not at its start
+
     stream = sys.__stderr__
     if stream is None:
         return

@@ -59,7 +59,7 @@ class _Layout:
     def _warnings(self) -> Iterator[Text]:
         for warning in self.screen.warnings[: self.warnings]:
             shortest = self.warnings == 1
-            yield from self._wrapped(Text(f"! {first_clause(warning) if shortest else warning}", "yellow"), hang=2)
+            yield from self._wrapped(Text(first_clause(warning) if shortest else warning, "yellow"), "! ")
         left = len(self.screen.warnings) - self.warnings
         if left > 0:
             yield Text(f"! and {left} more (--details)", "yellow")
@@ -84,9 +84,9 @@ class _Layout:
         host = f" [{known}]" if (known := self.screen.host(finding)) else ""
         said, mark = clean_prose(finding.sentence), f"{number}. "
         if said not in self.screen.headline:
-            yield from self._wrapped(Text(f"{mark}{first_clause(said)}{host}"), hang=3)
+            yield from self._wrapped(Text(first_clause(said) + host), mark)
             mark = "   "
-        yield from self._wrapped(Text(mark).append(f"→ {first_sentence(clean_prose(finding.action))}", "bold"), hang=5)
+        yield from self._wrapped(Text(first_sentence(clean_prose(finding.action)), "bold"), f"{mark}→ ")
         if finding.id.startswith(CAPTURE):
             return
         saving = saving_text(finding, self.screen.step)
@@ -97,17 +97,15 @@ class _Layout:
     def _labelled(self, label: str, said: Sequence[str], count: int) -> Iterator[Text]:
         for number, text in enumerate(said):
             more = f" (and {count - len(said)} more: --details)" if number == len(said) - 1 and count > len(said) else ""
-            yield from self._wrapped(
-                Text(("" if number else label).ljust(_LABEL), "dim").append(text + more, "not dim"), hang=_LABEL
-            )
+            yield from self._wrapped(Text(text + more), ("" if number else label).ljust(_LABEL))
 
     def _next(self, commands: Sequence[Command]) -> Iterator[Text]:
         longest = max((len(clean(c.line)) for c in commands), default=0)
         for number, command in enumerate(commands):
-            line = Text(("" if number else "Next").ljust(_LABEL), "dim").append(clean(command.line), "not dim bold")
+            line = Text(clean(command.line), "bold")
             if _LABEL + longest + len(command.what) + 3 <= self.width:
-                line.append(" " * (longest + 3 - len(clean(command.line))) + clean_prose(command.what), "dim")
-            yield from self._wrapped(line, hang=_LABEL)
+                line.append(" " * (longest + 3 - len(clean(command.line))) + clean_prose(command.what), "not bold dim")
+            yield from self._wrapped(line, ("" if number else "Next").ljust(_LABEL))
 
     def _flow(self, items: Sequence[Text], width: int | None = None, separator: str = _SEPARATOR) -> Iterator[Text]:
         """Items one after the other, as many on a line as it holds."""
@@ -120,18 +118,8 @@ class _Layout:
         if line:
             yield from self._wrapped(line, width=width)
 
-    def _wrapped(self, text: Text, hang: int = 0, width: int | None = None) -> Iterator[Text]:
-        """`text` in lines, those behind the first indented by `hang`."""
-        width = width or self.width
-        if text.cell_len <= width:
-            yield text
-            return
-        first, *rest = text.wrap(self.console, width, overflow="fold")
-        tail = text[len(first.plain.rstrip()) :] if rest else Text()
-        first.rstrip()
-        yield first
-        if tail.plain.strip():
-            tail = tail[len(tail.plain) - len(tail.plain.lstrip()) :]
-            for line in tail.wrap(self.console, width - hang, overflow="fold"):
-                line.rstrip()
-                yield Text(" " * hang) + line
+    def _wrapped(self, text: Text, label: str = "", width: int | None = None) -> Iterator[Text]:
+        """`text` in lines, all of them beside a label."""
+        for number, line in enumerate(text.wrap(self.console, (width or self.width) - len(label), overflow="fold")):
+            line.rstrip()
+            yield Text(" " * len(label) if number else label) + line

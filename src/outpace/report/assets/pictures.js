@@ -30,16 +30,11 @@ const Pictures = (() => {
   let wait = 0;
   function tipAt(element) {
     clearTimeout(wait);
-    if (element) wait = setTimeout(() => showTip(element), 60);
-    else document.getElementById("tip").hidden = true;
-  }
-  function showTip(element) {
-    const tip = document.getElementById("tip");
-    tip.hidden = false;
-    tip.textContent = element.dataset.tip;
-    const place = element.getBoundingClientRect();
-    tip.style.left = Math.max(4, Math.min(place.left, innerWidth - tip.offsetWidth - 8)) + "px";
-    tip.style.top = (place.bottom + 6 + tip.offsetHeight > innerHeight ? place.top - tip.offsetHeight - 6 : place.bottom + 6) + "px";
+    if (!element) { Tips.hide(); return; }
+    wait = setTimeout(() => {
+      const { left, bottom } = element.getBoundingClientRect();
+      Tips.show(element.dataset.tip, left, bottom - 12);
+    }, 60);
   }
 
   /* One <select> per column to choose by, each with the values that the choices before it leave. `chosen` gets the rows that are left. */
@@ -66,11 +61,8 @@ const Pictures = (() => {
   }
 
   function open(box, build) {
-    let draw = null, width = 0;
-    new ResizeObserver(() => {
-      const now = Math.floor(box.clientWidth);
-      if (!now || now === width) return;
-      width = now;
+    let draw = null;
+    Dom.whenWide(box, (width) => {
       if (!draw) {
         const spec = Tables.load(box.dataset.spec), live = box.querySelector(".live");
         draw = build(live, spec, Tables.load(spec.table));
@@ -78,7 +70,7 @@ const Pictures = (() => {
         box.querySelector(".still").hidden = true; // only now: what could not be built leaves the static picture
       }
       draw(width);
-    }).observe(box);
+    });
   }
 
   return {

@@ -65,8 +65,9 @@ def analyse(run: Run) -> Page:
         how = run.hosts[0].steps.how
         text = Text("No steps", f"No step was found: {how}. {_UNMARKED}")
         return TOOL.page(f"No step was found in this profile: {how}.", (text, *sections), found)
+    speed = _speed(run, breakdown, mean)
     sections = (
-        _summary(run, breakdown, mean, kind),
+        _summary(run, breakdown, kind, speed),
         _graph(run, every),
         _links(mean),
         *_ops(run),
@@ -77,7 +78,7 @@ def analyse(run: Run) -> Page:
         sections,
         found,
         glance=Chart("Steady step", ChartKind.STACK_TOTAL, mean.table, "category", ("mean_ps",), _COLORS_BY_TITLE),
-        key_figures=_speed(run, breakdown, mean),
+        key_figures=speed,
         evidence=tuple(_evidence(run, breakdown, mean)),
     )
 
@@ -192,19 +193,17 @@ def _rounded(rate: float) -> str:
     return f"{float(f'{rate:.3g}'):,.{max(0, 2 - math.floor(math.log10(rate)))}f}" if rate > 0 else "0"
 
 
-def _summary(run: Run, breakdown: StepBreakdown, mean: Average, kind: Program) -> Figures:
+def _summary(run: Run, breakdown: StepBreakdown, kind: Program, speed: tuple[Figure, ...]) -> Figures:
     confidence = max((t.steps.confidence for t in run.hosts if len(t.steps)), key=list(Confidence).index)
     per_row = max(breakdown.per_row.values(), default=1)
-    speed = pace(run)
+    outside = pace(run).outside
     items = [
-        *_speed(run, breakdown, mean),
+        *speed,
         Figure("Step boundaries", confidence.value, Unit.TEXT, _source(run)),
         Figure("Program", kind.name, Unit.TEXT),
     ]
-    if speed.outside >= _SMALL:
-        items.append(
-            Figure("Time outside of steps", speed.outside, Unit.FRACTION, "of the time from the first step to the last")
-        )
+    if outside >= _SMALL:
+        items.append(Figure("Time outside of steps", outside, Unit.FRACTION, "of the time from the first step to the last"))
     if per_row > 1:
         items.append(Figure("Training steps per call", per_row, Unit.COUNT, "steps_per_execution; rows below are calls"))
     if (shares := precision(breakdown)) is not None:
