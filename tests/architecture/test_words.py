@@ -101,6 +101,16 @@ def test_literals_keep_to_standard_words(path: Path) -> None:
     assert not [text for text in literals(path) if " " in text.strip() and dialect(text)]
 
 
+_PLURALS = re.compile(r"[\"']s[\"'] \*|\* [\"']s[\"']|[\"']s?[\"'] if .{1,40} (?:==|!=|>) 1 else [\"']s?[\"']")
+
+
+@pytest.mark.parametrize("path", FILES, ids=place)
+def test_plurals_are_made_in_one_place(path: Path) -> None:
+    """`model.units.counted`: of what is counted by hand, one day there is one."""
+    text = path.read_text(encoding="utf-8")
+    assert not _PLURALS.findall(text)
+
+
 def test_a_word_of_ours_is_found() -> None:
     assert (
         dialect("4.85 times as fast, 95 % interval 4.05 to 5.79")

@@ -370,7 +370,7 @@ def test_a_worker_that_dies_is_named_and_the_pod_view_has_the_rest(cluster: Call
         out, err = process.communicate(timeout=180)
         assert process.returncode == 7, out + err
         assert [line.split()[1] for line in out.splitlines() if line.startswith("127.")] == ["saved", "missing:", "saved"]
-        assert "1 of 3 workers are missing" in err
+        assert "1 of 3 workers is missing" in err
         assert workers_seen(tmp_path) == {jobs[i].address.replace(":", "_") for i in (0, 2)}
 
     without_crash(cluster, check)

@@ -17,6 +17,7 @@ from outpace.capture.recording import Recording, Saved, tell
 from outpace.capture.sampler import FrameSampler
 from outpace.capture.window import Candidate, StepWindow, describe
 from outpace.model.errors import OutpaceError
+from outpace.model.units import counted
 from outpace.store.record import PythonSamples
 
 
@@ -104,7 +105,7 @@ class Session:
         self._saved(self.saved)
         window = self.window
         taken = f"{window.seconds:.1f} s" if window.seconds >= 1 else f"{window.seconds * 1e3:.0f} ms"
-        what = f"{len(window.during)} steps in {taken}" if window.during else taken
+        what = f"{counted(len(window.during), 'step')} in {taken}" if window.during else taken
         tell(f"captured {what}; profile in {self.shown(self.saved.run)}")
 
     def yield_to_user(self, logdir: object) -> None:
@@ -197,7 +198,7 @@ class Session:
             return f"The script ran {seen} steps ({what}), but none was certain to be a training step. Use --seconds to capture by time."
         warmup = min(options.warmup, seen // 2)
         return (
-            f"{ended} after {seen} step{'s' * (seen != 1)} ({describe(window.most)}), within the warm-up of "
+            f"{ended} after {counted(seen, 'step')} ({describe(window.most)}), within the warm-up of "
             f"{options.warmup}. Let it run longer, or use --warmup {warmup} --steps {max(1, seen - warmup - 1)}."
         )
 

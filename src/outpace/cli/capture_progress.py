@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from outpace.cli.console import note
+from outpace.model.units import counted
 
 if TYPE_CHECKING:
     from outpace.capture.remote.result import Progress
@@ -47,7 +48,7 @@ class Lines:
 def sentence(progress: Progress, duration: float, moving: bool) -> str:
     """The progress in words; a `moving` one counts seconds."""
     through = len(progress.outcomes)
-    count = f"{progress.total} worker{'s' if progress.total > 1 else ''}"
+    count = f"{counted(progress.total, 'worker')}"
     left = f", {max(0.0, progress.expected - progress.elapsed):.0f} s left" if moving else ""
     if progress.phase == "delay":
         return f"waiting {progress.expected:g} s before the capture{left}"
@@ -59,4 +60,4 @@ def sentence(progress: Progress, duration: float, moving: bool) -> str:
         count = f"{progress.asked} of {count}"
     if progress.elapsed <= progress.expected + (0.0 if moving else USUAL):
         return f"capturing {duration:g} s on {count}{left}"
-    return f"waiting for profiles; {through} of {progress.total} workers are through"
+    return f"waiting for profiles; {through} of {counted(progress.total, 'worker')} through"

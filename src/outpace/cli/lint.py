@@ -11,6 +11,7 @@ import typer
 
 from outpace.cli.console import note
 from outpace.cli.options import Color, Width
+from outpace.model.units import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -165,9 +166,5 @@ def _excerpt(line: str, message: Message, room: int) -> tuple[str, int, int]:
 def _summary(files: int, messages: Sequence[Message]) -> str:
     warnings = sum(message.level == "warning" for message in messages)
     captured = sum(message.origin == "capture" for message in messages)
-    counted = f"{_count(warnings, 'warning')} and {_count(len(messages) - warnings, 'note')} in {_count(files, 'file')}"
-    return f"{counted}, {captured} of them confirmed by the capture." if captured else f"{counted}."
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'s' * (number != 1)}"
+    said = f"{counted(warnings, 'warning')} and {counted(len(messages) - warnings, 'note')} in {counted(files, 'file')}"
+    return f"{said}, {captured} of them confirmed by the capture." if captured else f"{said}."

@@ -8,6 +8,7 @@ from typing import Any
 
 from outpace.cli.console import note, option
 from outpace.model import OutputError, Report, ToolError
+from outpace.model.units import counted
 
 
 def show(
@@ -32,7 +33,7 @@ def show(
         from outpace.report import csv_
 
         with option("--csv"):
-            said.append(f"{len(csv_.write(report, csv))} tables are in {csv}")
+            said.append(f"{counted(len(csv_.write(report, csv)), 'table is', 'tables are')} in {csv}")
     if html is not None:
         from outpace.report import html as html_
 

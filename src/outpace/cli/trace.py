@@ -10,6 +10,7 @@ import typer
 
 from outpace.cli.console import note, option
 from outpace.cli.process import tune
+from outpace.model.units import counted
 
 if TYPE_CHECKING:
     from outpace.api import Profile
@@ -148,12 +149,12 @@ def _tell(profile: Profile, written: ExportSummary, place: str) -> None:
         note(f"Note: {warning}")
     parts = [
         f"{written.events:,} of {profile.run.events:,} events",
-        f"{written.steps:,} step{'' if written.steps == 1 else 's'}",
+        f"{counted(written.steps, 'step')}",
     ]
     parts += [
         f"{count:,} {what}" for count, what in ((written.arrows, "launch arrows"), (written.counts, "memory values")) if count
     ]
-    parts += [f"{written.stages:,} calls of tf.data stages by source line"] if written.stages else []
+    parts += [f"{counted(written.stages, 'call')} of tf.data stages by source line"] if written.stages else []
     note(f"{', '.join(parts)}.")
     note(place)
     if written.slices == 0:

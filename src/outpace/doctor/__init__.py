@@ -18,6 +18,7 @@ from outpace.doctor import cupti, devices, profiler, storage, trial, versions
 from outpace.doctor.facts import Check, Facts, ask_driver, ask_framework, ask_python, ask_requirements
 from outpace.doctor.result import CheckResult, Diagnosis, Outcome
 from outpace.doctor.system import System
+from outpace.model.units import counted
 
 __all__ = ["CHECKS", "CheckResult", "Diagnosis", "Facts", "Outcome", "System", "diagnose", "examine", "gather"]
 
@@ -101,7 +102,7 @@ def _verdict(facts: Facts, problems: int) -> str:
     if not facts.frameworks:
         return "Captures do not work with this Python: it has neither TensorFlow nor JAX. Reports work."
     if problems:
-        return f"Captures do not work here as they should: {problems} problem{'s' * (problems != 1)} to fix."
+        return f"Captures do not work here as they should: {counted(problems, 'problem')} to fix."
     if facts.trials is None:
         return "Nothing was found that stops a capture; without a trial capture that is no proof."
     if facts.gpu_recorded:

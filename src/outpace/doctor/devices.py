@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-from outpace.doctor.facts import Facts, Framework, counted
+from outpace.doctor.facts import Facts, Framework
 from outpace.doctor.result import CheckResult, note, ok, problem
 from outpace.doctor.system import System
+from outpace.model.units import counted
 
 # What a framework writes to standard error when it leaves a GPU unused: pattern, sentence, command.
 MESSAGES = (

@@ -169,11 +169,6 @@ def last_lines(text: str, count: int = 3) -> tuple[str, ...]:
     return tuple(line.rstrip() for line in text.splitlines() if line.strip())[-count:]
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 step`, `1,200 steps`."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
-
-
 def quoted(path: str) -> str:
     """A path as a shell takes it, with `~` for the home folder left to the shell."""
     import shlex

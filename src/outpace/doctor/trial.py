@@ -9,10 +9,11 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from outpace.doctor import cupti
-from outpace.doctor.facts import Facts, Framework, Trial, counted, last_lines
+from outpace.doctor.facts import Facts, Framework, Trial, last_lines
 from outpace.doctor.result import CheckResult, note, ok, problem, unchecked
 from outpace.doctor.system import Completed, System
 from outpace.model.errors import OutpaceError
+from outpace.model.units import counted
 
 if TYPE_CHECKING:
     from outpace.trace import Trace

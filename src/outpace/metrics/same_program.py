@@ -17,6 +17,7 @@ from outpace.metrics.derived import derived
 from outpace.metrics.op_metrics import op_metrics
 from outpace.metrics.segments import pipelines
 from outpace.metrics.tf_functions import tf_functions
+from outpace.model.units import counted
 from outpace.timeline import Run, StepSource, Timeline
 from outpace.timeline.clock import shifts_ns
 
@@ -257,5 +258,5 @@ def _chain(facts: _Facts) -> str:
 def _names(group: Sequence[_Facts]) -> str:
     hosts = [facts.host for facts in group]
     if len(hosts) > 4:
-        return f"{hosts[0]} and {len(hosts) - 1} others"
+        return f"{hosts[0]} and {counted(len(hosts) - 1, 'other')}"
     return " and ".join(part for part in (", ".join(hosts[:-1]), hosts[-1]) if part)

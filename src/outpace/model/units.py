@@ -41,6 +41,11 @@ def humanize(value: object, unit: Unit) -> str:
     return _humanize_number(float(value), unit)
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """A number with what it counts: `1 step`, `1,200 steps`, `2 memories` (`plural`, where it is not the noun with an s)."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
 def _humanize_number(value: float, unit: Unit) -> str:
     if unit is Unit.PS:
         return _scaled(value, _TIME_STEPS)

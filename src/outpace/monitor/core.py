@@ -13,6 +13,7 @@ from outpace._dataclass import dataclass
 from outpace.capture.choose import framework_in_use
 from outpace.capture.options import CaptureOptions
 from outpace.capture.recording import tell
+from outpace.model.units import counted
 from outpace.monitor.deep import RETRY, DeepCapture, Limits
 from outpace.monitor.lines import Totals, line_of, milliseconds, scalars_of, summary
 from outpace.monitor.memory import memory
@@ -236,7 +237,7 @@ class Core:
             return
         steps, size = taken.steps * self.per_call, round(taken.megabytes, 3)
         self._event("capture", run=taken.run, steps=steps, megabytes=size, since=since, before_ms=before, now_ms=after)
-        tell(f"monitor: {text}; captured {steps} step{'s' * (steps != 1)} in {taken.run}")
+        tell(f"monitor: {text}; captured {counted(steps, 'step')} in {taken.run}")
 
     def _values(self, slow: Slowdown) -> tuple[int, float, float]:
         """First slow training step (from 1), and ms per training step before and now."""

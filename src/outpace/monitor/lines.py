@@ -7,6 +7,7 @@ from dataclasses import field
 from typing import Any
 
 from outpace._dataclass import dataclass
+from outpace.model.units import counted
 from outpace.monitor.deep import DeepCapture
 from outpace.monitor.stats import Histogram
 from outpace.monitor.waits import Read
@@ -98,9 +99,7 @@ def summary(totals: Totals, steps: int, deep: DeepCapture, missing: str) -> str:
         return f"{steps} steps, too few to say anything beyond the warm-up"
     share = totals.share
     waits = f"input wait not measured ({missing})" if share is None else f"{share:.0%} of it waiting for input"
-    counted = ", ".join(
-        f"{count} {word}{'s' * (count != 1)}" for count, word in ((totals.slowdowns, "slowdown"), (deep.count, "capture"))
-    )
+    counted = ", ".join(counted(count, word) for count, word in ((totals.slowdowns, "slowdown"), (deep.count, "capture")))
     return f"{steps} steps, {milliseconds(totals.mean)} each on average, {waits}, {counted}"
 
 

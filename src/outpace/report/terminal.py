@@ -14,6 +14,7 @@ from rich.text import Text
 from outpace.model import Chart, Failure, Figures, Finding, Links, Page, Report, Rows, Section, Severity, Unavailable
 from outpace.model import Text as Paragraph
 from outpace.model.text import clean, clean_prose, shown
+from outpace.model.units import counted
 from outpace.report import terminal_charts, terminal_screen
 from outpace.report.console import PlainConsole
 from outpace.report.first_screen import FirstScreen, first_screen, saving_bound, saving_text
@@ -193,7 +194,7 @@ class _Writer:
         table = section.table
         self._heading(table.title)
         if not len(table) or section.folded:
-            self._prose(f"{len(table):,} rows (use --csv or --html)" if len(table) else "no rows", "dim")
+            self._prose(f"{counted(len(table), 'row')} (use --csv or --html)" if len(table) else "no rows", "dim")
             return
         top = table.take(slice(0, section.limit))
         fields = [table.field(n) for n in section.columns] or list(table.fields)
@@ -206,7 +207,7 @@ class _Writer:
         lines, dropped = grid(columns, self.width)
         self._lines(lines)
         if len(table) > len(top):
-            self._prose(f"… and {len(table) - len(top):,} more rows (use --csv or --html)", "dim")
+            self._prose(f"… and {counted(len(table) - len(top), 'more row')} (use --csv or --html)", "dim")
         if dropped:
             self._prose(f"Hidden columns (terminal too narrow): {', '.join(dropped)}", "dim")
         if section.remark:

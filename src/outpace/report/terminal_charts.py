@@ -9,6 +9,7 @@ from rich.text import Text
 
 from outpace.model import Chart, ChartKind, Unit
 from outpace.model.text import clean, shown
+from outpace.model.units import counted
 from outpace.report import chart_data, palette
 from outpace.report.terminal_grid import Column, fit, grid
 
@@ -67,7 +68,7 @@ def bar_and_legend(chart: Chart, width: int, colored: bool) -> tuple[Text, list[
         for i in large
     ]
     if rest := len(order) - len(large):
-        legend.append(Text(f"{rest} {'other' if rest == 1 else 'others'} under 1%", "dim"))
+        legend.append(Text(f"{counted(rest, 'other')} under 1%", "dim"))
     return _stack(parts, width, colored), legend
 
 
@@ -169,7 +170,7 @@ def graph(chart: Chart, width: int, colored: bool) -> list[Text]:
         columns.append(Column(field.label, tuple(n.cells[i] for n in nodes), right=is_number(field.unit.value)))
     lines, _ = grid(columns, width, [_ROLE_STYLES.get(n.role, "") for n in nodes])
     if len(tree.nodes) > len(nodes):
-        lines.append(Text(f"… and {len(tree.nodes) - len(nodes):,} more nodes", style="dim"))
+        lines.append(Text(f"… and {counted(len(tree.nodes) - len(nodes), 'more node')}", style="dim"))
     return lines
 
 
@@ -247,7 +248,7 @@ def _legend(data: chart_data.Columns, edge: int, width: int, colored: bool) -> l
 def _notes(data: chart_data.Columns) -> list[str]:
     notes = []
     if data.per_column > 1:
-        notes.append(f"each column is the mean of {data.per_column} rows")
+        notes.append(f"each column is the mean of {counted(data.per_column, 'row')}")
     if data.highest:
         label, height = data.highest
         beyond = "▲ reaches" if data.cut else "some rows reach"

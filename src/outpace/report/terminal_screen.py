@@ -78,7 +78,7 @@ class _Layout:
             yield from self._change(number, finding)
         left = len(every) - self.changes
         if left > 0:
-            yield Text(f"{'and 1 more' if left == 1 else f'and {left} more'}: --details", "dim")
+            yield Text(f"and {left} more: --details", "dim")
 
     def _change(self, number: int, finding: Finding) -> Iterator[Text]:
         host = f" [{known}]" if (known := self.screen.host(finding)) else ""

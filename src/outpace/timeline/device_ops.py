@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 
 from outpace.model.arrays import Column, Indices, Picoseconds
+from outpace.model.units import counted
 from outpace.timeline.names import OpKind, parse_op
 from outpace.timeline.steps import Confidence, Steps, StepSource
 from outpace.trace import Trace, dialect
@@ -37,7 +38,7 @@ def steps_of_device_ops(trace: Trace) -> Steps | None:
     return Steps(
         source=StepSource.INFERRED,
         confidence=Confidence.LOW,
-        how=f"ops on the busiest device run {len(start)} time{'s' if len(start) > 1 else ''}",
+        how=f"ops on the busiest device run {counted(len(start), 'time')}",
         number=np.arange(len(start), dtype=np.int64),
         start=start,
         end=end,

@@ -16,6 +16,7 @@ import numpy as np
 
 from outpace.model import median
 from outpace.model.arrays import Indices, Mask, Picoseconds
+from outpace.model.units import counted
 from outpace.timeline.ahead import runs_of
 from outpace.timeline.cycles import outermost_repetition, recurrence
 from outpace.timeline.device_ops import steps_of_device_ops
@@ -177,7 +178,8 @@ def _between_runs(trace: Trace, calls: Indices, start: Picoseconds, end: Picosec
     top = _program_events(trace, thread[visible[thread]])
     name = trace.names[trace.name[calls[0]]]
     thread_name = trace.lines.names[line]
-    how = f"{len(end)} runs of {jitted_function(name)}, each from the end of the one before: its calls on thread {thread_name} do not wait"
+    runs = f"{counted(len(end), 'run')} of {jitted_function(name)}"
+    how = f"{runs}, each from the end of the one before: its calls on thread {thread_name} do not wait"
     return replace(_up_to(trace, end, int(start[0]), False, top, name, how), ahead=True)
 
 
@@ -289,7 +291,7 @@ def _eager_loop(trace: Trace, ops: Indices, visible: Mask) -> Steps | None:
     ops_by_name = _eager_names(trace, ops)
     inputs = ops[[name.startswith("IteratorGetNext") for name in ops_by_name]]
     if len(inputs) > 1:
-        return _from_starts(trace, inputs, thread, visible, f"{len(inputs)} input calls of an eager loop")
+        return _from_starts(trace, inputs, thread, visible, f"{counted(len(inputs), 'input call')} of an eager loop")
     period = _period(ops_by_name)
     if period is None:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from outpace.model.arrays import Codes, Indices, Mask
+from outpace.model.units import counted
 from outpace.timeline.steps import Confidence, Steps, StepSource
 from outpace.trace import Plane, Trace, dialect
 from outpace.trace.algorithms import common, distinct
@@ -40,7 +41,7 @@ def from_marks(trace: Trace, rows: Indices, source: StepSource) -> Steps:
     return Steps(
         source=source,
         confidence=Confidence.CERTAIN,
-        how=f"{len(rows)} step markers '{name}' in the profile",
+        how=f"{counted(len(rows), 'step marker')} '{name}' in the profile",
         number=number.ints[np.searchsorted(number.row, rows)],
         start=trace.start[rows],
         end=trace.end[rows],
@@ -95,7 +96,7 @@ def from_device_lines(trace: Trace, lines: list[tuple[Plane, int]]) -> Steps:
     return Steps(
         source=StepSource.DEVICE_LINE,
         confidence=Confidence.HIGH,
-        how=f"the step line of {len(lines)} device{'s' if len(lines) > 1 else ''}",
+        how=f"the step line of {counted(len(lines), 'device')}",
         number=np.array(numbers, np.int64),
         start=np.array([s for _, (s, _) in steps], np.int64),
         end=np.array([e for _, (_, e) in steps], np.int64),

@@ -23,6 +23,7 @@ from outpace.capture.options import Outcome
 from outpace.capture.recording import tell
 from outpace.capture.script import hide_own_frames, run_as_main
 from outpace.model.errors import OutpaceError, TuneError
+from outpace.model.units import counted
 
 LOOP = "The script trains in a loop of its own, and outpace tune tunes Keras' fit. Tune the loop's input: outpace.tune_dataset(data)."
 KERAS_2 = (
@@ -201,7 +202,7 @@ class Hosted:
     def _why_nothing(self) -> str:
         wanted = self.plan["fit"]
         if self.fits:
-            return f"the script called Keras' fit {self.fits} time{'s' * (self.fits > 1)}, so that there was no fit number {wanted}"
+            return f"the script called Keras' fit {counted(self.fits, 'time')}, so that there was no fit number {wanted}"
         return "the script called no Keras fit, so there was nothing to tune"
 
 

@@ -23,6 +23,7 @@ from outpace.model import (
     Text,
     Unit,
 )
+from outpace.model.units import counted
 from outpace.tune import batch_page
 from outpace.tune.advice.section import section as advice_section
 from outpace.tune.climb.beside import Beside
@@ -288,7 +289,7 @@ def _how(tuned: Tuned) -> str:
         " Afterwards the model, its optimizer and the random numbers were put back bit by bit." if tuned.program.outside else ""
     )
     return (
-        f"{races} race{'s' * (races != 1)} of short paired blocks in random order, each with the baseline a second time, in "
+        f"{counted(races, 'race')} of short paired blocks in random order, each with the baseline a second time, in "
         f"{climbed.seconds:.0f} s; it ended because {climbed.ended}. A difference counts from 3% on, and is confirmed on fresh rounds; "
         f"what was kept was raced against the start once more, on fresh rounds, beside its limits.{after}"
     )

@@ -11,6 +11,7 @@ from typing import Any
 from outpace.capture.recording import tell
 from outpace.model.errors import OutputError
 from outpace.model.report import Report
+from outpace.model.units import counted
 from outpace.report import json_, terminal
 from outpace.tune.environment.page import page_of_plain
 from outpace.tune.page import ID
@@ -57,7 +58,7 @@ def _races(tuned: Tuned, folder: Path) -> str:
     races = tuned.climbed.experiments
     for at, experiment in enumerate(races):
         write_experiment(experiment, folder / f"race-{at}.jsonl")
-    return f"the samples of {len(races)} races are in {folder}"
+    return f"the samples of {counted(len(races), 'race')} are in {folder}"
 
 
 def _patch(plan: Mapping[str, Any], tuned: Tuned, path: Path) -> str:

@@ -390,7 +390,7 @@ def test_the_command_says_each_hosts_outcome(worker: Callable[[Answer], str], tm
     assert "saved" in rows[1]
     assert "missing: no connection" in rows[2]
     assert f"The run is {tmp_path}/plugins/profile/" in done.stdout
-    assert "1 of 2 workers are missing" in done.stderr
+    assert "1 of 2 workers is missing" in done.stderr
 
 
 def test_the_command_prints_json(worker: Callable[[Answer], str], tmp_path: Path) -> None:

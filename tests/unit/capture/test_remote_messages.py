@@ -185,7 +185,7 @@ def test_a_result_says_what_is_missing() -> None:
     some = RemoteResult("run", (saved, lost)).error()
     assert isinstance(some, PartialCaptureError)
     assert some.exit_code == 7
-    assert str(some) == "1 of 2 workers are missing from run. b:1: it hangs."
+    assert str(some) == "1 of 2 workers is missing from run. b:1: it hangs."
     none = RemoteResult(None, (lost,)).error()
     assert type(none) is CaptureError
     assert str(none) == "No profile was captured. b:1: it hangs."

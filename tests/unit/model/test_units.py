@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from outpace.model import Unit, humanize
+from outpace.model.units import counted
 
 
 @pytest.mark.parametrize(
@@ -49,3 +50,8 @@ def test_a_plain_number_is_never_a_power_of_ten(value: float, text: str) -> None
 
 def test_percent_stands_without_a_space() -> None:
     assert humanize(0.812, Unit.FRACTION) == "81.2%"
+
+
+def test_what_is_counted_agrees_with_its_number() -> None:
+    assert [counted(number, "more line") for number in (0, 1, 2)] == ["0 more lines", "1 more line", "2 more lines"]
+    assert counted(1200, "more memory", "more memories") == "1,200 more memories"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from outpace._dataclass import dataclass
 from outpace.model.errors import CaptureError, PartialCaptureError
+from outpace.model.units import counted
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,8 @@ class RemoteResult:
         why = "".join(f" {host.address}: {host.reason}." for host in missing) if reasons else ""
         if self.run is None:
             return CaptureError(f"No profile was captured.{why}")
-        return PartialCaptureError(f"{len(missing)} of {len(self.hosts)} workers are missing from {self.run}.{why}")
+        which = f"{len(missing)} of {counted(len(self.hosts), 'worker')} {'is' if len(missing) == 1 else 'are'} missing"
+        return PartialCaptureError(f"{which} from {self.run}.{why}")
 
 
 @dataclass(frozen=True)

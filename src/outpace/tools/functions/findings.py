@@ -12,6 +12,7 @@ from outpace.metrics.jit_calls import MANY_CALLS, jit_calls
 from outpace.metrics.program import Program
 from outpace.metrics.python_time import framework_line, framework_share, step_line
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Table, Threshold, Unit, humanize
+from outpace.model.units import counted
 from outpace.timeline import Run
 from outpace.tools.functions import traces as kinds
 
@@ -81,11 +82,11 @@ def _recompiled(compiled: Table, in_steps: dict[str, int]) -> Iterator[Finding]:
         top = max(rows, key=lambda r: r["in_steps_ps"])
         source = top["source"].rpartition("/")[2]
         name = f"'{top['function']}'" if top["function"] != "<lambda>" else "A lambda"
-        others = f" and {len(rows) - 1} more functions there" if len(rows) > 1 else ""
+        others = f" and {counted(len(rows) - 1, 'more function')} there" if len(rows) > 1 else ""
         yield Finding(
             id="recompiled",
             severity=Severity.HIGH,
-            sentence=f"{name}{others} {'were' if others else 'was'} compiled {count} times in the captured steps"
+            sentence=f"{name}{others} {'were' if others else 'was'} compiled {counted(count, 'time')} in the captured steps"
             f"{f', called at {source}' if source else ''}: {share:.0%} of their time.",
             action="Keep shapes and dtypes constant (pad, or drop the rest of an epoch). Create the jitted function once, outside the loop. "
             "Pass changing numbers as arrays, not as static arguments or captured Python values.",
@@ -202,7 +203,11 @@ def _same(trace: dict[str, Any], row: dict[str, Any]) -> bool:
 def _expensive(
     row: dict[str, Any], share: float, retraced: bool, built: list[dict[str, Any]], in_steps: int, program: Program
 ) -> Finding:
-    reason = f"built a new graph in {row['traced']} of {row['calls']} calls" if retraced else "ran op by op, without a graph"
+    reason = (
+        f"built a new graph in {row['traced']} of {counted(row['calls'], 'call')}"
+        if retraced
+        else "ran op by op, without a graph"
+    )
     known = [t for t in built if t["kinds"] not in (kinds.FIRST, kinds.UNKNOWN)]
     causes = Counter(kind for t in known for kind in t["kinds"].split(", ")).most_common()
     example = next((t for t in known if causes and causes[0][0] in t["kinds"].split(", ")), None)

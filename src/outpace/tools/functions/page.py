@@ -7,6 +7,7 @@ from outpace.metrics.jit_calls import jit_calls
 from outpace.metrics.program import program
 from outpace.metrics.tf_functions import tf_functions
 from outpace.model import Figure, Figures, Page, Rows, Section, Table, Unavailable, Unit, humanize
+from outpace.model.units import counted
 from outpace.timeline import Run
 from outpace.tools.functions import TOOL
 from outpace.tools.functions import findings as rules
@@ -71,7 +72,7 @@ def _headline(functions: Table, compiled: Table) -> str:
     if again:
         worst = max(again, key=lambda row: int(row["traced_ps"]))
         time = humanize(worst["traced_ps"], Unit.PS)
-        return f"'{worst['function']}' built a graph in {worst['traced']} of {worst['calls']} calls; those calls took {time}."
+        return f"'{worst['function']}' built a graph in {worst['traced']} of {counted(worst['calls'], 'call')}; those calls took {time}."
     jitted = [row for row in compiled.records() if row["function"] and row["count"] > 1 and row["in_steps_ps"]]
     if jitted:
         worst = max(jitted, key=lambda row: int(row["in_steps_ps"]))

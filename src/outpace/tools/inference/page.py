@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from outpace.model import Category, Chart, ChartKind, Page, Rows, Section, Table, Unavailable, Unit, humanize
+from outpace.model.units import counted
 from outpace.timeline import Run
 from outpace.tools.inference import TOOL
 from outpace.tools.inference import findings as rules
@@ -28,7 +29,7 @@ def analyse(run: Run) -> Page:
     sections: tuple[Section, ...] = (
         Rows(summary, ("function", "requests", "mean_ps", "p50_ps", "p90_ps", "p99_ps", "max_ps", "rate", "host")),
         Chart("Calls by latency", ChartKind.BARS, histogram(table), "latency", ("requests",)),
-        Chart(f"The {len(slowest)} slowest calls", ChartKind.STACK_SERIES, slowest, "request", CATEGORIES, _COLORS),
+        Chart(f"The {counted(len(slowest), 'slowest call')}", ChartKind.STACK_SERIES, slowest, "request", CATEGORIES, _COLORS),
         Rows(slowest, ("request", "function", "latency_ps", "before_ps", "longest_op", "longest_op_ps")),
     )
     return TOOL.page(_headline(summary), sections, tuple(rules.find(table)), (table,))

@@ -7,6 +7,7 @@ from typing import Any
 
 from outpace.metrics.program import Program
 from outpace.model import Evidence, Finding, Severity, Table, Threshold, Unit, humanize
+from outpace.model.units import counted
 from outpace.tools.memory_profile.growth import MATERIAL, RISING
 
 _FULL = Threshold(
@@ -35,12 +36,9 @@ def find(memories: Table, growth: Table, unfreed: Table, program: Program) -> It
 
 def _more(rows: list[Row]) -> tuple[str, ...]:
     """A note on the host's other memories of which the same is true."""
-    others = ", ".join(str(row["memory"]) for row in rows[1:5])
-    return (
-        (f"The same holds for {len(rows) - 1} more memories of this host: {others}{' ...' if len(rows) > 5 else ''}.",)
-        if others
-        else ()
-    )
+    others = ", ".join(str(row["memory"]) for row in rows[1:5]) + " ..." * (len(rows) > 5)
+    count = counted(len(rows) - 1, "more memory", "more memories")
+    return (f"The same holds for {count} of this host: {others}.",) if others else ()
 
 
 def _near_capacity(host: str, program: Program, rows: list[Row]) -> Iterator[Finding]:
@@ -155,4 +153,4 @@ def _until_full(worst: Row, mine: list[Row]) -> str:
     headroom = next((m["headroom_bytes"] for m in mine if m["memory"] == worst["memory"]), None)
     if headroom is None:
         return ""
-    return f" At this rate it is full after {max(headroom, 0) / worst['per_step_bytes']:,.0f} more steps."
+    return f" At this rate it is full after {counted(round(max(headroom, 0) / worst['per_step_bytes']), 'more step')}."

@@ -32,6 +32,7 @@ from outpace.model import (
     Unit,
     humanize,
 )
+from outpace.model.units import counted
 from outpace.timeline import Confidence, Run
 from outpace.tools.overview import TOOL, capture_findings, unsteady
 from outpace.tools.overview import findings as rules
@@ -92,7 +93,7 @@ def _advice(run: Run, breakdown: StepBreakdown, mean: Average, kind: Program) ->
         yield from rules.overhead(timeline.host, *overhead_samples(run, timeline))
 
 
-_COUNTED = re.compile(r"(?P<count>\d+)(?P<what>\D.*)")
+_COUNTED = re.compile(r"(?P<count>[\d,]+)(?P<what>[^\d,].*)")
 _UNSEEN = "Host-bound (Python or untraced work)"
 _PHASE_CHANGE = 0.10  # profiling does not speed steps up: before and during then compare different work
 _HOST_COLUMNS = ("host", "steps", "source", "mean_ps", "events", "window_ps", "devices", "cpu_cores", "framework")
@@ -220,7 +221,7 @@ def _evidence(run: Run, breakdown: StepBreakdown, mean: Average) -> list[str]:
     aside = unsteady.told(breakdown)
     lines += aside[:_MOST_ASIDE]
     if len(aside) > _MOST_ASIDE:
-        lines.append(f"and {len(aside) - _MOST_ASIDE} more were set aside (table steps)")
+        lines.append(f"and {counted(len(aside) - _MOST_ASIDE, 'more was', 'more were')} set aside (table steps)")
     for timeline in run.hosts:
         slower = slowdown(run, timeline)
         if slower is not None:
@@ -229,7 +230,7 @@ def _evidence(run: Run, breakdown: StepBreakdown, mean: Average) -> list[str]:
 
 
 def _steps(mean: Average) -> str:
-    return f"{mean.rows} step{'' if mean.rows == 1 else 's'}"
+    return counted(mean.rows, "step")
 
 
 def _source(run: Run) -> str:
@@ -248,7 +249,7 @@ def _remark(run: Run) -> str:
     """How the steps were found; of hosts that differ in the number alone, from the fewest to the most."""
     told = [_COUNTED.fullmatch(t.steps.how) for t in run.hosts]
     if len(told) > 1 and all(told) and len({t["what"] for t in told if t}) == 1:
-        counts = sorted(int(t["count"]) for t in told if t)
+        counts = sorted(int(t["count"].replace(",", "")) for t in told if t)
         many = f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
         return f"{many}{told[0]['what'] if told[0] else ''} of each of {len(told)} hosts"
     return "; ".join(f"{t.host}: {t.steps.how}" if len(run.hosts) > 1 else t.steps.how for t in run.hosts)

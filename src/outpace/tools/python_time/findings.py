@@ -13,6 +13,7 @@ from outpace.metrics.program import Program
 from outpace.metrics.python_samples import FRAMEWORKS, LIBRARY
 from outpace.metrics.python_time import PythonLine, framework_line, interval, lines_beside, python_lines
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
+from outpace.model.units import counted
 from outpace.timeline import Run
 
 _SOME = Threshold(
@@ -109,7 +110,7 @@ def _line(host: str, function: _Function, samples: int, program: Program) -> Fin
     below = f", most of it in {top.below}" if top.library else ""
     beside = "it runs beside the step's own function" if function.traced else "nothing else of the step runs meanwhile"
     takes = (Category.ALL_OTHERS, Category.HOST_COMPUTE, Category.OUTPUT) if function.traced else (Category.ALL_OTHERS,)
-    more = f" and {len(function.lines) - 1} more lines" if len(function.lines) > 1 else ""
+    more = f" and {counted(len(function.lines) - 1, 'more line')}" if len(function.lines) > 1 else ""
     name = "the module's own loop" if top.function == "<module>" else f"{top.function.partition('.<locals>')[0]}()"
     much = share >= _MUCH.value
     return Finding(

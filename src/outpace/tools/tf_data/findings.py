@@ -19,6 +19,7 @@ from outpace.metrics.segments import CHAIN, Pipeline, StageWork
 from outpace.metrics.stage_labels import injected, location, source, stage_record
 from outpace.metrics.step_breakdown import StepBreakdown
 from outpace.model import OUTSIDE, Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Threshold, Unit, humanize
+from outpace.model.units import counted
 from outpace.timeline import Run
 from outpace.tools.tf_data.compute import Analysis
 from outpace.tools.tf_data.saving import Waiting, busy_without, is_below, kept, repeats, saving
@@ -255,7 +256,7 @@ def _against(context: _Context, stage: StageWork) -> tuple[str, ...]:
     if context.severity is not Severity.INFO and not context.savings(stage):
         notes.append("The profile gives no close estimate of the saving; 'outpace tune --only-limits SCRIPT' measures it.")
     if len(context.waits) < 10:
-        notes.append(f"Only {len(context.waits)} steps were captured.")
+        notes.append(f"Only {counted(len(context.waits), 'step was', 'steps were')} captured.")
     return tuple(notes)
 
 

@@ -28,8 +28,3 @@ KERAS = "Keras, keras/src/backend/tensorflow/trainer.py"
 def listed(names: list[str], shown: int = 4) -> str:
     """The first names, and how many more there are."""
     return ", ".join(names[:shown]) + (f" and {len(names) - shown} more" if len(names) > shown else "")
-
-
-def counted(number: int, thing: str) -> str:
-    """`1 layer`, `3 layers`."""
-    return f"{number:,} {thing}{'s' * (number != 1)}"

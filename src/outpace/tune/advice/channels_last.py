@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from outpace.tune.advice.advice import PROFILER, Advice, counted, listed
+from outpace.model.units import counted
+from outpace.tune.advice.advice import PROFILER, Advice, listed
 from outpace.tune.advice.facts import Facts
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from outpace.model.units import Unit, humanize
-from outpace.tune.advice.advice import SPEED, Advice, counted, listed
+from outpace.model.units import Unit, counted, humanize
+from outpace.tune.advice.advice import SPEED, Advice, listed
 from outpace.tune.advice.facts import COUNTED, Facts, Layer
 
 

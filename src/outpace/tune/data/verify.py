@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 from outpace.model.errors import RebuildError
+from outpace.model.units import counted
 from outpace.tune.data.comparable import Pinning, perturb_generators, variables_kept
 from outpace.tune.data.tree import describe
 from outpace.tune.reason import reason_of
@@ -103,7 +104,7 @@ def _compared(original: Any, rewritten: Any, elements: int, risk: Risk) -> Verif
         resumed = _resumes_alike(original, rewritten, pinning)
         if isinstance(resumed, Difference):
             return resumed
-        shown = f"{len(old[0])} elements of {EPOCHS} epochs equal bit by bit."
+        shown = f"{counted(len(old[0]), 'element')} of {EPOCHS} epochs equal bit by bit."
         how = (shown, "Stateful functions that run in parallel were called one after the other.") if serial else (shown,)
         return Verified(len(old[0]), EPOCHS, True, (*how, *resumed))
     if risk is Risk.STATISTICAL:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from outpace.model.units import counted
 from outpace.tune.data.verify import Risk
 from outpace.tune.environment.observed import Host, Observed
 from outpace.tune.environment.setting import Setting
@@ -38,7 +39,7 @@ class GpuThreads:
         wanted = int(setting.variables[COUNT]) * host.observed.gpus
         if now is None or before is None or now - before != wanted:
             return None
-        return f"TensorFlow started {wanted} more thread{'s' * (wanted != 1)}, {now} instead of {before}"
+        return f"TensorFlow started {counted(wanted, 'more thread')}, {now} instead of {before}"
 
 
 KNOB = GpuThreads()

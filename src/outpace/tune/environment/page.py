@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from outpace.model import Page, Rows, Section, Table, Text
+from outpace.model.units import counted
 from outpace.tune.climb.outcome import Tried
 from outpace.tune.environment.search import EnvironmentOutcome
 from outpace.tune.page import TRIED, row_of, why_of
@@ -71,6 +72,6 @@ def _how(outcome: EnvironmentOutcome) -> str:
         return "Nothing applied here, so nothing was raced."
     processes = max(len(experiment.trials) for experiment in outcome.races)
     return (
-        f"{count} race{'s' * (count != 1)} of up to {processes} processes of the script, each stopped while others ran, the script as it is "
+        f"{counted(count, 'race')} of up to {processes} processes of the script, each stopped while others ran, the script as it is "
         f"in two of them, in {outcome.seconds:.0f} s with all starts. What took no provable effect is not judged."
     )

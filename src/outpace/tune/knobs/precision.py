@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, Any
 
+from outpace.model.units import counted
 from outpace.tune.data.verify import Risk
 from outpace.tune.knobs.knob import Applies, NotHere
 from outpace.tune.knobs.turned import Turned
@@ -41,7 +42,10 @@ class MixedPrecision:
         if not layers:
             return NotHere("no layer computes in float32, or the model's only layers give its outputs")
         scaling = ", with the loss scaled" if self.policy == "mixed_float16" else ""
-        return Applies(f"{len(layers)} layers compute in float32{scaling}; the numbers change by rounding", Risk.STATISTICAL)
+        return Applies(
+            f"{counted(len(layers), 'layer computes', 'layers compute')} in float32{scaling}; the numbers change by rounding",
+            Risk.STATISTICAL,
+        )
 
     def applied(self, program: Program) -> AbstractContextManager[None]:
         """Turned while the train function is traced."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
+from outpace.model.units import counted
 from outpace.tune.data.verify import Risk
 from outpace.tune.knobs.knob import Applies, NotHere
 from outpace.tune.knobs.switch import switched
@@ -44,7 +45,7 @@ class RunEagerly:
     def proof(self, program: Program, stepper: Stepper) -> str | None:
         """Whether the train function is a traced one."""
         count = stepper.traced.experimental_get_tracing_count() if stepper.traced is not None else 0
-        return f"the step was traced {count} time{'s' * (count != 1)} into a graph" if count else None
+        return f"the step was traced {counted(count, 'time')} into a graph" if count else None
 
 
 KNOB = RunEagerly()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 import libcst as cst
 
+from outpace.model.units import counted
 from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.patch.source import SourceFile
 
@@ -29,7 +30,7 @@ def compile_call(
         found = [(read(path), call) for path in _modules_beside(script) for call in _calls(read(path))]
     if len(found) != 1:
         raise Unpatchable(
-            f"{name} has {len(found) or 'no'} call{'s' * (len(found) > 1)} of compile: which one it is, is not known"
+            f"{name} has {counted(len(found), 'call') if found else 'no call'} of compile: which one it is, is not known"
         )
     file, call = found[0]
     if any(arg.star == "**" for arg in call.args):

@@ -10,6 +10,7 @@ import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, ParentNodeProvider, PositionProvider
 
 from outpace.capture.pipeline import KEPT_TEXT, READERS
+from outpace.model.units import counted
 from outpace.store.record import PipelineStage
 from outpace.tune.patch.calls import Unpatchable
 
@@ -94,7 +95,10 @@ class SourceFile:
         found = sorted((c for c in self._calls if self._fits(c, stage)), key=lambda c: self._end(c))
         alike = [s for s in among if (s.file, s.line, s.op) == (stage.file, stage.line, stage.op)]
         if len(found) != len(alike) or stage not in alike:
-            raise Unpatchable(f"{where} holds {len(found)} calls of {stage.op} that gave {len(alike)} stages of the pipeline")
+            raise Unpatchable(
+                f"{where} holds {counted(len(found), 'call')} of {stage.op} "
+                f"that gave {counted(len(alike), 'stage')} of the pipeline"
+            )
         return found[alike.index(stage)]
 
     def spelled(self, full: str) -> str | None:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from outpace.model.units import counted
 from outpace.tune.data.verify import EPOCHS, Difference, Risk, Verified, same
 from outpace.tune.patch.calls import collapsed
 from outpace.tune.patch.source_patch import SourcePatch
@@ -89,7 +90,10 @@ def compare(before: dict[str, Any], after: dict[str, Any], risk: Risk) -> Verifi
     first = _first(before["epochs"], after["epochs"])
     if first is None:
         return Verified(
-            number, EPOCHS, True, (f"{number} elements of {len(lengths[0])} epochs equal bit by bit, under the same seeds.",)
+            number,
+            EPOCHS,
+            True,
+            (f"{counted(number, 'element')} of {len(lengths[0])} epochs equal bit by bit, under the same seeds.",),
         )
     if all(_bag(a) == _bag(b) for a, b in zip(before["epochs"], after["epochs"], strict=True)):
         said = f"The same rows in {EPOCHS} whole epochs, in another order."

@@ -19,6 +19,7 @@ from typing import IO, Any
 
 from outpace.capture.recording import tell
 from outpace.model.errors import CaptureError
+from outpace.model.units import counted
 from outpace.tune.trial.arm import Arm, Facts, Work
 from outpace.tune.trial.channel import Channel, Closed
 from outpace.tune.trial.command import Command
@@ -174,7 +175,7 @@ class ScriptArm:
             what = f"ended after {self._steps} steps of the race; let it train longer"
         elif seen:
             kind, count = next(iter(seen.items()))
-            what = f"ended within the warm-up, after {count} steps ({kind}); let it train longer"
+            what = f"ended within the warm-up, after {counted(count, 'step')} ({kind}); let it train longer"
         else:
             what = "ended without a training step that could be seen; give it a function outpace_race() that returns its step"
         return CaptureError(f"The script {what}. {self._said() if code else ''}".strip())

@@ -8,6 +8,7 @@ import numpy as np
 
 from outpace.model import ProfileError
 from outpace.model.arrays import Bytes
+from outpace.model.units import counted
 from outpace.trace.content import read
 from outpace.trace.formats.xspace.refusal import PLANE_PREFIXES, refusal
 from outpace.trace.formats.xspace.space import Space
@@ -170,7 +171,7 @@ def _losses(space: Space, planes: tuple[Plane, ...], remark: str, data: Bytes) -
             what = "the last event or name is cut"
         losses.append(Loss(what, offset, size, name))
     if sizes.damages_total > sizes.damages:
-        losses.append(Loss(f"{sizes.damages_total - sizes.damages:,} more damaged places", 0, 0, ""))
+        losses.append(Loss(f"{counted(sizes.damages_total - sizes.damages, 'more damaged place')}", 0, 0, ""))
     if sizes.clamped:
         losses.append(Loss(f"{sizes.clamped:,} events with impossible times were clamped", 0, 0, ""))
     return tuple(losses)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from outpace.model.arrays import Bytes
 from outpace.model.formats import HEAD, foreign
+from outpace.model.units import counted
 
 PLANE_PREFIXES = ("/", "Task Environment", "Host CPUs", "Syscalls", "#Chip")
 _PLANES, _ID, _NAME = 0x0A, 0x08, 0x12  # tags: XSpace.planes, XPlane.id, XPlane.name
@@ -25,12 +26,12 @@ def refusal(source: str, data: Bytes, missing: int, remark: str) -> str:
     if begins_a_profile(head):
         lost = f" ({remark})" if remark else f"; {missing:,} bytes are missing" if missing else ""
         return (
-            f"{source} is a truncated profile: it ends after {len(data):,} bytes, before its first whole event{lost}. "
+            f"{source} is a truncated profile: it ends after {counted(len(data), 'byte')}, before its first whole event{lost}. "
             "The copy or the capture was interrupted, or the disk was full: copy it again, or capture again."
         )
     return (
         f"{source} is not a TensorFlow or JAX profile: {'it is a text file' if _is_text(head) else 'its content is of an unknown format'} "
-        f"({len(data):,} bytes). Give a *.xplane.pb file, or the log directory that holds it."
+        f"({counted(len(data), 'byte')}). Give a *.xplane.pb file, or the log directory that holds it."
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from outpace.model.units import counted
 from outpace.tune.lint.functions import STATEFUL, Trait
 from outpace.tune.lint.message import Edit, Level, Message, Rule
 from outpace.tune.lint.operations import BATCHING, LOADERS, UNBATCHING
@@ -184,7 +185,7 @@ def _small(size: object) -> bool:
 
 
 def _examples(size: object) -> str:
-    return "1 example" if size == 1 else f"{size} examples"
+    return counted(size, "example") if isinstance(size, int) else f"{size} examples"
 
 
 def _list(words: list[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from outpace.model.units import Unit, humanize
+from outpace.model.units import Unit, counted, humanize
 from outpace.store.record import FunctionTrace
 from outpace.tune.lint.message import Level, Message, Rule
 from outpace.tune.lint.program import Program
@@ -84,7 +84,7 @@ def _retraced(what: str) -> str:
 
 def _counted(traces: list[FunctionTrace]) -> str:
     seconds = sum(trace.duration_ns for trace in traces) / 1e9
-    return f"traced {len(traces)} times, {humanize(seconds * 1e12, Unit.PS)} in all"
+    return f"traced {counted(len(traces), 'time')}, {humanize(seconds * 1e12, Unit.PS)} in all"
 
 
 def _changing(traces: list[FunctionTrace]) -> str:
