@@ -11,32 +11,26 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.metrics.derived import derived
+from outpace.metrics.python_callers import Stacks, every, heaviest
+from outpace.metrics.python_moments import in_calls, nature
 from outpace.metrics.python_samples import FRAMEWORKS, YOURS, places_of
 from outpace.metrics.source_line import source_line
-from outpace.metrics.step_breakdown import category_of, event_kinds
 from outpace.metrics.step_function import function_calls, step_function_calls
-from outpace.model import Category, Field, Table, Unit
-from outpace.model.arrays import Codes, Indices, Mask, Picoseconds
+from outpace.model import Field, Table, Unit
+from outpace.model.arrays import Codes, Indices, Picoseconds
 from outpace.timeline import Run, Timeline
-from outpace.timeline.names import INPUT_THREADS
 from outpace.timeline.steady import period
 
 _CALLS = 0.2  # of a line's samples: single ones may lie beside the clock
 _SELDOM = 0.7  # of a line's time in the slow steps: it evaluates or saves, and does not make the step
 _Z = 1.96  # two-sided 95%
-_WRAPPERS = (
-    "EagerExecute",
-    "EagerLocalExecute",
-    "EagerKernelExecute",
-    "FunctionRun",
-)  # no work of a step, but TensorFlow all the same
 _WAITING_CALLS = (
     "_value",
     "__array__",
@@ -46,9 +40,6 @@ _WAITING_CALLS = (
     "numpy",
     "sync_devices",
 )  # Python's side of a wait
-_WAITS = ("Await", "BlockUntilReady", "BlockHostUntilReady", "block_until_ready")
-_ELSEWHERE_NOT = (INPUT_THREADS, "python")
-_PYTHON = "$"  # events of a profiler's own Python tracer: they are Python
 
 FIELDS = (
     Field("host", Unit.TEXT, "name of the host"),
@@ -81,6 +72,7 @@ FIELDS = (
         "Computing elsewhere",
     ),
     Field("waiting_ps", Unit.PS, "part of it in which the training thread waited, for input or for a result"),
+    Field("building_ps", Unit.PS, "part of it in which a function was traced or compiled: the compilation's time", "Compiling"),
     Field("share", Unit.FRACTION, "the line's share of the step time", "Of step"),
     Field("low", Unit.FRACTION, "lower end of the share's 95% CI", "From (95% CI)"),
     Field("high", Unit.FRACTION, "upper end of the share's 95% CI", "To (95% CI)"),
@@ -109,6 +101,14 @@ FIELDS = (
         "In long steps",
     ),
     Field("calls_step", Unit.BOOL, "whether the step's own function runs below the line", "Calls the step function"),
+    Field(
+        "caller",
+        Unit.TEXT,
+        "line of yours, of the training loop if it leads there, that calls the line's function",
+        "Called at",
+    ),
+    Field("every", Unit.COUNT, "it runs once in so many steps; 0 where no such period shows", "Once in steps"),
+    Field("reads_variable", Unit.BOOL, "whether a variable of the model was met being copied to NumPy there", "Reads weights"),
 )
 
 
@@ -127,6 +127,9 @@ class PythonLine:
     beside_share: float
     seldom: float
     calls_step: bool
+    caller: str
+    every: int
+    reads_variable: bool
     low: float
     high: float
     untraced_share: float
@@ -192,7 +195,11 @@ class _Line:
         self.count = 0
         self.weight = self.own = self.untraced = self.elsewhere = self.waiting = self.python = self.beside = self.main = 0
         self.called = 0  # of `beside`, in other functions of the framework
+        self.building = 0  # of the weight, while a program was traced or compiled
+        self.runs = 0  # of `main`, outside of `building`
         self.slow = 0  # of the weight, in steps that take much longer than the others
+        self.steps: set[int] = set()
+        self.stacks: dict[int, int] = defaultdict(int)
         self.packages: dict[str, int] = defaultdict(int)
         self.functions: dict[str, int] = defaultdict(int)
 
@@ -213,6 +220,22 @@ class _Line:
         else:
             self.own += weight
 
+    def met(self, weight: int, stack: int, step: int) -> None:
+        """Count where a sample met the line: on which stack, in which step."""
+        self.stacks[stack] += weight
+        self.steps.add(step)
+
+    @property
+    def seldom(self) -> float:
+        return self.slow / self.weight if self.weight else 0.0
+
+    def usual(self, first: bool) -> bool:
+        """Whether the line runs in the usual step; the one that calls the step's own functions longest (`first`) makes the step."""
+        return (first and self.main > 0) or self.seldom < _SELDOM
+
+    def calls_step(self, first: bool) -> bool:
+        return self.main >= _CALLS * self.weight > 0 and self.usual(first)
+
     @property
     def library(self) -> str:
         package = max(self.packages, key=self.packages.__getitem__, default="")
@@ -224,64 +247,74 @@ class _Line:
 
 
 def _rows(timeline: Timeline, noted: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
-    origin, record = timeline.unix_origin_ns, noted.get("python_samples")
-    if record is None or origin is None or len(timeline.steps) == 0 or len(record["samples"]) == 0:
+    record = noted.get("python_samples")
+    if record is None or timeline.unix_origin_ns is None or len(timeline.steps) == 0 or len(record["samples"]) == 0:
         return
+    text = {(record["frames"][frame][0], number): source for frame, number, source in record.get("text", ())}
+    text.update({(file, number): source for file, number, source in (noted.get("callbacks") or {}).values()})
+    lines, effective, span = _lines(timeline, noted, text)
+    stacks, number = Stacks(record["frames"], record["stacks"]), timeline.steps.number[_whole_in_order(timeline)]
+    first = max(lines.values(), key=lambda line: line.main, default=None)
+    stepping = {key for key, line in lines.items() if line.calls_step(line is first)}
+    loop = {function for key in stepping for stack in lines[key].stacks for function in stacks.functions(stack)}
+    total = sum(line.weight for line in lines.values())
+    for key, line in lines.items():
+        usual = line.usual(line is first)
+        beside = line.beside if key in stepping else line.beside + line.runs  # the same function in an evaluation is no step
+        beside -= line.called if usual else 0  # a function that every step calls is the model's time, and not Python's
+        own, ends = line.weight / total, interval(line.weight / total, effective)
+        shares = (own, *ends, line.untraced / total, line.python / total, beside / total, line.seldom)
+        file, at, function, who = key
+        named = (file, at, function, text.get((file, at), ""), who, line.library, line.below, line.count)
+        parts = (line.weight, line.own, line.untraced, line.elsewhere, line.waiting, line.building)
+        spent = (round(part / total * span) for part in parts)
+        met = [int(number[step]) for step in line.steps]
+        calls = heaviest(_by_caller(stacks, line, loop)) if who == YOURS else ""
+        often = every(met, line.count, int(number[0]), int(number[-1]))
+        reads = any(stacks.reads_variable(stack) for stack in line.stacks)
+        yield (timeline.host, *named, *spent, *shares, key in stepping, calls, often, reads)
+
+
+def _lines(
+    timeline: Timeline, noted: Mapping[str, Any], text: Mapping[Any, str]
+) -> tuple[dict[tuple[str, int, str, str], _Line], float, float]:
+    """Samples of steady steps by (file, line, function, who); how many independent looks they are; the mean training step, ps."""
+    record, origin = noted["python_samples"], timeline.unix_origin_ns or 0
     samples = np.array(record["samples"], np.int64)
     moment = (samples[:, 0] + (record["base_unix_ns"] - origin)) * 1000
     step, span = _in_steps(timeline, moment)
     samples, moment, step = samples[step >= 0], moment[step >= 0], step[step >= 0]
-    nature = _nature(timeline, moment)
-    text = {(record["frames"][frame][0], number): source for frame, number, source in record.get("text", ())}
-    text.update({(file, number): source for file, number, source in (noted.get("callbacks") or {}).values()})
     keys = places_of(noted, record)
     asked = [_asks(key[0], stack[-1], record["frames"], text) for key, stack in zip(keys, record["stacks"], strict=True)]
     lines: dict[tuple[str, int, str, str], _Line] = defaultdict(_Line)
     ahead = timeline.steps.ahead  # what the program does while its work runs holds nothing up
-    main, slow = _in_calls(timeline, step_function_calls(timeline), moment).tolist(), _slow_steps(timeline)
-    called = _in_calls(timeline, function_calls(timeline), moment).tolist()
-    parts_of = (part.tolist() for part in nature)
-    for (_, weight, stack), free, other, waits, inside, calling, at in zip(
-        samples.tolist(), *parts_of, main, called, step.tolist(), strict=True
-    ):
+    slow, seen = _slow_steps(timeline), nature(timeline, moment)
+    main, called = (in_calls(timeline, rows(timeline), moment) for rows in (step_function_calls, function_calls))
+    columns = (part.tolist() for part in (seen.free, seen.others, seen.waiting, seen.building, main, called, step))
+    for (_, weight, stack), free, other, waits, builds, inside, calling, at in zip(samples.tolist(), *columns, strict=True):
         key, package, function = keys[stack]
         waits = waits or asked[stack]
-        held = not inside and not waits and not ((free or ahead) and other)
+        held = not inside and not waits and not builds and not ((free or ahead) and other)
         line = lines[key]
         line.slow += weight * (at in slow)
         line.beside += weight * held
         line.called += weight * (held and calling)
         line.main += weight * (inside and not waits)
+        line.runs += weight * (inside and not waits and not builds)
+        line.building += weight * builds
         line.look(weight, free, other, waits)
         line.below_it(weight, package, function)
-    total = sum(line.weight for line in lines.values())
-    effective = total**2 / float((samples[:, 1].astype(float) ** 2).sum()) if total else 0.0
-    first = max(lines.values(), key=lambda line: line.main, default=None)
-    for key, line in lines.items():
-        parts = (line.weight, line.own, line.untraced, line.elsewhere, line.waiting)
-        ends = interval(line.weight / total, effective)
-        seldom = line.slow / line.weight if line.weight else 0.0
-        usual = (line is first and line.main > 0) or seldom < _SELDOM
-        calls = line.main >= _CALLS * line.weight > 0 and usual
-        beside = line.beside if calls else line.beside + line.main  # the same function in an evaluation is no step
-        beside -= line.called if usual else 0  # a function that every step calls is the model's time, and not Python's
-        shares = (
-            line.weight / total,
-            *ends,
-            line.untraced / total,
-            line.python / total,
-            beside / total,
-            seldom,
-        )
-        file, number, function, who = key
-        named = (file, number, function, text.get((file, number), ""), who, line.library, line.below, line.count)
-        spent = (round(part / total * span) for part in parts)
-        yield (timeline.host, *named, *spent, *shares, calls)
+        line.met(weight, stack, at)
+    weights = samples[:, 1].astype(float)
+    return lines, float(weights.sum()) ** 2 / float((weights**2).sum()) if len(weights) else 0.0, span
 
 
-def _in_calls(timeline: Timeline, rows: Indices, moment: Picoseconds) -> Mask:
-    """Whether each moment lies in one of the calls."""
-    return _covered(timeline.trace.start[rows], timeline.trace.end[rows], moment)
+def _by_caller(stacks: Stacks, line: _Line, loop: Collection[tuple[str, str]]) -> dict[str, int]:
+    """Weight of a line's samples by the user's line that called its function."""
+    found: dict[str, int] = defaultdict(int)
+    for stack, weight in line.stacks.items():
+        found[stacks.caller(stack, loop)] += weight
+    return found
 
 
 def _whole_in_order(timeline: Timeline) -> Indices:
@@ -312,49 +345,3 @@ def _asks(
     if owner:
         return str(function).rpartition(".")[2] in _WAITING_CALLS
     return "block_until_ready" in text.get(key[:2], "")
-
-
-def _nature(timeline: Timeline, moment: Picoseconds) -> tuple[Mask, Mask, Mask]:
-    """Of each moment: whether the training thread recorded no event, whether other threads computed, and whether it waited."""
-    trace, kind = timeline.trace, event_kinds(timeline)
-    mine, others = _threads(timeline)
-    inputs = np.array([code for code in range(int(kind.max(initial=0)) + 1) if category_of(code) is Category.INPUT], np.uint8)
-    names = trace.names
-    wrapper = np.fromiter((name.startswith(_WRAPPERS) for name in names), bool, len(names))[trace.name[mine]]
-    python = np.fromiter((name.startswith(_PYTHON) for name in names), bool, len(names))[trace.name[mine]]
-    wait = np.fromiter((any(word in name for word in _WAITS) for name in names), bool, len(names))[trace.name[mine]]
-    event = mine[((kind[mine] > 0) | wrapper) & ~python]
-    waits = mine[np.isin(kind[mine], inputs) | wait]
-    busy = others[kind[others] > 0]
-    free, other, waiting = (_covered(trace.start[rows], trace.end[rows], moment) for rows in (event, busy, waits))
-    return ~free, other, waiting
-
-
-def _threads(timeline: Timeline) -> tuple[Indices, Indices]:
-    """Event rows of the training thread (of no thread where none is known to train), and of those that compute for it.
-
-    The latter are the framework's own threads and devices; threads that read input, and Python's others, work on something else.
-    """
-    trace, known = timeline.trace, timeline.steps.line[timeline.steps.line >= 0]
-    training = int(np.bincount(known).argmax()) if len(known) else -1
-    mine, others = np.arange(0), [np.arange(0)]
-    for plane in timeline.host_planes:
-        for line in plane.lines:
-            rows = np.arange(*trace.lines.rows(line).indices(len(trace)))
-            if line == training:
-                mine = rows
-            elif not trace.lines.names[line].startswith(_ELSEWHERE_NOT):
-                others.append(rows)
-    for plane in timeline.device_planes:
-        others += [np.arange(*trace.lines.rows(line).indices(len(trace))) for line in timeline.device_lines(plane)]
-    return mine, np.concatenate(others)
-
-
-def _covered(start: Picoseconds, end: Picoseconds, moment: Picoseconds) -> Mask:
-    """Whether each moment lies in one of the intervals [start, end)."""
-    if len(start) == 0:
-        return np.zeros(len(moment), bool)
-    order = np.argsort(start, kind="stable")
-    last = np.maximum.accumulate(end[order])
-    at = np.searchsorted(start[order], moment, side="right") - 1
-    return np.asarray((at >= 0) & (moment < last[np.maximum(at, 0)]))

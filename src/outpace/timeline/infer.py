@@ -155,7 +155,7 @@ def _between_ends(trace: Trace, rows: Indices, visible: Mask, heads: Indices | N
     name = trace.names[trace.name[rows[0]]]
     whole = _looks_whole(trace, top, np.concatenate(([first], end[:-1])), end)
     how = (
-        f"{len(rows)} {_what(name, heads is not rows)} on thread {trace.lines.names[line]}, each from the end of the one before"
+        f"{_what(len(rows), name, heads is not rows)} on thread {trace.lines.names[line]}, each from the end of the one before"
     )
     return _up_to(trace, end, first, whole, top, name, how)
 
@@ -207,8 +207,9 @@ def _up_to(trace: Trace, end: Picoseconds, first: int, whole: bool, top: Indices
     )
 
 
-def _what(name: str, several: bool) -> str:
-    return f"repetitions of a sequence of calls with several of {name}" if several else f"calls of {name}"
+def _what(number: int, name: str, several: bool) -> str:
+    what = f"of a sequence of calls with several of {name}" if several else f"of {name}"
+    return f"{counted(number, 'repetition' if several else 'call')} {what}"
 
 
 def _first_start(trace: Trace, top: Indices, rows: Indices, end: Picoseconds) -> int:
@@ -296,7 +297,9 @@ def _eager_loop(trace: Trace, ops: Indices, visible: Mask) -> Steps | None:
     if period is None:
         return None
     heads = ops[::period]
-    return _from_starts(trace, heads, thread, visible, f"a sequence of {period} eager ops that repeats {len(heads)} times")
+    return _from_starts(
+        trace, heads, thread, visible, f"a sequence of {period} eager ops that repeats {counted(len(heads), 'time')}"
+    )
 
 
 def _eager_names(trace: Trace, ops: Indices) -> list[str]:

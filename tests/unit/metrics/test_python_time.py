@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outpace.metrics import python_time
+from outpace.metrics import python_moments, python_time
+from outpace.metrics.python_callers import Stacks, every
+from outpace.metrics.python_moments import Nature
 from outpace.metrics.python_time import interval, lines_beside, python_lines
 from outpace.testing import training_run
 from outpace.timeline import Run
@@ -173,7 +175,8 @@ def test_a_loop_that_runs_ahead_is_not_held_up_by_what_it_does_meanwhile(
     run = run_of([(free, NOTE), (free, NOTE)])
     monkeypatch.setitem(vars(run.hosts[0]), "steps", replace(run.hosts[0].steps, ahead=ahead))
     worked = np.ones(2, bool)
-    monkeypatch.setattr(python_time, "_nature", lambda timeline, moment: (np.array([True, False]), worked, ~worked))
+    seen = Nature(np.array([True, False]), worked, ~worked, ~worked)
+    monkeypatch.setattr(python_time, "nature", lambda timeline, moment: seen)
     assert row_of(run, 31)["beside_share"] == (0.0 if ahead else 0.5)
 
 
@@ -187,7 +190,77 @@ def test_a_function_that_every_step_calls_is_the_models_time(
     step, every = np.arange(1), np.arange(2)
     monkeypatch.setattr(python_time, "step_function_calls", lambda timeline: step)
     monkeypatch.setattr(python_time, "function_calls", lambda timeline: every)
-    monkeypatch.setattr(python_time, "_in_calls", lambda timeline, rows, moment: np.full(len(moment), rows is every))
+    monkeypatch.setattr(python_time, "in_calls", lambda timeline, rows, moment: np.full(len(moment), rows is every))
     monkeypatch.setattr(python_time, "_slow_steps", lambda timeline: frozenset(range(20) if seldom else ()))
     row = row_of(run, 31)
     assert (row["seldom"], row["beside_share"]) == ((1.0, 0.5) if seldom else (0.0, 0.0))
+
+
+@pytest.mark.parametrize("building", [False, True])
+def test_python_that_traces_and_compiles_is_no_line_to_change(
+    moments: tuple[float, float, float], monkeypatch: pytest.MonkeyPatch, building: bool
+) -> None:
+    """Of steps that are slow because they compile, the lines of the traced function are not what a reader should look at."""
+    free = moments[1]
+    run = run_of([(free, NOTE), (free, FIT), (free, FIT)])
+    yes = np.ones(3, bool)
+    seen = Nature(np.array([not building, True, True]), ~yes, ~yes, np.array([building, False, False]))
+    monkeypatch.setattr(python_time, "nature", lambda timeline, moment: seen)
+    monkeypatch.setattr(python_time, "in_calls", lambda timeline, rows, moment: yes)
+    monkeypatch.setattr(python_time, "_slow_steps", lambda timeline: frozenset(range(20)))
+    row = row_of(run, 31)
+    assert (row["untraced_ps"] > 0, row["beside_share"] > 0) == (not building, not building)
+    assert row["building_ps"] == building * row["self_ps"]
+
+
+def test_builds_are_what_the_profile_calls_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    timeline = run_of([(1.0, FIT)]).hosts[0]
+    ends = np.array([2 * MS]), np.array([4 * MS])
+    monkeypatch.setattr(python_moments, "builds", lambda of: (np.zeros(1, np.int64), *ends))
+    seen = python_moments.nature(timeline, np.array([3 * MS, 4 * MS + 1]))
+    assert seen.building.tolist() == [True, False]
+    assert not seen.free[0]
+
+
+def test_the_line_of_the_loop_that_calls_a_function_is_told(moments: tuple[float, float, float]) -> None:
+    """Not the helper's between them; nor, for lines of the loop itself, what leads there."""
+    free = moments[1]
+    run = run_of([(free, len(STACKS)), (free, FIT)])
+    record = run.records["vm"]
+    assert isinstance(record, dict)
+    record["python_samples"]["frames"] += [
+        ("/me/train.py", "outer.<locals>.<listcomp>", 9, ""),
+        ("/me/train.py", "outer", 8, ""),
+    ]
+    record["python_samples"]["stacks"] = [*STACKS, [(0, 60), (8, 70), (2, 71), (2, 72), (7, 73), (3, 5)]]
+    stacks = Stacks(record["python_samples"]["frames"], record["python_samples"]["stacks"])
+    last = len(STACKS)
+    assert stacks.caller(last, {("/me/train.py", "<module>")}) == "train.py:60"
+    assert stacks.caller(last, {("/me/train.py", "Noter.on_batch_end")}) == "train.py:72"
+    assert stacks.caller(last, {("/me/train.py", "outer")}) == ""
+    assert stacks.caller(last, ()) == "train.py:72"
+    assert stacks.caller(FETCH, ()) == ""
+    assert row_of(run, 73)["caller"] == "train.py:72"
+
+
+def test_reading_variables_is_seen() -> None:
+    frames = [("/me/train.py", "note", 1, ""), ("/tf/ops.py", "BaseResourceVariable.numpy", 7, "tensorflow")]
+    stacks = Stacks([*frames, ("/tf/ops.py", "_EagerTensorBase.numpy", 7, "tensorflow")], [[(0, 2), (1, 8)], [(0, 2), (2, 9)]])
+    assert [stacks.reads_variable(0), stacks.reads_variable(1)] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("met", "samples", "period"),
+    [
+        (range(10, 30), 100, 0),  # in each
+        ((10, 20), 8, 10),
+        ((12, 17, 22, 27), 20, 5),
+        ((12, 17, 27), 20, 5),  # one was missed
+        ((12, 17, 23), 20, 0),
+        ((15, 18), 8, 0),  # it would have come again
+        ((10, 20), 3, 0),  # too few samples to say
+        ((12,), 50, 0),
+    ],
+)
+def test_how_often_a_line_runs(met: tuple[int, ...], samples: int, period: int) -> None:
+    assert every(met, samples, 10, 29) == period

@@ -30,6 +30,12 @@ _INTERPRETED = ("", "python")  # who runs below a line: nobody, or the standard 
 _HALF = 0.5  # of the step: what takes more cannot hide behind the rest
 _FEW_SAMPLES = 20  # of a function: below, chance may have picked the line
 _COMPARES = frozenset(("equal", "sort", "split", "repr", "str"))  # array_equal, array_split, ...: they convert nothing
+_COMPILED = {
+    "keras": "with keras.ops, in the model or its input pipeline",
+    "tensorflow": "with TensorFlow's ops, in the tf.function or the input pipeline",
+    "jax": "with jax.numpy, in the jitted step",
+}
+_HIDES = "A thread beside the step hides no more of it than the rest of the step takes."
 _SELDOM = 0.7  # of the line's time in the slow steps: it comes round
 _CONVERTING = frozenset(("asarray", "array", "device", "convert", "constant", "copy"))
 _SAVING = frozenset(("save", "savez", "dump", "checkpoint", "pickle", "write"))
@@ -60,6 +66,11 @@ class _Function:
     def traced(self) -> bool:
         """Whether a good part of it has events: ops, copies, calls of other functions."""
         return sum(line.python_share for line in self.lines) < _MOSTLY * self.share
+
+    @property
+    def reads_weights(self) -> bool:
+        """Whether it copies variables of the model to NumPy: what it computes is another in every step."""
+        return any(line.reads_variable for line in self.lines)
 
     @property
     def top(self) -> PythonLine:
@@ -110,13 +121,12 @@ def _line(host: str, function: _Function, samples: int, program: Program) -> Fin
     below = f", most of it in {top.below}" if top.library else ""
     beside = "it runs beside the step's own function" if function.traced else "nothing else of the step runs meanwhile"
     takes = (Category.ALL_OTHERS, Category.HOST_COMPUTE, Category.OUTPUT) if function.traced else (Category.ALL_OTHERS,)
-    more = f" and {counted(len(function.lines) - 1, 'more line')}" if len(function.lines) > 1 else ""
     name = "the module's own loop" if top.function == "<module>" else f"{top.function.partition('.<locals>')[0]}()"
     much = share >= _MUCH.value
     return Finding(
         id="python_line",
         severity=Severity.HIGH if much else Severity.MODERATE,
-        sentence=f"Python in {name} ({function.place}{more}) takes {humanize(function.time, Unit.PS)} per step ({share:.0%}){below}; "
+        sentence=f"Python in {name} ({_where(function, program)}) takes {humanize(function.time, Unit.PS)} per step ({share:.0%}){below}; "
         f"{beside}.",
         action=_action(function, program),
         evidence=(
@@ -125,7 +135,7 @@ def _line(host: str, function: _Function, samples: int, program: Program) -> Fin
             Evidence("upper end of the 95% CI", high, Unit.FRACTION, "python_lines"),
         ),
         threshold=_MUCH if much else _SOME,
-        saving=at_most(min(high, 1.0), *takes, assumes="if this function took no time on the training thread"),
+        saving=at_most(share, *takes, assumes="if this function took no time on the training thread"),
         counter_evidence=() if samples * share >= _FEW_SAMPLES else (f"Only {samples * share:.0f} samples fell on it.",),
         location=function.place,
         host=host,
@@ -133,6 +143,17 @@ def _line(host: str, function: _Function, samples: int, program: Program) -> Fin
         explains=("python_overhead", "periodic_cost"),
         effort=Effort.MEDIUM,
     )
+
+
+def _where(function: _Function, program: Program) -> str:
+    """Place of a function's longest line, the line of the training loop that calls the function, and how often it runs."""
+    more = f" and {counted(len(function.lines) - 1, 'more line')}" if len(function.lines) > 1 else ""
+    calls = (
+        "" if program.is_keras else function.top.caller
+    )  # Keras' own loop calls its callbacks, and `fit` says nothing of them
+    called = f", called at {calls}" if calls else ""
+    often = f", once in {function.top.every} steps" if function.top.every else ""
+    return f"{function.place}{more}{called}{often}"
 
 
 def _framework(run: Run, host: str, program: Program) -> Iterator[Finding]:
@@ -189,11 +210,15 @@ def _action(function: _Function, program: Program) -> str:
         return f"Convert and copy once, before the loop, what {where} passes in every step. Only what changes must move."
     if "_batch_" in top.function and program.is_keras:
         return f"Move the work of {where} from the batch hook to on_epoch_end, or do it every N batches only."
-    if function.share > _HALF:
-        return (
-            f"Make {where} itself cheaper: compute it once before the training, for a whole batch at once, or in several processes. "
-            "A thread beside the step hides no more of it than the rest of the step takes."
+    if function.reads_weights:
+        return program.say(
+            keras=f"Do what {where} does with the weights less often, for fewer of them, or with keras.ops in the model's train_step.",
+            tensorflow=f"Do what {where} does with the weights less often, for fewer of them, or with TensorFlow's ops in the tf.function: "
+            "then only its result is copied to NumPy.",
+            jax=f"Do what {where} does with the weights less often, for fewer of them, or with jax.numpy under jax.jit.",
         )
+    if function.share > _HALF:
+        return f"Make {where} itself cheaper: do it less often, for the whole batch at once, or {program.say(**_COMPILED)}. {_HIDES}"
     if top.library in _INTERPRETED:
         return program.say(
             keras=f"Vectorise {where} in NumPy, or do it every N batches only. It is Python: a thread would compete for the GIL.",

@@ -17,7 +17,20 @@ _NONE = Unavailable(
     "no Python samples were recorded with this profile",
     "Capture with 'outpace profile train.py', which samples the training thread about a hundred times a second.",
 )
-_COLUMNS = ("file", "line", "function", "self_ps", "untraced_ps", "waiting_ps", "share", "low", "high", "below")
+_COLUMNS = (
+    "file",
+    "line",
+    "function",
+    "self_ps",
+    "untraced_ps",
+    "waiting_ps",
+    "building_ps",
+    "share",
+    "low",
+    "high",
+    "below",
+    "caller",
+)
 
 
 def analyse(run: Run) -> Page:
@@ -34,12 +47,18 @@ def analyse(run: Run) -> Page:
     return TOOL.page(headline=_headline(lines), sections=tuple(sections), findings=found)
 
 
+_LITTLE = 0.01  # of the step: less Python is not what a reader looks for
+
+
 def _headline(lines: Table) -> str:
     rows = [row for row in lines.records() if row["who"] == YOURS]
     if not rows:
         return "No line of your own code was seen on the training thread: a library's loop runs it."
-    top = max(rows, key=lambda row: row["untraced_ps"])
     own = sum(row["untraced_share"] for row in lines.records() if row["who"] != OUTPACE)
+    top = max(rows, key=lambda row: row["untraced_ps"] if own >= _LITTLE else row["self_ps"])
     where = f"{rules.short(top['file'])}:{top['line']} ({top['function']})"
+    if own < _LITTLE or not top["untraced_ps"]:
+        compiles = ", which traces and compiles" if top["building_ps"] > top["self_ps"] / 2 else ""
+        return f"Hardly any of the step is untraced Python. Your own code spends most of it at {where}{compiles}."
     time = humanize(top["untraced_ps"], Unit.PS)
     return f"{own:.0%} of the step is untraced Python; your own code spends most of it at {where}: {time} per step."
