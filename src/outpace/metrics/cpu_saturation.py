@@ -101,6 +101,12 @@ def _machine_busy(run: Run, timeline: Timeline) -> float:
     return float(window.get("machine_busy") or 0.0)
 
 
+def others_cores(run: Run, timeline: Timeline) -> float:
+    """How many of the machine's cores other programs used during the capture, on average; 0 where it was not measured."""
+    cores, used = run.core_count(timeline), _used_cores(run, timeline)
+    return max(0.0, _machine_busy(run, timeline) * cores - used) if cores and not math.isnan(used) else 0.0
+
+
 def competition(run: Run, timeline: Timeline, gone: float, waits: float) -> tuple[float, float]:
     """Share of its own time (waits for input left out) that a step saves if input threads work `gone` ps less per step: at least, at most.
 

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 
 from outpace.metrics.between import between
-from outpace.metrics.budget import overhead_samples, slowdown
+from outpace.metrics.budget import ALL_HOSTS, budgets, overhead_samples, slowdown
+from outpace.metrics.cpu_saturation import others_cores
 from outpace.metrics.device import device_facts
 from outpace.metrics.examples import examples_per_step
 from outpace.metrics.op_metrics import op_metrics
@@ -31,9 +32,10 @@ from outpace.model import (
     Unavailable,
     Unit,
     humanize,
+    median,
 )
 from outpace.model.units import counted
-from outpace.timeline import Confidence, Run
+from outpace.timeline import Confidence, Run, Timeline
 from outpace.tools.overview import TOOL, capture_findings, unsteady
 from outpace.tools.overview import findings as rules
 from outpace.tools.overview.compute import (
@@ -95,6 +97,9 @@ def _advice(run: Run, breakdown: StepBreakdown, mean: Average, kind: Program) ->
 
 _COUNTED = re.compile(r"(?P<count>[\d,]+)(?P<what>[^\d,].*)")
 _UNSEEN = "Host-bound (Python or untraced work)"
+_NOTICEABLE = 0.01  # slower: less is chance
+_TAKEN = 0.5  # cores: what takes less hardly slows a training
+_PS_PER_NS = 1000
 _PHASE_CHANGE = 0.10  # profiling does not speed steps up: before and during then compare different work
 _HOST_COLUMNS = ("host", "steps", "source", "mean_ps", "events", "window_ps", "devices", "cpu_cores", "framework")
 _NOTHING = (
@@ -181,12 +186,22 @@ def _speed(run: Run, breakdown: StepBreakdown, mean: Average) -> tuple[Figure, .
     calls = max(breakdown.per_row.values(), default=1)
     figures = [
         Figure("Steady step time" if calls == 1 else f"Steady call of {calls} steps", mean.mean, Unit.PS, spread),
+        *_plain(run),
         Figure("Steps per second", _rounded(rate), Unit.TEXT, "per host, time between steps included"),
     ]
     mine = {sizes.get(host) for host in main_program(run)}
     if len(mine) == 1 and (size := mine.pop()):
         figures.append(Figure("Examples per second", _rounded(rate * size), Unit.TEXT, f"per host, in batches of {size:,}"))
     return tuple(figures)
+
+
+def _plain(run: Run) -> Iterator[Figure]:
+    """The step without the profiler, which savings are shares of; none where profiling did not change it, or nobody knows."""
+    budget = budgets(run)[ALL_HOSTS]
+    if budget.profiling:
+        slower = 1 / (1 - budget.profiling)
+        said = f"estimated: the step time above by {slower:.3g}, as the median step took so many times as long as before the capture"
+        yield Figure("Without the profiler", budget.step, Unit.PS, said)
 
 
 def _rounded(rate: float) -> str:
@@ -218,15 +233,25 @@ def _evidence(run: Run, breakdown: StepBreakdown, mean: Average) -> list[str]:
     lines = [f"{_steps(mean)}: {_remark(run)}"]
     if mean.rows < _FEW:
         lines.append(f"only {_steps(mean)}: the variation between steps is unknown; capture ten or more")
+    for timeline in run.hosts:
+        slower = slowdown(run, timeline)
+        if slower is not None:
+            lines.append(f"{_cost(slower)} ({timeline.host}){_measured(run, timeline, slower)}")
     aside = unsteady.told(breakdown)
     lines += aside[:_MOST_ASIDE]
     if len(aside) > _MOST_ASIDE:
         lines.append(f"and {counted(len(aside) - _MOST_ASIDE, 'more was', 'more were')} set aside (table steps)")
-    for timeline in run.hosts:
-        slower = slowdown(run, timeline)
-        if slower is not None:
-            lines.append(f"{_cost(slower)} ({timeline.host})")
     return lines
+
+
+def _measured(run: Run, timeline: Timeline, slowdown: float) -> str:
+    """The two medians behind a slowdown, which are not the mean of the steady steps, and whether it is the profiler's doing at all."""
+    if slowdown < _NOTICEABLE:
+        return ""
+    before, during = (humanize(median(steps) * _PS_PER_NS, Unit.PS) for steps in overhead_samples(run, timeline))
+    taken = others_cores(run, timeline)
+    why = f"; other programs used {taken:.1f} of {run.core_count(timeline)} cores meanwhile" if taken >= _TAKEN else ""
+    return f": a median of {during} instead of {before}{why}"
 
 
 def _steps(mean: Average) -> str:
@@ -240,7 +265,7 @@ def _source(run: Run) -> str:
 def _cost(slowdown: float) -> str:
     if slowdown < -_PHASE_CHANGE:
         return "the profiling overhead is unknown: the steps right before the capture belong to a slower phase"
-    if abs(slowdown) < 0.01:
+    if abs(slowdown) < _NOTICEABLE:
         return "profiling did not change the step time noticeably"
     return f"steps were {abs(slowdown):.0%} {'slower' if slowdown > 0 else 'faster'} while they were profiled"
 
