@@ -147,3 +147,59 @@ def test_the_edit_of_run_eagerly_replaces_the_value() -> None:
         line[: message.edit.column] + message.edit.text + line[message.edit.end_column :]
         == "model.compile('adam', run_eagerly=False)"
     )
+
+
+NORMS = "def norms(m):\n    return [np.linalg.norm(w.numpy()) for w in m.trainable_variables]\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (
+            "for x in ds:\n    train_step(x)\n    for w in model.trainable_variables:\n        note(np.linalg.norm(w.numpy()))",
+            {"LP104"},
+        ),
+        (
+            "for x in ds:\n    train_step(x)\n    for i, w in enumerate(model.weights):\n        note(i, np.mean(np.asarray(w)))",
+            {"LP104"},
+        ),
+        ("for x in ds:\n    train_step(x)\n    note({w.path: w.numpy().std() for w in model.variables})", {"LP104"}),
+        ("for x in ds:\n    train_step(x)\n    total = sum(np.sum(v) for v in model.get_weights())", {"LP104"}),
+        (NORMS + "for x in ds:\n    train_step(x)\n    history.append(norms(model))", {"LP104"}),
+        (NORMS + "def note(m):\n    history.append(norms(m))\nfor x in ds:\n    train_step(x)\n    note(model)", {"LP104"}),
+        (
+            "ws = model.trainable_variables\nfor x in ds:\n    train_step(x)\n    for w in ws:\n        a = w.numpy()\n        note(a)",
+            {"LP104"},
+        ),
+        (
+            "for x in ds:\n    train_step(x)\n    for layer in model.layers:\n        for w in layer.weights:\n            note(w.numpy())",
+            {"LP104"},
+        ),
+        (
+            "class Norms(tf.keras.callbacks.Callback):\n    def on_train_batch_end(self, batch, logs=None):\n"
+            "        print([np.linalg.norm(w) for w in self.model.trainable_weights])",
+            {"LP104"},
+        ),
+        # only now and then, or after the epoch
+        (NORMS + "for i, x in enumerate(ds):\n    train_step(x)\n    if i % 100 == 0:\n        norms(model)", set()),
+        ("for e in range(9):\n    for x in ds:\n        train_step(x)\n    w = model.get_weights()", set()),
+        (
+            "class N(tf.keras.callbacks.Callback):\n    def on_epoch_end(self, e, logs=None):\n        self.model.get_weights()",
+            set(),
+        ),
+        # nothing is copied to NumPy
+        ("for x in ds:\n    train_step(x)\n    for w in model.trainable_variables:\n        w.assign(w * 0.9)", set()),
+        ("for x in ds:\n    train_step(x)\n    n = sum(np.prod(w.shape) for w in model.weights)", set()),
+        ("for x in ds:\n    train_step(x)\n    for row in rows:\n        note(row.numpy())", set()),
+        ("def a():\n    b()\ndef b():\n    a()\nfor x in ds:\n    train_step(x)\n    a()", set()),
+    ],
+)
+def test_numpy_over_all_weights_in_every_step(body: str, expected: set[str]) -> None:
+    assert warnings(body, HEAD) == expected
+
+
+def test_the_call_that_leads_to_the_weights_is_named() -> None:
+    (message,) = [
+        m for m in lint_text(HEAD + NORMS + "for x in ds:\n    train_step(x)\n    norms(model)\n") if m.rule == "LP104"
+    ]
+    assert (message.line, message.sentence) == (11, "All weights are copied to NumPy in every step, for the call in line 14.")

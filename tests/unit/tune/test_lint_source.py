@@ -26,8 +26,8 @@ def edited(text: str, edits: list[Edit]) -> str:
     return "\n".join(lines)
 
 
-def test_there_are_24_rules_and_each_says_why_with_a_source() -> None:
-    assert len(RULES) == 24
+def test_there_are_25_rules_and_each_says_why_with_a_source() -> None:
+    assert len(RULES) == 25
     for rule in RULES.values():
         assert re.fullmatch(r"(DS|LP|TF|PF|KR)\d{3}", rule.id)
         assert "https://" in rule.reference

@@ -86,7 +86,7 @@ class Steps:
         found: dict[Loop, list[ast.AST]] = {}
         for node in self.source.nodes:
             if isinstance(node, LOOPS):
-                body = list(_each_time(node))
+                body = list(each_time(node))
                 if any(self._updates(item) or self.is_step_call(item) for item in body):
                     found[node] = body
         return found
@@ -176,13 +176,19 @@ def awaited(node: ast.AST) -> bool:
     return False
 
 
+def described(source: Source, name: ast.Name) -> bool:
+    """Whether only a tensor's shape or type is asked for, which needs no waiting."""
+    parent = source.parents.get(name)
+    return isinstance(parent, ast.Attribute) and parent.attr in ("shape", "dtype", "name", "device", "keys")
+
+
 def _argument(call: ast.Call, name: str) -> ast.expr | None:
     return next((word.value for word in call.keywords if word.arg == name), call.args[0] if call.args else None)
 
 
-def _each_time(loop: Loop) -> Iterator[ast.AST]:
-    """The nodes that run in every iteration of a loop: no branches, no inner loops, no functions that are only defined."""
-    todo: list[ast.AST] = list(reversed(loop.body))
+def each_time(scope: Loop | ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.AST]:
+    """The nodes that run in every iteration of a loop, or call of a function: no branches, inner loops, or functions that are only defined."""
+    todo: list[ast.AST] = list(reversed(scope.body))
     while todo:
         node = todo.pop()
         yield node

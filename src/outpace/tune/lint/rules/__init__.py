@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 from outpace.tune.lint.message import Message, Rule
 from outpace.tune.lint.program import Program
-from outpace.tune.lint.rules import keras, loops, order, parallel, python, retracing, traced
+from outpace.tune.lint.rules import keras, loops, order, parallel, python, retracing, traced, weights
 
-_GROUPS = (parallel, order, python, loops, keras, traced, retracing)
+_GROUPS = (parallel, order, python, loops, weights, keras, traced, retracing)
 CHECKS: tuple[Callable[[Program], Iterator[Message]], ...] = tuple(group.check for group in _GROUPS)
 RULES: dict[str, Rule] = {
     rule.id: rule for rule in sorted((r for group in _GROUPS for r in group.RULES), key=lambda rule: rule.id)

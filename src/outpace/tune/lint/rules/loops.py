@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from outpace.tune.lint.message import Level, Message, Rule
 from outpace.tune.lint.program import Program
 from outpace.tune.lint.source import FUNCTIONS
-from outpace.tune.lint.steps import LOOPS, Loop, awaited
+from outpace.tune.lint.steps import LOOPS, Loop, awaited, described
 
 _TRACE = ("tensorflow.profiler.experimental.Trace",)
 _EVERY_FEW = "Do it every few steps (`if step % 100 == 0:`), or keep the tensors and convert them after the epoch."
@@ -82,17 +82,11 @@ def _tensor(program: Program, node: ast.expr, names: set[str]) -> bool:
     if awaited(node):
         return False
     for item in ast.walk(node):
-        if isinstance(item, ast.Name) and item.id in names and not _described(program, item):
+        if isinstance(item, ast.Name) and item.id in names and not described(program.source, item):
             return True
         if isinstance(item, ast.Call) and (program.steps.is_step_call(item) or _metric(program, item)):
             return True
     return False
-
-
-def _described(program: Program, name: ast.Name) -> bool:
-    """Whether only a tensor's shape or type is asked for, which needs no waiting."""
-    parent = program.source.parents.get(name)
-    return isinstance(parent, ast.Attribute) and parent.attr in ("shape", "dtype", "name", "device", "keys")
 
 
 def _metric(program: Program, call: ast.Call) -> bool:
