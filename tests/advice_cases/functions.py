@@ -34,10 +34,13 @@ def _tf(
     return lambda: rules.find(run, calls, built, _NO_BUILDS, program)
 
 
-def _compiled(share: float, count: int, *, name: str = "step") -> Find:
+def _compiled(share: float, count: int, *, name: str = "step", kinds: str = "", cause: str = "") -> Find:
+    """A function that JAX built `count` times; `kinds` and `cause`: why, where the capture noted it."""
     row = {"function": name, "source": "/home/me/train.py:12", "count": count, "in_steps_ps": round(share * STEPS * STEP)}
     built, run = table("compilations", COMPILATIONS, row), budgeted({})
-    return lambda: rules.find(run, table("f", tf_functions.FIELDS), table("t", TRACES), built, JAX)
+    first = {"function": name, "kinds": "first", "cause": "the function's first compilation"}
+    traces = table("t", TRACES, *([first, {**first, "kinds": kinds, "cause": cause}] if kinds else []))
+    return lambda: rules.find(run, table("f", tf_functions.FIELDS), traces, built, JAX)
 
 
 def _on_hosts(share: float, count: int, hosts: int) -> Find:
@@ -146,6 +149,36 @@ CASES: list[Case] = [
         Severity.HIGH,
         location="train.py:12",
         saves=about(0.3),
+    ),
+    *(
+        fires(
+            "recompiled",
+            f"because of: {kind}",
+            _compiled(0.3, 9, kinds=kind, cause=cause),
+            Severity.HIGH,
+            location="train.py:12",
+            saves=about(0.3),
+            says=(f", because of {first}.", action),
+            never=("static arguments or captured",),
+        )
+        for kind, cause, first, action in (
+            ("shape", "x: int32[9] → int32[8]", "x: int32[9] → int32[8]", "Keep the shape of x constant"),
+            (
+                "shape",
+                "x: int32[9] → int32[8]; y: int32[9] → int32[8]",
+                "x: int32[9] → int32[8] and 1 more",
+                "Keep the shape of x",
+            ),
+            ("python value", "n: 2 → 3", "n: 2 → 3", "Pass n as an array"),
+            ("dtype", "x['w']: int32[9] → Python int", "x['w']: int32[9] → Python int", "Give x one dtype"),
+            ("structure", "x[1]: nothing → int32[9]", "x[1]: nothing → int32[9]", "of the same structure"),
+            (
+                "same arguments",
+                "the same shapes as before: a new object",
+                "the same shapes as before: a new object",
+                "outside the loop",
+            ),
+        )
     ),
     silent("recompiled", "3% of the steps", _compiled(0.03, 3)),
     silent("recompiled", "built once", _compiled(0.5, 1)),

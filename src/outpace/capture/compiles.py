@@ -9,6 +9,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from outpace.capture.jit_arguments import Change, JitArguments
 from outpace.capture.sampler import owner_of
 from outpace.store.record import Compilation
 
@@ -27,6 +28,7 @@ class CompileWatch:
         self.pending = False  # something was lowered, and is not compiled yet
         self._wanted = wanted
         self._owners: dict[str, str] = {}
+        self._arguments = JitArguments()
 
     def install(self, jax: Any) -> None:
         """Begin to listen; a JAX without monitoring is left alone."""
@@ -43,19 +45,28 @@ class CompileWatch:
             self.last_s = time.monotonic()
             done = event.endswith(DONE)
             self.pending = not done and (self.pending or event.endswith(LOWERED))
+            change = self._changed(sys._getframe(1)) if done else None  # also before the capture: the next one differs from it
             if self._wanted() and len(self.compilations) < MOST and (done or duration >= LEAST_S):
-                self.compilations.append(self._noted(event, duration, str(details.get("fun_name", ""))))
+                self.compilations.append(self._noted(event, duration, str(details.get("fun_name", "")), change))
 
-    def _noted(self, event: str, duration: float, program: str) -> Compilation:
+    def _changed(self, frame: FrameType) -> Change | None:
+        """Which arguments made JAX compile; None where JAX, or an argument of the user's own making, does not tell."""
+        try:
+            return self._arguments.change(frame)
+        except Exception:
+            return None
+
+    def _noted(self, event: str, duration: float, program: str, change: Change | None) -> Compilation:
         now = time.time_ns()
         frame: FrameType | None = sys._getframe(2)
         while frame is not None and self._owner(frame.f_code.co_filename):
             frame = frame.f_back
-        if frame is None:
-            return Compilation(now, round(duration * 1e9), event, "", 0, "", program)
-        code = frame.f_code
-        function = getattr(code, "co_qualname", code.co_name)
-        return Compilation(now, round(duration * 1e9), event, code.co_filename, frame.f_lineno, function, program)
+        file, line, function = "", 0, ""
+        if frame is not None:
+            file, line = frame.f_code.co_filename, frame.f_lineno
+            function = getattr(frame.f_code, "co_qualname", frame.f_code.co_name)
+        before, arguments = (change.before, change.now) if change else (None, None)
+        return Compilation(now, round(duration * 1e9), event, file, line, function, program, before, arguments)
 
     def _owner(self, file: str) -> str:
         owner = self._owners.get(file)

@@ -158,7 +158,11 @@ class OtherThread:
 @dataclass(frozen=True)
 class Compilation:
     """One part of a compilation that JAX reported: when it ended (Unix ns), how long it took (ns), JAX's name of the part, and the user's
-    line that led to it (an empty file where there is none). `program`: name of what was compiled, where this JAX says it."""
+    line that led to it (an empty file where there is none). `program`: name of what was compiled, where this JAX says it.
+
+    `arguments` are those that differ from the compilation before of the same function, `before` what they were then (None: there was none);
+    both by parameter and path, described as `float32[16,64]`, or `Literal[...]` for static values. `arguments` is None where nothing is known.
+    """
 
     unix_ns: int
     duration_ns: int
@@ -167,6 +171,8 @@ class Compilation:
     line: int
     function: str
     program: str = ""
+    before: Mapping[str, str] | None = None
+    arguments: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -270,6 +276,9 @@ def _compilation(data: Mapping[str, Any]) -> Compilation:
     known = _known(Compilation, data)
     known.update({key: int(known[key]) for key in ("unix_ns", "duration_ns", "line")})
     known.update({key: str(known[key]) for key in ("event", "file", "function")}, program=str(known.get("program", "")))
+    for key in ("before", "arguments"):
+        given = known.get(key)
+        known[key] = None if given is None else {str(name): str(text) for name, text in given.items()}
     return Compilation(**known)
 
 

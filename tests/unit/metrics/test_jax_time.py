@@ -111,6 +111,33 @@ def test_what_the_capture_noted_names_the_line() -> None:
         assert row["source"] == place
 
 
+def test_what_the_capture_noted_names_the_argument() -> None:
+    """The second build differs from the one before in the shape of a parameter; the first is the function's own."""
+    began = 1_700_000_000 * 10**9
+    note = {"duration_ns": 5_000_000, "file": "/home/me/train.py", "line": 12, "function": "main", "program": "jit(step)"}
+    notes = [
+        {**note, "unix_ns": began + 28_000_000, "before": None, "arguments": {}},
+        {**note, "unix_ns": began + 48_000_000, "before": None, "arguments": None, "program": "jit(convert)"},
+        {
+            **note,
+            "unix_ns": began + 48_000_000,
+            "before": {"x": "int32[16,119]", "y": "int32[16]"},
+            "arguments": {"x": "int32[16,118]", "y": "int32[15]"},
+        },
+    ]
+    run = loop(compiled=(1, 2), began=began)
+    page = api.Profile(Run(run.source, run.hosts, {run.hosts[0].host: {"compilations": notes}})).functions()
+    rows = list(page.table("traces").records())
+    assert [(row["function"], row["step"], row["kinds"], row["duration_ps"]) for row in rows] == [
+        ("step", 1, "first", 8 * MS),
+        ("step", 2, "shape", 8 * MS),
+    ]
+    assert rows[1]["cause"] == "x: int32[16,119] → int32[16,118]; y: int32[16] → int32[15]"
+    (finding,) = [f for f in page.findings if f.id == "recompiled"]
+    assert "called at train.py:12, because of x: int32[16,119] → int32[16,118] and 1 more." in finding.sentence
+    assert finding.action.startswith("Keep the shape of x constant")
+
+
 def test_a_tensorflow_profile_has_no_builds_of_jax() -> None:
     space = SpaceBuilder()
     space.plane("/host:CPU").line("python").event("backend_compile", 0, MS)

@@ -35,7 +35,10 @@ RECORD = CaptureRecord(
         ((5, 6, 0),),
         ((0, 4, "g()"),),
     ),
-    compilations=(Compilation(10**18, 5, "/jax/core/compile/x", "/a.py", 3, "f", "g"),),
+    compilations=(
+        Compilation(10**18, 5, "/jax/core/compile/x", "/a.py", 3, "f", "g"),
+        Compilation(10**18, 5, "/jax/core/compile/x", "/a.py", 3, "f", "g", {"x": "float32[3]"}, {"x": "float32[4]"}),
+    ),
     exit=0,
     created="2026-01-01T00:00:00+00:00",
 )

@@ -26,6 +26,10 @@ X = "TensorSpec(shape=(16, 64), dtype=tf.float32)"
         ({"x": X}, {"x": X.replace("32", "16")}, "x: float32(16,64) → float16(16,64)", DTYPE),
         ({"x": X}, {"x": X, "mask": X}, "mask: nothing → float32(16,64)", STRUCTURE),
         ({"x": X}, {"x": X}, "same arguments", SAME),
+        ({"x": "int32[16,119]"}, {"x": "int32[16,118]"}, "x: int32[16,119] → int32[16,118]", SHAPE),
+        ({"x": "float32[]"}, {"x": "float32[] weakly typed"}, "x: float32[] → float32[] weakly typed", DTYPE),
+        ({"x": "float32[]"}, {"x": "Python float"}, "x: float32[] → Python float", DTYPE),
+        ({"n": "Literal['a']"}, {"n": "Literal['b']"}, "n: 'a' → 'b'", VALUE),
         ({"xs": f"({X}, {X})"}, {"xs": f"({X}, {X.replace('16', '7')})"}, "(float32(7,64))", SHAPE),
     ],
 )

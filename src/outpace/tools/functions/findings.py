@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -43,6 +44,17 @@ _FIXES = {
     "a decorated method.",
 }
 _FIX = "Pass tensors instead of Python numbers, give the function an input_signature, and create it once, outside the loop."
+_FIXES_JITTED = {
+    kinds.SHAPE: "Keep the shape of {} constant: pad it to one size, or to one of a few, and drop the rest of an epoch.",
+    kinds.VALUE: "Pass {} as an array and not as a static argument: each new static value compiles a new program.",
+    kinds.DTYPE: "Give {} one dtype in every call (jnp.asarray(x, dtype)): Python numbers are weakly typed, which is another one.",
+    kinds.STRUCTURE: "Pass arguments of the same structure in every call: the same keys, the same number of arrays.",
+    kinds.SAME: "Create the jitted function once, outside the loop: each jax.jit of a new function object, as of a lambda, compiles anew.",
+}
+_FIX_JITTED = (
+    "Keep shapes and dtypes constant (pad, or drop the rest of an epoch). Create the jitted function once, outside the loop. "
+    "Pass changing numbers as arrays, not as static arguments or captured Python values."
+)
 _EAGER = "Remove tf.config.run_functions_eagerly(True): the function then runs as a graph."
 _EAGER_KERAS = (
     "Remove run_eagerly=True from compile(), or tf.config.run_functions_eagerly(True): the step then runs as a graph."
@@ -53,7 +65,7 @@ def find(run: Run, functions: Table, built: Table, compiled: Table, program: Pro
     """A finding for every function whose calls mostly build graphs or run op by op, and for names that are built again and again."""
     in_steps = {t.host: int(t.steps.duration.sum()) for t in run.hosts}
     if program.is_jax:
-        yield from _recompiled(compiled, in_steps)
+        yield from _recompiled(compiled, built, in_steps)
         if not program.is_keras:  # Keras' own step is one jitted function; what it calls besides is not the program's
             yield from _op_by_op(run)
             yield from _copied(run)
@@ -68,7 +80,7 @@ def find(run: Run, functions: Table, built: Table, compiled: Table, program: Pro
             yield _expensive(row, share, retraced, mine, in_steps[row["host"]], program)
 
 
-def _recompiled(compiled: Table, in_steps: dict[str, int]) -> Iterator[Finding]:
+def _recompiled(compiled: Table, built: Table, in_steps: dict[str, int]) -> Iterator[Finding]:
     """Functions that JAX builds again and again, by the line that calls them."""
     by_place: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in compiled.records():
@@ -77,31 +89,41 @@ def _recompiled(compiled: Table, in_steps: dict[str, int]) -> Iterator[Finding]:
     for (host, _), rows in by_place.items():
         time, count = sum(r["in_steps_ps"] for r in rows), sum(r["count"] for r in rows)
         share = time / in_steps[host] if in_steps.get(host) else 0.0
-        if count < RETRACES.value or share < _REBUILT.value:
-            continue
-        top = max(rows, key=lambda r: r["in_steps_ps"])
-        source = top["source"].rpartition("/")[2]
-        name = f"'{top['function']}'" if top["function"] != "<lambda>" else "A lambda"
-        others = f" and {counted(len(rows) - 1, 'more function')} there" if len(rows) > 1 else ""
-        yield Finding(
-            id="recompiled",
-            severity=Severity.HIGH,
-            sentence=f"{name}{others} {'were' if others else 'was'} compiled {counted(count, 'time')} in the captured steps"
-            f"{f', called at {source}' if source else ''}: {share:.0%} of their time.",
-            action="Keep shapes and dtypes constant (pad, or drop the rest of an epoch). Create the jitted function once, outside the loop. "
-            "Pass changing numbers as arrays, not as static arguments or captured Python values.",
-            evidence=(
-                Evidence("share of the steps' time", share, Unit.FRACTION, "compilations"),
-                Evidence("times it was built", float(count), Unit.COUNT, "compilations"),
-            ),
-            threshold=_REBUILT,
-            location=source,
-            host=host,
-            saving=at_most(share, Category.COMPILATION, assumes="if nothing was built in the steps"),
-            certainty=Certainty.CERTAIN,
-            effort=Effort.SMALL,
-            explains=("compiling_in_steps", "periodic_cost"),
-        )
+        if count >= RETRACES.value and share >= _REBUILT.value:
+            yield _built_again(host, rows, built, count, share)
+
+
+def _built_again(host: str, rows: list[dict[str, Any]], built: Table, count: int, share: float) -> Finding:
+    """Functions of one line that were built `count` times, for a `share` of the steps; with the arguments that made JAX do it."""
+    top = max(rows, key=lambda r: r["in_steps_ps"])
+    source = top["source"].rpartition("/")[2]
+    name = f"'{top['function']}'" if top["function"] != "<lambda>" else "A lambda"
+    others = f" and {counted(len(rows) - 1, 'more function')} there" if len(rows) > 1 else ""
+    known = [t for t in built.records() if _same(t, top) and t["kinds"] not in (kinds.FIRST, kinds.UNKNOWN)]
+    causes = Counter(kind for t in known for kind in t["kinds"].split(", ")).most_common()
+    example = next((t["cause"] for t in known if causes[0][0] in t["kinds"].split(", ")), "")
+    first, *more = example.split("; ") if example else [""]
+    why = f", because of {first}{f' and {len(more)} more' * bool(more)}" if first else ""
+    argument = re.split(r"[\[.:]", first, maxsplit=1)[0]
+    return Finding(
+        id="recompiled",
+        severity=Severity.HIGH,
+        sentence=f"{name}{others} {'were' if others else 'was'} compiled {counted(count, 'time')} in the captured steps "
+        f"({share:.0%} of their time){f', called at {source}' if source else ''}{why}.",
+        action=" ".join(_FIXES_JITTED[kind].format(argument) for kind, _ in causes) or _FIX_JITTED,
+        evidence=(
+            Evidence("share of the steps' time", share, Unit.FRACTION, "compilations"),
+            Evidence("times it was built", float(count), Unit.COUNT, "compilations"),
+            *(Evidence(f"calls because of: {kind}", float(number), Unit.COUNT, "traces") for kind, number in causes),
+        ),
+        threshold=_REBUILT,
+        location=source,
+        host=host,
+        saving=at_most(share, Category.COMPILATION, assumes="if nothing was built in the steps"),
+        certainty=Certainty.CERTAIN,
+        effort=Effort.SMALL,
+        explains=("compiling_in_steps", "periodic_cost"),
+    )
 
 
 def _op_by_op(run: Run) -> Iterator[Finding]:

@@ -26,14 +26,14 @@ def built(timeline: Timeline, noted: Sequence[_Noted]) -> Iterator[tuple[object,
     for build in jax_builds(timeline):
         groups.setdefault(build.function, []).append(build)
     for function, builds in groups.items():
-        step = _steps(timeline, builds)
+        step = steps_of(timeline, builds)
         times = np.array([b.end - b.start for b in builds], np.int64)
         numbers = (len(builds), int(times.sum()), int(times[step >= 0].sum()), int(times.max()))
         place = _noted_place(timeline, builds, noted) or _traced_place(timeline, builds) or _first_line(timeline, function)
         yield timeline.host, EVENT, function, place, *numbers, numbered(timeline, step)
 
 
-def _steps(timeline: Timeline, builds: Sequence[Build]) -> Codes:
+def steps_of(timeline: Timeline, builds: Sequence[Build]) -> Codes:
     """Index of the step in whose time each build begins, -1 for none."""
     start = np.array([b.start for b in builds], np.int64)
     if len(timeline.steps) == 0:
@@ -55,18 +55,23 @@ def numbered(timeline: Timeline, step: Codes) -> str:
 
 
 def _noted_place(timeline: Timeline, builds: Sequence[Build], noted: Sequence[_Noted]) -> str:
-    """The line that the capture noted when one of these builds ended."""
+    """The line that the capture noted first when one of these builds ended."""
+    notes = [note for note in noted if note.get("file") and any(_is_part(timeline, build, note) for build in builds)]
+    return source_line(notes[0]["file"], notes[0]["line"]) if notes else ""
+
+
+def noted_within(timeline: Timeline, build: Build, noted: Sequence[_Noted]) -> Iterator[_Noted]:
+    """What the capture noted of a build, in order of time."""
+    return (note for note in noted if _is_part(timeline, build, note))
+
+
+def _is_part(timeline: Timeline, build: Build, note: _Noted) -> bool:
+    """Whether a note, which is made when something has ended, falls into a build; never where the profile has no clock."""
     origin = timeline.unix_origin_ns
     if origin is None:
-        return ""
-    for note in noted:
-        low, high = (
-            note["unix_ns"] - note["duration_ns"] - _SLACK_NS,
-            note["unix_ns"] + _SLACK_NS,
-        )  # it is noted when it has ended
-        if note.get("file") and any(origin + b.start // 1000 < high and origin + b.end // 1000 > low for b in builds):
-            return source_line(note["file"], note["line"])
-    return ""
+        return False
+    low, high = note["unix_ns"] - note["duration_ns"] - _SLACK_NS, note["unix_ns"] + _SLACK_NS
+    return bool(origin + build.start // 1000 < high and origin + build.end // 1000 > low)
 
 
 def _traced_place(timeline: Timeline, builds: Sequence[Build]) -> str:

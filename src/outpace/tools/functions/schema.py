@@ -4,13 +4,22 @@ from outpace.model import Field, Unit
 
 TRACES = (
     Field("host", Unit.TEXT, "host of the call"),
-    Field("function", Unit.TEXT, "name of the tf.function"),
-    Field("source", Unit.TEXT, "where the function is defined; needs a capture by 'outpace profile'"),
+    Field("function", Unit.TEXT, "name of the tf.function, or of the function that JAX compiled"),
+    Field(
+        "source",
+        Unit.TEXT,
+        "where the tf.function is defined, or the jitted one is called; needs a capture by 'outpace profile'",
+    ),
     Field("step", Unit.COUNT, "step that the call belongs to; missing outside of steps"),
     Field("start_ps", Unit.PS, "start of the call, counted from the earliest event of its host", "Start"),
-    Field("duration_ps", Unit.PS, "length of the call, building the graph included", "Call"),
-    Field("graphs", Unit.COUNT, "graphs that the function had after the call"),
-    Field("cause", Unit.TEXT, "what differs from the graph that was built before for this function"),
+    Field(
+        "duration_ps",
+        Unit.PS,
+        "length of the call, building the graph included; of JAX, tracing, lowering and compiling",
+        "Call",
+    ),
+    Field("graphs", Unit.COUNT, "graphs that the tf.function had after the call"),
+    Field("cause", Unit.TEXT, "what differs from the graph or program that was built before for this function"),
     Field(
         "kinds",
         Unit.TEXT,

@@ -1,18 +1,20 @@
-"""Calls that built a graph, and what made TensorFlow build it."""
+"""Calls that built a graph, or compiled a function, and what made TensorFlow or JAX do it."""
 
 from __future__ import annotations
 
 import bisect
 import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
+from outpace.metrics.builds import jax_builds
 from outpace.metrics.source_line import source_line
 from outpace.model import Table
 from outpace.timeline import Run, Timeline
+from outpace.tools.functions.jitted import noted_within, steps_of
 from outpace.tools.functions.schema import TRACES
 from outpace.trace import dialect
 
@@ -26,14 +28,33 @@ FIRST, VALUE, SHAPE, DTYPE, STRUCTURE, SAME, UNKNOWN = (
     "unknown",
 )
 _SPEC = re.compile(r"TensorSpec\(shape=(?P<shape>.*?), dtype=(?P<dtype>[^)]*)\)")
+_ARRAY = re.compile(r"(?P<dtype>Python \w+|\w+)(?:\[(?P<shape>[\d,]*)\].*)?")  # `float32[16,64]` of JAX, `Python int`
+_SAME = "the same arguments as before: a new function object, or state that it captured"
+_SAME_JITTED = "the same shapes, dtypes and static arguments as before: a new function object, or other devices"
 _SLACK_NS = 2_000_000  # the profiler's clock is read at another time than the one that notes traces
 _Trace = Mapping[str, Any]
 
 
 def traces(run: Run) -> Table:
-    """`TRACES`: every call that built a graph, in order of time."""
+    """`TRACES`: every call that built a graph, in order of time, then the functions that JAX compiled, where the capture noted why."""
     rows = [row for timeline in run.hosts for row in _rows(timeline, run.record(timeline.host).get("traces") or ())]
-    return Table.from_rows("traces", "Calls that built a graph", TRACES, rows)
+    rows += [row for timeline in run.hosts for row in _jitted(timeline, run.record(timeline.host).get("compilations") or ())]
+    return Table.from_rows("traces", "Calls that built a graph or a program", TRACES, rows)
+
+
+def _jitted(timeline: Timeline, noted: tuple[_Trace, ...]) -> Iterator[tuple[object, ...]]:
+    """Rows of the functions that JAX compiled, of which the capture noted what had changed."""
+    known = [note for note in noted if note.get("arguments") is not None]
+    builds = jax_builds(timeline) if known else ()
+    for build, step in zip(builds, steps_of(timeline, builds).tolist() if builds else (), strict=True):
+        note = next((n for n in noted_within(timeline, build, known) if build.function in str(n.get("program") or "")), None)
+        if note is None:
+            continue
+        source = source_line(note["file"], note["line"]) if note["line"] else ""
+        cause, kind = difference(note["before"], note["arguments"], _SAME_JITTED)
+        number = int(timeline.steps.number[step]) if step >= 0 else float("nan")
+        when = (build.start - timeline.span[0], build.end - build.start)
+        yield timeline.host, build.function, source, number, *when, float("nan"), cause, kind
 
 
 def _rows(timeline: Timeline, noted: tuple[_Trace, ...]) -> list[tuple[object, ...]]:
@@ -83,15 +104,15 @@ def _place(timeline: Timeline, mine: list[_Trace], start: int, duration: int, gr
     return at
 
 
-def difference(before: Mapping[str, str] | None, now: Mapping[str, str]) -> tuple[str, str]:
-    """(what changed between the arguments of two graphs, kinds of change)."""
+def difference(before: Mapping[str, str] | None, now: Mapping[str, str], same: str = _SAME) -> tuple[str, str]:
+    """(what changed between the arguments of two graphs or programs of a function, kinds of change); `same`: what to say where none did."""
     if before is None:
-        return "the function's first graph", FIRST
+        return "the function's first graph" if same is _SAME else "the function's first compilation", FIRST
     changes = [
         (name, before.get(name), now.get(name)) for name in dict.fromkeys((*before, *now)) if before.get(name) != now.get(name)
     ]
     if not changes:
-        return "the same arguments as before: a new function object, or state that it captured", SAME
+        return same, SAME
     found = {_kind(old, new) for _, old, new in changes}
     kinds = ", ".join(k for k in (VALUE, SHAPE, DTYPE, STRUCTURE) if k in found)
     text = "; ".join(f"{name}: {_short(old)} → {_short(new)}" for name, old, new in changes)
@@ -103,9 +124,10 @@ def _kind(old: str | None, new: str | None) -> str:
         return STRUCTURE
     if old.startswith("Literal[") and new.startswith("Literal["):
         return VALUE
-    was, is_ = _SPEC.fullmatch(old), _SPEC.fullmatch(new)
-    if was and is_:
-        return SHAPE if was["shape"] != is_["shape"] else DTYPE
+    for array in (_SPEC, _ARRAY):
+        was, is_ = array.fullmatch(old), array.fullmatch(new)
+        if was and is_:
+            return SHAPE if (was["shape"] or "") != (is_["shape"] or "") else DTYPE
     return SHAPE if _SPEC.sub("", old) == _SPEC.sub("", new) else STRUCTURE
 
 
