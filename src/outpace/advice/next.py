@@ -5,9 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from outpace.metrics.program import program
+from outpace.metrics.program import Program, program
+from outpace.metrics.tf_functions import tf_functions
 from outpace.model import CAPTURE, Command, Finding, Page, Severity
-from outpace.timeline import Run
+from outpace.timeline import Run, StepSource
 
 
 def following(run: Run, pages: Sequence[Page], findings: Sequence[Finding]) -> tuple[Command, ...]:
@@ -36,7 +37,18 @@ def _trial(run: Run, script: str) -> Command | None:
         return None
     if kind.is_keras:
         return Command(f"outpace tune {script}", "try the changes, measure what each gains")
-    return Command(f"outpace race {script} CHANGED.py", "measure what a change gains")
+    if _can_be_raced(run, kind):
+        return Command(f"outpace race {script} CHANGED.py", "measure what a change gains")
+    return Command(f"outpace profile {script}", "capture again after a change, and compare")
+
+
+def _can_be_raced(run: Run, kind: Program) -> bool:
+    """Whether a race would see the script's steps: markers, a `tf.function`, or an iterator. Calls of `jax.jit` functions show themselves to
+    nobody, nor does an eager loop over arrays."""
+    if any(timeline.steps.source is StepSource.MARKED for timeline in run.hosts):
+        return True
+    by_time = bool(run.records) and all(record.get("mode") == "seconds" for record in run.records.values())
+    return not kind.is_jax and (not by_time or len(tf_functions(run)) > 0)
 
 
 def _script(run: Run) -> str:

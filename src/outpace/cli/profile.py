@@ -53,6 +53,7 @@ def profile(
     seconds: Annotated[
         float | None, typer.Option(help="Seconds to capture at most; also works where no steps can be seen.")
     ] = None,
+    delay: Annotated[float, typer.Option(help="Seconds from the framework's import to a capture by --seconds alone.")] = 10.0,
     then: Annotated[Then, typer.Option(help="After the capture, stop the script or let it train on.")] = Then.STOP,
     host_level: HostLevel = 2,
     python_level: PythonLevel = 0,
@@ -81,6 +82,7 @@ def profile(
         steps=steps if steps is not None or seconds is not None else 20,
         lasting=_LASTING if steps is None and seconds is None else 0.0,
         seconds=seconds,
+        delay=delay,
         stop=then is Then.STOP,
         host_level=host_level,
         python_level=python_level,

@@ -283,5 +283,6 @@ def _race(program: Program, has_device: bool) -> str:
     return program.say(
         keras=f"Compare changes with 'outpace race a.py b.py': a larger batch{device}, or a smaller largest part.",
         tensorflow=f"Compare changes with 'outpace race a.py b.py': @tf.function(jit_compile=True), a larger batch{device}.",
-        jax=f"Compare changes with 'outpace race a.py b.py': a larger batch{device}, donated arguments, or a smaller largest part.",
+        jax=f"Try a larger batch{device}, donated arguments, or a smaller largest part, and capture again. 'outpace race' compares scripts "
+        "whose loop has step markers, or that define outpace_race().",
     )

@@ -38,6 +38,7 @@ from outpace.model.units import counted
 from outpace.timeline import Confidence, Run, Timeline
 from outpace.tools.overview import TOOL, capture_findings, unsteady
 from outpace.tools.overview import findings as rules
+from outpace.tools.overview.compiling import Compiling, compiling
 from outpace.tools.overview.compute import (
     Average,
     average,
@@ -184,8 +185,11 @@ def _speed(run: Run, breakdown: StepBreakdown, mean: Average) -> tuple[Figure, .
     )
     rate, sizes = pace(run).per_second, examples_per_step(run)
     calls = max(breakdown.per_row.values(), default=1)
+    builds = compiling(breakdown)
+    name = "Step time while compiling" if builds else "Steady step time"
     figures = [
-        Figure("Steady step time" if calls == 1 else f"Steady call of {calls} steps", mean.mean, Unit.PS, spread),
+        Figure(name if calls == 1 else f"Steady call of {calls} steps", mean.mean, Unit.PS, spread),
+        *_running(builds),
         *_plain(run),
         Figure("Steps per second", _rounded(rate), Unit.TEXT, "per host, time between steps included"),
     ]
@@ -193,6 +197,13 @@ def _speed(run: Run, breakdown: StepBreakdown, mean: Average) -> tuple[Figure, .
     if len(mine) == 1 and (size := mine.pop()):
         figures.append(Figure("Examples per second", _rounded(rate * size), Unit.TEXT, f"per host, in batches of {size:,}"))
     return tuple(figures)
+
+
+def _running(builds: Compiling | None) -> Iterator[Figure]:
+    """The step that a capture which mostly compiled will have later; none of any other, or where too few steps tell."""
+    if builds is not None and builds.running is not None:
+        runs = builds.among - builds.steps
+        yield Figure("Without compiling", builds.running, Unit.PS, f"median of the {counted(runs, 'step')} that only run")
 
 
 def _plain(run: Run) -> Iterator[Figure]:
@@ -233,6 +244,8 @@ def _evidence(run: Run, breakdown: StepBreakdown, mean: Average) -> list[str]:
     lines = [f"{_steps(mean)}: {_remark(run)}"]
     if mean.rows < _FEW:
         lines.append(f"only {_steps(mean)}: the variation between steps is unknown; capture ten or more")
+    if (builds := compiling(breakdown)) is not None:
+        lines.append(builds.told(run))
     for timeline in run.hosts:
         slower = slowdown(run, timeline)
         if slower is not None:
