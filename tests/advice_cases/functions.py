@@ -9,8 +9,11 @@ from outpace.metrics import host_copies, jit_calls, python_time, tf_functions
 from outpace.metrics.budget import budgets
 from outpace.metrics.program import Program
 from outpace.model import Category, Finding, Severity
+from outpace.testing import SpaceBuilder
+from outpace.tools.functions import evaluation
 from outpace.tools.functions import findings as rules
 from outpace.tools.functions.schema import COMPILATIONS, TRACES
+from outpace.trace import read_trace
 from tests.advice_cases.build import MS, STEP, STEPS, budget, budgeted, run, table, trace_of
 from tests.advice_cases.case import JAX, KERAS, KERAS_JAX, TENSORFLOW, Case, Find, about, fires, silent
 
@@ -75,6 +78,34 @@ def _copies(share: float) -> Find:
     }
     run = budgeted({Category.HOST_COMPUTE: 0.9}, given)
     return lambda: rules.find(run, table("f", tf_functions.FIELDS), table("t", TRACES), _NO_BUILDS, JAX)
+
+
+def _evaluates(
+    calls: int, length: int, *, program: Program = TENSORFLOW, trained: bool = True, training_calls: int = 1
+) -> Find:
+    """Steps of 10 ms: a function that trains (2 ms in all), and `calls` of one that does not, `length` ms each in hundredths."""
+    space = SpaceBuilder("vm")
+    line = space.plane("/host:CPU").line("python")
+    for number in range(STEPS):
+        at = number * STEP
+        line.event("train", at, STEP, step_num=number, _r=1)
+        for _ in range(training_calls):
+            line.event("step", at, 2 * MS // training_calls, tf_function_call="notTraced-nonXla")
+            line.event("gradient_tape/MatMul:MatMul" if trained else "MatMul:MatMul", at, MS // training_calls)
+            at += 2 * MS // training_calls
+        for _ in range(calls):
+            line.event("predict", at, length * MS // 100, tf_function_call="notTraced-nonXla")
+            at += length * MS // 100
+    row: dict[str, Any] = {
+        "file": "/home/me/train.py",
+        "line": 20,
+        "who": "yours",
+        "called_share": 0.3,
+        "caller": "train.py:42",
+    }
+    lines = table("python_lines", python_time.FIELDS, row, {**row, "line": 21, "called_share": 0.1})
+    of = run({python_time.python_lines: lines}, None, read_trace(space.to_bytes(), "vm"))
+    return lambda: evaluation.find(of, program)
 
 
 def _eager(program: Program) -> Iterable[Finding]:
@@ -239,6 +270,32 @@ CASES: list[Case] = [
     ),
     fires("arguments_copied", "12% of the step", _copies(0.12), Severity.MODERATE, location="train.py:20", saves=about(0.12)),
     silent("arguments_copied", "7% of the step", _copies(0.07)),
+    fires(
+        "evaluates_in_steps",
+        "eight calls that take half of the step",
+        _evaluates(8, 60),
+        Severity.HIGH,
+        location="train.py:20",
+        saves=about(0.48),
+        takes_from=("host_compute", "all_others"),
+        says=("'predict' 8 times, at train.py:20, called at train.py:42", "48% of it", "fewer batches", "tf.function"),
+    ),
+    fires(
+        "evaluates_in_steps",
+        "of JAX",
+        _evaluates(8, 60, program=JAX),
+        Severity.HIGH,
+        location="train.py:20",
+        saves=about(0.48),
+        says=("jax.vmap",),
+    ),
+    fires("evaluates_in_steps", "20% of the step", _evaluates(4, 50), Severity.HIGH, location="train.py:20", saves=about(0.2)),
+    fires("evaluates_in_steps", "three calls", _evaluates(3, 100), Severity.HIGH, location="train.py:20", saves=about(0.3)),
+    silent("evaluates_in_steps", "10% of the step", _evaluates(8, 12)),
+    silent("evaluates_in_steps", "called as often as what trains", _evaluates(1, 400)),
+    silent("evaluates_in_steps", "one and a half times as often", _evaluates(3, 100, training_calls=2)),
+    silent("evaluates_in_steps", "nothing is known to train", _evaluates(8, 60, trained=False)),
+    silent("evaluates_in_steps", "in Keras' own loop", _evaluates(8, 60, program=KERAS)),
     silent("op_by_op", "of Keras' own step", _calls(40, 0.2, program=KERAS_JAX)),
     silent("op_by_op", "eighteen calls: the glue of a loop", _calls(18, 0.3)),
     silent("op_by_op", "3% of the step", _calls(30, 0.03)),

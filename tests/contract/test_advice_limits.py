@@ -19,7 +19,7 @@ from tests.advice_cases import TOOLS as CASES_OF
 from tests.advice_cases.case import Case
 
 TOOLS = Path(__file__).parents[2] / "src" / "outpace" / "tools"
-FILES = ("findings", "background", "unsteady", "capture_findings", "facts", "growth", "saving")
+FILES = ("findings", "background", "evaluation", "unsteady", "capture_findings", "facts", "growth", "saving")
 """Files of a tool in which its rules stand, and what they compare with."""
 
 VERDICTS = {"outpace.metrics.cpu_saturation": ("input_pipeline", "tf_data", "python_time")}

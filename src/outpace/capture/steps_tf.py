@@ -36,6 +36,7 @@ class LoopSteps:
         self._main = threading.main_thread().ident
         self._depth = 0
         self._taped = False
+        self._tape_within = False  # in the outermost call of a tf.function, while it is traced
         self._functions: dict[Any, Candidate] = {}
         self.trains = False  # a gradient tape was used at all
         self._loops: weakref.WeakKeyDictionary[Any, Candidate] = weakref.WeakKeyDictionary()  # by data set
@@ -62,16 +63,18 @@ class LoopSteps:
             if steps._outside():
                 return original(self, *args, **kwargs)
             steps._depth += 1
+            steps._tape_within = False
             try:
                 result = original(self, *args, **kwargs)
             finally:
                 steps._depth -= 1
-            steps._called(self)
+            steps._called(self, steps._tape_within)
             return result
 
         kind.__call__ = __call__
 
-    def _called(self, function: Any) -> None:
+    def _called(self, function: Any, traced_tape: bool) -> None:
+        """A function was called; `traced_tape`: and traced meanwhile, with a gradient tape in it."""
         python = getattr(function, "python_function", None)
         code = getattr(python, "__code__", None)
         # By code, not object: a tf.function made anew in each iteration is still one step (and a mistake worth a profile).
@@ -79,14 +82,15 @@ class LoopSteps:
         candidate = self._functions.get(key)
         if candidate is None:
             candidate = self._functions[key] = Candidate("custom loop", what=getattr(python, "__name__", ""))
+        candidate.trains = candidate.trains or traced_tape
         self._window.end(candidate)
-        self._window.begin(candidate)
+        self._window.begin(candidate, may_open=candidate.trains or not self._window.trained())
 
     def _hook_tapes(self, kind: Any) -> None:
         original, steps = kind.__enter__, self
 
         def __enter__(self: Any) -> Any:
-            steps._taped = steps.trains = True
+            steps._taped = steps.trains = steps._tape_within = True
             if steps._timed is not None and not steps._outside():
                 steps._timed.tapes += 1
             return original(self)

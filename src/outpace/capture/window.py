@@ -55,7 +55,7 @@ class Candidate:
     """Something that repeats and may be the training step.
 
     `mode` says how it was recognised, `mark` is the name of its marks (None: the script marks its steps itself), and
-    `framework` whose profiler to use. `seconds` is how long a window without steps lasts.
+    `framework` whose profiler to use. `seconds` is how long a window without steps lasts. `trains`: it was seen to compute gradients.
     """
 
     mode: str
@@ -67,6 +67,7 @@ class Candidate:
     count: int = 0
     began: int | None = None
     interrupted: bool = False
+    trains: bool = False
     recent: deque[int] = field(default_factory=lambda: deque(maxlen=MOST_BEFORE))
 
 
@@ -101,6 +102,7 @@ class StepWindow:
         self._turn = threading.RLock()
         self.fitting = False  # Keras is at it, and its batches will be the steps
         self._last_begin: int | None = None
+        self._last_trained: int | None = None
 
     @property
     def taken(self) -> bool:
@@ -117,10 +119,16 @@ class StepWindow:
         """Nothing is left to count: hooks may skip their work."""
         return self.phase is Phase.OFF
 
+    def trained(self) -> bool:
+        """A function that computes gradients was called not long ago: another one's calls are an evaluation, however many."""
+        return self._last_trained is not None and self._clock() - self._last_trained < LAPSED_NS
+
     def begin(self, step: Candidate, may_open: bool = True) -> None:
         """A step begins. Opens the window when this candidate is through its warm-up and `may_open`."""
         if self.idle or self.chosen not in (None, step):
             return
+        if step.trains:
+            self._last_trained = self._clock()
         if self.phase is Phase.WAITING and may_open and step.count >= self.options.warmup and self._open(step):
             self.first_step = step.count
         if self.phase is Phase.OPEN and step is self.chosen and step.mark:

@@ -95,6 +95,12 @@ FIELDS = (
         "Outside the step function",
     ),
     Field(
+        "called_share",
+        Unit.FRACTION,
+        "share of the step time in functions of the framework that the line calls, other than the step's own",
+        "Other functions, of step",
+    ),
+    Field(
         "seldom",
         Unit.FRACTION,
         "share of the line's time that lies in steps which take much longer than the others: it comes round",
@@ -176,6 +182,14 @@ def step_line(run: Run, host: str) -> str:
     mine = [r for r in python_lines(run).records() if r["host"] == host and r["who"] == YOURS and r["calls_step"]]
     top = max(mine, key=lambda row: row["self_ps"], default=None)
     return source_line(top["file"], top["line"]) if top else ""
+
+
+def called_line(run: Run, host: str) -> tuple[str, str]:
+    """The user's line (`train.py:41`) that calls other functions of the framework than the step's own for longest, and the line of the loop
+    that leads there; empty without samples."""
+    mine = [r for r in python_lines(run).records() if r["host"] == host and r["who"] == YOURS and r["called_share"] > 0]
+    top = max(mine, key=lambda row: row["called_share"], default=None)
+    return (source_line(top["file"], top["line"]), top["caller"]) if top else ("", "")
 
 
 def interval(share: float, samples: float) -> tuple[float, float]:
@@ -263,7 +277,7 @@ def _rows(timeline: Timeline, noted: Mapping[str, Any]) -> Iterator[tuple[object
         beside = line.beside if key in stepping else line.beside + line.runs  # the same function in an evaluation is no step
         beside -= line.called if usual else 0  # a function that every step calls is the model's time, and not Python's
         own, ends = line.weight / total, interval(line.weight / total, effective)
-        shares = (own, *ends, line.untraced / total, line.python / total, beside / total, line.seldom)
+        shares = (own, *ends, line.untraced / total, line.python / total, beside / total, line.called / total, line.seldom)
         file, at, function, who = key
         named = (file, at, function, text.get((file, at), ""), who, line.library, line.below, line.count)
         parts = (line.weight, line.own, line.untraced, line.elsewhere, line.waiting, line.building)

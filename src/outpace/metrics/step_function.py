@@ -6,6 +6,7 @@ import numpy as np
 
 from outpace.model.arrays import Indices
 from outpace.timeline import Timeline
+from outpace.timeline.gradients import trains
 from outpace.timeline.infer import is_glue
 from outpace.timeline.names import JITTED_CALL
 from outpace.trace import dialect
@@ -23,7 +24,7 @@ def function_calls(timeline: Timeline) -> Indices:
 
 def step_function_calls(timeline: Timeline) -> Indices:
     """Event rows of the calls of the functions that make the step: tf.functions or jitted ones that run in most steps and take at least half
-    as long as the longest of them."""
+    as long as the longest of them. Where some are known to compute gradients, only those."""
     trace, steps = timeline.trace, timeline.steps
     called = (
         trace.stat(dialect.TF_FUNCTION_CALL).has(len(trace))
@@ -37,8 +38,16 @@ def step_function_calls(timeline: Timeline) -> Indices:
         if len(distinct(timeline.step_of[mine])) >= _MOST_STEPS * len(steps.whole):
             time[name] = int(trace.duration[mine].sum())
     own = {name: took for name, took in time.items() if not is_glue(trace.names[name])}
-    time = own or time
+    time = _training(timeline, rows, own or time)
     longest = max(time.values(), default=0)
     chosen = [name for name, took in time.items() if took >= longest / 2]
     found: Indices = rows[np.isin(trace.name[rows], chosen)]
     return found
+
+
+def _training(timeline: Timeline, rows: Indices, time: dict[int, int]) -> dict[int, int]:
+    """The functions (by name, with their time) that compute gradients, if any of several is known to: an evaluation may take longer."""
+    if len(time) < 2:
+        return time
+    training = set(timeline.trace.name[rows[trains(timeline.trace, rows)]].tolist())
+    return {name: took for name, took in time.items() if name in training} or time

@@ -19,6 +19,7 @@ from outpace.trace import Plane, Trace, dialect
 from outpace.trace.algorithms import distinct
 
 _INPUT_REQUESTS = ("IteratorGetNextOp::DoCompute", "IteratorGetNextAsOptionalOp::DoCompute")
+_EAGER_REQUEST = "EagerLocalExecute: IteratorGetNext"
 _UNIX = 10**17  # ns: 1973; times since the start of a capture are far below
 _WANTED = (  # what most metrics ask for, decoded in one pass over the file
     dialect.ROOT,
@@ -78,9 +79,11 @@ class Timeline:
         return self._found.with_per_row(self._executions_per_row())
 
     def _executions_per_row(self) -> int:
-        """Keras' `steps_per_execution`: how often one call asks its busiest iterator for input."""
+        """Keras' `steps_per_execution`: how often one call asks its busiest iterator for input. A loop of Python asks for itself, as often as
+        it likes: of a validation in the step it reads every batch."""
         steps = self._found
         requests = self.trace.named(lambda n: n in _INPUT_REQUESTS)
+        requests = requests[~self._within(requests, _EAGER_REQUEST)]
         if len(steps) == 0 or len(requests) == 0:
             return 1
         ids, step = self.trace.stat(dialect.ID), self.step_of[requests]
@@ -95,6 +98,16 @@ class Timeline:
         busiest = np.zeros(len(steps), np.int64)
         np.maximum.at(busiest, pairs[0], count)
         return max(1, round(median(busiest[busiest > 0])))
+
+    def _within(self, rows: Indices, prefix: str) -> Mask:
+        """Whether each event lies in another one of its thread whose name begins so."""
+        names = np.fromiter((name.startswith(prefix) for name in self.trace.names), bool, len(self.trace.names))
+        parent, found = self.trace.nesting[0], np.zeros(len(rows), bool)
+        at = parent[rows].astype(np.int64)
+        while (at >= 0).any():
+            found |= (at >= 0) & names[self.trace.name[at]]
+            at = np.where(at >= 0, parent[at], -1)
+        return found
 
     @cached_property
     def ops(self) -> tuple[Op, ...]:

@@ -84,6 +84,16 @@ def test_first_through_the_warm_up_is_the_step() -> None:
     assert profiling.log.count("close") == 1
 
 
+def test_a_function_that_trains_is_remembered_for_a_while() -> None:
+    window, _ = make()
+    run(window, Candidate("custom loop"), 2)
+    assert not window.trained()
+    run(window, Candidate("custom loop", trains=True), 1)
+    assert window.trained()
+    window._clock = lambda: LAPSED_NS + 1000
+    assert not window.trained()
+
+
 def test_unsure_candidate_does_not_open() -> None:
     window, profiling = make()
     step = Candidate("eager loop")

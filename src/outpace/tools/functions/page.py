@@ -9,7 +9,7 @@ from outpace.metrics.tf_functions import tf_functions
 from outpace.model import Figure, Figures, Page, Rows, Section, Table, Unavailable, Unit, humanize
 from outpace.model.units import counted
 from outpace.timeline import Run
-from outpace.tools.functions import TOOL
+from outpace.tools.functions import TOOL, evaluation
 from outpace.tools.functions import findings as rules
 from outpace.tools.functions.compute import compilations, control_flow
 from outpace.tools.functions.traces import traces
@@ -45,7 +45,8 @@ def analyse(run: Run) -> Page:
         sections.append(Rows(copies))
     if len(control):
         sections.append(Rows(control, ("type", "op", "count", "total_ps"), remark=_AUTOGRAPH))
-    found = tuple(rules.find(run, functions, built, compiled, program(run)))
+    kind = program(run)
+    found = (*rules.find(run, functions, built, compiled, kind), *evaluation.find(run, kind))
     return TOOL.page(_headline(functions, compiled), tuple(sections), found)
 
 

@@ -1,0 +1,90 @@
+"""Functions that every step calls again and again and that compute no gradients: an evaluation, a sampler, a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from outpace._dataclass import dataclass
+from outpace.metrics.budget import at_most
+from outpace.metrics.program import Program
+from outpace.metrics.python_time import called_line
+from outpace.metrics.step_function import function_calls
+from outpace.model import Category, Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit
+from outpace.timeline import Run, Timeline
+from outpace.timeline.gradients import trains
+from outpace.timeline.names import jitted_function
+from outpace.trace.algorithms import cover, distinct
+
+_MUCH = Threshold(
+    "functions without gradients, of the step", 0.15, Unit.FRACTION, "our choice: a seventh of the training's time"
+)
+_INSTEAD = "If it makes what the step trains on, call it once"
+_MORE = 2.0  # calls for each one of the functions that train: what is called as often may update the weights
+
+
+@dataclass(frozen=True)
+class _Other:
+    """A function that computes no gradients: its name, calls per step, and its share of the step."""
+
+    name: str
+    calls: float
+    share: float
+
+
+def find(run: Run, program: Program) -> Iterator[Finding]:
+    """A finding for each host whose steps call such functions for much of their time."""
+    for timeline in run.hosts:
+        found = [] if program.is_keras or program.predicts else sorted(_others(timeline), key=lambda f: -f.share)
+        share = min(1.0, sum(other.share for other in found))
+        if share >= _MUCH.value:
+            yield _finding(run, timeline.host, found[0], share, program)
+
+
+def _others(timeline: Timeline) -> Iterator[_Other]:
+    """Functions that steady steps call more often than those that train, and that compute no gradients."""
+    trace, steps = timeline.trace, timeline.steps
+    rows = function_calls(timeline)
+    rows = rows[np.isin(timeline.step_of[rows], steps.whole)] if len(steps) else rows[:0]
+    training = trains(trace, rows)
+    if not training.any():
+        return
+    usual = max(int((trace.name[rows[training]] == name).sum()) for name in distinct(trace.name[rows[training]]).tolist())
+    total = float(steps.duration[steps.whole].sum())
+    for name in distinct(trace.name[rows]).tolist():
+        mine = trace.name[rows] == name
+        if not training[mine].any() and mine.sum() >= _MORE * usual:
+            order = np.argsort(trace.start[rows[mine]], kind="stable")
+            start, end = trace.start[rows[mine]][order], trace.end[rows[mine]][order]
+            time, _ = cover(start, end, int(start[0]), int(end.max()))
+            called = trace.names[name]
+            yield _Other(jitted_function(called) or called, float(mine.sum()) / len(steps.whole), time / total)
+
+
+def _finding(run: Run, host: str, top: _Other, share: float, program: Program) -> Finding:
+    line, caller = called_line(run, host)
+    where = "".join((f", at {line}" * bool(line), f", called at {caller}" * bool(caller)))
+    rather = program.say(
+        keras="on a larger batch.",
+        tensorflow="on a larger batch, or in the step's tf.function.",
+        jax="on a larger batch (jax.vmap), or in jax.lax.scan.",
+    )
+    return Finding(
+        id="evaluates_in_steps",
+        severity=Severity.HIGH,
+        sentence=f"Each step also calls '{top.name}' {top.calls:.0f} times{where}, "
+        f"and computes no gradients there: {share:.0%} of it.",
+        action=f"If this is an evaluation, do it every few hundred steps, or on fewer batches. {_INSTEAD} {rather}",
+        evidence=(
+            Evidence("share of the steps in functions without gradients", share, Unit.FRACTION, "function_calls"),
+            Evidence(f"calls of '{top.name}' per step", top.calls, Unit.RATIO, "function_calls"),
+        ),
+        threshold=_MUCH,
+        saving=at_most(share, Category.HOST_COMPUTE, Category.ALL_OTHERS, assumes="if no step called them"),
+        location=line,
+        host=host,
+        certainty=Certainty.LIKELY,
+        effort=Effort.SMALL,
+        explains=("python_overhead",),
+    )
