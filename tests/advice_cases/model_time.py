@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from outpace.metrics import hlo_lines, model_parts, odd_ops, small_ops
+from outpace.metrics import hlo_lines, host_copies, model_parts, odd_ops, small_ops
 from outpace.metrics.program import Program
 from outpace.model import Category, Severity
 from outpace.tools.model_time import findings as rules
@@ -26,10 +26,12 @@ def _find(
     program: Program = TENSORFLOW,
     profiling: float = 0.0,
     record: Mapping[str, Any] | None = None,
+    copied: float = 0.0,
 ) -> Find:
     """A model of which nothing is said but this."""
     of = run(
         {
+            host_copies.host_copies: table("host_copies", host_copies.FIELDS, {"share": copied}),
             model_parts.model_parts: table("model_parts", model_parts.FIELDS, *(parts or [])),
             odd_ops.odd_ops: table("odd_ops", odd_ops.FIELDS, *(odd or [])),
             small_ops.small_ops: table("small_ops", small_ops.FIELDS, *(small or [])),
@@ -140,8 +142,8 @@ def _line(sorts: float) -> Find:
     return _find(lines=rows, program=JAX)
 
 
-def _bound(share: float, parts: Rows | None = None, program: Program = TENSORFLOW) -> Find:
-    return _find(parts, shares={Category.HOST_COMPUTE: share, Category.INPUT: 1 - share}, program=program)
+def _bound(share: float, parts: Rows | None = None, program: Program = TENSORFLOW, copied: float = 0.0) -> Find:
+    return _find(parts, shares={Category.HOST_COMPUTE: share, Category.INPUT: 1 - share}, program=program, copied=copied)
 
 
 def _no_steps() -> Find:
@@ -307,6 +309,27 @@ CASES: list[Case] = [
         keras_jax="a larger batch, or a smaller largest part",
     ),
     fires("model_bound", "40% of the step", _bound(0.4), Severity.INFO, says=("40% of the step", "waiting for input 60.0%")),
+    fires(
+        "model_bound",
+        "most of it copies arguments",
+        _bound(0.9, program=JAX, copied=0.6),
+        Severity.INFO,
+        says=("takes 30% of the step", "copying arguments 60.0%"),
+    ),
+    fires(
+        "model_bound",
+        "some of it copies arguments",
+        _bound(0.9, program=JAX, copied=0.016),
+        Severity.MODERATE,
+        says=("copying arguments 1.6%",),
+    ),
+    fires(
+        "model_bound",
+        "hardly any of it copies arguments",
+        _bound(0.9, program=JAX, copied=0.008),
+        Severity.MODERATE,
+        never=("copying",),
+    ),
     fires(
         "model_bound",
         "of eight parts",

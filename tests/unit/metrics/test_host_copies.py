@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
-from outpace.metrics.host_copies import host_copies
-from outpace.testing import SpaceBuilder
+import pytest
+
+from outpace.metrics.host_copies import FIELDS, host_copies
+from outpace.metrics.step_breakdown import step_breakdown
+from outpace.testing import SpaceBuilder, training_run
 from outpace.timeline import Run
+from outpace.tools.overview.compute import average
+from outpace.tools.overview.page import headline
 from outpace.trace import read_trace
+from tests.advice_cases.build import run, table
 
 MS = 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("copied", "said"),
+    [
+        (0.8, "Bound by copies of NumPy arrays to the device: 80% of the 5.50 ms step"),
+        (0.3, "Bound by computation on the host"),
+    ],
+)
+def test_the_headline_tells_copies_from_computation(copied: float, said: str) -> None:
+    """Steps of half a millisecond of input and five of ops."""
+    trace = read_trace(training_run(input_ps=MS // 2).to_bytes(), "vm")
+    of = run({host_copies: table("host_copies", FIELDS, {"share": copied})}, None, trace)
+    assert headline(of, average(step_breakdown(of))).startswith(said)
 
 
 def test_copies_of_several_threads_are_counted_in_their_steps() -> None:

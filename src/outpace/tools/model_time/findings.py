@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from outpace.metrics.budget import Budget, at_most
+from outpace.metrics.host_copies import host_copies
 from outpace.metrics.odd_ops import AUGMENTATION, IMAGE, PREPROCESSING, PYTHON, RANDOM, odd_ops
 from outpace.metrics.program import Framework, Program
 from outpace.metrics.small_ops import small_ops
@@ -34,6 +35,7 @@ _MANY = 150  # rounds of the executor per step, from where their cost adds up
 _MADE = 0.75  # of what the executor spends around ops
 _COMPUTES = Threshold("the model computes", 0.50, Unit.FRACTION, "half of the step: nothing else can save more")
 _NAMED = 3  # parts in a sentence
+_COPIED = 0.01  # of the step: less is no limit worth a word
 _OF_NO_LINE = {  # parts that no line of the model makes: what is to be done about them
     "optimizer": "Try an optimizer with less to do per step (SGD with momentum instead of Adam). Or try a larger batch, so that it runs less "
     "often per example, or XLA, which fuses its updates.",
@@ -67,7 +69,8 @@ def find(run: Run, budgets: dict[str, Budget], program: Program) -> Iterator[Fin
         large = [part for part in mine if not starts or not part.short]  # parts of many short ops are the executor's matter
         named = {name for f in odd for name in (f.location, f.sentence.split(" ", 1)[0])}
         yield from _slow(timeline.host, large, program, named)
-        yield from _bound(timeline.host, budget, mine, program, run.has_device)
+        copied = sum(row["share"] for row in host_copies(run).records() if row["host"] == timeline.host)
+        yield from _bound(timeline.host, budget, mine, program, run.has_device, copied)
 
 
 def _made_by_loops(run: Run, host: str, mine: list[Part]) -> bool:
@@ -247,9 +250,11 @@ def _compiled_short_ops(run: Run, host: str, program: Program) -> Iterator[Findi
     )
 
 
-def _bound(host: str, budget: Budget, mine: list[Part], program: Program, has_device: bool) -> Iterator[Finding]:
-    """What is said where nothing else is: the model computes, these parts of it, and these are the limits of everything else."""
+def _bound(host: str, budget: Budget, mine: list[Part], program: Program, has_device: bool, copied: float) -> Iterator[Finding]:
+    """What is said where nothing else is: the model computes, these parts of it, and these are the limits of everything else. `copied`: share
+    of the step in which arguments were copied, by the host's own threads, which is none of the model's computation."""
     share = sum(budget.shares[c.value] for c in (_COMPUTE[1:] if has_device else _COMPUTE))
+    share = share if has_device else max(0.0, share - copied)
     limits = {c: budget.shares[c.value] for c in (Category.INPUT, Category.ALL_OTHERS, Category.COMPILATION)}
     names = {
         Category.INPUT: "waiting for input",
@@ -257,6 +262,7 @@ def _bound(host: str, budget: Budget, mine: list[Part], program: Program, has_de
         Category.COMPILATION: "compiling",
     }
     rest = ", ".join(f"{names[c]} {limit:.1%}" for c, limit in limits.items())
+    rest += f", copying arguments {copied:.1%}" if copied >= _COPIED else ""
     largest = ", ".join(f"{part} {part.share:.0%}" for part in mine[:_NAMED])
     yield Finding(
         id="model_bound",

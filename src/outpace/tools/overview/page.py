@@ -11,6 +11,7 @@ from outpace.metrics.budget import ALL_HOSTS, budgets, overhead_samples, slowdow
 from outpace.metrics.cpu_saturation import others_cores
 from outpace.metrics.device import device_facts
 from outpace.metrics.examples import examples_per_step
+from outpace.metrics.host_copies import host_copies
 from outpace.metrics.op_metrics import op_metrics
 from outpace.metrics.program import Program, program
 from outpace.metrics.same_program import comparable, main_program
@@ -133,6 +134,10 @@ def _bound(run: Run, mean: Average) -> str:
         return f"Bound by transfers from the host: {moved:.0%} of the {step}; {waits - moved:.0%} waits for input data."
     if top is Category.INPUT or waits >= _INPUT_BOUND:
         return f"Input-bound: {waits:.0%} of the {step} waits for input data."
+    copied = [row["share"] for row in host_copies(run).records() if row["host"] in main_program(run)]
+    if top is Category.HOST_COMPUTE and sum(copied) >= _MOSTLY_COPIES * shares[top] * len(copied) > 0:
+        share = sum(copied) / len(copied)
+        return f"Bound by copies of NumPy arrays to the device: {share:.0%} of the {step}; {waits:.0%} waits for input."
     bound = {
         Category.HOST_COMPUTE: "Bound by computation on the host",
         Category.DEVICE_COMPUTE_32: "Bound by computation on the device",
@@ -143,6 +148,7 @@ def _bound(run: Run, mean: Average) -> str:
 
 _FEW, _MOST_ASIDE = 3, 4
 _MOSTLY_BETWEEN = 0.5
+_MOSTLY_COPIES = 0.5  # of what counts as computation on the host
 _INPUT_BOUND = 0.2  # of the step, from where XProf calls a program highly input-bound
 _SMALL = 0.01  # of the step: what is below needs no further reading
 _COMPUTE = ("kernel_stats.kernels", "hlo_stats.hlo_ops", "op_stats.ops")
