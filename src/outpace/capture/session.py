@@ -197,10 +197,10 @@ class Session:
             what = describe(window.most)
             return f"The script ran {seen} steps ({what}), but none was certain to be a training step. Use --seconds to capture by time."
         warmup = min(options.warmup, seen // 2)
-        return (
-            f"{ended} after {counted(seen, 'step')} ({describe(window.most)}), within the warm-up of "
-            f"{options.warmup}. Let it run longer, or use --warmup {warmup} --steps {max(1, seen - warmup - 1)}."
-        )
+        when = f"{ended} after {counted(seen, 'step')} ({describe(window.most)}), within the warm-up of {options.warmup}"
+        if exit_code:
+            return f"{when}: no profile was captured. What it failed with is above."
+        return f"{when}. Let it run longer, or use --warmup {warmup} --steps {max(1, seen - warmup - 1)}."
 
     def _fail(self, reason: str) -> bool:
         self.reason = reason[0].upper() + reason[1:] + ("" if reason.endswith(".") else ".")

@@ -25,6 +25,11 @@ from outpace.cli.options import (
 
 _LASTING = 2.0  # seconds: some two hundred samples of Python, and what comes round every few steps comes round twice
 
+_Delay = Annotated[float, typer.Option(help="Seconds from the framework's import to a capture by --seconds alone.")]
+_ReportFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="The HTML report; beside the log directory's runs by default.")
+]
+
 
 class Then(str, Enum):
     """What becomes of the script after the capture."""
@@ -53,15 +58,13 @@ def profile(
     seconds: Annotated[
         float | None, typer.Option(help="Seconds to capture at most; also works where no steps can be seen.")
     ] = None,
-    delay: Annotated[float, typer.Option(help="Seconds from the framework's import to a capture by --seconds alone.")] = 10.0,
+    delay: _Delay = 10.0,
     then: Annotated[Then, typer.Option(help="After the capture, stop the script or let it train on.")] = Then.STOP,
     host_level: HostLevel = 2,
     python_level: PythonLevel = 0,
     device_level: DeviceLevel = 1,
     labels: Annotated[bool, typer.Option("--labels/--no-labels", help="Name tf.data stages after their source lines.")] = True,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The HTML report; beside the log directory's runs by default.")
-    ] = None,
+    html: _ReportFile = None,
     csv: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write every table as a CSV file.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     width: Width = None,
