@@ -184,7 +184,7 @@ CASES: list[Case] = [
     *(
         fires(
             "recompiled",
-            f"because of: {kind}",
+            f"because of {cause}",
             _compiled(0.3, 9, kinds=kind, cause=cause),
             Severity.HIGH,
             location="train.py:12",

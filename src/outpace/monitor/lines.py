@@ -99,8 +99,8 @@ def summary(totals: Totals, steps: int, deep: DeepCapture, missing: str) -> str:
         return f"{steps} steps, too few to say anything beyond the warm-up"
     share = totals.share
     waits = f"input wait not measured ({missing})" if share is None else f"{share:.0%} of it waiting for input"
-    counted = ", ".join(counted(count, word) for count, word in ((totals.slowdowns, "slowdown"), (deep.count, "capture")))
-    return f"{steps} steps, {milliseconds(totals.mean)} each on average, {waits}, {counted}"
+    events = ", ".join(counted(count, word) for count, word in ((totals.slowdowns, "slowdown"), (deep.count, "capture")))
+    return f"{steps} steps, {milliseconds(totals.mean)} each on average, {waits}, {events}"
 
 
 def _times(steps: Histogram, per_call: int) -> dict[str, float]:
