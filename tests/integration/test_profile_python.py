@@ -127,6 +127,9 @@ while time.perf_counter() - begun < 30:
     compiled = [item for item in record.compilations if item.event.endswith("backend_compile_duration")]
     assert len(compiled) > 3
     assert {(item.file, item.line) for item in compiled} == {(os.path.realpath(script), line_of(script, "made(w, prepare())"))}
+    finding = next(f for f in api.open(result.run).functions().findings if f.id == "recompiled")
+    assert "A lambda" in finding.sentence and "the same shapes, dtypes and static arguments as before" in finding.sentence
+    assert finding.action.startswith("Create the jitted function once")
 
 
 @needs_jax

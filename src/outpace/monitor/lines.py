@@ -96,7 +96,7 @@ def summary(totals: Totals, steps: int, deep: DeepCapture, missing: str) -> str:
     if not steps:
         return "no step was seen: pass it to fit(callbacks=[...]), use 'with monitor.step():', or call monitor.step_done() after each step"
     if not totals.steps.count:
-        return f"{steps} steps, too few to say anything beyond the warm-up"
+        return f"{counted(steps, 'step')}, too few to say anything beyond the warm-up"
     share = totals.share
     waits = f"input wait not measured ({missing})" if share is None else f"{share:.0%} of it waiting for input"
     events = ", ".join(counted(count, word) for count, word in ((totals.slowdowns, "slowdown"), (deep.count, "capture")))
