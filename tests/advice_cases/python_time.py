@@ -153,7 +153,7 @@ CASES: list[Case] = [
         _line(0.25, library="numpy", below="numpy: asarray"),
         Severity.HIGH,
         saves=about(0.25),
-        says=("Convert and copy once",),
+        says=("Convert and copy once", "what changes for a whole batch"),
         **_ALONE,
     ),
     fires(

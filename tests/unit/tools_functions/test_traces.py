@@ -22,6 +22,7 @@ X = "TensorSpec(shape=(16, 64), dtype=tf.float32)"
     [
         (None, {"x": X}, "first graph", FIRST),
         ({"x": X, "rate": "Literal[0.1]"}, {"x": X, "rate": "Literal[0.05]"}, "rate: 0.1 → 0.05", VALUE),
+        ({"rate": "Literal[0.1]"}, {"rate": "Literal[0.0999989]"}, "rate: 0.1 → 0.0999989", VALUE),
         ({"x": X}, {"x": X.replace("16", "7")}, "x: float32(16,64) → float32(7,64)", SHAPE),
         ({"x": X}, {"x": X.replace("32", "16")}, "x: float32(16,64) → float16(16,64)", DTYPE),
         ({"x": X}, {"x": X, "mask": X}, "mask: nothing → float32(16,64)", STRUCTURE),

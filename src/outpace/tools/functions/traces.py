@@ -115,7 +115,7 @@ def difference(before: Mapping[str, str] | None, now: Mapping[str, str], same: s
         return same, SAME
     found = {_kind(old, new) for _, old, new in changes}
     kinds = ", ".join(k for k in (VALUE, SHAPE, DTYPE, STRUCTURE) if k in found)
-    text = "; ".join(f"{name}: {_short(old)} → {_short(new)}" for name, old, new in changes)
+    text = "; ".join(f"{name}: {_change(old, new)}" for name, old, new in changes)
     return text, kinds
 
 
@@ -131,10 +131,16 @@ def _kind(old: str | None, new: str | None) -> str:
     return SHAPE if _SPEC.sub("", old) == _SPEC.sub("", new) else STRUCTURE
 
 
-def _short(text: str | None) -> str:
+def _change(old: str | None, new: str | None) -> str:
+    """`0.1 → 0.05`; numbers that differ behind the fourth digit are told in full."""
+    was, is_ = _short(old), _short(new)
+    return f"{was} → {is_}" if was != is_ else f"{_short(old, '')} → {_short(new, '')}"
+
+
+def _short(text: str | None, digits: str = ".4g") -> str:
     if text is None:
         return "nothing"
     text = re.sub(r"^Literal\[(.*)\]$", r"\1", text)
     with contextlib.suppress(ValueError):
-        text = f"{float(text):.4g}"
+        text = f"{float(text):{digits}}"
     return _SPEC.sub(lambda m: f"{m['dtype'].removeprefix('tf.')}{m['shape'].replace(' ', '')}", text)

@@ -207,7 +207,7 @@ def _action(function: _Function, program: Program) -> str:
     if function.top.seldom >= _SELDOM:
         return f"Do what {where} does less often, or in its own thread on a copy: it runs in few steps, but delays the whole training."
     if _CONVERTING & below:
-        return f"Convert and copy once, before the loop, what {where} passes in every step. Only what changes must move."
+        return f"Convert and copy once, before the loop, what stays the same at {where}, and what changes for a whole batch in one call."
     if "_batch_" in top.function and program.is_keras:
         return f"Move the work of {where} from the batch hook to on_epoch_end, or do it every N batches only."
     if function.reads_weights:
