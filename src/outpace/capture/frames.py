@@ -17,6 +17,7 @@ from outpace._dataclass import dataclass
 LIBRARIES = ("tensorflow", "keras", "tf_keras", "tensorflow_datasets")
 _GENERATED = "__autograph_generated_file"
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _PACKAGE = re.compile(r"[/\\](?:site|dist)-packages[/\\]([A-Za-z0-9_]+)[/\\]")
 
 
@@ -51,6 +52,12 @@ def caller(depth: int = 2) -> Place | None:
             library = library or package
         frame = frame.f_back
     return None
+
+
+def users(filename: str) -> bool:
+    """Whether a file is the user's own: no library's, not the interpreter's, not ours."""
+    installed = any(folder in filename for folder in (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}"))
+    return not (installed or filename.startswith(("<", _OWN, _LIBRARY)) or _GENERATED in filename)
 
 
 def _package(filename: str) -> str | None:

@@ -50,6 +50,13 @@ class LoopSteps:
         if owned is not None:
             self._hook_iterators(owned)
 
+    def what(self, candidate: Candidate) -> tuple[Any, CodeType | None]:
+        """The data set that the script itself reads in most steps of a candidate, and the code of the function whose calls its steps are; None
+        for what there is not."""
+        code = next((key for key, each in self._functions.items() if each is candidate and isinstance(key, CodeType)), None)
+        read = [(each.count, dataset) for dataset, each in self._loops.items() if 2 * each.count >= candidate.count]
+        return max(read, key=lambda each: each[0], default=(0, None))[1], code
+
     def _outside(self) -> bool:
         """Whether the current call is none of ours to count."""
         if self._window.idle or self._depth or self.busy or self.marked or threading.get_ident() != self._main:

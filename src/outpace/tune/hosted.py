@@ -12,9 +12,10 @@ import inspect
 import json
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from outpace.capture import frames
 from outpace.capture.ending import announce, end_here, exit_code, leave, register_first
@@ -22,10 +23,15 @@ from outpace.capture.imports import ImportHooks
 from outpace.capture.options import Outcome
 from outpace.capture.recording import tell
 from outpace.capture.script import hide_own_frames, run_as_main
-from outpace.model.errors import OutpaceError, TuneError
+from outpace.model.errors import OutpaceError, TuneError, UsageError
 from outpace.model.units import counted
 
-LOOP = "The script trains in a loop of its own, and outpace tune tunes Keras' fit. Tune the loop's input: outpace.tune_dataset(data)."
+if TYPE_CHECKING:
+    from outpace.tune.loop.loop import Loop
+    from outpace.tune.loop.statement import Statement
+    from outpace.tune.loop.takeover import Found
+    from outpace.tune.program.program import Program
+
 KERAS_2 = (
     "This fit is Keras 2's (tf_keras), of which outpace tune tunes the input alone, where it is a tf.data.Dataset. "
     "Unset TF_USE_LEGACY_KERAS if the program allows it."
@@ -53,7 +59,7 @@ class Hosted:
         self.recorder = PipelineRecorder(False)
         self.recorder.install(tf)
         if self.plan["recipe"] is None:
-            self._loops = Loops(tf, lambda: self.refuse(LOOP))
+            self._loops = Loops(tf, self.take_over_loop)
             self.sources = SourceRecorder()
             TraceRecorder(self.sources.traced).install(tf)
 
@@ -107,14 +113,44 @@ class Hosted:
             return original(*args, **kwargs)
 
     def tune(self, model: Any, arguments: dict[str, Any]) -> NoReturn:
-        """Tune, report, and end the process."""
-        from outpace.tune.reason import reason_of
-
+        """Tune a fit, report, and end the process."""
         if self._loops is not None:
             self._loops.rest()
         tell(f"tuning the fit at {_line()}" + (f", number {self.fits}" if self.fits > 1 else " (--fit N for the N-th one)"))
+        self._ending(lambda: self._tuned_fit(model, arguments))
+
+    def take_over_loop(self, found: Found) -> NoReturn:
+        """Tune a loop of the script's own, report, and end the process."""
+        from outpace.tune.loop.takeover import take_over
+
+        if self.plan["then"] == "apply":
+            self.refuse("What is kept of a loop is applied by its patch: use --patch FILE instead of --then apply.")
         try:
-            self._end(self._tuned(model, arguments))
+            take_over(found, self._tune_loop, lambda: self._ending(_interrupt))
+        except UsageError as error:
+            self.refuse(str(error))
+
+    def _tune_loop(self, loop: Loop, statement: Statement) -> NoReturn:
+        """In a thread of its own."""
+        tell(f"tuning the loop at {statement.place}")
+        self._ending(lambda: self._tuned_loop(loop))
+
+    def _tuned_loop(self, loop: Loop) -> int:
+        from outpace.tune.program.program import Program
+
+        loop.clock.begun.wait()
+        loop.observe()
+        code = self._tuned(Program.of_loop(loop))
+        if loop.kept:
+            tell(f"meanwhile the loop did not write: {', '.join(sorted(loop.kept))}")
+        return code
+
+    def _ending(self, tuned: Callable[[], int]) -> NoReturn:
+        """Tune, and end the process, whatever comes of it."""
+        from outpace.tune.reason import reason_of
+
+        try:
+            self._end(tuned())
         except KeyboardInterrupt:
             tell("interrupted; the script ends here")
             self._end(130)
@@ -123,15 +159,18 @@ class Hosted:
         except Exception as error:
             self._end(1, f"the tuning failed: {reason_of(error)}.")
 
-    def _tuned(self, model: Any, arguments: dict[str, Any]) -> int:
-        """Tune and report; the exit code."""
+    def _tuned_fit(self, model: Any, arguments: dict[str, Any]) -> int:
         from outpace.tune.program.program import Program
+
+        named = {name: value for name, value in arguments.items() if name != "x"}
+        return self._tuned(Program.of(model, arguments.get("x"), keeps=False, **named))
+
+    def _tuned(self, program: Program) -> int:
+        """Tune and report; the exit code."""
         from outpace.tune.progress import shown
         from outpace.tune.session import plan, tune_program
         from outpace.tune.written import report
 
-        named = {name: value for name, value in arguments.items() if name != "x"}
-        program = Program.of(model, arguments.get("x"), keeps=False, **named)
         if program.remark:
             tell(program.remark)
         if self.plan["dry_run"]:
@@ -204,6 +243,10 @@ class Hosted:
         if self.fits:
             return f"the script called Keras' fit {counted(self.fits, 'time')}, so that there was no fit number {wanted}"
         return "the script called no Keras fit, so there was nothing to tune"
+
+
+def _interrupt() -> NoReturn:
+    raise KeyboardInterrupt
 
 
 def _line() -> str:

@@ -1,4 +1,4 @@
-"""Sees that a script trains in a loop of its own, without any `fit`: it is told so within its first steps, not after its last one."""
+"""Sees that a script trains in a loop of its own, without any `fit`, within its first steps."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from outpace.capture.options import CaptureOptions
 from outpace.capture.session import Session
 from outpace.capture.steps_tf import LoopSteps, hook_marks
 from outpace.capture.window import Candidate, StepWindow
+from outpace.tune.loop.takeover import Found
 
 STEPS = 10  # of one kind, after which it is a loop that trains; preparations that look like one take no gradients
 
@@ -18,8 +19,8 @@ STEPS = 10  # of one kind, after which it is a loop that trains; preparations th
 class Loops(Session):
     """Stands in for a capture's session: where that would open its window, the script has a loop of its own."""
 
-    def __init__(self, tf: Any, found: Callable[[], object]) -> None:
-        """`found` is called in the loop's own thread; it may end the process."""
+    def __init__(self, tf: Any, found: Callable[[Found], object]) -> None:
+        """`found` is called in the loop's own thread, inside of a step; it may end the process."""
         options = CaptureOptions(warmup=STEPS, steps=1, stop=False)
         super().__init__(options, "", "", lambda *_: None, lambda *_: None, lambda: None)
         self.window = StepWindow(options, self)
@@ -32,8 +33,9 @@ class Loops(Session):
 
     def open(self, candidate: Candidate | None) -> bool:
         """Enough steps of one kind were seen."""
-        if self._steps.trains:
-            self._found()
+        if candidate is not None and (self._steps.trains or candidate.framework == "jax"):
+            self.rest()
+            self._found(Found(*self._steps.what(candidate)))
         return False
 
     def rest(self) -> None:

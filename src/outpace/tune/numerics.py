@@ -76,14 +76,14 @@ def loss_band(
     (watch or Watch()).note(f"Comparing the losses of {variant.name} over {steps} steps.")
     snapshot = Snapshot.of(program.model)
     try:
-        batches = _held(program, steps)
+        batches = held(program, steps)
         order = [step % len(batches) for step in range(steps)]
         plain = _prepared(program, Variant("as it is", program.dataset), batches, snapshot)
         began = time.perf_counter()
         base = plain.trajectory(order, snapshot)
         tried = _prepared(program, variant, batches, snapshot).trajectory(order, snapshot)
         seeds = () if same(base.losses, tried.losses) else range(1, 1 + affordable(seconds, time.perf_counter() - began))
-        controls = [plain.trajectory(_shuffled(order, seed), snapshot, seed).losses for seed in seeds]
+        controls = [plain.trajectory(shuffled(order, seed), snapshot, seed).losses for seed in seeds]
     finally:
         snapshot.restore()
     return judge(base.losses, tried.losses, controls, gradients=_ratio(base.norms, tried.norms))
@@ -169,7 +169,8 @@ def _ratio(base: Sequence[float], variant: Sequence[float]) -> float | None:
     return ratios[len(ratios) // 2] if ratios else None
 
 
-def _shuffled(order: Sequence[int], seed: int) -> list[int]:
+def shuffled(order: Sequence[int], seed: int) -> list[int]:
+    """The same in another order."""
     changed = list(order)
     random.Random(_SEED + seed).shuffle(changed)
     return changed
@@ -187,7 +188,7 @@ class _Replay(Stepper):
     """A stepper over batches in memory, one step per call, that says the loss of each."""
 
     def __init__(self, program: Program, batches: Sequence[Any]) -> None:
-        super().__init__(program, Feed(_ordered(batches, range(len(batches)))))
+        super().__init__(program, Feed(ordered(batches, range(len(batches)))))
         self._batches = batches
         self.norm: Any = None  # a variable that the traced step sets
 
@@ -195,7 +196,7 @@ class _Replay(Stepper):
         """Train from the state of the snapshot, and put it back."""
         snapshot.restore()
         _reseed(self.program.model, seed)
-        self._iterator = iter(_ordered(self._batches, order))
+        self._iterator = iter(ordered(self._batches, order))
         losses, norms = [], []
         for _ in order:
             self.program.model.reset_metrics()
@@ -223,7 +224,7 @@ def _loss(logs: Any) -> float:
     return float(logs["loss"])
 
 
-def _held(program: Program, steps: int) -> list[Any]:
+def held(program: Program, steps: int) -> list[Any]:
     """Up to so many batches of the first one's shapes, from one epoch, as far as they fit into memory."""
     tf = sys.modules["tensorflow"]
     size = sum(part.dtype.size * int(tf.size(part)) for part in tf.nest.flatten(program.spare, expand_composites=True))
@@ -235,7 +236,7 @@ def _shapes(batch: Any) -> list[Any]:
     return [part.shape for part in sys.modules["tensorflow"].nest.flatten(batch)]
 
 
-def _ordered(batches: Sequence[Any], order: Sequence[int]) -> Any:
+def ordered(batches: Sequence[Any], order: Sequence[int]) -> Any:
     """A data set of batches in an order; its element spec does not depend on it."""
     tf = sys.modules["tensorflow"]
     if all(isinstance(part, tf.Tensor) for part in tf.nest.flatten(batches[0])):

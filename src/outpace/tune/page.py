@@ -142,7 +142,7 @@ def headline(tuned: Tuned) -> str:
     if found is None:
         return _nothing_kept(tuned) + (f" {climbed.beside.sentence}" if climbed.beside is not None else "")
     names = " and ".join(change.title for change in tuned.best.changes)
-    what = "Input speed-up" if tuned.program.model is None else "Speed-up"
+    what = "Input speed-up" if not tuned.program.trains else "Speed-up"
     said = f"{what} {found.ratio:.2f}x, 95% CI {found.low:.2f} to {found.high:.2f}, with: {names}."
     limits = climbed.reached
     if limits is None or limits.of_turns is None or limits.reached is None:

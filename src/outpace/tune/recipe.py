@@ -16,7 +16,12 @@ def recipe(program: Program, best: Variant, recorder: PipelineRecorder | None) -
     rewrites = {rewrite.id: rewrite for rewrite in all_rewrites()}
     dataset = describe(program.dataset, recorder)
     for change in best.changes:
-        if change.knob is not None:
+        if change.knob is not None and program.loop is not None:
+            said += [
+                f"{code.co_filename}:{code.co_firstlineno} {code.co_name}: {change.knob.practice}"
+                for code in program.loop.codes()
+            ]
+        elif change.knob is not None:
             words = [f"{name}={value}" for name, value in change.knob.keywords(program).items()]
             by_hand = change.knob.reads or not words
             said.append(f"{change.title}: {change.knob.practice}" if by_hand else f"compile(..., {', '.join(words)})")

@@ -109,7 +109,7 @@ class Tuned:
     @property
     def work(self) -> str:
         """What was tuned, in a word."""
-        return "input" if self.program.model is None else "training"
+        return "input" if not self.program.trains else "training"
 
     @property
     def best(self) -> Variant:

@@ -73,7 +73,7 @@ def _patch(plan: Mapping[str, Any], tuned: Tuned, path: Path) -> str:
         return "there is nothing to write as a patch"
     if patch.left:
         tell("the patch holds only a part of what was raced, and alone gains less than that")
-    tell("running the patched program up to its fit, to compare its elements with the original's")
+    tell("running the patched program up to its training, to compare its elements with the original's")
     outcome = verify_patch(
         patch,
         plan["script"],
@@ -81,6 +81,7 @@ def _patch(plan: Mapping[str, Any], tuned: Tuned, path: Path) -> str:
         module=plan["module"],
         risk=tuned.best.risk,
         fit=plan["fit"],
+        loop=tuned.program.loop is not None,
         step_only=tuned.best.step_only,
         folder=plan["folder"],
     )

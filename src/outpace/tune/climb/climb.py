@@ -74,14 +74,14 @@ class Climb:
         self.copies = Copies(FILL_SHARE * budget, buffer_bytes(program), program.feed)
         self.running: dict[tuple[int, tuple[str, ...], bool], Running] = {}
         self.start = Variant(TODAY, program.dataset)
-        self.reading = program.model is None  # then the input alone is tuned
-        self.memory = None if self.reading else in_memory(program)
+        self.reading = not program.trains  # then the input alone is tuned
+        self.memory = in_memory(program) if program.limited else None
         self.expected: dict[str, Expected] = {}
 
     def run(self) -> Climbed:
         """Climb. Raises whatever the engine raises for the program itself; a practice that fails is one that was tried."""
         best = self.start
-        found = None if self.reading else self._limits()
+        found = self._limits() if self.program.limited else None
         beside = self._beside()
         input_matters = beside.matters if beside is not None else found is None or not self._at_limit(found.model_ratio)
         if not input_matters:
@@ -130,12 +130,12 @@ class Climb:
         return running
 
     def _alone(self, variant: Variant) -> list[Running]:
-        """The model of a variant alone; none where only an input is read."""
-        return [] if self.reading else [self._runs(model_alone(variant, self.memory))]
+        """The model of a variant alone; none where that cannot be had."""
+        return [self._runs(model_alone(variant, self.memory))] if self.program.limited else []
 
     def _both_alone(self, variant: Variant, without: str = "") -> list[Running]:
         """The model and the input of a variant alone, which its limits follow from; `without` tells them from those of another one."""
-        if self.reading:
+        if not self.program.limited:
             return []
         model, reading = model_alone(variant, self.memory, MODEL + without), input_alone(variant, INPUT + without)
         return [self._runs(model), self._runs(reading, reading=True)]
@@ -283,7 +283,7 @@ class Climb:
         experiment = self._raced(runs, base.name, self.budget.for_race(len(others), _new(runs)), SCREEN)
         self.races.append(experiment)
         verdicts = {verdict.arm: verdict for verdict in experiment.verdicts}
-        return verdicts, not self.reading and self._at_limit(verdicts[MODEL].estimate)
+        return verdicts, self.program.limited and self._at_limit(verdicts[MODEL].estimate)
 
     def _learn_last(self, ladder: Sequence[Rung], dropped: Sequence[Variant], final: Experiment) -> None:
         """Note what the last race said of what seemed faster, or might be."""

@@ -15,6 +15,7 @@ from outpace.tune.climb.variant import Variant
 from outpace.tune.data.size import SHARE, available_memory, element_bytes
 from outpace.tune.data.tree import describe
 from outpace.tune.data.verify import Risk
+from outpace.tune.loop.stepper import LoopStepper
 from outpace.tune.program.isolated import isolated
 from outpace.tune.program.program import Program
 from outpace.tune.program.source import Feed
@@ -117,7 +118,7 @@ class Running:
     name: str
     copies: Copies
     reading: bool = False
-    runner: Stepper | Reader | None = field(default=None)
+    runner: Stepper | LoopStepper | Reader | None = field(default=None)
     first_seconds: float | None = field(default=None)
 
     def arm(self) -> Arm:
@@ -160,7 +161,7 @@ class Running:
             feed = self.copies.of(self.variant.dataset)
             feed.fill(self.copies.fill_seconds)
             began = time.perf_counter()
-            runner = Reader(feed) if self.reading else Stepper(self.program, feed)
+            runner = Reader(feed) if self.reading else self.program.stepper(feed)
             runner.compile()
         self.first_seconds = time.perf_counter() - began
         self.runner = runner
@@ -168,10 +169,7 @@ class Running:
     def _run(self, steps: int) -> Work:
         """Whole calls: a call of several steps may be more than was asked for."""
         assert self.runner is not None
-        began, cpu = time.perf_counter(), time.process_time()
-        done = self.runner.run(steps)
-        self.runner.finish()
-        return Work(done, time.perf_counter() - began, time.process_time() - cpu)
+        return self.runner.work(steps)
 
     def _drain(self) -> None:
         assert self.runner is not None
@@ -182,10 +180,12 @@ class Running:
             self.runner.rest()
 
     def _check(self) -> str | None:
+        from outpace.tune.loop.losses import loop_band
         from outpace.tune.numerics import loss_band
 
+        band = loss_band if self.program.loop is None else loop_band
         try:
-            return loss_band(self.program, self.variant, seconds=CHECK_SECONDS).objection
+            return band(self.program, self.variant, seconds=CHECK_SECONDS).objection
         except Exception as error:  # without a `loss` in the logs, for instance
             return f"Its losses could not be compared: {reason_of(error)}"
 
@@ -194,6 +194,6 @@ class Running:
         assert self.runner is not None
         change = self.variant.changes[-1]
         if change.knob is not None:
-            fits = change.knob.reads or isinstance(self.runner, Stepper)
+            fits = change.knob.reads or isinstance(self.runner, (Stepper, LoopStepper))
             return change.knob.proof(self.program, self.runner) if fits else None
         return change.proof(self.runner.iterator, describe(self.variant.dataset)) if change.proof is not None else None

@@ -36,6 +36,7 @@ class ConvBias:
     opt_in = False
     minor = True
     reads = False
+    loops = False
     order = 15
 
     def keywords(self, program: Program) -> dict[str, str]:

@@ -23,6 +23,7 @@ class JitCompile:
     opt_in = False
     minor = False
     reads = False
+    loops = False
     order = 10
 
     def keywords(self, program: Program) -> dict[str, str]:

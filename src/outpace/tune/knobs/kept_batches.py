@@ -30,6 +30,7 @@ class KeptBatches:
     opt_in = False
     minor = False
     reads = True
+    loops = False
     order = 1
 
     def keywords(self, program: Program) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -9,6 +10,7 @@ from outpace._dataclass import dataclass
 from outpace.tune.data.verify import Risk
 
 if TYPE_CHECKING:
+    from outpace.tune.patch.written import Edits
     from outpace.tune.program.program import Program
 
 
@@ -28,12 +30,15 @@ class NotHere:
 
 
 def serves(knob: Knob, program: Program) -> bool:
-    """Whether a program has what a knob turns: a model, or a PyDataset."""
+    """Whether a program has what a knob turns: a model, a PyDataset, or a loop of its own."""
+    if knob.loops:
+        return program.loop is not None
     return program.source.py_dataset is not None if knob.reads else program.model is not None
 
 
 class Knob(Protocol):
-    """One practice for the training step, or (`reads`) for an input that is no pipeline of tf.data.
+    """One practice for the training step of a model, or of a loop of the user's (`loops`), or (`reads`) for an input that is no pipeline of
+    tf.data.
 
     practice: what the guide recommends, in a sentence. opt_in: only tried when the user asked for it. order: when it is tried.
     minor: usually a few per cent, so that others are raced before it.
@@ -45,6 +50,7 @@ class Knob(Protocol):
     opt_in: bool
     minor: bool
     reads: bool
+    loops: bool
     order: int
 
     def keywords(self, program: Program) -> dict[str, str]:
@@ -67,3 +73,10 @@ class ReaderKnob(Knob, Protocol):
 
     def decorators(self, program: Program) -> dict[str, str]:
         """The decorators that methods get, by the method's name, as source text."""
+
+
+class LoopKnob(Knob, Protocol):
+    """A knob of `loops`: it is written into the functions that the loop calls."""
+
+    def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
+        """Write it; `edits_of`: the edits of a file by its path. Raises Unpatchable where the place is not found."""

@@ -30,6 +30,7 @@ class MixedPrecision:
         self.opt_in = True
         self.minor = False
         self.reads = False
+        self.loops = False
         self.order = order
 
     def keywords(self, program: Program) -> dict[str, str]:

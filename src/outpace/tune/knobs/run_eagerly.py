@@ -24,6 +24,7 @@ class RunEagerly:
     opt_in = False
     minor = False
     reads = False
+    loops = False
     order = 5
 
     def keywords(self, program: Program) -> dict[str, str]:

@@ -28,6 +28,7 @@ class StepsPerExecution:
     opt_in = False
     minor = False
     reads = False
+    loops = False
     order = 20
 
     def keywords(self, program: Program) -> dict[str, str]:

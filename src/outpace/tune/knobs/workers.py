@@ -27,6 +27,7 @@ class Workers:
     opt_in = False
     minor = False
     reads = True
+    loops = False
     order = 2
 
     def keywords(self, program: Program) -> dict[str, str]:

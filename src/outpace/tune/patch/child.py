@@ -1,4 +1,5 @@
-"""The process that a patch is checked in: `python -m outpace.tune.patch.child PLAN` runs a script up to a `fit`.
+"""The process that a patch is checked in: `python -m outpace.tune.patch.child PLAN` runs a script up to a `fit`, or a
+few steps into its loop.
 
 The plan names files and the text that shall stand in them; Python reads that text instead, and no file is touched. What `fit` was asked to
 train with is run for a few elements, and written down.
@@ -107,6 +108,20 @@ def main() -> None:
     def on_numpy(numpy: Any) -> None:
         numpy.random.seed(SEED)
 
+    def on_tensorflow(tf: Any) -> None:
+        from outpace.tune.loops import Loops
+
+        Loops(tf, lambda found: write(None, Source(found.dataset, {})))
+
+    def write(model: Any, source: Source) -> None:
+        try:
+            found = pickle.dumps(observed(model, source, plan["elements"]))
+        except Exception as error:
+            sys.stderr.write(f"\n{type(error).__name__}: {error}\n")
+            end_here(1)
+        Path(plan["result"]).write_bytes(found)
+        end_here(0)
+
     def on_keras(keras: Any) -> None:
         original, signature, fits = keras.Model.fit, inspect.signature(keras.Model.fit), itertools.count(1)
 
@@ -115,17 +130,13 @@ def main() -> None:
             if next(fits) != plan["fit"]:
                 return original(self, *args, **kwargs)
             given = dict(signature.bind(self, *args, **kwargs).arguments)
-            try:
-                found = pickle.dumps(observed(self, Source(given.pop("x", None), given), plan["elements"]))
-            except Exception as error:
-                sys.stderr.write(f"\n{type(error).__name__}: {error}\n")
-                end_here(1)
-            Path(plan["result"]).write_bytes(found)
-            end_here(0)
+            write(self, Source(given.pop("x", None), given))
 
         keras.Model.fit = fit
 
     hooks: Any = {"numpy": on_numpy, "keras": on_keras, "tf_keras": on_keras}
+    if plan["loop"]:
+        hooks = {"numpy": on_numpy, "tensorflow": on_tensorflow}
     ImportHooks(hooks, lambda name, error: sys.exit(f"{name} could not be hooked: {error!r}")).install()
     code = 0
     try:

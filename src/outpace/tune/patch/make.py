@@ -18,7 +18,7 @@ from outpace.tune.rewrites import all_rewrites
 
 if TYPE_CHECKING:
     from outpace.tune.climb.variant import Change, Variant
-    from outpace.tune.knobs.knob import ReaderKnob
+    from outpace.tune.knobs.knob import LoopKnob, ReaderKnob
     from outpace.tune.patch.edit import Editor
     from outpace.tune.patch.written import Edits
     from outpace.tune.program.program import Program
@@ -52,6 +52,8 @@ def patch_of(
             try:
                 if change.knob.reads:
                     _edit_reader(cast("ReaderKnob", change.knob), program, editor, edits)
+                elif change.knob.loops:
+                    cast("LoopKnob", change.knob).edit(program, lambda path: _edits_of(path, editor, edits))
                 else:
                     compiled |= _set_knob(change.knob.keywords(program), script, editor, edits, compiled_at(program.model))
             except Unpatchable as reason:
@@ -87,15 +89,22 @@ def _set_knob(
     return keywords
 
 
-def _edit_reader(knob: ReaderKnob, program: Program, editor: Editor, edits: dict[str, Edits]) -> None:
-    from outpace.tune.patch.class_edit import edit_class
+def _edits_of(path: str, editor: Editor, edits: dict[str, Edits]) -> Edits:
     from outpace.tune.patch.written import Edits
 
-    def edits_of(path: str) -> Edits:
-        file = editor.file(path)
-        return edits.setdefault(file.path, Edits(file))
+    file = editor.file(path)
+    return edits.setdefault(file.path, Edits(file))
 
-    edit_class(type(program.source.py_dataset), knob.decorators(program), knob.keywords(program), edits_of)
+
+def _edit_reader(knob: ReaderKnob, program: Program, editor: Editor, edits: dict[str, Edits]) -> None:
+    from outpace.tune.patch.class_edit import edit_class
+
+    edit_class(
+        type(program.source.py_dataset),
+        knob.decorators(program),
+        knob.keywords(program),
+        lambda path: _edits_of(path, editor, edits),
+    )
 
 
 def _changed(path: str, new: str, editor: Editor) -> FileChange:

@@ -35,6 +35,7 @@ def verify_patch(
     elements: int = ELEMENTS,
     timeout: float = TIMEOUT,
     fit: int = 1,
+    loop: bool = False,
     step_only: bool = False,
     folder: str | None = None,
 ) -> Verified | Difference:
@@ -43,17 +44,19 @@ def verify_patch(
     Python's and NumPy's random numbers start from the same seed in both, and what has no seed in the pipeline gets one. `risk` is the
     largest of the patch's changes: EXACT demands equality bit by bit, REORDERED the same rows in each epoch, STATISTICAL that every
     component is equal which does not depend on random numbers; what was not compared is said in `how`. `folder`: where the script runs.
+    `loop`: it trains in a loop of its own, of whose data set the elements are compared.
     `step_only`: the patch leaves the input as it is, so that batches need not be equal where two runs of the program itself read different
     ones.
     """
     texts = {change.path: change.new.encode(change.encoding) for change in patch.files}
-    plan = {"script": script, "argv": list(argv), "module": module, "elements": elements, "fit": fit}
+    plan = {"script": script, "argv": list(argv), "module": module, "elements": elements, "fit": fit, "loop": loop}
+    where = "loop" if loop else "fit"
     before = _observed({}, plan, timeout, folder)
     if isinstance(before, str):
-        return Difference(f"The program as it is does not reach its fit, so nothing can be compared: {before}")
+        return Difference(f"The program as it is does not reach its {where}, so nothing can be compared: {before}")
     after = _observed(texts, plan, timeout, folder)
     if isinstance(after, str):
-        return Difference(f"The patched program does not reach its fit: {after}")
+        return Difference(f"The patched program does not reach its {where}: {after}")
     missing = _missing(patch, after)
     if missing is not None:
         return Difference(missing)
@@ -165,7 +168,7 @@ def _observed(texts: dict[str, bytes], what: dict[str, Any], timeout: float, cwd
             return f"it takes longer than {timeout:.0f} s."
         if not result.exists():
             errors.seek(0)
-            return _last_line(errors.read().decode(errors="replace")) if done.returncode else "it ends without calling fit"
+            return _last_line(errors.read().decode(errors="replace")) if done.returncode else "it ends before"
         with result.open("rb") as file:
             observed: dict[str, Any] = pickle.load(file)  # our own process wrote it
             return observed

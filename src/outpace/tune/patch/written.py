@@ -68,6 +68,7 @@ class Edits:
     segments: dict[cst.Call, Segment] = field(default_factory=dict)
     functions: dict[cst.FunctionDef, Sequence[cst.FunctionDef]] = field(default_factory=dict)
     decorators: dict[cst.FunctionDef, str] = field(default_factory=dict)
+    replaced: dict[cst.Decorator, str] = field(default_factory=dict)
     imports: set[str] = field(default_factory=set)
 
     def text(self) -> str:
@@ -104,6 +105,11 @@ class _Rewriter(cst.CSTTransformer):
         if segment is None or segment.alone:
             return updated_node
         return joined(segment.chain, segment.links, _base_of(updated_node, segment.chain))
+
+    def leave_Decorator(self, original_node: cst.Decorator, updated_node: cst.Decorator) -> cst.Decorator:
+        """Decorators that get arguments."""
+        text = self.edits.replaced.get(original_node)
+        return updated_node if text is None else updated_node.with_changes(decorator=cst.parse_expression(text))
 
     def leave_SimpleStatementLine(
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine

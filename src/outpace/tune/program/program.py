@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
 from outpace.capture.choose import keras_backend
@@ -13,19 +13,24 @@ from outpace.model.errors import UsageError
 from outpace.tune.program.outside import Outside
 from outpace.tune.program.source import Feed, Source
 from outpace.tune.program.state import Snapshot, layers_of, optimizers_of
+from outpace.tune.program.stepper import Stepper
 from outpace.tune.reason import reason_of
+
+if TYPE_CHECKING:
+    from outpace.tune.loop.loop import Loop
+    from outpace.tune.loop.stepper import LoopStepper
 
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """One call of `fit` that has not begun.
+    """One call of `fit` that has not begun, or a loop of the user's own that stands at the begin of a step.
 
     model: compiled and built; None where the input alone is tuned. dataset: what `fit` would read, an element per batch, without
     repetition. own_pipeline: whether the user built it (else Keras makes it of another input, and there is no pipeline to change).
     arguments: the other arguments of `fit`. batches: batches in one epoch, None where unknown. spare: the first batch, held in memory.
     outside: what reading the data set changes besides, as it was; None where nothing is put back, because the process ends.
     remark: why the input alone is tuned, where that was not asked for; `untuned` is the model then.
-    step_seconds: of a training step as it is, once it was measured.
+    step_seconds: of a training step as it is, once it was measured. loop: the user's own, where it is one; then there is no `model`.
     """
 
     model: Any
@@ -39,6 +44,7 @@ class Program:
     remark: str = ""
     step_seconds: float | None = None
     untuned: Any = None
+    loop: Loop | None = None
 
     @classmethod
     def of(cls, model: Any, x: Any, *, keeps: bool = True, **arguments: Any) -> Program:
@@ -82,6 +88,15 @@ class Program:
         return cls(None, dataset, True, {}, source.batches, spare, outside, source)
 
     @classmethod
+    def of_loop(cls, loop: Loop) -> Program:
+        """A loop whose process ends with the trials. Raises UsageError where its data set is empty."""
+        tf = sys.modules["tensorflow"]
+        dataset = loop.dataset if loop.dataset is not None else tf.data.Dataset.from_tensors(0)
+        source = Source(dataset, {})
+        spare = _first(source, None, Snapshot.of(None))
+        return cls(None, dataset, loop.dataset is not None, {}, source.batches, spare, None, source, loop=loop)
+
+    @classmethod
     def unread(cls, model: Any, x: Any, **arguments: Any) -> Program:
         """The program with nothing of it read or built, to turn on what an earlier tuning has kept."""
         source = Source(x, arguments)
@@ -90,6 +105,20 @@ class Program:
     def feed(self, dataset: Any | None = None) -> Feed:
         """What a trial reads of a data set, by default the program's own."""
         return self.source.feed(self.dataset if dataset is None else dataset)
+
+    def stepper(self, feed: Feed) -> Stepper | LoopStepper:
+        """What makes training steps on a feed."""
+        return Stepper(self, feed) if self.loop is None else self.loop.stepper(feed)
+
+    @property
+    def trains(self) -> bool:
+        """Whether its training is tuned, and not its input alone."""
+        return self.model is not None or self.loop is not None
+
+    @property
+    def limited(self) -> bool:
+        """Whether its training and its input can be measured alone."""
+        return self.trains and (self.loop is None or self.own_pipeline)
 
     @property
     def batch_size(self) -> int | None:

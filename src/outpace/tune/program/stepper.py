@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from outpace.tune.data.costs import model_of
 from outpace.tune.program.disposal import watched
-from outpace.tune.program.program import Program
 from outpace.tune.program.source import Feed
+from outpace.tune.trial.arm import Work
+
+if TYPE_CHECKING:
+    from outpace.tune.program.program import Program
 
 SETTLE = 1  # steps before timed ones, after those batches were taken out that the pipeline prefetched while others ran
 
@@ -18,7 +21,25 @@ LONGEST_REST = 2.0  # seconds
 _WINDOW, _QUIET = 0.004, 0.2  # seconds of a look at the processor, and cores below which it rests
 
 
-class Stepper:
+class Runner:
+    """Makes steps: of training, or of reading."""
+
+    def run(self, steps: int) -> int:
+        """Make at least so many; returns how many."""
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """Wait until they are complete."""
+
+    def work(self, steps: int) -> Work:
+        """Make at least so many, until they are complete, and measure that."""
+        began, cpu = time.perf_counter(), time.process_time()
+        done = self.run(steps)
+        self.finish()
+        return Work(done, time.perf_counter() - began, time.process_time() - cpu)
+
+
+class Stepper(Runner):
     """The compiled train function of one variant, with an iterator of its own. All variants of a program train the same variables.
 
     feed: what it reads, over and over; by default the program's. What `fit` does around each call belongs to its time: Keras' own callbacks
@@ -122,7 +143,7 @@ def _callbacks(program: Program) -> Any:
     return made
 
 
-class Reader:
+class Reader(Runner):
     """Reads the batches of a data set, over and over, and does nothing with them: the input alone."""
 
     def __init__(self, feed: Feed) -> None:
@@ -147,9 +168,6 @@ class Reader:
     def rest(self) -> None:
         """A block is over: wait until the buffers are full."""
         quiesce()
-
-    def finish(self) -> None:
-        """A batch that was read is complete."""
 
 
 def quiesce() -> None:

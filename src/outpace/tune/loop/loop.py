@@ -1,0 +1,227 @@
+"""A training loop as it runs: what it reads and what it calls, and how both are given to one variant or another."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+from outpace.capture.iterators import iterator_class
+from outpace.tune.data.tree import describe
+from outpace.tune.loop.clock import Clock
+from outpace.tune.loop.step import Step, called_by, users_frame
+from outpace.tune.loop.stepper import Active, LoopStepper
+from outpace.tune.reason import reason_of
+
+if TYPE_CHECKING:
+    from outpace.tune.program.source import Feed
+
+OBSERVED = 3  # steps
+
+
+class Loop:
+    """One loop. dataset: what it, or the function of its steps, reads in each of them; None where that is nothing of tf.data. step: the code
+    of the function whose calls are the steps where the script itself reads no data set."""
+
+    def __init__(self, tf: Any, dataset: Any, step: Any) -> None:
+        self.dataset, self.step = dataset, step
+        self.clock = Clock(_finished)
+        self.active = Active()
+        self.compiled = False  # what is prepared now shall be compiled by XLA
+        self.functions: weakref.WeakSet[Any] = weakref.WeakSet()  # that the loop calls
+        self.values: list[float] = []  # numbers that the functions of the step returned, where they are `kept`
+        self.keeps = False
+        self.eager = False  # steps, or parts of them, run eagerly
+        self.eager_step: Step | None = None
+        self.graph: Any = None  # of the eager step
+        self.as_graph = False  # what is prepared now shall run it
+        self.kept: set[str] = set()  # files, and calls that write files, which the loop does without meanwhile
+        self._tf = tf
+        self._main = threading.get_ident()
+        self._depth = 0
+        self._observing = False
+        self._reader: CodeType | None = None  # what reads the data set
+        self._variants: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+        self._last: weakref.ref[Any] | None = None
+        self._others: dict[int, int] = {}  # reads of other data sets
+        self._by_reads = dataset is not None  # else steps are calls
+        self._known = _shape(dataset) if dataset is not None else ""
+        self._same: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+
+    def stepper(self, feed: Feed) -> LoopStepper:
+        """What makes its steps on a feed."""
+        return LoopStepper(self, feed)
+
+    def observe(self) -> None:
+        """Let it make some steps, and see which function of the user's makes them eagerly."""
+        self._observing = True
+        self.clock.advance(OBSERVED)
+        self._observing = False
+
+    def codes(self) -> list[CodeType]:
+        """The code of each `tf.function` that it calls, as the user wrote it."""
+        found = (getattr(function.python_function, "__code__", None) for function in self.functions)
+        return sorted(
+            {code for code in found if isinstance(code, CodeType)}, key=lambda code: (code.co_filename, code.co_firstlineno)
+        )
+
+    def install(self) -> None:
+        """Take the loop's reads and calls over, in the script's thread."""
+        owned = iterator_class()
+        if owned is not None:
+            self._hook(owned, "__next__", self._next)
+        self._hook(type(self._tf.function(_nothing)), "__call__", self._call)
+        self._hook(self._tf.GradientTape, "__enter__", self._taped)
+
+    def _hook(self, kind: Any, name: str, ours: Callable[..., Any]) -> None:
+        original = getattr(kind, name)
+
+        def method(this: Any, *args: Any, **kwargs: Any) -> Any:
+            if threading.get_ident() != self._main or self._depth or self._tf.inside_function():
+                return original(this, *args, **kwargs)
+            return ours(original, this, *args, **kwargs)
+
+        setattr(kind, name, method)
+
+    def _next(self, original: Callable[..., Any], iterator: Any) -> Any:
+        """A batch is read."""
+        if not self._by_reads or not self._reads(iterator):
+            self._read_beside(iterator)
+            return original(iterator)
+        if self._last is not None and self._last() is not iterator:
+            self.clock.aside()  # what lies between two epochs
+        self._last = weakref.ref(iterator)
+        if self._observing:
+            reader = users_frame(sys._getframe(2))
+            self._reader = reader.f_code if reader is not None else None
+        self.clock.tick()
+        given = self.active.iterator
+        return original(iterator) if given is None else original(given) if isinstance(given, type(iterator)) else next(given)
+
+    def _reads(self, iterator: Any) -> bool:
+        """Whether an iterator reads the training's data set, or one that the loop has made anew in the same way."""
+        dataset = getattr(iterator, "_dataset", None)
+        if dataset is None or dataset is self.dataset:
+            return dataset is not None
+        if dataset not in self._same:
+            self._same[dataset] = _shape(dataset) == self._known
+        return self._same[dataset]
+
+    def _read_beside(self, iterator: Any) -> None:
+        """Another data set is read: one of the step's own, where that happens in most steps, else an evaluation's."""
+        dataset = id(getattr(iterator, "_dataset", iterator))
+        self._others[dataset] = self._others.get(dataset, 0) + 1
+        if 2 * self._others[dataset] < self.clock.steps:
+            self.clock.aside()
+
+    def _call(self, original: Callable[..., Any], function: Any, *args: Any, **kwargs: Any) -> Any:
+        """A `tf.function` is called by the loop."""
+        if not self._by_reads and getattr(getattr(function, "python_function", None), "__code__", None) is self.step:
+            if not self.clock.ticks:
+                self._look_at(args)
+            self.clock.tick()
+        self.functions.add(function)
+        args = tuple(self._given(each) for each in args)
+        self._depth += 1
+        try:
+            result = self._run(original, function, args, kwargs)
+        finally:
+            self._depth -= 1
+        return self._noted(result)
+
+    def _look_at(self, arguments: tuple[Any, ...]) -> None:
+        """See whether the function of the steps is given an iterator, which it reads itself."""
+        owned = iterator_class()
+        for each in arguments:
+            dataset = getattr(each, "_dataset", None) if owned is not None and isinstance(each, owned) else None
+            if dataset is not None:
+                self.dataset, self._known = dataset, _shape(dataset)
+
+    def _run(self, original: Callable[..., Any], function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        active = self.active
+        if not active.compiled or active.failure:
+            return original(function, *args, **kwargs)
+        try:
+            result = original(self.variant(function), *args, **kwargs)
+        except Exception as error:  # the loop must not meet it
+            active.failure = reason_of(error)
+            return original(function, *args, **kwargs)
+        active.calls += 1
+        return result
+
+    def _taped(self, original: Callable[..., Any], tape: Any) -> Any:
+        """A gradient tape is used, eagerly."""
+        if self._observing and self._reader is not None:
+            found = called_by(sys._getframe(1), self._reader)
+            self.eager = True
+            if found is not None and self.eager_step is None:
+                self.eager_step = Step.of(*found)
+                if self.eager_step is not None:
+                    self.eager_step.replace(self._switched(self.eager_step.function))
+        return original(tape)
+
+    def _switched(self, function: Any) -> Any:
+        """The function, or a graph of it where that is active."""
+
+        @functools.wraps(function)
+        def step(*args: Any, **kwargs: Any) -> Any:
+            active = self.active
+            if not active.graph or active.failure or threading.get_ident() != self._main:
+                return self._noted(function(*args, **kwargs))
+            self.graph = self.graph if self.graph is not None else self._tf.function(function)
+            try:
+                result = self.graph(*args, **kwargs)
+            except Exception as error:  # the loop must not meet it
+                active.failure = reason_of(error)
+                return function(*args, **kwargs)
+            active.calls += 1
+            return result
+
+        return step
+
+    def _given(self, argument: Any) -> Any:
+        """An argument of a step; the active iterator where that reads the training's data set itself."""
+        owned = iterator_class()
+        if self.active.iterator is not None and owned is not None and isinstance(argument, owned) and self._reads(argument):
+            return self.active.iterator
+        return argument
+
+    def variant(self, function: Any) -> Any:
+        """A function compiled by XLA; made once."""
+        if function not in self._variants:
+            made = function._clone(None)
+            made._jit_compile = True
+            self._variants[function] = made
+        return self._variants[function]
+
+    def _noted(self, result: Any) -> Any:
+        """Keep the first number that a function of the step returns, where they are kept; the result itself."""
+        for value in self._tf.nest.flatten(result) if self.keeps else ():
+            if getattr(value, "shape", None) == () and getattr(getattr(value, "dtype", None), "is_floating", False):
+                self.values.append(float(value))
+                break
+        return result
+
+
+def _shape(dataset: Any) -> str:
+    """The kinds of a pipeline's stages, and what it gives."""
+    return f"{' '.join(stage.class_name for stage in describe(dataset).stages())} {dataset.element_spec}"
+
+
+def _finished() -> None:
+    """Wait until everything that was handed to devices is done."""
+    tf, jax = sys.modules.get("tensorflow"), sys.modules.get("jax")
+    synced = getattr(getattr(getattr(tf, "test", None), "experimental", None), "sync_devices", None)
+    if synced is not None and tf is not None and tf.config.list_physical_devices("GPU"):
+        synced()
+    for array in jax.live_arrays() if jax is not None and hasattr(jax, "live_arrays") else ():
+        if not array.is_deleted():
+            array.block_until_ready()
+
+
+def _nothing() -> None:
+    """A body for the one tf.function whose class is wanted; never called."""

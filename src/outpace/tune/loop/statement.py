@@ -1,0 +1,142 @@
+"""The loop in the user's source that makes the training steps: found in the stack, and run again and again.
+
+While a program is tuned, its loop must not come to an end: behind it stands what saves a model that is only half trained.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import os
+import sys
+from collections.abc import Iterator
+from types import CodeType, FrameType
+from typing import Any
+
+from outpace._dataclass import dataclass
+from outpace.capture import frames
+
+_GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+_SIMPLE = (int, float, bool, str, type(None))
+_NAME = "_loop"
+
+
+@dataclass(frozen=True, eq=False)
+class Statement:
+    """A `for` or `while` statement of a file, and the frame that was in it. names: what it assigns."""
+
+    file: str
+    line: int
+    frame: FrameType
+    node: ast.For | ast.While
+
+    @classmethod
+    def around(cls, frame: FrameType | None) -> Statement | None:
+        """The outermost loop of the user's code that a frame, or one that called it, is in; None where there is none."""
+        found = None
+        while frame is not None:
+            if _users(frame):
+                node = _loop_at(frame)
+                found = cls(frame.f_code.co_filename, node.lineno, frame, node) if node is not None else found
+            frame = frame.f_back
+        return found
+
+    @property
+    def place(self) -> str:
+        """File and line, as the user knows them."""
+        return f"{os.path.relpath(self.file)}:{self.line}"
+
+    def run(self) -> None:
+        """Run the loop once more, from its begin, with the names as they stood when it was found. Whatever it raises comes out."""
+        code, values = self._code(), self.frame.f_locals
+        if self.frame.f_code.co_name == "<module>":
+            names = self.frame.f_globals
+            for name, value in self._simple().items():
+                names[name] = value
+            exec(code, names)
+            return
+        made: dict[str, Any] = {}
+        exec(code, self.frame.f_globals, made)
+        made[_NAME](*(values[name] for name in self._arguments))
+
+    def _simple(self) -> dict[str, Any]:
+        """Numbers and the like that the loop counts with, as they were when they were asked for first."""
+        kept: dict[str, Any] | None = self.__dict__.get("_kept")
+        if kept is None:
+            stored = {each.id for each in ast.walk(self.node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+            values = self.frame.f_globals
+            kept = {name: values[name] for name in stored if name in values and isinstance(values[name], _SIMPLE)}
+            object.__setattr__(self, "_kept", kept)
+        return kept
+
+    @property
+    def _arguments(self) -> list[str]:
+        return [name for name in self.frame.f_locals if name.isidentifier()]
+
+    def _code(self) -> CodeType:
+        """The loop alone; that of a function as a function of the names that it knows, so that `return` stays what it is."""
+        body: ast.stmt = self.node
+        if self.frame.f_code.co_name != "<module>":
+            arguments = ast.arguments(
+                posonlyargs=[], args=[ast.arg(name) for name in self._arguments], kwonlyargs=[], kw_defaults=[], defaults=[]
+            )
+            body = ast.copy_location(ast.FunctionDef(_NAME, arguments, [*self._globals(), self.node], []), self.node)
+            if sys.version_info >= (3, 12):
+                body.type_params = []
+        return compile(ast.fix_missing_locations(ast.Module([body], [])), self.file, "exec", dont_inherit=True)
+
+    def _globals(self) -> list[ast.stmt]:
+        """The function's `global` statements."""
+        return [ast.Global(each.names) for each in ast.walk(_function_of(self.frame)) if isinstance(each, ast.Global)]
+
+
+def _users(frame: FrameType) -> bool:
+    """Whether a frame is of the user's own code, and no generator, whose loops are those of another one."""
+    return frames.users(frame.f_code.co_filename) and not frame.f_code.co_flags & _GENERATORS
+
+
+def _loop_at(frame: FrameType) -> ast.For | ast.While | None:
+    """The outermost loop of a frame's function that its line is in."""
+    for node in _around(_tree(frame), frame.f_lineno):
+        if isinstance(node, (ast.For, ast.While)):
+            return node
+    return None
+
+
+def _tree(frame: FrameType) -> ast.Module:
+    """The source of a frame's file; empty where it is not at hand."""
+    lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
+    try:
+        return ast.parse("".join(lines))
+    except (SyntaxError, ValueError):
+        return ast.Module([], [])
+
+
+def _around(tree: ast.AST, line: int) -> Iterator[ast.AST]:
+    """The nodes around a line, from the outermost on, inside of the innermost function."""
+    path: list[ast.AST] = []
+    node: ast.AST | None = tree
+    while node is not None:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            path.clear()
+        path.append(node)
+        inside = (each for each in ast.iter_child_nodes(node) if _holds(each, line))
+        node = next(inside, None)
+    yield from path
+
+
+def _holds(node: ast.AST, line: int) -> bool:
+    first, last = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
+    return first is not None and last is not None and first <= line <= last
+
+
+def _function_of(frame: FrameType) -> ast.AST:
+    """The definition that a frame runs; the file where it is not found."""
+    tree = _tree(frame)
+    for node in ast.walk(tree):
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or not _holds(node, frame.f_lineno):
+            continue
+        if min([node.lineno, *(each.lineno for each in node.decorator_list)]) == frame.f_code.co_firstlineno:
+            return node
+    return tree

@@ -1,0 +1,71 @@
+"""The function of the user's that makes a step and runs eagerly: found where a gradient tape is used, and called through a switch since."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, MutableMapping
+from types import CodeType, FrameType
+from typing import Any
+
+from outpace._dataclass import dataclass
+from outpace.capture import frames
+
+
+@dataclass(eq=False)
+class Step:
+    """A function that the loop calls in each step. owner: the class that it is a method of; None for a plain function. arguments: what it was
+    called with when it was found."""
+
+    name: str
+    function: types.FunctionType
+    owner: type | None
+    holder: MutableMapping[str, Any] | None
+    arguments: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, frame: FrameType, caller: FrameType) -> Step | None:
+        """The function that a frame runs, which another one called; None where nothing holds it by a name."""
+        code, receiver = frame.f_code, next(iter(frame.f_locals.values()), None)
+        values = tuple(frame.f_locals.get(name) for name in code.co_varnames[: code.co_argcount])
+        for kind in type(receiver).__mro__ if receiver is not None else ():
+            found = vars(kind).get(code.co_name)
+            if inspect.isfunction(found) and found.__code__ is code:
+                return cls(code.co_name, found, kind, None, values[1:])
+        for holder in (caller.f_locals, caller.f_globals, frame.f_globals):
+            for name, value in list(holder.items()):
+                if inspect.isfunction(value) and value.__code__ is code:
+                    return cls(name, value, None, holder, values)
+        return None
+
+    @property
+    def place(self) -> str:
+        """`train.py:12 train_step`."""
+        code: CodeType = self.function.__code__
+        return f"{code.co_filename.rpartition('/')[2]}:{code.co_firstlineno} {code.co_name}"
+
+    def replace(self, switch: Callable[..., Any]) -> None:
+        """Let the function's name mean another one."""
+        if self.owner is not None:
+            setattr(self.owner, self.function.__name__, switch)
+        elif self.holder is not None:
+            self.holder[self.name] = switch
+
+
+def users_frame(frame: FrameType | None) -> FrameType | None:
+    """The nearest frame of the user's own code."""
+    while frame is not None and not frames.users(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+def called_by(frame: FrameType | None, loop: CodeType) -> tuple[FrameType, FrameType] | None:
+    """Of the calls that lead to a frame: the user's frame right inside of the one that runs the loop, and that one. None where the frame is
+    the loop's own, or not inside of it."""
+    inner = users_frame(frame)
+    while inner is not None:
+        outer = users_frame(inner.f_back)
+        if outer is not None and outer.f_code is loop:
+            return (inner, outer) if inner.f_code is not loop else None
+        inner = outer
+    return None

@@ -1,0 +1,56 @@
+"""Takes a loop over at one of its first steps: from then on the script's thread runs the loop alone, again and again, and another thread
+tunes it."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from types import CodeType
+from typing import Any, NoReturn
+
+from outpace._dataclass import dataclass
+from outpace.model.errors import UsageError
+from outpace.tune.loop.loop import Loop
+from outpace.tune.loop.statement import Statement
+from outpace.tune.loop.written import Kept
+from outpace.tune.reason import reason_of
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A loop that trains. dataset: what the script reads in each step; None where that is nothing of tf.data. step: the code of the function
+    whose calls are its steps then."""
+
+    dataset: Any
+    step: CodeType | None
+
+
+def take_over(found: Found, tune: Callable[[Loop, Statement], object], interrupted: Callable[[], object]) -> NoReturn:
+    """Call it in the script's main thread, from inside of a step. `tune` is called in another thread, and ends the process, as does
+    `interrupted` at Ctrl-C. Raises UsageError where the loop's source is not at hand."""
+    statement = Statement.around(sys._getframe(1))
+    if statement is None:
+        raise UsageError("The loop that makes the steps was not found in the script's source.")
+    loop = Loop(sys.modules["tensorflow"], found.dataset, found.step)
+    loop.install()
+    signal.signal(signal.SIGINT, lambda number, frame: interrupted())  # the script's own code must not see it
+    kept = Kept()
+    loop.kept = kept.off
+    with kept.writing():
+        threading.Thread(target=tune, args=(loop, statement), name="outpace-tuning", daemon=True).start()
+        _run(loop, statement)
+
+
+def _run(loop: Loop, statement: Statement) -> NoReturn:
+    """Run the loop, and once more whenever it ends."""
+    while True:
+        before = loop.clock.ticks
+        try:
+            statement.run()
+        except BaseException as error:
+            loop.clock.stop(f"The loop at {statement.place} fails: {reason_of(error)}")
+        loop.clock.aside()
+        if loop.clock.ticks == before:
+            loop.clock.stop(f"The loop at {statement.place} came to its end, and makes no step when it is run again")

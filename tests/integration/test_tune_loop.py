@@ -1,0 +1,116 @@
+"""`outpace tune` on loops that the user wrote. No test asks for a speed, but where an eager step becomes a graph."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.programs import environment, needs_tensorflow
+
+pytestmark = needs_tensorflow
+
+HEAD = """
+import pathlib
+import numpy as np, keras, tensorflow as tf
+
+keras.utils.set_random_seed(7)
+x = np.random.rand(640, 6).astype("float32")
+y = (x[:, :3].argmax(1)).astype("int32")
+
+def scale(a, b):
+    return a * 2.0, b
+
+data = tf.data.Dataset.from_tensor_slices((x, y))
+data = data.shuffle(640)
+data = data.map(scale)
+data = data.batch(16)
+model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(64, activation="relu"), keras.layers.Dense(3)])
+loss_fn = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+optimizer = keras.optimizers.Adam()
+checkpoint = tf.train.Checkpoint(model=model)
+"""
+STEP = """
+def train_step(a, b):
+    with tf.GradientTape() as tape:
+        loss = loss_fn(b, model(a, training=True))
+    gradients = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+    return loss
+"""
+LOOP = """
+for epoch in range(100_000):
+    for number, (a, b) in enumerate(data):
+        loss = train_step(a, b)
+        if number % 20 == 19:
+            print("loss", float(loss))
+            checkpoint.save("saved/model")
+            with open("log.csv", "a") as file:
+                file.write(f"{number},{float(loss)}\\n")
+pathlib.Path("trained").write_text("over")
+"""
+
+
+def run(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
+    (folder / "train.py").write_text(textwrap.dedent(text), encoding="utf-8")
+    command = [sys.executable, "-m", "outpace", "tune", *options, "train.py"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False, env=environment())
+
+
+@pytest.fixture(scope="module")
+def eager(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], dict[str, Any], Path]:
+    """An eager loop, tuned, with its patch."""
+    folder = tmp_path_factory.mktemp("eager")
+    done = run(folder, HEAD + STEP + LOOP, "--budget", "45s", "--json", "--patch", "fast.patch")
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done, json.loads(done.stdout), folder
+
+
+def test_an_eager_step_is_raced_as_a_graph(eager: tuple[subprocess.CompletedProcess[str], dict[str, Any], Path]) -> None:
+    done, document, folder = eager
+    assert "tuning the loop at train.py:" in done.stderr
+    rows = document["tables"]["tune.tried"]["rows"]
+    tried = next(row for row in rows if row[0] == "tf.function")
+    assert tried[1] not in ("unsafe", "failed", "not applicable"), tried
+    assert tried[2] > 1.5, tried
+    if tried[1] == "kept":
+        assert "+@tf.function" in (folder / "fast.patch").read_text()
+
+
+def test_nothing_of_the_users_is_written(eager: tuple[subprocess.CompletedProcess[str], dict[str, Any], Path]) -> None:
+    done, _, folder = eager
+    assert sorted(path.name for path in folder.iterdir() if path.name != "fast.patch") == ["train.py"]
+    assert "did not write: Checkpoint.save, log.csv" in done.stderr, done.stderr[-3000:]
+
+
+def test_a_compiled_step_gets_limits_and_xla_is_tried(tmp_path: Path) -> None:
+    done = run(tmp_path, HEAD + "@tf.function" + STEP + LOOP, "--budget", "15s", "--json")
+    assert done.returncode == 0, done.stderr[-3000:]
+    tried = json.dumps(json.loads(done.stdout))
+    assert "XLA" in tried and "model alone" in tried and "The step is a graph already" in tried
+
+
+def test_a_step_whose_state_a_graph_would_freeze_is_left_alone(tmp_path: Path) -> None:
+    counting = STEP.replace("    return loss", "    global steps\n    steps += 1\n    return loss")
+    done = run(tmp_path, HEAD + "steps = 0\n" + counting + LOOP, "--budget", "8s", "--json")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "assigns steps outside of itself" in done.stdout
+
+
+def test_a_loop_that_ends_is_run_again(tmp_path: Path) -> None:
+    """Behind it stands what saves the model."""
+    loop = "iterator = iter(data.repeat())\nfor number in range(30):\n    a, b = next(iterator)\n    train_step(a, b)\n"
+    loop += 'pathlib.Path("trained").write_text("over")\n'
+    done = run(tmp_path, HEAD + "@tf.function" + STEP + loop, "--budget", "8s")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert not (tmp_path / "trained").exists()
+
+
+def test_an_eager_loop_cannot_be_applied_without_its_patch(tmp_path: Path) -> None:
+    done = run(tmp_path, HEAD + STEP + LOOP, "--then", "apply")
+    assert done.returncode == 0 or "--patch" in done.stderr

@@ -1,0 +1,75 @@
+"""What would be frozen in a graph."""
+
+from __future__ import annotations
+
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outpace.tune.loop.frozen import frozen
+
+CLEAN = {
+    "a step": "def step(x, y):\n    grads = []\n    grads.append(x)\n    return model(x) + y\n",
+    "a helper": "def loss(x):\n    return x * 2\n\ndef step(x):\n    return loss(x)\n",
+    "a constant": "SCALE = 3.0\n\ndef step(x):\n    return x * SCALE\n",
+    "a metric": "def step(x):\n    metric.update_state(x)\n    return x\n",
+    "set up once": (
+        "class T:\n    def __init__(self):\n        self.weight = 2.0\n"
+        "    def go(self, x):\n        return x * self.weight\nstep = T().go\n"
+    ),
+}
+FROZEN = {
+    "a counter": ("count = 0\n\ndef step(x):\n    global count\n    count += 1\n    return x\n", "assigns count outside"),
+    "an attribute": (
+        "class T:\n    def go(self, x):\n        self.seen += 1\n        return x\nstep = T().go\n",
+        "assigns self.seen",
+    ),
+    "a list": ("losses = []\n\ndef step(x):\n    losses.append(x)\n", "losses.append"),
+    "a value": ("def step(x):\n    return x.numpy()\n", "numpy"),
+    "a number": ("def step(x):\n    return float(x)\n", "float"),
+    "printed": ("def step(x):\n    print(x)\n    return x\n", "print"),
+    "chance": ("import random\n\ndef step(x):\n    return x * random.random()\n", "random.random"),
+    "a rate that changes": (
+        "rate = 0.1\n\ndef step(x):\n    return x * rate\n\nfor at in range(0):\n    rate = rate * 0.9\n",
+        "reads rate",
+    ),
+    "an attribute that changes": (
+        "class T:\n    def __init__(self):\n        self.rate = 0.1\n    def go(self, x):\n        return x * self.rate\n"
+        "t = T()\nstep = t.go\nfor at in range(0):\n    t.rate = 0.2\n",
+        "reads self.rate",
+    ),
+    "in a helper": (
+        "seen = {}\n\ndef note(x):\n    seen['x'] = x\n\ndef step(x):\n    note(x)\n    return x\n",
+        "assigns seen",
+    ),
+}
+
+
+def made(tmp_path: Path, text: str) -> Any:
+    path = tmp_path / "program.py"
+    path.write_text(text)
+    module = types.ModuleType("program")
+    module.__file__ = str(path)
+    exec(compile(text, str(path), "exec"), vars(module))
+    sys.modules["program"] = module  # `inspect` asks for it
+    return module.step
+
+
+@pytest.mark.parametrize("name", CLEAN)
+def test_nothing_is_frozen(tmp_path: Path, name: str) -> None:
+    assert frozen(made(tmp_path, CLEAN[name])) is None
+
+
+@pytest.mark.parametrize("name", FROZEN)
+def test_what_is_frozen_is_named(tmp_path: Path, name: str) -> None:
+    text, said = FROZEN[name]
+    assert said in (frozen(made(tmp_path, text)) or "")
+
+
+def test_a_python_number_as_an_argument(tmp_path: Path) -> None:
+    step = made(tmp_path, CLEAN["a step"])
+    assert "Python number" in (frozen(step, (1, object())) or "")
+    assert frozen(step, (object(), True)) is None
