@@ -66,7 +66,7 @@ def run(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[s
 def eager(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], dict[str, Any], Path]:
     """An eager loop, tuned, with its patch."""
     folder = tmp_path_factory.mktemp("eager")
-    done = run(folder, HEAD + STEP + LOOP, "--budget", "45s", "--json", "--patch", "fast.patch")
+    done = run(folder, HEAD + STEP + LOOP, "--budget", "30s", "--json", "--patch", "fast.patch")
     assert done.returncode == 0, done.stderr[-3000:]
     return done, json.loads(done.stdout), folder
 
@@ -74,7 +74,7 @@ def eager(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.Complete
 def test_an_eager_step_is_raced_as_a_graph(eager: tuple[subprocess.CompletedProcess[str], dict[str, Any], Path]) -> None:
     done, document, folder = eager
     assert "tuning the loop at train.py:" in done.stderr
-    rows = document["tables"]["tune.tried"]["rows"]
+    rows = document["tools"]["tune"]["tables"]["tried"]["rows"]
     tried = next(row for row in rows if row[0] == "tf.function")
     assert tried[1] not in ("unsafe", "failed", "not applicable"), tried
     assert tried[2] > 1.5, tried
@@ -89,15 +89,15 @@ def test_nothing_of_the_users_is_written(eager: tuple[subprocess.CompletedProces
 
 
 def test_a_compiled_step_gets_limits_and_xla_is_tried(tmp_path: Path) -> None:
-    done = run(tmp_path, HEAD + "@tf.function" + STEP + LOOP, "--budget", "15s", "--json")
+    done = run(tmp_path, HEAD + "@tf.function" + STEP + LOOP, "--budget", "6s", "--json")
     assert done.returncode == 0, done.stderr[-3000:]
-    tried = json.dumps(json.loads(done.stdout))
-    assert "XLA" in tried and "model alone" in tried and "The step is a graph already" in tried
+    tried = done.stdout.lower()
+    assert "xla" in tried and "model alone" in tried and "the step is a graph already" in tried
 
 
 def test_a_step_whose_state_a_graph_would_freeze_is_left_alone(tmp_path: Path) -> None:
     counting = STEP.replace("    return loss", "    global steps\n    steps += 1\n    return loss")
-    done = run(tmp_path, HEAD + "steps = 0\n" + counting + LOOP, "--budget", "8s", "--json")
+    done = run(tmp_path, HEAD + "steps = 0\n" + counting + LOOP, "--budget", "6s", "--json")
     assert done.returncode == 0, done.stderr[-3000:]
     assert "assigns steps outside of itself" in done.stdout
 
@@ -106,11 +106,13 @@ def test_a_loop_that_ends_is_run_again(tmp_path: Path) -> None:
     """Behind it stands what saves the model."""
     loop = "iterator = iter(data.repeat())\nfor number in range(30):\n    a, b = next(iterator)\n    train_step(a, b)\n"
     loop += 'pathlib.Path("trained").write_text("over")\n'
-    done = run(tmp_path, HEAD + "@tf.function" + STEP + loop, "--budget", "8s")
+    done = run(tmp_path, HEAD + "@tf.function" + STEP + loop, "--budget", "6s")
     assert done.returncode == 0, done.stderr[-3000:]
     assert not (tmp_path / "trained").exists()
 
 
-def test_an_eager_loop_cannot_be_applied_without_its_patch(tmp_path: Path) -> None:
-    done = run(tmp_path, HEAD + STEP + LOOP, "--then", "apply")
-    assert done.returncode == 0 or "--patch" in done.stderr
+def test_what_is_kept_of_a_loop_is_applied_by_its_patch(tmp_path: Path) -> None:
+    """Where the script is to train it starts anew, unchanged."""
+    done = run(tmp_path, HEAD + STEP + LOOP.replace("100_000", "1"), "--then", "apply")
+    assert done.returncode == 0 and "--patch FILE instead of --then apply" in done.stderr, done.stderr[-3000:]
+    assert (tmp_path / "trained").exists()

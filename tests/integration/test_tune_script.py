@@ -195,28 +195,6 @@ def test_a_later_fit_and_what_there_is_not(tmp_path: Path) -> None:
     assert done.returncode == 8 and "called Keras' fit 1 time, so that there was no fit number 2" in done.stderr
 
 
-LOOP = """
-import numpy as np, keras, tensorflow as tf
-model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(3)])
-optimizer = keras.optimizers.Adam()
-
-def step(x):
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_mean(model(x) ** 2)
-    optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
-
-run = tf.function(step) if COMPILED else step
-for x in tf.data.Dataset.from_tensors(np.ones((4, 6), "float32")).repeat(100_000_000):
-    run(x)
-"""
-
-
-@pytest.mark.parametrize("compiled", [True, False])
-def test_a_loop_of_its_own_is_told_at_once(tmp_path: Path, compiled: bool) -> None:
-    done = run(tmp_path, LOOP.replace("COMPILED", str(compiled)))
-    assert done.returncode == 8 and "a loop of its own" in done.stderr
-
-
 def test_the_winner_is_applied_in_a_new_process(tmp_path: Path) -> None:
     """Whether a practice wins is the machine's to say; that what was kept is turned on is seen from a recipe of ours."""
     (tmp_path / "train.py").write_text(

@@ -50,14 +50,20 @@ class LoopSteps:
         if owned is not None:
             self._hook_iterators(owned)
 
-    def what(self, candidate: Candidate) -> tuple[Any, CodeType | None]:
-        """The data set that the script itself reads in most steps of a candidate, and the code of the function whose calls its steps are; None
-        for what there is not."""
-        code = next((key for key, each in self._functions.items() if each is candidate and isinstance(key, CodeType)), None)
-        read = [(each.count, dataset) for dataset, each in self._loops.items() if 2 * each.count >= candidate.count]
-        return max(read, key=lambda each: each[0], default=(0, None))[1], code
+    def code(self, candidate: Candidate) -> CodeType | None:
+        """Of the function whose calls are a candidate's steps; None where they are no calls."""
+        return next((key for key, each in self._functions.items() if each is candidate and isinstance(key, CodeType)), None)
 
-    def _outside(self) -> bool:
+    def read(self, count: int) -> Any:
+        """The data set that the script itself reads in most of so many steps; None where there is none."""
+        read = [(each.count, dataset) for dataset, each in self._loops.items() if 2 * each.count >= count]
+        return max(read, key=lambda each: each[0], default=(0, None))[1]
+
+    def counted(self, count: int) -> bool:
+        """Whether anything was seen in most of so many steps."""
+        return any(2 * each.count >= count for each in [*self._functions.values(), *self._loops.values()])
+
+    def outside(self) -> bool:
         """Whether the current call is none of ours to count."""
         if self._window.idle or self._depth or self.busy or self.marked or threading.get_ident() != self._main:
             return True
@@ -67,7 +73,7 @@ class LoopSteps:
         original, steps = kind.__call__, self
 
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # the name shows in the user's tracebacks
-            if steps._outside():
+            if steps.outside():
                 return original(self, *args, **kwargs)
             steps._depth += 1
             steps._tape_within = False
@@ -98,7 +104,7 @@ class LoopSteps:
 
         def __enter__(self: Any) -> Any:
             steps._taped = steps.trains = steps._tape_within = True
-            if steps._timed is not None and not steps._outside():
+            if steps._timed is not None and not steps.outside():
                 steps._timed.tapes += 1
             return original(self)
 
@@ -108,7 +114,7 @@ class LoopSteps:
         original, steps = kind.__next__, self
 
         def __next__(self: Any) -> Any:
-            if not steps._outside() and not _from_keras(sys._getframe(1).f_code.co_filename):
+            if not steps.outside() and not _from_keras(sys._getframe(1).f_code.co_filename):
                 steps._read(self)
             return original(self)
 

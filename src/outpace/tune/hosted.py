@@ -25,11 +25,12 @@ from outpace.capture.recording import tell
 from outpace.capture.script import hide_own_frames, run_as_main
 from outpace.model.errors import OutpaceError, TuneError, UsageError
 from outpace.model.units import counted
+from outpace.tune.loops import Loops
 
 if TYPE_CHECKING:
+    from outpace.tune.loop.found import Found
     from outpace.tune.loop.loop import Loop
     from outpace.tune.loop.statement import Statement
-    from outpace.tune.loop.takeover import Found
     from outpace.tune.program.program import Program
 
 KERAS_2 = (
@@ -46,7 +47,7 @@ class Hosted:
         self.recorder: Any = None
         self.sources: Any = None
         self.fits = 0
-        self._loops: Any = None
+        self._loops = Loops(self.take_over_loop) if plan["recipe"] is None else None
         self._pid = os.getpid()
 
     def on_tensorflow(self, tf: ModuleType) -> None:
@@ -54,14 +55,18 @@ class Hosted:
         from outpace.capture.pipeline import PipelineRecorder
         from outpace.capture.sources import SourceRecorder
         from outpace.capture.tracing import TraceRecorder
-        from outpace.tune.loops import Loops
 
         self.recorder = PipelineRecorder(False)
         self.recorder.install(tf)
-        if self.plan["recipe"] is None:
-            self._loops = Loops(tf, self.take_over_loop)
+        if self._loops is not None:
+            self._loops.add_tensorflow(tf)
             self.sources = SourceRecorder()
             TraceRecorder(self.sources.traced).install(tf)
+
+    def on_jax(self, jax: ModuleType) -> None:
+        """JAX was imported, perhaps by TensorFlow or Keras."""
+        if self._loops is not None:
+            self._loops.add_jax(jax)
 
     def on_keras(self, keras: Any) -> None:
         """Keras was imported: put ourselves before `fit`."""
@@ -221,7 +226,7 @@ class Hosted:
 
     def run(self) -> None:
         """Run the script; its own exception comes out. It comes to its end where it is not taken over."""
-        hooks: Any = {"tensorflow": self.on_tensorflow, "keras": self.on_keras, "tf_keras": self.take_over}
+        hooks: Any = {"tensorflow": self.on_tensorflow, "jax": self.on_jax, "keras": self.on_keras, "tf_keras": self.take_over}
         ImportHooks(hooks, lambda name, error: tell(f"{name} could not be hooked, so nothing is tuned: {error!r}")).install()
         code = 1
         try:

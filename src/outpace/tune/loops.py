@@ -11,7 +11,8 @@ from outpace.capture.options import CaptureOptions
 from outpace.capture.session import Session
 from outpace.capture.steps_tf import LoopSteps, hook_marks
 from outpace.capture.window import Candidate, StepWindow
-from outpace.tune.loop.takeover import Found
+from outpace.tune.loop.found import Found
+from outpace.tune.loop.jax_calls import JaxCalls, JaxSteps
 
 STEPS = 10  # of one kind, after which it is a loop that trains; preparations that look like one take no gradients
 
@@ -19,34 +20,84 @@ STEPS = 10  # of one kind, after which it is a loop that trains; preparations th
 class Loops(Session):
     """Stands in for a capture's session: where that would open its window, the script has a loop of its own."""
 
-    def __init__(self, tf: Any, found: Callable[[Found], object]) -> None:
+    def __init__(self, found: Callable[[Found], object]) -> None:
         """`found` is called in the loop's own thread, inside of a step; it may end the process."""
         options = CaptureOptions(warmup=STEPS, steps=1, stop=False)
         super().__init__(options, "", "", lambda *_: None, lambda *_: None, lambda: None)
         self.window = StepWindow(options, self)
         self._found = found
-        os.register_at_fork(after_in_child=self.window.disable)
+        self._steps: LoopSteps | None = None
+        self._calls: JaxCalls | None = None
+        self._jax: JaxSteps | None = None
+        self._tapes = 0
+        os.register_at_fork(after_in_child=self.rest)
+
+    def add_tensorflow(self, tf: Any) -> None:
+        """TensorFlow was imported."""
         self.add_framework("tensorflow", tf)
         self._steps = LoopSteps(self, tf)
         self._steps.install(tf)
         hook_marks(self, self._steps, tf.profiler.experimental, "Trace", "tensorflow")
+        self._hook_tapes(tf.GradientTape)
+
+    def add_jax(self, jax: Any) -> None:
+        """JAX was imported."""
+        self._calls = JaxCalls(jax)
+        self._calls.install()
+        self._jax = JaxSteps(self._calls, STEPS, lambda code, count: self._tell_of(Found(self._read(count), code, self._calls)))
 
     def open(self, candidate: Candidate | None) -> bool:
         """Enough steps of one kind were seen."""
+        assert self._steps is not None
         if candidate is not None and (self._steps.trains or candidate.framework == "jax"):
-            self.rest()
-            self._found(Found(*self._steps.what(candidate)))
+            jax = self._calls if candidate.framework == "jax" else None
+            self._tell_of(Found(self._read(candidate.count), self._steps.code(candidate), jax))
         return False
+
+    def _hook_tapes(self, kind: Any) -> None:
+        """See eager steps that read no data set."""
+        original, loops = kind.__enter__, self
+
+        def __enter__(self: Any) -> Any:
+            loops._taped()
+            return original(self)
+
+        kind.__enter__ = __enter__
+
+    def _taped(self) -> None:
+        if self._steps is None or self._steps.outside():
+            return
+        self._tapes += 1
+        if self._tapes > STEPS and not self._steps.counted(self._tapes):
+            self._tell_of(Found(None, None))
+
+    def _tell_of(self, found: Found) -> None:
+        self.rest()
+        self._found(found)
+
+    def _read(self, count: int) -> Any:
+        """The data set that is read in most of so many steps."""
+        return self._steps.read(count) if self._steps is not None else None
 
     def rest(self) -> None:
         """See nothing more."""
         self.window.disable()
+        if self._jax is not None:
+            self._jax.rest()
 
     @contextlib.contextmanager
     def resting(self) -> Iterator[None]:
         """See nothing inside the block."""
-        busy, trains, self._steps.busy = self._steps.busy, self._steps.trains, True
+        steps, jax, listener = self._steps, self._calls, self._calls.listener if self._calls is not None else None
+        before = (steps.busy, steps.trains) if steps is not None else (False, False)
+        if steps is not None:
+            steps.busy = True
+        if jax is not None:
+            jax.listener = None
         try:
             yield
         finally:
-            self._steps.busy, self._steps.trains = busy, trains
+            if steps is not None:
+                steps.busy, steps.trains = before
+            if jax is not None:
+                jax.listener = listener

@@ -14,7 +14,7 @@ def recipe(program: Program, best: Variant, recorder: PipelineRecorder | None) -
     """How to make the changes of a variant in the source, one sentence each, with the line where it is known."""
     said = []
     rewrites = {rewrite.id: rewrite for rewrite in all_rewrites()}
-    dataset = describe(program.dataset, recorder)
+    dataset = describe(program.dataset, recorder) if program.dataset is not None else None
     for change in best.changes:
         if change.knob is not None and program.loop is not None:
             said += [
@@ -25,7 +25,7 @@ def recipe(program: Program, best: Variant, recorder: PipelineRecorder | None) -
             words = [f"{name}={value}" for name, value in change.knob.keywords(program).items()]
             by_hand = change.knob.reads or not words
             said.append(f"{change.title}: {change.knob.practice}" if by_hand else f"compile(..., {', '.join(words)})")
-        else:
+        elif dataset is not None:
             patches = rewrites[change.id].patch(dataset)
             said += [_spelled(patch, change.title, recorder) for patch in patches] or [f"{change.title}: {change.why}"]
     return tuple(said)

@@ -47,6 +47,8 @@ class Copies:
 
     def of(self, dataset: Any) -> Feed:
         """The copy of a data set; another one at each call where a copy serves one reader only."""
+        if dataset is None:
+            return Feed(None)
         if id(dataset) not in self.made:
             made = self.feed(dataset)
             made = replace(made, dataset=_with_buffers(made.dataset, self.buffer_bytes))
@@ -60,7 +62,7 @@ class Copies:
 
         Raises CaptureError when that takes too long, or too much memory: several variants may each have a cache.
         """
-        if id(dataset) in self.filled or not describe(dataset).find(_CACHE):
+        if dataset is None or id(dataset) in self.filled or not describe(dataset).find(_CACHE):
             return
         end = time.monotonic() + self.fill_seconds
         caches = [cache.dataset for cache in describe(self.of(dataset).dataset).find(_CACHE)]
@@ -106,7 +108,7 @@ def _with_buffers(dataset: Any, limit: int) -> Any:
 
 def buffer_bytes(program: Program) -> int:
     """Room for a few batches more than all cores can work on."""
-    return (4 + 2 * usable_cpus()) * max(element_bytes(program.spare), 1)
+    return (4 + 2 * usable_cpus()) * max(element_bytes(program.spare), 1) if program.spare is not None else 0
 
 
 @dataclass(eq=False)

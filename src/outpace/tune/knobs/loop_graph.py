@@ -16,16 +16,17 @@ if TYPE_CHECKING:
 
 
 class LoopGraph:
-    """Puts the function of an eager step into a `tf.function`."""
+    """Puts the function of an eager step into a `tf.function`, or `jax.jit`."""
 
-    id = "loop_graph"
-    title = "tf.function"
-    practice = "Decorate the function of the step with @tf.function, so that its operations are called once per step and not one by one."
     opt_in = False
     minor = False
     reads = False
     loops = True
     order = 5
+
+    def __init__(self, id: str, maker: str, jax: bool) -> None:
+        self.id, self.title, self.maker, self.jax = id, maker, maker, jax
+        self.practice = f"Decorate the step's function with @{maker}: it then runs as a whole, not op by op."
 
     def keywords(self, program: Program) -> dict[str, str]:
         """None: it is a decorator."""
@@ -36,14 +37,16 @@ class LoopGraph:
         from outpace.tune.loop.frozen import frozen
 
         loop = program.loop
-        if loop is None or not loop.eager:
-            return NotHere("the step is a graph already")
+        if loop is None or (loop.jax is not None) is not self.jax:
+            return NotHere(f"the loop trains with {'TensorFlow' if self.jax else 'JAX'}")
+        if not loop.eager:
+            return NotHere("the step is compiled already" if self.jax else "the step is a graph already")
         step = loop.eager_step
         if step is None:
             return NotHere(
-                "the step runs eagerly, but stands in the loop itself: put it into a function, and decorate that with @tf.function"
+                f"the step runs eagerly, but stands in the loop itself: put it into a function, and decorate that with @{self.maker}"
             )
-        why = frozen(step.function, step.arguments)
+        why = frozen(step.function, () if self.jax else step.arguments)
         if why is not None:
             return NotHere(f"the step, {step.place}, runs eagerly, and would change its meaning in a graph: it {why}")
         return Applies(f"the step, {step.place}, runs eagerly, one operation after the other", Risk.REORDERED)
@@ -63,14 +66,15 @@ class LoopGraph:
         graph = program.loop.graph if program.loop is not None else None
         if graph is None or not stepper.active.calls:
             return None
-        return f"{stepper.active.calls} steps ran as a graph, which was traced {graph.experimental_get_tracing_count()} times"
+        traced = graph._cache_size() if self.jax else graph.experimental_get_tracing_count()
+        return f"{stepper.active.calls} steps ran as a graph, which was traced {traced} times"
 
     def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
         """Write the decorator. Raises Unpatchable where the function is not found."""
         from outpace.tune.patch.function_edit import decorate
 
         assert program.loop is not None and program.loop.eager_step is not None
-        decorate(program.loop.eager_step.function.__code__, edits_of)
+        decorate(program.loop.eager_step.function.__code__, edits_of, self.maker)
 
 
-KNOB = LoopGraph()
+KNOB = LoopGraph("loop_graph", "tf.function", jax=False)

@@ -6,13 +6,16 @@ import functools
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
+from outpace._dataclass import dataclass
 from outpace.capture.iterators import iterator_class
 from outpace.tune.data.tree import describe
 from outpace.tune.loop.clock import Clock
+from outpace.tune.loop.found import Found
+from outpace.tune.loop.jax_calls import GRADIENT, JaxFunction
 from outpace.tune.loop.step import Step, called_by, users_frame
 from outpace.tune.loop.stepper import Active, LoopStepper
 from outpace.tune.reason import reason_of
@@ -23,33 +26,49 @@ if TYPE_CHECKING:
 OBSERVED = 3  # steps
 
 
-class Loop:
-    """One loop. dataset: what it, or the function of its steps, reads in each of them; None where that is nothing of tf.data. step: the code
-    of the function whose calls are the steps where the script itself reads no data set."""
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A call of the function that makes the steps."""
 
-    def __init__(self, tf: Any, dataset: Any, step: Any) -> None:
-        self.dataset, self.step = dataset, step
+    function: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    def again(self) -> Any:
+        """Call it once more."""
+        return self.function(*self.args, **self.kwargs)
+
+
+class Loop:
+    """One loop. dataset: what it, or the function of its steps, reads in each of them; None where that is nothing of tf.data."""
+
+    def __init__(self, found: Found, eager_step: Step | None = None) -> None:
+        """`eager_step`: the function that makes the steps, where nothing else shows them."""
+        self.dataset, self.step, self.jax = found.dataset, found.step, found.jax
         self.clock = Clock(_finished)
-        self.active = Active()
+        self.plain = self.active = Active()
         self.compiled = False  # what is prepared now shall be compiled by XLA
         self.functions: weakref.WeakSet[Any] = weakref.WeakSet()  # that the loop calls
         self.values: list[float] = []  # numbers that the functions of the step returned, where they are `kept`
         self.keeps = False
-        self.eager = False  # steps, or parts of them, run eagerly
-        self.eager_step: Step | None = None
+        self.eager = eager_step is not None  # steps, or parts of them, run eagerly
+        self.eager_step = eager_step
+        self.recorded: list[Call] = []  # calls of the step's function, while they are `recording`
+        self.recording = False
         self.graph: Any = None  # of the eager step
         self.as_graph = False  # what is prepared now shall run it
         self.kept: set[str] = set()  # files, and calls that write files, which the loop does without meanwhile
-        self._tf = tf
+        self._tf: Any = sys.modules.get("tensorflow")
         self._main = threading.get_ident()
         self._depth = 0
-        self._observing = False
+        self._observing = self._switching = False
         self._reader: CodeType | None = None  # what reads the data set
         self._variants: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
         self._last: weakref.ref[Any] | None = None
         self._others: dict[int, int] = {}  # reads of other data sets
-        self._by_reads = dataset is not None  # else steps are calls
-        self._known = _shape(dataset) if dataset is not None else ""
+        self._by_reads = found.dataset is not None  # else steps are calls
+        self._by_switch = not self._by_reads and found.step is None
+        self._known = _shape(found.dataset) if found.dataset is not None else ""
         self._same: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 
     def stepper(self, feed: Feed) -> LoopStepper:
@@ -61,6 +80,20 @@ class Loop:
         self._observing = True
         self.clock.advance(OBSERVED)
         self._observing = False
+
+    def record(self, steps: int) -> list[Call]:
+        """Let it make some steps; the calls of the function that makes them."""
+        self.recorded, self.recording = [], True
+        self.clock.advance(steps)
+        self.recording = False
+        return self.recorded
+
+    def as_prepared(self, function: Any) -> Any:
+        """A function of recorded calls as steppers would run it that are made now."""
+        if self.eager_step is not None:
+            plain = self.eager_step.function
+            return self.graph_of(plain) if self.as_graph else plain
+        return self.variant(function) if self.compiled else function
 
     def codes(self) -> list[CodeType]:
         """The code of each `tf.function` that it calls, as the user wrote it."""
@@ -74,8 +107,13 @@ class Loop:
         owned = iterator_class()
         if owned is not None:
             self._hook(owned, "__next__", self._next)
-        self._hook(type(self._tf.function(_nothing)), "__call__", self._call)
-        self._hook(self._tf.GradientTape, "__enter__", self._taped)
+        if self._tf is not None:
+            self._hook(type(self._tf.function(_nothing)), "__call__", self._call)
+            self._hook(self._tf.GradientTape, "__enter__", self._taped)
+        if self.jax is not None:
+            self.jax.hand_over(self._call_jax)
+        if self.eager_step is not None:
+            self.eager_step.replace(self._switched(self.eager_step.function))
 
     def _hook(self, kind: Any, name: str, ours: Callable[..., Any]) -> None:
         original = getattr(kind, name)
@@ -120,10 +158,12 @@ class Loop:
 
     def _call(self, original: Callable[..., Any], function: Any, *args: Any, **kwargs: Any) -> Any:
         """A `tf.function` is called by the loop."""
-        if not self._by_reads and getattr(getattr(function, "python_function", None), "__code__", None) is self.step:
-            if not self.clock.ticks:
-                self._look_at(args)
-            self.clock.tick()
+        if getattr(getattr(function, "python_function", None), "__code__", None) is self.step:
+            if not self._by_reads:
+                if not self.clock.ticks:
+                    self._look_at(args)
+                self.clock.tick()
+            self._record(function, args, kwargs)
         self.functions.add(function)
         args = tuple(self._given(each) for each in args)
         self._depth += 1
@@ -132,6 +172,13 @@ class Loop:
         finally:
             self._depth -= 1
         return self._noted(result)
+
+    def flat(self, result: Any) -> Sequence[Any]:
+        """The leaves of what a function returned."""
+        if self.jax is not None:
+            leaves: list[Any] = self.jax.jax.tree_util.tree_leaves(result)
+            return leaves
+        return self._tf.nest.flatten(result) if self._tf is not None else ()
 
     def _look_at(self, arguments: tuple[Any, ...]) -> None:
         """See whether the function of the steps is given an iterator, which it reads itself."""
@@ -153,35 +200,69 @@ class Loop:
         active.calls += 1
         return result
 
+    def _call_jax(self, function: JaxFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A compiled function of JAX is called by the loop, or a gradient is taken eagerly."""
+        if function.kind == GRADIENT:
+            self._eager_part()
+            return function.made(*args, **kwargs)
+        if not self._by_reads and self.step is not None and function.code is self.step:
+            self.clock.tick()
+        return function.made(*args, **kwargs)
+
     def _taped(self, original: Callable[..., Any], tape: Any) -> Any:
         """A gradient tape is used, eagerly."""
-        if self._observing and self._reader is not None:
+        self._eager_part()
+        return original(tape)
+
+    def _eager_part(self) -> None:
+        """Gradients are taken eagerly: in a function of the user's, which is called through a switch from now on, or in the loop itself."""
+        if self._observing and self._reader is not None and not self._switching:
             found = called_by(sys._getframe(1), self._reader)
             self.eager = True
             if found is not None and self.eager_step is None:
                 self.eager_step = Step.of(*found)
                 if self.eager_step is not None:
                     self.eager_step.replace(self._switched(self.eager_step.function))
-        return original(tape)
 
     def _switched(self, function: Any) -> Any:
         """The function, or a graph of it where that is active."""
 
         @functools.wraps(function)
         def step(*args: Any, **kwargs: Any) -> Any:
-            active = self.active
-            if not active.graph or active.failure or threading.get_ident() != self._main:
-                return self._noted(function(*args, **kwargs))
-            self.graph = self.graph if self.graph is not None else self._tf.function(function)
-            try:
-                result = self.graph(*args, **kwargs)
-            except Exception as error:  # the loop must not meet it
-                active.failure = reason_of(error)
+            if threading.get_ident() != self._main or self._switching:
                 return function(*args, **kwargs)
-            active.calls += 1
-            return result
+            if self._by_switch:
+                self.clock.tick()
+            self._record(step, args, kwargs)
+            self._switching = True
+            try:
+                return self._noted(self._as_active(function, args, kwargs))
+            finally:
+                self._switching = False
 
         return step
+
+    def _as_active(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        active = self.active
+        if not active.graph or active.failure:
+            return function(*args, **kwargs)
+        try:
+            result = self.graph_of(function)(*args, **kwargs)
+        except Exception as error:  # the loop must not meet it
+            active.failure = reason_of(error)
+            return function(*args, **kwargs)
+        active.calls += 1
+        return result
+
+    def graph_of(self, function: Any) -> Any:
+        """The eager function as a graph; made once."""
+        if self.graph is None:
+            self.graph = self._tf.function(function) if self.jax is None else self.jax.original["jit"](function)
+        return self.graph
+
+    def _record(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if self.recording:
+            self.recorded.append(Call(function, args, kwargs))
 
     def _given(self, argument: Any) -> Any:
         """An argument of a step; the active iterator where that reads the training's data set itself."""
@@ -200,8 +281,8 @@ class Loop:
 
     def _noted(self, result: Any) -> Any:
         """Keep the first number that a function of the step returns, where they are kept; the result itself."""
-        for value in self._tf.nest.flatten(result) if self.keeps else ():
-            if getattr(value, "shape", None) == () and getattr(getattr(value, "dtype", None), "is_floating", False):
+        for value in self.flat(result) if self.keeps else ():
+            if getattr(value, "shape", None) == () and "float" in str(getattr(value, "dtype", "")):
                 self.values.append(float(value))
                 break
         return result

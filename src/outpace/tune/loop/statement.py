@@ -36,8 +36,8 @@ class Statement:
         """The outermost loop of the user's code that a frame, or one that called it, is in; None where there is none."""
         found = None
         while frame is not None:
-            if _users(frame):
-                node = _loop_at(frame)
+            if in_script(frame):
+                node = loop_at(frame)
                 found = cls(frame.f_code.co_filename, node.lineno, frame, node) if node is not None else found
             frame = frame.f_back
         return found
@@ -91,12 +91,12 @@ class Statement:
         return [ast.Global(each.names) for each in ast.walk(_function_of(self.frame)) if isinstance(each, ast.Global)]
 
 
-def _users(frame: FrameType) -> bool:
+def in_script(frame: FrameType) -> bool:
     """Whether a frame is of the user's own code, and no generator, whose loops are those of another one."""
     return frames.users(frame.f_code.co_filename) and not frame.f_code.co_flags & _GENERATORS
 
 
-def _loop_at(frame: FrameType) -> ast.For | ast.While | None:
+def loop_at(frame: FrameType) -> ast.For | ast.While | None:
     """The outermost loop of a frame's function that its line is in."""
     for node in _around(_tree(frame), frame.f_lineno):
         if isinstance(node, (ast.For, ast.While)):

@@ -10,6 +10,7 @@ from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace.capture import frames
+from outpace.tune.loop.statement import in_script, loop_at
 
 
 @dataclass(eq=False)
@@ -36,6 +37,18 @@ class Step:
             for name, value in list(holder.items()):
                 if inspect.isfunction(value) and value.__code__ is code:
                     return cls(name, value, None, holder, values)
+        return None
+
+    @classmethod
+    def in_loop(cls, frame: FrameType | None) -> Step | None:
+        """The function that the innermost loop around a frame calls there; None where the loop makes the step itself."""
+        inner = None
+        while frame is not None:
+            if in_script(frame):
+                if loop_at(frame) is not None:
+                    return cls.of(inner, frame) if inner is not None else None
+                inner = frame
+            frame = frame.f_back
         return None
 
     @property

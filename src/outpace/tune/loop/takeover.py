@@ -7,24 +7,15 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from types import CodeType
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from outpace._dataclass import dataclass
 from outpace.model.errors import UsageError
+from outpace.tune.loop.found import Found
 from outpace.tune.loop.loop import Loop
 from outpace.tune.loop.statement import Statement
+from outpace.tune.loop.step import Step
 from outpace.tune.loop.written import Kept
 from outpace.tune.reason import reason_of
-
-
-@dataclass(frozen=True, eq=False)
-class Found:
-    """A loop that trains. dataset: what the script reads in each step; None where that is nothing of tf.data. step: the code of the function
-    whose calls are its steps then."""
-
-    dataset: Any
-    step: CodeType | None
 
 
 def take_over(found: Found, tune: Callable[[Loop, Statement], object], interrupted: Callable[[], object]) -> NoReturn:
@@ -33,7 +24,15 @@ def take_over(found: Found, tune: Callable[[Loop, Statement], object], interrupt
     statement = Statement.around(sys._getframe(1))
     if statement is None:
         raise UsageError("The loop that makes the steps was not found in the script's source.")
-    loop = Loop(sys.modules["tensorflow"], found.dataset, found.step)
+    eager = None
+    if found.dataset is None and found.step is None:
+        eager = Step.in_loop(sys._getframe(1))
+        if eager is None:
+            raise UsageError(
+                f"The steps of the loop at {statement.place} are made in the loop itself, without a data set of tf.data. Put the step into a "
+                "function that the loop calls."
+            )
+    loop = Loop(found, eager)
     loop.install()
     signal.signal(signal.SIGINT, lambda number, frame: interrupted())  # the script's own code must not see it
     kept = Kept()

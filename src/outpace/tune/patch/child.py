@@ -27,6 +27,7 @@ from typing import Any
 from outpace.capture.ending import end_here
 from outpace.capture.imports import ImportHooks
 from outpace.capture.script import run_as_main
+from outpace.tune.loops import Loops
 from outpace.tune.program.source import Source
 
 COMPILED = ("jit_compile", "steps_per_execution", "run_eagerly")
@@ -74,6 +75,8 @@ def observed(model: Any, source: Source, elements: int) -> dict[str, Any]:
     from outpace.tune.data.verify import EPOCHS, MOST, rows
 
     dataset = source.dataset
+    if dataset is None:  # a loop that reads something else
+        return {"stages": [], "spec": "", "epochs": [], "other": [], "compiled": {}}
 
     def runs(seed: int, every: bool) -> list[Any]:
         try:
@@ -108,10 +111,7 @@ def main() -> None:
     def on_numpy(numpy: Any) -> None:
         numpy.random.seed(SEED)
 
-    def on_tensorflow(tf: Any) -> None:
-        from outpace.tune.loops import Loops
-
-        Loops(tf, lambda found: write(None, Source(found.dataset, {})))
+    loops = Loops(lambda found: write(None, Source(found.dataset, {})))
 
     def write(model: Any, source: Source) -> None:
         try:
@@ -136,7 +136,7 @@ def main() -> None:
 
     hooks: Any = {"numpy": on_numpy, "keras": on_keras, "tf_keras": on_keras}
     if plan["loop"]:
-        hooks = {"numpy": on_numpy, "tensorflow": on_tensorflow}
+        hooks = {"numpy": on_numpy, "tensorflow": loops.add_tensorflow, "jax": loops.add_jax}
     ImportHooks(hooks, lambda name, error: sys.exit(f"{name} could not be hooked: {error!r}")).install()
     code = 0
     try:

@@ -38,20 +38,20 @@ def edit_function(code: CodeType, options: Mapping[str, str], edits_of: Callable
     edits.keywords[calls[0]] = {**edits.keywords.get(calls[0], {}), **options}
 
 
-def decorate(code: CodeType, edits_of: Callable[[str], Edits]) -> None:
-    """Make a Python function, which runs this code, a `tf.function`. Raises Unpatchable where it is not found."""
-    edits, maker, function = _place(code, edits_of)
+def decorate(code: CodeType, edits_of: Callable[[str], Edits], maker: str = MAKER) -> None:
+    """Decorate a Python function, which runs this code, with what makes a graph of it. Raises Unpatchable where it is not found."""
+    edits, named, function = _place(code, edits_of, maker)
     if function.decorators:
         raise Unpatchable(f"{edits.file.name}:{code.co_firstlineno} {code.co_name} is decorated already")
-    edits.decorators[function] = maker
+    edits.decorators[function] = named
 
 
-def _place(code: CodeType, edits_of: Callable[[str], Edits]) -> tuple[Edits, str, cst.FunctionDef]:
-    """The edits of a function's file, what that calls `tf.function`, and the function's definition."""
+def _place(code: CodeType, edits_of: Callable[[str], Edits], full: str = MAKER) -> tuple[Edits, str, cst.FunctionDef]:
+    """The edits of a function's file, what that calls `full`, and the function's definition."""
     edits = edits_of(code.co_filename)
-    maker = edits.file.spelled(MAKER)
+    maker = edits.file.spelled(full)
     if maker is None:
-        raise Unpatchable(f"{edits.file.name} has no name for {MAKER}")
+        raise Unpatchable(f"{edits.file.name} has no name for {full}")
     for function in edits.file.functions():
         if _is(edits.file, function, code):
             return edits, maker, function

@@ -40,12 +40,7 @@ def patch_of(
         raise UsageError("Writing a patch needs libcst, which keeps the file's formatting. Run: pip install libcst") from None
     script = script or _script()
     recorder = recorder or PipelineRecorder(False)  # without records no call of the pipeline is found
-    rewrites = {rewrite.id: rewrite for rewrite in all_rewrites()}
-    editor = Editor.of(describe(program.dataset, recorder), recorder)
-    inputs = {change.id: change for change in best.changes if change.knob is None}
-    followed = follow(program.dataset, [rewrites[name] for name in inputs], recorder, editor.check)
-    reasons = {inputs[rewrite.id].title: reason for rewrite, reason in followed.left}
-    edits = editor.edits(followed.row)
+    editor, edits, stages, reasons = _input(program, best, recorder, Editor)
     compiled: dict[str, str] = {}
     for change in best.changes:
         if change.knob is not None:
@@ -63,8 +58,21 @@ def patch_of(
     left = tuple(
         _left(change, reasons[change.title], program, best, recorder) for change in best.changes if change.title in reasons
     )
-    stages = tuple(call.op for call in followed.row.calls)
     return SourcePatch(tuple(file for file in files if file.old != file.new), said, left, stages, compiled)
+
+
+def _input(
+    program: Program, best: Variant, recorder: PipelineRecorder, kind: type[Editor]
+) -> tuple[Editor, dict[str, Edits], tuple[str | None, ...], dict[str, str]]:
+    """The changes of the input: the editor, the edits by file, the stages of the pipeline then, and why changes (by title) are left out."""
+    if program.dataset is None:
+        return kind(recorder, (), {}), {}, (), {}
+    rewrites = {rewrite.id: rewrite for rewrite in all_rewrites()}
+    editor = kind.of(describe(program.dataset, recorder), recorder)
+    inputs = {change.id: change for change in best.changes if change.knob is None}
+    followed = follow(program.dataset, [rewrites[name] for name in inputs], recorder, editor.check)
+    reasons = {inputs[rewrite.id].title: reason for rewrite, reason in followed.left}
+    return editor, editor.edits(followed.row), tuple(call.op for call in followed.row.calls), reasons
 
 
 def _left(change: Change, reason: str, program: Program, best: Variant, recorder: PipelineRecorder) -> Left:

@@ -21,6 +21,7 @@ STEP_ONLY = (
     "It changes arguments of compile alone, which were checked; the batches were not compared, for two runs of the program as it is read "
     "different ones."
 )
+STEP_OF_LOOP = "It changes the function of the step alone, whose results were compared; the loop reads no data set of tf.data."
 ELEMENTS = 64  # of every source of the pipeline
 TIMEOUT = 600.0  # seconds, for everything that a script does before it trains
 
@@ -89,6 +90,8 @@ def compare(before: dict[str, Any], after: dict[str, Any], risk: Risk) -> Verifi
     lengths = [len(epoch) for epoch in before["epochs"]], [len(epoch) for epoch in after["epochs"]]
     if lengths[0] != lengths[1]:
         return Difference(f"The epochs had {lengths[0]} elements and have {lengths[1]}.")
+    if not lengths[0]:
+        return Verified(0, 0, False, (STEP_OF_LOOP,))
     number = lengths[0][0]
     first = _first(before["epochs"], after["epochs"])
     if first is None:

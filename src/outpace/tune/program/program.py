@@ -90,11 +90,11 @@ class Program:
     @classmethod
     def of_loop(cls, loop: Loop) -> Program:
         """A loop whose process ends with the trials. Raises UsageError where its data set is empty."""
-        tf = sys.modules["tensorflow"]
-        dataset = loop.dataset if loop.dataset is not None else tf.data.Dataset.from_tensors(0)
-        source = Source(dataset, {})
+        source = Source(loop.dataset, {})
+        if loop.dataset is None:
+            return cls(None, None, False, {}, None, None, None, source, loop=loop)
         spare = _first(source, None, Snapshot.of(None))
-        return cls(None, dataset, loop.dataset is not None, {}, source.batches, spare, None, source, loop=loop)
+        return cls(None, loop.dataset, True, {}, source.batches, spare, None, source, loop=loop)
 
     @classmethod
     def unread(cls, model: Any, x: Any, **arguments: Any) -> Program:
@@ -122,7 +122,9 @@ class Program:
 
     @property
     def batch_size(self) -> int | None:
-        """Examples in the first batch; None where its elements have no length."""
+        """Examples in the first batch; None where its elements have no length, or are not known."""
+        if self.spare is None:
+            return None
         shape = tuple(getattr(sys.modules["tensorflow"].nest.flatten(self.spare)[0], "shape", ()))
         return int(shape[0]) if shape else None
 

@@ -63,8 +63,8 @@ class Source:
 
     @functools.cached_property
     def dataset(self) -> Any:
-        """What can be described and rewritten; made once. Raises UsageError where Keras makes none."""
-        if self.own:
+        """What can be described and rewritten; made once; None for a loop that reads none. Raises UsageError where Keras makes none."""
+        if self.own or self._x is None:
             return self._x
         try:
             return self._adapted().dataset

@@ -1,0 +1,134 @@
+"""What a script calls of JAX: compiled functions and gradients, through one listener. Nothing of `jax` is imported here: the script does."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from types import CodeType, ModuleType
+from typing import Any
+
+COMPILED, GRADIENT = "compiled", "gradient"
+_MAKERS = {"jit": COMPILED, "pmap": COMPILED, "grad": GRADIENT, "value_and_grad": GRADIENT}
+
+Listener = Callable[["JaxFunction", tuple[Any, ...], dict[str, Any]], Any]
+
+
+class JaxFunction:
+    """A function that `jax.jit`, `jax.grad` or the like has made, with everything that it can do. python: what it was made of."""
+
+    def __init__(self, calls: JaxCalls, kind: str, made: Any, python: Any) -> None:
+        self.calls, self.kind, self.made, self.python = calls, kind, made, python
+        functools.update_wrapper(self, python if hasattr(python, "__name__") else made)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it; the listener is told where that is a step's."""
+        return self.calls.called(self, args, kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.made, name)
+
+    @property
+    def code(self) -> CodeType | None:
+        """Of the Python function."""
+        python = self.python
+        while isinstance(python, (functools.partial, JaxFunction)):
+            python = python.func if isinstance(python, functools.partial) else python.python
+        code = getattr(python, "__code__", None)
+        return code if isinstance(code, CodeType) else None
+
+
+class JaxCalls:
+    """Tells the listener of the outermost calls in the script's main thread, which then runs them."""
+
+    def __init__(self, jax: ModuleType) -> None:
+        self.jax: Any = jax
+        self.listener: Listener | None = None
+        self.original: dict[str, Any] = {}  # what makes functions, by name
+        self._main = threading.main_thread().ident
+        self._depth = 0
+
+    def install(self) -> None:
+        """Replace the public makers of functions."""
+        for name, kind in _MAKERS.items():
+            original = getattr(self.jax, name, None)
+            if original is not None:
+                self.original[name] = original
+                setattr(self.jax, name, self._maker(original, kind))
+
+    def hand_over(self, listener: Listener) -> None:
+        """Let another one listen, from inside of a call that never comes back."""
+        self.listener, self._depth = listener, 0
+
+    def _maker(self, original: Any, kind: str) -> Any:
+        @functools.wraps(original)
+        def make(*args: Any, **kwargs: Any) -> Any:
+            if args and callable(args[0]):
+                return JaxFunction(self, kind, original(*args, **kwargs), args[0])
+            if "fun" in kwargs:
+                return JaxFunction(self, kind, original(*args, **kwargs), kwargs["fun"])
+            return functools.partial(make, **kwargs) if not args else original(*args, **kwargs)
+
+        return make
+
+    def called(self, function: JaxFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A function is called."""
+        listener = self.listener
+        if listener is None or self._depth or threading.get_ident() != self._main or self._traced(args, kwargs):
+            return function.made(*args, **kwargs)
+        if function.kind == GRADIENT:  # it runs op by op, and what it calls is no step of its own
+            return listener(function, args, kwargs)
+        self._depth += 1
+        try:
+            return listener(function, args, kwargs)
+        finally:
+            self._depth -= 1
+
+    def _traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether the call is part of another function's trace."""
+        leaves: Iterator[Any] = iter(self.jax.tree_util.tree_leaves((args, kwargs)))
+        return any(isinstance(leaf, self.jax.core.Tracer) for leaf in leaves)
+
+
+class JaxSteps:
+    """Finds the function whose calls are the steps: that is called again and again, and gives back what it was given, changed; or the gradients
+    that a step without one takes."""
+
+    def __init__(self, calls: JaxCalls, steps: int, found: Callable[[CodeType | None, int], object]) -> None:
+        """`found`: told once, of the function's code (None: gradients that are taken eagerly) and of how often it was called."""
+        self._calls, self._steps, self._found = calls, steps, found
+        self._counts: dict[Any, int] = {}
+        self._carries: dict[Any, bool] = {}
+        calls.listener = self._called
+
+    def rest(self) -> None:
+        """See nothing more."""
+        if self._calls.listener == self._called:
+            self._calls.listener = None
+
+    def _called(self, function: JaxFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        key = function.code or function
+        count = self._counts[key] = self._counts.get(key, 0) + 1
+        gradient = function.kind == GRADIENT
+        if count > self._steps and (gradient or self._carries.get(key, False)):
+            self.rest()
+            self._found(None if gradient else function.code, count)
+        result = function.made(*args, **kwargs)
+        if key not in self._carries:
+            self._carries[key] = _carries(self._calls.jax, result, args)
+        return result
+
+
+def _carries(jax: Any, result: Any, args: tuple[Any, ...]) -> bool:
+    """Whether a result, or a part of it, is of the form of an argument that holds several arrays."""
+    parts = [result, *(result if isinstance(result, (tuple, list)) else ())]
+    forms = {_form(jax, each) for each in args}
+    return any(_form(jax, part) in forms for part in parts if len(jax.tree_util.tree_leaves(part)) > 1)
+
+
+def _form(jax: Any, tree: Any) -> Any:
+    leaves, form = jax.tree_util.tree_flatten(tree)
+    return form, tuple(getattr(leaf, "shape", None) for leaf in leaves)

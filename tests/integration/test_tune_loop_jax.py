@@ -1,0 +1,58 @@
+"""`outpace tune` on loops of JAX that read no tf.data."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.integration.programs import environment
+
+pytest.importorskip("jax")
+
+SCRIPT = """
+import numpy as np, jax, jax.numpy as jnp
+
+rng = np.random.default_rng(0)
+x = rng.standard_normal((512, 16)).astype("float32")
+y = rng.integers(0, 4, 512)
+params = [(jnp.ones((16, 32)) * 0.1, jnp.zeros(32)), (jnp.ones((32, 4)) * 0.1, jnp.zeros(4))]
+
+def loss(params, x, y):
+    for w, b in params:
+        x = jnp.tanh(x @ w + b)
+    return -jnp.mean(jax.nn.log_softmax(x)[jnp.arange(len(y)), y])
+
+def update(params, x, y):
+    gradients = jax.grad(loss)(params, x, y)
+    return [(w - 0.1 * dw, b - 0.1 * db) for (w, b), (dw, db) in zip(params, gradients)]
+
+for epoch in range(100_000):
+    for at in range(0, 512, 64):
+        params = update(params, x[at : at + 64], y[at : at + 64])
+np.save("params.npy", np.asarray(params[0][0]))
+"""
+
+
+def run(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
+    (folder / "train.py").write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "outpace", "tune", *options, "train.py"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False, env=environment())
+
+
+def test_an_eager_step_is_raced_compiled(tmp_path: Path) -> None:
+    done = run(tmp_path, SCRIPT, "--budget", "12s", "--patch", "fast.patch")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "tuning the loop at train.py:18" in done.stderr and "Racing jax.jit" in done.stderr
+    assert "train.py:14 update, runs eagerly" in " ".join(done.stdout.split())
+    assert not (tmp_path / "params.npy").exists()
+    if "with: jax.jit" in done.stdout:
+        assert "+@jax.jit" in (tmp_path / "fast.patch").read_text()
+
+
+def test_a_compiled_step_is_found_by_its_calls(tmp_path: Path) -> None:
+    done = run(tmp_path, SCRIPT.replace("def update", "@jax.jit\ndef update"), "--budget", "5s")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "tuning the loop at train.py:19" in done.stderr and "The step is compiled already" in done.stdout

@@ -1,0 +1,69 @@
+"""Options of a `tf.function`, and its decorator, written into the source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import CodeType
+
+import pytest
+
+pytest.importorskip("libcst")
+
+from outpace.tune.patch.calls import Unpatchable
+from outpace.tune.patch.function_edit import decorate, edit_function
+from outpace.tune.patch.source import SourceFile
+from outpace.tune.patch.written import Edits
+
+JIT = {"jit_compile": "True"}
+
+
+def edited(tmp_path: Path, text: str, *, graph: bool = False, options: bool = True) -> str:
+    path = tmp_path / "train.py"
+    path.write_text(text)
+    whole = compile(text, str(path), "exec")
+    code = next(each for each in _all(whole) if each.co_name == "step")
+    edits = Edits(SourceFile(str(path)))
+    if graph:
+        decorate(code, lambda _: edits)
+    if options:
+        edit_function(code, JIT, lambda _: edits)
+    return edits.text()
+
+
+def _all(code: CodeType) -> list[CodeType]:
+    return [code, *(inner for each in code.co_consts if isinstance(each, CodeType) for inner in _all(each))]
+
+
+def test_a_decorator_gets_the_option(tmp_path: Path) -> None:
+    text = "import tensorflow as tf\n\n@tf.function\ndef step(x):\n    return x\n"
+    assert edited(tmp_path, text) == text.replace("@tf.function", "@tf.function(jit_compile=True)")
+
+
+def test_a_decorator_with_options_keeps_them(tmp_path: Path) -> None:
+    text = "from tensorflow import function\n\n@function(reduce_retracing=True)\ndef step(x):\n    return x\n"
+    assert "@function(reduce_retracing=True, jit_compile=True)" in edited(tmp_path, text)
+
+
+def test_a_call_that_makes_it(tmp_path: Path) -> None:
+    text = "import tensorflow as tf\n\ndef step(x):\n    return x\n\nrun = tf.function(step)\n"
+    assert edited(tmp_path, text).endswith("run = tf.function(step, jit_compile=True)\n")
+
+
+def test_a_method_inside_of_a_class(tmp_path: Path) -> None:
+    text = "import tensorflow as tf\n\nclass T:\n    @tf.function\n    def step(self, x):\n        return x\n"
+    assert "    @tf.function(jit_compile=True)\n    def step" in edited(tmp_path, text)
+
+
+def test_an_eager_function_becomes_a_graph(tmp_path: Path) -> None:
+    text = "import tensorflow as tf\n\n\ndef step(x):\n    return x\n"
+    assert edited(tmp_path, text, graph=True, options=False) == text.replace("def step", "@tf.function\ndef step")
+    assert "@tf.function(jit_compile=True)\ndef step" in edited(tmp_path, text, graph=True)
+
+
+def test_what_cannot_be_written_says_why(tmp_path: Path) -> None:
+    with pytest.raises(Unpatchable, match="decorated already"):
+        edited(tmp_path, "import tensorflow as tf\n\n@note\ndef step(x):\n    return x\n", graph=True)
+    with pytest.raises(Unpatchable, match="no name for"):
+        edited(tmp_path, "import keras\n\ndef step(x):\n    return x\n")
+    with pytest.raises(Unpatchable, match="no call of"):
+        edited(tmp_path, "import tensorflow as tf\n\ndef step(x):\n    return x\n")
