@@ -134,6 +134,7 @@ def test_keras_fit_that_slows_down(tmp_path: Path) -> None:
     assert len(steps) == 10
 
 
+@pytest.mark.verify
 def test_other_ways_to_fit(tmp_path: Path) -> None:
     run(MORE_KERAS, tmp_path)
     (end,) = events(tmp_path / "execution", "end")
@@ -147,6 +148,7 @@ def test_other_ways_to_fit(tmp_path: Path) -> None:
     assert [line["steps"] for line in ends] == [20]  # epochs of one batch; the step that failed is none
 
 
+@pytest.mark.verify
 def test_a_loop_beside_another_profiler(tmp_path: Path) -> None:
     said = run(LOOP, tmp_path)
     assert [

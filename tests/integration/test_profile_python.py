@@ -108,6 +108,7 @@ json.dump([took / (time.perf_counter() - begun), count], open("truth.json", "w")
     assert lines_beside(run, run.hosts[0].host)[0].line == slept["line"]
 
 
+@pytest.mark.verify
 @needs_jax
 def test_a_loop_that_compiles_in_every_step_is_captured_and_its_line_noted(
     profile: Callable[..., tuple[CaptureResult, Path]],

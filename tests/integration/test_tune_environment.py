@@ -104,6 +104,7 @@ def seen(script: str, **variables: str) -> Observed:
         process.close()
 
 
+@pytest.mark.verify
 @needs_cores
 def test_settings_take_effect_and_the_process_shows_it() -> None:
     script = write("train.py", STEPS.replace("DROPPED", ""))
@@ -119,6 +120,7 @@ def test_settings_take_effect_and_the_process_shows_it() -> None:
     assert KNOBS["onednn"].proof(onednn, both, host) or plain.onednn is False  # off anyway, on other processors
 
 
+@pytest.mark.verify
 @needs_cores
 def test_a_knob_that_does_nothing_is_reported_as_unproven() -> None:
     script = write("train.py", STEPS.replace("DROPPED", "os.environ.pop('TF_NUM_INTRAOP_THREADS', None)"))
@@ -174,6 +176,7 @@ def test_ctrl_c_ends_the_command_and_leaves_no_process() -> None:
     assert not left_over()
 
 
+@pytest.mark.verify
 def test_batches_grow_are_raced_per_example_and_leave_the_model_as_it_was(tmp_path: Path) -> None:
     ended = run_program(BATCHES, tmp_path)
     assert ended.code == 0, ended.err[-3000:]

@@ -252,6 +252,7 @@ def write(folder: Path, name: str, source: str) -> None:
     (folder / name).write_text(textwrap.dedent(source), encoding="utf-8")
 
 
+@pytest.mark.verify
 @needs_tensorflow
 def test_what_reading_changes_outside_of_a_pipeline_is_put_back(tmp_path: Path) -> None:
     ended = run_program(PUT_BACK, tmp_path)
@@ -282,6 +283,7 @@ def test_what_cannot_be_put_back_is_refused_before_anything_is_read(tmp_path: Pa
         assert refused[name].startswith("Trials would use up what the training is to read: ") and part in refused[name]
 
 
+@pytest.mark.verify
 @needs_tensorflow
 def test_an_arm_that_xla_cannot_compile_fails_alone(tmp_path: Path) -> None:
     write(tmp_path, "train.py", TRAIN.replace("PIPELINE", ""))

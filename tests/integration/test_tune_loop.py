@@ -95,6 +95,7 @@ def test_a_compiled_step_gets_limits_and_xla_is_tried(tmp_path: Path) -> None:
     assert "xla" in tried and "model alone" in tried and "the step is a graph already" in tried
 
 
+@pytest.mark.verify
 def test_a_step_whose_state_a_graph_would_freeze_is_left_alone(tmp_path: Path) -> None:
     counting = STEP.replace("    return loss", "    global steps\n    steps += 1\n    return loss")
     done = run(tmp_path, HEAD + "steps = 0\n" + counting + LOOP, "--budget", "6s", "--json")
@@ -111,6 +112,7 @@ def test_a_loop_that_ends_is_run_again(tmp_path: Path) -> None:
     assert not (tmp_path / "trained").exists()
 
 
+@pytest.mark.verify
 def test_what_is_kept_of_a_loop_is_applied_by_its_patch(tmp_path: Path) -> None:
     """Where the script is to train it starts anew, unchanged."""
     done = run(tmp_path, HEAD + STEP + LOOP.replace("100_000", "1"), "--then", "apply")

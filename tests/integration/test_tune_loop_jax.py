@@ -39,7 +39,9 @@ np.save("params.npy", np.asarray(params[0][0]))
 def run(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
     (folder / "train.py").write_text(text, encoding="utf-8")
     command = [sys.executable, "-m", "outpace", "tune", *options, "train.py"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False, env=environment())
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=300, check=False, env=environment(jax=True)
+    )
 
 
 def test_an_eager_step_is_raced_compiled(tmp_path: Path) -> None:

@@ -181,6 +181,7 @@ def make(x, y):
 """
 
 
+@pytest.mark.verify
 def test_data_sets_and_models_of_other_modules(tmp_path: Path) -> None:
     (tmp_path / "data.py").write_text(MODULE, encoding="utf-8")
     (tmp_path / "reading.py").write_text("def decode(a, b):\n    return a * 2.0, b\n", encoding="utf-8")
@@ -214,6 +215,7 @@ OPTIONS = {"optimizer": "sgd", "loss": "mse"}
 )
 
 
+@pytest.mark.verify
 def test_what_cannot_be_written_is_left_to_the_recipe(tmp_path: Path) -> None:
     found = patched(tmp_path, REFUSED, "split_map", "jit_compile", "parallel_map")
     function, step = found["left"]
@@ -250,7 +252,9 @@ INPUTS = {
 }
 
 
-@pytest.mark.parametrize("name", INPUTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name == "batches" else [pytest.mark.verify]) for name in INPUTS]
+)
 def test_a_patch_of_the_step_alone(name: str, tmp_path: Path) -> None:
     """Arrays once ended in an EOFError after the whole tuning; batches that differ from run to run are no reason to lose the patch."""
     given, noise, said = INPUTS[name]
@@ -260,6 +264,7 @@ def test_a_patch_of_the_step_alone(name: str, tmp_path: Path) -> None:
     assert isinstance(outcome, Verified) and said in " ".join(outcome.how), outcome
 
 
+@pytest.mark.verify
 def test_of_several_compiles_the_last_one_before_fit_is_patched(tmp_path: Path) -> None:
     twice = STEP.replace(
         'model.compile("sgd", "mse")', 'model.compile(\n    "adam",\n    "mae",\n)\nother = model\nother.compile("sgd", "mse")'

@@ -54,6 +54,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.verify
 def test_the_last_race_decides_on_what_was_undecided(tmp_path: Path) -> None:
     found = json.loads(run_program(SCRIPT, tmp_path).out.splitlines()[-1])
     assert any("may be faster; the last race decides" in note for note in found["notes"])

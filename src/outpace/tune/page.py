@@ -197,6 +197,8 @@ def _holding(tuned: Tuned) -> str:
     if model is None or model.low < BOUND:
         return ""
     low, high = (1 - 1 / end for end in (model.low, model.high))
+    if not tuned.program.limited:
+        return f" The bottleneck is what the loop does around its step, as its input: without it a step is {low:.0%} to {high:.0%} shorter."
     return f" The input is the bottleneck: with its batch in memory a step is {low:.0%} to {high:.0%} shorter."
 
 
@@ -215,7 +217,7 @@ def _limits(tuned: Tuned) -> list[Figures]:
         unit = Unit.COUNT if max(limits.model, limits.input) >= 1000 else Unit.RATIO
         items = (
             Figure(own, limits.rate, unit, "steps per second"),
-            Figure("Model alone", limits.model, unit, f"on a batch in memory{_times(limits.model_ratio, times)}"),
+            Figure("Model alone", limits.model, unit, f"{_alone(tuned)}{_times(limits.model_ratio, times)}"),
             Figure("Input alone", limits.input, unit, f"read without training{_times(limits.input_ratio, times)}"),
             Figure(
                 "Serial bound",
@@ -225,8 +227,14 @@ def _limits(tuned: Tuned) -> list[Figures]:
             ),
             Figure("Overlapped bound", limits.bound, unit, f"{BOUNDS[limits.decided]}{_times(limits.bound_ratio, times)}"),
         )
-        found.append(Figures(title, items))
+        known = (limits.rate, limits.model, limits.input, limits.turns, limits.bound)
+        found.append(Figures(title, tuple(item for item, value in zip(items, known, strict=True) if not math.isnan(value))))
     return found
+
+
+def _alone(tuned: Tuned) -> str:
+    """What the model alone is run on."""
+    return "on a batch in memory" if tuned.program.limited else "its function called again, with arguments in memory"
 
 
 def _beside(beside: Beside) -> Figures:

@@ -75,13 +75,13 @@ class Climb:
         self.running: dict[tuple[int, tuple[str, ...], bool], Running] = {}
         self.start = Variant(TODAY, program.dataset)
         self.reading = not program.trains  # then the input alone is tuned
-        self.memory = in_memory(program) if program.limited else None
+        self.memory = in_memory(program)
         self.expected: dict[str, Expected] = {}
 
     def run(self) -> Climbed:
         """Climb. Raises whatever the engine raises for the program itself; a practice that fails is one that was tried."""
         best = self.start
-        found = self._limits() if self.program.limited else None
+        found = self._limits() if self.memory is not None else None
         beside = self._beside()
         input_matters = beside.matters if beside is not None else found is None or not self._at_limit(found.model_ratio)
         if not input_matters:
@@ -131,14 +131,14 @@ class Climb:
 
     def _alone(self, variant: Variant) -> list[Running]:
         """The model of a variant alone; none where that cannot be had."""
-        return [self._runs(model_alone(variant, self.memory))] if self.program.limited else []
+        return [self._runs(model_alone(variant, self.memory))] if self.memory is not None else []
 
     def _both_alone(self, variant: Variant, without: str = "") -> list[Running]:
         """The model and the input of a variant alone, which its limits follow from; `without` tells them from those of another one."""
-        if not self.program.limited:
+        if self.memory is None:
             return []
         model, reading = model_alone(variant, self.memory, MODEL + without), input_alone(variant, INPUT + without)
-        return [self._runs(model), self._runs(reading, reading=True)]
+        return [self._runs(model), *([self._runs(reading, reading=True)] if self.program.limited else [])]
 
     def _forget(self, best: Variant) -> None:
         """Let go of compiled functions and caches of all variants but the start, the best, and what the best was made of."""
@@ -283,7 +283,7 @@ class Climb:
         experiment = self._raced(runs, base.name, self.budget.for_race(len(others), _new(runs)), SCREEN)
         self.races.append(experiment)
         verdicts = {verdict.arm: verdict for verdict in experiment.verdicts}
-        return verdicts, self.program.limited and self._at_limit(verdicts[MODEL].estimate)
+        return verdicts, self.memory is not None and self._at_limit(verdicts[MODEL].estimate)
 
     def _learn_last(self, ladder: Sequence[Rung], dropped: Sequence[Variant], final: Experiment) -> None:
         """Note what the last race said of what seemed faster, or might be."""
@@ -329,7 +329,7 @@ class Climb:
             best = rungs[len(ladder) - 1] if ladder else self.start
             self._learn_last(ladder, rungs[len(ladder) :], final)
             if alone.get(best):  # else the limits are those of more than what is kept
-                model, reading = (run.name for run in alone[best])
+                model, reading = [*(run.name for run in alone[best]), INPUT][:2]
                 reached = limits_of(final, final.rates(best.name, Phase.CONFIRM), (model, reading))
         tried, outlook = tuple(self.tried.values()), tuple(self.expected.values())
         return Climbed(found, reached, tried, best, ladder, tuple(self.races), final, self.budget.spent, ended, outlook)

@@ -15,7 +15,7 @@ from outpace.tune.climb.variant import Variant
 from outpace.tune.data.size import SHARE, available_memory, element_bytes
 from outpace.tune.data.tree import describe
 from outpace.tune.data.verify import Risk
-from outpace.tune.loop.stepper import LoopStepper
+from outpace.tune.loop.stepper import CallStepper, LoopStepper
 from outpace.tune.program.isolated import isolated
 from outpace.tune.program.program import Program
 from outpace.tune.program.source import Feed
@@ -47,8 +47,8 @@ class Copies:
 
     def of(self, dataset: Any) -> Feed:
         """The copy of a data set; another one at each call where a copy serves one reader only."""
-        if dataset is None:
-            return Feed(None)
+        if not hasattr(dataset, "element_spec"):  # a loop's, that reads no tf.data
+            return Feed(dataset)
         if id(dataset) not in self.made:
             made = self.feed(dataset)
             made = replace(made, dataset=_with_buffers(made.dataset, self.buffer_bytes))
@@ -62,7 +62,7 @@ class Copies:
 
         Raises CaptureError when that takes too long, or too much memory: several variants may each have a cache.
         """
-        if dataset is None or id(dataset) in self.filled or not describe(dataset).find(_CACHE):
+        if not hasattr(dataset, "element_spec") or id(dataset) in self.filled or not describe(dataset).find(_CACHE):
             return
         end = time.monotonic() + self.fill_seconds
         caches = [cache.dataset for cache in describe(self.of(dataset).dataset).find(_CACHE)]
@@ -120,7 +120,7 @@ class Running:
     name: str
     copies: Copies
     reading: bool = False
-    runner: Stepper | LoopStepper | Reader | None = field(default=None)
+    runner: Stepper | LoopStepper | CallStepper | Reader | None = field(default=None)
     first_seconds: float | None = field(default=None)
 
     def arm(self) -> Arm:
@@ -196,6 +196,6 @@ class Running:
         assert self.runner is not None
         change = self.variant.changes[-1]
         if change.knob is not None:
-            fits = change.knob.reads or isinstance(self.runner, (Stepper, LoopStepper))
+            fits = change.knob.reads or not isinstance(self.runner, Reader)
             return change.knob.proof(self.program, self.runner) if fits else None
         return change.proof(self.runner.iterator, describe(self.variant.dataset)) if change.proof is not None else None

@@ -11,6 +11,8 @@ from typing import Any
 COMPILED, GRADIENT = "compiled", "gradient"
 _MAKERS = {"jit": COMPILED, "pmap": COMPILED, "grad": GRADIENT, "value_and_grad": GRADIENT}
 
+UNTAPED_FACTOR = 10  # times as many calls, where no gradient was seen
+
 Listener = Callable[["JaxFunction", tuple[Any, ...], dict[str, Any]], Any]
 
 
@@ -48,6 +50,7 @@ class JaxCalls:
         self.jax: Any = jax
         self.listener: Listener | None = None
         self.original: dict[str, Any] = {}  # what makes functions, by name
+        self.gradients = 0  # that were taken so far, also while a function is traced
         self._main = threading.main_thread().ident
         self._depth = 0
 
@@ -76,6 +79,7 @@ class JaxCalls:
 
     def called(self, function: JaxFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A function is called."""
+        self.gradients += function.kind == GRADIENT
         listener = self.listener
         if listener is None or self._depth or threading.get_ident() != self._main or self._traced(args, kwargs):
             return function.made(*args, **kwargs)
@@ -94,14 +98,14 @@ class JaxCalls:
 
 
 class JaxSteps:
-    """Finds the function whose calls are the steps: that is called again and again, and gives back what it was given, changed; or the gradients
-    that a step without one takes."""
+    """Finds the function whose calls are the steps: that takes gradients, or at least gives back what it was given, changed, again and again;
+    or the gradients that a step without one takes."""
 
     def __init__(self, calls: JaxCalls, steps: int, found: Callable[[CodeType | None, int], object]) -> None:
         """`found`: told once, of the function's code (None: gradients that are taken eagerly) and of how often it was called."""
         self._calls, self._steps, self._found = calls, steps, found
         self._counts: dict[Any, int] = {}
-        self._carries: dict[Any, bool] = {}
+        self._needed: dict[Any, int] = {}  # calls, until it is the step
         calls.listener = self._called
 
     def rest(self) -> None:
@@ -112,13 +116,15 @@ class JaxSteps:
     def _called(self, function: JaxFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         key = function.code or function
         count = self._counts[key] = self._counts.get(key, 0) + 1
-        gradient = function.kind == GRADIENT
-        if count > self._steps and (gradient or self._carries.get(key, False)):
+        if count > self._needed.get(key, count):
             self.rest()
-            self._found(None if gradient else function.code, count)
+            self._found(None if function.kind == GRADIENT else function.code, count)
+        before = self._calls.gradients
         result = function.made(*args, **kwargs)
-        if key not in self._carries:
-            self._carries[key] = _carries(self._calls.jax, result, args)
+        if function.kind == GRADIENT or self._calls.gradients > before:  # the first call is traced
+            self._needed[key] = self._steps
+        elif key not in self._needed and _carries(self._calls.jax, result, args):
+            self._needed[key] = UNTAPED_FACTOR * self._steps
         return result
 
 

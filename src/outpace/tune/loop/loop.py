@@ -10,14 +10,13 @@ from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from outpace._dataclass import dataclass
 from outpace.capture.iterators import iterator_class
 from outpace.tune.data.tree import describe
 from outpace.tune.loop.clock import Clock
 from outpace.tune.loop.found import Found
 from outpace.tune.loop.jax_calls import GRADIENT, JaxFunction
 from outpace.tune.loop.step import Step, called_by, users_frame
-from outpace.tune.loop.stepper import Active, LoopStepper
+from outpace.tune.loop.stepper import Active, Call, Calls, CallStepper, LoopStepper, finished
 from outpace.tune.reason import reason_of
 
 if TYPE_CHECKING:
@@ -26,26 +25,13 @@ if TYPE_CHECKING:
 OBSERVED = 3  # steps
 
 
-@dataclass(frozen=True, eq=False)
-class Call:
-    """A call of the function that makes the steps."""
-
-    function: Any
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-
-    def again(self) -> Any:
-        """Call it once more."""
-        return self.function(*self.args, **self.kwargs)
-
-
 class Loop:
     """One loop. dataset: what it, or the function of its steps, reads in each of them; None where that is nothing of tf.data."""
 
     def __init__(self, found: Found, eager_step: Step | None = None) -> None:
         """`eager_step`: the function that makes the steps, where nothing else shows them."""
         self.dataset, self.step, self.jax = found.dataset, found.step, found.jax
-        self.clock = Clock(_finished)
+        self.clock = Clock(finished)
         self.plain = self.active = Active()
         self.compiled = False  # what is prepared now shall be compiled by XLA
         self.functions: weakref.WeakSet[Any] = weakref.WeakSet()  # that the loop calls
@@ -53,6 +39,7 @@ class Loop:
         self.keeps = False
         self.eager = eager_step is not None  # steps, or parts of them, run eagerly
         self.eager_step = eager_step
+        self.calls = Calls(())  # of the step's function, as they were observed
         self.recorded: list[Call] = []  # calls of the step's function, while they are `recording`
         self.recording = False
         self.graph: Any = None  # of the eager step
@@ -71,14 +58,14 @@ class Loop:
         self._known = _shape(found.dataset) if found.dataset is not None else ""
         self._same: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 
-    def stepper(self, feed: Feed) -> LoopStepper:
-        """What makes its steps on a feed."""
-        return LoopStepper(self, feed)
+    def stepper(self, feed: Feed) -> LoopStepper | CallStepper:
+        """What makes its steps on a feed, or calls again."""
+        return CallStepper(self, feed.dataset) if isinstance(feed.dataset, Calls) else LoopStepper(self, feed)
 
     def observe(self) -> None:
         """Let it make some steps, and see which function of the user's makes them eagerly."""
         self._observing = True
-        self.clock.advance(OBSERVED)
+        self.calls = Calls(tuple(self.record(OBSERVED)))
         self._observing = False
 
     def record(self, steps: int) -> list[Call]:
@@ -207,6 +194,8 @@ class Loop:
             return function.made(*args, **kwargs)
         if not self._by_reads and self.step is not None and function.code is self.step:
             self.clock.tick()
+        if self.step is not None and function.code is self.step:
+            self._record(function, args, kwargs)
         return function.made(*args, **kwargs)
 
     def _taped(self, original: Callable[..., Any], tape: Any) -> Any:
@@ -291,17 +280,6 @@ class Loop:
 def _shape(dataset: Any) -> str:
     """The kinds of a pipeline's stages, and what it gives."""
     return f"{' '.join(stage.class_name for stage in describe(dataset).stages())} {dataset.element_spec}"
-
-
-def _finished() -> None:
-    """Wait until everything that was handed to devices is done."""
-    tf, jax = sys.modules.get("tensorflow"), sys.modules.get("jax")
-    synced = getattr(getattr(getattr(tf, "test", None), "experimental", None), "sync_devices", None)
-    if synced is not None and tf is not None and tf.config.list_physical_devices("GPU"):
-        synced()
-    for array in jax.live_arrays() if jax is not None and hasattr(jax, "live_arrays") else ():
-        if not array.is_deleted():
-            array.block_until_ready()
 
 
 def _nothing() -> None:

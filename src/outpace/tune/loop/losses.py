@@ -18,7 +18,8 @@ from outpace.tune.numerics import STEPS, Band, affordable, held, judge, ordered,
 
 if TYPE_CHECKING:
     from outpace.tune.climb.variant import Variant
-    from outpace.tune.loop.loop import Call, Loop
+    from outpace.tune.loop.loop import Loop
+    from outpace.tune.loop.stepper import Call
     from outpace.tune.program.program import Program
 
 CALLS = 10  # of a step's function, where no data set can be given to it again

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
@@ -13,6 +14,22 @@ from outpace.tune.trial.arm import Work
 if TYPE_CHECKING:
     from outpace.tune.loop.loop import Loop
     from outpace.tune.program.source import Feed
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A call of the function that makes the steps."""
+
+    function: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Calls:
+    """Calls that the loop has made, which stand for its model alone where its batches are none of tf.data."""
+
+    made: tuple[Call, ...]
 
 
 @dataclass(eq=False)
@@ -69,3 +86,46 @@ class LoopStepper(Runner):
         """A block is over: see what the buffers hold, and wait until they are full."""
         self._held = buffered(self.iterator) if self.iterator is not None else 0
         quiesce()
+
+
+class CallStepper(Runner):
+    """Makes calls of the step's function again, with the arguments that it had: the step without what the loop does around it."""
+
+    def __init__(self, loop: Loop, calls: Calls) -> None:
+        self.loop, self.calls = loop, calls
+        self.active, self.iterator = Active(), None
+        self._function = loop.as_prepared(calls.made[0].function)
+
+    def compile(self) -> None:
+        """Make the first call, which traces."""
+        self.run(1)
+
+    def run(self, steps: int) -> int:
+        """Make so many calls."""
+        for at in range(steps):
+            call = self.calls.made[at % len(self.calls.made)]
+            self._function(*call.args, **call.kwargs)
+        return steps
+
+    def finish(self) -> None:
+        """Wait until they are complete, on devices too."""
+        finished()
+
+    def drain(self) -> None:
+        """Nothing is read ahead."""
+        self.run(SETTLE)
+
+    def rest(self) -> None:
+        """A block is over."""
+        quiesce()
+
+
+def finished() -> None:
+    """Wait until everything that was handed to devices is done."""
+    tf, jax = sys.modules.get("tensorflow"), sys.modules.get("jax")
+    synced = getattr(getattr(getattr(tf, "test", None), "experimental", None), "sync_devices", None)
+    if synced is not None and tf is not None and tf.config.list_physical_devices("GPU"):
+        synced()
+    for array in jax.live_arrays() if jax is not None and hasattr(jax, "live_arrays") else ():
+        if not array.is_deleted():
+            array.block_until_ready()

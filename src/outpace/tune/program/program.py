@@ -18,7 +18,7 @@ from outpace.tune.reason import reason_of
 
 if TYPE_CHECKING:
     from outpace.tune.loop.loop import Loop
-    from outpace.tune.loop.stepper import LoopStepper
+    from outpace.tune.loop.stepper import CallStepper, LoopStepper
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +106,7 @@ class Program:
         """What a trial reads of a data set, by default the program's own."""
         return self.source.feed(self.dataset if dataset is None else dataset)
 
-    def stepper(self, feed: Feed) -> Stepper | LoopStepper:
+    def stepper(self, feed: Feed) -> Stepper | LoopStepper | CallStepper:
         """What makes training steps on a feed."""
         return Stepper(self, feed) if self.loop is None else self.loop.stepper(feed)
 
