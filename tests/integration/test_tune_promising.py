@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.integration.programs import needs_tensorflow, run_program
 
 pytestmark = needs_tensorflow

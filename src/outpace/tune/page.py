@@ -177,7 +177,8 @@ def _nothing_kept(tuned: Tuned) -> str:
     model = climbed.limits.model_ratio if climbed.limits is not None else None
     if model is not None and len(climbed.races) == 1:
         low, high = (max(0.0, 1 - 1 / end) for end in (model.low, model.high))
-        return f"Without any input a step would be {low:.0%} to {high:.0%} shorter. Nothing was raced: {climbed.ended}.{_largest(tuned)}"
+        what = "any input" if tuned.program.limited else "what the loop does around it"
+        return f"Without {what} a step would be {low:.0%} to {high:.0%} shorter. Nothing was raced: {climbed.ended}.{_largest(tuned)}"
     return f"Nothing was proven to make the {tuned.work} faster ({climbed.ended}).{_holding(tuned)}"
 
 

@@ -17,10 +17,7 @@ def recipe(program: Program, best: Variant, recorder: PipelineRecorder | None) -
     dataset = describe(program.dataset, recorder) if program.dataset is not None else None
     for change in best.changes:
         if change.knob is not None and program.loop is not None:
-            said += [
-                f"{code.co_filename}:{code.co_firstlineno} {code.co_name}: {change.knob.practice}"
-                for code in program.loop.codes()
-            ]
+            said += [f"{place}: {change.knob.practice}" for place in program.loop.places()]
         elif change.knob is not None:
             words = [f"{name}={value}" for name, value in change.knob.keywords(program).items()]
             by_hand = change.knob.reads or not words

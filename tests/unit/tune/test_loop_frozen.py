@@ -69,7 +69,7 @@ def test_what_is_frozen_is_named(tmp_path: Path, name: str) -> None:
     assert said in (frozen(made(tmp_path, text)) or "")
 
 
-def test_a_python_number_as_an_argument(tmp_path: Path) -> None:
-    step = made(tmp_path, CLEAN["a step"])
-    assert "Python number" in (frozen(step, (1, object())) or "")
-    assert frozen(step, (object(), True)) is None
+def test_python_numbers_that_change_from_call_to_call(tmp_path: Path) -> None:
+    step, x = made(tmp_path, CLEAN["a step"]), object()
+    assert "Python numbers that change" in (frozen(step, [(1, x), (2, x)]) or "")
+    assert frozen(step, [(x, 0.1), (x, 0.1)]) is None

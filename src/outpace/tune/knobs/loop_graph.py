@@ -46,7 +46,7 @@ class LoopGraph:
             return NotHere(
                 f"the step runs eagerly, but stands in the loop itself: put it into a function, and decorate that with @{self.maker}"
             )
-        why = frozen(step.function, () if self.jax else step.arguments)
+        why = frozen(step.function, () if self.jax else [call.args for call in loop.calls.made])
         if why is not None:
             return NotHere(f"the step, {step.place}, runs eagerly, and would change its meaning in a graph: it {why}")
         return Applies(f"the step, {step.place}, runs eagerly, one operation after the other", Risk.REORDERED)
@@ -72,9 +72,14 @@ class LoopGraph:
     def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
         """Write the decorator. Raises Unpatchable where the function is not found."""
         from outpace.tune.patch.function_edit import decorate
+        from outpace.tune.patch.outline_edit import write_outline
 
         assert program.loop is not None and program.loop.eager_step is not None
-        decorate(program.loop.eager_step.function.__code__, edits_of, self.maker)
+        step = program.loop.eager_step
+        if step.outline is not None:
+            write_outline(step.outline, edits_of)
+        else:
+            decorate(step.function.__code__, edits_of, self.maker)
 
 
 KNOB = LoopGraph("loop_graph", "tf.function", jax=False)

@@ -7,7 +7,7 @@ import inspect
 import linecache
 import textwrap
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 _CHANGES = frozenset(
@@ -20,11 +20,11 @@ _SCALARS = (int, float, bool, str)
 _DEEPEST = 4
 
 
-def frozen(function: Any, arguments: tuple[Any, ...] = ()) -> str | None:
-    """What would be frozen, as the end of a sentence that begins with "it"; None for nothing. arguments: of one call."""
-    for value in arguments:
-        if isinstance(value, _SCALARS) and not isinstance(value, (bool, str)):
-            return "is given a Python number, for each of which a graph would be made"
+def frozen(function: Any, calls: Sequence[tuple[Any, ...]] = ()) -> str | None:
+    """What would be frozen, as the end of a sentence that begins with "it"; None for nothing. calls: the arguments of some."""
+    for values in zip(*calls, strict=False):
+        if all(isinstance(value, _SCALARS) for value in values) and len(set(values)) > 1:
+            return "is given Python numbers that change, for each of which a graph would be made"
     return next(_found(function, 0, set()), None)
 
 

@@ -20,6 +20,7 @@ from outpace.tune.loop.stepper import Active, Call, Calls, CallStepper, LoopStep
 from outpace.tune.reason import reason_of
 
 if TYPE_CHECKING:
+    from outpace.tune.loop.outline import Outline
     from outpace.tune.program.source import Feed
 
 OBSERVED = 3  # steps
@@ -54,7 +55,7 @@ class Loop:
         self._last: weakref.ref[Any] | None = None
         self._others: dict[int, int] = {}  # reads of other data sets
         self._by_reads = found.dataset is not None  # else steps are calls
-        self._by_switch = not self._by_reads and found.step is None
+        self._by_switch = not self._by_reads and found.step is None  # steps are calls of the eager function
         self._known = _shape(found.dataset) if found.dataset is not None else ""
         self._same: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 
@@ -89,6 +90,15 @@ class Loop:
             {code for code in found if isinstance(code, CodeType)}, key=lambda code: (code.co_filename, code.co_firstlineno)
         )
 
+    def places(self) -> list[str]:
+        """Where the functions of the step, and the statements that become one, stand."""
+        step = self.eager_step
+        outlined = step is not None and step.outline is not None
+        found = [
+            f"{code.co_filename}:{code.co_firstlineno} {code.co_name}" for code in self.codes() if "#" not in code.co_filename
+        ]
+        return [step.place, *found] if step is not None and outlined else found
+
     def install(self) -> None:
         """Take the loop's reads and calls over, in the script's thread."""
         owned = iterator_class()
@@ -99,7 +109,7 @@ class Loop:
             self._hook(self._tf.GradientTape, "__enter__", self._taped)
         if self.jax is not None:
             self.jax.hand_over(self._call_jax)
-        if self.eager_step is not None:
+        if self.eager_step is not None and self.eager_step.outline is None:
             self.eager_step.replace(self._switched(self.eager_step.function))
 
     def _hook(self, kind: Any, name: str, ours: Callable[..., Any]) -> None:
@@ -230,6 +240,18 @@ class Loop:
                 self._switching = False
 
         return step
+
+    def on(self) -> bool:
+        """Whether what stands for statements of the loop shall run in their place; where nothing else shows the steps, one begins."""
+        if threading.get_ident() != self._main:
+            return False
+        if self._by_switch:
+            self.clock.tick()
+        return self.active.graph and not self.active.failure
+
+    def step_of(self, outline: Outline) -> Callable[..., Any]:
+        """What stands for them."""
+        return lambda *args: self._as_active(outline.function, args, {})
 
     def _as_active(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         active = self.active

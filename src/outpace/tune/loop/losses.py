@@ -31,9 +31,9 @@ def loop_band(program: Program, variant: Variant, *, seconds: float | None = Non
     """Run steps of the loop, of its controls (other orders of batches) and of the variant, each from the state that its variables have now;
     they are put back afterwards.
 
-    Compared is the first number that a function of the step returns, its loss as a rule; where there is none, how far the variables have
-    moved. A loop that reads no tf.data runs on; of its steps the calls of their function are made again. Raises UsageError where there are
-    none.
+    Compared is the first number that a function of the step returns, its loss as a rule; where there is none, or parts of the step run eagerly,
+    how far the variables have moved. A loop that reads no tf.data runs on; of its steps the calls of their function are made again.
+    Raises UsageError where there are none.
     """
     loop, kept = program.loop, _Variables.here()
     assert loop is not None
@@ -69,7 +69,7 @@ def _of_batches(program: Program, kept: _Variables) -> tuple[Trajectory, int]:
         for _ in order:
             loop.values.clear()
             stepper.run(1)
-            numbers.append(loop.values[0] if loop.values else kept.moved())
+            numbers.append(loop.values[0] if loop.values and not loop.eager else kept.moved())
         loop.keeps = False
         return numbers
 

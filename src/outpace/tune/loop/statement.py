@@ -98,19 +98,21 @@ def in_script(frame: FrameType) -> bool:
 
 def loop_at(frame: FrameType) -> ast.For | ast.While | None:
     """The outermost loop of a frame's function that its line is in."""
-    for node in _around(_tree(frame), frame.f_lineno):
-        if isinstance(node, (ast.For, ast.While)):
-            return node
-    return None
+    return loop_of(source_of(frame)[0], frame.f_lineno)
 
 
-def _tree(frame: FrameType) -> ast.Module:
-    """The source of a frame's file; empty where it is not at hand."""
+def source_of(frame: FrameType) -> tuple[ast.Module, list[str]]:
+    """The source of a frame's file, parsed and by line; empty where it is not at hand."""
     lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
     try:
-        return ast.parse("".join(lines))
+        return ast.parse("".join(lines)), lines
     except (SyntaxError, ValueError):
-        return ast.Module([], [])
+        return ast.Module([], []), []
+
+
+def loop_of(tree: ast.AST, line: int) -> ast.For | ast.While | None:
+    """The outermost loop of the innermost function around a line."""
+    return next((node for node in _around(tree, line) if isinstance(node, (ast.For, ast.While))), None)
 
 
 def _around(tree: ast.AST, line: int) -> Iterator[ast.AST]:
@@ -133,7 +135,7 @@ def _holds(node: ast.AST, line: int) -> bool:
 
 def _function_of(frame: FrameType) -> ast.AST:
     """The definition that a frame runs; the file where it is not found."""
-    tree = _tree(frame)
+    tree, _ = source_of(frame)
     for node in ast.walk(tree):
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or not _holds(node, frame.f_lineno):
             continue

@@ -3,40 +3,43 @@
 from __future__ import annotations
 
 import inspect
+import os
 import types
 from collections.abc import Callable, MutableMapping
 from types import CodeType, FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
 from outpace.capture import frames
 from outpace.tune.loop.statement import in_script, loop_at
 
+if TYPE_CHECKING:
+    from outpace.tune.loop.outline import Outline
+
 
 @dataclass(eq=False)
 class Step:
-    """A function that the loop calls in each step. owner: the class that it is a method of; None for a plain function. arguments: what it was
-    called with when it was found."""
+    """A function that the loop calls in each step. owner: the class that it is a method of; None for a plain function. holder: the names that
+    hold it then."""
 
     name: str
     function: types.FunctionType
     owner: type | None
     holder: MutableMapping[str, Any] | None
-    arguments: tuple[Any, ...]
+    outline: Outline | None = None  # the loop's own statements, which it was made of
 
     @classmethod
     def of(cls, frame: FrameType, caller: FrameType) -> Step | None:
         """The function that a frame runs, which another one called; None where nothing holds it by a name."""
         code, receiver = frame.f_code, next(iter(frame.f_locals.values()), None)
-        values = tuple(frame.f_locals.get(name) for name in code.co_varnames[: code.co_argcount])
         for kind in type(receiver).__mro__ if receiver is not None else ():
             found = vars(kind).get(code.co_name)
             if inspect.isfunction(found) and found.__code__ is code:
-                return cls(code.co_name, found, kind, None, values[1:])
+                return cls(code.co_name, found, kind, None)
         for holder in (caller.f_locals, caller.f_globals, frame.f_globals):
             for name, value in list(holder.items()):
                 if inspect.isfunction(value) and value.__code__ is code:
-                    return cls(name, value, None, holder, values)
+                    return cls(name, value, None, holder)
         return None
 
     @classmethod
@@ -53,7 +56,9 @@ class Step:
 
     @property
     def place(self) -> str:
-        """`train.py:12 train_step`."""
+        """`train.py:12 train_step`, or of an outline the lines."""
+        if self.outline is not None:
+            return f"{os.path.basename(self.outline.file)}:{self.outline.first} to {self.outline.last}"
         code: CodeType = self.function.__code__
         return f"{code.co_filename.rpartition('/')[2]}:{code.co_firstlineno} {code.co_name}"
 

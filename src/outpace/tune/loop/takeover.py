@@ -12,6 +12,7 @@ from typing import NoReturn
 from outpace.model.errors import UsageError
 from outpace.tune.loop.found import Found
 from outpace.tune.loop.loop import Loop
+from outpace.tune.loop.outline import ON, STEP, outlined
 from outpace.tune.loop.statement import Statement
 from outpace.tune.loop.step import Step
 from outpace.tune.loop.written import Kept
@@ -24,8 +25,9 @@ def take_over(found: Found, tune: Callable[[Loop, Statement], object], interrupt
     statement = Statement.around(sys._getframe(1))
     if statement is None:
         raise UsageError("The loop that makes the steps was not found in the script's source.")
-    eager = None
-    if found.dataset is None and found.step is None:
+    outline = outlined(statement) if found.jax is None else None
+    eager = Step(outline.name, outline.function, None, None, outline) if outline is not None else None
+    if eager is None and found.dataset is None and found.step is None:
         eager = Step.in_loop(sys._getframe(1))
         if eager is None:
             raise UsageError(
@@ -34,6 +36,8 @@ def take_over(found: Found, tune: Callable[[Loop, Statement], object], interrupt
             )
     loop = Loop(found, eager)
     loop.install()
+    if outline is not None:
+        statement.frame.f_globals.update({ON: loop.on, STEP: loop.step_of(outline)})
     signal.signal(signal.SIGINT, lambda number, frame: interrupted())  # the script's own code must not see it
     kept = Kept()
     loop.kept = kept.off

@@ -69,6 +69,11 @@ class SourceFile:
         """All calls, in no particular order."""
         return self._calls
 
+    def starting(self, line: int, kinds: tuple[type[cst.CSTNode], ...]) -> cst.CSTNode | None:
+        """The outermost node of some kinds that begins at a line."""
+        found = (node for node in self._positions if isinstance(node, kinds) and self.position(node).start.line == line)
+        return min(found, key=lambda node: self.position(node).start.column, default=None)
+
     def functions(self) -> Iterator[cst.FunctionDef]:
         """All definitions of functions."""
         return (node for node in self._positions if isinstance(node, cst.FunctionDef))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import libcst as cst
 from libcst.codemod import CodemodContext
@@ -69,6 +70,10 @@ class Edits:
     functions: dict[cst.FunctionDef, Sequence[cst.FunctionDef]] = field(default_factory=dict)
     decorators: dict[cst.FunctionDef, str] = field(default_factory=dict)
     replaced: dict[cst.Decorator, str] = field(default_factory=dict)
+    outlined: dict[cst.CSTNode, tuple[int, cst.BaseStatement]] = field(
+        default_factory=dict
+    )  # so many statements, and what replaces them
+    before: dict[cst.CSTNode, cst.BaseStatement] = field(default_factory=dict)
     imports: set[str] = field(default_factory=set)
 
     def text(self) -> str:
@@ -105,6 +110,32 @@ class _Rewriter(cst.CSTTransformer):
         if segment is None or segment.alone:
             return updated_node
         return joined(segment.chain, segment.links, _base_of(updated_node, segment.chain))
+
+    def leave_IndentedBlock(self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock) -> cst.BaseSuite:
+        """Statements that became a function of their own."""
+        for at, statement in enumerate(original_node.body):
+            if statement in self.edits.outlined:
+                count, call = self.edits.outlined[statement]
+                call = call.with_changes(leading_lines=getattr(statement, "leading_lines", ()))
+                return updated_node.with_changes(body=[*updated_node.body[:at], call, *updated_node.body[at + count :]])
+        return updated_node
+
+    def leave_For(self, original_node: cst.For, updated_node: cst.For) -> Any:
+        """What stands before a loop now."""
+        return self._before(original_node, updated_node)
+
+    def leave_While(self, original_node: cst.While, updated_node: cst.While) -> Any:
+        """Likewise."""
+        return self._before(original_node, updated_node)
+
+    def _before(self, original: cst.For | cst.While, updated: cst.For | cst.While) -> Any:
+        new = self.edits.before.get(original)
+        if new is None:
+            return updated
+        blank = cst.EmptyLine(indent=False)
+        return cst.FlattenSentinel(
+            [new.with_changes(leading_lines=[blank]), updated.with_changes(leading_lines=[blank, *updated.leading_lines])]
+        )
 
     def leave_Decorator(self, original_node: cst.Decorator, updated_node: cst.Decorator) -> cst.Decorator:
         """Decorators that get arguments."""

@@ -135,7 +135,9 @@ class Program:
 
     @property
     def steps(self) -> int | None:
-        """Steps that this `fit` will make in all; None where it cannot be known."""
+        """Steps that this `fit` will make in all; None where it cannot be known, as of a loop."""
+        if self.loop is not None:
+            return None
         per_epoch = self.arguments.get("steps_per_epoch") or self.batches
         if per_epoch is None:
             return None

@@ -1,0 +1,140 @@
+"""Statements of a loop that become a function of their own."""
+
+from __future__ import annotations
+
+import linecache
+import runpy
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("libcst")
+
+from outpace.tune.loop.outline import ON, STEP, Outline, outlined
+from outpace.tune.loop.statement import Statement
+from outpace.tune.patch.outline_edit import write_outline
+from outpace.tune.patch.source import SourceFile
+from outpace.tune.patch.written import Edits
+
+HEAD = """import tensorflow as tf
+
+class Tape:
+    def __enter__(self):
+        return self
+    def __exit__(self, *_):
+        pass
+    def gradient(self, loss):
+        return loss
+
+class Optimizer:
+    def apply_gradients(self, gradient):
+        made.append(gradient)
+
+tf.GradientTape = Tape
+optimizer = Optimizer()
+seen = 0
+"""
+LOOP = """for epoch in range(2):
+    for x, y in [(1, 2), (3, 4)]:
+        # forward
+        with tf.GradientTape() as tape:
+            loss = x * y
+        gradient = tape.gradient(loss)
+        optimizer.apply_gradients(gradient)
+
+        seen = seen + loss  # what the loop keeps
+    tick()
+"""
+WRITTEN = """
+@tf.function
+def train_step(x, y):
+    with tf.GradientTape() as tape:
+        loss = x * y
+    gradient = tape.gradient(loss)
+    optimizer.apply_gradients(gradient)
+    return loss
+
+for epoch in range(2):
+    for x, y in [(1, 2), (3, 4)]:
+        # forward
+        loss = train_step(x, y)
+
+        seen = seen + loss  # what the loop keeps
+    tick()
+"""
+
+
+@pytest.fixture(autouse=True)
+def tensorflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module of that name, of which nothing is needed but the name."""
+    monkeypatch.setitem(sys.modules, "tensorflow", types.ModuleType("tensorflow"))
+
+
+def run(tmp_path: Path, text: str) -> tuple[Outline | None, list[Any]]:
+    """The outline that is made in the first `tick`, and what the loop applies when it is run again with it."""
+    made: list[Any] = []
+    found: list[Outline | None] = []
+
+    def tick() -> None:
+        if found:
+            return
+        statement = Statement.around(sys._getframe(1))
+        assert statement is not None
+        outline = outlined(statement)
+        found.append(outline)
+        made.clear()
+        if outline is not None:
+            statement.frame.f_globals.update({ON: lambda: True, STEP: lambda *args: ("called", outline.function(*args))[1]})
+            statement.run()
+
+    linecache.clearcache()
+    (tmp_path / "train.py").write_text(HEAD + text)
+    runpy.run_path(str(tmp_path / "train.py"), {"tick": tick, "made": made})
+    return found[0], made
+
+
+def test_the_step_is_cut_out_and_runs_in_its_place(tmp_path: Path) -> None:
+    outline, made = run(tmp_path, LOOP)
+    assert outline is not None and outline.given == ("x", "y") and outline.returned == ("loss",)
+    assert made[:4] == [2, 12, 2, 12]
+
+
+def test_the_file_with_it(tmp_path: Path) -> None:
+    outline, _ = run(tmp_path, LOOP)
+    assert outline is not None
+    edits = Edits(SourceFile(str(tmp_path / "train.py")))
+    write_outline(outline, lambda _: edits)
+    text = edits.text()
+    assert text == HEAD + WRITTEN
+    compile(text, "train.py", "exec")
+
+
+def test_a_loop_in_a_function(tmp_path: Path) -> None:
+    inside = (
+        "def main(optimizer):\n    seen = 0\n"
+        + "".join(f"    {line}\n" if line else "\n" for line in LOOP.splitlines())
+        + "\nmain(optimizer)\n"
+    )
+    outline, made = run(tmp_path, inside)
+    assert outline is not None and outline.given == ("x", "y") and made[:2] == [2, 12]
+
+
+def test_gradients_of_a_function_that_is_called(tmp_path: Path) -> None:
+    head = (
+        "def grad(x, y):\n    with tf.GradientTape() as tape:\n        loss = x * y\n    return loss, tape.gradient(loss)\n\n"
+    )
+    with_call = LOOP.replace(
+        "        with tf.GradientTape() as tape:\n            loss = x * y\n        gradient = tape.gradient(loss)\n",
+        "        loss, gradient = grad(x, y)\n",
+    )
+    outline, made = run(tmp_path, head + with_call)
+    assert outline is not None and "loss, gradient = grad(x, y)" in outline.text and made[:2] == [2, 12]
+
+
+def test_what_stands_in_a_function_or_leaves_the_loop_is_left_alone(tmp_path: Path) -> None:
+    assert run(tmp_path, "for x in [1]:\n    tick()\n")[0] is None
+    leaving = LOOP.replace("        gradient = tape", "        if x > 5:\n            break\n        gradient = tape")
+    assert run(tmp_path, leaving)[0] is None
