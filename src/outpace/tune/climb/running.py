@@ -111,6 +111,11 @@ def buffer_bytes(program: Program) -> int:
     return (4 + 2 * usable_cpus()) * max(element_bytes(program.spare), 1) if program.spare is not None else 0
 
 
+def _stepper(program: Program, feed: Feed) -> Stepper | LoopStepper | CallStepper:
+    """What makes training steps on a feed."""
+    return Stepper(program, feed) if program.loop is None else program.loop.stepper(feed)
+
+
 @dataclass(eq=False)
 class Running:
     """A variant in races. `reading`: only its input is read, without training."""
@@ -163,7 +168,7 @@ class Running:
             feed = self.copies.of(self.variant.dataset)
             feed.fill(self.copies.fill_seconds)
             began = time.perf_counter()
-            runner = Reader(feed) if self.reading else self.program.stepper(feed)
+            runner = Reader(feed) if self.reading else _stepper(self.program, feed)
             runner.compile()
         self.first_seconds = time.perf_counter() - began
         self.runner = runner

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from outpace._dataclass import dataclass
 from outpace.tune.data.verify import Risk
@@ -32,7 +32,7 @@ class NotHere:
 def serves(knob: Knob, program: Program) -> bool:
     """Whether a program has what a knob turns: a model, a PyDataset, or a loop of its own."""
     if knob.loops:
-        return program.loop is not None
+        return program.loop is not None and program.loop.framework == cast("LoopKnob", knob).framework
     return program.source.py_dataset is not None if knob.reads else program.model is not None
 
 
@@ -76,7 +76,9 @@ class ReaderKnob(Knob, Protocol):
 
 
 class LoopKnob(Knob, Protocol):
-    """A knob of `loops`: it is written into the functions that the loop calls."""
+    """A knob of `loops`: it is written into the functions that the loop calls. framework: that the loop trains with."""
+
+    framework: str
 
     def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
         """Write it; `edits_of`: the edits of a file by its path. Raises Unpatchable where the place is not found."""

@@ -24,9 +24,13 @@ class LoopGraph:
     loops = True
     order = 5
 
-    def __init__(self, id: str, maker: str, jax: bool) -> None:
-        self.id, self.title, self.maker, self.jax = id, maker, maker, jax
+    def __init__(self, id: str, maker: str, framework: str) -> None:
+        self.id, self.title, self.maker, self.framework = id, maker, maker, framework
         self.practice = f"Decorate the step's function with @{maker}: it then runs as a whole, not op by op."
+
+    @property
+    def _jax(self) -> bool:
+        return self.framework == "jax"
 
     def keywords(self, program: Program) -> dict[str, str]:
         """None: it is a decorator."""
@@ -37,16 +41,14 @@ class LoopGraph:
         from outpace.tune.loop.frozen import frozen
 
         loop = program.loop
-        if loop is None or (loop.jax is not None) is not self.jax:
-            return NotHere(f"the loop trains with {'TensorFlow' if self.jax else 'JAX'}")
-        if not loop.eager:
-            return NotHere("the step is compiled already" if self.jax else "the step is a graph already")
+        if loop is None or not loop.eager:
+            return NotHere("the step is compiled already" if self._jax else "the step is a graph already")
         step = loop.eager_step
         if step is None:
             return NotHere(
                 f"the step runs eagerly, but stands in the loop itself: put it into a function, and decorate that with @{self.maker}"
             )
-        why = frozen(step.function, () if self.jax else [call.args for call in loop.calls.made])
+        why = frozen(step.function, () if self._jax else [call.args for call in loop.calls.made])
         if why is not None:
             return NotHere(f"the step, {step.place}, runs eagerly, and would change its meaning in a graph: it {why}")
         return Applies(f"the step, {step.place}, runs eagerly, one operation after the other", Risk.REORDERED)
@@ -66,7 +68,7 @@ class LoopGraph:
         graph = program.loop.graph if program.loop is not None else None
         if graph is None or not stepper.active.calls:
             return None
-        traced = graph._cache_size() if self.jax else graph.experimental_get_tracing_count()
+        traced = graph._cache_size() if self._jax else graph.experimental_get_tracing_count()
         return f"{stepper.active.calls} steps ran as a graph, which was traced {traced} times"
 
     def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
@@ -82,4 +84,4 @@ class LoopGraph:
             decorate(step.function.__code__, edits_of, self.maker)
 
 
-KNOB = LoopGraph("loop_graph", "tf.function", jax=False)
+KNOB = LoopGraph("loop_graph", "tf.function", "tensorflow")

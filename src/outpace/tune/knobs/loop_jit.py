@@ -2,4 +2,4 @@
 
 from outpace.tune.knobs.loop_graph import LoopGraph
 
-KNOB = LoopGraph("loop_jit", "jax.jit", jax=True)
+KNOB = LoopGraph("loop_jit", "jax.jit", "jax")

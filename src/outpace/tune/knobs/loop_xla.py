@@ -25,6 +25,7 @@ class LoopXla:
     minor = False
     reads = False
     loops = True
+    framework = "tensorflow"
     order = 10
 
     def keywords(self, program: Program) -> dict[str, str]:
@@ -34,8 +35,6 @@ class LoopXla:
     def applies(self, program: Program) -> Applies | NotHere:
         """Where the loop calls a `tf.function` that XLA does not compile."""
         loop = program.loop
-        if loop is not None and loop.jax is not None:
-            return NotHere("JAX compiles with XLA by itself")
         if loop is None or not loop.functions:
             return NotHere("the step calls no tf.function, and XLA compiles graphs")
         if all(getattr(function, "_jit_compile", None) for function in loop.functions):

@@ -63,6 +63,11 @@ class Loop:
         """What makes its steps on a feed, or calls again."""
         return CallStepper(self, feed.dataset) if isinstance(feed.dataset, Calls) else LoopStepper(self, feed)
 
+    @property
+    def framework(self) -> str:
+        """What it trains with."""
+        return "tensorflow" if self.jax is None else "jax"
+
     def observe(self) -> None:
         """Let it make some steps, and see which function of the user's makes them eagerly."""
         self._observing = True

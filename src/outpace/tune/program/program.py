@@ -13,12 +13,10 @@ from outpace.model.errors import UsageError
 from outpace.tune.program.outside import Outside
 from outpace.tune.program.source import Feed, Source
 from outpace.tune.program.state import Snapshot, layers_of, optimizers_of
-from outpace.tune.program.stepper import Stepper
 from outpace.tune.reason import reason_of
 
 if TYPE_CHECKING:
     from outpace.tune.loop.loop import Loop
-    from outpace.tune.loop.stepper import CallStepper, LoopStepper
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,10 +103,6 @@ class Program:
     def feed(self, dataset: Any | None = None) -> Feed:
         """What a trial reads of a data set, by default the program's own."""
         return self.source.feed(self.dataset if dataset is None else dataset)
-
-    def stepper(self, feed: Feed) -> Stepper | LoopStepper | CallStepper:
-        """What makes training steps on a feed."""
-        return Stepper(self, feed) if self.loop is None else self.loop.stepper(feed)
 
     @property
     def trains(self) -> bool:
