@@ -32,7 +32,12 @@ FOR_TYPES_ALONE = {
     ("outpace.timeline.hlo", "outpace.timeline.timeline"): "a timeline offers its programs, which are read from it",
     ("outpace.trace.source", "outpace.trace.trace"): "a trace has a source, which writes lines of a trace",
     ("outpace.tune.lint.calls", "outpace.tune.lint.chains"): "a chain is made of calls, which know theirs",
-    ("outpace.tune.loop.loop", "outpace.tune.loop.stepper"): "a loop makes its steppers, which run it",
+    (
+        "outpace.tune.loop.loop",
+        "outpace.tune.loop.stepper",
+        "outpace.tune.program.program",
+        "outpace.tune.program.stepper",
+    ): "a program may be a loop, which makes steppers of its own, and those of a model run a program",
     ("outpace.tune.page", "outpace.tune.session"): "a tuning offers its page",
 }
 

@@ -7,6 +7,7 @@ from types import CodeType
 
 import libcst as cst
 
+from outpace.model.units import counted
 from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.patch.source import SourceFile
 from outpace.tune.patch.written import Edits
@@ -33,7 +34,7 @@ def edit_function(code: CodeType, options: Mapping[str, str], edits_of: Callable
             return
     calls = [call for call in file.calls() if _names(call.func, maker) and _first_name(call) == code.co_name]
     if len(calls) != 1:
-        count = f"{len(calls) or 'no'} call{'s' * (len(calls) > 1)}"
+        count = counted(len(calls), "call") if calls else "no call"
         raise Unpatchable(f"{file.name}:{code.co_firstlineno} {code.co_name} is made a graph by {count} of {maker} in its file")
     edits.keywords[calls[0]] = {**edits.keywords.get(calls[0], {}), **options}
 
