@@ -229,7 +229,8 @@ def _limits(tuned: Tuned) -> list[Figures]:
             Figure("Overlapped bound", limits.bound, unit, f"{BOUNDS[limits.decided]}{_times(limits.bound_ratio, times)}"),
         )
         known = (limits.rate, limits.model, limits.input, limits.turns, limits.bound)
-        found.append(Figures(title, tuple(item for item, value in zip(items, known, strict=True) if not math.isnan(value))))
+        measured = tuple(item for item, value in zip(items, known, strict=True) if not math.isnan(value))
+        found += [Figures(title, measured)] if measured else []
     return found
 
 

@@ -73,3 +73,20 @@ def test_a_loop_that_ends_is_an_error_with_its_reason() -> None:
     for _ in range(2):
         with pytest.raises(CaptureError, match="came to its end"):
             clock.advance(3)
+
+
+def test_the_scripts_thread_does_a_job_between_two_steps() -> None:
+    clock = Clock()
+    made: list[int] = []
+    thread = looping(clock, made.append)
+    clock.advance(2)
+    where: list[int | None] = []
+
+    def failing() -> None:
+        raise ZeroDivisionError
+
+    clock.perform(lambda: where.append(threading.get_ident()))
+    assert where == [thread.ident] and len(made) == 2
+    with pytest.raises(ZeroDivisionError):
+        clock.perform(failing)
+    assert clock.advance(1).steps == 1 and len(made) == 3

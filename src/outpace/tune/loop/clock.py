@@ -15,7 +15,7 @@ from outpace.tune.trial.arm import Work
 
 
 class Clock:
-    """Steps of a loop, counted and timed at their begin. The script calls `tick`, `aside` and `stop`, the tuning `advance`."""
+    """Steps of a loop, counted and timed at their begin. The script calls `tick`, `aside` and `stop`, the tuning `advance` and `perform`."""
 
     def __init__(self, finish: Callable[[], None] = lambda: None) -> None:
         """`finish` waits until the steps so far are complete, on devices too; it is called in the script's thread."""
@@ -29,6 +29,8 @@ class Clock:
         self._began = self._cpu = self._step = 0.0
         self._work = Work(0, 0.0)
         self._running = self._aside = False
+        self._job: Callable[[], None] | None = None
+        self._failure: Exception | None = None
 
     def advance(self, steps: int) -> Work:
         """Let the loop run so many steps; what that took, without what was set aside. Raises CaptureError where the loop has ended."""
@@ -39,6 +41,18 @@ class Clock:
         if self.ended:
             raise CaptureError(self.ended)
         return self._work
+
+    def perform(self, job: Callable[[], None]) -> None:
+        """Let the script's thread do something else than a step, in the contexts that its steps have. Raises what that raises, and CaptureError
+        where the loop has ended."""
+        if not self.ended:
+            self._job, self._failure = job, None
+            self._go.release()
+            self._done.acquire()
+        if self.ended:
+            raise CaptureError(self.ended)
+        if self._failure is not None:
+            raise self._failure
 
     def tick(self) -> None:
         """A step begins, and the one before it is over. Comes back when there is a step to run."""
@@ -55,6 +69,9 @@ class Clock:
                 return
             self._pause()
         self._go.acquire()
+        while self._job is not None:
+            self._do()
+            self._go.acquire()
         self._running, self._made, self._aside = True, 0, False
         self._cpu = time.process_time()
         self._began = self._step = time.perf_counter()
@@ -70,6 +87,15 @@ class Clock:
         self._done.release()
         while True:
             threading.Event().wait()
+
+    def _do(self) -> None:
+        job, self._job = self._job, None
+        try:
+            if job is not None:
+                job()
+        except Exception as error:  # the loop must not meet it
+            self._failure = error
+        self._done.release()
 
     def _pause(self) -> None:
         self._finish()

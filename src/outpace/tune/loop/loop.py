@@ -81,6 +81,19 @@ class Loop:
         self.recording = False
         return self.recorded
 
+    def inside(self, job: Callable[[], None]) -> Callable[[], None]:
+        """A job for the script's thread in which its functions are called as they are, and make no steps."""
+
+        def done() -> None:
+            depth, self._depth = self._depth, self._depth + 1
+            switching, self._switching = self._switching, True
+            try:
+                job()
+            finally:
+                self._depth, self._switching = depth, switching
+
+        return done
+
     def as_prepared(self, function: Any) -> Any:
         """A function of recorded calls as steppers would run it that are made now."""
         if self.eager_step is not None:
@@ -210,7 +223,7 @@ class Loop:
         if not self._by_reads and self.step is not None and function.code is self.step:
             self.clock.tick()
         if self.step is not None and function.code is self.step:
-            self._record(function, args, kwargs)
+            self._record(function.made, args, kwargs)
         return function.made(*args, **kwargs)
 
     def _taped(self, original: Callable[..., Any], tape: Any) -> Any:

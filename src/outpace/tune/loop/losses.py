@@ -86,7 +86,13 @@ def _of_calls(program: Program, loop: Loop, kept: _Variables) -> tuple[Trajector
         kept.restore()
         with _applied(program, variant):
             function = loop.as_prepared(calls[0].function)
-        return [_number(loop, calls[at], function, kept) for at in order]
+        numbers: list[float] = []
+
+        def made() -> None:
+            numbers.extend(_number(loop, calls[at], function, kept) for at in order)
+
+        loop.clock.perform(loop.inside(made))
+        return numbers
 
     return trajectory, len(calls)
 

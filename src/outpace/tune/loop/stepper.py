@@ -101,15 +101,19 @@ class CallStepper(Runner):
         self.run(1)
 
     def run(self, steps: int) -> int:
-        """Make so many calls."""
-        for at in range(steps):
-            call = self.calls.made[at % len(self.calls.made)]
-            self._function(*call.args, **call.kwargs)
-        return steps
+        """Make so many calls, until they are complete."""
+        jax = self.loop.jax.jax if self.loop.jax is not None else None
 
-    def finish(self) -> None:
-        """Wait until they are complete, on devices too."""
-        finished()
+        def made() -> None:
+            for at in range(steps):
+                call = self.calls.made[at % len(self.calls.made)]
+                result = self._function(*call.args, **call.kwargs)
+                if jax is not None:  # else calls with the same arguments run side by side, as steps never do
+                    jax.block_until_ready(result)
+            finished()
+
+        self.loop.clock.perform(self.loop.inside(made))
+        return steps
 
     def drain(self) -> None:
         """Nothing is read ahead."""
