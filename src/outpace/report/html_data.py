@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
+from os.path import commonprefix
 from typing import Any
 
 from markupsafe import Markup
@@ -32,7 +34,7 @@ def embed(value: object) -> Markup:
 
 
 def table_data(table: Table) -> dict[str, Any]:
-    """A table by columns; names are cleaned, at most `MOST_ROWS` rows."""
+    """A table by columns as `column_data` stores them; names are cleaned, at most `MOST_ROWS` rows."""
     fields = table.fields
     top = table.take(slice(0, MOST_ROWS))
     return {
@@ -40,8 +42,40 @@ def table_data(table: Table) -> dict[str, Any]:
         "columns": [
             {"name": f.name, "label": clean(f.label), "unit": f.unit.value, "meaning": clean(f.meaning)} for f in fields
         ],
-        "data": [[_cell(v) for v in top[f.name].tolist()] for f in fields],
+        "data": [column_data([_cell(v) for v in top[f.name].tolist()]) for f in fields],
     }
+
+
+def column_data(values: list[Any]) -> list[Any] | dict[str, list[Any]]:
+    """A column as it is embedded; `Tables.column` in `assets/tables.js` reads it.
+
+    A list of the values, or where that takes less room: `at`, for each row the number of its value, and the different values, which are
+    `of` or, if all are texts, `texts`: sorted, each as how many characters it shares with the one before it, and the rest of it. Missing
+    texts have the number -1.
+    """
+    named = all(v is None or isinstance(v, str) for v in values)
+    known = {v for v in values if v is not None} if named else set(values)
+    if not known or any(isinstance(v, bool) for v in known):
+        return values
+    order = sorted(known) if named else list(dict.fromkeys(values))
+    number = {value: i for i, value in enumerate(order)}
+    key, stored = ("texts", _shared(order)) if named else ("of", order)
+    at = [number.get(value, -1) for value in values]
+    return {key: stored, "at": at} if _room(stored) + _room(at) < _room(values) else values
+
+
+def _shared(texts: Sequence[str]) -> list[int | str]:
+    """Sorted texts, each as a number of characters and a rest. A character is what JavaScript takes for one: half a pair beyond U+FFFF."""
+    stored: list[int | str] = []
+    for before, text in zip(("", *texts), texts, strict=False):
+        same = len(commonprefix((before, text)))
+        stored += (len(text[:same].encode("utf-16-le")) // 2, text[same:])
+    return stored
+
+
+def _room(values: Sequence[Any]) -> int:
+    """Characters that values take as JSON, roughly."""
+    return sum(len(v) + 3 if isinstance(v, str) else len(repr(v)) + 1 for v in values)
 
 
 def chart_data(chart: Chart, table_id: str) -> dict[str, Any]:

@@ -60,10 +60,26 @@ class Document(HTMLParser):
         return [text for attrs, text in self.scripts if attrs.get("type") != "application/json"]
 
     def data(self) -> dict[str | None, Any]:
-        return {attrs["id"]: json.loads(text) for attrs, text in self.scripts if attrs.get("type") == "application/json"}
+        """What is embedded, its tables with all their values."""
+        found = {attrs["id"]: json.loads(text) for attrs, text in self.scripts if attrs.get("type") == "application/json"}
+        for table in found.values():
+            if "data" in table:
+                table["data"] = [whole(column) for column in table["data"]]
+        return found
 
     def policy(self) -> str:
         return next(v for tag, k, v in self.attributes if tag == "meta" and k == "content" and v.startswith("default-src"))
+
+
+def whole(column: list[Any] | dict[str, list[Any]]) -> list[Any]:
+    """The values of an embedded column, as `Tables.column` of the page reads them, for texts without characters beyond U+FFFF."""
+    if isinstance(column, list):
+        return column
+    of, text = column.get("of", []), ""
+    for same, rest in zip(column.get("texts", [])[::2], column.get("texts", [])[1::2], strict=True):
+        text = text[:same] + rest
+        of.append(text)
+    return [of[number] if number >= 0 else None for number in column["at"]]
 
 
 def source_hash(text: str) -> str:

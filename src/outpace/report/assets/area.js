@@ -1,6 +1,6 @@
 /* Areas stacked over time, as stairs: a value holds until the next event. Drag or choose a stretch to zoom, arrow keys go from event to event. */
 Pictures.add("area", (box, spec, table) => {
-  const { html, svg, column, choices, textWidth, tipAt } = Pictures;
+  const { html, svg } = Dom, { column, choices, textWidth, tipAt } = Pictures;
   const LEFT = 74, RIGHT = 10, TOP = 20, HIGH = 240, GAP = 16, STRIP = 44, FULL = 0.4, NEAR = 4;
   const x = column(table, spec.x), [room, band, strip, ...parts] = spec.series.map((name) => column(table, name));
   const told = table.columns.filter((c) => !spec.choices.includes(c.name)).map((c) => column(table, c.name));

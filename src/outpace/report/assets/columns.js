@@ -58,7 +58,7 @@ const Columns = (() => {
       this.live = this.box.querySelector(".live");
       this.live.hidden = false;
       this.box.querySelector(".still").hidden = true;
-      this.bar = Dom.node("div", "zoom");
+      this.bar = Dom.html("div", { class: "zoom" });
       const step = (text, title, action) => { const b = Dom.button(text, title, action); b.setAttribute("aria-label", title); return b; };
       this.bar.append(
         step("‹", "Earlier", () => this.pan(-0.5)), step("›", "Later", () => this.pan(0.5)),
@@ -66,11 +66,11 @@ const Columns = (() => {
       );
       this.all = Dom.button("All", "Show all columns", () => this.show(0, this.rows.length));
       this.bar.append(this.all);
-      this.plot = Dom.node("div", "plot");
+      this.plot = Dom.html("div", { class: "plot" });
       this.plot.tabIndex = 0;
       this.plot.setAttribute("role", "application");
       this.plot.setAttribute("aria-roledescription", "chart");
-      this.heard = Dom.node("span", "heard");
+      this.heard = Dom.html("span", { class: "heard" });
       this.heard.setAttribute("aria-live", "polite");
       this.live.append(this.bar, this.plot, this.heard);
       ColumnsInput.attach(this);
@@ -87,9 +87,9 @@ const Columns = (() => {
     chooser() {
       const place = this.box.querySelector(".select");
       if (!place) return;
-      const label = Dom.node("label", "", this.spec.selectLabel + " ");
-      this.select = Dom.node("select");
-      for (const choice of this.choices) this.select.append(Dom.node("option", "", choice));
+      const label = Dom.html("label", {}, this.spec.selectLabel + " ");
+      this.select = Dom.html("select");
+      for (const choice of this.choices) this.select.append(Dom.html("option", {}, choice));
       this.select.addEventListener("change", () => this.choose(this.select.value));
       label.append(this.select);
       place.replaceChildren(label);
@@ -97,7 +97,7 @@ const Columns = (() => {
 
     legend() {
       this.box.querySelectorAll("[data-series]").forEach((item) => {
-        const button = Dom.node("button");
+        const button = Dom.html("button");
         button.type = "button";
         button.title = "Show or hide";
         button.setAttribute("aria-pressed", "true");

@@ -6,8 +6,8 @@ const ColumnsInput = (() => {
   function parts(chart, at) {
     const { spec } = chart, row = chart.rows[at], box = document.createDocumentFragment();
     const line = (key, name, value) => {
-      const div = Dom.node("div", "part");
-      div.append(Dom.node("i", key && "k-" + key), name, Dom.node("b", "", value));
+      const div = Dom.html("div", { class: "part" });
+      div.append(Dom.html("i", { class: key && "k-" + key }), name, Dom.html("b", {}, value));
       box.append(div);
     };
     line("", `${spec.xLabel} ${chart.places[at]}`, row < 0 ? "no data" : Units.humanize(chart.size(row), spec.unit));

@@ -1,24 +1,16 @@
 /* Small things that every part of the page needs. Texts go in as text, never as markup. */
 const Dom = (() => {
-  function node(tag, className, text) {
-    const element = document.createElement(tag);
-    if (className) element.className = className;
-    if (text !== undefined) element.textContent = text;
+  function fill(element, attributes, children) {
+    for (const [name, value] of Object.entries(attributes)) if (value !== undefined) element.setAttribute(name, value);
+    element.append(...children);
     return element;
   }
+  const html = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
+  const svg = (tag, attributes = {}, ...children) => fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 
   function button(text, title, action) {
-    const element = node("button", "", text);
-    element.type = "button";
-    if (title) element.title = title;
+    const element = html("button", { type: "button", title: title || undefined }, text);
     element.addEventListener("click", action);
-    return element;
-  }
-
-  function svg(tag, attributes, text) {
-    const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-    if (text !== undefined) element.textContent = text;
     return element;
   }
 
@@ -45,7 +37,7 @@ const Dom = (() => {
     try {
       await navigator.clipboard.writeText(text);
     } catch {
-      const field = node("textarea", "off-screen");
+      const field = html("textarea", { class: "off-screen" });
       field.value = text;
       const focused = document.activeElement;
       document.body.append(field);
@@ -57,5 +49,5 @@ const Dom = (() => {
     say("Copied: " + what);
   }
 
-  return { node, button, svg, whenWide, say, copy };
+  return { html, svg, button, whenWide, say, copy };
 })();

@@ -45,13 +45,13 @@ const Find = (() => {
 
   function draw(list, found, asked) {
     const items = found.map(({ kind, text, route }) => {
-      const item = Dom.node("li"), link = Dom.node("a");
+      const item = Dom.html("li"), link = Dom.html("a");
       link.href = route;
-      link.append(Dom.node("span", "", text), Dom.node("span", "muted", kind));
+      link.append(Dom.html("span", {}, text), Dom.html("span", { class: "muted" }, kind));
       item.append(link);
       return item;
     });
-    if (asked && !items.length) items.push(Dom.node("li", "muted", "nothing found"));
+    if (asked && !items.length) items.push(Dom.html("li", { class: "muted" }, "nothing found"));
     list.replaceChildren(...items);
     list.hidden = !items.length;
   }
@@ -67,7 +67,7 @@ const Find = (() => {
   }
 
   function start() {
-    const box = document.getElementById("find"), field = Dom.node("input"), list = Dom.node("ul");
+    const box = document.getElementById("find"), field = Dom.html("input"), list = Dom.html("ul");
     field.type = "search";
     field.placeholder = "Search all tables ( / )";
     field.setAttribute("aria-label", "Search tools, findings and the rows of all tables");

@@ -1,6 +1,6 @@
 /* A flame graph to click through, root at the top. Mouse: click zooms. Keys: arrows move, Enter zooms, Escape or Backspace goes up. */
 Pictures.add("flame", (box, spec, table) => {
-  const { html, svg, column, textWidth, tipAt } = Pictures;
+  const { html, svg } = Dom, { column, textWidth, tipAt } = Pictures;
   const ROW = 22, FONT = 11, LETTER = 6.2, THINNEST = 0.5, LABELLED = 18, COLOURS = 6;
   const [parent, label, size] = spec.series.map((name) => column(table, name));
   const rows = { ids: column(table, spec.x).values, parents: parent.values, names: label.values, sizes: size.values };

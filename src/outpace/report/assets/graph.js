@@ -1,6 +1,6 @@
 /* A tree of stages as boxes: what feeds a stage stands above it, and the critical path is a thick line. */
 Pictures.add("graph", (box, spec, table) => {
-  const { html, svg, column, textWidth, choices, tipAt } = Pictures;
+  const { html, svg } = Dom, { column, textWidth, choices, tipAt } = Pictures;
   const BAR = 15, GAP = 26, BESIDE = 28, ARROW = 7;
   const KEYS = ["k-cycle-0", "k-cycle-2"];
   const MARK = { bottleneck: "◀ bottleneck", critical: "● critical path" };

@@ -31,13 +31,13 @@ const Grid = (() => {
 
     frame() {
       this.live = this.box.querySelector(".live");
-      this.scroller = Dom.node("div", "scroll");
-      this.table = Dom.node("table", "rows grid");
+      this.scroller = Dom.html("div", { class: "scroll" });
+      this.table = Dom.html("table", { class: "rows grid" });
       this.table.setAttribute("role", "grid");
       this.table.setAttribute("aria-label", this.box.dataset.title);
-      this.columnGroup = Dom.node("colgroup");
-      this.head = Dom.node("thead");
-      this.body = Dom.node("tbody");
+      this.columnGroup = Dom.html("colgroup");
+      this.head = Dom.html("thead");
+      this.body = Dom.html("tbody");
       this.table.append(this.columnGroup, this.head, this.body);
       this.scroller.append(this.table);
       this.live.append(this.scroller);
@@ -76,7 +76,7 @@ const Grid = (() => {
       const bar = this.rows.length * this.high > MOST_HIGH ? BAR : 0;
       this.widths = GridLayout.fit(columns, room - bar, lines);
       this.columnGroup.replaceChildren(...[number, ...this.widths].map((width) => {
-        const col = Dom.node("col");
+        const col = Dom.html("col");
         col.style.width = width + "px";
         return col;
       }));
@@ -90,18 +90,18 @@ const Grid = (() => {
     }
 
     drawHead() {
-      const names = Dom.node("tr"), filters = Dom.node("tr", "filters");
-      names.append(Dom.node("th", "no", "#"));
-      filters.append(Dom.node("td", "no"));
+      const names = Dom.html("tr"), filters = Dom.html("tr", { class: "filters" });
+      names.append(Dom.html("th", { class: "no" }, "#"));
+      filters.append(Dom.html("td", { class: "no" }));
       this.shown.forEach((column, i) => {
         const side = (column.right ? "v" : "t") + (i === 0 ? " first" : "");
-        const cell = Dom.node("th", side);
+        const cell = Dom.html("th", { class: side });
         const sort = Dom.button(column.label, column.meaning, () => this.sort(column));
         const sign = this.sorted?.name === column.name ? this.sorted.sign : 0;
         cell.setAttribute("aria-sort", sign ? (sign > 0 ? "ascending" : "descending") : "none");
         cell.append(sort);
         names.append(cell);
-        const place = Dom.node("td", side), field = Dom.node("input");
+        const place = Dom.html("td", { class: side }), field = Dom.html("input");
         field.type = "search";
         field.value = this.filters.get(column.name) || "";
         field.placeholder = column.right ? "> 0" : "contains";
@@ -155,7 +155,7 @@ const Grid = (() => {
 
     space(rows) {
       if (!rows) return null;
-      const row = Dom.node("tr", "space"), cell = Dom.node("td");
+      const row = Dom.html("tr", { class: "space" }), cell = Dom.html("td");
       row.setAttribute("aria-hidden", "true");
       cell.colSpan = this.shown.length + 1;
       cell.style.height = rows * this.high + "px";
@@ -164,24 +164,24 @@ const Grid = (() => {
     }
 
     none() {
-      const row = Dom.node("tr"), cell = Dom.node("td", "muted", "no row matches");
+      const row = Dom.html("tr"), cell = Dom.html("td", { class: "muted" }, "no row matches");
       cell.colSpan = this.shown.length + 1;
       row.append(cell);
       return row;
     }
 
     row(at) {
-      const index = this.rows[at], row = Dom.node("tr");
+      const index = this.rows[at], row = Dom.html("tr");
       row.dataset.at = at;
       if (index === this.target) row.className = "target";
-      const number = Dom.node("th", "no"), link = Dom.node("a", "", String(index + 1));
+      const number = Dom.html("th", { class: "no" }), link = Dom.html("a", {}, String(index + 1));
       link.href = "#" + this.route + "/" + (index + 1);
       link.tabIndex = -1;
       link.setAttribute("aria-label", "Link to row " + (index + 1));
       number.append(link);
       row.append(number);
       this.shown.forEach((column, i) => {
-        const cell = Dom.node("td", (column.right ? "v" : "t") + (i === 0 ? " first" : ""), column.short[index]);
+        const cell = Dom.html("td", { class: (column.right ? "v" : "t") + (i === 0 ? " first" : "") }, column.short[index]);
         cell.tabIndex = -1;
         if (!column.right && (column.short[index] !== column.texts[index] || GridLayout.pixels(column.texts[index].length) > this.widths[i]))
           cell.dataset.tip = column.texts[index];

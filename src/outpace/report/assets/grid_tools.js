@@ -3,7 +3,7 @@ const GridTools = (() => {
   const FEW = 5;
 
   function count(grid) {
-    const element = Dom.node("span", "count");
+    const element = Dom.html("span", { class: "count" });
     const number = (n) => n.toLocaleString("en-US");
     const show = () => {
       const some = grid.rows.length !== grid.count ? number(grid.rows.length) + " of " : "";
@@ -14,7 +14,7 @@ const GridTools = (() => {
   }
 
   function search(grid) {
-    const field = Dom.node("input");
+    const field = Dom.html("input");
     field.type = "search";
     field.placeholder = "Filter rows";
     field.setAttribute("aria-label", "Filter rows of " + grid.box.dataset.title);
@@ -28,7 +28,7 @@ const GridTools = (() => {
   }
 
   function check(text, checked, action) {
-    const label = Dom.node("label", "check"), field = Dom.node("input");
+    const label = Dom.html("label", { class: "check" }), field = Dom.html("input");
     field.type = "checkbox";
     field.checked = checked;
     field.addEventListener("change", () => action(field.checked));
@@ -37,8 +37,8 @@ const GridTools = (() => {
   }
 
   function columns(grid) {
-    const menu = Dom.node("details", "menu"), title = Dom.node("summary", "", "Columns");
-    const list = Dom.node("div", "choices");
+    const menu = Dom.html("details", { class: "menu" }), title = Dom.html("summary", {}, "Columns");
+    const list = Dom.html("div", { class: "choices" });
     const draw = () => {
       title.textContent = "Columns" + (grid.shown.length < grid.columns.length ? ` ${grid.shown.length} of ${grid.columns.length}` : "");
       grid.layOut();
@@ -76,7 +76,7 @@ const GridTools = (() => {
 
   /* Shown once a cell was picked: before, there is nothing to copy. */
   function copies(grid) {
-    const group = Dom.node("span", "copies");
+    const group = Dom.html("span", { class: "copies" });
     group.append(
       Dom.button("Copy cell", "Copy the whole text of the picked cell (Ctrl+C)", () => grid.copyCell()),
       Dom.button("Copy row", "Copy the picked row, with tabs between the cells", () => grid.copyRow()),

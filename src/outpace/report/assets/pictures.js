@@ -2,16 +2,7 @@
    box once it has a width (a box may be hidden at first) and returns what draws it anew at another width. */
 const Pictures = (() => {
   const kinds = new Map();
-  const SVG = "http://www.w3.org/2000/svg";
-  const ruler = document.createElement("canvas").getContext("2d");
-
-  function fill(element, attributes, children) {
-    for (const [name, value] of Object.entries(attributes || {})) if (value !== undefined) element.setAttribute(name, value);
-    element.append(...children);
-    return element;
-  }
-  const html = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
-  const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
+  const ruler = Dom.html("canvas").getContext("2d");
 
   /* A table's column by name: values, and how to write one of them. */
   function column(table, name) {
@@ -40,13 +31,13 @@ const Pictures = (() => {
   /* One <select> per column to choose by, each with the values that the choices before it leave. `chosen` gets the rows that are left. */
   function choices(bar, table, names, chosen) {
     const columns = names.map((name) => column(table, name));
-    const selects = columns.map((c) => html("select", { "aria-label": c.label }));
+    const selects = columns.map((c) => Dom.html("select", { "aria-label": c.label }));
     const all = [...(table.data[0] || []).keys()];
     const update = () => {
       let rows = all;
       columns.forEach((c, i) => {
         const values = [...new Set(rows.map((row) => c.values[row]))], kept = selects[i].value;
-        selects[i].replaceChildren(...values.map((value) => html("option", { value }, String(value))));
+        selects[i].replaceChildren(...values.map((value) => Dom.html("option", { value }, String(value))));
         if (values.map(String).includes(kept)) selects[i].value = kept;
         selects[i].parentElement.hidden = values.length < 2;
         rows = rows.filter((row) => String(c.values[row]) === selects[i].value);
@@ -54,7 +45,7 @@ const Pictures = (() => {
       chosen(rows);
     };
     selects.forEach((select, i) => {
-      bar.append(html("label", {}, columns[i].label + " ", select));
+      bar.append(Dom.html("label", {}, columns[i].label + " ", select));
       select.addEventListener("change", update);
     });
     update();
@@ -74,7 +65,7 @@ const Pictures = (() => {
   }
 
   return {
-    html, svg, column, textWidth, tipAt, choices,
+    column, textWidth, tipAt, choices,
     add: (kind, build) => kinds.set(kind, build),
     start: () => document.querySelectorAll("[data-picture]").forEach((box) => {
       if (kinds.has(box.dataset.picture)) open(box, kinds.get(box.dataset.picture));

@@ -21,25 +21,25 @@ const Step = (() => {
   }
 
   function table(chart, row) {
-    const { unit, xLabel } = chart.spec, element = Dom.node("table", "rows"), head = Dom.node("tr"), body = Dom.node("tbody");
+    const { unit, xLabel } = chart.spec, element = Dom.html("table", { class: "rows" }), head = Dom.html("tr"), body = Dom.html("tbody");
     const rows = chart.rows.filter((own) => own >= 0), total = (r) => chart.parts.reduce((sum, part) => sum + Math.max(0, part[r] || 0), 0);
     const line = (name, key, own, usual) => {
-      const tr = Dom.node("tr"), th = Dom.node("th");
+      const tr = Dom.html("tr"), th = Dom.html("th");
       th.scope = "row";
-      if (key) th.append(Dom.node("i", "k-" + key));
+      if (key) th.append(Dom.html("i", { class: "k-" + key }));
       th.append(name);
-      tr.append(th, ...[Units.humanize(own, unit), Units.humanize(usual, unit), difference(own - usual, unit)].map((text) => Dom.node("td", "v", text)));
+      tr.append(th, ...[Units.humanize(own, unit), Units.humanize(usual, unit), difference(own - usual, unit)].map((text) => Dom.html("td", { class: "v" }, text)));
       body.append(tr);
       return tr;
     };
     for (const text of ["Part", `This ${xLabel.toLowerCase()}`, `Median of ${rows.length}`, "Difference"]) {
-      const th = Dom.node("th", text === "Part" ? "" : "v", text);
+      const th = Dom.html("th", { class: text === "Part" ? "" : "v" }, text);
       th.scope = "col";
       head.append(th);
     }
     line("Total", "", total(row), median(rows.map(total))).className = "total";
     for (const part of compared(chart, row)) line(part.name, part.key, part.own, part.usual);
-    const thead = Dom.node("thead");
+    const thead = Dom.html("thead");
     thead.append(head);
     element.append(thead, body);
     return element;
@@ -51,8 +51,8 @@ const Step = (() => {
     const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : "'" + text.replaceAll("'", "'\\''") + "'");
     const host = chart.choices.length > 1 && chart.spec.select === "host" ? " --host " + quoted(chart.of[row]) : "";
     const text = `outpace explain ${document.body.dataset.source} ${quoted(chart.labels[row])}${host}`;
-    const line = Dom.node("p", "command");
-    line.append("Every event of it: ", Dom.node("code", "", text), " ", Dom.button("Copy", "Copy the command", () => Dom.copy(text, "the command")));
+    const line = Dom.html("p", { class: "command" });
+    line.append("Every event of it: ", Dom.html("code", {}, text), " ", Dom.button("Copy", "Copy the command", () => Dom.copy(text, "the command")));
     return line;
   }
 
@@ -68,18 +68,18 @@ const Step = (() => {
   /* Opens the panel of a row; returns it, to scroll to and to focus. */
   function open(chart, row) {
     chart.box.querySelector(".opened")?.remove();
-    const { spec } = chart, panel = Dom.node("div", "opened"), head = Dom.node("h4");
+    const { spec } = chart, panel = Dom.html("div", { class: "opened" }), head = Dom.html("h4");
     const at = chart.rows.indexOf(row), route = chart.route(at);
     const title = `${spec.xLabel} ${chart.labels[row]}${chart.choices.length > 1 ? ` of ${chart.of[row]}` : ""}`;
-    const link = Dom.node("a", "here", "#");
+    const link = Dom.html("a", { class: "here" }, "#");
     link.href = "#" + route;
     link.setAttribute("aria-label", "Link to " + title);
     const shut = Dom.button("×", "Close", () => close(panel));
     shut.setAttribute("aria-label", "Close");
     head.append(title, " ", link, shut);
-    const rowLink = Dom.node("a", "", "Its row in the table");
+    const rowLink = Dom.html("a", {}, "Its row in the table");
     rowLink.href = `#${spec.table}/${row + 1}`;
-    const more = Dom.node("p");
+    const more = Dom.html("p");
     more.append(rowLink);
     panel.append(head, table(chart, row), ...[command(chart, row), more].filter(Boolean));
     panel.setAttribute("role", "region");

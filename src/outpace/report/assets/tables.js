@@ -6,8 +6,20 @@ const Tables = (() => {
 
   /* Embedded data is parsed when it is first needed, and once. */
   function load(id) {
-    if (!parsed.has(id)) parsed.set(id, JSON.parse(document.getElementById("data:" + id).textContent));
+    if (!parsed.has(id)) {
+      const found = JSON.parse(document.getElementById("data:" + id).textContent);
+      if (found.data) found.data = found.data.map(column);
+      parsed.set(id, found);
+    }
     return parsed.get(id);
+  }
+
+  /* The values of a column, however `html_data.column_data` stored them. */
+  function column(stored) {
+    if (Array.isArray(stored)) return stored;
+    const { texts, at, of = [] } = stored;
+    for (let i = 0, text = ""; texts && i < texts.length; i += 2) of.push((text = text.slice(0, texts[i]) + texts[i + 1]));
+    return at.map((number) => of[number] ?? null);
   }
 
   function values(table, name) {
@@ -61,12 +73,11 @@ const Tables = (() => {
   function save(name, columns, rows) {
     const lines = [columns.map((c) => csvCell(c.name, "")).join(",")];
     for (const row of rows) lines.push(columns.map((c) => csvCell(c.values[row], c.unit)).join(","));
-    const link = document.createElement("a");
+    const link = Dom.html("a", { download: name + ".csv" });
     link.href = URL.createObjectURL(new Blob([lines.join("\r\n") + "\r\n"], { type: "text/csv" }));
-    link.download = name + ".csv";
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   }
 
-  return { load, values, compare, holds, asks, save };
+  return { load, column, values, compare, holds, asks, save };
 })();
