@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from os.path import commonprefix
 from typing import Any
 
 from markupsafe import Markup
@@ -13,6 +12,7 @@ from markupsafe import Markup
 from outpace.model import Chart, ChartKind, Table, Unit
 from outpace.model.text import clean
 from outpace.report.chart_data import part_title, series_key
+from outpace.report.labels import shared
 
 MOST_ROWS = 20_000
 """Most rows of one table that an HTML report carries; the page says so, and CSV and JSON hold all of them."""
@@ -53,22 +53,22 @@ def column_data(values: list[Any]) -> list[Any] | dict[str, list[Any]]:
     `of` or, if all are texts, `texts`: sorted, each as how many characters it shares with the one before it, and the rest of it. Missing
     texts have the number -1.
     """
-    named = all(v is None or isinstance(v, str) for v in values)
-    known = {v for v in values if v is not None} if named else set(values)
-    if not known or any(isinstance(v, bool) for v in known):
-        return values
-    order = sorted(known) if named else list(dict.fromkeys(values))
-    number = {value: i for i, value in enumerate(order)}
-    key, stored = ("texts", _shared(order)) if named else ("of", order)
-    at = [number.get(value, -1) for value in values]
-    return {key: stored, "at": at} if _room(stored) + _room(at) < _room(values) else values
+    if values and all(v is None or isinstance(v, str) for v in values):
+        order = sorted({v for v in values if v is not None})
+        number = {text: i for i, text in enumerate(order)}
+        at, coded = [number.get(v, -1) for v in values], {"texts": _fronted(order)}
+    else:  # 1, 1.0 and True are equal, and three values
+        different = {repr(v): v for v in values}
+        number = {spelled: i for i, spelled in enumerate(different)}
+        at, coded = [number[repr(v)] for v in values], {"of": list(different.values())}
+    return {**coded, "at": at} if sum(map(_room, coded.values())) + _room(at) < _room(values) else values
 
 
-def _shared(texts: Sequence[str]) -> list[int | str]:
+def _fronted(texts: Sequence[str]) -> list[int | str]:
     """Sorted texts, each as a number of characters and a rest. A character is what JavaScript takes for one: half a pair beyond U+FFFF."""
     stored: list[int | str] = []
     for before, text in zip(("", *texts), texts, strict=False):
-        same = len(commonprefix((before, text)))
+        same = shared(before, text)
         stored += (len(text[:same].encode("utf-16-le")) // 2, text[same:])
     return stored
 

@@ -37,7 +37,7 @@ _MOST_COLUMNS = 240
 _MOST_CHANGES = 3  # on the first view; the others stand below them
 _MOST_BARS = 30
 _MOST_NAMED = 12
-_THINNEST = 0.001
+_THINNEST = 0.002  # of the width: two pixels on a desk
 _PER_NAME = 8  # rows that may share a name, on average, for a column to name them
 
 
@@ -97,6 +97,7 @@ class _Ids:
         self.places = places
         self.view = places.page(page) if places else ""
         self._tables = places.tables(page) if places else {}
+        self.in_rows = frozenset(section.table.name for section in page.sections if isinstance(section, Rows))
         self._unused = set(self._tables.values())
 
     def data(self, table: Table) -> str:
@@ -137,7 +138,7 @@ def _glance(report: Report, chart: Chart | None, places: Places) -> dict[str, An
             for section in page.sections:  # where the page shows the table too, its address leads there
                 if isinstance(section, (Rows, Chart)):
                     ids.once(section.table)
-            return _section(chart, ids, "")
+            return {**_chart(chart, ""), "behind": _table(chart, ids)}
     return None
 
 
@@ -147,7 +148,7 @@ def _figure(figure: Figure) -> dict[str, str]:
 
 def _section(section: Section, ids: _Ids, section_id: str) -> dict[str, Any]:
     if isinstance(section, Chart):
-        return {**_chart(section, section_id), "behind": _table(section, ids)}
+        return {**_chart(section, section_id), "behind": None if section.table.name in ids.in_rows else _table(section, ids)}
     if isinstance(section, Rows):
         return {
             "kind": "rows",

@@ -15,7 +15,7 @@ def fitting(name: str, others: Iterable[str], room: int) -> str:
         return name
     if room < 2:
         return ""
-    same = max((_shared(name, other) for other in others if other != name), default=0)
+    same = max((shared(name, other) for other in others if other != name), default=0)
     if room >= _LEAST and room - 1 > same:
         return name[: room - 1] + "…"
     word = _WORD.search(name[:same])
@@ -28,6 +28,6 @@ def fitting(name: str, others: Iterable[str], room: int) -> str:
     return ""
 
 
-def _shared(one: str, other: str) -> int:
+def shared(one: str, other: str) -> int:
     """How many characters two names begin with together."""
     return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

@@ -157,6 +157,20 @@ def test_a_table_is_embedded_once_however_often_it_is_shown() -> None:
     assert ids == ["data:p/average_step"]
 
 
+def test_a_table_that_stands_on_the_page_is_not_also_behind_the_chart() -> None:
+    alone = Page("p", "P", "Q", sections=(average_step(),))
+    both = Page("p", "P", "Q", sections=(average_step(), Rows(average_step().table)))
+    for render in (html.render_fragment, lambda page: html.render(Report("s", "h", (), (), (page,)))):
+        assert render(alone).count("Table behind this chart") == 1
+        assert render(both).count("Table behind this chart") == 0
+        assert render(both).count('<table class="rows">') == 1
+
+
+def test_a_folded_table_has_its_address() -> None:
+    page = Page("p", "P", "Q", sections=(Rows(average_step().table, folded=True),))
+    assert '<details class="behind" id="p/average_step">' in html.render(Report("s", "h", (), (), (page,)))
+
+
 def test_a_huge_table_says_what_is_not_carried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html_data, "MOST_ROWS", 10)
     document = Document(html.render(Report("s", "h", (), (), (Page("p", "P", "Q", sections=(Rows(op_table(34)),)),))))
