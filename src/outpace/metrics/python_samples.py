@@ -68,14 +68,14 @@ def lines_within(run: Run, timeline: Timeline, start: Picoseconds, end: Picoseco
     record = run.record(timeline.host).get("python_samples")
     keys = [place[0] for place in places_of(run.record(timeline.host), record)] if record else []
     found: dict[tuple[str, int, str], float] = defaultdict(float)
-    for stack, weight in _met_within(run, timeline, start, end):
+    for stack, weight in met_within(run, timeline, start, end):
         file, line, function, who = keys[stack]
         if who == YOURS:
             found[file, line, function] += weight * 1000
     return sorted(((*key, time) for key, time in found.items()), key=lambda row: -row[3])
 
 
-def _met_within(run: Run, timeline: Timeline, start: Picoseconds, end: Picoseconds) -> list[tuple[int, int]]:
+def met_within(run: Run, timeline: Timeline, start: Picoseconds, end: Picoseconds) -> list[tuple[int, int]]:
     """(stack, weight in ns) of each sample within windows (ps, in order)."""
     record, origin = run.record(timeline.host).get("python_samples"), timeline.unix_origin_ns
     if record is None or origin is None or not len(record["samples"]) or not len(start):
@@ -99,7 +99,7 @@ def library_beyond(run: Run, timeline: Timeline, slow: Indices, usual: Indices) 
     total = 0.0
     for chosen, sign in ((slow, 1), (usual, -1)):
         order = chosen[np.argsort(steps.start[chosen])]
-        for stack, weight in _met_within(run, timeline, steps.start[order], steps.end[order]):
+        for stack, weight in met_within(run, timeline, steps.start[order], steps.end[order]):
             assert record is not None
             total += sign * weight / len(chosen)
             seen = {(record["frames"][f][3], record["frames"][f][1]): at for at, (f, _) in enumerate(record["stacks"][stack])}

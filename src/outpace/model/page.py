@@ -22,7 +22,8 @@ class ChartKind(str, Enum):
 
     STACK_TOTAL   one stacked bar; `x` names the parts, `series[0]` holds their sizes (the average step).
     STACK_SERIES  one stacked column per row; `x` is the axis, each of `series` is one part (the step graph).
-    PIE           `x` names the slices, `series[0]` holds their sizes.
+    PIE           `x` names the parts of a whole, `series[0]` holds their sizes. Drawn as bars, largest first and the rest last: lengths
+                  are compared more easily than angles, and names have room beside them.
     BARS          one horizontal bar per row; `x` names it, `series[0]` is its length.
     GRAPH         nodes of a tree; `x` is the node's id, `series` = (parent id, label, role, what each node says of itself...); the role is
                   one of "bottleneck", "critical", "other". Texts and counts are written into the node, other numbers drawn as bars, the
@@ -92,7 +93,7 @@ class Chart:
     """A picture of `table`; see `ChartKind` for what `x` and `series` mean. `colors` maps a part's name to a category key.
 
     `select` names a column whose values a reader chooses between: the rows with one value are drawn at a time, those with the first
-    value to begin with (STACK_SERIES, GRAPH and AREA). `then` names further such columns: of each, a reader chooses among what the choices
+    value to begin with (PIE, STACK_SERIES, GRAPH and AREA). `then` names further such columns: of each, a reader chooses among what the choices
     before it leave. `detail` names another table of the page: what the highest point of an AREA is made of.
     """
 
@@ -111,6 +112,14 @@ class Chart:
         """Columns whose values a reader chooses between."""
         return tuple(name for name in (self.select, *self.then) if name)
 
+    def each_choice(self) -> Iterator[tuple[tuple[str, ...], Chart]]:
+        """The charts that a reader may choose, in the order of the table, each with the values chosen; without choices the chart itself."""
+        names = self.choices()
+        values = list(zip(*(self.table[name].tolist() for name in names), strict=True)) if names else [()]
+        for chosen in dict.fromkeys(values):
+            rows = [i for i, own in enumerate(values) if own == chosen]
+            yield chosen, replace(self, table=self.table.take(rows), select="", then=()) if names else self
+
     def first_choice(self) -> Table:
         """The rows that are drawn to begin with."""
         table = self.table
@@ -124,7 +133,8 @@ class Rows:
     """A table to show: `columns` are the ones worth showing first (empty: all), `limit` what a terminal prints.
 
     `aside` names a column of yes and no: its rows are shown in HTML only when a reader asks for them (idle time among ops). `folded`: a picture
-    above says the same, so that the table waits behind a fold, and a terminal only names it.
+    above says the same, so that the table waits behind a fold, and a terminal only names it. In HTML a reader may `pick` rows by the value
+    of a column (host or device), and have the columns `sums` added up `by` the values of another one (type of op).
     """
 
     table: Table
@@ -133,6 +143,9 @@ class Rows:
     remark: str = ""
     aside: str = ""
     folded: bool = False
+    pick: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()
+    sums: tuple[str, ...] = ()
 
 
 Section = Figures | Links | Text | Chart | Rows

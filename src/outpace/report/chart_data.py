@@ -19,7 +19,6 @@ OTHERS = "all others"
 """The part that stands for all that are too small to be parts of their own."""
 
 NAMELESS = "(no name)"
-_SLICES = len(palette.CYCLE) - 1  # its last colour is the grey of the rest
 _NO_NAME = re.compile(r"\(.*\)$")  # "(no scope)" stands for what has none
 _TALL = 4.0  # a column this many times the median is drawn cut off: one compiling first step must not flatten all others
 
@@ -76,25 +75,25 @@ class Tree:
 def parts(chart: Chart) -> tuple[Part, ...]:
     """Parts of a STACK_TOTAL, PIE or BARS chart; missing and negative sizes count as zero.
 
-    They come in table order; the slices of a pie by size, the small ones as one, which is grey and last: as many as there are colours
-    that nobody confuses. Bars have one colour unless the chart says otherwise: each is named beside it, and colours would only add noise.
+    They come in table order; those of a PIE by size, the rest last and grey. Bars have one colour unless the chart says otherwise: each is
+    named beside it, and colours would only add noise.
     """
     unit = chart.table.field(chart.series[0]).unit
     values = sizes(chart.table[chart.series[0]]).tolist()
     named = [(clean(name) or NAMELESS, value) for name, value in zip(chart.table[chart.x].tolist(), values, strict=True)]
-    pairs = _slices(named) if chart.kind is ChartKind.PIE else named
+    pairs = sorted(named, key=lambda pair: (pair[0] == OTHERS, -pair[1])) if chart.kind is ChartKind.PIE else named
+    stacked = chart.kind is ChartKind.STACK_TOTAL
     total = sum(values)
     found = []
     for i, (name, value) in enumerate(pairs):
-        key = palette.REST if name == OTHERS else palette.key_of(name, 0 if chart.kind is ChartKind.BARS else i, chart.colors)
+        key = palette.REST if name == OTHERS else palette.key_of(name, i if stacked else 0, chart.colors)
         found.append(Part(name, value, value / total if total else 0.0, shown(value, unit), key))
     return tuple(found)
 
 
-def _slices(named: list[tuple[str, float]]) -> list[tuple[str, float]]:
-    ranked = sorted((pair for pair in named if pair[0] != OTHERS), key=lambda pair: -pair[1])
-    rest = sum(value for _, value in ranked[_SLICES:]) + sum(value for name, value in named if name == OTHERS)
-    return [*ranked[:_SLICES], *([(OTHERS, rest)] if rest else [])]
+def longest(parts: Sequence[Part]) -> float:
+    """What the bars of these parts are as long as, at most; the rest has no bar: it would make those of the named parts points."""
+    return max((p.value for p in parts if p.name != OTHERS), default=0.0) or 1.0
 
 
 def columns(chart: Chart, most: int) -> Columns:

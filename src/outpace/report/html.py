@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from outpace.model import Chart, Page, Report
 from outpace.model.files import whole
 from outpace.report import palette
-from outpace.report.html_data import PICTURES
+from outpace.report.html_data import picture
 from outpace.report.html_view import document_view, page_view
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _ASSETS = Path(__file__).parent / "assets"
 _STYLES = ("report.css", "tables.css", "charts.css", "views.css")
 _SCRIPTS = (
-    *("dom.js", "units.js", "tables.js", "grid_layout.js", "grid_tools.js", "grid.js"),
+    *("dom.js", "units.js", "tables.js", "grid_layout.js", "grid_groups.js", "grid_tools.js", "grid.js"),
     *("columns_input.js", "columns.js", "step.js", "find.js", "routes.js"),
 )
 _LAST = "page.js"
@@ -73,7 +73,7 @@ def render_fragment(page: Page) -> str:
 def _pictures(pages: Sequence[Page], ending: str) -> list[str]:
     """The scripts or the styles that the pictures on these pages need, each once."""
     charts = (s for page in pages for s in (*page.sections, page.glance) if isinstance(s, Chart))
-    return list(dict.fromkeys(name for chart in charts for name in PICTURES.get(chart.kind, ()) if name.endswith(ending)))
+    return list(dict.fromkeys(name for chart in charts for name in picture(chart) if name.endswith(ending)))
 
 
 def _script(pages: Sequence[Page]) -> str:

@@ -18,6 +18,7 @@ MOST_ROWS = 20_000
 """Most rows of one table that an HTML report carries; the page says so, and CSV and JSON hold all of them."""
 
 PICTURES = {
+    ChartKind.PIE: ("pictures.js", "pictures.css", "bars.js"),
     ChartKind.ICICLE: ("pictures.js", "pictures.css", "flame_tree.js", "flame.js", "flame.css"),
     ChartKind.GRAPH: ("pictures.js", "pictures.css", "graph.js", "graph.css"),
     ChartKind.AREA: ("pictures.js", "pictures.css", "axis.js", "area.js", "area.css"),
@@ -25,6 +26,11 @@ PICTURES = {
 """Kinds of chart that a script draws from the chart's own description and table, and these scripts and styles."""
 
 _EXACT = 2**53 - 1  # beyond this, a JavaScript number is no longer the integer that was meant
+
+
+def picture(chart: Chart) -> tuple[str, ...]:
+    """Scripts and styles that draw a chart; none where its static picture is all that there is to see."""
+    return PICTURES.get(chart.kind, ()) if chart.kind is not ChartKind.PIE or chart.select else ()
 
 
 def embed(value: object) -> Markup:
@@ -98,7 +104,7 @@ def chart_data(chart: Chart, table_id: str) -> dict[str, Any]:
 
 
 def picture_data(chart: Chart, chart_id: str, table_id: str) -> dict[str, Any]:
-    """A chart of `PICTURES`, by reference to its embedded table."""
+    """A chart that has a `picture`, by reference to its embedded table."""
     columns = {"x": chart.x, "series": chart.series, "choices": chart.choices()}
     parts = [chart.table.field(name) for name in chart.series[3:]] if chart.kind is ChartKind.AREA else []
     keys = [series_key(chart, field, i) for i, field in enumerate(parts)]

@@ -192,19 +192,29 @@ def _chart(chart: Chart, chart_id: str) -> dict[str, Any]:
 def _parts(chart: Chart) -> dict[str, Any]:
     parts = chart_data.parts(chart)
     unit = chart.table.field(chart.series[0]).unit
-    most = max((p.value for p in parts), default=0.0)
-    if chart.kind is ChartKind.BARS:
-        named = zip(_named(parts[:_MOST_BARS]), parts, strict=False)
-        kept = [{**view, "bar": svg.length(p, most)} for view, p in named]
-        return {"parts": kept, "left_out": len(parts) - len(kept)}
-    draw = svg.pie if chart.kind is ChartKind.PIE else svg.stacked_bar
-    order = parts if chart.kind is ChartKind.PIE else sorted(parts, key=lambda p: -p.value)
-    drawn = [p for p in order if p.value > 0]
+    if chart.kind in (ChartKind.BARS, ChartKind.PIE):
+        wholes = [_bars(one, chosen) for chosen, one in chart.each_choice()]
+        return {"wholes": wholes, "drawn": len(parts), "several": len(wholes) > 1}
+    drawn = [p for p in sorted(parts, key=lambda p: -p.value) if p.value > 0]
     return {
-        "svg": draw(parts, clean(chart.title)),
+        "svg": svg.stacked_bar(parts, clean(chart.title)),
         "parts": _named(drawn[:_MOST_BARS]),
         "left_out": max(0, len(drawn) - _MOST_BARS),
         "total": shown(sum(p.value for p in parts), unit),
+    }
+
+
+def _bars(chart: Chart, chosen: Sequence[object]) -> dict[str, Any]:
+    """One whole as bars, and what was chosen for it."""
+    parts = chart_data.parts(chart)
+    most = chart_data.longest(parts)
+    named = zip(_named(parts[:_MOST_BARS]), parts, strict=False)
+    kept = [{**view, "bar": "" if p.name == chart_data.OTHERS else svg.length(p, most)} for view, p in named]
+    return {
+        "title": ", ".join(clean(value) for value in chosen),
+        "parts": kept,
+        "left_out": len(parts) - len(kept),
+        "shares": chart.kind is ChartKind.PIE,
     }
 
 
@@ -295,6 +305,7 @@ def _table(section: Rows | Chart, ids: _Ids) -> dict[str, Any]:
         "order": " ".join(f.name for f in fields),
         "aside": clean(table.field(aside).label) if aside else "",
         "aside_column": aside,
+        **{name: " ".join(table.field(c).name for c in getattr(section, name, ())) for name in ("pick", "by", "sums")},
     }
 
 
@@ -334,7 +345,7 @@ def _embedded(page: Page, places: Places) -> list[tuple[str, Markup]]:
             chart_id = ids.chart(name)
             if section.kind is ChartKind.STACK_SERIES:
                 found[chart_id] = html_data.embed(html_data.chart_data(section, table_id))
-            elif section.kind in html_data.PICTURES:
+            elif html_data.picture(section):
                 found[chart_id] = html_data.embed(html_data.picture_data(section, chart_id, table_id))
     return [(f"data:{name}", json) for name, json in found.items()]
 

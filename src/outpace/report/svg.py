@@ -5,7 +5,6 @@ Colours and tooltips are what a strict content security policy allows: classes, 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from markupsafe import Markup
@@ -16,7 +15,6 @@ from outpace.report.labels import fitting
 _ROW = 22  # pixels of one level of an icicle
 _CHARACTERS = 110  # of a name that fit into the whole width of an icicle on a phone or a desk, roughly
 _MOST_TOLD = 5
-_MOST_CENTRE = 0.9999  # an arc over the whole circle would start where it ends and draw nothing
 
 
 def stacked_bar(parts: Sequence[Part], title: str) -> Markup:
@@ -30,19 +28,6 @@ def stacked_bar(parts: Sequence[Part], title: str) -> Markup:
             shapes.append(_tipped(shape, "rect", part))
             x += part.share
     return _svg("bar", 'width="100%" height="34"', shapes, _told(title, parts))
-
-
-def pie(parts: Sequence[Part], title: str) -> Markup:
-    """A ring with one slice per part, clockwise from the top."""
-    shapes, turn = [], 0.0
-    for part in parts:
-        if part.share <= 0:
-            continue
-        share = min(part.share, _MOST_CENTRE)
-        shape = Markup('<path d="{}" class="k-{}"').format(_slice(turn, turn + share), part.key)
-        shapes.append(_tipped(shape, "path", part))
-        turn += share
-    return _svg("pie", 'viewBox="-50 -50 100 100" width="190" height="190"', shapes, _told(title, parts))
 
 
 def length(part: Part, most: float) -> Markup:
@@ -109,19 +94,6 @@ def _tipped(shape: Markup, tag: str, part: Part) -> Markup:
 def _svg(kind: str, attributes: str, shapes: Sequence[Markup], label: str) -> Markup:
     head = Markup('<svg class="{}" role="img" aria-label="{}" ').format(kind, label) + Markup(attributes) + Markup(">")
     return head + Markup("").join(shapes) + Markup("</svg>")
-
-
-def _slice(start: float, end: float) -> str:
-    outer, inner = 48.0, 27.0
-    large = 1 if end - start > 0.5 else 0
-    a, b = _point(start, outer), _point(end, outer)
-    c, d = _point(end, inner), _point(start, inner)
-    return f"M{a}A{outer} {outer} 0 {large} 1 {b}L{c}A{inner} {inner} 0 {large} 0 {d}z"
-
-
-def _point(turn: float, radius: float) -> str:
-    angle = 2 * math.pi * turn
-    return f"{_number(radius * math.sin(angle))} {_number(-radius * math.cos(angle))}"
 
 
 def _number(value: float) -> str:

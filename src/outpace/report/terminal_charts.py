@@ -28,6 +28,8 @@ _ROLE_MARKS = {"bottleneck": "◀ bottleneck", "critical": "● critical path", 
 
 def draw(chart: Chart, width: int, colored: bool) -> list[Text]:
     """Lines that show `chart` in `width` cells."""
+    if chart.kind is ChartKind.PIE and chart.select:
+        return _pies(chart, width, colored)
     lines = _DRAWERS[chart.kind](chart, width, colored)
     for name in chart.choices() if len(chart.table) else ():
         values = list(dict.fromkeys(chart.table[name].tolist()))
@@ -135,13 +137,13 @@ def stacked_rows(chart: Chart, width: int, colored: bool) -> list[Text]:
 
 
 def bars(chart: Chart, width: int, colored: bool) -> list[Text]:
-    """One horizontal bar per row; slices of a pie also say their share."""
+    """One horizontal bar per row; parts of a whole also say their share."""
     parts = chart_data.parts(chart)
-    kept = sorted(parts, key=lambda p: -p.value)[:_MOST_BARS] if chart.kind is ChartKind.PIE else parts[:_MOST_BARS]
+    kept = parts[:_MOST_BARS]
     if not kept:
         return [Text("nothing to draw", style="dim")]
     room = max(10, min(width, _WIDEST) // 3)
-    most = max((p.value for p in kept), default=0.0) or 1.0
+    most = chart_data.longest(kept)
     columns = [Column("", tuple(p.name for p in kept)), Column("", tuple(p.label for p in kept), right=True)]
     if chart.kind is ChartKind.PIE:
         columns.append(Column("", tuple(f"{p.share * 100:.1f}%" for p in kept), right=True))
@@ -149,9 +151,25 @@ def bars(chart: Chart, width: int, colored: bool) -> list[Text]:
     edge = max(len(line) for line in lines) + 2
     for line, part in zip(lines, kept, strict=True):
         line.pad_right(edge - line.cell_len)
-        line.append(_bar(part.value / most, room), style=_style(part.key, colored))
+        if part.name != chart_data.OTHERS:
+            line.append(_bar(part.value / most, room), style=_style(part.key, colored))
     if len(parts) > len(kept):
         lines.append(Text(f"… and {len(parts) - len(kept):,} more", style="dim"))
+    return lines
+
+
+def _pies(chart: Chart, width: int, colored: bool) -> list[Text]:
+    """The parts of each whole, in the first of the ways in which they may be told apart: on the device by type, and on the host."""
+    lines: list[Text] = []
+    shown_of: set[str] = set()
+    for (whole, *ways), part in chart.each_choice():
+        if whole not in shown_of:
+            shown_of.add(whole)
+            told = ", ".join(
+                f"{part.table.field(name).label}: {clean(way)}"
+                for name, way in zip(chart.choices(), (whole, *ways), strict=True)
+            )
+            lines += [Text(fit(told, width), style="bold"), *bars(part, width, colored)]
     return lines
 
 

@@ -30,19 +30,13 @@ def test_a_chart_of_nothing_has_no_shares() -> None:
     assert [p.share for p in chart_data.parts(chart(ChartKind.PIE, [0.0, 0.0]))] == [0.0, 0.0]
 
 
-def test_a_pie_has_as_many_slices_as_colours_and_the_rest_is_grey_and_last() -> None:
+def test_parts_of_a_whole_come_by_size_and_the_rest_last_without_a_bar() -> None:
     names = [*(f"n{i}" for i in range(9)), "all others", ""]
     parts = chart_data.parts(chart(ChartKind.PIE, [*range(1, 10), 100, 50], names))
-    assert [p.name for p in parts] == ["(no name)", "n8", "n7", "n6", "n5", "n4", "n3", "all others"]
-    assert parts[-1].value == 100 + 1 + 2 + 3
-    assert len({p.key for p in parts}) == len(parts)
+    assert [p.name for p in parts] == ["(no name)", *(f"n{i}" for i in range(8, -1, -1)), "all others"]
     assert parts[-1].key == palette.REST
+    assert chart_data.longest(parts) == 50
     assert sum(p.share for p in parts) == pytest.approx(1)
-
-
-def test_a_pie_that_fits_has_no_rest() -> None:
-    parts = chart_data.parts(chart(ChartKind.PIE, [1.0, 2.0]))
-    assert [(p.name, p.value) for p in parts] == [("n1", 2.0), ("n0", 1.0)]
 
 
 def test_columns_average_neighbours_when_there_is_no_room() -> None:

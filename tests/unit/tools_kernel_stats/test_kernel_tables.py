@@ -193,6 +193,17 @@ def test_idle_gaps(pages: dict[Dialect, Page], dialect: Dialect) -> None:
     ]
 
 
+def test_kernels_stand_below_the_op_and_the_scope_that_launched_them(pages: dict[Dialect, Page]) -> None:
+    rows = {row["id"]: row for row in pages[Dialect.CUDA].table("kernel_tree").records()}
+    paths: dict[int, tuple[str, int]] = {}
+    for number, row in rows.items():
+        above = paths[row["parent"]][0] if row["parent"] else ""
+        paths[number] = (f"{above}/{row['name']}", row["total_ps"])
+    assert ("/dense/MatMul/gemm_a", 100 * US) in paths.values()
+    assert sum(row["self_ps"] for row in rows.values()) == 300 * US
+    assert sum(row["total_ps"] for row in rows.values() if row["depth"] == 0) == 300 * US
+
+
 def test_the_pie_is_of_kernel_names(pages: dict[Dialect, Page]) -> None:
     page = pages[Dialect.CUDA]
     assert dict(page.table("kernel_slices").rows()) == {

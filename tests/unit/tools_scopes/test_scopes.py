@@ -8,23 +8,10 @@ from outpace import api
 from outpace.metrics.op_metrics import op_metrics
 from outpace.testing import training_run
 from outpace.timeline import Run
-from outpace.tools.scopes.compute import NO_SCOPE, scope_of
 from outpace.trace import read_trace
 from tests.support import PROFILES, opened
 
 MS = 1_000_000_000
-
-
-@pytest.mark.parametrize(
-    ("op", "scope"),
-    [
-        ("model/dense/MatMul", ("model", "dense")),
-        ("StatefulPartitionedCall/gradient_tape/model/dense/MatMul", ("gradient_tape", "model", "dense")),
-        ("MatMul", (NO_SCOPE,)),
-    ],
-)
-def test_scope_of(op: str, scope: tuple[str, ...]) -> None:
-    assert scope_of(op) == scope
 
 
 @pytest.mark.parametrize("name", [n for n in PROFILES if n != "idle_empty"])

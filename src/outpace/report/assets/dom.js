@@ -14,6 +14,15 @@ const Dom = (() => {
     return element;
   }
 
+  /* One of few, side by side. `press` shows which is chosen, `chosen` hears of a click. */
+  function tabs(label, texts, chosen) {
+    const group = html("span", { class: "tabs", role: "group", "aria-label": label });
+    const press = (at) => [...group.children].forEach((tab, i) => tab.setAttribute("aria-pressed", String(i === at)));
+    group.append(...texts.map((text, i) => button(text, "", () => { press(i); chosen(i); })));
+    press(0);
+    return { group, press };
+  }
+
   /* Calls `draw` when the box first has a width, and whenever its width changes: a hidden view has none. */
   function whenWide(box, draw) {
     let last = 0;
@@ -49,5 +58,5 @@ const Dom = (() => {
     say("Copied: " + what);
   }
 
-  return { html, svg, button, whenWide, say, copy };
+  return { html, svg, button, tabs, whenWide, say, copy };
 })();

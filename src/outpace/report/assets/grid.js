@@ -12,6 +12,10 @@ const Grid = (() => {
       this.count = this.columns[0].values.length;
       this.aside = columns.some((c) => c.name === box.dataset.aside) ? Tables.values(Tables.load(this.route), box.dataset.aside) : null;
       this.showAside = false;
+      for (const name of ["pick", "by", "sums"]) this[name] = (box.dataset[name] || "").split(" ").filter(Boolean);
+      this.picked = new Map(); // of a column, the only value whose rows are shown
+      this.grouped = "";
+      this.opened = new Set();
       this.filters = new Map();
       this.words = "";
       this.sorted = null;
@@ -33,7 +37,6 @@ const Grid = (() => {
       this.live = this.box.querySelector(".live");
       this.scroller = Dom.html("div", { class: "scroll" });
       this.table = Dom.html("table", { class: "rows grid" });
-      this.table.setAttribute("role", "grid");
       this.table.setAttribute("aria-label", this.box.dataset.title);
       this.columnGroup = Dom.html("colgroup");
       this.head = Dom.html("thead");
@@ -46,6 +49,7 @@ const Grid = (() => {
       this.scroller.addEventListener("scroll", () => this.scrolled(), { passive: true });
       this.body.addEventListener("keydown", (event) => this.key(event));
       this.body.addEventListener("mousedown", (event) => this.pick(event.target));
+      this.body.addEventListener("click", (event) => { if (event.target.closest("tr.group")) this.enter(Number(event.target.closest("tr").dataset.at)); });
       this.body.addEventListener("focusin", (event) => this.pick(event.target));
     }
 
@@ -55,16 +59,35 @@ const Grid = (() => {
     choose() {
       const tests = [...this.filters].map(([name, text]) => Tables.asks(text, this.columns.find((c) => c.name === name)));
       tests.push(Tables.holds(this.words, this.columns));
+      for (const [name, text] of this.picked) {
+        const { texts } = this.columns.find((c) => c.name === name);
+        tests.push((row) => texts[row] === text);
+      }
       if (this.aside && !this.showAside) tests.push((row) => !this.aside[row]);
       this.rows = Array.from({ length: this.count }, (_, row) => row).filter((row) => tests.every((test) => test(row)));
       if (this.sorted) {
         const { values } = this.columns.find((c) => c.name === this.sorted.name);
         this.rows.sort((a, b) => Tables.compare(values[a], values[b], this.sorted.sign) || a - b);
       }
-      this.active = [Math.min(this.active[0], Math.max(0, this.rows.length - 1)), this.active[1]];
+      this.relist();
+      this.box.dispatchEvent(new CustomEvent("chosen"));
+    }
+
+    /* Which lines are drawn: rows, or groups of them. */
+    relist() {
+      this.lines = GridGroups.lines(this);
+      this.table.setAttribute("role", this.grouped ? "treegrid" : "grid");
+      this.active = [Math.min(this.active[0], Math.max(0, this.lines.length - 1)), this.active[1]];
       this.drawn = "";
       if (this.widths) this.draw();
-      this.box.dispatchEvent(new CustomEvent("chosen"));
+    }
+
+    group(name) {
+      this.grouped = name;
+      this.opened.clear();
+      this.active = [0, 0];
+      this.scroller.scrollTop = 0;
+      this.relist();
     }
 
     layOut() {
@@ -73,7 +96,7 @@ const Grid = (() => {
       this.high = lines * LINE + GAP;
       this.table.style.setProperty("--high", this.high + "px");
       this.table.classList.toggle("tall", lines > 1);
-      const bar = this.rows.length * this.high > MOST_HIGH ? BAR : 0;
+      const bar = this.lines.length * this.high > MOST_HIGH ? BAR : 0;
       this.widths = GridLayout.fit(columns, room - bar, lines);
       this.columnGroup.replaceChildren(...[number, ...this.widths].map((width) => {
         const col = Dom.html("col");
@@ -85,8 +108,7 @@ const Grid = (() => {
       this.scroller.style.width = whole + bar + "px";
       this.table.style.setProperty("--number", number + "px");
       this.drawHead();
-      this.drawn = "";
-      this.draw();
+      this.relist();
     }
 
     drawHead() {
@@ -137,18 +159,18 @@ const Grid = (() => {
 
     /* The rows in sight, between two rows as high as all that are not. */
     draw() {
-      const all = this.rows.length <= ALL_DRAWN;
+      const all = this.lines.length <= ALL_DRAWN;
       const from = all ? 0 : Math.max(0, Math.floor(this.scroller.scrollTop / this.high) - AHEAD);
-      const to = all ? this.rows.length : Math.min(this.rows.length, from + Math.ceil(MOST_HIGH / this.high) + 2 * AHEAD);
+      const to = all ? this.lines.length : Math.min(this.lines.length, from + Math.ceil(MOST_HIGH / this.high) + 2 * AHEAD);
       if (this.drawn === from + ":" + to) return;
       const focused = this.body.contains(document.activeElement);
       this.drawn = from + ":" + to;
       const rows = [this.space(from)];
-      for (let at = from; at < to; at += 1) rows.push(this.row(at));
-      rows.push(this.space(this.rows.length - to));
-      if (!this.rows.length) rows.push(this.none());
+      for (let at = from; at < to; at += 1) rows.push(typeof this.lines[at] === "object" ? GridGroups.row(this, this.lines[at], at) : this.row(at));
+      rows.push(this.space(this.lines.length - to));
+      if (!this.lines.length) rows.push(this.none());
       this.body.replaceChildren(...rows.filter(Boolean));
-      this.scroller.style.maxHeight = this.rows.length * this.high > MOST_HIGH ? MOST_HIGH + "px" : "";
+      this.scroller.style.maxHeight = this.lines.length * this.high > MOST_HIGH ? MOST_HIGH + "px" : "";
       this.mark(focused);
       this.scrolled();
     }
@@ -171,7 +193,7 @@ const Grid = (() => {
     }
 
     row(at) {
-      const index = this.rows[at], row = Dom.html("tr");
+      const index = this.lines[at], row = Dom.html("tr");
       row.dataset.at = at;
       if (index === this.target) row.className = "target";
       const number = Dom.html("th", { class: "no" }), link = Dom.html("a", {}, String(index + 1));
@@ -218,15 +240,22 @@ const Grid = (() => {
         PageDown: [page, 0], PageUp: [-page, 0], Home: [0, -column], End: [0, this.shown.length],
       };
       if (event.key === "c" && (event.ctrlKey || event.metaKey) && !String(getSelection())) this.copyCell();
-      else if (event.key === "Enter" && event.target.closest("td")) location.hash = this.route + "/" + (this.rows[at] + 1);
+      else if (event.key === "Enter" && event.target.closest("td")) this.enter(at);
       else if (moves[event.key] && !event.ctrlKey && !event.altKey) this.go(at + moves[event.key][0], column + moves[event.key][1]);
       else return;
       event.preventDefault();
     }
 
+    /* Opens a group, or goes to the address of a row. */
+    enter(at) {
+      const line = this.lines[at];
+      if (typeof line === "object") GridGroups.toggle(this, line);
+      else location.hash = this.route + "/" + (line + 1);
+    }
+
     go(at, column) {
       const within = (value, end) => Math.max(0, Math.min(end - 1, value));
-      this.active = [within(at, this.rows.length), within(column, this.shown.length)];
+      this.active = [within(at, this.lines.length), within(column, this.shown.length)];
       this.showRow(this.active[0]);
       this.mark(true);
       const cell = this.cell(this.active);
@@ -241,13 +270,17 @@ const Grid = (() => {
     }
 
     copyCell() {
-      const column = this.shown[this.active[1]], text = column.texts[this.rows[this.active[0]]];
+      const line = this.lines[this.active[0]], text = this.text(line, this.shown[this.active[1]]);
       Dom.copy(text, Units.shorten(text, 60));
     }
 
     copyRow() {
-      const row = this.rows[this.active[0]];
-      Dom.copy(this.shown.map((c) => c.texts[row]).join("\t"), "row " + (row + 1));
+      const line = this.lines[this.active[0]];
+      Dom.copy(this.shown.map((c) => this.text(line, c)).join("\t"), typeof line === "object" ? line.name : "row " + (line + 1));
+    }
+
+    text(line, column) {
+      return typeof line === "object" ? GridGroups.text(this, line, column) : column.texts[line];
     }
 
     /* Brings a row into view by its number in the data; filters that hide it are taken away. */
@@ -257,12 +290,17 @@ const Grid = (() => {
       if (!this.rows.includes(index)) {
         this.filters.clear();
         this.words = "";
+        this.picked.clear();
         this.showAside ||= Boolean(this.aside?.[index]);
         this.choose();
         this.box.dispatchEvent(new CustomEvent("cleared"));
       }
+      if (this.grouped) {
+        this.opened.add(this.columns.find((c) => c.name === this.grouped).texts[index]);
+        this.relist();
+      }
       this.target = index;
-      this.active = [this.rows.indexOf(index), 0];
+      this.active = [this.lines.indexOf(index), 0];
       this.drawn = "";
       if (!this.widths) this.layOut();
       this.showRow(this.active[0]);

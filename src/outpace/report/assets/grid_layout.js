@@ -39,5 +39,5 @@ const GridLayout = (() => {
     });
   }
 
-  return { fit, lines, pixels };
+  return { fit, lines, pixels, characters };
 })();

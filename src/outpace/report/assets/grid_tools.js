@@ -1,6 +1,6 @@
 /* What stands above a table: search, columns, filters by column, what to copy. */
 const GridTools = (() => {
-  const FEW = 5;
+  const FEW = 5, TABS = 4;
 
   function count(grid) {
     const element = Dom.html("span", { class: "count" });
@@ -34,6 +34,38 @@ const GridTools = (() => {
     field.addEventListener("change", () => action(field.checked));
     label.append(field, text);
     return label;
+  }
+
+  const titled = (grid, name) => grid.columns.find((c) => c.name === name).label;
+
+  /* Which rows by the values of one column: tabs where they are few, else a list. */
+  function picker(grid, name) {
+    const texts = [...new Set(grid.columns.find((c) => c.name === name).texts)];
+    const pick = (text) => {
+      if (text === null) grid.picked.delete(name);
+      else grid.picked.set(name, text);
+      grid.choose();
+    };
+    if (texts.length < 2) return [];
+    const label = titled(grid, name), cleared = (action) => grid.box.addEventListener("cleared", action);
+    if (texts.length <= TABS) {
+      const { group, press } = Dom.tabs(label, ["All", ...texts], (i) => pick(i ? texts[i - 1] : null));
+      cleared(() => press(0));
+      return [group];
+    }
+    const select = Dom.html("select", {}, Dom.html("option", { value: "" }, "all"), ...texts.map((text, i) => Dom.html("option", { value: i }, Units.shorten(text, 40))));
+    select.addEventListener("change", () => pick(select.value === "" ? null : texts[select.value]));
+    cleared(() => { select.value = ""; });
+    return [Dom.html("label", { class: "check" }, label, select)];
+  }
+
+  /* Sums by the values of a column, in the place of rows. */
+  function grouping(grid) {
+    const names = grid.by.filter((name) => new Set(grid.columns.find((c) => c.name === name).texts).size > 1);
+    if (!names.length) return [];
+    const select = Dom.html("select", {}, Dom.html("option", { value: "" }, "nothing"), ...names.map((name) => Dom.html("option", { value: name }, titled(grid, name).toLowerCase())));
+    select.addEventListener("change", () => grid.group(select.value));
+    return [Dom.html("label", { class: "check", title: "Sums by the values of a column; a click on a line, or Enter, shows its rows" }, "Group by", select)];
   }
 
   function columns(grid) {
@@ -80,7 +112,7 @@ const GridTools = (() => {
     group.append(
       Dom.button("Copy cell", "Copy the whole text of the picked cell (Ctrl+C)", () => grid.copyCell()),
       Dom.button("Copy row", "Copy the picked row, with tabs between the cells", () => grid.copyRow()),
-      Dom.button("Link to row", "Go to the address of the picked row (Enter)", () => { location.hash = grid.route + "/" + (grid.rows[grid.active[0]] + 1); }),
+      Dom.button("Link to row", "Go to the address of the picked row (Enter)", () => grid.enter(grid.active[0])),
     );
     group.hidden = true;
     grid.box.addEventListener("picked", () => { group.hidden = false; });
@@ -90,7 +122,7 @@ const GridTools = (() => {
   function add(grid) {
     const bar = grid.box.querySelector(".tools");
     if (grid.count > FEW) bar.append(search(grid));
-    bar.append(count(grid));
+    bar.append(...grid.pick.flatMap((name) => picker(grid, name)), count(grid), ...grouping(grid));
     if (grid.columns.length > 2) bar.append(columns(grid));
     if (grid.count > FEW) bar.append(filters(grid));
     if (grid.aside?.some(Boolean)) {

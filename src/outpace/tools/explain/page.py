@@ -23,6 +23,8 @@ from outpace.tools.explain import TOOL
 from outpace.tools.explain.compute import Chosen, choose, events, groups, parts
 
 _NONE = Unavailable("no step was found in this profile", "See the overview for how steps are found and marked.")
+_EVENTS = ("category", "event", "thread", "offset_ps", "duration_ps", "counted_ps")
+_BY, _SUMS = ("category", "event", "thread"), ("counted_ps", "duration_ps", "count")
 _HOW = (
     "Every moment counts for one event only: that of the category with the highest priority in the breakdown, and of its events the "
     "innermost. 'outpace explain PATH step NUMBER [CATEGORY]' explains another step."
@@ -55,10 +57,8 @@ def analyse(run: Run, *, step: int | None = None, category: Category | str | Non
     sections: tuple[Section, ...] = (
         Figures("The step", items),
         Rows(compared),
-        Rows(groups(shown), ("category", "event", "thread", "count", "counted_ps"), limit=15, remark=_HOW),
-        Rows(
-            shown, ("category", "event", "thread", "offset_ps", "duration_ps", "counted_ps"), limit=10 if step is None else 40
-        ),
+        Rows(groups(shown), ("category", "event", "thread", "count", "counted_ps"), limit=15, remark=_HOW, by=_BY, sums=_SUMS),
+        Rows(shown, _EVENTS, limit=10 if step is None else 40, by=_BY, sums=_SUMS[:2]),
     )
     colors = {c.label: c.value for c in Category}
     glance = Chart("Its categories", ChartKind.STACK_TOTAL, compared, "category", ("time_ps",), colors)

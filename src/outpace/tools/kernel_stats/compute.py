@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace.metrics.call_tree import call_tree
 from outpace.metrics.op_metrics import device_op, op_texts
+from outpace.metrics.op_scopes import scope_of
 from outpace.metrics.slices import slices
 from outpace.model import Table
 from outpace.model.arrays import Codes, Mask, Values
@@ -17,7 +19,7 @@ from outpace.tools.kernel_stats.details import KernelDetails
 from outpace.tools.kernel_stats.launches import latencies, launch_rows
 from outpace.tools.kernel_stats.names import function_name
 from outpace.tools.kernel_stats.occupancy import occupancy
-from outpace.tools.kernel_stats.schema import KERNELS, SLICES
+from outpace.tools.kernel_stats.schema import KERNELS, SLICES, TREE
 from outpace.tools.kernel_stats.tensor_cores import equation_of, is_eligible, uses_tensor_cores
 from outpace.trace import dialect
 from outpace.trace.algorithms import common, distinct, group
@@ -55,10 +57,17 @@ def kernel_slices(table: Table) -> Table:
     sums: dict[str, int] = {}
     for name, total in zip(table["kernel"], table["total_ps"].tolist(), strict=True):
         sums[name] = sums.get(name, 0) + total
-    part = slices(sums, "kernel_slices", "Kernel time", SLICES)
-    if part is None:
-        raise ValueError("kernel_slices wants a table with rows")
-    return part
+    return Table.from_rows("kernel_slices", "Kernel time", SLICES, slices(sums))
+
+
+def kernel_tree(table: Table) -> Table:
+    """Time of kernels by name scope, op and kernel, summed over devices; `table` is that of `kernels`."""
+    rows = zip(*(table[name].tolist() for name in ("op", "function", "total_ps", "occurrences")), strict=True)
+    paths = (
+        ((*scope_of(op), *([op.rpartition("/")[2]] if op else []), function), total, count)
+        for op, function, total, count in rows
+    )
+    return call_tree("kernel_tree", "Kernel time by scope, op and kernel", TREE, paths)
 
 
 def _device_rows(device: Device) -> Iterator[dict[str, Any]]:

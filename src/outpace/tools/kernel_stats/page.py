@@ -9,12 +9,14 @@ from outpace.timeline import Run
 from outpace.tools.kernel_stats import TOOL
 from outpace.tools.kernel_stats import findings as rules
 from outpace.tools.kernel_stats.collect import devices
-from outpace.tools.kernel_stats.compute import kernel_slices, kernels
+from outpace.tools.kernel_stats.compute import kernel_slices, kernel_tree, kernels
 from outpace.tools.kernel_stats.copies import copies
 from outpace.tools.kernel_stats.idle import causes_table, devices_table, gaps_table, idle
 from outpace.tools.kernel_stats.launches import launches
 from outpace.tools.kernel_stats.names import short
 
+_ALL = "Every kernel-op pair is in the CSV, JSON and HTML output."
+_BY, _SUMS = ("function", "op", "device", "tensor_cores"), ("total_ps", "kernel_fraction", "occurrences")
 _NO_DEVICE = Unavailable(
     "the profile holds no events of a GPU",
     "Train on a GPU that TensorFlow lists (tf.config.list_physical_devices('GPU')) or JAX (jax.devices()), and capture again. If it was "
@@ -38,6 +40,8 @@ def analyse(run: Run) -> Page:
     sections: list[Section] = [_figures(table, by_device)]
     part = kernel_slices(table)
     sections.append(Chart(part.title, ChartKind.PIE, part, "kernel", ("total_ps",)))
+    tree = kernel_tree(table)
+    sections.append(Chart(tree.title, ChartKind.ICICLE, tree, "id", ("parent", "name", "total_ps")))
     where = ("device",) if len(by_device) > 1 else ()
     shown = (
         "rank",
@@ -52,10 +56,10 @@ def analyse(run: Run) -> Page:
         "mean_ps",
     )
     sections += [
-        Rows(table, shown, limit=20, remark="Every kernel-op pair is in the CSV, JSON and HTML output."),
+        Rows(table, shown, limit=20, remark=_ALL, pick=("device",), by=_BY, sums=_SUMS),
         Rows(by_device, ("device", "kernels", "kernel_ps", "mean_kernel_ps", "idle_ps", "idle_fraction", "unlaunched_ps")),
-        Rows(causes, ("idle_ps", "idle_fraction", "gaps", "device", "host_activity")),
-        Rows(gaps_table(gaps), ("start_ps", "length_ps", "step", "device", "next", "host_activity")),
+        Rows(causes, ("idle_ps", "idle_fraction", "gaps", "device", "host_activity"), pick=("device",)),
+        Rows(gaps_table(gaps), ("start_ps", "length_ps", "step", "device", "next", "host_activity"), pick=("device",)),
         Rows(
             launches(found),
             ("device", "kernels", "unmatched", "median_latency_ps", "p95_latency_ps", "latency_ps", "queued_ps"),

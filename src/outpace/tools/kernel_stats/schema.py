@@ -1,5 +1,6 @@
 """Columns of the kernel tables."""
 
+from outpace.metrics.call_tree import fields
 from outpace.model import Field, Unit
 
 _HOST = Field("host", Unit.TEXT, "host that recorded it")
@@ -126,6 +127,13 @@ CAUSES = (
     Field("idle_fraction", Unit.FRACTION, "share of the device's idle time", "Of idle"),
     _DEVICE,
     _HOST,
+)
+
+TREE = fields(
+    "name scope, op, or kernel (its own name)",
+    "time of the kernels in it, on all devices",
+    "time of the kernel; 0 of a scope or an op",
+    "executions of these kernels",
 )
 
 SLICES = (

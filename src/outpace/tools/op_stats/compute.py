@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from outpace.metrics.op_metrics import DEVICE, HOST
-from outpace.metrics.slices import slices as pie
+from outpace.metrics.op_scopes import kind_of_scope
+from outpace.metrics.slices import slices
 from outpace.model import Table
 from outpace.model.arrays import Column, Mask, Values
-from outpace.tools.op_stats.schema import OPS, SLICES, TYPES
+from outpace.tools.op_stats.schema import OPS, SHARES, TYPES
 
 SIDES = (HOST, DEVICE)
+_WAYS = {"op type": "type", "layer": "layer", "op": "name"}  # to sum up ops, and the column that it goes by
 
 
 def ops(metrics: Table) -> Table:
@@ -40,6 +42,7 @@ def ops(metrics: Table) -> Table:
             "side": side,
             "type": table["type"],
             "name": table["name"],
+            "layer": [kind_of_scope(name) for name in table["name"].tolist()],
             "occurrences": table["count"],
             "self_ps": table["self_ps"],
             "mean_self_ps": own / count,
@@ -70,10 +73,14 @@ def types(table: Table) -> Table:
     return Table.from_rows("types", "Op types", TYPES, sorted(rows, key=lambda r: -r[4]))
 
 
-def slices(table: Table, side: str, label: str, name: str, title: str) -> Table | None:
-    """The largest self times of one side by column `label`, the rest as one; None when the side did nothing."""
-    sums: dict[str, int] = {}
-    for row in table.records():
-        if row["side"] == side and not row.get("idle"):
-            sums[row[label]] = sums.get(row[label], 0) + row["self_ps"]
-    return pie(sums, name, title, SLICES)
+def shares(table: Table) -> Table:
+    """`SHARES`: the largest self times of each side by op type, layer and op, the rest as one; devices first."""
+    rows: list[tuple[str, str, str, int]] = []
+    for side in reversed(SIDES):
+        mine = [row for row in table.records() if row["side"] == side and not row["idle"]]
+        for way, column in _WAYS.items():
+            sums: dict[str, int] = {}
+            for row in mine:
+                sums[row[column]] = sums.get(row[column], 0) + row["self_ps"]
+            rows += [(side, way, label, size) for label, size in slices(sums)]
+    return Table.from_rows("shares", "Self time", SHARES, rows)

@@ -11,8 +11,11 @@ from outpace.model import Chart, ChartKind, Page, Rows, Section, Table, Unavaila
 from outpace.timeline import Run
 from outpace.tools.op_stats import TOOL
 from outpace.tools.op_stats import findings as rules
-from outpace.tools.op_stats.compute import SIDES, ops, slices, types
+from outpace.tools.op_stats.compute import SIDES, ops, shares, types
 
+_SHOWN = ("rank", "side", "self_ps", "busy_fraction", "occurrences", "total_ps", "type", "name")
+_BY, _SUMS = ("type", "layer", "side", "host"), ("self_ps", "busy_fraction", "occurrences", "host_fraction", "device_fraction")
+_ALL = "Every op is in the CSV, JSON and HTML output."
 _NONE = Unavailable(
     "no op was recorded",
     "Capture with host tracer level 2 (the default of 'outpace profile'); on a GPU check that CUPTI is on the library path.",
@@ -26,23 +29,26 @@ def analyse(run: Run) -> Page:
     if len(metrics) == 0 and not one_by_one:
         return TOOL.page(unavailable=_NONE)
     table = ops(metrics)
-    by_type = types(table)
+    by_type, parts = types(table), shares(table)
     sections: list[Section] = []
-    for side in SIDES:
-        where = f"on the {side.lower()}"
-        for source, label, what in ((table, "name", "op"), (by_type, "type", "op type")):
-            part = slices(source, side, label, f"{side}_{label}_slices".lower(), f"Self time by {what} {where}")
-            if part is not None:
-                sections.append(Chart(part.title, ChartKind.PIE, part, "label", ("self_ps",), remark="idle time left out"))
-    shown = ("rank", "side", "self_ps", "busy_fraction", "occurrences", "total_ps", "type", "name")
-    sections += (
-        []
-        if len(metrics) == 0
-        else [
-            Rows(table, shown, limit=20, remark="Every op is in the CSV, JSON and HTML output.", aside="idle"),
-            Rows(by_type, ("side", "type", "self_ps", "busy_fraction", "occurrences", "ops")),
+    if len(parts):
+        sections.append(
+            Chart(
+                "Self time",
+                ChartKind.PIE,
+                parts,
+                "label",
+                ("self_ps",),
+                remark="idle time left out",
+                select="side",
+                then=("by",),
+            )
+        )
+    if len(metrics):
+        sections += [
+            Rows(table, _SHOWN, limit=20, remark=_ALL, aside="idle", pick=("side", "host"), by=_BY, sums=_SUMS),
+            Rows(by_type, ("side", "type", "self_ps", "busy_fraction", "occurrences", "ops"), pick=("side",)),
         ]
-    )
     if one_by_one:
         sections.append(Rows(eager, ("op", "count", "total_ps")))
     line = framework_line(run, run.hosts[0].host) if run.hosts else ""

@@ -7,6 +7,7 @@ OPS = (
     Field("side", Unit.TEXT, "Host (threads) or Device (accelerators)"),
     Field("type", Unit.TEXT, "type of the op; IDLE for time without any op"),
     Field("name", Unit.TEXT, "full name of the op"),
+    Field("layer", Unit.TEXT, "name scopes around the op, where replicas and repeated layers count as one (`layer_*`)"),
     Field("occurrences", Unit.COUNT, "executions in the capture", "Count"),
     Field("self_ps", Unit.PS, "time in the op itself", "Self"),
     Field("mean_self_ps", Unit.PS, "self time per execution", "Mean self"),
@@ -32,7 +33,9 @@ TYPES = (
     Field("busy_fraction", Unit.FRACTION, "self time as a share of its side's, idle time left out", "Of busy"),
 )
 
-SLICES = (
-    Field("label", Unit.TEXT, "op or op type; 'all others' sums up the rest"),
-    Field("self_ps", Unit.PS, "self time", "Self"),
+SHARES = (
+    Field("side", Unit.TEXT, "Host (threads) or Device (accelerators)"),
+    Field("by", Unit.TEXT, "what is summed up: ops of one type, ops of one kind of layer, or single ops", "Self time by"),
+    Field("label", Unit.TEXT, "the type, layer or op; 'all others' sums up the rest"),
+    Field("self_ps", Unit.PS, "self time, idle time left out", "Self"),
 )

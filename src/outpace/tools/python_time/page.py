@@ -6,9 +6,10 @@ from outpace.metrics.budget import budgets
 from outpace.metrics.cpu_saturation import cpu_saturation
 from outpace.metrics.program import program
 from outpace.metrics.python_samples import OUTPACE, YOURS
+from outpace.metrics.python_stacks import python_stacks
 from outpace.metrics.python_threads import thread_lines
 from outpace.metrics.python_time import python_lines
-from outpace.model import Page, Rows, Section, Table, Unavailable, Unit, humanize
+from outpace.model import Chart, ChartKind, Page, Rows, Section, Table, Unavailable, Unit, humanize
 from outpace.timeline import Run
 from outpace.tools.python_time import TOOL, background
 from outpace.tools.python_time import findings as rules
@@ -17,6 +18,8 @@ _NONE = Unavailable(
     "no Python samples were recorded with this profile",
     "Capture with 'outpace profile train.py', which samples the training thread about a hundred times a second.",
 )
+_BY = ("file", "function", "who", "library")
+_SUMS = ("self_ps", "own_ps", "untraced_ps", "waiting_ps", "building_ps", "share", "samples")
 _COLUMNS = (
     "file",
     "line",
@@ -41,7 +44,10 @@ def analyse(run: Run) -> Page:
     found = (*rules.find(run, program(run)), *background.find(run, budgets(run), cpu_saturation(run)))
     threads = thread_lines(run)
     remark = "A line's time includes the libraries that it calls; From and To are the 95% CI of its share."
-    sections: list[Section] = [Rows(lines, _COLUMNS, limit=15, remark=remark)]
+    sections: list[Section] = [
+        Chart("Python calls, time per step", ChartKind.ICICLE, python_stacks(run), "id", ("parent", "name", "total_ps")),
+        Rows(lines, _COLUMNS, limit=15, remark=remark, pick=("host",), by=_BY, sums=_SUMS),
+    ]
     if len(threads):
         sections.append(Rows(threads, ("thread", "source", "function", "cores", "looks")))
     return TOOL.page(headline=_headline(lines), sections=tuple(sections), findings=found)

@@ -9,6 +9,7 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.metrics.op_metrics import op_metrics
+from outpace.metrics.op_scopes import scope_of
 from outpace.model import Table
 from outpace.model.arrays import Codes, Numbers
 from outpace.timeline import Run, Timeline
@@ -17,8 +18,6 @@ from outpace.trace import dialect
 from outpace.trace.algorithms import common
 
 MAX_DEPTH = 8
-_WRAPPERS = ("StatefulPartitionedCall", "PartitionedCall")  # calls of functions: their ops belong to the scope that they name
-NO_SCOPE = "(no scope)"
 
 
 @dataclass
@@ -56,12 +55,6 @@ def tree(run: Run, max_depth: int = MAX_DEPTH) -> Tree:
         sums = node.types[row["type"]]
         sums[0], sums[1], sums[2] = sums[0] + row["count"], sums[1] + row["self_ps"], sums[2] + size
     return found
-
-
-def scope_of(op: str) -> tuple[str, ...]:
-    """Scopes around an op, outermost first; calls of functions are no scope."""
-    parts = [p for p in op.split("/")[:-1] if p and p not in _WRAPPERS]
-    return tuple(parts) or (NO_SCOPE,)
 
 
 def allocations(run: Run) -> Counter[str]:

@@ -11,10 +11,11 @@ from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace.metrics.op_metrics import op_metrics
+from outpace.metrics.op_scopes import scope_of
 from outpace.model import Chart, ChartKind, Figure, Figures, Page, Rows, Table, Unit, UsageError
 from outpace.timeline import Run
 from outpace.tools.scopes import TOOL
-from outpace.tools.scopes.compute import MAX_DEPTH, scope_of
+from outpace.tools.scopes.compute import MAX_DEPTH
 from outpace.tools.scopes.schema import LAYERS
 
 _GRADIENT = "gradient_tape"

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from outpace.metrics.op_scopes import NO_SCOPE
 from outpace.model import Chart, ChartKind, Page, Rows, Section, Table, Unavailable, UsageError
 from outpace.timeline import Run
 from outpace.tools.scopes import TOOL
 from outpace.tools.scopes import layers as keras
-from outpace.tools.scopes.compute import MAX_DEPTH, NO_SCOPE, by_type, scopes, tree
+from outpace.tools.scopes.compute import MAX_DEPTH, by_type, scopes, tree
 from outpace.tools.scopes.layers import of_model
 from outpace.tools.scopes.lines import lines
 
 __all__ = ["analyse", "of_model"]
 
 _MOST_OF = 0.8  # of a scope's time, for one below it to be named in its place
+_OF_TYPES = ("scope", "type", "side", "occurrences", "self_ps", "allocated_bytes")
+_SUMS = ("self_ps", "occurrences", "allocated_bytes")
 _NONE = Unavailable("no op with a name was recorded", "Capture with host tracer level 2 (the default of 'outpace profile').")
 
 
@@ -46,7 +49,7 @@ def analyse(run: Run, *, model: Any = None, max_depth: int = MAX_DEPTH, show_tra
         sections.append(Rows(code, ("source", "what", "occurrences", "total_ps", "self_ps"), limit=15))
     if not sections:
         return TOOL.page(unavailable=_NONE)
-    sections.append(Rows(by_type(found), ("scope", "type", "side", "occurrences", "self_ps", "allocated_bytes"), limit=10))
+    sections.append(Rows(by_type(found), _OF_TYPES, limit=10, pick=("side",), by=("scope", "type", "side"), sums=_SUMS))
     return TOOL.page(_headline(table, code), tuple(sections))
 
 

@@ -1,0 +1,20 @@
+from outpace.metrics.call_tree import call_tree, fields
+
+SCHEMA = fields("what", "time below it too", "time in itself", "how often")
+
+
+def test_times_of_paths_add_up_from_below() -> None:
+    paths = [(("fit", "step"), 30, 3), (("fit",), 10, 1), (("fit", "step", "", "step"), 5, 1), (("save",), 55, 2)]
+    rows = [tuple(row.values()) for row in call_tree("t", "T", SCHEMA, paths).records()]
+    assert rows == [
+        # name, total, share, self, count, depth, id, parent
+        ("fit", 45, 0.45, 10, 5, 0, 1, 0),
+        ("step", 35, 0.35, 30, 4, 1, 2, 1),
+        ("", 5, 0.05, 0, 1, 2, 3, 2),
+        ("step", 5, 0.05, 5, 1, 3, 4, 3),
+        ("save", 55, 0.55, 55, 2, 0, 5, 0),
+    ]
+
+
+def test_nothing_is_an_empty_tree() -> None:
+    assert len(call_tree("t", "T", SCHEMA, [])) == 0
