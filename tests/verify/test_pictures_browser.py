@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from outpace.api import Profile
 from tests.support import opened
+from tests.unit.metrics.test_python_time import FIT, NOTE, SORT, run_of, times_of
 from tests.verify import chromium
 
 pytestmark = [
@@ -148,6 +150,26 @@ def test_replicas_are_merged_until_told_otherwise(page: chromium.Page, tmp_path:
     assert flame.ask(f"{cell('replica_4')} === undefined") is True
     flame.click("box.querySelector('input[type=checkbox]')")
     assert flame.ask(f"{cell('replica_4')} !== undefined") is True
+
+
+def test_kernels_are_a_flame_graph_too(page: chromium.Page, tmp_path: Path) -> None:
+    flame = reader(page, "tf_gpu_v100_bert", "#kernel_stats " + FLAME, tmp_path)
+    flame.click(cell("/layer_3"))
+    assert flame.ask(TOP) == "layer_3"
+    flame.write("box.querySelector('input[type=search]')", "FillPhiloxRandomKernelLaunch")
+    flame.press("Enter")
+    assert str(flame.ask(FOCUSED)).endswith("RandomUniform/FillPhiloxRandomKernelLaunch")
+
+
+def test_python_calls_are_a_flame_graph_too(page: chromium.Page, tmp_path: Path) -> None:
+    _, free, busy = times_of(run_of([(1.0, FIT)]))
+    path = Profile(run_of([(free, NOTE), (free, SORT), (busy, FIT)] * 3)).html(tmp_path / "report.html")
+    page.ask("Page.navigate", url=path.as_uri() + "#python_time")
+    page.wait(f"document.querySelector('#python_time {FLAME} .live > *') !== null", 30)
+    flame = Reader(page, "#python_time " + FLAME)
+    assert "numpy: sort" in flame.hover(cell("numpy: sort"))
+    flame.click(cell("Noter.on_batch_end"))
+    assert str(flame.ask(TOP)).startswith("train.py:3")
 
 
 GRAPH = "[data-picture=graph]"

@@ -72,6 +72,11 @@ class Report:
     def write(self, selector: str, text: str) -> None:
         self.run(f"(f => {{ f.value = {json.dumps(text)}; f.dispatchEvent(new Event('input')); }})({self._element(selector)})")
 
+    def select(self, selector: str, value: str) -> None:
+        """The choice of a list's entry."""
+        change = "(s => { s.value = %s; s.dispatchEvent(new Event('change')); })(%s)"
+        self.run(change % (json.dumps(value), self._element(selector)))
+
     def text(self, selector: str) -> str:
         return str(self.run(f"{self._element(selector)}.textContent"))
 
@@ -182,6 +187,62 @@ def test_columns_are_chosen_filtered_and_sorted(report: Report) -> None:
     assert report.run(cells) == sorted(shown, key=lambda cell: -float(cell.split()[0]))
 
 
+def test_rows_are_chosen_by_their_side(report: Report) -> None:
+    report.visit("tf_gpu_v100_bert", "op_stats/ops")
+    report.wait(f"document.querySelector({json.dumps(OPS + '.tabs')}) !== null")
+    tabs = f"[...document.querySelectorAll({json.dumps(OPS + '.tabs button')})].map(b => [b.textContent, b.ariaPressed])"
+    assert report.run(tabs) == [["All", "true"], ["Device", "false"], ["Host", "false"]]
+    report.click(OPS + ".tabs button:nth-child(3)")
+    assert [text for text, pressed in report.run(tabs) if pressed == "true"] == ["Host"]
+    sides = f"[...new Set([...document.querySelectorAll({json.dumps(OPS + '.live tbody tr:not(.space)')})].map(r => r.cells[3].textContent))]"
+    assert report.run(sides) == ["Host"]
+    report.run("location.hash = 'op_stats/ops/5'")
+    report.wait("document.querySelector('tr.target') !== null")
+    assert report.run(tabs)[0] == ["All", "true"], "the address of a row takes the choice away that hid it"
+
+
+def test_rows_are_summed_up_and_opened(report: Report) -> None:
+    report.visit("tf_gpu_v100_bert", "op_stats/ops")
+    report.wait(f"document.querySelector({json.dumps(OPS + '.tabs')}) !== null")
+    report.click(OPS + ".tabs button:nth-child(2)")
+    report.select(OPS + ".check select", "type")
+    lines = f"[...document.querySelectorAll({json.dumps(OPS + '.live tbody tr:not(.space)')})].map(r => [...r.cells].map(c => c.textContent))"
+    first, second, *_ = report.run(lines)
+    assert [first[1], first[3], first[4], first[5], first[6]] == ["Cast 784 rows", "Device", "12.7 ms", "42.2%", "784"]
+    assert second[1] == "RandomUniform 194 rows"
+    report.click(OPS + "tr.group td")
+    opened = report.run(lines)
+    assert opened[0] == ["▾", *first[1:]] and opened[1][8] == "Cast" and opened[1][0].isdecimal()
+    assert report.run("document.activeElement.closest('tr').ariaExpanded") == "true"
+    report.press("Enter")
+    assert report.run(lines)[1] == second, "Enter closes it"
+    report.press("ArrowDown")
+    report.press("Enter")
+    assert report.run(lines)[2][8] == "RandomUniform"
+    report.run("location.hash = 'op_stats/ops/2'")
+    report.wait("document.querySelector('tr.target a')?.textContent === '2'")
+    assert report.run(f"document.querySelector({json.dumps(OPS + 'tr.group[aria-expanded=true] td')}) !== null"), "in its group"
+    report.select(OPS + ".check select", "")
+    assert report.run(f"document.querySelector({json.dumps(OPS + 'tr.group')}) === null")
+
+
+def test_the_bars_are_those_of_the_chosen_side_and_grouping(report: Report) -> None:
+    report.visit("tf_gpu_v100_bert", "op_stats")
+    tabs, names = "#op_stats .bars .tabs", "[...document.querySelectorAll('#op_stats .bars .live th')].map(h => h.textContent)"
+    report.wait(f"document.querySelectorAll('{tabs}').length === 2")
+    assert report.run(names)[:2] == ["Cast", "RandomUniform"]
+    report.click(f"{tabs} [aria-pressed=false]")
+    assert report.run(names)[:2] == ["Dataset", "Cast"], "the host"
+    report.click(f"span:nth-child(2) > {tabs.split()[-1]} button:nth-child(2)")
+    assert "layer_*" in "".join(report.run(names))
+    report.run("document.querySelector('#op_stats .bars .tabs button').focus()")
+    report.press("Enter", "\r")
+    assert report.run("document.querySelector('#op_stats .bars .tabs button').ariaPressed") == "true"
+    assert report.run(names)[0].startswith("bert_span_labeler/")
+    shares = report.run("[...document.querySelectorAll('#op_stats .bars .live .share')].map(s => parseFloat(s.textContent))")
+    assert 99 < sum(shares) < 101
+
+
 def test_idle_time_is_shown_on_demand(report: Report) -> None:
     report.visit("keras_fit", "op_stats/ops")
     report.wait(f"document.querySelector({json.dumps(OPS + '.count')}) !== null")
@@ -206,6 +267,12 @@ def test_cells_are_walked_through_and_copied(report: Report) -> None:
     ]
     report.press("Enter")
     report.wait("location.hash === '#op_stats/ops/11'")
+
+
+def test_a_table_stands_on_its_page_once(report: Report) -> None:
+    report.visit("tf_gpu_v100_bert", "scopes")
+    shown = "[...document.querySelectorAll('#scopes [data-table]')].map(b => b.dataset.table)"
+    assert len(set(report.run(shown))) == len(report.run(shown)) == 3
 
 
 def test_a_table_that_goes_on_to_the_right_says_so(report: Report) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import field
 
 from outpace._dataclass import dataclass
 from outpace.model import Field, Table, Unit
@@ -13,12 +14,11 @@ _PARENT = Field("parent", Unit.COUNT, "node above it; 0 at the top")
 
 @dataclass
 class _Node:
-    number: int
-    parent: int
     name: str
     own: int = 0
     total: int = 0
     count: int = 0
+    below: dict[str, _Node] = field(default_factory=dict)
 
 
 def fields(name: str, total: str, own: str, count: str) -> tuple[Field, ...]:
@@ -36,21 +36,26 @@ def fields(name: str, total: str, own: str, count: str) -> tuple[Field, ...]:
 
 
 def call_tree(name: str, title: str, schema: Sequence[Field], paths: Iterable[tuple[Sequence[str], int, int]]) -> Table:
-    """A table of `fields`: a row per node, parents first. `paths` are (names from the top down, time of the last one itself, its count)."""
-    root = _Node(0, 0, "")
-    nodes: dict[tuple[int, str], _Node] = {}
+    """A table of `fields`: a row per node, parents first, and of those at one place the longest first.
+
+    `paths` are (names from the top down, time of the last one itself, its count).
+    """
+    root = _Node("")
     for path, time, count in paths:
-        node = root
         root.total += time
+        node = root
         for part in path:
-            node = nodes.setdefault((node.number, part), _Node(len(nodes) + 1, node.number, part))
+            node = node.below.setdefault(part, _Node(part))
             node.total += time
             node.count += count
         node.own += time
-    depths = {0: -1}
-    rows = []
-    for node in nodes.values():  # a parent is met before what is below it
-        depths[node.number] = depth = depths[node.parent] + 1
-        share = node.total / root.total if root.total else 0.0
-        rows.append((node.name, node.total, share, node.own, node.count, depth, node.number, node.parent))
+    rows: list[tuple[object, ...]] = []
+    stack = [(root, -1, 0)]
+    while stack:  # without recursion: a stack may be deeper than ours
+        node, depth, parent = stack.pop()
+        number = len(rows) + 1 if node is not root else 0
+        if node is not root:
+            share = node.total / root.total if root.total else 0.0
+            rows.append((node.name, node.total, share, node.own, node.count, depth, number, parent))
+        stack += [(child, depth + 1, number) for child in sorted(node.below.values(), key=lambda child: child.total)]
     return Table.from_rows(name, title, schema, rows)

@@ -30,7 +30,7 @@ def python_stacks(run: Run) -> Table:
     trees = [(timeline.host, list(_stacks(run, timeline))) for timeline in run.hosts]
     several = sum(bool(paths) for _, paths in trees) > 1
     paths = [((host, *path) if several else path, time, count) for host, tree in trees for path, time, count in tree]
-    return call_tree("python_stacks", "Python calls", FIELDS, paths)
+    return call_tree("python_stacks", "Python calls, time per step", FIELDS, paths)
 
 
 def _stacks(run: Run, timeline: Timeline) -> Iterator[tuple[tuple[str, ...], int, int]]:
@@ -50,12 +50,16 @@ def _stacks(run: Run, timeline: Timeline) -> Iterator[tuple[tuple[str, ...], int
 
 
 def _names(stack: Sequence[Sequence[int]], frames: Sequence[Sequence[Any]]) -> tuple[str, ...]:
-    """Calls of a stack as they are shown; what a capture does is one of them, and a function that a library goes through twice in a row too."""
-    called: list[str] = []
-    for frame, line in stack:
-        file, function, _, owner = frames[frame]
-        if owner == OUTPACE:
-            called.append("outpace: the capture itself")
-            break
-        called.append(f"{owner}: {function}" if owner else f"{os.path.basename(file)}:{line} {function}")
+    """Calls of a stack as they are shown: from the first of the user's own, which Python's start-up and the capture lead to. A call that a
+    library goes through twice in a row is one, and what the capture wraps around calls is none."""
+    owners = [frames[frame][3] for frame, _ in stack]
+    first = owners.index("") if "" in owners else 0
+    called = [_name(frames[frame], line) for frame, line in stack[first:] if frames[frame][3] != OUTPACE]
+    if owners[-1] == OUTPACE:
+        called.append("outpace: the capture itself")
     return tuple(name for name, _ in groupby(called))
+
+
+def _name(frame: Sequence[Any], line: int) -> str:
+    file, function, _, owner = frame
+    return f"{owner}: {function}" if owner else f"{os.path.basename(file)}:{line} {function}"

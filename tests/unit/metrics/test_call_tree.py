@@ -8,11 +8,11 @@ def test_times_of_paths_add_up_from_below() -> None:
     rows = [tuple(row.values()) for row in call_tree("t", "T", SCHEMA, paths).records()]
     assert rows == [
         # name, total, share, self, count, depth, id, parent
-        ("fit", 45, 0.45, 10, 5, 0, 1, 0),
-        ("step", 35, 0.35, 30, 4, 1, 2, 1),
-        ("", 5, 0.05, 0, 1, 2, 3, 2),
-        ("step", 5, 0.05, 5, 1, 3, 4, 3),
-        ("save", 55, 0.55, 55, 2, 0, 5, 0),
+        ("save", 55, 0.55, 55, 2, 0, 1, 0),
+        ("fit", 45, 0.45, 10, 5, 0, 2, 0),
+        ("step", 35, 0.35, 30, 4, 1, 3, 2),
+        ("", 5, 0.05, 0, 1, 2, 4, 3),
+        ("step", 5, 0.05, 5, 1, 3, 5, 4),
     ]
 
 

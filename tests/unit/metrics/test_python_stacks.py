@@ -2,11 +2,11 @@
 
 import pytest
 
-from outpace.metrics.python_stacks import python_stacks
+from outpace.metrics.python_stacks import _names, python_stacks
 from outpace.testing import training_run
 from outpace.timeline import Run
 from outpace.trace import read_trace
-from tests.unit.metrics.test_python_time import BARE, FIT, NOTE, OURS, SORT, run_of, times_of
+from tests.unit.metrics.test_python_time import BARE, FIT, FRAMES, NOTE, OURS, SORT, run_of, times_of
 
 
 def test_samples_add_up_along_their_stacks() -> None:
@@ -24,6 +24,18 @@ def test_samples_add_up_along_their_stacks() -> None:
     }
     assert sum(row["self_ps"] for row in tree.records()) == pytest.approx(10_000_000_000), "the step"
     assert rows["numpy: sort"]["parent"] == rows["train.py:32 Noter.on_batch_end"]["id"]
+
+
+def test_a_stack_begins_where_the_program_does() -> None:
+    frames = [*FRAMES, ("/lib/runpy.py", "run_path", 1, "python")]
+    start, program, fit, wrapper, note = (len(FRAMES), 1), (0, 50), (1, 11), (4, 8), (2, 31)
+    assert _names([start, wrapper, program, fit, wrapper, fit, note], frames) == (
+        "train.py:50 <module>",
+        "keras: fit",
+        "train.py:31 Noter.on_batch_end",
+    )
+    assert _names([start, wrapper, program, wrapper], frames) == ("train.py:50 <module>", "outpace: the capture itself")
+    assert _names([start], frames) == ("python: run_path",)
 
 
 def test_samples_beside_the_steps_are_no_part_of_it() -> None:

@@ -1,6 +1,6 @@
 /* What stands above a table: search, columns, filters by column, what to copy. */
 const GridTools = (() => {
-  const FEW = 5, TABS = 4;
+  const FEW = 5, TABS = 4, SHORT = 24; // entries that are tabs, and their characters
 
   function count(grid) {
     const element = Dom.html("span", { class: "count" });
@@ -48,7 +48,7 @@ const GridTools = (() => {
     };
     if (texts.length < 2) return [];
     const label = titled(grid, name), cleared = (action) => grid.box.addEventListener("cleared", action);
-    if (texts.length <= TABS) {
+    if (texts.length <= TABS && texts.join("").length <= SHORT) {
       const { group, press } = Dom.tabs(label, ["All", ...texts], (i) => pick(i ? texts[i - 1] : null));
       cleared(() => press(0));
       return [group];

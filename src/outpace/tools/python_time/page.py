@@ -20,6 +20,7 @@ _NONE = Unavailable(
 )
 _BY = ("file", "function", "who", "library")
 _SUMS = ("self_ps", "own_ps", "untraced_ps", "waiting_ps", "building_ps", "share", "samples")
+_STACKS = "Samples of the training thread, from your own code down: your lines with their file, functions of libraries with their package."
 _COLUMNS = (
     "file",
     "line",
@@ -42,10 +43,10 @@ def analyse(run: Run) -> Page:
     if len(lines) == 0:
         return TOOL.page(unavailable=_NONE)
     found = (*rules.find(run, program(run)), *background.find(run, budgets(run), cpu_saturation(run)))
-    threads = thread_lines(run)
+    threads, tree = thread_lines(run), python_stacks(run)
     remark = "A line's time includes the libraries that it calls; From and To are the 95% CI of its share."
     sections: list[Section] = [
-        Chart("Python calls, time per step", ChartKind.ICICLE, python_stacks(run), "id", ("parent", "name", "total_ps")),
+        Chart(tree.title, ChartKind.ICICLE, tree, "id", ("parent", "name", "total_ps"), remark=_STACKS),
         Rows(lines, _COLUMNS, limit=15, remark=remark, pick=("host",), by=_BY, sums=_SUMS),
     ]
     if len(threads):
