@@ -66,8 +66,9 @@ class Report:
             self.page.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
 
     def press(self, key: str, text: str = "") -> None:
-        self.page.ask("Input.dispatchKeyEvent", type="keyDown", key=key, text=text)
-        self.page.ask("Input.dispatchKeyEvent", type="keyUp", key=key)
+        code = {"Escape": 27}.get(key, 0)  # what Chromium itself does with a key, it does by its code
+        self.page.ask("Input.dispatchKeyEvent", type="keyDown", key=key, text=text, windowsVirtualKeyCode=code)
+        self.page.ask("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=code)
 
     def write(self, selector: str, text: str) -> None:
         self.run(f"(f => {{ f.value = {json.dumps(text)}; f.dispatchEvent(new Event('input')); }})({self._element(selector)})")
@@ -306,6 +307,19 @@ def test_one_search_finds_rows_of_all_tables(report: Report) -> None:
     assert "BackpropFilter" in report.text("tr.target")
 
 
+def test_the_keys_are_told(report: Report) -> None:
+    report.visit("keras_fit")
+    report.press("?", "?")
+    assert report.run("document.getElementById('keys').open") is True
+    report.click("#keys button")
+    assert report.run("document.getElementById('keys').open") is False
+    report.click("#ask")
+    assert "search tools" in report.text("#keys dd")
+    assert report.run("document.getElementById('keys').contains(document.activeElement)"), "focus goes there"
+    report.press("Escape")
+    report.wait("!document.getElementById('keys').open")
+
+
 STEPS = "#overview .plot"
 
 
@@ -326,6 +340,8 @@ def test_a_click_on_a_step_opens_it(report: Report) -> None:
     assert "Median of 20" in panel
     command = report.text(".opened code")
     assert command.endswith("multi_host 130 --host localhost_7010") and command.startswith("outpace explain ")
+    timeline = report.text(".opened .command + .command code")
+    assert timeline.endswith("multi_host --steps 130") and timeline.startswith("outpace trace ")
     report.click(".opened [aria-label=Close]")
     assert report.run("document.querySelector('.opened') === null && location.hash === '#overview'")
 

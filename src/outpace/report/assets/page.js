@@ -61,8 +61,22 @@ const Page = (() => {
     document.querySelectorAll("main .scroll").forEach((area) => { area.tabIndex = 0; });
   }
 
+  /* The list of keys, on a click or with the key that asks in other programs. */
+  function keys() {
+    const button = document.getElementById("ask"), list = document.getElementById("keys");
+    button.addEventListener("click", () => list.showModal());
+    document.addEventListener("keydown", (event) => {
+      if (event.key !== "?" || list.open || event.target.matches("input, textarea, select")) return;
+      event.preventDefault();
+      list.showModal();
+    });
+    list.querySelector("button").addEventListener("click", () => list.close());
+    button.hidden = false;
+  }
+
   function start() {
     theme();
+    keys();
     areas();
     Tips.start();
     Columns.start();

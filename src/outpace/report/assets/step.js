@@ -45,15 +45,14 @@ const Step = (() => {
     return element;
   }
 
-  /* What tells every event of a step. */
-  function command(chart, row) {
-    if (chart.spec.x !== "step") return null;
+  /* What tells every event of a step, and what shows them. */
+  function commands(chart, row) {
+    if (chart.spec.x !== "step") return [];
     const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : "'" + text.replaceAll("'", "'\\''") + "'");
     const host = chart.choices.length > 1 && chart.spec.select === "host" ? " --host " + quoted(chart.of[row]) : "";
-    const text = `outpace explain ${document.body.dataset.source} ${quoted(chart.labels[row])}${host}`;
-    const line = Dom.html("p", { class: "command" });
-    line.append("Every event of it: ", Dom.html("code", {}, text), " ", Dom.button("Copy", "Copy the command", () => Dom.copy(text, "the command")));
-    return line;
+    const { source } = document.body.dataset, label = quoted(chart.labels[row]);
+    const line = (what, text) => Dom.html("p", { class: "command" }, what, Dom.html("code", {}, text), " ", Dom.button("Copy", "Copy the command", () => Dom.copy(text, "the command")));
+    return [line("Every event of it: ", `outpace explain ${source} ${label}${host}`), line("In the timeline: ", `outpace trace ${source} --steps ${label}`)];
   }
 
   function close(panel) {
@@ -81,7 +80,7 @@ const Step = (() => {
     rowLink.href = `#${spec.table}/${row + 1}`;
     const more = Dom.html("p");
     more.append(rowLink);
-    panel.append(head, table(chart, row), ...[command(chart, row), more].filter(Boolean));
+    panel.append(head, table(chart, row), ...commands(chart, row), more);
     panel.setAttribute("role", "region");
     panel.setAttribute("aria-label", title);
     panel.addEventListener("keydown", (event) => { if (event.key === "Escape") close(panel); });

@@ -30,7 +30,7 @@ def analyse(run: Run) -> Page:
     sections: list[Section] = [_summary(functions, compiled)]
     if len(functions):
         shown = ("function", "calls", "traced", "eager", "xla", "graphs", "total_ps", "traced_ps")
-        sections.append(Rows(functions, shown))
+        sections.append(Rows(functions, shown, pick=("host",)))
     if len(built):
         unknown = "unknown" in built["kinds"].tolist()
         remark = "'outpace profile' records the arguments of every graph and names the one that changed." if unknown else ""

@@ -35,7 +35,7 @@ def analyse(run: Run) -> Page:
     )
     sections = (
         Chart("Time by category of op", ChartKind.PIE, categories, "category", ("self_ps",)),
-        Rows(table, shown, limit=15, pick=("program", "device"), by=_BY, sums=_SUMS),
+        Rows(table, shown, limit=15, pick=("program", "device", "host"), by=_BY, sums=_SUMS),
         Rows(compiled, ("program", "runs", "ops", "self_ps", "fraction")),
     )
     return TOOL.page(_headline(table, compiled), sections)

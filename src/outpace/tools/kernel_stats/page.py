@@ -56,7 +56,7 @@ def analyse(run: Run) -> Page:
         "mean_ps",
     )
     sections += [
-        Rows(table, shown, limit=20, remark=_ALL, pick=("device",), by=_BY, sums=_SUMS),
+        Rows(table, shown, limit=20, remark=_ALL, pick=("device", "host"), by=_BY, sums=_SUMS),
         Rows(by_device, ("device", "kernels", "kernel_ps", "mean_kernel_ps", "idle_ps", "idle_fraction", "unlaunched_ps")),
         Rows(causes, ("idle_ps", "idle_fraction", "gaps", "device", "host_activity"), pick=("device",)),
         Rows(gaps_table(gaps), ("start_ps", "length_ps", "step", "device", "next", "host_activity"), pick=("device",)),

@@ -9,7 +9,7 @@ from outpace.metrics.model_parts import model_parts
 from outpace.metrics.odd_ops import odd_ops
 from outpace.metrics.program import program
 from outpace.metrics.small_ops import small_ops
-from outpace.model import Page, Rows, Section, Unavailable
+from outpace.model import Page, Rows, Section, Table, Unavailable
 from outpace.timeline import Run
 from outpace.tools.model_time import TOOL
 from outpace.tools.model_time import findings as rules
@@ -19,7 +19,17 @@ _NONE = Unavailable(
     "no step was found, so the model's share of a step is unknown",
     "Capture ten steps with 'outpace profile train.py'. The overview says how steps are found and marked.",
 )
+_BY, _SUMS = (
+    ("layer_type", "top_op", "source", "kind"),
+    ("self_ps", "share", "forward_ps", "backward_ps", "overhead_ps", "count"),
+)
 _PARTS = ("part", "source", "share", "forward_ps", "backward_ps", "self_ps", "top_op", "count")
+
+
+def _rows(table: Table) -> Rows:
+    if table.name == "model_parts":
+        return Rows(table, _PARTS, limit=12, pick=("side", "host"), by=_BY, sums=_SUMS)
+    return Rows(table, limit=12, pick=tuple(name for name in ("host",) if name in table))
 
 
 def analyse(run: Run) -> Page:
@@ -28,9 +38,7 @@ def analyse(run: Run) -> Page:
     if ALL_HOSTS not in known:
         return TOOL.page(unavailable=_NONE)
     tables = (model_parts(run), hlo_lines(run), odd_ops(run), small_ops(run), core_use(run), lone_ops(run))
-    sections: tuple[Section, ...] = tuple(
-        Rows(table, _PARTS if table.name == "model_parts" else (), limit=12) for table in tables if len(table)
-    )
+    sections: tuple[Section, ...] = tuple(_rows(table) for table in tables if len(table))
     found = tuple(rules.find(run, known, kind))
     hidden = tuple(table for table in tables if not len(table))
     largest = [part for t in run.hosts for part in parts(run, t.host, kind)[:1]]

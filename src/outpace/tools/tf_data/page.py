@@ -40,9 +40,18 @@ def analyse(run: Run) -> Page:
             Chart("Graph", ChartKind.GRAPH, analysis.graph, "node", _NODE, remark=_GRAPH, select="host", then=_CHOICES)
         )
     sections += [
-        Rows(analysis.stages, shown, limit=20, folded=True),
-        Rows(analysis.segments, ("segment", "kind", "busy_per_batch_ps", "threads", "dominant", "stages"), remark=_SEGMENTS),
-        Rows(analysis.pipelines, ("pipeline", "calls", "slow_calls", "mean_ps", "max_ps", "guide_bottleneck", "bottleneck")),
+        Rows(analysis.stages, shown, limit=20, folded=True, pick=_PLACES),
+        Rows(
+            analysis.segments,
+            ("segment", "kind", "busy_per_batch_ps", "threads", "dominant", "stages"),
+            remark=_SEGMENTS,
+            pick=_PLACES,
+        ),
+        Rows(
+            analysis.pipelines,
+            ("pipeline", "calls", "slow_calls", "mean_ps", "max_ps", "guide_bottleneck", "bottleneck"),
+            pick=("host",),
+        ),
     ]
     return TOOL.page(
         headline=_headline(analysis),
@@ -58,6 +67,7 @@ _GRAPH = (
     "Elements come out of the Root, which the training loop calls. Bottleneck of all calls: most work in the slowest segment; of a single "
     "call, by the guide's rule: longest self time on its critical path."
 )
+_PLACES = ("host", "pipeline")
 _SEGMENTS = "A segment is the stages between two asynchronous ones: they run in turn. Segments overlap, so the slowest one is the limit."
 
 
