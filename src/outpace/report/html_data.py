@@ -30,7 +30,7 @@ _EXACT = 2**53 - 1  # beyond this, a JavaScript number is no longer the integer 
 
 def picture(chart: Chart) -> tuple[str, ...]:
     """Scripts and styles that draw a chart; none where its static picture is all that there is to see."""
-    return PICTURES.get(chart.kind, ()) if chart.kind is not ChartKind.PIE or chart.select else ()
+    return PICTURES.get(chart.kind, ()) if chart.kind is not ChartKind.PIE or chart.choices() else ()
 
 
 def embed(value: object) -> Markup:

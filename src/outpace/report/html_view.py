@@ -313,9 +313,9 @@ def _ordered(table: Table, first: Sequence[str]) -> list[Field]:
     """The column that names the rows, which stays in view; those worth showing first; all others."""
     order = [table.field(n) for n in first] + [f for f in table.fields if f.name not in first]
     candidates = [f for f in order[: len(first) or None] if f.unit is Unit.TEXT]
-    differ = [len(set(table[f.name].tolist())) for f in candidates]
-    most = max(differ, default=0)
-    naming = candidates[differ.index(most)] if most > len(table) / _PER_NAME else order[0]
+    differ = {f.name: len(set(table[f.name].tolist())) for f in candidates}
+    ranked = sorted(candidates, key=lambda f: (f is not order[0], -differ[f.name]))  # what the tool puts first, if it is a text
+    naming = next((f for f in ranked if differ[f.name] > len(table) / _PER_NAME), order[0])
     return [naming, *(f for f in order if f is not naming)]
 
 

@@ -28,7 +28,7 @@ _ROLE_MARKS = {"bottleneck": "◀ bottleneck", "critical": "● critical path", 
 
 def draw(chart: Chart, width: int, colored: bool) -> list[Text]:
     """Lines that show `chart` in `width` cells."""
-    if chart.kind is ChartKind.PIE and chart.select:
+    if chart.kind is ChartKind.PIE and chart.choices():
         return _pies(chart, width, colored)
     lines = _DRAWERS[chart.kind](chart, width, colored)
     for name in chart.choices() if len(chart.table) else ():
@@ -159,16 +159,15 @@ def bars(chart: Chart, width: int, colored: bool) -> list[Text]:
 
 
 def _pies(chart: Chart, width: int, colored: bool) -> list[Text]:
-    """The parts of each whole, in the first of the ways in which they may be told apart: on the device by type, and on the host."""
+    """The parts of each whole (host, device), in the first of the ways in which they may be told apart."""
     lines: list[Text] = []
-    shown_of: set[str] = set()
-    for (whole, *ways), part in chart.each_choice():
-        if whole not in shown_of:
-            shown_of.add(whole)
-            told = ", ".join(
-                f"{part.table.field(name).label}: {clean(way)}"
-                for name, way in zip(chart.choices(), (whole, *ways), strict=True)
-            )
+    wholes: set[str] = set()
+    for chosen, part in chart.each_choice():
+        whole = chosen[0] if chart.select else ""
+        if whole not in wholes:
+            wholes.add(whole)
+            labels = [part.table.field(name).label for name in chart.choices()]
+            told = ", ".join(f"{label}: {clean(value)}" for label, value in zip(labels, chosen, strict=True))
             lines += [Text(fit(told, width), style="bold"), *bars(part, width, colored)]
     return lines
 

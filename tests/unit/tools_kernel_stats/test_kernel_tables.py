@@ -206,7 +206,7 @@ def test_kernels_stand_below_the_op_and_the_scope_that_launched_them(pages: dict
 
 def test_the_pie_is_of_kernel_names(pages: dict[Dialect, Page]) -> None:
     page = pages[Dialect.CUDA]
-    assert dict(page.table("kernel_slices").rows()) == {
+    assert {name: time for way, name, time in page.table("kernel_slices").rows() if way == "kernel"} == {
         "gemm_a": 100 * US,
         "sm90_xmma_gemm_x": 100 * US,
         "relu": 90 * US,

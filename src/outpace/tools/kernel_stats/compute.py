@@ -10,7 +10,7 @@ import numpy as np
 from outpace._dataclass import dataclass
 from outpace.metrics.call_tree import call_tree
 from outpace.metrics.op_metrics import device_op, op_texts
-from outpace.metrics.op_scopes import scope_of
+from outpace.metrics.op_scopes import kind_of_scope, scope_of
 from outpace.metrics.slices import slices
 from outpace.model import Table
 from outpace.model.arrays import Codes, Mask, Values
@@ -25,6 +25,7 @@ from outpace.trace import dialect
 from outpace.trace.algorithms import common, distinct, group
 
 RECORDED, COMPUTED, UNKNOWN = "recorded", "computed", "unknown"
+FUNCTION = "function"  # of one kernel's own name: kernels that differ in types are one
 _PROGRAM = "XlaModule"  # what a compiled program calls itself: no op of the framework
 
 
@@ -53,11 +54,20 @@ def kernels(found: list[Device]) -> Table:
 
 
 def kernel_slices(table: Table) -> Table:
-    """Time by kernel name, the ten longest and the rest as one; `table` has rows."""
-    sums: dict[str, int] = {}
-    for name, total in zip(table["kernel"], table["total_ps"].tolist(), strict=True):
-        sums[name] = sums.get(name, 0) + total
-    return Table.from_rows("kernel_slices", "Kernel time", SLICES, slices(sums))
+    """`SLICES`: time by the kernels' own names, by layer, and by their whole names: the ten longest of each, and the rest as one."""
+    times = table["total_ps"].tolist()
+    ways = {
+        FUNCTION: table["function"].tolist(),
+        "layer": [kind_of_scope(op) for op in table["op"].tolist()],
+        "kernel": table["kernel"].tolist(),
+    }
+    rows = []
+    for way, names in ways.items():
+        sums: dict[str, int] = {}
+        for name, total in zip(names, times, strict=True):
+            sums[name] = sums.get(name, 0) + total
+        rows += [(way, name, size) for name, size in slices(sums)]
+    return Table.from_rows("kernel_slices", "Kernel time", SLICES, rows)
 
 
 def kernel_tree(table: Table) -> Table:

@@ -9,7 +9,7 @@ from outpace.timeline import Run
 from outpace.tools.kernel_stats import TOOL
 from outpace.tools.kernel_stats import findings as rules
 from outpace.tools.kernel_stats.collect import devices
-from outpace.tools.kernel_stats.compute import kernel_slices, kernel_tree, kernels
+from outpace.tools.kernel_stats.compute import FUNCTION, kernel_slices, kernel_tree, kernels
 from outpace.tools.kernel_stats.copies import copies
 from outpace.tools.kernel_stats.idle import causes_table, devices_table, gaps_table, idle
 from outpace.tools.kernel_stats.launches import launches
@@ -39,7 +39,7 @@ def analyse(run: Run) -> Page:
     by_device, causes, moved = devices_table(gaps), causes_table(gaps), copies(found)
     sections: list[Section] = [_figures(table, by_device)]
     part = kernel_slices(table)
-    sections.append(Chart(part.title, ChartKind.PIE, part, "kernel", ("total_ps",)))
+    sections.append(Chart(part.title, ChartKind.PIE, part, "kernel", ("total_ps",), then=("by",)))
     tree = kernel_tree(table)
     sections.append(Chart(tree.title, ChartKind.ICICLE, tree, "id", ("parent", "name", "total_ps")))
     where = ("device",) if len(by_device) > 1 else ()
@@ -90,7 +90,8 @@ def _figures(table: Table, by_device: Table) -> Figures:
 
 
 def _headline(largest: Table, by_device: Table) -> str:
-    top = next(iter(largest.records()))
+    largest = largest.take(largest["by"] == FUNCTION)
+    top = next(largest.records())
     span, idle_time = by_device["span_ps"].sum(), by_device["idle_ps"].sum()
     share = top["total_ps"] / largest["total_ps"].sum()
     return f"The GPU is idle for {idle_time / span:.0%} of its time; kernel {short(top['kernel'])} takes the most kernel time ({share:.0%})."

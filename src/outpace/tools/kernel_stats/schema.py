@@ -137,6 +137,12 @@ TREE = fields(
 )
 
 SLICES = (
-    Field("kernel", Unit.TEXT, "kernel; 'all others' sums up the rest"),
+    Field(
+        "by",
+        Unit.TEXT,
+        "what is summed up: kernels of one name, of one kind of layer, or with one set of types",
+        "Kernel time by",
+    ),
+    Field("kernel", Unit.TEXT, "kernel or layer; 'all others' sums up the rest"),
     Field("total_ps", Unit.PS, "time on the device, all executions"),
 )
