@@ -193,7 +193,7 @@ def _parts(chart: Chart) -> dict[str, Any]:
     parts = chart_data.parts(chart)
     unit = chart.table.field(chart.series[0]).unit
     if chart.kind in (ChartKind.BARS, ChartKind.PIE):
-        wholes = [_bars(one, chosen) for chosen, one in chart.each_choice()]
+        wholes = [_bars(one, _choice(chart, chosen)) for chosen, one in chart.each_choice()]
         return {"wholes": wholes, "drawn": len(parts), "several": len(wholes) > 1}
     drawn = [p for p in sorted(parts, key=lambda p: -p.value) if p.value > 0]
     return {
@@ -204,14 +204,21 @@ def _parts(chart: Chart) -> dict[str, Any]:
     }
 
 
-def _bars(chart: Chart, chosen: Sequence[object]) -> dict[str, Any]:
-    """One whole as bars, and what was chosen for it."""
+def _choice(chart: Chart, chosen: Sequence[object]) -> str:
+    """What was chosen, as it stands above a picture: "Side Device, Self time by layer"."""
+    return ", ".join(
+        f"{clean(chart.table.field(name).label)} {clean(v)}" for name, v in zip(chart.choices(), chosen, strict=True)
+    )
+
+
+def _bars(chart: Chart, title: str) -> dict[str, Any]:
+    """One whole as bars."""
     parts = chart_data.parts(chart)
     most = chart_data.longest(parts)
     named = zip(_named(parts[:_MOST_BARS]), parts, strict=False)
     kept = [{**view, "bar": "" if p.name == chart_data.OTHERS else svg.length(p, most)} for view, p in named]
     return {
-        "title": ", ".join(clean(value) for value in chosen),
+        "title": title,
         "parts": kept,
         "left_out": len(parts) - len(kept),
         "shares": chart.kind is ChartKind.PIE,

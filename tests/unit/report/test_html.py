@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from outpace.model import Field, Link, Links, OutputError, Page, Report, Rows, Table, Text, Unavailable, Unit
+from outpace.model import Chart, ChartKind, Field, Link, Links, OutputError, Page, Report, Rows, Table, Text, Unavailable, Unit
 from outpace.model.text import elide
 from outpace.report import html, html_data, terminal
 from outpace.report.html_places import Places
@@ -164,6 +164,31 @@ def test_a_table_that_stands_on_the_page_is_not_also_behind_the_chart() -> None:
         assert render(alone).count("Table behind this chart") == 1
         assert render(both).count("Table behind this chart") == 0
         assert render(both).count('<table class="rows">') == 1
+
+
+def test_without_scripts_every_choice_of_parts_is_seen() -> None:
+    fields = (
+        Field("side", Unit.TEXT, "s"),
+        Field("by", Unit.TEXT, "b"),
+        Field("op", Unit.TEXT, "o"),
+        Field("n", Unit.COUNT, "n"),
+    )
+    rows = [
+        ("Host", "type", "Cast", 3),
+        ("Host", "type", "all others", 97),
+        ("Device", "type", "MatMul", 5),
+        ("Device", "layer", "a/*", 5),
+    ]
+    table = Table.from_rows("parts", "Parts", fields, rows)
+    chart = Chart("Parts", ChartKind.PIE, table, "op", ("n",), select="side", then=("by",))
+    page = Page("p", "P", "Q", sections=(chart,))
+    fragment = html.render_fragment(page)
+    assert re.findall("<h4>(.*?)</h4>", fragment) == ["Side Host, By type", "Side Device, By type", "Side Device, By layer"]
+    assert [fragment.count(f'<td class="v share">{share}</td>') for share in ("3.0%", "97.0%", "100.0%")] == [1, 1, 2]
+    assert fragment.count('<svg class="length"') == 3, "the rest has no bar"
+    assert 'data-picture="bars"' in html.render(Report("s", "h", (), (), (page,)))
+    printed = terminal.render(Report("s", "h", (), (), (page,)), width=100, details=True)
+    assert "Side: Host, By: type" in printed and "Side: Device, By: type" in printed and "By: layer" not in printed
 
 
 def test_a_folded_table_has_its_address() -> None:
