@@ -321,8 +321,9 @@ def _ordered(table: Table, first: Sequence[str]) -> list[Field]:
     order = [table.field(n) for n in first] + [f for f in table.fields if f.name not in first]
     candidates = [f for f in order[: len(first) or None] if f.unit is Unit.TEXT]
     differ = {f.name: len(set(table[f.name].tolist())) for f in candidates}
-    ranked = sorted(candidates, key=lambda f: (f is not order[0], -differ[f.name]))  # what the tool puts first, if it is a text
-    naming = next((f for f in ranked if differ[f.name] > len(table) / _PER_NAME), order[0])
+    most = max(differ.values(), default=0)
+    telling = [f for f in candidates if differ[f.name] >= most / 2] if most > len(table) / _PER_NAME else order
+    naming = telling[0] if telling[0] is order[0] else max(telling, key=lambda f: differ.get(f.name, 0))
     return [naming, *(f for f in order if f is not naming)]
 
 

@@ -363,3 +363,11 @@ def test_the_column_that_names_the_rows_comes_first() -> None:
     page = Page("p", "P", "Q", sections=(Rows(Table.from_rows("ops", "Ops", fields, rows)),))
     assert 'data-order="name rank side"' in html.render(Report("s", "h", (), (), (page,)))
     assert 'data-order="step ' in html.render(realistic()), "a number names the steps"
+
+
+@pytest.mark.parametrize(("parts", "named"), [(10, "part"), (3, "op")])
+def test_the_text_that_the_tool_puts_first_names_the_rows_if_it_tells_them_apart(parts: int, named: str) -> None:
+    fields = (Field("part", Unit.TEXT, "p"), Field("share", Unit.COUNT, "s"), Field("op", Unit.TEXT, "o"))
+    table = Table.from_rows("parts", "Parts", fields, [(f"part {i % parts}", i, f"op {i % 12}") for i in range(30)])
+    page = Page("p", "P", "Q", sections=(Rows(table),))
+    assert f'data-order="{named} ' in html.render(Report("s", "h", (), (), (page,)))

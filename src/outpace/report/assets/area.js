@@ -85,7 +85,7 @@ Pictures.add("area", (box, spec, table) => {
 
   function plot(seen, low, high) {
     const inner = width - LEFT - RIGHT, down = (v) => HIGH - ((v - low) / (high - low)) * HIGH;
-    const view = svg("svg", { x: LEFT, y: TOP, width: inner, height: HIGH, class: "view" });
+    const view = svg("svg", { x: LEFT, y: TOP, width: inner, height: HIGH });
     bands.forEach((one, i) => {
       const left = across(one.from), right = across(bands[i + 1] ? Math.min(bands[i + 1].from, Math.max(one.until, one.from)) : one.until);
       if (right >= 0 && left <= inner) view.append(svg("rect", { class: i % 2 ? "band odd" : "band", x: left.toFixed(1), y: 0, width: Math.max(1, right - left).toFixed(1), height: HIGH }));

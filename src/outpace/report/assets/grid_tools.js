@@ -121,10 +121,11 @@ const GridTools = (() => {
 
   function add(grid) {
     const bar = grid.box.querySelector(".tools");
-    if (grid.count > FEW) bar.append(search(grid));
-    bar.append(...grid.pick.flatMap((name) => picker(grid, name)), count(grid), ...grouping(grid));
+    const many = grid.count > FEW;
+    if (many) bar.append(search(grid));
+    bar.append(...(many ? grid.pick.flatMap((name) => picker(grid, name)) : []), count(grid), ...(many ? grouping(grid) : []));
     if (grid.columns.length > 2) bar.append(columns(grid));
-    if (grid.count > FEW) bar.append(filters(grid));
+    if (many) bar.append(filters(grid));
     if (grid.aside?.some(Boolean)) {
       const toggle = check("Show " + grid.columns.find((c) => c.name === grid.box.dataset.aside).label.toLowerCase(), false, (checked) => { grid.showAside = checked; grid.choose(); });
       grid.box.addEventListener("cleared", () => { toggle.firstChild.checked = grid.showAside; });
