@@ -223,7 +223,9 @@ def test_memory_over_time_tells_each_event(page: chromium.Page, tmp_path: Path) 
     assert "MiB" in area.ask("box.querySelector('svg').textContent")
 
 
-@pytest.mark.parametrize(("picture", "shapes"), [(AREA, "path.area, path.line, rect.band"), (FLAME, "rect"), (GRAPH, "rect.box")])
+@pytest.mark.parametrize(
+    ("picture", "shapes"), [(AREA, "path.area, path.line, rect.band"), (FLAME, "rect"), (GRAPH, "rect.box")]
+)
 def test_what_is_drawn_is_seen(picture: str, shapes: str, page: chromium.Page, tmp_path: Path) -> None:
     drawn = reader(page, "tfdata_heavy", picture, tmp_path)
     hidden = f"[...box.querySelectorAll('.live svg :is({shapes})')].filter((shape) => !shape.checkVisibility())"

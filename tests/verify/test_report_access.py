@@ -62,3 +62,18 @@ def test_nothing_serious_is_found(name: str, page: Page, axe: str, tmp_path: Pat
             page.run("document.querySelectorAll('.view.on [data-table]').forEach(Grid.of)")
             found += [(theme, view, *each) for each in page.run(FOUND % json.dumps(rules))]
     assert found == []
+
+
+OPENED = """(s => { s.value = 'type'; s.dispatchEvent(new Event('change')); })(document.querySelector('.view.on [data-by] .tools select'));
+document.querySelector('.view.on tr.group td').click(); document.getElementById('keys').show();"""
+
+
+def test_groups_of_rows_and_the_list_of_keys_are_no_worse(page: Page, axe: str, tmp_path: Path) -> None:
+    path = opened("keras_fit").html(tmp_path / "report.html")
+    page.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "light"}])
+    page.ask("Page.navigate", url=path.as_uri() + "#op_stats")
+    page.wait("document.querySelector('.view.on [data-by] .tools select') !== null", 30)
+    page.run(f"{axe}; 0")
+    page.run(OPENED)
+    assert page.run("document.querySelectorAll('.view.on tr.group[aria-expanded=true]').length") == 1
+    assert page.run(FOUND % json.dumps(EVERYTHING)) == []
