@@ -121,6 +121,9 @@ def test_no_file_of_the_users_changes_and_no_process_is_left(name: str, tmp_path
     assert not quiet(tmp_path)
     if name == "race":
         assert "runs without ModelCheckpoint, BackupAndRestore, TensorBoard, CSVLogger" in done.stderr
+    if name == "profile":
+        told = [line for line in done.stderr.splitlines() if "--then continue" in line]
+        assert [("will be stopped" in line, "was stopped" in line) for line in told] == [(True, False), (False, True)]
 
 
 KILLED = [(name, at) for name in COMMANDS for at in range(10)]

@@ -38,7 +38,8 @@ def _trial(run: Run, script: str) -> Command | None:
     if kind.is_keras:
         return Command(f"outpace tune {script}", "try the changes, measure what each gains")
     if _can_be_raced(run, kind):
-        return Command(f"outpace race {script} CHANGED.py", "measure what a change gains")
+        variant = shlex.quote(script) if " " in script else script  # `race` takes a script with its arguments as one word
+        return Command(f"outpace race {variant} CHANGED.py", "measure what a change gains")
     return Command(f"outpace profile {script}", "capture again after a change, and compare")
 
 
@@ -52,6 +53,6 @@ def _can_be_raced(run: Run, kind: Program) -> bool:
 
 
 def _script(run: Run) -> str:
-    """The script that was captured, by its record; a stand-in where the profile has none."""
-    known = next((str(record["script"]) for record in run.records.values() if record.get("script")), "")
-    return shlex.quote(known) if known else "train.py"
+    """The script that was captured with its arguments, by its record; a stand-in where the profile has none."""
+    record = next((record for record in run.records.values() if record.get("script")), None)
+    return shlex.join((str(record["script"]), *map(str, record.get("argv", ())))) if record is not None else "train.py"

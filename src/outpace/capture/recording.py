@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from outpace._dataclass import dataclass
 from outpace.capture.interrupt import OnTermination
+from outpace.capture.line_start import line_start
 from outpace.capture.profilers import Profiler
 from outpace.model.errors import CaptureError, OutputError
 from outpace.model.text import clean_prose
@@ -26,7 +27,8 @@ def tell(text: str) -> None:
     stream = sys.__stderr__
     if stream is not None:
         with contextlib.suppress(OSError, ValueError):
-            stream.write(f"outpace: {clean_prose(text)}\n")
+            stream.flush()
+            stream.write(f"{line_start(stream)}outpace: {clean_prose(text)}\n")
             stream.flush()
 
 

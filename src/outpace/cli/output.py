@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,4 +89,14 @@ def print_report(
         from outpace.report import terminal
 
         tools = [p.id for p in report.pages] if single else None
-        terminal.print_report(report, width=width, color=color, tools=tools, details=details)
+        terminal.print_report(_to_type(report), width=width, color=color, tools=tools, details=details)
+
+
+def _to_type(report: Report) -> Report:
+    """The report with commands as they can be typed here and now. What is stored goes elsewhere, and keeps the whole paths."""
+    from outpace.store.logdir import shortest
+
+    def short(line: str) -> str:
+        return shlex.join(shortest(word) if "/" in word else word for word in shlex.split(line))
+
+    return replace(report, next=tuple(replace(command, line=short(command.line)) for command in report.next))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -24,6 +25,7 @@ from outpace.cli.options import (
 )
 
 _LASTING = 2.0  # seconds: some two hundred samples of Python, and what comes round every few steps comes round twice
+_TRAIN_ON = " (--then continue lets it go on)"
 
 _Delay = Annotated[float, typer.Option(help="Seconds from the framework's import to a capture by --seconds alone.")]
 _ReportFile = Annotated[
@@ -73,9 +75,13 @@ def profile(
     """Run a training script, capture some of its steps, and explain where their time goes.
 
     The script needs no change. Keras fit, evaluate and predict, tf.function loops and eager loops are recognised automatically; the
-    capture starts after a warm-up. Exit code: the script's own when the script fails, otherwise Outpace's (docs/exit-codes.md).
+    capture starts after a warm-up. Then the script is stopped, and none of its code runs any more: --then continue lets it train on.
+    Exit code: the script's own when the script fails, otherwise Outpace's (docs/exit-codes.md).
     """
     from outpace.capture import CaptureOptions, run_script
+    from outpace.capture.line_start import line_start
+    from outpace.capture.recording import tell
+    from outpace.capture.relaunch import require_script
     from outpace.cli.output import show_captured
     from outpace.model import CaptureError
 
@@ -93,8 +99,15 @@ def profile(
         label=labels,
         module=module,
     )
+    require_script(script, module)
+    if options.stop:
+        tell(f"the training will be stopped after the capture{_TRAIN_ON}")
     result = run_script(script, of_script(context, args), options)
+    if result.stopped:
+        tell(f"the training was stopped after the capture: the rest of the script did not run{_TRAIN_ON}")
     if result.run is not None:
+        if sys.stdout is not None:
+            sys.stdout.write(line_start(sys.stdout, unknown="\n"))
         html = html or _report_file(logdir, result.run)
         show_captured(result.run, html=html, csv=csv, json=json, width=width, color=color)
     elif not result.exit_code:

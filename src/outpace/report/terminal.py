@@ -104,7 +104,7 @@ class _Writer:
             self._blank()
 
     def screen(self, screen: FirstScreen) -> None:
-        self._lines(terminal_screen.lines(screen, self.console, min(self.width, _WIDEST_PROSE)))
+        self._lines(terminal_screen.lines(screen, self.console, min(self.width, _WIDEST_PROSE)), crop=False)
 
     def page(self, page: Page, drawn: Chart | None) -> None:
         """One page: title, question, headline, then its sections and findings; without the picture that is `drawn` already."""
@@ -249,10 +249,10 @@ class _Writer:
         if title:
             self._prose(clean(title), "bold")
 
-    def _lines(self, lines: list[Text]) -> None:
+    def _lines(self, lines: list[Text], *, crop: bool = True) -> None:
         for line in lines:  # laid out to the width already
             line.rstrip()
-            self.console.print(Text("  ") + line, no_wrap=True, overflow="crop")
+            self.console.print(Text("  ") + line, no_wrap=True, overflow="ignore", crop=crop)
 
     def _prose(self, text: str, style: str = "", *, indent: int = 2, hang: int = 0) -> None:
         self._print(Text(text, style=style), indent, hang)

@@ -23,11 +23,11 @@ _ROOMS = ((3, 3, 3), (3, 2, 2), (3, 1, 1), (2, 1, 1), (1, 1, 1))
 
 
 def lines(screen: FirstScreen, console: Console, width: int) -> list[Text]:
-    """The screen in lines of at most `width` cells: as much of it as fits into `HEIGHT` lines."""
+    """The screen in lines of at most `width` cells, commands excepted: as much of it as fits into `HEIGHT` lines of a terminal."""
     made: list[Text] = []
     for room in _ROOMS:
         made = list(_Layout(screen, console, width, *room).lines())
-        if len(made) <= HEIGHT:
+        if sum(max(1, -(-line.cell_len // width)) for line in made) <= HEIGHT:
             break
     return made
 
@@ -105,7 +105,9 @@ class _Layout:
             line = Text(clean(command.line), "bold")
             if _LABEL + longest + len(command.what) + 3 <= self.width:
                 line.append(" " * (longest + 3 - len(clean(command.line))) + clean_prose(command.what), "not bold dim")
-            yield from self._wrapped(line, ("" if number else "Next").ljust(_LABEL))
+            yield (
+                Text(("" if number else "Next").ljust(_LABEL)) + line
+            )  # a command that is broken cannot be copied: it runs over
 
     def _flow(self, items: Sequence[Text], width: int | None = None, separator: str = _SEPARATOR) -> Iterator[Text]:
         """Items one after the other, as many on a line as it holds."""

@@ -102,6 +102,21 @@ def list_runs(source: str | os.PathLike[str]) -> tuple[RunInfo, ...]:
     return _runs(tree, tree.root)
 
 
+def shortest(path: str) -> str:
+    """The shortest path that opens the same from the working directory: of a log directory's newest run, the log directory. URLs stay."""
+    if is_url(path):
+        return path
+    known = [path]
+    folder = path.rstrip("/").rpartition("/")[0]
+    if folder.endswith(f"/{PROFILE_FOLDER}"):
+        logdir = folder.removesuffix(f"/{PROFILE_FOLDER}")
+        with contextlib.suppress(NotFoundError, OSError):
+            known += [logdir] * (find_profiles(logdir).folder.rstrip("/") == path.rstrip("/"))
+    with contextlib.suppress(OSError, ValueError):  # the working directory may be gone
+        known += [os.path.relpath(each) for each in known if os.path.isabs(each)]
+    return min(known, key=len)
+
+
 @contextlib.contextmanager
 def local_copy(file: ProfileFile) -> Iterator[str]:
     """A local path with the file's content, while the block runs: its own path, or a temporary copy of a remote file."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,3 +46,21 @@ def test_no_race_of_an_eager_loop_over_arrays() -> None:
     run = Run("", hosts, {hosts[0].host: BY_TIME})
     run.derived.give(tf_functions, table("function_calls", FIELDS))
     assert following(run, (opened("custom_loop_unmarked").overview(),), ())[-1].line == "outpace profile a.py"
+
+
+def commands(profile: str, **record: Any) -> list[str]:
+    run = opened(profile).run
+    return [command.line for command in following(dataclasses.replace(run, records={"host": record} if record else {}), (), ())]
+
+
+@pytest.mark.parametrize(
+    ("argv", "command"),
+    [([], "outpace tune train.py"), (["--data", "my images"], "outpace tune train.py --data 'my images'")],
+)
+def test_a_script_is_tuned_with_its_arguments(argv: list[str], command: str) -> None:
+    assert commands("keras_fit", script="train.py", argv=argv)[1] == command
+
+
+def test_a_script_is_raced_with_its_arguments_as_one_word() -> None:
+    assert commands("retracing", script="train.py", argv=["--fast"])[1] == "outpace race 'train.py --fast' CHANGED.py"
+    assert commands("retracing")[1] == "outpace race train.py CHANGED.py"

@@ -53,6 +53,15 @@ def test_what_does_not_fit_is_counted_and_never_cut() -> None:
     assert re.search(r"! and \d more \(--details\)", text)
 
 
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_a_command_stays_on_one_line_and_whole(width: int) -> None:
+    line = "outpace report a/long/path/to/the/logs/plugins/profile/2026_11_23_02_34_54 --tool input_pipeline"
+    report = dataclasses.replace(realistic(), next=(Command(line, "the numbers"), Command("outpace tune train.py", "try")))
+    shown = terminal.render(report, width=width).splitlines()
+    assert shown[-2:] == [f"  Next        {line}", f"{' ' * 14}outpace tune train.py"]
+    assert sum(-(-len(row) // width) for row in shown if row) + shown.count("") <= HEIGHT or width < 80
+
+
 def test_parts_of_no_time_are_not_named() -> None:
     assert Category.DEVICE_TO_DEVICE.label not in terminal.render(realistic(), width=80)
 

@@ -12,7 +12,7 @@ import fsspec
 import pytest
 
 from outpace.model.errors import NotFoundError, OutputError, UsageError
-from outpace.store.logdir import find_profiles, host_of, list_runs, local_copy, read_capture_record, upload_run
+from outpace.store.logdir import find_profiles, host_of, list_runs, local_copy, read_capture_record, shortest, upload_run
 from outpace.store.tree import open_tree
 
 
@@ -53,6 +53,18 @@ def test_single_file(tmp_path: Path, name: str) -> None:
     found = find_profiles(path)
     assert [(file.host, file.path, file.size) for file in found.files] == [("h", str(path), 3)]
     assert (found.run, found.folder) == ("run1", str(tmp_path / "run1"))
+
+
+def test_the_shortest_name_opens_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new = (put(tmp_path / "job/logs/plugins/profile" / run / "h.xplane.pb").parent for run in ("2026_11_21", "2026_11_23"))
+    monkeypatch.chdir(tmp_path / "job")
+    assert shortest(str(new)) == "logs"
+    assert shortest(str(old)) == "logs/plugins/profile/2026_11_21"
+    assert shortest("logs/plugins/profile/2026_11_23") == "logs"
+    assert shortest("logs/plugins/profile/2026_11_21") == "logs/plugins/profile/2026_11_21"
+    assert shortest("gs://bucket/logs/plugins/profile/2026_11_23") == "gs://bucket/logs/plugins/profile/2026_11_23"
+    monkeypatch.chdir("/")
+    assert find_profiles(shortest(str(new))).folder == str(tmp_path / "job/logs/plugins/profile/2026_11_23").lstrip("/")
 
 
 def test_file_in_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
