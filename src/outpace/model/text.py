@@ -64,11 +64,11 @@ def first_clause(prose: str) -> str:
     return sentence
 
 
-def elide(names: Sequence[str], width: int) -> list[str]:
+def elide(names: Sequence[str], width: int, *, cut: bool = True) -> list[str]:
     """The names of one column, those longer than `width` cut where they agree with others, and never where they differ.
 
     Of names that begin and end alike, a part (`layer_3/`) that follows from what stands before it tells nothing and is left out. What is
-    still too long is cut in the middle, where the names then still differ. `Units.elide` of the page is equal.
+    still too long is cut in the middle if `cut` allows it, where the names then still differ. `Units.elide` of the page is equal.
     """
     if all(len(name) <= width for name in names):
         return list(names)
@@ -81,7 +81,7 @@ def elide(names: Sequence[str], width: int) -> list[str]:
     elided = _unless_alike(
         {name: name if len(name) <= width else _elided(own, follows, width) for name, own in parts.items()}, whole
     )
-    short = _unless_alike({name: shorten(text, width) for name, text in elided.items()}, elided)
+    short = _unless_alike({name: shorten(text, width) for name, text in elided.items()}, elided) if cut else elided
     return [short[name] for name in names]
 
 

@@ -171,7 +171,7 @@ class _Writer:
             Column("", tuple(clean(i.label) for i in section.items)),
             Column("", tuple(shown(i.value, i.unit) for i in section.items), right=True),
             Column("", tuple(f"--tool {clean(t.replace('.', ' (table ', 1))})" if t else "" for t in found), fixed=True),
-            Column("", tuple(clean_prose(i.why) for i in section.items)),
+            Column("", tuple(clean_prose(i.why) for i in section.items), prose=True),
         ]
         self._lines(grid(columns, self.width, header=False)[0])
 
@@ -180,7 +180,7 @@ class _Writer:
         columns = [
             Column("", tuple(clean(i.label) for i in section.items)),
             Column("", tuple(shown(i.value, i.unit) for i in section.items), right=True),
-            Column("", tuple(clean(i.remark) for i in section.items)),
+            Column("", tuple(clean(i.remark) for i in section.items), prose=True),
         ]
         self._lines(grid(columns, self.width, header=False)[0])
 
@@ -209,7 +209,7 @@ class _Writer:
         if len(table) > len(top):
             self._prose(f"… and {counted(len(table) - len(top), 'more row')} (use --csv or --html)", "dim")
         if dropped:
-            self._prose(f"Hidden columns (terminal too narrow): {', '.join(dropped)}", "dim")
+            self._prose(f"Hidden columns (terminal too narrow; --csv and --html have them): {', '.join(dropped)}", "dim")
         if section.remark:
             self._prose(clean_prose(section.remark), "dim")
 

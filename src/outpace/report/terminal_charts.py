@@ -11,7 +11,8 @@ from outpace.model import Chart, ChartKind, Unit
 from outpace.model.text import clean, shown
 from outpace.model.units import counted
 from outpace.report import chart_data, palette
-from outpace.report.terminal_grid import Column, fit, grid
+from outpace.report.terminal_cells import fit
+from outpace.report.terminal_grid import Column, fits, grid, rows
 
 GLYPHS = "█▓▒░#=+:o."
 HEIGHT = 7
@@ -51,9 +52,9 @@ def stacked_bar(chart: Chart, width: int, colored: bool) -> list[Text]:
         Column("", tuple(parts[i].label for i in order), right=True),
         Column("", tuple(f"{parts[i].share * 100:.1f}%" for i in order), right=True),
     ]
-    legend, _ = grid(columns, width - 2, header=False)
     marks = [Text().append(_glyph(i, colored) + " ", _style(parts[i].key, colored)) for i in order]
-    lines = (mark + line for mark, line in zip(marks, legend, strict=True))
+    legend = zip(marks, rows(columns, width - 2), strict=True)
+    lines = ((Text("  ") if at else mark) + line for mark, row in legend for at, line in enumerate(row))
     return [_stack(parts, width, colored), *lines, Text(f"  total {total}", style="dim")]
 
 
@@ -125,15 +126,15 @@ def stacked_rows(chart: Chart, width: int, colored: bool) -> list[Text]:
         return [Text("nothing to draw", style="dim")]
     width = min(width, _WIDEST)
     sizes = tuple(shown(totals[i], data.unit) for i in kept)
-    lines, _ = grid([Column("", tuple(data.labels[i] for i in kept)), Column("", sizes, right=True)], width // 2, header=False)
-    edge = max(len(line) for line in lines) + 2
-    for line, i in zip(lines, kept, strict=True):
+    named = rows([Column("", tuple(data.labels[i] for i in kept)), Column("", sizes, right=True)], width // 2)
+    edge = _edge(named)
+    for (line, *_), i in zip(named, kept, strict=True):
         line.pad_right(edge - line.cell_len)
         room = round((width - edge) * min(1.0, totals[i] / data.top))
         for part, cells in enumerate(split_cells(data.heights[:, i].tolist(), room)):
             line.append(_glyph(part, colored) * cells, style=_style(data.keys[part], colored))
     more = [Text(f"… and {len(totals) - len(kept):,} more", style="dim")] if len(totals) > len(kept) else []
-    return [*lines, *more, *_legend(data, edge, width, colored)]
+    return [*(line for row in named for line in row), *more, *_legend(data, edge, width, colored)]
 
 
 def bars(chart: Chart, width: int, colored: bool) -> list[Text]:
@@ -147,12 +148,13 @@ def bars(chart: Chart, width: int, colored: bool) -> list[Text]:
     columns = [Column("", tuple(p.name for p in kept)), Column("", tuple(p.label for p in kept), right=True)]
     if chart.kind is ChartKind.PIE:
         columns.append(Column("", tuple(f"{p.share * 100:.1f}%" for p in kept), right=True))
-    lines, _ = grid(columns, width - room - 2, header=False)
-    edge = max(len(line) for line in lines) + 2
-    for line, part in zip(lines, kept, strict=True):
+    named = rows(columns, width - room - 2)
+    edge = _edge(named)
+    for (line, *_), part in zip(named, kept, strict=True):
         line.pad_right(edge - line.cell_len)
         if part.name != chart_data.OTHERS:
             line.append(_bar(part.value / most, room), style=_style(part.key, colored))
+    lines = [line for row in named for line in row]
     if len(parts) > len(kept):
         lines.append(Text(f"… and {len(parts) - len(kept):,} more", style="dim"))
     return lines
@@ -179,16 +181,20 @@ def graph(chart: Chart, width: int, colored: bool) -> list[Text]:
     if not nodes:
         return [Text("nothing to draw", style="dim")]
     marks = tuple(_ROLE_MARKS.get(n.role, "") for n in nodes)
-    names = tuple("  " * min(n.depth, 12) + ("└ " if n.depth else "") + n.label for n in nodes)
-    columns = [Column("", names)]
-    if any(marks):
-        columns.append(Column("", marks, fixed=True))
+    columns = [Column("", marks, fixed=True)] if any(marks) else []
     for i, field in enumerate(tree.fields):
         columns.append(Column(field.label, tuple(n.cells[i] for n in nodes), right=is_number(field.unit.value)))
-    lines, _ = grid(columns, width, [_ROLE_STYLES.get(n.role, "") for n in nodes])
+    names = next(
+        (each for each in (_indented(nodes, 2), _indented(nodes, 1)) if fits((each, *columns), width)), _indented(nodes, 1)
+    )
+    lines, _ = grid((names, *columns), width, [_ROLE_STYLES.get(n.role, "") for n in nodes])
     if len(tree.nodes) > len(nodes):
         lines.append(Text(f"… and {counted(len(tree.nodes) - len(nodes), 'more node')}", style="dim"))
     return lines
+
+
+def _indented(nodes: Sequence[chart_data.Node], step: int) -> Column:
+    return Column("", tuple(" " * step * min(n.depth, 12) + ("└ " if n.depth else "") + n.label for n in nodes))
 
 
 def icicle(chart: Chart, width: int, colored: bool) -> list[Text]:
@@ -202,12 +208,17 @@ def icicle(chart: Chart, width: int, colored: bool) -> list[Text]:
         Column("", tuple(c.label for c in cells), right=True),
         Column("", tuple(f"{c.width * 100:.1f}%" for c in cells), right=True),
     ]
-    lines, _ = grid(columns, width - room - 2, header=False)
-    edge = max(len(line) for line in lines) + 2
-    for line, cell in zip(lines, cells, strict=True):
+    named = rows(columns, width - room - 2)
+    edge = _edge(named)
+    for (line, *_), cell in zip(named, cells, strict=True):
         line.pad_right(edge - line.cell_len)
         line.append(_bar(cell.width, room), style=_style(cell.key, colored))
-    return lines
+    return [line for row in named for line in row]
+
+
+def _edge(named: Sequence[Sequence[Text]]) -> int:
+    """Where the bars begin beside names and numbers, which may take several lines."""
+    return max(line.cell_len for row in named for line in row) + 2
 
 
 def is_number(unit: str) -> bool:

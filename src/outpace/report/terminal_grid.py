@@ -1,30 +1,31 @@
-"""Rows and columns of text that fit a terminal: numbers to the right, names cut in the middle, what does not fit left out."""
+"""Rows and columns of text that fit a terminal: numbers to the right, long names in several lines, columns that do not fit left out."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.text import Text
 
 from outpace._dataclass import dataclass
-from outpace.model.text import ELLIPSIS, shorten
+from outpace.report.terminal_cells import MOST, fit, height, in_lines, is_prose, longest_word
 
 GAP = 2
-_MIN_FIRST = 22  # a name cut shorter than this says nothing any more
-_MIN_OTHER = 10
+_LEAST = 10  # a name in less room is all ends of lines
+_MOST_LINES = 3  # of a row, rather than which columns are left out
 _MAX_HEADER_LINES = 2
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its heading and cells; `right` aligns numbers, which are never cut; nor is a `fixed` column."""
+    """One column: its heading and cells; `right` aligns numbers, which are never broken; nor is a `fixed` column. `prose` holds sentences."""
 
     title: str
     cells: tuple[str, ...]
     right: bool = False
     fixed: bool = False
+    prose: bool = False
 
 
 def grid(
@@ -37,41 +38,105 @@ def grid(
     widths = _fit(columns, width)
     shown, dropped = columns[: len(widths)], [c.title for c in columns[len(widths) :]]
     lines = _header(shown, widths) if header else []
+    return [*lines, *(line for row in _rows(shown, widths, styles) for line in row)], dropped
+
+
+def rows(columns: Sequence[Column], width: int) -> list[list[Text]]:
+    """The same without a heading, each row in lines of its own."""
+    widths = _fit(columns, width)
+    return _rows(columns[: len(widths)], widths, ())
+
+
+def fits(columns: Sequence[Column], width: int) -> bool:
+    """Whether every cell has its whole text on one line."""
+    return sum(map(_natural, columns)) + GAP * (len(columns) - 1) <= width
+
+
+def _rows(columns: Sequence[Column], widths: Sequence[int], styles: Sequence[str]) -> list[list[Text]]:
+    cells = [_cells(column, width) for column, width in zip(columns, widths, strict=True)]
+    made = []
     for i in range(len(columns[0].cells) if columns else 0):
-        line = _line([c.cells[i] for c in shown], shown, widths)
-        lines.append(Text(line, style=styles[i] if styles else ""))
-    return lines, dropped
+        height = max(len(column[i]) for column in cells)
+        style = styles[i] if styles else ""
+        made.append(
+            [
+                Text(_line([column[i][at] if at < len(column[i]) else "" for column in cells], columns, widths), style=style)
+                for at in range(height)
+            ]
+        )
+    return made
 
 
-def fit(text: str, width: int) -> str:
-    """Cut `text` in the middle so that it takes at most `width` terminal cells."""
-    if cell_len(text) <= width:
-        return text
-    short = shorten(text, width)
-    if cell_len(short) <= width:
-        return short
-    # wide (CJK) characters take two cells each, so both halves are cut by cells
-    head = (width - 1) // 2
-    tail = set_cell_size(text[::-1][:width], width - 1 - head)[::-1]
-    return set_cell_size(text[:width], head) + ELLIPSIS + tail
+def _cells(column: Column, width: int) -> list[list[str]]:
+    if _rigid(column):
+        return [[fit(cell, width)] for cell in column.cells]
+    return in_lines(column.cells, width, _is_prose(column))
+
+
+def _is_prose(column: Column) -> bool:
+    return column.prose or is_prose(column.cells)
 
 
 def _fit(columns: Sequence[Column], width: int) -> list[int]:
+    """Widths of the columns for which there is room, from the left: rows take few lines, and what is left goes to those that need it most."""
     natural = [_natural(c) for c in columns]
-    least = [
-        n if c.right or c.fixed else min(n, _MIN_OTHER if i else _MIN_FIRST)
-        for i, (c, n) in enumerate(zip(columns, natural, strict=True))
-    ]
+    least = [_least(c, n) for c, n in zip(columns, natural, strict=True)]
     count = len(columns)
     while count > 1 and sum(least[:count]) + GAP * (count - 1) > width:
         count -= 1
-    widths = least[:count]
-    room = width - sum(widths) - GAP * (count - 1)
-    for i in range(count):
-        grow = max(0, min(natural[i] - widths[i], room))
-        widths[i] += grow
-        room -= grow
+    tried = [(count, _MOST_LINES)]
+    while tried[-1][0] > 1 and _rigid(columns[tried[-1][0] - 1]):  # numbers may go where that keeps rows low, names may not
+        tried.append((tried[-1][0] - 1, _MOST_LINES))
+    found = (
+        _lowest(columns[:most], natural, least, width - GAP * (most - 1), lines) for most, lines in (*tried, (count, MOST))
+    )
+    widths = next((each for each in found if each), least[:count])
+    _widen(columns, widths, natural, width - GAP * (len(widths) - 1) - sum(widths))
     return [min(w, width) for w in widths]
+
+
+def _rigid(column: Column) -> bool:
+    return column.right or column.fixed
+
+
+def _least(column: Column, natural: int) -> int:
+    return natural if _rigid(column) else min(natural, max(_LEAST, longest_word(column.cells)))
+
+
+def _lowest(columns: Sequence[Column], natural: Sequence[int], least: Sequence[int], room: int, most: int) -> list[int]:
+    """The widths at which rows take the fewest lines; none where that is more than `most`."""
+    for lines in range(1, most + 1):
+        widths = [_narrowest(c, low, high, lines) for c, low, high in zip(columns, least, natural, strict=False)]
+        if sum(widths) <= room:
+            return widths
+    return []
+
+
+def _narrowest(column: Column, low: int, high: int, lines: int) -> int:
+    """The smallest width at which no cell takes more lines; sentences may take more than names."""
+    if _rigid(column):
+        return high
+    prose = _is_prose(column)
+    while low < high:
+        middle = (low + high) // 2
+        if height(column.cells, middle, prose) <= lines + _MOST_LINES * prose:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _widen(columns: Sequence[Column], widths: list[int], natural: Sequence[int], room: int) -> None:
+    """Spend the room that is left: first on columns that then need fewer lines, the cheapest first."""
+    for lines in range(1, _MOST_LINES):
+        costs = [_narrowest(columns[i], widths[i], natural[i], lines) - widths[i] for i in range(len(widths))]
+        for i in sorted(range(len(widths)), key=costs.__getitem__):
+            if costs[i] <= room:
+                widths[i] += costs[i]
+                room -= costs[i]
+    for _ in range(room):
+        need = max(range(len(widths)), key=lambda i: natural[i] / widths[i])
+        widths[need] += natural[need] > widths[need]
 
 
 def _natural(column: Column) -> int:
@@ -97,7 +162,6 @@ def _header(columns: Sequence[Column], widths: Sequence[int]) -> list[Text]:
 def _line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
     out = []
     for cell, column, width in zip(cells, columns, widths, strict=True):
-        text = fit(cell, width)
-        pad = " " * (width - cell_len(text))
-        out.append(pad + text if column.right else text + pad)
+        pad = " " * (width - cell_len(cell))
+        out.append(pad + cell if column.right else cell + pad)
     return (" " * GAP).join(out).rstrip()

@@ -1,0 +1,109 @@
+"""The text of a column in little room: names lose what they share with others, and are broken at their joints; what differs is never cut."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+
+from rich.cells import cell_len
+
+from outpace.model.text import ELLIPSIS, elide, shorten
+
+_TREE = re.compile(r"[ └]*")  # what stands before a name of a tree
+_SCOPE = re.compile(r"[/ ,:;<(]")
+_WORD = re.compile(r"[_.\-)\]>=]|[a-z0-9](?=[A-Z])")
+_PHRASE = re.compile(r"[^/:<_ ]+(?: [^/:<_ ]+)+")  # words, where names have joints
+_PLACE = re.compile(r"\S*/([^/\s]+:[0-9]+)")  # a line of a file, which its folder seldom tells from another
+_SCOPED = re.compile(r"[/:<]")  # a name that has parts which may follow from others
+MOST = 8
+"""Lines of one cell at most: no name needs more, but a profile may hold any."""
+
+
+def fit(text: str, width: int) -> str:
+    """Cut `text` in the middle so that it takes at most `width` terminal cells."""
+    if cell_len(text) <= width:
+        return text
+    short = shorten(text, width)
+    if cell_len(short) <= width:
+        return short
+    # wide (CJK) characters take two cells each, so both halves are cut by cells
+    head = (width - 1) // 2
+    return _first(text, head) + ELLIPSIS + _first(text[::-1], width - 1 - head)[::-1]
+
+
+def longest_word(cells: Sequence[str]) -> int:
+    """Cells of the longest word of the phrases in a column."""
+    return max((cell_len(word) for cell in cells if _PHRASE.fullmatch(cell.strip()) for word in cell.split()), default=0)
+
+
+@functools.lru_cache(maxsize=2048)
+def height(cells: tuple[str, ...], width: int, prose: bool) -> int:
+    """Lines of the highest cell of a column."""
+    return max(map(len, in_lines(cells, width, prose)), default=0)
+
+
+def is_prose(cells: Sequence[str]) -> bool:
+    """Whether a column holds sentences, of which every word counts."""
+    return any(cell.endswith(".") and " " in cell for cell in cells)
+
+
+def in_lines(cells: Sequence[str], width: int, prose: bool) -> list[list[str]]:
+    """The cells of one column in lines of at most `width` cells: one where that loses nothing but what names share, else several."""
+    heads = [_TREE.match(cell).group() for cell in cells]  # type: ignore[union-attr]  # it matches anything
+    names = [cell[len(head) :] for cell, head in zip(cells, heads, strict=True)]
+    phrases = [prose or bool(_PHRASE.fullmatch(name)) for name in names]
+    room = max(4, width - max(map(len, heads), default=0))
+    short, longer = _elided(names, phrases, room), _elided(names, phrases, 2 * room - 2)
+    made = []
+    for head, one, two, phrase in zip(heads, short, longer, phrases, strict=True):
+        beside = max(1, width - len(head))
+        lines = _broken(one if cell_len(one) <= beside else two, beside, phrase)
+        if len(lines) > MOST:
+            lines = _broken(fit(two, beside * MOST // 2), beside, phrase)
+        made.append([(" " * len(head) if at else head) + line for at, line in enumerate(lines)])
+    return made
+
+
+def _elided(names: Sequence[str], phrases: Sequence[bool], width: int) -> list[str]:
+    """The names without what they share, as far as that is needed; of a phrase or a shape every part counts."""
+    scoped = [not phrase and bool(_SCOPED.search(name)) for name, phrase in zip(names, phrases, strict=True)]
+    short = iter(elide([name for name, may in zip(names, scoped, strict=True) if may], width, cut=False))
+    places = _places({name for name in names if len(name) > width})
+    return [places.get(name, next(short) if may else name) for name, may in zip(names, scoped, strict=True)]
+
+
+def _places(names: set[str]) -> dict[str, str]:
+    """Lines of files without the folders, by what they were; none where two files of a name are among them."""
+    found = {name: f"{ELLIPSIS}/{place[1]}" for name in names if (place := _PLACE.fullmatch(name))}
+    return found if len(set(found.values())) == len(found) else {}
+
+
+def _broken(text: str, width: int, phrase: bool) -> list[str]:
+    """A text in lines: phrases are broken between words, names behind a joint, a scope's if that leaves no line half empty."""
+    lines = []
+    while cell_len(text) > width:
+        head = _first(text, width) or text[:1]
+        end = len(head) if text[len(head)] == " " else _joint(head, phrase)
+        lines.append(text[:end].rstrip())
+        text = text[end:].lstrip()
+    return [*lines, text]
+
+
+def _joint(head: str, phrase: bool) -> int:
+    """Where a line ends that can hold `head`, in front of further text."""
+    if phrase:
+        return head.rfind(" ") + 1 or len(head)
+    for joint, least in ((_SCOPE, len(head) // 2), (_WORD, len(head) // 2), (_SCOPE, 1), (_WORD, 1)):
+        ends = [found.end() for found in joint.finditer(head) if found.end() >= least]
+        if ends:
+            return ends[-1]
+    return len(head)
+
+
+def _first(text: str, width: int) -> str:
+    """As much of a text's beginning as `width` cells hold."""
+    head = text[: max(width, 0)]
+    while cell_len(head) > width:
+        head = head[:-1]
+    return head
