@@ -14,7 +14,7 @@ from typing import Any
 
 from outpace.advice import following, rank
 from outpace.metrics.budget import budgets
-from outpace.model import Failure, Finding, Page, ProfileError, Report, UsageError
+from outpace.model import Failure, Finding, Page, ProfileError, Report, Severity, UsageError
 from outpace.model.text import clean
 from outpace.store.logdir import find_profiles, local_copy, read_capture_record
 from outpace.timeline import Run
@@ -82,13 +82,23 @@ class Profile:
         return (*self.run.remarks, *(w for t in self.run.hosts for w in _warnings(t.trace)))
 
     def report(self, tools: Sequence[str] | None = None) -> Report:
-        """The pages of the given tools (all by default), with ranked findings. The page of a tool that raises says so."""
-        wanted = [find(tool) for tool in tools] if tools else list(discover())
+        """The pages of the given tools (all by default), with ranked findings. The page of a tool that raises says so.
+
+        Every tool has a say in what a finding saves and how grave it is, also those whose pages are not asked for: a report of one tool and
+        one of all say the same.
+        """
+        wanted = [find(tool).id for tool in tools or ()]
         self.run.prepare()
-        pages = _on_all_cores(self._page_or_failure, wanted)
-        findings, struck = rank(pages, budgets(self.run))
-        commands = following(self.run, pages, findings)
-        return Report(self.run.source, _headline(pages), self.warnings, findings, _paid(pages, findings), struck, commands)
+        every = _on_all_cores(self._page_or_failure, list(discover()))
+        findings, struck = rank(every, budgets(self.run))
+        commands = following(self.run, every, findings)
+        pages = _paid(every, findings)
+        if wanted:
+            pages = tuple(page for tool in wanted for page in pages if page.id == tool)
+            own = [finding for page in pages for finding in page.findings]
+            findings = (*(f for f in findings if f in own), *(f for f in own if f not in findings))  # symptoms come behind
+            struck = tuple(f for f in struck if any(f in page.findings for page in every if page.id in wanted))
+        return Report(self.run.source, _headline(pages), self.warnings, findings, pages, struck, commands)
 
     def report_of(self, page: Page) -> Report:
         """One page as a report of its own."""
@@ -158,10 +168,12 @@ def stored(path: str | os.PathLike[str], tools: Sequence[str] | None = None) -> 
 
 
 def load(tools: Sequence[str] | None, renderer: str) -> None:
-    """Import what a report of these tools (all by default) will need."""
+    """Import what a report of these tools (all by default) will need: all of them, for each has a say in the findings."""
+    for tool in tools or ():
+        find(tool)  # one that does not exist is told before any work
     importlib.import_module(f"outpace.report.{renderer}")
-    for tool in discover() if tools is None else [find(t) for t in tools]:
-        tool.load()
+    for each in discover():
+        each.load()
 
 
 def tools() -> tuple[Tool, ...]:
@@ -175,9 +187,10 @@ def _paid(pages: Sequence[Page], findings: Sequence[Finding]) -> tuple[Page, ...
     place = {key: at for at, key in enumerate(known)}
 
     def ranked(page: Page) -> tuple[Finding, ...]:
-        """Those of a page in the order of the report; symptoms, whose causes carry them, at the end."""
+        """Those of a page in the order of the report; symptoms, whose causes carry them, behind what else asks for a change."""
         own = {(f.id, f.location, f.host, f.sentence): f for f in page.findings if not f.struck}
-        return tuple(known.get(key, own[key]) for key in sorted(own, key=lambda key: place.get(key, len(place))))
+        order = sorted(own, key=lambda key: (own[key].severity is Severity.INFO, place.get(key, len(place))))
+        return tuple(known.get(key, own[key]) for key in order)
 
     return tuple(replace(page, findings=ranked(page)) for page in pages)
 

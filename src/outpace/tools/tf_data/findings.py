@@ -296,7 +296,7 @@ def _no_cache(context: _Context) -> Iterator[Finding]:
             continue
         yield Finding(
             id="no_cache",
-            severity=Severity.MODERATE,
+            severity=context.severity,
             sentence=f"{context.called(stage)} computes the same result in every epoch, and nothing caches it.",
             action=f"Put .cache() right after {context.called(stage)}, before any random stage. Use .cache(filename) if memory is too small.",
             evidence=(Evidence("its share of the slowest segment's work", min(share, 1.0), Unit.FRACTION, "stages"),),
