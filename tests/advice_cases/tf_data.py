@@ -91,6 +91,11 @@ def _with_next(busy: float) -> Find:
     )
 
 
+def _kind(kind: str, label: str = "", threads: int = 1) -> Find:
+    """A pipeline that a stage of this kind limits."""
+    return _context(0.3, [_pipeline([_stage(_ROOT, 0, -1), _stage(kind, 9, 0, label=label, function_threads=threads)], 9)])
+
+
 def _two(ratio: float) -> Find:
     """Two pipelines, of which one is `ratio` as busy as the other."""
     return _context(
@@ -167,9 +172,36 @@ CASES: list[Case] = [
         _slow(0.3),
         Severity.HIGH,
         saves=about(0.3),
-        says=("in.py:7 map (Map) limits", "it runs sequentially", "AUTOTUNE"),
+        says=("in.py:7 map limits", "it runs sequentially", "AUTOTUNE"),
         **_TAKES,
         **_MAP_AT,
+    ),
+    fires(
+        _SLOW,
+        "a filter, which has no num_parallel_calls",
+        _kind("Filter", "in_py_L7_filter"),
+        Severity.HIGH,
+        saves=about(0.3),
+        says=("what in.py:7 filter tests in a map",),
+        never=("AUTOTUNE on",),
+        **_MAP_AT,
+    ),
+    fires(
+        _SLOW,
+        "a map that was fused with its batch",
+        _kind("MapAndBatchV2"),
+        Severity.HIGH,
+        saves=about(0.3),
+        says=(".map().batch() limits",),
+        never=("MapAndBatch",),
+    ),
+    fires(
+        _SLOW,
+        "a generator with a name of its own",
+        _kind("Generator", "reader"),
+        Severity.HIGH,
+        saves=about(0.3),
+        says=("reader (from_generator()) limits",),
     ),
     fires(_SLOW, "15% of the step waits", _slow(0.15), Severity.MODERATE, saves=about(0.15), **_TAKES, **_MAP_AT),
     fires(_SLOW, "7% of the step waits", _slow(0.07), Severity.MODERATE, saves=about(0.07), **_TAKES, **_MAP_AT),

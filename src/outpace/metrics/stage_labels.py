@@ -11,6 +11,46 @@ _DEFAULT = re.compile(r"[A-Za-z0-9_]*(Dataset|Iterator)[A-Za-z0-9]*:\d+")
 _FUSED = re.compile(r"fused\((.*)\)")
 
 
+_VERSION = re.compile(r"(?:Dataset)?(?:V\d+)?$")
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z][a-z0-9]*")
+_WRITTEN = {
+    "Generator": "from_generator()",
+    "FromTensor": "from_tensors()",
+    "TensorSlice": "from_tensor_slices()",
+    "SparseTensorSlice": "from_tensor_slices()",
+    "TFRecord": "TFRecordDataset()",
+    "TextLine": "TextLineDataset()",
+    "FixedLengthRecord": "FixedLengthRecordDataset()",
+    "Range": "Dataset.range()",
+    "Zip": "Dataset.zip()",
+    "Root": "the iterator",
+    "Model": "the iterator",
+    "ForeverRepeat": ".repeat()",
+    "FiniteRepeat": ".repeat()",
+    "FiniteTake": ".take()",
+    "FiniteSkip": ".skip()",
+}
+"""What a program writes for the stages that TensorFlow runs under other names; all others are methods."""
+
+
+def called(stage_type: str, where: str) -> str:
+    """What a program calls a stage that was built at `where` (see `source`): its line, else what it writes for it, with a name of its own."""
+    if ":" in where:  # the line names the method, too
+        return where
+    return f"{where} ({written(stage_type)})" if where else written(stage_type)
+
+
+def written(stage_type: str) -> str:
+    """What a program writes to get such a stage: `.map().batch()` for `MapAndBatchV2`."""
+    plain = _VERSION.sub("", stage_type)
+    if plain in _WRITTEN:
+        return _WRITTEN[plain]
+    if plain.startswith(("MemoryCache", "FileCache", "Cache")):
+        return ".cache()"
+    methods = plain.removeprefix("Parallel").removesuffix("Impl").split("And")
+    return "".join(f".{'_'.join(_WORD.findall(method)).lower()}()" for method in methods)
+
+
 def source(label: str, record: Mapping[str, Any]) -> str:
     """`train.py:41 map` for a label that Outpace's capture wrote (several joined with ` + ` for a fused stage), the user's own name
     for any other, "" for TensorFlow's default names.

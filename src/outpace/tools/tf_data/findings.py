@@ -16,7 +16,7 @@ from outpace.metrics.between import between
 from outpace.metrics.budget import at_most
 from outpace.metrics.python_threads import busiest_line
 from outpace.metrics.segments import CHAIN, Pipeline, StageWork
-from outpace.metrics.stage_labels import injected, location, source, stage_record
+from outpace.metrics.stage_labels import called, injected, location, source, stage_record
 from outpace.metrics.step_breakdown import StepBreakdown
 from outpace.model import OUTSIDE, Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Threshold, Unit, humanize
 from outpace.model.units import counted
@@ -83,8 +83,7 @@ class _Context(Waiting):
         return found if found is not None and found.high >= _MODERATE.value else None
 
     def called(self, stage: StageWork) -> str:
-        where = source(stage.label, self.record)
-        return f"{where} ({stage.type})" if where else stage.type
+        return called(stage.type, source(stage.label, self.record))
 
 
 def find(run: Run, analysis: Analysis, breakdown: StepBreakdown) -> Iterator[Finding]:
@@ -122,19 +121,19 @@ def _slow_stage(context: _Context) -> Iterator[Finding]:
     if stage is None:
         return
     busy = segment.busy
-    called = context.called(stage)
+    name = context.called(stage)
     share = stage.work / max(segment.work, 1)
     waiting = (
         f"{context.share:.0%} of the step waits for input" if context.share >= 0.005 else "hardly any step waits for input"
     )
-    sentence = f"{called} limits the input pipeline: {_why(stage, context)}; {waiting}."
+    sentence = f"{name} limits the input pipeline: {_why(stage, context)}; {waiting}."
     if context.outside > context.share:
         waiting = f"{context.outside:.0%} of the time waits for input between the steps"
-        sentence = f"{called} limits the input pipeline: {_why(stage, context)}; {waiting}."
+        sentence = f"{name} limits the input pipeline: {_why(stage, context)}; {waiting}."
     elif context.share < _MODERATE.value:
-        sentence = f"{called} competes with the model for cores: {_why(stage, context)}; {waiting}."
+        sentence = f"{name} competes with the model for cores: {_why(stage, context)}; {waiting}."
     if context.severity is Severity.INFO:
-        sentence = f"The input pipeline keeps up ({waiting}); its slowest stage is {called}."
+        sentence = f"The input pipeline keeps up ({waiting}); its slowest stage is {name}."
     yield Finding(
         id="slow_stage",
         severity=context.severity,
@@ -226,6 +225,11 @@ def _action(stage: StageWork, context: _Context) -> str:
         )
     if stage.python:
         return f"Replace py_function and numpy_function with TensorFlow ops (tf.io, tf.image), which run in parallel, without the GIL.{cache}"
+    if stage.type == "Filter":
+        return (
+            f"Compute what {context.called(stage)} tests in a map with num_parallel_calls=tf.data.AUTOTUNE before it, or filter once and save "
+            f"what is left: a filter tests one element after the other.{cache}"
+        )
     if _sequential(stage):
         return f"Set num_parallel_calls=tf.data.AUTOTUNE on {context.called(stage)}; random draws then come in another order.{cache}"
     if stage.asynchronous and stage.function:
@@ -296,7 +300,7 @@ def _no_cache(context: _Context) -> Iterator[Finding]:
             continue
         yield Finding(
             id="no_cache",
-            severity=context.severity,
+            severity=Severity.MODERATE,
             sentence=f"{context.called(stage)} computes the same result in every epoch, and nothing caches it.",
             action=f"Put .cache() right after {context.called(stage)}, before any random stage. Use .cache(filename) if memory is too small.",
             evidence=(Evidence("its share of the slowest segment's work", min(share, 1.0), Unit.FRACTION, "stages"),),

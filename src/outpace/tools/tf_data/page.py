@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from outpace.metrics.stage_labels import called
 from outpace.metrics.step_breakdown import step_breakdown
 from outpace.model import Chart, ChartKind, Page, Rows, Section, Text, Unavailable, Unit, humanize
 from outpace.timeline import Run
@@ -77,10 +78,9 @@ def _headline(analysis: Analysis) -> str:
         return "Only pipelines that feed a device were recorded."
     row, segment = worst
     busy = humanize(float(segment["busy_per_batch_ps"]), Unit.PS)
-    where = f" ({row['source']})" if row["source"] else ""
     several = len(set(analysis.pipelines["host"].tolist())) > 1
     which = f"The slowest pipeline, of {row['host']}," if several else "The pipeline"
-    return f"{which} can deliver a batch every {busy}; {row['stage']}{where} limits it."
+    return f"{which} can deliver a batch every {busy}; {called(row['stage'], row['source'])} limits it."
 
 
 def _slowest(analysis: Analysis) -> tuple[dict[str, Any], dict[str, Any]] | None:
