@@ -49,7 +49,7 @@ def lint(
     """Check training scripts for what slows TensorFlow down, without running them.
 
     The files are only read. Warnings name what costs time or does not do what it seems to do; notes name what TensorFlow may already do by
-    itself. Exit code 1 when there are warnings, 2 when a file cannot be parsed.
+    itself. Exit code: 0 without warnings, 1 with warnings (0 with --exit-zero), 2 when a file cannot be parsed (docs/exit-codes.md).
     """
     from outpace.model import UsageError
     from outpace.tune.lint import lint_file
