@@ -109,6 +109,15 @@ def test_an_idle_profile_says_what_to_do() -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("profile", "way_out"), [(profile_path("idle_empty"), "outpace profile"), (BROKEN / "truncated.xplane.pb", "Copy")]
+)
+def test_a_step_that_cannot_be_explained_names_the_way_out(profile: Path, way_out: str) -> None:
+    text = " ".join(outpace("explain", profile).stdout.split())
+    assert way_out in text
+    assert "See the overview" not in text
+
+
 def test_json_has_the_tools_and_their_tables() -> None:
     done = outpace("report", profile_path("custom_loop"), "--json")
     assert done.stderr == ""

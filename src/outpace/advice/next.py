@@ -17,7 +17,9 @@ def following(run: Run, pages: Sequence[Page], findings: Sequence[Finding]) -> t
     source = shlex.quote(run.source)
     first = next((f for f in findings if f.severity is not Severity.INFO), None)
     if first is not None and first.id.startswith(CAPTURE):
-        return (Command(f"outpace profile {script}", "capture again, while the program trains"),)
+        damaged = first.id == f"{CAPTURE}damaged"
+        what = "capture again, if no whole copy is left" if damaged else "capture again, while the program trains"
+        return (Command(f"outpace profile {script}", what),)
     return tuple(filter(None, (_closer(source, pages, first), _trial(run, script))))
 
 

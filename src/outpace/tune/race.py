@@ -103,7 +103,7 @@ def race(
         experiment = run_experiment(
             arms, baseline=baseline, budget=budget, protocol=_protocol(effect, Per.STEP), seed=seed, watch=watch
         )
-    return _finish(experiment, out)
+    return _finish(experiment, out, told=progress)
 
 
 def race_scripts(
@@ -142,7 +142,7 @@ def race_scripts(
             sources=sources,
             watch=watch,
         )
-    return _finish(experiment, out)
+    return _finish(experiment, out, told=progress)
 
 
 def replay(record: Experiment, *, out: str | os.PathLike[str] | None = None, progress: bool = True) -> RaceResult:
@@ -197,11 +197,12 @@ def _names(commands: Sequence[str]) -> list[str]:
     ]
 
 
-def _finish(experiment: Experiment, out: str | os.PathLike[str] | None) -> RaceResult:
+def _finish(experiment: Experiment, out: str | os.PathLike[str] | None, *, told: bool) -> RaceResult:
+    """The result, saved where that is wanted. `told`: why variants failed was shown already."""
     result = RaceResult(experiment)
     if out is not None:
         result.save(out)
     if not experiment.interrupted and all(trial.first_seconds is None for trial in experiment.trials):
         reasons = " ".join(f"{trial.arm}: {trial.failure}" for trial in experiment.trials if trial.arm != experiment.again)
-        raise CaptureError(f"No variant ran a step. {reasons}")
+        raise CaptureError(f"No variant ran a step{', for the reasons above.' if told else f'. {reasons}'}")
     return result

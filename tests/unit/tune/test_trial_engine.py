@@ -37,6 +37,17 @@ def test_every_round_runs_every_arm_once_in_an_order_drawn_anew() -> None:
     assert orders[0] != orders[1]
 
 
+def test_the_second_self_of_a_baseline_that_failed_is_not_started() -> None:
+    def fails() -> None:
+        raise RuntimeError("no data")
+
+    machine, prepared = quiet(), []
+    again = Arm(AGAIN, lambda steps: machine.work(0.01 * steps), prepare=lambda: prepared.append(AGAIN))
+    broken = Arm("a", lambda steps: machine.work(0.01 * steps), prepare=fails)
+    race(machine, broken, machine.arm("b"), again=again, baseline="a")
+    assert not prepared
+
+
 def test_blocks_are_about_as_long_as_asked_and_never_too_few_steps() -> None:
     machine = quiet()
     slow = Arm("slow", lambda steps: machine.work(0.5 * steps))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from outpace.metrics.no_steps import no_steps
 from outpace.model import (
     Category,
     Chart,
@@ -12,7 +13,6 @@ from outpace.model import (
     Rows,
     Section,
     Table,
-    Unavailable,
     Unit,
     UsageError,
     humanize,
@@ -22,7 +22,6 @@ from outpace.timeline import Run
 from outpace.tools.explain import TOOL
 from outpace.tools.explain.compute import Chosen, choose, events, groups, parts
 
-_NONE = Unavailable("no step was found in this profile", "See the overview for how steps are found and marked.")
 _EVENTS = ("category", "event", "thread", "offset_ps", "duration_ps", "counted_ps")
 _BY, _SUMS = ("category", "event", "thread"), ("counted_ps", "duration_ps", "count")
 _HOW = (
@@ -39,7 +38,7 @@ def analyse(run: Run, *, step: int | None = None, category: Category | str | Non
     wanted = None if category is None else _category(category)
     chosen = choose(run, step, host)
     if chosen is None:
-        return TOOL.page(unavailable=_NONE)
+        return TOOL.page(unavailable=no_steps(run))
     every = events(chosen, None)
     shown = every if wanted is None else events(chosen, wanted)
     compared = parts(run, chosen, every)

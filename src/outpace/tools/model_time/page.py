@@ -6,19 +6,16 @@ from outpace.metrics.budget import ALL_HOSTS, budgets
 from outpace.metrics.core_use import core_use, lone_ops
 from outpace.metrics.hlo_lines import hlo_lines
 from outpace.metrics.model_parts import model_parts
+from outpace.metrics.no_steps import no_steps
 from outpace.metrics.odd_ops import odd_ops
 from outpace.metrics.program import program
 from outpace.metrics.small_ops import small_ops
-from outpace.model import Page, Rows, Section, Table, Unavailable
+from outpace.model import Page, Rows, Section, Table
 from outpace.timeline import Run
 from outpace.tools.model_time import TOOL
 from outpace.tools.model_time import findings as rules
 from outpace.tools.model_time.facts import parts
 
-_NONE = Unavailable(
-    "no step was found, so the model's share of a step is unknown",
-    "Capture ten steps with 'outpace profile train.py'. The overview says how steps are found and marked.",
-)
 _BY, _SUMS = (
     ("layer_type", "top_op", "source", "kind"),
     ("self_ps", "share", "forward_ps", "backward_ps", "overhead_ps", "count"),
@@ -36,7 +33,7 @@ def analyse(run: Run) -> Page:
     """Build the page of a run."""
     known, kind = budgets(run), program(run)
     if ALL_HOSTS not in known:
-        return TOOL.page(unavailable=_NONE)
+        return TOOL.page(unavailable=no_steps(run))
     tables = (model_parts(run), hlo_lines(run), odd_ops(run), small_ops(run), core_use(run), lone_ops(run))
     sections: tuple[Section, ...] = tuple(_rows(table) for table in tables if len(table))
     found = tuple(rules.find(run, known, kind))

@@ -12,6 +12,7 @@ from outpace.metrics.cpu_saturation import others_cores
 from outpace.metrics.device import device_facts
 from outpace.metrics.examples import examples_per_step
 from outpace.metrics.host_copies import host_copies
+from outpace.metrics.no_steps import no_steps
 from outpace.metrics.op_metrics import op_metrics
 from outpace.metrics.program import Program, program
 from outpace.metrics.same_program import comparable, main_program
@@ -30,7 +31,6 @@ from outpace.model import (
     Rows,
     Section,
     Text,
-    Unavailable,
     Unit,
     humanize,
     median,
@@ -63,13 +63,12 @@ def analyse(run: Run) -> Page:
     kind = program(run)
     found = (*capture_findings.find(run, kind), *_advice(run, breakdown, mean, kind))
     if run.events == 0:
-        why = Unavailable("nothing was recorded: the profile holds no event", _NOTHING)
-        return TOOL.page(unavailable=why, sections=(Rows(environment, _HOST_COLUMNS),), findings=found)
+        return TOOL.page(unavailable=no_steps(run), sections=(Rows(environment, _HOST_COLUMNS),), findings=found)
     if mean.rows == 0:
         sections: tuple[Section, ...] = (*_ops(run), Rows(environment, _HOST_COLUMNS))
-        how = run.hosts[0].steps.how
-        text = Text("No steps", f"No step was found: {how}. {_UNMARKED}")
-        return TOOL.page(f"No step was found in this profile: {how}.", (text, *sections), found)
+        why = no_steps(run)
+        said = f"{why.reason[:1].upper()}{why.reason[1:]}."
+        return TOOL.page(said, (Text("No steps", f"{said} {why.remedy}"), *sections), found)
     speed = _speed(run, breakdown, mean)
     sections = (
         _summary(run, breakdown, kind, speed),
@@ -104,11 +103,6 @@ _TAKEN = 0.5  # cores: what takes less hardly slows a training
 _PS_PER_NS = 1000
 _PHASE_CHANGE = 0.10  # profiling does not speed steps up: before and during then compare different work
 _HOST_COLUMNS = ("host", "steps", "source", "mean_ps", "events", "window_ps", "devices", "cpu_cores", "framework")
-_NOTHING = (
-    "Start the capture while the program trains: 'outpace profile train.py' waits for steps by itself. With a profiler server, "
-    "capture for longer than one step takes."
-)
-_UNMARKED = "Mark steps with tf.profiler.experimental.Trace('train', step_num=n, _r=1), or capture with 'outpace profile'."
 
 
 def headline(run: Run, mean: Average) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from outpace.metrics.no_steps import no_steps
 from outpace.metrics.same_program import same_program
 from outpace.model import Category, Chart, ChartKind, Finding, Page, Rows, Section, Table, Text, Unavailable, Unit, humanize
 from outpace.timeline import Run
@@ -12,7 +13,6 @@ from outpace.tools.pod.compute import CATEGORIES, Worker, by_program, collective
 
 _COLORS = {f"{c.value}_ps": c.value for c in Category}
 _SHOWN = ("worker", "steps", "duration_ps", "own_ps", "excess_ps", "excess_fraction", "cause")
-_NO_STEPS = Unavailable("no worker recorded a step", "See the overview for how steps are found and marked.")
 _ALONE = Unavailable(
     "the profile holds one worker, so there is nothing to compare",
     "Capture all workers at once and keep their files in one run folder (tf.profiler.experimental.client.trace with all addresses).",
@@ -23,7 +23,7 @@ def analyse(run: Run) -> Page:
     """Build the page of a run."""
     found = workers(run)
     if not found:
-        return TOOL.page(unavailable=_NO_STEPS)
+        return TOOL.page(unavailable=no_steps(run))
     aligned = align(run)
     table = steps(found, aligned, run)
     if len(found) == 1:

@@ -176,6 +176,9 @@ class _Race:
     def _prepare(self) -> None:
         warmup = min(self.protocol.warmup_seconds, self.budget / 20)
         for lane in (*self.lanes, *([self.again] if self.own_again else [])):
+            if lane is self.again and self.base.failure:
+                self.own_again = False  # it is the same program
+                break
             self.interrupts.check()
             self.watch.preparing(lane.name)
             try:
