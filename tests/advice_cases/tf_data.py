@@ -192,7 +192,7 @@ CASES: list[Case] = [
         _kind("MapAndBatchV2"),
         Severity.HIGH,
         saves=about(0.3),
-        says=(".map().batch() limits",),
+        says=(".map().batch() limits", "AUTOTUNE on .map();"),
         never=("MapAndBatch",),
     ),
     fires(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,6 +23,9 @@ from outpace.cli.options import (
     Width,
     of_script,
 )
+
+if TYPE_CHECKING:
+    from outpace.capture import CaptureOptions, CaptureResult
 
 _LASTING = 2.0  # seconds: some two hundred samples of Python, and what comes round every few steps comes round twice
 _TRAIN_ON = " (--then continue lets it go on)"
@@ -78,12 +81,8 @@ def profile(
     capture starts after a warm-up. Then the script is stopped, and none of its code runs any more: --then continue lets it train on.
     Exit code: the script's own when the script fails, otherwise Outpace's (docs/exit-codes.md).
     """
-    from outpace.capture import CaptureOptions, run_script
-    from outpace.capture.line_start import line_start
-    from outpace.capture.recording import tell
-    from outpace.capture.relaunch import require_script
+    from outpace.capture import CaptureOptions
     from outpace.cli.output import show_captured
-    from outpace.model import CaptureError
 
     options = CaptureOptions(
         logdir=logdir,
@@ -99,23 +98,35 @@ def profile(
         label=labels,
         module=module,
     )
-    require_script(script, module)
-    if options.stop:
-        tell(f"the training will be stopped after the capture{_TRAIN_ON}")
-    result = run_script(script, of_script(context, args), options)
-    if result.stopped:
-        tell(f"the training was stopped after the capture: the rest of the script did not run{_TRAIN_ON}")
+    result = _captured(script, of_script(context, args), options)
     if result.run is not None:
-        if sys.stdout is not None:
-            sys.stdout.write(line_start(sys.stdout, unknown="\n"))
         html = html or _report_file(logdir, result.run)
         show_captured(result.run, html=html, csv=csv, json=json, width=width, color=color)
-    elif not result.exit_code:
-        raise CaptureError(result.reason or "No profile was captured.")
-    elif result.reason:  # the exit code is the script's, and says nothing of the capture
-        note(f"outpace: {result.reason}")
     if result.exit_code:
         raise typer.Exit(result.exit_code)
+
+
+def _captured(script: str, argv: list[str], options: CaptureOptions) -> CaptureResult:
+    """Run the script, and say what becomes of it; what is printed next begins a line, whatever the script printed last."""
+    from outpace.capture import run_script
+    from outpace.capture.line_start import line_start
+    from outpace.capture.recording import tell
+    from outpace.capture.relaunch import require_script
+    from outpace.model import CaptureError
+
+    require_script(script, options.module)
+    if options.stop:
+        tell(f"the training will be stopped after the capture{_TRAIN_ON}")
+    result = run_script(script, argv, options)
+    if result.stopped:
+        tell(f"the training was stopped after the capture: the rest of the script did not run{_TRAIN_ON}")
+    if sys.stdout is not None:
+        sys.stdout.write(line_start(sys.stdout, unknown="\n"))
+    if result.run is None and not result.exit_code:
+        raise CaptureError(result.reason or "No profile was captured.")
+    if result.run is None and result.reason:  # the exit code is the script's, and says nothing of the capture
+        note(f"outpace: {result.reason}")
+    return result
 
 
 def _report_file(logdir: str, run: str) -> Path:

@@ -85,6 +85,12 @@ class _Context(Waiting):
     def called(self, stage: StageWork) -> str:
         return called(stage.type, source(stage.label, self.record))
 
+    def map_of(self, stage: StageWork) -> str:
+        """The call that holds a stage's function: of a map that was fused with its batch, the map alone."""
+        if not stage.type.startswith("MapAndBatch"):
+            return self.called(stage)
+        return called("Map", source(stage.label, self.record).partition(" + ")[0])
+
 
 def find(run: Run, analysis: Analysis, breakdown: StepBreakdown) -> Iterator[Finding]:
     """All findings about all pipelines."""
@@ -231,10 +237,10 @@ def _action(stage: StageWork, context: _Context) -> str:
             f"what is left: a filter tests one element after the other.{cache}"
         )
     if _sequential(stage):
-        return f"Set num_parallel_calls=tf.data.AUTOTUNE on {context.called(stage)}; random draws then come in another order.{cache}"
+        return f"Set num_parallel_calls=tf.data.AUTOTUNE on {context.map_of(stage)}; random draws then come in another order.{cache}"
     if stage.asynchronous and stage.function:
         return (
-            f"Make {stage.top_op or 'the function'} in {context.called(stage)} cheaper (smaller images, decode once), or use more cores. "
+            f"Make {stage.top_op or 'the function'} in {context.map_of(stage)} cheaper (smaller images, decode once), or use more cores. "
             f"The stage is parallel already.{cache}"
         )
     return (
