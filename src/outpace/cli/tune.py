@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -37,7 +38,12 @@ WhichFit = Annotated[
 ]
 HowLong = Annotated[
     str | None,
-    typer.Option("--budget", metavar="TIME", help="How long to tune, preparation included: 90s, 3m (default 140s)."),
+    typer.Option(
+        "--budget",
+        metavar="TIME",
+        help="How long to search and race, preparation included: 90s, 3m (default 140s). Not in it: the start of the script up to its "
+        "fit, a profile of a slow model, reports, and the check of the patch (two more starts); the last line says how long all took.",
+    ),
 ]
 Afterwards = Annotated[
     Then,
@@ -118,6 +124,7 @@ def tune(
     from outpace.tune.command import tune_script
     from outpace.tune.patch.source_patch import require_new
 
+    began = time.monotonic()
     require_script(script, module)
     if patch is not None:
         require_new(patch)
@@ -126,6 +133,8 @@ def tune(
         "argv": of_script(context, args),
         "module": module,
         "fit": fit,
+        "began": began,
+        "asked_budget": budget,
         "budget": seconds(budget or (_LIMITS_BUDGET if only_limits else _BUDGET)),
         "strict": strict_budget,
         "then": then.value,

@@ -11,7 +11,7 @@ from typing import TextIO
 from rich.rule import Rule
 from rich.text import Text
 
-from outpace.model import Chart, Failure, Figures, Finding, Links, Page, Report, Rows, Section, Severity, Unavailable
+from outpace.model import Chart, Command, Failure, Figures, Finding, Links, Page, Report, Rows, Section, Severity, Unavailable
 from outpace.model import Text as Paragraph
 from outpace.model.text import clean, clean_prose, shown
 from outpace.model.units import counted
@@ -52,9 +52,16 @@ def print_report(
     color: bool | None = None,
     tools: Sequence[str] | None = None,
     details: bool = False,
+    commands: bool = False,
 ) -> None:
-    """Print the report to `file` (standard output). Terminals get colours, unless `NO_COLOR` or `color` says otherwise."""
-    _write(report, _console(file or sys.stdout, width, color), tools, details)
+    """Print the report to `file` (standard output). Terminals get colours, unless `NO_COLOR` or `color` says otherwise.
+
+    `commands`: also below the pages of `tools`, what to go on with.
+    """
+    console = _console(file or sys.stdout, width, color)
+    _write(report, console, tools, details)
+    if commands and report.next:
+        _Writer(console, ()).commands(report.next)
 
 
 def _console(file: TextIO, width: int | None, color: bool | None) -> PlainConsole:
@@ -140,6 +147,13 @@ class _Writer:
             self._print(
                 Text(clean_prose(page.unavailable.reason if page.unavailable else ""), "dim"), 2, label=f"{page.id:<{edge}}"
             )
+
+    def commands(self, commands: Sequence[Command]) -> None:
+        """What to go on with, and why, with as many lines as that takes."""
+        self._blank()
+        for line, command in zip(terminal_screen.following(commands, 0), commands, strict=True):
+            self._lines([line], crop=False)
+            self._prose(clean_prose(command.what), "dim", indent=2 + terminal_screen.LABEL)
 
     def _evidence(self, lines: Sequence[str]) -> None:
         if lines:

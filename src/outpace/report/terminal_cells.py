@@ -14,6 +14,7 @@ _TREE = re.compile(r"[ └]*")  # what stands before a name of a tree
 _SCOPE = re.compile(r"[/ ,:;<(]")
 _WORD = re.compile(r"[_.\-)\]>=]|[a-z0-9](?=[A-Z])")
 _PHRASE = re.compile(r"[^/:<_ ]+(?: [^/:<_ ]+)+")  # words, where names have joints
+_ONE_WORD = re.compile(r"[A-Za-z]?[a-z]+")
 _PLACE = re.compile(r"\S*/([^/\s]+:[0-9]+)")  # a line of a file, which its folder seldom tells from another
 _SCOPED = re.compile(r"[/:<]")  # a name that has parts which may follow from others
 MOST = 8
@@ -33,8 +34,9 @@ def fit(text: str, width: int) -> str:
 
 
 def longest_word(cells: Sequence[str]) -> int:
-    """Cells of the longest word of the phrases in a column."""
-    return max((cell_len(word) for cell in cells if _PHRASE.fullmatch(cell.strip()) for word in cell.split()), default=0)
+    """Cells of the longest word among the words and phrases of a column: those have no joint at which they could be broken."""
+    phrases = (cell.split() for cell in cells if _PHRASE.fullmatch(cell.strip()) or _ONE_WORD.fullmatch(cell))
+    return max((cell_len(word) for words in phrases for word in words), default=0)
 
 
 @functools.lru_cache(maxsize=2048)

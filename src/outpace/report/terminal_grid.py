@@ -100,7 +100,8 @@ def _rigid(column: Column) -> bool:
 
 
 def _least(column: Column, natural: int) -> int:
-    return natural if _rigid(column) else min(natural, max(_LEAST, longest_word(column.cells)))
+    words = longest_word((*column.cells, *column.title.split()))
+    return natural if _rigid(column) else min(natural, max(_LEAST, words))
 
 
 def _lowest(columns: Sequence[Column], natural: Sequence[int], least: Sequence[int], room: int, most: int) -> list[int]:

@@ -16,7 +16,8 @@ from outpace.report.first_screen import FirstScreen, saving_text
 HEIGHT = 25
 """Lines that the screen has at most, where its sentences allow it."""
 
-_LABEL = 12  # columns of "Confidence" and "Next"
+LABEL = 12
+"""Columns of "Confidence" and "Next"."""
 _SEPARATOR = "  ·  "
 _ROOMS = ((3, 3, 3), (3, 2, 2), (3, 1, 1), (2, 1, 1), (1, 1, 1))
 """How many changes, warnings and lines of evidence are shown, roomiest first; the first that fits is taken."""
@@ -54,7 +55,7 @@ class _Layout:
         yield from self._changes()
         yield Text()
         yield from self._labelled("Confidence", self.screen.evidence[: self.evidence], len(self.screen.evidence))
-        yield from self._next(self.screen.next)
+        yield from following(self.screen.next, self.width)
 
     def _warnings(self) -> Iterator[Text]:
         for warning in self.screen.warnings[: self.warnings]:
@@ -97,17 +98,7 @@ class _Layout:
     def _labelled(self, label: str, said: Sequence[str], count: int) -> Iterator[Text]:
         for number, text in enumerate(said):
             more = f" (and {count - len(said)} more: --details)" if number == len(said) - 1 and count > len(said) else ""
-            yield from self._wrapped(Text(text + more), ("" if number else label).ljust(_LABEL))
-
-    def _next(self, commands: Sequence[Command]) -> Iterator[Text]:
-        longest = max((len(clean(c.line)) for c in commands), default=0)
-        for number, command in enumerate(commands):
-            line = Text(clean(command.line), "bold")
-            if _LABEL + longest + len(command.what) + 3 <= self.width:
-                line.append(" " * (longest + 3 - len(clean(command.line))) + clean_prose(command.what), "not bold dim")
-            yield (
-                Text(("" if number else "Next").ljust(_LABEL)) + line
-            )  # a command that is broken cannot be copied: it runs over
+            yield from self._wrapped(Text(text + more), ("" if number else label).ljust(LABEL))
 
     def _flow(self, items: Sequence[Text], width: int | None = None, separator: str = _SEPARATOR) -> Iterator[Text]:
         """Items one after the other, as many on a line as it holds."""
@@ -125,3 +116,13 @@ class _Layout:
         for number, line in enumerate(text.wrap(self.console, (width or self.width) - len(label), overflow="fold")):
             line.rstrip()
             yield Text(" " * len(label) if number else label) + line
+
+
+def following(commands: Sequence[Command], width: int) -> Iterator[Text]:
+    """The commands to go on with, each on one line: a command that is broken cannot be copied, so it runs over where it must."""
+    longest = max((len(clean(c.line)) for c in commands), default=0)
+    for number, command in enumerate(commands):
+        line = Text(("" if number else "Next").ljust(LABEL)).append(clean(command.line), "bold")
+        if LABEL + longest + len(command.what) + 3 <= width:
+            line.append(" " * (longest + 3 - len(clean(command.line))) + clean_prose(command.what), "dim")
+        yield line

@@ -174,14 +174,15 @@ class Hosted:
         """Tune and report; the exit code."""
         from outpace.tune.progress import shown
         from outpace.tune.session import plan, tune_program
-        from outpace.tune.written import report
+        from outpace.tune.written import Clock, report
 
+        clock = Clock(self.plan)
         if program.remark:
             tell(program.remark)
         if self.plan["dry_run"]:
             sys.stdout.write("\n".join(plan(program, self.recorder)) + "\n")
             return 0
-        with shown() as watch:
+        with shown() as watch, clock.tuning():
             tuned = tune_program(
                 program,
                 self.recorder,
@@ -199,7 +200,9 @@ class Hosted:
             )
         with open(self.plan["kept"], "w", encoding="utf-8") as file:
             json.dump({"practices": tuned.best.practices, "step_seconds": tuned.program.step_seconds}, file)
-        return report(self.plan, tuned)
+        code = report(self.plan, tuned)
+        tell(clock.sentence(tuned))
+        return code
 
     def apply(self, model: Any, arguments: dict[str, Any]) -> dict[str, Any]:
         """Turn the recipe on; the arguments that `fit` shall train with."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from outpace.model.errors import OutputError
 from outpace.model.report import Report
 from outpace.model.units import counted
 from outpace.report import json_, terminal
+from outpace.tune.consent import following
 from outpace.tune.environment.page import page_of_plain
 from outpace.tune.page import ID
 from outpace.tune.session import Tuned
@@ -22,10 +26,11 @@ def report(plan: Mapping[str, Any], tuned: Tuned) -> int:
     """Print the report and write the files of a plan; 0, or the exit code for a file that could not be written."""
     environment = plan.get("environment")
     made = tuned.report_of(plan["script"], *([page_of_plain(environment)] if environment else []))
+    made = replace(made, next=following(tuned.climbed, plan))
     if plan["json"]:
         sys.stdout.write(json_.render(made) + "\n")
     else:
-        terminal.print_report(made, width=plan["width"], color=plan["color"], tools=[ID])
+        terminal.print_report(made, width=plan["width"], color=plan["color"], tools=[ID], commands=True)
     sys.stdout.flush()
     files: list[tuple[str, Callable[[Path], str]]] = [
         ("html", functools.partial(_html, made)),
@@ -34,6 +39,31 @@ def report(plan: Mapping[str, Any], tuned: Tuned) -> int:
     ]
     written = [_told(write, Path(plan[name])) for name, write in files if plan[name]]
     return 0 if all(written) else OutputError.exit_code
+
+
+class Clock:
+    """What the time of the command went to: the budget is that of the tuning alone."""
+
+    def __init__(self, plan: Mapping[str, Any]) -> None:
+        """`plan` says when the command `began`, and its `budget`."""
+        self._plan = plan
+        self._began = self._ended = time.monotonic()
+
+    @contextlib.contextmanager
+    def tuning(self) -> Iterator[None]:
+        """While the tuning goes on."""
+        self._began = time.monotonic()
+        yield
+        self._ended = time.monotonic()
+
+    def sentence(self, tuned: Tuned) -> str:
+        """The times, at the end of the command."""
+        now, added = time.monotonic(), tuned.climbed.added
+        more = f" and {added:.0f} s more for its last race" if added >= 1 else ""
+        parts = {"before": self._began - self._plan["began"], "afterwards": now - self._ended}
+        rest = ", ".join(f"{seconds:.0f} s {name}" for name, seconds in parts.items() if seconds >= 1)
+        whole = f"the whole command took {now - self._plan['began']:.0f} s" + (f" ({rest})" if rest else "")
+        return f"tuning took {self._ended - self._began:.0f} s of {self._plan['budget']:.0f} s{more}; {whole}"
 
 
 def _told(write: Callable[[Path], str], place: Path) -> bool:

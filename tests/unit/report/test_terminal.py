@@ -154,6 +154,13 @@ def test_what_matters_of_a_cell_is_kept(cells: tuple[str, ...], shown: str) -> N
     assert in_lines(cells, 20, False)[0][0] == shown
 
 
+def test_headings_and_words_are_not_broken() -> None:
+    told = Column("Why", ("Gradients need more than eight bits, so that it pays at inference alone, and not here.",))
+    lines, _ = grid([Column("Optimisation", ("Quantisation",)), told, told], 44)
+    assert lines[0].plain.startswith("Optimisation  ")
+    assert lines[1].plain.startswith("Quantisation  ")
+
+
 def test_sentences_keep_every_word() -> None:
     advice = ("Set num_parallel_calls on map, cache what does not change, or preprocess offline.", "Combine small transfers.")
     assert " ".join(in_lines(advice, 24, True)[0]) == advice[0]

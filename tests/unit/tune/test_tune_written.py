@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -23,3 +25,24 @@ def test_a_report_is_written_with_its_folder(tmp_path: Path, capfd: pytest.Captu
     assert written._told(functools.partial(written._html, REPORT), tmp_path / "new" / "tune.html")
     assert f"the HTML report is {tmp_path}/new/tune.html" in capfd.readouterr().err
     assert "Nothing to change." in (tmp_path / "new" / "tune.html").read_text(encoding="utf-8")
+
+
+def test_the_last_line_says_where_the_time_went(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter([114.0, 114.0, 294.5, 323.0])  # at the fit, before and after the tuning, at the end
+    monkeypatch.setattr("outpace.tune.written.time.monotonic", lambda: next(now))
+    clock = written.Clock({"began": 100.0, "budget": 180.0})
+    with clock.tuning():
+        pass
+    tuned: Any = SimpleNamespace(climbed=SimpleNamespace(added=0.0))
+    said = "tuning took 180 s of 180 s; the whole command took 223 s (14 s before, 28 s afterwards)"
+    assert clock.sentence(tuned) == said
+
+
+def test_the_last_line_says_what_the_last_race_got_beyond_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter([100.2, 100.2, 170.0, 170.4])
+    monkeypatch.setattr("outpace.tune.written.time.monotonic", lambda: next(now))
+    clock = written.Clock({"began": 100.0, "budget": 60.0})
+    with clock.tuning():
+        pass
+    tuned: Any = SimpleNamespace(climbed=SimpleNamespace(added=9.0))
+    assert clock.sentence(tuned) == "tuning took 70 s of 60 s and 9 s more for its last race; the whole command took 70 s"

@@ -42,6 +42,11 @@ class Budget:
         return self.clock() - self.began
 
     @property
+    def added(self) -> float:
+        """Seconds that were added for the last race."""
+        return self.seconds - self.asked
+
+    @property
     def left(self) -> float:
         """Seconds for further races: the last one has its share."""
         return self.seconds * (1 - FINAL_SHARE) - self.spent
@@ -73,7 +78,7 @@ class Budget:
         """Make room for a last race of so many arms, so many of them new, whose rounds decide; by how many seconds the budget grows for that
         (0 where it need not, or must not), at most to the double."""
         missing = DECIDING * arms * self.block - self.for_last(new)
-        added = 0.0 if self.strict else max(0.0, min(missing, self.asked - (self.seconds - self.asked)))
+        added = 0.0 if self.strict else max(0.0, min(missing, self.asked - self.added))
         self.seconds += added
         return added
 

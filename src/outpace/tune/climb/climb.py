@@ -24,7 +24,7 @@ from outpace.tune.climb.limits import (
     model_alone,
     raced,
 )
-from outpace.tune.climb.outcome import NOT_RACED, Climbed, Rung, Tried, ladder_of
+from outpace.tune.climb.outcome import NOT_RACED, OPT_IN, Climbed, Rung, Tried, ladder_of
 from outpace.tune.climb.running import Copies, Running, buffer_bytes
 from outpace.tune.climb.variant import Change, Variant
 from outpace.tune.data.tree import describe
@@ -247,7 +247,7 @@ class Climb:
                 self.watch.note(f"{made.change.title} has an estimated saving of {made.saving} of the step time.")
 
     def _opt_in(self, change: str, title: str, why: str, risk: Risk) -> None:
-        self._note(change, title, "opt-in", f"{why.rstrip('.')}. It is {risk.value}: it is tried only if you allow that.")
+        self._note(change, title, OPT_IN, f"{why.rstrip('.')}. It is {risk.value}: it is tried only if you allow that.")
 
     def _race(self, best: Variant, candidates: Sequence[Variant]) -> tuple[Variant, bool]:
         """Screen candidates against the best so far; the best from now on, and whether it trains at its model's limit.
@@ -332,7 +332,8 @@ class Climb:
                 model, reading = [*(run.name for run in alone[best]), INPUT][:2]
                 reached = limits_of(final, final.rates(best.name, Phase.CONFIRM), (model, reading))
         tried, outlook = tuple(self.tried.values()), tuple(self.expected.values())
-        return Climbed(found, reached, tried, best, ladder, tuple(self.races), final, self.budget.spent, ended, outlook)
+        spent, added = self.budget.spent, self.budget.added
+        return Climbed(found, reached, tried, best, ladder, tuple(self.races), final, spent, ended, outlook, added=added)
 
     def _extend(self, best: Variant, runs: Sequence[Running]) -> None:
         """Give the last race the rounds that decide, beyond the budget, where what it is about is promising."""

@@ -15,6 +15,7 @@ from outpace.tune.trial.statistics import Estimate, compare
 
 NOT_RACED = "not raced"
 NOT_PROVEN = "not proven"
+OPT_IN = "opt-in"
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Climbed:
     limits: at the start, and reached: those of the best variant (None where the last race kept less than it measured the limits of, or
     only an input was read). tried: every practice. ladder: the changes that were kept, in order. final: the last race, on fresh rounds;
     None where nothing seemed or might be faster. ended: why the climb ended, as a clause. expected: what was predicted before any practice
-    was raced. beside: of a model whose step is not tuned, how fast it is beside its input.
+    was raced. added: seconds that the budget was extended by. beside: of a model whose step is not tuned, how fast it is beside its input.
     """
 
     limits: Limits | None
@@ -86,6 +87,7 @@ class Climbed:
     ended: str
     expected: tuple[Expected, ...] = ()
     beside: Beside | None = None
+    added: float = 0.0
 
     @property
     def experiments(self) -> tuple[Experiment, ...]:

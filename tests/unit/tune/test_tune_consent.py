@@ -1,0 +1,70 @@
+"""What was left out for want of consent is named with the command that gives it, where it is about what holds the program back."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+
+from outpace.model import Command, Report
+from outpace.report import terminal
+from outpace.tune.climb.limits import TODAY, Limits
+from outpace.tune.climb.outcome import OPT_IN, Climbed, Tried
+from outpace.tune.climb.variant import Variant
+from outpace.tune.consent import following
+from outpace.tune.trial.statistics import Estimate
+
+MAP = Tried("parallel_map", "Run the map's function in parallel", OPT_IN, "It is statistical.")
+BFLOAT = Tried("mixed_bfloat16", "mixed bfloat16", OPT_IN, "It is statistical.")
+PLAN: dict[str, Any] = {
+    "script": "my train.py",
+    "argv": ["--epochs", "3"],
+    "module": False,
+    "fit": 1,
+    "asked_budget": None,
+    "only_limits": False,
+}
+
+
+def climbed(*tried: Tried, model_alone: tuple[float, float] | None = None) -> Climbed:
+    """A search after which the model alone would be so many times as fast."""
+    ratio = Estimate(sum(model_alone) / 2, *model_alone, rounds=20, spread=0.1) if model_alone else None
+    limits = Limits(1.0, 1.0, 1.0, 1.0, 1.0, "", ratio, ratio, ratio, ratio) if ratio else None
+    return Climbed(limits, None, tried, Variant(TODAY, None), (), (), None, 60.0, "nothing else is left to try")
+
+
+@pytest.mark.parametrize(
+    ("model_alone", "named"),
+    [
+        ((3.0, 5.0), [MAP.title]),
+        ((0.98, 1.02), [BFLOAT.title]),
+        ((1.1, 1.4), [MAP.title, BFLOAT.title]),
+        (None, [MAP.title, BFLOAT.title]),
+    ],
+)
+def test_what_may_help_is_named(model_alone: tuple[float, float] | None, named: list[str]) -> None:
+    (command,) = following(climbed(MAP, BFLOAT, model_alone=model_alone), PLAN)
+    assert command.line == "outpace tune --allow statistical 'my train.py' --epochs 3"
+    assert command.what == f"may change results: {', '.join(named)}"
+
+
+def test_nothing_is_said_where_nothing_was_left_out() -> None:
+    assert following(climbed(Tried("cache", "Cache in memory", "faster", "")), PLAN) == ()
+    assert following(climbed(MAP), {**PLAN, "only_limits": True}) == ()
+
+
+def test_the_command_keeps_what_was_asked_for() -> None:
+    (command,) = following(
+        climbed(MAP), {**PLAN, "fit": 2, "asked_budget": "3m", "module": True, "script": "pkg.train", "argv": []}
+    )
+    assert command.line == "outpace tune --allow statistical --fit 2 --budget 3m -m pkg.train"
+
+
+def test_the_command_stands_whole_below_the_page_with_what_it_is_for() -> None:
+    line, out = f"outpace tune --allow statistical {'a' * 80}.py", io.StringIO()
+    report = Report("train.py", "", (), (), (), next=(Command(line, "may change results: " + "mixed bfloat16, " * 8),))
+    terminal.print_report(report, file=out, width=80, tools=["tune"], commands=True)
+    shown = out.getvalue().splitlines()
+    assert f"  Next        {line}" in shown
+    assert all(len(row) <= 80 for row in shown if line not in row)
