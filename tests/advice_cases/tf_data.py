@@ -120,6 +120,16 @@ _RANDOM = {"pipeline": [{**_NOTED["pipeline"][0], "stateful": ["RandomUniform"]}
 _PYTHON = {"pipeline": [{**_NOTED["pipeline"][0], "stateful": ["PyFunc"]}]}
 
 
+_CHEAP = {"pipeline": [{**_RANDOM["pipeline"][0], "varying": ["flip/RandomUniform", "flip"]}]}
+
+
+def _above(record: Mapping[str, Any]) -> Find:
+    """A map that repeats, behind the map of `record`."""
+    stages = [_stage(_ROOT, 0, -1), _stage(_MAP, 9, 0, label="in_py_L9_map"), _stage(_MAP, 1, 1, label="in_py_L7_map")]
+    noted = {"label": "in_py_L9_map", "file": "/home/me/in.py", "line": 9, "op": "map"}
+    return _context(0.3, [_pipeline(stages, 10)], record={"pipeline": [*record["pipeline"], noted]})
+
+
 def _cached(ratio: float, share: float = 0.3, record: Mapping[str, Any] = _NOTED) -> Find:
     return _beside(ratio, share, record=record, label="in_py_L7_map")
 
@@ -311,6 +321,15 @@ CASES: list[Case] = [
     silent("no_cache", "15% of the work", _cached(0.15)),
     silent("no_cache", "random", _cached(0.3, record=_RANDOM)),
     silent("no_cache", "Python, which may draw", _cached(0.3, record=_PYTHON)),
+    silent(
+        "no_cache",
+        "random, and so cheap that the draw left no event",
+        _beside(
+            0.3, record=_CHEAP, label="in_py_L7_map", ops={"resize:ResizeBilinear": 9, "flip/then/_0/ReverseV2:ReverseV2": 1}
+        ),
+    ),
+    silent("no_cache", "what feeds it is random", _above(_RANDOM)),
+    silent("no_cache", "what feeds it is Python, which may draw", _above(_PYTHON)),
     silent("no_cache", "the pipeline keeps up", _cached(0.3, 0.02)),
     fires(
         "python_in_pipeline", "30% of the work", _beside(0.3, python=True, label="in_py_L7_map"), Severity.MODERATE, **_MAP_AT

@@ -93,10 +93,12 @@ def print_report(
 
 
 def _to_type(report: Report) -> Report:
-    """The report with commands as they can be typed here and now. What is stored goes elsewhere, and keeps the whole paths."""
-    from outpace.store.logdir import shortest
+    """The report with paths and commands as they can be typed here and now. What is stored goes elsewhere, and keeps the whole paths."""
+    from outpace.store.logdir import near, shortest
 
     def short(line: str) -> str:
         return shlex.join(shortest(word) if "/" in word else word for word in shlex.split(line))
 
-    return replace(report, next=tuple(replace(command, line=short(command.line)) for command in report.next))
+    return replace(
+        report, source=near(report.source), next=tuple(replace(command, line=short(command.line)) for command in report.next)
+    )

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from outpace.capture import CaptureOptions, CaptureResult
 
 _LASTING = 2.0  # seconds: some two hundred samples of Python, and what comes round every few steps comes round twice
-_TRAIN_ON = " (--then continue lets it go on)"
 
 _Delay = Annotated[float, typer.Option(help="Seconds from the framework's import to a capture by --seconds alone.")]
 _ReportFile = Annotated[
@@ -116,10 +115,10 @@ def _captured(script: str, argv: list[str], options: CaptureOptions) -> CaptureR
 
     require_script(script, options.module)
     if options.stop:
-        tell(f"the training will be stopped after the capture{_TRAIN_ON}")
+        tell("the training will be stopped after the capture (not with --then continue)")
     result = run_script(script, argv, options)
     if result.stopped:
-        tell(f"the training was stopped after the capture: the rest of the script did not run{_TRAIN_ON}")
+        tell("the training was stopped; the rest of the script did not run")
     if sys.stdout is not None:
         sys.stdout.write(line_start(sys.stdout, unknown="\n"))
     if result.run is None and not result.exit_code:

@@ -61,7 +61,7 @@ def in_lines(cells: Sequence[str], width: int, prose: bool) -> list[list[str]]:
     for head, one, two, phrase in zip(heads, short, longer, phrases, strict=True):
         beside = max(1, width - len(head))
         lines = _broken(one if cell_len(one) <= beside else two, beside, phrase)
-        if len(lines) > MOST:
+        if len(lines) > MOST and not phrase:
             lines = _broken(fit(two, beside * MOST // 2), beside, phrase)
         made.append([(" " * len(head) if at else head) + line for at, line in enumerate(lines)])
     return made

@@ -112,9 +112,16 @@ def shortest(path: str) -> str:
         logdir = folder.removesuffix(f"/{PROFILE_FOLDER}")
         with contextlib.suppress(NotFoundError, OSError):
             known += [logdir] * (find_profiles(logdir).folder.rstrip("/") == path.rstrip("/"))
+    return min(map(near, known), key=len)
+
+
+def near(path: str) -> str:
+    """A path as seen from the working directory, where that is shorter. URLs stay."""
+    if not os.path.isabs(path):
+        return path
     with contextlib.suppress(OSError, ValueError):  # the working directory may be gone
-        known += [os.path.relpath(each) for each in known if os.path.isabs(each)]
-    return min(known, key=len)
+        return min(path, os.path.relpath(path), key=len)
+    return path
 
 
 @contextlib.contextmanager

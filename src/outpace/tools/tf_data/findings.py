@@ -21,6 +21,7 @@ from outpace.metrics.step_breakdown import StepBreakdown
 from outpace.model import OUTSIDE, Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Threshold, Unit, humanize
 from outpace.model.units import counted
 from outpace.timeline import Run
+from outpace.timeline.run import Record
 from outpace.tools.tf_data.compute import Analysis
 from outpace.tools.tf_data.saving import Waiting, busy_without, is_below, kept, repeats, saving
 from outpace.trace import dialect
@@ -223,7 +224,11 @@ def _action(stage: StageWork, context: _Context) -> str:
             "Use a larger batch, or pass a tf.data.Dataset of your own that ends in .batch(...).prefetch(tf.data.AUTOTUNE). "
             f"{str(library).capitalize()} built this stage itself, from the arrays that it was given."
         )
-    cache = "" if _has_cache(context.pipeline) else _where_to_cache(repeats(stage, context.record))
+    cache = (
+        ""
+        if _has_cache(context.pipeline) or not _fed_alike(context, stage)
+        else _where_to_cache(repeats(stage, context.record))
+    )
     if stage.type == "Generator":
         return (
             "Write the data once as TFRecord files and read them with TFRecordDataset. Or build the dataset from files or arrays "
@@ -248,12 +253,25 @@ def _action(stage: StageWork, context: _Context) -> str:
     )
 
 
+def _fed_alike(context: _Context, stage: StageWork) -> bool:
+    """Whether a stage gets the same elements in every epoch, in whatever order: what feeds it draws nothing, as far as the capture saw."""
+    stages = context.pipeline.stages
+    at = next(i for i, each in enumerate(stages) if each is stage)
+    below = [each for i, each in enumerate(stages) if is_below(stages, i, at)]
+    return all(repeats(each, context.record) == 1 and not _draws_unseen(each, context.record) for each in below)
+
+
+def _draws_unseen(stage: StageWork, record: Record) -> bool:
+    """Whether it runs Python: nobody sees what that draws."""
+    return bool(_PYTHON.intersection(stage_record(stage.label, record).get("stateful") or ()))
+
+
 def _where_to_cache(share: float) -> str:
     if share == 1:
         return " If its result is the same in every epoch, put .cache() after it."
     if share < _SHARE.value:
         return ""
-    return f" {share:.0%} of its work is the same in every epoch: put that part into a map of its own, and .cache() between the two."
+    return f" {int(share * 100)}% of its work is the same in every epoch: put that part into a map of its own, and .cache() between the two."
 
 
 def _against(context: _Context, stage: StageWork) -> tuple[str, ...]:
@@ -299,7 +317,7 @@ def _no_cache(context: _Context) -> Iterator[Finding]:
         noted = stage_record(stage.label, context.record)
         if noted.get("op") != "map" or noted.get("library") or repeats(stage, context.record) < 1:
             continue
-        if _PYTHON.intersection(noted.get("stateful") or ()):  # nobody sees what Python draws
+        if _draws_unseen(stage, context.record) or not _fed_alike(context, stage):
             continue
         share = stage.work / max(slowest.work, 1)
         if share < _SHARE.value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -66,7 +67,15 @@ def repeats(stage: StageWork, record: Record) -> float:
     if not varying:
         return 0.0 if any("andom" in str(reason) for reason in noted.get("stateful") or ()) else 1.0
     spent = sum(stage.ops.values())
-    return sum(time for name, time in stage.ops.items() if name.split(":", 1)[0] not in varying) / spent if spent else 0.0
+    again = sum(time for name, time in stage.ops.items() if not _varies(name.split(":", 1)[0], varying))
+    # never 1: cheap ops leave no event, so that all that was seen may repeat
+    return min(again / spent, math.nextafter(1, 0)) if spent else 0.0
+
+
+def _varies(op: str, varying: frozenset[str]) -> bool:
+    """Whether an op gives something else in each epoch: itself, or as a part of a branch or loop that does."""
+    scopes = op.split("/")
+    return any("/".join(scopes[:end]) in varying for end in range(1, len(scopes) + 1))
 
 
 def kept(waiting: Waiting, stage: StageWork) -> dict[int, float]:
