@@ -77,7 +77,8 @@ def period(durations: Picoseconds | Values, steady: Mask) -> tuple[Indices, floa
         return rows[:0], None
     slow = rows[outliers & (beyond >= _ALIKE * median(beyond[outliers]))]
     gaps = np.diff(slow)
-    regular = len(gaps) > 0 and int(gaps.max() - gaps.min()) <= max(1, round(0.1 * float(gaps.mean())))
+    apart = len(gaps) > 0 and int(gaps.min()) > 1  # neighbours are one disturbance, and come round with nothing
+    regular = apart and int(gaps.max() - gaps.min()) <= max(1, round(0.1 * float(gaps.mean())))
     return slow, float(gaps.mean()) if regular else None
 
 

@@ -16,8 +16,8 @@ from outpace.model.errors import OutputError
 from outpace.model.report import Report
 from outpace.model.units import counted
 from outpace.report import json_, terminal
-from outpace.tune.consent import following
 from outpace.tune.environment.page import page_of_plain
+from outpace.tune.following import following
 from outpace.tune.page import ID
 from outpace.tune.session import Tuned
 

@@ -81,6 +81,14 @@ def test_limits_are_above_what_all_steps_take() -> None:
     assert limit(np.array([8.0, 10, 12])) == pytest.approx(10 + 5 * 1.4826 * 2)
 
 
+def test_neighbours_come_round_with_nothing() -> None:
+    times = np.full(80, 20.0)
+    times[5:8] = 60.0
+    slow, every = period(times, np.ones(80, bool))
+    assert slow.tolist() == [5, 6, 7]
+    assert every is None
+
+
 def test_what_comes_round_has_a_period() -> None:
     times = np.array([10.0, 10, 10, 10, 60] * 4)
     slow, every = period(times, np.ones(20, bool))

@@ -24,7 +24,7 @@ from outpace.tune.climb.limits import (
     model_alone,
     raced,
 )
-from outpace.tune.climb.outcome import NOT_RACED, OPT_IN, Climbed, Rung, Tried, ladder_of
+from outpace.tune.climb.outcome import NOT_RACED, OPT_IN, USED_UP, Climbed, Rung, Tried, ladder_of
 from outpace.tune.climb.running import Copies, Running, buffer_bytes
 from outpace.tune.climb.variant import Change, Variant
 from outpace.tune.data.tree import describe
@@ -103,7 +103,7 @@ class Climb:
             paid = self.budget.affordable(candidates) or (candidates if not raced_any else [])
             if not paid:
                 ended = "the part of the budget that is not kept for the last race is used up"
-                self._give_up("the budget was used up before; give it a larger one")
+                self._give_up(USED_UP)
                 break
             raced_any = True
             before, (best, at_limit) = best, self._race(best, paid)

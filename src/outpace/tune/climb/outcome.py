@@ -16,6 +16,7 @@ from outpace.tune.trial.statistics import Estimate, compare
 NOT_RACED = "not raced"
 NOT_PROVEN = "not proven"
 OPT_IN = "opt-in"
+USED_UP = "the budget was used up before; give it a larger one"
 
 
 @dataclass(frozen=True)

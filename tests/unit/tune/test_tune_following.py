@@ -1,4 +1,4 @@
-"""What was left out for want of consent is named with the command that gives it, where it is about what holds the program back."""
+"""What was left out for want of time or consent is named with the command that catches up on it, where it may help."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from outpace.model import Command, Report
 from outpace.report import terminal
 from outpace.tune.climb.limits import TODAY, Limits
-from outpace.tune.climb.outcome import OPT_IN, Climbed, Tried
+from outpace.tune.climb.outcome import NOT_RACED, OPT_IN, USED_UP, Climbed, Tried
 from outpace.tune.climb.variant import Variant
-from outpace.tune.consent import following
+from outpace.tune.following import following
 from outpace.tune.trial.statistics import Estimate
 
 MAP = Tried("parallel_map", "Run the map's function in parallel", OPT_IN, "It is statistical.")
@@ -23,6 +23,8 @@ PLAN: dict[str, Any] = {
     "module": False,
     "fit": 1,
     "asked_budget": None,
+    "budget": 140.0,
+    "statistical": False,
     "only_limits": False,
 }
 
@@ -49,6 +51,14 @@ def test_what_may_help_is_named(model_alone: tuple[float, float] | None, named: 
     assert command.what == f"may change results: {', '.join(named)}"
 
 
+def test_what_the_budget_did_not_pay_for_is_named() -> None:
+    (longer,) = following(climbed(Tried("jit_compile", "XLA", NOT_RACED, USED_UP)), PLAN)
+    assert longer.line == "outpace tune --budget 280s 'my train.py' --epochs 3"
+    assert longer.what == "has time for what was not raced: XLA"
+    both = following(climbed(MAP, Tried("jit_compile", "XLA", NOT_RACED, USED_UP)), PLAN)
+    assert ["--allow" in command.line for command in both] == [False, True]
+
+
 def test_nothing_is_said_where_nothing_was_left_out() -> None:
     assert following(climbed(Tried("cache", "Cache in memory", "faster", "")), PLAN) == ()
     assert following(climbed(MAP), {**PLAN, "only_limits": True}) == ()
@@ -58,7 +68,7 @@ def test_the_command_keeps_what_was_asked_for() -> None:
     (command,) = following(
         climbed(MAP), {**PLAN, "fit": 2, "asked_budget": "3m", "module": True, "script": "pkg.train", "argv": []}
     )
-    assert command.line == "outpace tune --allow statistical --fit 2 --budget 3m -m pkg.train"
+    assert command.line == "outpace tune --allow statistical --budget 3m --fit 2 -m pkg.train"
 
 
 def test_the_command_stands_whole_below_the_page_with_what_it_is_for() -> None:
