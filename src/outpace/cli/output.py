@@ -94,7 +94,8 @@ def print_report(
 
 def _to_type(report: Report) -> Report:
     """The report with paths and commands as they can be typed here and now. What is stored goes elsewhere, and keeps the whole paths."""
-    from outpace.store.logdir import near, shortest
+    from outpace.store.logdir import shortest
+    from outpace.store.tree import near
 
     def short(line: str) -> str:
         return shlex.join(shortest(word) if "/" in word else word for word in shlex.split(line))

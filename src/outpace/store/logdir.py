@@ -17,7 +17,7 @@ from outpace._dataclass import dataclass
 from outpace.model.errors import NotFoundError, OutputError, UsageError
 from outpace.model.formats import foreign_file
 from outpace.store.record import SUFFIX, CaptureRecord, record_path
-from outpace.store.tree import Tree, is_url, open_tree
+from outpace.store.tree import Tree, is_url, near, open_tree
 from outpace.trace.formats import ending_of
 
 PROFILE_FOLDER = "plugins/profile"
@@ -113,15 +113,6 @@ def shortest(path: str) -> str:
         with contextlib.suppress(NotFoundError, OSError):
             known += [logdir] * (find_profiles(logdir).folder.rstrip("/") == path.rstrip("/"))
     return min(map(near, known), key=len)
-
-
-def near(path: str) -> str:
-    """A path as seen from the working directory, where that is shorter. URLs stay."""
-    if not os.path.isabs(path):
-        return path
-    with contextlib.suppress(OSError, ValueError):  # the working directory may be gone
-        return min(path, os.path.relpath(path), key=len)
-    return path
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ Local paths do not go through fsspec: it costs 100 ms of import, and it makes ev
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import re
@@ -72,6 +73,15 @@ class Tree(Protocol):
 
     def private(self, path: str) -> str:
         """A path as this tree takes it, without its scheme."""
+
+
+def near(path: str) -> str:
+    """A path as seen from the working directory, where that is shorter. URLs stay."""
+    if not os.path.isabs(path):
+        return path
+    with contextlib.suppress(OSError, ValueError):  # the working directory may be gone
+        return min(path, os.path.relpath(path), key=len)
+    return path
 
 
 def is_url(place: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from outpace.capture.pipeline import PipelineRecorder
+from outpace.store.tree import near
 from outpace.tune.climb.variant import Variant
 from outpace.tune.data.tree import describe
 from outpace.tune.program.program import Program
@@ -34,7 +35,7 @@ def _spelled(patch: Patch, title: str, recorder: PipelineRecorder | None) -> str
         if recorder is not None and patch.call is not None
         else None
     )
-    where = f"{stage.file}:{stage.line} {stage.op}" if stage is not None else title
+    where = f"{near(stage.file)}:{stage.line} {stage.op}" if stage is not None else title
     parts = [f"add {', '.join(f'{k}={v}' for k, v in patch.keywords.items())}"] if patch.keywords else []
     if patch.insert:
         parts.append(f"put {patch.insert} after it")

@@ -16,6 +16,7 @@ from outpace.model.errors import OutputError
 from outpace.model.report import Report
 from outpace.model.units import counted
 from outpace.report import json_, terminal
+from outpace.store.tree import near
 from outpace.tune.environment.page import page_of_plain
 from outpace.tune.following import following
 from outpace.tune.page import ID
@@ -59,7 +60,7 @@ class Clock:
     def sentence(self, tuned: Tuned) -> str:
         """The times, at the end of the command."""
         now, added = time.monotonic(), tuned.climbed.added
-        more = f" and {added:.0f} s more for its last race" if added >= 1 else ""
+        more = f", extended by {added:.0f} s for its last race" if added >= 1 else ""
         parts = {"before": self._began - self._plan["began"], "afterwards": now - self._ended}
         rest = ", ".join(f"{seconds:.0f} s {name}" for name, seconds in parts.items() if seconds >= 1)
         whole = f"the whole command took {now - self._plan['began']:.0f} s" + (f" ({rest})" if rest else "")
@@ -118,4 +119,5 @@ def _patch(plan: Mapping[str, Any], tuned: Tuned, path: Path) -> str:
     if isinstance(outcome, Difference):
         return f"no patch is written, because the patched program differs: {outcome.what}"
     write_patch(patch, path)
-    return f"the patch is {path} (apply it with: {patch.command} < {path}): {' '.join(outcome.how)}"
+    place = near(str(path))
+    return f"the patch is {place} (apply it with: {patch.command} < {place}): {' '.join(outcome.how)}"

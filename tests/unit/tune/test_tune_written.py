@@ -45,4 +45,4 @@ def test_the_last_line_says_what_the_last_race_got_beyond_the_budget(monkeypatch
     with clock.tuning():
         pass
     tuned: Any = SimpleNamespace(climbed=SimpleNamespace(added=9.0))
-    assert clock.sentence(tuned) == "tuning took 70 s of 60 s and 9 s more for its last race; the whole command took 70 s"
+    assert clock.sentence(tuned) == "tuning took 70 s of 60 s, extended by 9 s for its last race; the whole command took 70 s"

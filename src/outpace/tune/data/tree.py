@@ -9,6 +9,7 @@ from typing import Any
 
 from outpace.capture.pipeline import PipelineRecorder
 from outpace.store.record import PipelineStage
+from outpace.store.tree import near
 from outpace.tune.data import functions
 from outpace.tune.data.classes import KINDS, kind_of, op_of
 from outpace.tune.data.functions import FunctionFacts
@@ -56,7 +57,7 @@ class Stage:
         """`map(load) at train.py:12`: how sentences name the stage."""
         called = "" if self.op == "from_generator" else ", ".join(facts.name for facts in self.functions[:1])
         name = f"{self.op or self.class_name}({called})" if called else self.op or self.class_name
-        return f"{name} at {self.place}" if self.place else name
+        return f"{name} at {near(self.place)}" if self.place else name
 
     def walk(self) -> Iterator[Stage]:
         """This stage and all behind it, each once, from the end to the sources."""
