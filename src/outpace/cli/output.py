@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import sys
 from dataclasses import replace
@@ -98,7 +99,9 @@ def _to_type(report: Report) -> Report:
     from outpace.store.tree import near
 
     def short(line: str) -> str:
-        return shlex.join(shortest(word) if "/" in word else word for word in shlex.split(line))
+        with contextlib.suppress(ValueError):  # a stored report may hold anything
+            return shlex.join(shortest(word) if "/" in word else word for word in shlex.split(line))
+        return line
 
     return replace(
         report, source=near(report.source), next=tuple(replace(command, line=short(command.line)) for command in report.next)
