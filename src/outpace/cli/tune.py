@@ -115,16 +115,14 @@ def tune(
 ) -> None:
     """Make a Keras training faster: measure its speed limits, try each optimisation that applies, keep what a fair race proves.
 
-    The script runs up to its fit in a separate process, which ends with the tuning: none of the script's code after fit runs, and
-    nothing is saved. What may change results is tried only with --allow. Exit code: 0, or 8 if nothing can be tuned; the script's
-    own if it trains afterwards.
+    The script runs up to its fit in a separate process, which ends with the tuning: none of its code after fit runs, nothing is saved.
+    What may change results is tried only with --allow. Exit code: 0, or 8 if nothing can be tuned; the script's own if it trains afterwards.
     """
     from outpace.capture.relaunch import require_script
     from outpace.capture.remote.options import seconds
     from outpace.tune.command import tune_script
     from outpace.tune.patch.source_patch import require_new
 
-    began = time.monotonic()
     require_script(script, module)
     if patch is not None:
         require_new(patch)
@@ -133,7 +131,7 @@ def tune(
         "argv": of_script(context, args),
         "module": module,
         "fit": fit,
-        "began": began,
+        "began": time.monotonic(),
         "asked_budget": budget,
         "budget": seconds(budget or (_LIMITS_BUDGET if only_limits else _BUDGET)),
         "strict": strict_budget,

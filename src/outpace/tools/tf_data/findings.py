@@ -21,9 +21,8 @@ from outpace.metrics.step_breakdown import StepBreakdown
 from outpace.model import OUTSIDE, Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Threshold, Unit, humanize
 from outpace.model.units import counted
 from outpace.timeline import Run
-from outpace.timeline.run import Record
 from outpace.tools.tf_data.compute import Analysis
-from outpace.tools.tf_data.saving import Waiting, busy_without, is_below, kept, repeats, saving
+from outpace.tools.tf_data.saving import Waiting, busy_without, draws_unseen, fed_alike, is_below, kept, repeats, saving
 from outpace.trace import dialect
 
 _XPROF = "XProf's input pipeline page"
@@ -33,7 +32,6 @@ _SHARE = Threshold("worth acting on", 0.20, Unit.FRACTION, "share of the slowest
 _BUFFER = Threshold(
     "large shuffle buffer", 100.0, Unit.COUNT, "MB; shuffling file names or records before decoding keeps it small"
 )
-_PYTHON = frozenset(("PyFunc", "EagerPyFunc"))
 _CACHES = ("MemoryCache", "FileCache", "CacheDataset", "FileReader", "MemoryReader", "MemoryWriter", "FileWriter")
 _MOSTLY_WAITS = 0.5  # of a saving, for it to be as likely as the wait is sure
 _WORKS = 0.05  # cores: below, a thread was only met by chance
@@ -225,9 +223,7 @@ def _action(stage: StageWork, context: _Context) -> str:
             f"{str(library).capitalize()} built this stage itself, from the arrays that it was given."
         )
     cache = (
-        ""
-        if _has_cache(context.pipeline) or not _fed_alike(context, stage)
-        else _where_to_cache(repeats(stage, context.record))
+        "" if _has_cache(context.pipeline) or not fed_alike(context, stage) else _where_to_cache(repeats(stage, context.record))
     )
     if stage.type == "Generator":
         return (
@@ -251,19 +247,6 @@ def _action(stage: StageWork, context: _Context) -> str:
     return (
         f"Move work out of {context.called(stage)}, or run several copies of the pipeline with interleave over shards.{cache}"
     )
-
-
-def _fed_alike(context: _Context, stage: StageWork) -> bool:
-    """Whether a stage gets the same elements in every epoch, in whatever order: what feeds it draws nothing, as far as the capture saw."""
-    stages = context.pipeline.stages
-    at = next(i for i, each in enumerate(stages) if each is stage)
-    below = [each for i, each in enumerate(stages) if is_below(stages, i, at)]
-    return all(repeats(each, context.record) == 1 and not _draws_unseen(each, context.record) for each in below)
-
-
-def _draws_unseen(stage: StageWork, record: Record) -> bool:
-    """Whether it runs Python: nobody sees what that draws."""
-    return bool(_PYTHON.intersection(stage_record(stage.label, record).get("stateful") or ()))
 
 
 def _where_to_cache(share: float) -> str:
@@ -317,7 +300,7 @@ def _no_cache(context: _Context) -> Iterator[Finding]:
         noted = stage_record(stage.label, context.record)
         if noted.get("op") != "map" or noted.get("library") or repeats(stage, context.record) < 1:
             continue
-        if _draws_unseen(stage, context.record) or not _fed_alike(context, stage):
+        if draws_unseen(stage, context.record) or not fed_alike(context, stage):
             continue
         share = stage.work / max(slowest.work, 1)
         if share < _SHARE.value:

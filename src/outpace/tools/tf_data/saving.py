@@ -17,6 +17,7 @@ from outpace.timeline import Run, Timeline
 from outpace.timeline.run import Record
 
 _KEEPABLE = ("Map", "ParallelMap", "Interleave", "ParallelInterleave", "FlatMap", "Batch", "ParallelBatch", "PaddedBatch")
+_PYTHON = frozenset(("PyFunc", "EagerPyFunc"))
 _PS_PER_NS = 1000
 _FEWEST = 3  # steps: of fewer, nothing says how far they vary, and there is no prediction
 _EXPLAINS = (
@@ -76,6 +77,19 @@ def _varies(op: str, varying: frozenset[str]) -> bool:
     """Whether an op gives something else in each epoch: itself, or as a part of a branch or loop that does."""
     scopes = op.split("/")
     return any("/".join(scopes[:end]) in varying for end in range(1, len(scopes) + 1))
+
+
+def fed_alike(waiting: Waiting, stage: StageWork) -> bool:
+    """Whether a stage gets the same elements in every epoch, in whatever order: what feeds it draws nothing, as far as the capture saw."""
+    stages = waiting.pipeline.stages
+    at = next(i for i, each in enumerate(stages) if each is stage)
+    below = [each for i, each in enumerate(stages) if is_below(stages, i, at)]
+    return all(repeats(each, waiting.record) == 1 and not draws_unseen(each, waiting.record) for each in below)
+
+
+def draws_unseen(stage: StageWork, record: Record) -> bool:
+    """Whether it runs Python: nobody sees what that draws."""
+    return bool(_PYTHON.intersection(stage_record(stage.label, record).get("stateful") or ()))
 
 
 def kept(waiting: Waiting, stage: StageWork) -> dict[int, float]:
