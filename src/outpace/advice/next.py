@@ -5,10 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from outpace.metrics.program import Program, program
-from outpace.metrics.tf_functions import tf_functions
+from outpace.metrics.program import program
 from outpace.model import CAPTURE, Command, Finding, Page, Severity
-from outpace.timeline import Run, StepSource
+from outpace.timeline import Run
 
 
 def following(run: Run, pages: Sequence[Page], findings: Sequence[Finding]) -> tuple[Command, ...]:
@@ -34,24 +33,9 @@ def _closer(source: str, pages: Sequence[Page], first: Finding | None) -> Comman
 
 
 def _trial(run: Run, script: str) -> Command | None:
-    kind = program(run)
-    if kind.predicts:
+    if program(run).predicts:
         return None
-    if kind.is_keras:
-        return Command(f"outpace tune {script}", "try the changes, measure what each gains")
-    if _can_be_raced(run, kind):
-        variant = shlex.quote(script) if " " in script else script  # `race` takes a script with its arguments as one word
-        return Command(f"outpace race {variant} CHANGED.py", "measure what a change gains")
-    return Command(f"outpace profile {script}", "capture again after a change, and compare")
-
-
-def _can_be_raced(run: Run, kind: Program) -> bool:
-    """Whether a race would see the script's steps: markers, a `tf.function`, or an iterator. Calls of `jax.jit` functions show themselves to
-    nobody, nor does an eager loop over arrays."""
-    if any(timeline.steps.source is StepSource.MARKED for timeline in run.hosts):
-        return True
-    by_time = bool(run.records) and all(record.get("mode") == "seconds" for record in run.records.values())
-    return not kind.is_jax and (not by_time or len(tf_functions(run)) > 0)
+    return Command(f"outpace tune {script}", "try the changes, measure what each gains")
 
 
 def _script(run: Run) -> str:
