@@ -21,6 +21,7 @@ VARIABLE = "OUTPACE_FAMILY"
 _MADE = "made"
 _WELL = b"."  # what the guard reads where nothing is left to do
 _GRACE = 25  # tries that Python's tracker of shared memory has, which removes what the others held and then ends by itself
+_LOOKS = 2  # that find nobody: a process that has just been started shows no environment for a moment
 _TRIES, _REST = 100, 0.02  # looks at the system's processes, seconds between two of them
 
 
@@ -83,13 +84,15 @@ def noted(folder: str) -> str:
 
 def clean(family: str) -> None:
     """Kill the members of a family until none is left, then remove the folders that they noted."""
+    missed = 0
     for tries in range(_TRIES):
         found = list(_members(family))
         for process in found:
             with contextlib.suppress(OSError):
                 if tries > _GRACE or not _tracks(process):
                     os.kill(process, signal.SIGKILL)
-        if not found:
+        missed = 0 if found else missed + 1
+        if missed == _LOOKS:
             break
         time.sleep(_REST)
     with contextlib.suppress(OSError), open(os.path.join(family, _MADE), "rb") as file:
