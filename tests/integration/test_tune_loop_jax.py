@@ -44,6 +44,7 @@ def run(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[s
     )
 
 
+@pytest.mark.verify
 def test_an_eager_step_is_raced_compiled(tmp_path: Path) -> None:
     done = run(tmp_path, SCRIPT, "--budget", "12s", "--patch", "fast.patch")
     assert done.returncode == 0, done.stderr[-3000:]

@@ -15,7 +15,7 @@ PROGRAM = """
 import json, random
 import numpy as np, keras, tensorflow as tf
 from outpace.tune.knobs import knobs
-from outpace.tune.knobs.knob import Applies
+from outpace.tune.knobs.knob import Applies, serves
 from outpace.tune.program.program import Program
 from outpace.tune.program.state import Snapshot
 from outpace.tune.program.stepper import Stepper
@@ -52,7 +52,7 @@ def trial(model, found):
         found[knob.id] = [proof, ran, applies.risk.value]
     plain = Stepper(program)
     plain.compile()
-    found["inert"] = [knob.id for knob in knobs() if knob.id != "run_eagerly" and knob.proof(program, plain)]
+    found["inert"] = [knob.id for knob in knobs() if serves(knob, program) and knob.id != "run_eagerly" and knob.proof(program, plain)]
     found["changed"] = len(snapshot.differences())
     snapshot.restore()
     found["left"] = snapshot.differences()

@@ -75,7 +75,7 @@ class Climb:
         self.running: dict[tuple[int, tuple[str, ...], bool], Running] = {}
         self.start = Variant(TODAY, program.dataset)
         self.reading = not program.trains  # then the input alone is tuned
-        self.memory = in_memory(program)
+        self.memory = in_memory(program) if program.trains else None
         self.expected: dict[str, Expected] = {}
 
     def run(self) -> Climbed:

@@ -64,8 +64,8 @@ def _inverse(found: Estimate | None) -> Estimate | None:
 def in_memory(program: Program) -> Any:
     """What the model is run on alone: a data set of the first batch, over and over, or the calls that a loop has made which reads no tf.data;
     None where there is nothing of the kind."""
-    if not program.limited:
-        return program.loop.calls if program.loop is not None and program.loop.calls.made else None
+    if program.loop is not None and not program.limited:
+        return program.loop.calls if program.loop.calls.made else None
     return sys.modules["tensorflow"].data.Dataset.from_tensors(program.spare)
 
 
