@@ -1,4 +1,4 @@
-"""`outpace tune`: find what makes an unmodified Keras script faster, and prove it."""
+"""`outpace tune`: find what makes an unmodified training script faster, and prove it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Afterwards = Annotated[
     Then,
     typer.Option(
         "--then",
-        help="stop: end the script; continue: restart it unchanged; apply: restart it and train with the winner.",
+        help="stop: end the script; continue: restart it unchanged; apply: restart it and train with the winner (a fit; of a loop by --patch).",
     ),
 ]
 Allowed = Annotated[
@@ -92,7 +92,12 @@ def register(app: typer.Typer) -> None:
 
 def tune(
     context: typer.Context,
-    script: Annotated[str, typer.Argument(help="The Keras training script, run unmodified as 'python SCRIPT ARGS' would.")],
+    script: Annotated[
+        str,
+        typer.Argument(
+            help="The training script (Keras fit, or a loop of its own), run unmodified as 'python SCRIPT ARGS' would."
+        ),
+    ],
     args: Annotated[list[str] | None, typer.Argument(help="Arguments for the script.")] = None,
     module: Module = False,
     fit: WhichFit = 1,
@@ -113,9 +118,9 @@ def tune(
     width: Width = None,
     color: Color = None,
 ) -> None:
-    """Make a Keras training faster: measure its speed limits, try each optimisation that applies, keep what a fair race proves.
+    """Make a training faster: measure its speed limits, try each optimisation that applies, keep what a fair race proves.
 
-    The script runs up to its fit in a separate process, which ends with the tuning: none of its code after fit runs, nothing is saved.
+    The script runs up to its fit, or into its loop, in a process that ends with the tuning: none of its code behind it runs, nothing is saved.
     What may change results is tried only with --allow. Exit code: 0, or 8 if nothing can be tuned; the script's own if it trains afterwards.
     """
     from outpace.capture.relaunch import require_script
