@@ -68,9 +68,19 @@ const Routes = (() => {
     before = asked;
     Tips.hide();
     if (!found?.element.dataset.chart) document.querySelectorAll(".opened").forEach((panel) => panel.remove());
-    if (at !== undefined) { if (found && found.element !== view) found.make(); scrollTo(0, at); return; }
+    if (at !== undefined) { if (found && found.element !== view) found.make(); scrollBack(at); return; }
     if (!found || (found.element !== view && !land(found, moved))) Dom.say("Not in this report: " + parts.join(" / "));
     if (!found || found.element === view) { scrollTo(0, 0); if (location.hash && found) focus(view); }
+  }
+
+  /* To where the page was scrolled: tables and charts that are seen again get their height a little later. */
+  function scrollBack(at) {
+    const there = () => { scrollTo(0, at); return scrollY >= at - 1; };
+    if (there()) return;
+    const grown = new ResizeObserver(() => { if (there()) grown.disconnect(); });
+    grown.observe(document.body);
+    setTimeout(() => grown.disconnect(), 3000);
+    addEventListener("wheel", () => grown.disconnect(), { once: true, passive: true });
   }
 
   /* A link that names a place of its own is copied with its click, since that is what it is for. */
