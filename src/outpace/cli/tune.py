@@ -92,12 +92,7 @@ def register(app: typer.Typer) -> None:
 
 def tune(
     context: typer.Context,
-    script: Annotated[
-        str,
-        typer.Argument(
-            help="The training script (Keras fit, or a loop of its own), run unmodified as 'python SCRIPT ARGS' would."
-        ),
-    ],
+    script: Annotated[str, typer.Argument(help="The training script, run unmodified as 'python SCRIPT ARGS' would.")],
     args: Annotated[list[str] | None, typer.Argument(help="Arguments for the script.")] = None,
     module: Module = False,
     fit: WhichFit = 1,
