@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from outpace.model.text import ELLIPSIS, elide, shorten
 
-_TREE = re.compile(r"[ └]*")  # what stands before a name of a tree
+_TREE = " └"  # what stands before a name of a tree
 _SCOPE = re.compile(r"[/ ,:;<(]")
 _WORD = re.compile(r"[_.\-)\]>=]|[a-z0-9](?=[A-Z])")
 _PHRASE = re.compile(r"[^/:<_ ]+(?: [^/:<_ ]+)+")  # words, where names have joints
@@ -52,7 +52,7 @@ def is_prose(cells: Sequence[str]) -> bool:
 
 def in_lines(cells: Sequence[str], width: int, prose: bool) -> list[list[str]]:
     """The cells of one column in lines of at most `width` cells: one where that loses nothing but what names share, else several."""
-    heads = [_TREE.match(cell).group() for cell in cells]  # type: ignore[union-attr]  # it matches anything
+    heads = [cell[: len(cell) - len(cell.lstrip(_TREE))] for cell in cells]
     names = [cell[len(head) :] for cell, head in zip(cells, heads, strict=True)]
     phrases = [prose or bool(_PHRASE.fullmatch(name)) for name in names]
     room = max(4, width - max(map(len, heads), default=0))

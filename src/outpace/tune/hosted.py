@@ -146,8 +146,8 @@ class Hosted:
         loop.clock.begun.wait()
         loop.observe()
         code = self._tuned(Program.of_loop(loop))
-        if loop.kept:
-            tell(f"meanwhile the loop did not write: {', '.join(sorted(loop.kept))}")
+        if loop.unwritten:
+            tell(f"meanwhile the loop did not write: {', '.join(sorted(loop.unwritten))}")
         return code
 
     def _ending(self, tuned: Callable[[], int]) -> NoReturn:

@@ -67,3 +67,10 @@ def test_what_cannot_be_written_says_why(tmp_path: Path) -> None:
         edited(tmp_path, "import keras\n\ndef step(x):\n    return x\n")
     with pytest.raises(Unpatchable, match="no call of"):
         edited(tmp_path, "import tensorflow as tf\n\ndef step(x):\n    return x\n")
+
+
+def test_a_function_of_a_library_is_never_edited(tmp_path: Path) -> None:
+    folder = tmp_path / "site-packages" / "library"
+    folder.mkdir(parents=True)
+    with pytest.raises(Unpatchable, match="a function of a library"):
+        edited(folder, "import tensorflow as tf\n\n@tf.function\ndef step(x):\n    return x\n")

@@ -36,7 +36,7 @@ class Loop:
         self.plain = self.active = Active()
         self.compiled = False  # what is prepared now shall be compiled by XLA
         self.functions: weakref.WeakSet[Any] = weakref.WeakSet()  # that the loop calls
-        self.values: list[float] = []  # numbers that the functions of the step returned, where they are `kept`
+        self.values: list[float] = []  # numbers that the functions of the step returned, while `keeps`
         self.keeps = False
         self.eager = eager_step is not None  # steps, or parts of them, run eagerly
         self.eager_step = eager_step
@@ -45,7 +45,7 @@ class Loop:
         self.recording = False
         self.graph: Any = None  # of the eager step
         self.as_graph = False  # what is prepared now shall run it
-        self.kept: set[str] = set()  # files, and calls that write files, which the loop does without meanwhile
+        self.unwritten: set[str] = set()  # files, and calls that write files, which the loop does without meanwhile
         self._tf: Any = sys.modules.get("tensorflow")
         self._main = threading.get_ident()
         self._depth = 0
@@ -183,7 +183,8 @@ class Loop:
         args = tuple(self._given(each) for each in args)
         self._depth += 1
         try:
-            result = self._run(original, function, args, kwargs)
+            variant = (lambda *a, **k: original(self.variant(function), *a, **k)) if self.active.compiled else None
+            result = self._tried(variant, functools.partial(original, function), args, kwargs)
         finally:
             self._depth -= 1
         return self._noted(result)
@@ -202,18 +203,6 @@ class Loop:
             dataset = getattr(each, "_dataset", None) if owned is not None and isinstance(each, owned) else None
             if dataset is not None:
                 self.dataset, self._known = dataset, _shape(dataset)
-
-    def _run(self, original: Callable[..., Any], function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        active = self.active
-        if not active.compiled or active.failure:
-            return original(function, *args, **kwargs)
-        try:
-            result = original(self.variant(function), *args, **kwargs)
-        except Exception as error:  # the loop must not meet it
-            active.failure = reason_of(error)
-            return original(function, *args, **kwargs)
-        active.calls += 1
-        return result
 
     def _call_jax(self, function: JaxFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A compiled function of JAX is called by the loop, or a gradient is taken eagerly."""
@@ -272,15 +261,19 @@ class Loop:
         return lambda *args: self._as_active(outline.function, args, {})
 
     def _as_active(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        active = self.active
-        if not active.graph or active.failure:
-            return function(*args, **kwargs)
+        variant = (lambda *a, **k: self.graph_of(function)(*a, **k)) if self.active.graph else None
+        return self._tried(variant, function, args, kwargs)
+
+    def _tried(self, variant: Any, plain: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The variant's result; the plain function's without a variant, and where that fails, which the loop must not meet."""
+        if variant is None or self.active.failure:
+            return plain(*args, **kwargs)
         try:
-            result = self.graph_of(function)(*args, **kwargs)
-        except Exception as error:  # the loop must not meet it
-            active.failure = reason_of(error)
-            return function(*args, **kwargs)
-        active.calls += 1
+            result = variant(*args, **kwargs)
+        except Exception as error:
+            self.active.failure = reason_of(error)
+            return plain(*args, **kwargs)
+        self.active.calls += 1
         return result
 
     def graph_of(self, function: Any) -> Any:

@@ -6,6 +6,7 @@ While a program is tuned, its loop must not come to an end: behind it stands wha
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import linecache
 import os
@@ -52,7 +53,7 @@ class Statement:
         code, values = self._code(), self.frame.f_locals
         if self.frame.f_code.co_name == "<module>":
             names = self.frame.f_globals
-            for name, value in self._simple().items():
+            for name, value in self._simple.items():
                 names[name] = value
             exec(code, names)
             return
@@ -60,15 +61,12 @@ class Statement:
         exec(code, self.frame.f_globals, made)
         made[_NAME](*(values[name] for name in self._arguments))
 
+    @functools.cached_property
     def _simple(self) -> dict[str, Any]:
         """Numbers and the like that the loop counts with, as they were when they were asked for first."""
-        kept: dict[str, Any] | None = self.__dict__.get("_kept")
-        if kept is None:
-            stored = {each.id for each in ast.walk(self.node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
-            values = self.frame.f_globals
-            kept = {name: values[name] for name in stored if name in values and isinstance(values[name], _SIMPLE)}
-            object.__setattr__(self, "_kept", kept)
-        return kept
+        stored = {each.id for each in ast.walk(self.node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+        values = self.frame.f_globals
+        return {name: values[name] for name in stored if name in values and isinstance(values[name], _SIMPLE)}
 
     @property
     def _arguments(self) -> list[str]:

@@ -15,7 +15,7 @@ from outpace.tune.loop.loop import Loop
 from outpace.tune.loop.outline import ON, STEP, outlined
 from outpace.tune.loop.statement import Statement
 from outpace.tune.loop.step import Step
-from outpace.tune.loop.written import Kept
+from outpace.tune.loop.written import Unwritten
 from outpace.tune.reason import reason_of
 
 
@@ -39,9 +39,9 @@ def take_over(found: Found, tune: Callable[[Loop, Statement], object], interrupt
     if outline is not None:
         statement.frame.f_globals.update({ON: loop.on, STEP: loop.step_of(outline)})
     signal.signal(signal.SIGINT, lambda number, frame: interrupted())  # the script's own code must not see it
-    kept = Kept()
-    loop.kept = kept.off
-    with kept.writing():
+    guard = Unwritten()
+    loop.unwritten = guard.off
+    with guard.writing():
         threading.Thread(target=tune, args=(loop, statement), name="outpace-tuning", daemon=True).start()
         _run(loop, statement)
 

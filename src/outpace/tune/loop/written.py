@@ -30,7 +30,7 @@ _WRITERS = (
 )
 
 
-class Kept:
+class Unwritten:
     """A context in which the script's main thread writes no file of the user's. off: the writers that were called, or files that were
     opened for writing."""
 

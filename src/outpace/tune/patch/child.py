@@ -111,8 +111,6 @@ def main() -> None:
     def on_numpy(numpy: Any) -> None:
         numpy.random.seed(SEED)
 
-    loops = Loops(lambda found: write(None, Source(found.dataset, {})))
-
     def write(model: Any, source: Source) -> None:
         try:
             found = pickle.dumps(observed(model, source, plan["elements"]))
@@ -136,6 +134,7 @@ def main() -> None:
 
     hooks: Any = {"numpy": on_numpy, "keras": on_keras, "tf_keras": on_keras}
     if plan["loop"]:
+        loops = Loops(lambda found: write(None, Source(found.dataset, {})))
         hooks = {"numpy": on_numpy, "tensorflow": loops.add_tensorflow, "jax": loops.add_jax}
     ImportHooks(hooks, lambda name, error: sys.exit(f"{name} could not be hooked: {error!r}")).install()
     code = 0

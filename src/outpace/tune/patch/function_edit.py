@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from types import CodeType
 
 import libcst as cst
 
+from outpace.capture.frames import users
 from outpace.model.units import counted
 from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.patch.source import SourceFile
@@ -49,6 +51,8 @@ def decorate(code: CodeType, edits_of: Callable[[str], Edits], maker: str = MAKE
 
 def _place(code: CodeType, edits_of: Callable[[str], Edits], full: str = MAKER) -> tuple[Edits, str, cst.FunctionDef]:
     """The edits of a function's file, what that calls `full`, and the function's definition."""
+    if not users(code.co_filename):
+        raise Unpatchable(f"{code.co_name} is a function of a library ({os.path.basename(code.co_filename)})")
     edits = edits_of(code.co_filename)
     maker = edits.file.spelled(full)
     if maker is None:
