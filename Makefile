@@ -4,6 +4,9 @@ BIN := .venv/bin
 NATIVE := $(wildcard native/src/* native/include/*)
 SOURCES := $(shell find src -type f -not -name '*.so' -not -path '*/__pycache__/*' -not -path '*.egg-info/*')
 
+# Tests are compiled with their assertions once, not in every run.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help fast test coverage check docs pictures demo bench verify clean
 

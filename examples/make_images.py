@@ -2,7 +2,7 @@
 
     python examples/make_images.py [FOLDER] [COUNT]
 
-The photographs come with scikit-learn, so nothing is downloaded. The same call always makes the same files.
+The photographs stand beside this file (photographs/README.md names their authors). The same call always makes the same files.
 """
 
 import random
@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 from PIL import Image, ImageEnhance, ImageOps
-from sklearn.datasets import load_sample_images
 
+PHOTOGRAPHS = Path(__file__).with_name("photographs")
 SIZE = (160, 120)
 
 
@@ -27,15 +27,15 @@ def crop(photo: Image.Image, rng: random.Random) -> Image.Image:
 
 
 def main(folder: str = "demo/images", count: str = "2000") -> None:
-    photos = load_sample_images()
+    files = sorted(PHOTOGRAPHS.glob("*.jpg"))
+    photos = [Image.open(file).convert("RGB") for file in files]
     rng = random.Random(0)
-    names = [Path(name).stem for name in photos.filenames]
     for number in range(int(count)):
-        kind = number % len(names)
-        target = Path(folder) / names[kind] / f"{number:05d}.jpg"
+        kind = number % len(photos)
+        target = Path(folder) / files[kind].stem / f"{number:05d}.jpg"
         target.parent.mkdir(parents=True, exist_ok=True)
-        crop(Image.fromarray(photos.images[kind]), rng).save(target, quality=90)
-    print(f"{count} images of {len(names)} classes in {folder}")
+        crop(photos[kind], rng).save(target, quality=90)
+    print(f"{count} images of {len(files)} classes in {folder}")
 
 
 if __name__ == "__main__":

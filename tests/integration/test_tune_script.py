@@ -50,7 +50,7 @@ def tune(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
 def continued(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], dict[str, Any], str, Path]:
     """A tuned run that trains on, its report, and the last line of an untouched run."""
     folder = tmp_path_factory.mktemp("tune")
-    done = tune(folder, "tune", "--budget", "20s", "--then", "continue", "--json", "--out", "samples", "--html", "tune.html")
+    done = tune(folder, "tune", "--budget", "10s", "--strict-budget", "--then", "continue", "--json", "--out", "samples", "--html", "tune.html")
     assert done.returncode == 3, done.stderr[-3000:]
     document, end = json.JSONDecoder().raw_decode(done.stdout)
     last = done.stdout[end:]
@@ -109,7 +109,7 @@ def test_only_limits_races_no_practice(tmp_path: Path) -> None:
 
 def test_ctrl_c_ends_the_tuning_and_none_of_the_scripts_code_runs(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(textwrap.dedent(FINALLY), encoding="utf-8")
-    process = started("-m", "outpace", "tune", "train.py", "2", cwd=tmp_path, stdout=subprocess.PIPE)
+    process = started("-m", "outpace", "tune", "--budget", "10s", "train.py", "2", cwd=tmp_path, stdout=subprocess.PIPE)
     assert process.stderr is not None and process.stdout is not None
     with process.stderr as lines, process.stdout as out:
         next(line for line in lines if "racing" in line)

@@ -77,10 +77,11 @@ def shares(table: Table) -> Table:
     """`SHARES`: the largest self times of each side by op type, layer and op, the rest as one; devices first."""
     rows: list[tuple[str, str, str, int]] = []
     for side in reversed(SIDES):
-        mine = [row for row in table.records() if row["side"] == side and not row["idle"]]
+        mine = (table["side"] == side) & ~table["idle"].astype(bool)
+        own = table["self_ps"][mine].tolist()
         for way, column in _WAYS.items():
             sums: dict[str, int] = {}
-            for row in mine:
-                sums[row[column]] = sums.get(row[column], 0) + row["self_ps"]
+            for label, size in zip(table[column][mine].tolist(), own, strict=True):
+                sums[label] = sums.get(label, 0) + size
             rows += [(side, way, label, size) for label, size in slices(sums)]
     return Table.from_rows("shares", "Self time", SHARES, rows)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import field
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from outpace._dataclass import dataclass
 from outpace.metrics.op_metrics import op_metrics
 from outpace.metrics.op_scopes import scope_of
 from outpace.model import Table
@@ -20,19 +20,21 @@ from outpace.trace.algorithms import common
 MAX_DEPTH = 8
 
 
-@dataclass
+@dataclass(slots=True)  # a large model has thousands
 class Node:
-    """One scope while it is summed up; times in ps."""
+    """One scope while it is summed up; times in ps. `types`: count, self time and bytes by type of op."""
 
     own: int = 0
     total: int = 0
     count: int = 0
     ops: int = 0
     memory: int = 0
-    types: dict[str, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0]))
+    types: dict[str, tuple[int, int, int]] = field(default_factory=dict)
 
 
-Tree = dict[tuple[str, tuple[str, ...]], Node]
+Key = tuple[str, tuple[str, ...]]
+"""Side, and the scopes from the outermost on; none for the side as a whole."""
+Tree = dict[Key, Node]
 
 
 def tree(run: Run, max_depth: int = MAX_DEPTH) -> Tree:
@@ -52,8 +54,8 @@ def tree(run: Run, max_depth: int = MAX_DEPTH) -> Tree:
             node.memory += size
         node = found[row["side"], path]
         node.own += row["self_ps"]
-        sums = node.types[row["type"]]
-        sums[0], sums[1], sums[2] = sums[0] + row["count"], sums[1] + row["self_ps"], sums[2] + size
+        count, own, nbytes = node.types.get(row["type"], (0, 0, 0))
+        node.types[row["type"]] = count + row["count"], own + row["self_ps"], nbytes + size
     return found
 
 
@@ -88,9 +90,8 @@ def scopes(found: Tree) -> Table:
     """`SCOPES`: a row per scope, parents first, the largest branch first."""
     whole = {side: node.total for (side, path), node in found.items() if not path}
     remembered = any(node.memory for node in found.values())
-    order = sorted((key for key in found if key[1]), key=lambda key: _branch(found, key))
     rows = []
-    for side, path in order:
+    for side, path in _by_branch(found):
         node = found[side, path]
         parent = _id(side, path[:-1]) if len(path) > 1 else ""
         share = node.total / whole[side] if whole[side] else 0.0
@@ -100,11 +101,18 @@ def scopes(found: Tree) -> Table:
     return Table.from_rows("scopes", "Scopes", SCOPES, rows)
 
 
-def _branch(found: Tree, key: tuple[str, tuple[str, ...]]) -> tuple[object, ...]:
-    """Sort key that keeps a branch together: at each level, the larger one first."""
-    side, path = key
-    levels = [(-found[side, path[:depth]].total, path[depth - 1]) for depth in range(1, len(path) + 1)]
-    return side, *(part for level in levels for part in level)
+def _by_branch(found: Tree) -> Iterator[Key]:
+    """All scopes, each before what is inside of it; of those beside each other the largest first."""
+    inside: dict[Key, list[Key]] = defaultdict(list)
+    for side, path in found:
+        if path:
+            inside[side, path[:-1]].append((side, path))
+    waiting = sorted((key for key in found if not key[1]), reverse=True)
+    while waiting:
+        key = waiting.pop()
+        if key[1]:
+            yield key
+        waiting += sorted(inside.pop(key, ()), key=lambda inner: (-found[inner].total, inner[1]), reverse=True)
 
 
 def _id(side: str, path: tuple[str, ...]) -> str:

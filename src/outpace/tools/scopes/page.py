@@ -54,18 +54,21 @@ def analyse(run: Run, *, model: Any = None, max_depth: int = MAX_DEPTH, show_tra
 
 
 def _headline(table: Table, code: Table) -> str:
-    rows = list(table.records())
-    if not rows:
+    if not len(table):
         return f"{next(code.records())['source']} takes the most time of all source lines."
-    side = "Device" if any(row["side"] == "Device" for row in rows) else "Host"
+    side = "Device" if "Device" in table["side"] else "Host"
     where = (
         f"of the time of framework ops on the {side.lower()}, tf.data left out"
         if side == "Host"
         else "of the op time on the device"
     )
-    node = max((row for row in rows if row["side"] == side and row["depth"] == 0), key=lambda row: int(row["total_ps"]))
+    node = _longest(table.take((table["side"] == side) & (table["depth"] == 0)))
     if node["scope"] == NO_SCOPE:
         return f"Ops outside of any scope take {node['fraction']:.0%} {where}."
-    while below := [row for row in rows if row["parent"] == node["id"] and row["total_ps"] >= _MOST_OF * node["total_ps"]]:
-        node = max(below, key=lambda row: int(row["total_ps"]))
+    while len(below := table.take((table["parent"] == node["id"]) & (table["total_ps"] >= _MOST_OF * node["total_ps"]))):
+        node = _longest(below)
     return f"{node['id'].partition(':')[2]} takes {node['fraction']:.0%} {where}."
+
+
+def _longest(table: Table) -> dict[str, Any]:
+    return next(table.sorted_by("total_ps").take(slice(1)).records())

@@ -1,0 +1,67 @@
+"""Outpace of this checkout against Outpace of another one: python bench/versions.py OTHER_CHECKOUT PROFILE... [options].
+
+Both checkouts need their built core (`make src/outpace/_native/core.so`). Every round runs `report` and `report --html` of each side on each
+profile once, in a fresh process and in an order drawn anew; a first round is thrown away. Ratios are this / other per round, so that more
+than 1 means slower or larger; the table gives their median with a 95 % bootstrap interval, of wall seconds and of peak resident size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from compare import ROOT, interval, timed
+
+WORK = {"report": [], "report --html": ["--html", "report.html"]}
+
+
+def one(checkout: Path, profile: Path, options: list[str]) -> tuple[float, float]:
+    """Wall seconds and peak MB of one report; files that it writes go to a folder of their own."""
+    with tempfile.TemporaryDirectory() as folder:
+        given = [str(Path(folder, option)) if option.endswith(".html") else option for option in options]
+        command = [sys.executable, "-m", "outpace", "report", str(profile), *given]
+        return timed(command, {"PYTHONPATH": str(checkout / "src"), "TMPDIR": folder})
+
+
+def commit(checkout: Path) -> str:
+    """The commit that is checked out, short."""
+    command = ["git", "-C", str(checkout), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("other", type=Path)
+    parser.add_argument("profile", type=Path, nargs="+")
+    parser.add_argument("--rounds", type=int, default=9)
+    options = parser.parse_args()
+    sides = {"this": ROOT, "other": options.other}
+    jobs = [(profile, work, side) for profile in options.profile for work in WORK for side in sides]
+    runs: dict[tuple[Path, str, str], list[tuple[float, float]]] = {job: [] for job in jobs}
+    random = np.random.default_rng(0)
+    for number in range(options.rounds + 1):
+        for at in random.permutation(len(jobs)).tolist():
+            profile, work, side = jobs[at]
+            result = one(sides[side], profile, WORK[work])
+            if number:
+                runs[jobs[at]].append(result)
+    print(f"this: {commit(ROOT)}, other: {commit(options.other)}; {options.rounds} rounds\n")
+    print(
+        "| profile | work | other | this | time, this / other [95 %] | memory, this / other [95 %] |\n|---|---|---|---|---|---|"
+    )
+    for profile in options.profile:
+        for work in WORK:
+            ours, theirs = runs[profile, work, "this"], runs[profile, work, "other"]
+            seconds, memory = (interval([a[at] / b[at] for a, b in zip(ours, theirs, strict=True)]) for at in (0, 1))
+            before, after = (statistics.median(run[0] for run in side) for side in (theirs, ours))
+            texts = (f"{ratio:.2f} [{low:.2f}, {high:.2f}]" for ratio, low, high in (seconds, memory))
+            print(f"| {profile.parent.name} | `{work}` | {before:.2f} s | {after:.2f} s | {' | '.join(texts)} |")
+
+
+if __name__ == "__main__":
+    main()
