@@ -31,7 +31,6 @@ FOR_TYPES_ALONE = {
     ("outpace.model.arrow", "outpace.model.table"): "a table gives itself to Arrow, which reads a table",
     ("outpace.timeline.hlo", "outpace.timeline.timeline"): "a timeline offers its programs, which are read from it",
     ("outpace.trace.source", "outpace.trace.trace"): "a trace has a source, which writes lines of a trace",
-    ("outpace.tune.lint.calls", "outpace.tune.lint.chains"): "a chain is made of calls, which know theirs",
     (
         "outpace.tune.loop.loop",
         "outpace.tune.loop.stepper",

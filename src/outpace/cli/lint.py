@@ -16,8 +16,8 @@ from outpace.model.units import counted
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from outpace.lint import Message
     from outpace.store.record import CaptureRecord
-    from outpace.tune.lint import Message
 
 _STYLES = {"warning": "bold yellow", "note": "cyan"}
 
@@ -51,9 +51,9 @@ def lint(
     The files are only read. Warnings name what costs time or does not do what it seems to do; notes name what TensorFlow may already do by
     itself. Exit code: 0 without warnings, 1 with warnings (0 with --exit-zero), 2 when a file cannot be parsed (docs/exit-codes.md).
     """
+    from outpace.lint import lint_file
+    from outpace.lint.run import files_in, selected
     from outpace.model import UsageError
-    from outpace.tune.lint import lint_file
-    from outpace.tune.lint.run import files_in, selected
 
     files, facts = files_in(paths), _record(record)
     chosen, left_out = _rules(select), _rules(ignore)
@@ -85,7 +85,7 @@ def _rules(given: Sequence[str] | None) -> list[str]:
 
 def _record(place: str) -> CaptureRecord | None:
     from outpace.capture.options import DEFAULT_LOGDIR
-    from outpace.tune.lint.run import newest_record, read_record
+    from outpace.lint.run import newest_record, read_record
 
     if place == "none" or (place == "auto" and newest_record(DEFAULT_LOGDIR) is None):
         return None

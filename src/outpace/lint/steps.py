@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 from functools import cached_property
 
-from outpace.tune.lint.functions import PYTHON_CALLS, Functions
-from outpace.tune.lint.source import FUNCTIONS, Function, Source, inside
+from outpace.lint.functions import PYTHON_CALLS, Functions
+from outpace.lint.source import FUNCTIONS, Function, Source, inside
 
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 Loop = ast.For | ast.AsyncFor | ast.While

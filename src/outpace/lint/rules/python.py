@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from outpace.tune.lint.functions import PYTHON_CALLS
-from outpace.tune.lint.message import Level, Message, Rule
-from outpace.tune.lint.program import Program
-from outpace.tune.lint.source import FUNCTIONS
+from outpace.lint.functions import PYTHON_CALLS
+from outpace.lint.message import Level, Message, Rule
+from outpace.lint.program import Program
+from outpace.lint.source import FUNCTIONS
 
 GENERATOR = Rule(
     "DS106",

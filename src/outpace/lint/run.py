@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
+from outpace.lint.message import Level, Message, Origin
+from outpace.lint.program import Program
+from outpace.lint.rules import CHECKS, RULES
+from outpace.lint.source import Source
 from outpace.model.errors import NotFoundError, ProfileError, UsageError
 from outpace.store.record import SUFFIX, CaptureRecord
-from outpace.tune.lint.message import Level, Message, Origin
-from outpace.tune.lint.program import Program
-from outpace.tune.lint.rules import CHECKS, RULES
-from outpace.tune.lint.source import Source
 
 _SKIPPED_FOLDERS = {"__pycache__", "node_modules", "site-packages", "build", "dist", "venv"}
 

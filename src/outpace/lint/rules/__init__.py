@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from outpace.tune.lint.message import Message, Rule
-from outpace.tune.lint.program import Program
-from outpace.tune.lint.rules import keras, loops, order, parallel, python, retracing, traced, weights
+from outpace.lint.message import Message, Rule
+from outpace.lint.program import Program
+from outpace.lint.rules import keras, loops, order, parallel, python, traced
 
-_GROUPS = (parallel, order, python, loops, weights, keras, traced, retracing)
+_GROUPS = (parallel, order, python, loops, keras, traced)
 CHECKS: tuple[Callable[[Program], Iterator[Message]], ...] = tuple(group.check for group in _GROUPS)
 RULES: dict[str, Rule] = {
     rule.id: rule for rule in sorted((r for group in _GROUPS for r in group.RULES), key=lambda rule: rule.id)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from outpace.lint import RULES, Edit, files_in, lint_file, lint_text
+from outpace.lint.run import selected
 from outpace.model import NotFoundError, UsageError
-from outpace.tune.lint import RULES, Edit, files_in, lint_file, lint_text
-from outpace.tune.lint.run import selected
 
 ROOT = Path(__file__).parents[3]
 HEAD = "import tensorflow as tf\n"

@@ -6,8 +6,8 @@ import textwrap
 
 import pytest
 
-from outpace.tune.lint import lint_text
-from tests.unit.tune.test_lint_pipeline import found, rules, warnings
+from outpace.lint import lint_text
+from tests.unit.lint.test_lint_pipeline import found, rules, warnings
 
 HEAD = """import tensorflow as tf
 import numpy as np

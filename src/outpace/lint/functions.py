@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 from enum import Enum
 
-from outpace.tune.lint.source import FUNCTIONS, Function, Source, inside, parameters
+from outpace.lint.source import FUNCTIONS, Function, Source, inside, parameters
 
 
 class Trait(str, Enum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.tune.test_lint_pipeline import found
+from tests.unit.lint.test_lint_pipeline import found
 
 HEAD = "import tensorflow as tf\nimport numpy as np\nimport random, time\nresults = []\n"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from outpace.lint.functions import Trait
+from outpace.lint.message import Level, Message, Rule
+from outpace.lint.operations import BATCHING, READERS, UNBATCHING
+from outpace.lint.program import Program
+from outpace.lint.values import Stage
 from outpace.store.record import PipelineStage
-from outpace.tune.lint.functions import Trait
-from outpace.tune.lint.message import Level, Message, Rule
-from outpace.tune.lint.operations import BATCHING, READERS, UNBATCHING
-from outpace.tune.lint.program import Program
-from outpace.tune.lint.values import Stage
 
 CACHED_ORDER = Rule(
     "DS104",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from outpace.tune.lint.chains import Chains
-from outpace.tune.lint.functions import Functions
-from outpace.tune.lint.source import Source
-from tests.unit.tune.test_lint_pipeline import found, rules, warnings
+from outpace.lint.chains import Chains
+from outpace.lint.functions import Functions
+from outpace.lint.source import Source
+from tests.unit.lint.test_lint_pipeline import found, rules, warnings
 
 
 def pipelines(text: str) -> list[str]:

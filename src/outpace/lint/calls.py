@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import ast
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from outpace.tune.lint import operations
-from outpace.tune.lint.source import FUNCTIONS
-from outpace.tune.lint.values import MOST_PATHS, Constant, Datasets, Defined, Instance, Items, Path, Scope, Stage, Use, Value
-
-if TYPE_CHECKING:
-    from outpace.tune.lint.chains import Chains, Frame
+from outpace.lint import operations
+from outpace.lint.source import FUNCTIONS, Source
+from outpace.lint.values import MOST_PATHS, Constant, Datasets, Defined, Frame, Instance, Items, Path, Scope, Stage, Use, Value
 
 _THROUGH = frozenset({"enumerate", "iter", "list", "reversed", "tqdm", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm"})
 _DISTRIBUTE = frozenset({"experimental_distribute_dataset", "distribute_dataset"})
@@ -21,10 +18,27 @@ _WITH_FUNCTION = frozenset({"map", "interleave", "flat_map", "filter", "from_gen
 _CONSTANTS = ("batch_size", "cycle_length", "reshuffle_each_iteration", "buffer_size", "shuffle", "num_parallel_calls", "count")
 
 
-class Calls:
-    """Evaluates the calls of one file for its `Chains`."""
+class Follower(Protocol):
+    """What follows the rest of a file (see chains.py)."""
 
-    def __init__(self, chains: Chains) -> None:
+    source: Source
+    stages: list[Stage]
+    uses: list[Use]
+
+    def enter(self, function: Defined, bound: Scope, frame: Frame) -> Value:
+        """Follow a function where it is called."""
+
+    def evaluate(self, node: ast.expr | None, frame: Frame) -> Value:
+        """The value of an expression."""
+
+    def member(self, node: ast.Attribute, owner: Value, frame: Frame) -> Value:
+        """The value of an attribute."""
+
+
+class Calls:
+    """Evaluates the calls of one file for what follows it."""
+
+    def __init__(self, chains: Follower) -> None:
         self._chains = chains
 
     def evaluate(self, node: ast.Call, frame: Frame) -> Value:

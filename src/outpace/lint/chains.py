@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
-from outpace.tune.lint import operations
-from outpace.tune.lint.calls import Calls
-from outpace.tune.lint.conditions import condition, truth
-from outpace.tune.lint.functions import Functions
-from outpace.tune.lint.source import FUNCTIONS, Function, Source
-from outpace.tune.lint.values import (
-    Condition,
+from outpace.lint import operations
+from outpace.lint.calls import Calls
+from outpace.lint.functions import Functions
+from outpace.lint.source import FUNCTIONS, Function, Source
+from outpace.lint.values import (
     Constant,
     Datasets,
     Defined,
+    Frame,
     Instance,
     Items,
     Path,
@@ -27,33 +25,15 @@ from outpace.tune.lint.values import (
     Stage,
     Use,
     Value,
+    condition,
     joined,
     merged,
     tagged,
+    truth,
 )  # fmt: skip
 
 _MOST_STATEMENTS = 20_000
 _DEEPEST = 12
-
-
-@dataclass
-class Frame:
-    """One function as it runs: its names, the tests that hold, what it returns."""
-
-    scope: Scope
-    parent: Frame | None = None
-    given: frozenset[Condition] = frozenset()
-    returns: list[Value] = field(default_factory=list)
-    inner: bool = False
-
-    def find(self, name: str) -> Value:
-        """The value of a name, here or further out."""
-        frame: Frame | None = self
-        while frame is not None:
-            if name in frame.scope:
-                return frame.scope[name]
-            frame = frame.parent
-        return None
 
 
 class Chains:

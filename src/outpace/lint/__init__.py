@@ -5,9 +5,9 @@ A capture knows more: given its record, what the text only suggests is confirmed
 
 from __future__ import annotations
 
-from outpace.tune.lint.message import Edit, Level, Message, Origin, Rule
-from outpace.tune.lint.rules import RULES
-from outpace.tune.lint.run import files_in, lint_file, lint_text, newest_record, read_record
+from outpace.lint.message import Edit, Level, Message, Origin, Rule
+from outpace.lint.rules import RULES
+from outpace.lint.run import files_in, lint_file, lint_text, newest_record, read_record
 
 __all__ = [
     "RULES", "Edit", "Level", "Message", "Origin", "Rule", "files_in", "lint_file", "lint_text", "newest_record", "read_record",

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from outpace.tune.lint import lint_text
+from outpace.lint import lint_text
 
 HEAD = """import tensorflow as tf
 def decode(path, label): return tf.io.decode_jpeg(tf.io.read_file(path)), label

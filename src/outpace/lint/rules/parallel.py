@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from outpace.lint.functions import STATEFUL, Trait
+from outpace.lint.message import Edit, Level, Message, Rule
+from outpace.lint.operations import BATCHING, LOADERS, UNBATCHING
+from outpace.lint.program import Program
+from outpace.lint.values import Stage
 from outpace.model.units import counted
-from outpace.tune.lint.functions import STATEFUL, Trait
-from outpace.tune.lint.message import Edit, Level, Message, Rule
-from outpace.tune.lint.operations import BATCHING, LOADERS, UNBATCHING
-from outpace.tune.lint.program import Program
-from outpace.tune.lint.values import Stage
 
 SMALL_BATCH = (
     8  # below it a small convolutional net spent most of a step outside its kernels (15 against 251 images/s at 1 and 32)

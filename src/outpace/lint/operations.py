@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from outpace.tune.lint.source import Source
+from outpace.lint.source import Source
 
 PARAMETERS: dict[str, tuple[str, ...]] = {
     "map": ("map_func", "num_parallel_calls", "deterministic"),

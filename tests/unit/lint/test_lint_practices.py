@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from outpace.tune.lint import RULES
+from outpace.lint import RULES
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "practices.md").read_text(encoding="utf-8")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from outpace.lint import Message, lint_text, read_record
 from outpace.model import NotFoundError, ProfileError
 from outpace.store.record import CaptureRecord, FunctionTrace, Overhead, PipelineStage, Window, write_record
-from outpace.tune.lint import Message, lint_text, read_record
 
 FILE = "/somewhere/train.py"
 Stages = list[tuple[str, int, dict[str, object], tuple[str, ...]]]
