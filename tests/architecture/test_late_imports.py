@@ -22,7 +22,7 @@ BY_NAME = {
     "trace/formats/format.py": "a format's reader loads when a file of it is opened",
     "tune/advice/__init__.py": "practices are discovered",
     "tune/climb/beside.py": "the Keras that the script uses, 2 or 3",
-    "tune/data/purity/site.py": "a module of the user's script that a function names",
+    "tune/purity/site.py": "a module of the user's script that a function names",
     "tune/environment/__init__.py": "settings are discovered",
     "tune/knobs/__init__.py": "knobs are discovered",
     "tune/rewrites/__init__.py": "rewrites are discovered",

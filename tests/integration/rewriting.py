@@ -185,9 +185,9 @@ def epochs(dataset: Any) -> list[list[str]]:
     """Two epochs as texts (an endless pipeline: its first 12 elements)."""
     from itertools import islice
 
-    from outpace.tune.data.verify import _key, rows
+    from outpace.tune.purity.evidence import key_of, rows
 
-    return [[repr([_key(part) for part in rows(element)]) for element in islice(iter(dataset), 12)] for _ in range(2)]
+    return [[repr([key_of(part) for part in rows(element)]) for element in islice(iter(dataset), 12)] for _ in range(2)]
 
 
 def tried(tf: Any, make: Case, rewrite: Any) -> dict[str, Any]:

@@ -18,8 +18,8 @@ START = """
 import gc, json, os, sys, threading
 import numpy as np, tensorflow as tf
 from outpace.tune.data import classes, comparable, graph, rebuild
-from outpace.tune.data.costs import costs, parameter_of
-from outpace.tune.data.effects import effects
+from outpace.tune.data.iterator import model_of, parameter_of, stages_of
+from outpace.tune.program.outside import effects
 from outpace.model.errors import RebuildError
 from outpace.tune.data.tree import describe
 from outpace.tune.data.verify import Difference, Risk, Verified, verify
@@ -248,26 +248,27 @@ show(*verified, proof, unproved, labels[0] != labels[1], sorted(sum(labels[0], [
     assert reshuffled and varies and labels == list(range(24))
 
 
-def test_costs_need_a_model_and_say_how_to_get_it(tmp_path: Path) -> None:
+def test_a_proof_needs_a_model_and_says_how_to_get_it(tmp_path: Path) -> None:
     source = """
 from outpace.model.errors import NotFoundError
 off = tf.data.Options(); off.autotune.enabled = False
 data = numbers().repeat().map(lambda x: tf.random.uniform([500])).batch(4)
 try:
-    costs(data.with_options(off), 0.01)
+    iterator = iter(data.with_options(off)); next(iterator)
+    model_of(iterator)
 except NotFoundError as error:
     sentence = str(error)
 if hasattr(tf.data.experimental, "get_model_proto"):
     iterator = iter(REWRITES["parallel_map"].apply(describe(data)))
-    found = costs(iterator, 0.3)
+    next(iterator)
     proof = REWRITES["parallel_map"].proof(iterator, describe(data))
     sequential = iter(data); next(sequential)
-    show(sentence, len(found.stages) > 1, found.slowest.busy_ps > 0, proof, REWRITES["parallel_map"].proof(sequential, describe(data)))
-show(sentence, True, True, "autotuned parallelism", None)
+    show(sentence, len(stages_of(iterator)) > 1, proof, REWRITES["parallel_map"].proof(sequential, describe(data)))
+show(sentence, True, "autotuned parallelism", None)
 """
-    sentence, stages, busy, proof, unproved = shown(source, tmp_path)
+    sentence, stages, proof, unproved = shown(source, tmp_path)
     assert "autotune" in str(sentence) or "does not tell" in str(sentence)
-    assert stages and busy and "autotuned parallelism" in str(proof) and unproved is None
+    assert stages and "autotuned parallelism" in str(proof) and unproved is None
 
 
 def test_stages_carry_their_source_lines_and_effects_are_told(tmp_path: Path) -> None:

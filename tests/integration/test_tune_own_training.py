@@ -85,7 +85,7 @@ from outpace.model.errors import CaptureError
 from outpace.tune.climb.expected import _batches
 from outpace.tune.climb.running import Copies
 from outpace.tune.data.tree import describe
-from outpace.tune.program.isolated import isolated
+from outpace.tune.data.isolated import isolated
 
 calls = []
 

@@ -15,12 +15,12 @@ from outpace.tune.climb.climb import Climb
 from outpace.tune.climb.outcome import Climbed
 from outpace.tune.climb.parts import slow_parts
 from outpace.tune.climb.variant import Variant
-from outpace.tune.data.effects import effects
 from outpace.tune.data.tree import describe
 from outpace.tune.data.verify import Risk
 from outpace.tune.knobs import knobs
 from outpace.tune.knobs.knob import Applies, serves
 from outpace.tune.program.disposal import dispose
+from outpace.tune.program.outside import effects
 from outpace.tune.program.program import Program
 from outpace.tune.program.state import Snapshot
 from outpace.tune.recipe import recipe

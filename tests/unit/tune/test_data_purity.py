@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from outpace.tune.data.purity.reading import doubt
+from outpace.tune.purity.reading import doubt
 from tests.unit.tune.python_functions import CLEAN, IMPURE
 
 

@@ -7,11 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from outpace.tune.data.temporary import is_temporary
+from outpace.tune.data.isolated import is_temporary
 
 PROGRAM = """
 import os, sys
-from outpace.tune.data.temporary import new_folder
+from outpace.tune.data.isolated import new_folder
 folder = new_folder(sys.argv[1])
 open(os.path.join(folder, "elements.index"), "w").close()
 child = os.fork()
@@ -30,7 +30,7 @@ def test_a_folder_goes_with_its_process_and_not_with_a_child(tmp_path: Path) -> 
 
 
 def test_a_folder_goes_when_its_process_is_told_to_end(tmp_path: Path) -> None:
-    program = "import sys, time\nfrom outpace.tune.data.temporary import new_folder\nprint(new_folder(sys.argv[1]), flush=True)\ntime.sleep(60)"
+    program = "import sys, time\nfrom outpace.tune.data.isolated import new_folder\nprint(new_folder(sys.argv[1]), flush=True)\ntime.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert is_temporary(process.stdout.readline().strip())

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from outpace.tune.data.purity.reading import doubt
+from outpace.tune.purity.reading import doubt
 
 # By name: the data module, the training module, and what must be said; None: nothing speaks against `load`.
 CASES: dict[str, tuple[str, str, str | None]] = {

@@ -12,11 +12,11 @@ from outpace._dataclass import dataclass
 from outpace.capture.notes import usable_cpus
 from outpace.model.errors import CaptureError
 from outpace.tune.climb.variant import Variant
+from outpace.tune.data.isolated import isolated
 from outpace.tune.data.size import SHARE, available_memory, element_bytes
 from outpace.tune.data.tree import describe
 from outpace.tune.data.verify import Risk
 from outpace.tune.loop.stepper import CallStepper, LoopStepper
-from outpace.tune.program.isolated import isolated
 from outpace.tune.program.program import Program
 from outpace.tune.program.source import Feed
 from outpace.tune.program.stepper import Reader, Stepper

@@ -6,7 +6,7 @@ element of one element: the same order comes out, bit by bit, while the elements
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from outpace.model.errors import RebuildError
 from outpace.tune.data.classes import construct
 from outpace.tune.data.rebuild import rebuild, reused_functions
 from outpace.tune.data.tree import Pipeline, Stage
+from outpace.tune.purity.stages import constant, why_not_constant
 
 MOVABLE = ("shuffle", "repeat", "prefetch", "with_options")  # they hand elements over as they are
 _STOP = ("take", "take_while", "choose_from_datasets")
@@ -36,38 +37,14 @@ def place_behind(stage: Stage, one_to_one: bool) -> Place:
     """
     moved: list[Stage] = []
     below = stage.inputs[0] if len(stage.inputs) == 1 else None
-    while one_to_one and below is not None and below.op in MOVABLE and not _constant(below):
+    while one_to_one and below is not None and below.op in MOVABLE and not all(map(constant, below.walk())):
         moved.append(below)
         below = below.inputs[0]
     for start in stage.inputs if not one_to_one else [below] if below is not None else []:
-        culprit = next((s for s in start.walk() if not _constant_itself(s)), None)
+        culprit = next((s for s in start.walk() if not constant(s)), None)
         if culprit is not None:
             raise RebuildError(why_not_constant(culprit))
     return Place(stage, below, tuple(moved))
-
-
-def why_not_constant(stage: Stage) -> str:
-    """Why a stage's elements may not be kept for later epochs."""
-    if stage.opaque:
-        return (
-            f"{stage.title} is of a class that is not known, so nobody can say that its elements are the same in every epoch."
-        )
-    if stage.op == "shuffle":
-        return f"{stage.title} gives another order in every epoch, and what follows it does not let it pass."
-    if stage.op == "repeat":
-        return f"{stage.title} repeats elements before they are cached, and what follows it does not let it pass."
-    causes = ", ".join(sorted({cause for facts in stage.functions for cause in facts.changing}))
-    against = "; ".join(doubt for facts in stage.functions for doubt in facts.python_doubts)
-    why = f"{causes}: {against}" if against else causes or "its order is free"
-    return f"{stage.title} may give other elements in the next epoch ({why})."
-
-
-def _constant(stage: Stage) -> bool:
-    return all(_constant_itself(s) for s in stage.walk())
-
-
-def _constant_itself(stage: Stage) -> bool:
-    return stage.deterministic and stage.op != "repeat"
 
 
 def worth_caching(stage: Stage) -> bool:
@@ -114,16 +91,13 @@ def with_cache(pipeline: Pipeline, place: Place, filename: str = "", prefix: Any
     return rebuild(pipeline.dataset, [(place.stage.dataset, edit)])
 
 
-Chooser = Callable[[Pipeline], tuple[Stage, Place]]
-
-
 def best_place(pipeline: Pipeline) -> tuple[Stage, Place]:
     """The last stage whose elements are the same in every epoch and cost something. Raises RebuildError with the reason otherwise."""
     reasons = []
     for stage in pipeline.spine():
         if stage.op in MOVABLE:
             continue
-        if not _constant_itself(stage):
+        if not constant(stage):
             reasons.append(why_not_constant(stage))
             continue
         stopped = cut_short(pipeline, stage)

@@ -12,8 +12,9 @@ from typing import Any
 
 from outpace.model.errors import RebuildError
 from outpace.tune.data import classes, functions, graph
-from outpace.tune.data.objects import functions_of, inputs_of
+from outpace.tune.data.graph import functions_of, inputs_of
 from outpace.tune.data.rebuild import Edit, copied, nodes
+from outpace.tune.purity import traced
 
 _WRITERS = ("Snapshot", "Save")
 
@@ -77,7 +78,7 @@ class Pinning:
         changes: dict[str, Any] = {}
         for name in kind.functions if kind is not None else ():
             changes[name] = self._pinned(getattr(node, f"_{name}"))
-        if self._serial and type(node).__name__ == "_ParallelMapDataset" and not functions.facts(node._map_func).repeatable:
+        if self._serial and type(node).__name__ == "_ParallelMapDataset" and not traced.facts(node._map_func).repeatable:
             return _sequential(node, inputs[0], changes["map_func"])
         if getattr(node, "_deterministic", None) == "false":
             changes["deterministic"] = True
@@ -133,7 +134,7 @@ def variables_kept(*datasets: Any) -> Iterator[None]:
             kept.append((handle, raw.read_variable_op(handle, dtype)))
     for dataset in datasets:
         for wrapper in _wrappers(dataset):
-            tables = [kind for kind in functions.facts(wrapper).writes if kind.startswith("LookupTable") or "Enqueue" in kind]
+            tables = [kind for kind in traced.facts(wrapper).writes if kind.startswith("LookupTable") or "Enqueue" in kind]
             if tables:
                 raise RebuildError(
                     f"A function of the pipeline changes a table or queue ({', '.join(tables)}): it cannot be run twice."
@@ -149,7 +150,7 @@ def perturb_generators(dataset: Any) -> None:
     """Move every `tf.random.Generator` of the pipeline's functions to another state (inside `variables_kept`, which puts it back)."""
     from tensorflow.python.ops import gen_resource_variable_ops as raw
 
-    if any("Rng" in kind for wrapper in _wrappers(dataset) for kind in functions.facts(wrapper).stateful):
+    if any("Rng" in kind for wrapper in _wrappers(dataset) for kind in traced.facts(wrapper).stateful):
         for handle, dtype in _variables((dataset,)):
             if dtype == 9:  # int64, the type of a generator's state
                 raw.assign_add_variable_op(handle, raw.read_variable_op(handle, dtype) * 0 + 1)

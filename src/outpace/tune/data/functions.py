@@ -1,183 +1,20 @@
-"""What a pipeline's traced function does, and new functions made of parts of its graph.
+"""New functions made of parts of a traced one's graph: with fixed seeds, or for whole batches instead of single elements.
 
-A function is a `StructuredFunctionWrapper` that TensorFlow traced: `function.graph` holds its operations, `function.captured_inputs`
-what it took from outside. New ones are made by importing parts of that graph, so no Python of the user's runs again.
+They are made by importing parts of that graph, so no Python of the user's runs again. For batches there are two ways. `batched` takes the
+graph as it is and hands it whole batches: legal only where every operation that the element reaches works on each number by itself, and
+shapes line up from the right (so that a leading batch dimension changes nothing). It is proved on the graph. `vectorised` lets TensorFlow
+rewrite the function (tf.vectorized_map): any pure function, but equality is only seen on samples.
 """
 
 from __future__ import annotations
 
-import inspect
-import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+import zlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from outpace.capture import stateful
-from outpace.tune.data import tables
-from outpace.tune.data.python_calls import PYTHON_OPS, PythonCall, python_calls
-
-# Declared stateful, yet the same answer for the same argument: files are taken not to change while a training runs, a failed assertion
-# fails wherever it stands, and a table's state is named where the table comes from (captured, or made inside).
-REPEATABLE = frozenset({
-    "ReadFile", "Assert", "CheckNumerics", "CheckNumericsV2", "Placeholder", "Arg", "_Arg", "_Retval", "LookupTableFindV2", "LookupTableSizeV2",
-})  # fmt: skip
-_TENSORFLOW = "/tensorflow/python/"
-_CALLS = re.compile(r"^(Stateless|Stateful)?(If|While|Case|PartitionedCall|Map)$")
-_RANDOM = re.compile(
-    r"Random|Multinomial|Rng|StatefulUniform|StatefulStandardNormal|StatefulTruncatedNormal|Gamma$|SampleDistorted"
-)
-_WRITES = re.compile(r"^(Assign|Resource(Scatter|Sparse|Apply|Count)|LookupTable(Insert|Import|Remove)|.*Enqueue)")
-
-
-@dataclass(frozen=True)
-class FunctionFacts:
-    """Of one traced function: where it stands (`file`, `line`; None when there is no source), its stateful operations as
-    `capture/stateful.py` names them, whether it draws random numbers, runs Python, writes to variables or tables, and reads captured ones
-    that may change (a table that is filled once does not). `random_seeded`: every random op of it has a seed of its own or the global
-    one. `calls`: the Python functions that it runs."""
-
-    name: str
-    file: str | None
-    line: int | None
-    operations: int
-    stateful: tuple[str, ...]
-    random: bool
-    random_seeded: bool
-    python: bool
-    writes: tuple[str, ...]
-    captures_resources: bool
-    calls: tuple[PythonCall, ...] = field(default=(), compare=False)
-
-    @property
-    def repeatable(self) -> bool:
-        """The same argument gives the same result, in every epoch and in any order of calls. Of Python functions this is what their code
-        says, not what they were seen to do (see evidence.py)."""
-        return not self.changing
-
-    @property
-    def stateful_causes(self) -> tuple[str, ...]:
-        """What TensorFlow takes for state; reading files is not named (they are taken not to change)."""
-        return tuple(kind for kind in self.stateful if kind not in REPEATABLE)
-
-    @property
-    def changing(self) -> tuple[str, ...]:
-        """Those of the stateful causes that make it more than a function of its argument."""
-        harmless = set(PYTHON_OPS) if self.python and not self.python_doubts else set()
-        if not self.captures_resources:
-            harmless.add(stateful.CAPTURED)
-        return tuple(kind for kind in self.stateful_causes if kind not in harmless)
-
-    @property
-    def python_doubts(self) -> tuple[str, ...]:
-        """What speaks against its Python functions being functions of their arguments, one sentence part each."""
-        return tuple(call.doubt for call in self.calls if call.doubt is not None)
-
-    @property
-    def place(self) -> str:
-        """`file:line`, or the name alone."""
-        return f"{self.file}:{self.line}" if self.file else self.name
-
-
-def facts(wrapper: Any) -> FunctionFacts:
-    """Facts of a traced function; what private API does not answer is taken for stateful."""
-    nodes = list(node_types(wrapper))
-    kinds = {kind for kind, _ in nodes}
-    random = [seeds for kind, seeds in nodes if _RANDOM.search(kind) and not kind.startswith("Stateless")]
-    outside = [t for t in wrapper.function.captured_inputs if getattr(t.dtype, "name", "") in ("resource", "variant")]
-    python_function = _user_function(wrapper)
-    file, line = _source(python_function)
-    causes = set(stateful.operations(wrapper))
-    if kinds & PYTHON_OPS:  # PyFuncStateless is declared pure, which nobody checked
-        causes |= kinds & PYTHON_OPS
-    if outside:
-        causes.add(stateful.CAPTURED)
-    return FunctionFacts(
-        name=getattr(python_function, "__name__", "function"),
-        file=file,
-        line=line,
-        operations=len(nodes),
-        stateful=tuple(sorted(causes)),
-        random=bool(random),
-        random_seeded=bool(random) and all(any(seeds) for seeds in random),
-        python=bool(kinds & PYTHON_OPS),
-        writes=tuple(sorted(kind for kind in kinds if _WRITES.match(kind))),
-        captures_resources=len(tables.constant(wrapper)) < len(outside),
-        calls=python_calls(nodes_of(wrapper)) if kinds & PYTHON_OPS else (),
-    )
-
-
-def node_types(wrapper: Any) -> Iterator[tuple[str, tuple[int, int]]]:
-    """(operation type, its seeds) of the function and of every function that it calls."""
-    yield from ((node.op, seeds_of(node)) for node in nodes_of(wrapper))
-
-
-def nodes_of(wrapper: Any) -> Iterator[Any]:
-    """The nodes (NodeDef) of the function and of every function that it calls."""
-    definition = wrapper.function.graph.as_graph_def()
-    yield from definition.node
-    for function in definition.library.function:
-        yield from function.node_def
-
-
-def seeds_of(node: Any) -> tuple[int, int]:
-    """The seed attributes of a node, (0, 0) when it has none or they are not set."""
-    return (int(node.attr["seed"].i) if "seed" in node.attr else 0, int(node.attr["seed2"].i) if "seed2" in node.attr else 0)
-
-
-def _user_function(wrapper: Any) -> Any:
-    """The user's own function, behind the closures that TensorFlow puts around it."""
-    from tensorflow.python.util import tf_decorator
-
-    function = tf_decorator.unwrap(getattr(wrapper, "_func", None))[1]
-    code = getattr(getattr(function, "__code__", None), "co_filename", "")
-    if _TENSORFLOW in code:
-        for cell in getattr(function, "__closure__", None) or ():
-            inner = getattr(cell, "cell_contents", None)
-            if inspect.isfunction(inner):
-                return inner
-    return function
-
-
-def _source(function: Any) -> tuple[str | None, int | None]:
-    """File and line of a function of the user's or a library's; of TensorFlow's own, none: nobody can change it there."""
-    code = getattr(function, "__code__", None)
-    if code is None or _TENSORFLOW in code.co_filename:
-        return None, None
-    return code.co_filename, code.co_firstlineno
-
-
-def impure_type(kind: str) -> bool:
-    """Whether an operation is more than a function of its inputs."""
-    if kind in PYTHON_OPS:
-        return True
-    if kind in REPEATABLE:
-        return False
-    from tensorflow.python.framework import op_def_registry
-
-    definition = op_def_registry.get(kind)
-    return definition is None or bool(definition.is_stateful)
-
-
-def impure(operation: Any, library: dict[str, Any], clean: frozenset[str] = frozenset()) -> bool:
-    """Whether an operation of a graph is impure; of a call, branch or loop: whether something inside it is, at any depth. `clean`: tokens
-    of the Python functions that are taken for functions of their arguments."""
-    return _impure_node(operation.node_def, library, clean, frozenset())
-
-
-def _impure_node(node: Any, library: dict[str, Any], clean: frozenset[str], seen: frozenset[str]) -> bool:
-    if not _CALLS.match(node.op):
-        return not calls_clean(node, clean) and impure_type(node.op)
-    for name in called(node):
-        if name not in library:
-            return True
-        if name not in seen and any(_impure_node(inner, library, clean, seen | {name}) for inner in library[name].node_def):
-            return True
-    return False
-
-
-def calls_clean(node: Any, clean: frozenset[str]) -> bool:
-    """Whether a node calls one of the Python functions with these tokens."""
-    return node.op in PYTHON_OPS and node.attr["token"].s.decode() in clean
+from outpace.model.errors import RebuildError
+from outpace.tune.purity import traced
+from outpace.tune.reason import reason_of
 
 
 def imported(
@@ -243,7 +80,7 @@ def pinned(wrapper: Any, seed: int, every: bool = False) -> Any:
     Returns the function itself when it draws no unseeded random number. An op's seed comes from its name, so that parts of a
     function (see split.py) get the same ones.
     """
-    own = facts(wrapper)
+    own = traced.facts(wrapper)
     if not own.random or (own.random_seeded and not every):
         return wrapper
     definition = pin_seeds(wrapper.function.graph.as_graph_def(), seed, every)
@@ -260,8 +97,6 @@ def pinned(wrapper: Any, seed: int, every: bool = False) -> Any:
 
 def pin_seeds(definition: Any, seed: int, every: bool = False) -> Any:
     """A copy of a GraphDef whose unseeded random ops (or `every` one) have a seed made of their name."""
-    import zlib
-
     copy = type(definition)()
     copy.CopyFrom(definition)
     changed = {}
@@ -278,7 +113,7 @@ def pin_seeds(definition: Any, seed: int, every: bool = False) -> Any:
 
 
 def _to_pin(node: Any, every: bool) -> bool:
-    return bool(_RANDOM.search(node.op)) and "seed2" in node.attr and (every or seeds_of(node) == (0, 0))
+    return bool(traced.RANDOM.search(node.op)) and "seed2" in node.attr and (every or traced.seeds_of(node) == (0, 0))
 
 
 def _rename(definition: Any, nodes: list[Any], names: dict[str, str]) -> None:
@@ -288,7 +123,7 @@ def _rename(definition: Any, nodes: list[Any], names: dict[str, str]) -> None:
         callers = False
         for function in definition.library.function:
             name = function.signature.name
-            if name not in names and any(n in names for node in function.node_def for n in called(node)):
+            if name not in names and any(n in names for node in function.node_def for n in traced.called(node)):
                 names[name] = f"{name}_outpace"
                 callers = True
     for function in definition.library.function:
@@ -299,11 +134,99 @@ def _rename(definition: Any, nodes: list[Any], names: dict[str, str]) -> None:
                 target.name = names.get(target.name, target.name)
 
 
-def called(node: Any) -> list[str]:
-    """Names of the functions that a node calls."""
-    names = [value.func.name for value in node.attr.values() if value.HasField("func")]
-    return names + [function.name for value in node.attr.values() if value.HasField("list") for function in value.list.func]
-
-
 def _op(tensor_name: str) -> str:
     return tensor_name.removeprefix("^").split(":")[0]
+
+
+# Element by element, and with results that do not depend on where in a vector a number stands (exp, tanh and the like may differ in
+# the last bit between the vector loop and its rest).
+ELEMENTWISE = frozenset({
+    "Mul", "AddV2", "Add", "Sub", "RealDiv", "FloorDiv", "FloorMod", "Maximum", "Minimum", "Relu", "Abs", "Neg", "Sign", "Floor", "Ceil",
+    "Square", "Sqrt", "Cast", "Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual", "LogicalAnd", "LogicalOr", "LogicalNot",
+    "SelectV2", "ClipByValue", "Identity", "StringLower", "StringUpper", "StringToHashBucketFast",
+})  # fmt: skip
+_NEW_LAST_AXIS = frozenset({"OneHot", "DecodeRaw"})  # they add an axis behind the others
+_ENTRY = frozenset({"Placeholder", "NoOp"})
+
+
+def batched(wrapper: Any, batch_structure: Any) -> Any:
+    """The function for whole batches of its elements. Raises RebuildError with the operation that forbids it."""
+    forbidden = illegal(wrapper)
+    if forbidden is not None:
+        raise RebuildError(forbidden)
+    definition = wrapper.function.graph.as_graph_def()
+    arguments, outputs = flat_arguments(wrapper), list(wrapper.function.graph.outputs)
+
+    def body(flat: list[Any]) -> Any:
+        import tensorflow as tf
+
+        feeds = [(tensor.name, value) for tensor, value in zip(arguments, flat, strict=True)]
+        results = imported(wrapper, definition, feeds, outputs, same_shapes=False)
+        return tf.nest.pack_sequence_as(wrapper.output_structure, results)
+
+    return made(wrapper, batch_structure, body)
+
+
+def illegal(wrapper: Any) -> str | None:
+    """Why the graph may not be handed a batch, or None when it is proved that it may."""
+    graph = wrapper.function.graph
+    reached = {tensor.op.name for tensor in flat_arguments(wrapper)}
+    library = {function.signature.name: function for function in graph.as_graph_def().library.function}
+    for op in graph.get_operations():
+        if op.type in _ENTRY:
+            continue
+        if any(i.op.name in reached for i in op.inputs):
+            reached.add(op.name)
+            reason = _illegal(op, reached)
+            if reason is not None:
+                return reason
+        elif traced.impure(op, library) and op.type != "ReadVariableOp":
+            return f"{op.type} would run once per batch instead of once per element."
+    for tensor in graph.outputs:
+        if tensor.op.name not in reached:
+            return f"The function returns a value that does not depend on its element ({tensor.op.type}), which has no batch dimension."
+    return None
+
+
+def _illegal(op: Any, reached: set[str]) -> str | None:
+    ranks = [tensor.shape.rank for tensor in (*op.inputs, *op.outputs)]
+    if any(rank is None for rank in ranks):
+        return f"{op.type} ({op.name}) has tensors of unknown rank."
+    if any(tensor.dtype.name in ("variant", "resource") for tensor in (*op.inputs, *op.outputs)):
+        return f"{op.type} ({op.name}) takes something else than plain tensors."
+    if op.type in _NEW_LAST_AXIS:
+        alone = all(tensor.op.name not in reached for tensor in op.inputs[1:])
+        last = op.type != "OneHot" or op.get_attr("axis") == -1
+        return None if alone and last else f"{op.type} ({op.name}) adds another axis than the last."
+    if op.type not in ELEMENTWISE:
+        return f"{op.type} ({op.name}) is not known to work on each number by itself."
+    rank = op.outputs[0].shape.rank
+    for tensor in op.inputs:
+        if tensor.shape.rank > rank or (tensor.op.name in reached and tensor.shape.rank != rank):
+            return f"{op.type} ({op.name}) stretches a tensor of the element over another one, which a batch dimension would shift."
+    return None
+
+
+def vectorised(wrapper: Any, batch_structure: Any) -> Any:
+    """The function for whole batches by tf.vectorized_map. Raises RebuildError for a function that is more than its argument's."""
+    import tensorflow as tf
+
+    facts = traced.facts(wrapper)
+    if facts.stateful:
+        causes = ", ".join(facts.stateful)
+        raise RebuildError(f"{facts.place} is stateful ({causes}): drawn or read once per batch it would be another function.")
+    definition = wrapper.function.graph.as_graph_def()
+    arguments, outputs = flat_arguments(wrapper), list(wrapper.function.graph.outputs)
+
+    def one(elements: list[Any]) -> list[Any]:
+        feeds = [(tensor.name, value) for tensor, value in zip(arguments, elements, strict=True)]
+        return imported(wrapper, definition, feeds, outputs)
+
+    def body(flat: list[Any]) -> Any:
+        return tf.nest.pack_sequence_as(wrapper.output_structure, tf.vectorized_map(one, flat, fallback_to_while_loop=False))
+
+    try:
+        return made(wrapper, batch_structure, body)
+    except (ValueError, TypeError, NotImplementedError, RuntimeError) as error:
+        why = reason_of(error)
+        raise RebuildError(f"TensorFlow cannot vectorise {facts.place}: {why}.") from error

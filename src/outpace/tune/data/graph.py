@@ -1,4 +1,5 @@
-"""The serialised graph of a pipeline: what the objects do not keep, and the fall-back where a class is unknown.
+"""What a data set object holds: its inputs and functions, and its serialised graph, with what the objects do not keep; the fall-back where a
+class is unknown.
 
 Serialising copies everything that a source holds in memory (a measured 5 bytes of peak memory per byte, and an error above 2 GB),
 so the bytes are estimated first.
@@ -11,8 +12,23 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from outpace.model.errors import RebuildError
-from outpace.tune.data.objects import inputs_of
 from outpace.tune.reason import reason_of
+
+READERS = ("TFRecordDatasetV2", "TextLineDatasetV2", "FixedLengthRecordDatasetV2")  # each wraps a flat_map over its file names
+
+
+def inputs_of(node: Any) -> list[Any]:
+    """The data sets that feed this one; of a file reader, the data set of file names, which it hides."""
+    if type(node).__name__ in READERS and hasattr(node, "_impl"):
+        return list(node._impl._inputs())
+    return list(node._inputs())
+
+
+def functions_of(node: Any, names: tuple[str, ...]) -> list[Any]:
+    """Its traced functions, by the attributes `_<name>`, or as it lists them itself."""
+    found = [getattr(node, f"_{name}", None) for name in names] or list(node._functions())
+    return [wrapper for wrapper in found if hasattr(getattr(wrapper, "function", None), "graph")]
+
 
 LARGEST = 1_000_000_000  # bytes of in-memory sources; 1 GB took 29 s and 5.3 GB, 2.5 GB failed
 _RETURNED = "_Retval"

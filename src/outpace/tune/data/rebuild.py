@@ -14,7 +14,7 @@ from typing import Any
 
 from outpace.model.errors import RebuildError
 from outpace.tune.data.classes import construct, kind_of, unknown
-from outpace.tune.data.objects import inputs_of
+from outpace.tune.data.graph import inputs_of
 
 # An edit receives the old stage and its new inputs, and returns the stage to put in its place.
 Edit = Callable[[Any, Sequence[Any]], Any]

@@ -12,7 +12,8 @@ from typing import Any
 
 from outpace.capture import stateful
 from outpace.model.errors import RebuildError
-from outpace.tune.data import functions, tables
+from outpace.tune.data import functions
+from outpace.tune.purity import traced
 
 _IDLE = {"Placeholder", "Identity", "NoOp", "Const"}
 _UNCACHEABLE = ("resource", "variant")
@@ -61,8 +62,8 @@ def _dirty(wrapper: Any, definition: Any) -> tuple[set[str], tuple[str, ...]]:
     each other: an Identity and a Python function are clean when their values are."""
     library = {function.signature.name: function for function in definition.library.function}
     arguments = {tensor.op.name for tensor in functions.flat_arguments(wrapper)}
-    clean = frozenset(call.token for call in functions.facts(wrapper).calls if call.doubt is None)
-    filled_once = tables.constant(wrapper)
+    clean = frozenset(call.token for call in traced.facts(wrapper).calls if call.doubt is None)
+    filled_once = traced.constant_tables(wrapper)
     captured = {
         inner.op.name
         for inner, outer in zip(_captures(wrapper), wrapper.function.captured_inputs, strict=True)
@@ -73,9 +74,9 @@ def _dirty(wrapper: Any, definition: Any) -> tuple[set[str], tuple[str, ...]]:
     for op in wrapper.function.graph.get_operations():
         if op.name in arguments or op.name in captured:
             continue
-        own = functions.impure(op, library, clean)
+        own = traced.impure(op, library, clean)
         behind = any(i.op.name in dirty for i in op.inputs)
-        free = op.type == "Identity" or functions.calls_clean(op.node_def, clean)  # waits for others only by construction
+        free = op.type == "Identity" or traced.calls_clean(op.node_def, clean)  # waits for others only by construction
         ordered = not free and any(control.name in dirty for control in op.control_inputs)
         if own or behind or ordered:
             dirty.add(op.name)

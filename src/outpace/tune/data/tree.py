@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,10 +9,11 @@ from typing import Any
 from outpace.capture.pipeline import PipelineRecorder
 from outpace.store.record import PipelineStage
 from outpace.store.tree import near
-from outpace.tune.data import functions
 from outpace.tune.data.classes import KINDS, kind_of, op_of
-from outpace.tune.data.functions import FunctionFacts
-from outpace.tune.data.objects import functions_of, inputs_of
+from outpace.tune.data.graph import functions_of, inputs_of
+from outpace.tune.purity import traced
+from outpace.tune.purity.stages import deterministic, plain
+from outpace.tune.purity.traced import FunctionFacts, PythonCall
 
 _SHOWN = (
     "num_parallel_calls", "buffer_size", "batch_size", "cycle_length", "block_length", "count", "seed", "seed2",
@@ -103,6 +103,13 @@ class Pipeline:
         return [stage for stage in self.stages() if stage.op == op]
 
     @property
+    def calls(self) -> tuple[PythonCall, ...]:
+        """The Python functions that run in it, each once."""
+        return tuple(
+            {call.token: call for stage in self.stages() for facts in stage.functions for call in facts.calls}.values()
+        )
+
+    @property
     def options(self) -> Any:
         """The `tf.data.Options` in force."""
         return self.dataset.options()
@@ -135,7 +142,7 @@ def describe(dataset: Any, recorder: PipelineRecorder | None = None) -> Pipeline
 def _stage(node: Any, inputs: tuple[Stage, ...], recorder: PipelineRecorder | None) -> Stage:
     op = "from_generator" if _is_generator(node) else op_of(node)
     found = tuple(_facts(node))
-    arguments = {name: _plain(getattr(node, f"_{name}")) for name in _SHOWN if hasattr(node, f"_{name}")}
+    arguments = {name: plain(getattr(node, f"_{name}")) for name in _SHOWN if hasattr(node, f"_{name}")}
     arguments = {name: value for name, value in arguments.items() if value is not None}
     return Stage(
         class_name=type(node).__name__,
@@ -143,7 +150,7 @@ def _stage(node: Any, inputs: tuple[Stage, ...], recorder: PipelineRecorder | No
         arguments=arguments,
         functions=found,
         inputs=inputs,
-        deterministic=_deterministic(node, op, arguments, found),
+        deterministic=deterministic(node, op, arguments, found),
         record=_record(node, recorder),
         dataset=node,
     )
@@ -152,28 +159,13 @@ def _stage(node: Any, inputs: tuple[Stage, ...], recorder: PipelineRecorder | No
 def _is_generator(node: Any) -> bool:
     """`from_generator` is a flat_map over one element whose function makes the generator's data set."""
     wrapper = getattr(node, "_map_func", None) if type(node).__name__ == "_FlatMapDataset" else None
-    return wrapper is not None and any(kind == "GeneratorDataset" for kind, _ in functions.node_types(wrapper))
+    return wrapper is not None and any(kind == "GeneratorDataset" for kind, _ in traced.node_types(wrapper))
 
 
 def _facts(node: Any) -> Iterator[FunctionFacts]:
     kind = kind_of(node)
     for wrapper in functions_of(node, kind.functions if kind is not None else ()):
-        yield functions.facts(wrapper)
-
-
-def _deterministic(node: Any, op: str | None, arguments: Mapping[str, Any], found: tuple[FunctionFacts, ...]) -> bool:
-    """A stage that is not known, draws, runs Python that cannot be read, reads mutable state or hands over out of order is not."""
-    if op is None or op == "shuffle" or arguments.get("deterministic") == "false":
-        return False
-    if op == "random" and getattr(node, "_rerandomize", None):
-        return False
-    if type(node).__name__ == "_RandomDataset" and not any(_seeds(node)):
-        return False
-    return all(facts.repeatable for facts in found)
-
-
-def _seeds(node: Any) -> tuple[int, int]:
-    return _plain(getattr(node, "_seed", 0)) or 0, _plain(getattr(node, "_seed2", 0)) or 0
+        yield traced.facts(wrapper)
 
 
 def _record(node: Any, recorder: PipelineRecorder | None) -> PipelineStage | None:
@@ -186,15 +178,6 @@ def _record(node: Any, recorder: PipelineRecorder | None) -> PipelineStage | Non
     name = getattr(node, "_name", None)
     found = [stage for stage in recorder.stages if name and stage.label == name and type(node).__name__ in KINDS]
     return found[0] if len(found) == 1 else None
-
-
-def _plain(value: Any) -> Any:
-    with contextlib.suppress(Exception):
-        value = value.numpy() if hasattr(value, "numpy") else value
-        value = value.item() if getattr(value, "shape", None) == () else value
-    if isinstance(value, bytes):
-        return value.decode(errors="replace")
-    return value if isinstance(value, (bool, int, float, str)) else None
 
 
 def _lines(stage: Stage, depth: int) -> Iterator[str]:

@@ -12,6 +12,7 @@ from outpace.model.errors import RebuildError
 from outpace.model.units import counted
 from outpace.tune.data.comparable import Pinning, perturb_generators, variables_kept
 from outpace.tune.data.tree import describe
+from outpace.tune.purity.evidence import key_of, rows, same
 from outpace.tune.reason import reason_of
 
 ELEMENTS = 64  # source elements that a comparison runs
@@ -136,38 +137,6 @@ def _run(dataset: Any, pinning: Pinning, perturbed: bool = False) -> list[Rows]:
             raise RebuildError(f"it fails when it runs ({reason_of(error)}).") from error
 
 
-def rows(element: Any) -> list[Any]:
-    """An element's components as NumPy values; a data set as element (window) becomes the list of its rows."""
-    import tensorflow as tf
-
-    parts = tf.nest.flatten(element, expand_composites=False)
-    found: list[Any] = []
-    for part in parts:
-        if isinstance(part, tf.data.Dataset):
-            found.append([rows(inner) for inner in part])
-        else:
-            found += [
-                flat.numpy() if hasattr(flat, "numpy") else flat for flat in tf.nest.flatten(part, expand_composites=True)
-            ]
-    return found
-
-
-def same(a: Any, b: Any) -> bool:
-    """Equal bit by bit (a NaN equals itself), in type and shape too."""
-    if isinstance(a, list) or isinstance(b, list):
-        return isinstance(a, list) and isinstance(b, list) and len(a) == len(b) and all(map(same, a, b))
-    return bool(_key(a) == _key(b))
-
-
-def _key(value: Any) -> Any:
-    if isinstance(value, list):
-        return tuple(map(_key, value))
-    if hasattr(value, "tobytes"):
-        kind = str(value.dtype)
-        return kind, value.shape, tuple(value.ravel().tolist()) if kind == "object" else value.tobytes()
-    return type(value).__name__, value
-
-
 def _first(old: Rows, new: Rows) -> str | None:
     """Where two epochs first differ, as words."""
     for number, (before, after) in enumerate(zip(old, new, strict=True)):
@@ -188,8 +157,8 @@ def _multiset(epoch: Rows) -> list[Any]:
     batched = all(getattr(part, "ndim", 0) > 0 for element in epoch for part in element) and len(sizes) <= 2
     if batched:
         whole = [row for element in epoch for row in zip(*element, strict=False)]
-        return sorted(repr(tuple(map(_key, row))) for row in whole)
-    return sorted(repr(tuple(map(_key, element))) for element in epoch)
+        return sorted(repr(tuple(map(key_of, row))) for row in whole)
+    return sorted(repr(tuple(map(key_of, element))) for element in epoch)
 
 
 def _statistical(original: Any, old: list[Rows], new: list[Rows], elements: int) -> Verified | Difference:

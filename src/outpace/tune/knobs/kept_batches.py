@@ -6,11 +6,11 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, Any
 
 from outpace.model.units import Unit, humanize
-from outpace.tune.data.purity.reading import doubt
 from outpace.tune.data.size import SHARE, available_memory, element_bytes
 from outpace.tune.data.verify import Risk
 from outpace.tune.knobs.knob import Applies, NotHere
 from outpace.tune.knobs.turned import Turned
+from outpace.tune.purity.reading import doubt
 
 if TYPE_CHECKING:
     from outpace.tune.program.program import Program

@@ -6,10 +6,10 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from outpace.capture.notes import usable_cpus
-from outpace.tune.data.purity.reading import doubt
 from outpace.tune.data.verify import Risk
 from outpace.tune.knobs.knob import Applies, NotHere
 from outpace.tune.knobs.switch import switched
+from outpace.tune.purity.reading import doubt
 
 if TYPE_CHECKING:
     from outpace.tune.program.program import Program

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from outpace.tune.data.temporary import new_folder
+from outpace.tune.data.isolated import new_folder
 
 # Each is a method that writes files by the framework's own code; (module, class or empty, name).
 _WRITERS = (

@@ -72,7 +72,8 @@ def observed(model: Any, source: Source, elements: int) -> dict[str, Any]:
     from outpace.model.errors import RebuildError
     from outpace.tune.data.comparable import Pinning, variables_kept
     from outpace.tune.data.tree import describe
-    from outpace.tune.data.verify import EPOCHS, MOST, rows
+    from outpace.tune.data.verify import EPOCHS, MOST
+    from outpace.tune.purity.evidence import rows
 
     dataset = source.dataset
     if dataset is None:  # a loop that reads something else

@@ -12,7 +12,6 @@ import libcst as cst
 
 from outpace.capture.pipeline import READERS, SOURCES, PipelineRecorder
 from outpace.store.record import PipelineStage
-from outpace.tune.data.functions import _user_function
 from outpace.tune.data.tree import Pipeline
 from outpace.tune.patch.calls import Call, Row, Unpatchable
 from outpace.tune.patch.chain import Link, calling, chain_of, function_argument, new_link, with_keywords, without_dot
@@ -20,6 +19,7 @@ from outpace.tune.patch.divide import Divided, divided
 from outpace.tune.patch.impure import Purity
 from outpace.tune.patch.source import SourceFile
 from outpace.tune.patch.written import Edits, Segment
+from outpace.tune.purity.traced import user_function
 
 AUTOTUNE = "tf.data.AUTOTUNE"
 
@@ -210,7 +210,7 @@ class _Writing:
     def _divide(self, call: Call) -> None:
         """Write the two functions of a divided map."""
         file, node = self._place(call.key)
-        function = inspect.unwrap(_user_function(self.editor.wrappers[call.key]))
+        function = inspect.unwrap(user_function(self.editor.wrappers[call.key]))
         function = getattr(function, "python_function", function)
         definition = _definition(file, node, function)
         name = definition.name.value

@@ -13,7 +13,7 @@ from typing import Any
 
 import libcst as cst
 
-from outpace.tune.data import functions, tables
+from outpace.tune.purity import traced
 
 _PYTHON = ("py_function", "numpy_function", "py_func", "eager_py_func")
 _RESOURCES = ("resource", "variant")
@@ -30,7 +30,7 @@ class Purity:
         self._closure = {name: cell.cell_contents for name, cell in closure.items()}
         self._lines = impure_lines(wrapper, function.__code__.co_filename)
         self._explained: set[int] = set()
-        self._python = any(call.doubt is not None for call in functions.facts(wrapper).calls)
+        self._python = any(call.doubt is not None for call in traced.facts(wrapper).calls)
 
     def learn(self, body: cst.CSTNode) -> None:
         """Note which of the impure lines hold a call or name that is known to be impure: others on that line need no suspicion."""
@@ -83,8 +83,8 @@ def impure_lines(wrapper: Any, file: str) -> set[int]:
     for clean (Python functions without doubt, constant tables) is clean here."""
     graph, function = wrapper.function.graph, wrapper.function
     library = {function.signature.name: function for function in graph.as_graph_def().library.function}
-    clean = frozenset(call.token for call in functions.facts(wrapper).calls if call.doubt is None)
-    constant = tables.constant(wrapper)
+    clean = frozenset(call.token for call in traced.facts(wrapper).calls if call.doubt is None)
+    constant = traced.constant_tables(wrapper)
     inner = graph.inputs[len(graph.inputs) - len(function.captured_inputs) :]
     state = {
         tensor.op.name
@@ -93,7 +93,7 @@ def impure_lines(wrapper: Any, file: str) -> set[int]:
     }
     found: set[int] = set()
     for op in graph.get_operations():
-        if op.type != "Placeholder" and (any(i.op.name in state for i in op.inputs) or functions.impure(op, library, clean)):
+        if op.type != "Placeholder" and (any(i.op.name in state for i in op.inputs) or traced.impure(op, library, clean)):
             found |= {frame.lineno for frame in op.traceback or () if frame.filename == file}
     return found
 

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from outpace.model.units import counted
-from outpace.tune.data.verify import EPOCHS, Difference, Risk, Verified, same
+from outpace.tune.data.verify import EPOCHS, Difference, Risk, Verified
 from outpace.tune.patch.calls import collapsed
 from outpace.tune.patch.source_patch import SourcePatch
+from outpace.tune.purity.evidence import same
 
 STEP_ONLY = (
     "It changes arguments of compile alone, which were checked; the batches were not compared, for two runs of the program as it is read "

@@ -14,13 +14,14 @@ from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace.model.errors import RebuildError, UsageError
-from outpace.tune.data import functions
 from outpace.tune.data.classes import kind_of
-from outpace.tune.data.objects import functions_of
+from outpace.tune.data.graph import functions_of
+from outpace.tune.data.isolated import is_temporary
 from outpace.tune.data.rebuild import copied
 from outpace.tune.data.tree import Pipeline, Stage, describe
 from outpace.tune.program import disposal
 from outpace.tune.program.python_state import PythonState
+from outpace.tune.purity import traced
 
 WAIT = 60.0  # seconds, for the trials' iterators to end
 _USED_UP = re.compile(r"^(LookupTable(Insert|Import|Remove)|.*(En|De)queue|ReaderRead|(Optional)?IteratorGetNext|.*Barrier)")
@@ -52,7 +53,7 @@ class Outside:
             raise UsageError(f"Trials would use up what the training is to read: {reason}")
         wrappers = [wrapper for _, wrapper in _wrappers(pipeline)]
         handles = {id(handle): handle for wrapper in wrappers for handle in _resources(wrapper)}
-        changes = any(_CHANGES.match(kind) for wrapper in wrappers for kind, _ in functions.node_types(wrapper))
+        changes = any(_CHANGES.match(kind) for wrapper in wrappers for kind, _ in traced.node_types(wrapper))
         return cls(tuple(_variables(handles.values())), python, bool(called) or (bool(handles) and changes))
 
     def restore(self) -> tuple[str, ...]:
@@ -85,7 +86,7 @@ def _used_up(pipeline: Pipeline) -> Iterator[str]:
                 f"the function of {stage.title} reads a data set that was made outside of it, which a copy of the pipeline would share. "
                 "Make that data set inside the function."
             )
-        kinds = {kind for kind, _ in functions.node_types(wrapper) if _USED_UP.match(kind)} if _resources(wrapper) else set()
+        kinds = {kind for kind, _ in traced.node_types(wrapper) if _USED_UP.match(kind)} if _resources(wrapper) else set()
         if kinds:
             yield (
                 f"{stage.title} takes from, or writes to, a table, a queue or an iterator outside of the pipeline "
@@ -127,3 +128,47 @@ def _raw() -> Any:
     from tensorflow.python.ops import gen_resource_variable_ops
 
     return gen_resource_variable_ops
+
+
+_PUT_BACK = "what it counts and draws is put back where the process goes on, what it writes and prints is not."
+
+
+def effects(pipeline: Pipeline) -> tuple[str, ...]:
+    """One sentence per effect, the end of the pipeline first; empty where another run leaves no trace."""
+    return tuple(dict.fromkeys(sentence for stage in pipeline.stages() for sentence in _of(stage)))
+
+
+def _of(stage: Stage) -> Iterator[str]:
+    if stage.op == "from_generator":
+        yield f"{stage.title} calls your Python generator again: {_PUT_BACK}"
+        return  # its functions only call the generator
+    filename = stage.arguments.get("filename")
+    if stage.op == "cache" and filename:
+        kept = (
+            "removed when the process ends"
+            if is_temporary(str(filename))
+            else "trials write to a folder of their own beside it"
+        )
+        yield f"{stage.title} writes its elements to {filename} ({kept})."
+    if any(word in stage.class_name for word in ("Snapshot", "Save")):
+        yield f"{stage.title} writes files; a trial does not run it."
+    if stage.op == "shuffle" and not (stage.arguments.get("seed") or stage.arguments.get("seed2")):
+        yield f"{stage.title} has no seed: its order differs in every run anyway."
+    elif stage.op == "shuffle" and stage.arguments.get("reshuffle_each_iteration"):
+        yield f"{stage.title} counts its epochs: a further run of the same data set object would move its seed on (trials use copies)."
+    if stage.opaque:
+        yield f"{stage.title} is of a class that is not known: what it does when it runs again is not known either."
+    yield from _of_functions(stage)
+
+
+def _of_functions(stage: Stage) -> Iterator[str]:
+    for facts in stage.functions:
+        where = stage.title
+        if facts.python:
+            yield f"{where} runs Python code (py_function or numpy_function): {_PUT_BACK}"
+        if facts.writes:
+            yield f"{where} writes to state outside the function ({', '.join(facts.writes)}); variables get their values back."
+        if facts.captures_resources and not facts.writes:
+            yield f"{where} reads state from outside the function (a variable, table or generator), which may change while training."
+        if facts.random and not facts.random_seeded:
+            yield f"{where} draws random numbers without a seed: they differ in every run anyway."

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.tune.data.purity import values
-from outpace.tune.data.purity.sources import library
 from outpace.tune.data.rebuild import nodes
+from outpace.tune.purity import values
+from outpace.tune.purity.sources import library
 
 MOST = 300_000  # things that are looked at, the nearest first: a list of file names is one look per name
 ARRAY_BYTES = 64 * 2**20  # of arrays whose content is kept; what is larger is taken for data that nobody writes to

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from outpace.tune.data.costs import model_of
+from outpace.tune.data.iterator import model_of
 from outpace.tune.program.disposal import watched
 from outpace.tune.program.source import Feed
 from outpace.tune.trial.arm import Work

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from outpace.model.errors import RebuildError
-from outpace.tune.data import vectorise
+from outpace.tune.data import functions
 from outpace.tune.data.classes import construct
-from outpace.tune.data.costs import stages_of
+from outpace.tune.data.iterator import stages_of
 from outpace.tune.data.rebuild import rebuild, reused_functions
 from outpace.tune.data.tree import Pipeline, Stage
 from outpace.tune.data.verify import Risk
@@ -25,7 +25,7 @@ class BatchBeforeMap:
     opt_in = False
     minor = False
     options_change = False
-    function: Callable[[Any, Any], Any] = staticmethod(vectorise.batched)
+    function: Callable[[Any, Any], Any] = staticmethod(functions.batched)
 
     def applies(self, pipeline: Pipeline) -> Reason | Refusal:
         """A map right before a batch, with a function that may be handed a batch."""

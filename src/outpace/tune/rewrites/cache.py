@@ -6,10 +6,11 @@ from typing import Any
 
 from outpace.model.errors import RebuildError
 from outpace.model.units import Unit, humanize
-from outpace.tune.data import caching, evidence, size
-from outpace.tune.data.costs import proved_cache
-from outpace.tune.data.tree import Pipeline
+from outpace.tune.data import caching, size
+from outpace.tune.data.iterator import proved_cache
+from outpace.tune.data.tree import Pipeline, describe
 from outpace.tune.data.verify import Risk
+from outpace.tune.purity import evidence
 from outpace.tune.rewrites.rewrite import Patch, Reason, Refusal, call_of
 
 
@@ -33,7 +34,7 @@ class Cache:
             too_large = exceeds_memory(measured)
             if too_large:
                 return Refusal(f"A cache behind {stage.title} {too_large}")
-            python = evidence.shown(stage, kept)
+            python = evidence.shown(stage.dataset, kept, describe(kept).calls)
         except RebuildError as error:
             return Refusal(str(error))
         moved = f"; {', '.join(s.title for s in place.moved)} moves behind it" if place.moved else ""

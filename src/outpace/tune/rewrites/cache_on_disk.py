@@ -8,10 +8,11 @@ from typing import Any
 
 from outpace.model.errors import RebuildError
 from outpace.model.units import Unit, humanize
-from outpace.tune.data import caching, evidence, size, temporary
-from outpace.tune.data.costs import proved_cache
-from outpace.tune.data.tree import Pipeline
+from outpace.tune.data import caching, isolated, size
+from outpace.tune.data.iterator import proved_cache
+from outpace.tune.data.tree import Pipeline, describe
 from outpace.tune.data.verify import Risk
+from outpace.tune.purity import evidence
 from outpace.tune.rewrites.cache import exceeds_memory, inserted
 from outpace.tune.rewrites.rewrite import Patch, Reason, Refusal
 
@@ -43,7 +44,7 @@ class CacheOnDisk:
                 return Refusal(
                     f"A cache of {held} is more than half of the free {humanize(free, Unit.BYTES)} in {self.folder}."
                 )
-            python = evidence.shown(stage, kept)
+            python = evidence.shown(stage.dataset, kept, describe(kept).calls)
         except RebuildError as error:
             return Refusal(str(error))
         sentence = (
@@ -54,7 +55,7 @@ class CacheOnDisk:
     def apply(self, pipeline: Pipeline) -> Any:
         """The pipeline with a file cache in a new folder."""
         _, place = caching.best_place(pipeline)
-        return caching.with_cache(pipeline, place, os.path.join(temporary.new_folder(self.folder), "elements"))
+        return caching.with_cache(pipeline, place, os.path.join(isolated.new_folder(self.folder), "elements"))
 
     def proof(self, iterator: Any, rewritten: Pipeline) -> str | None:
         """The running iterator has a file cache."""

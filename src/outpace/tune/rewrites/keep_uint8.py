@@ -68,7 +68,7 @@ def cast_before_spatial(stage: Stage) -> tuple[str, str, str] | None:
 
 
 def _spatial(node: Any, library: dict[str, Any]) -> str | None:
-    from outpace.tune.data.functions import called
+    from outpace.tune.purity.traced import called
 
     if node.op in _SPATIAL:
         return str(node.op)

@@ -6,7 +6,7 @@ from typing import Any
 
 from outpace.capture.notes import usable_cpus
 from outpace.tune.data.classes import unknown
-from outpace.tune.data.costs import stages_of
+from outpace.tune.data.iterator import stages_of
 from outpace.tune.data.rebuild import rebuild
 from outpace.tune.data.tree import Pipeline, Stage
 from outpace.tune.data.verify import Risk

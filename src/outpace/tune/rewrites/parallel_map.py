@@ -7,7 +7,7 @@ from typing import Any
 from outpace.model.errors import RebuildError
 from outpace.tune.data import graph
 from outpace.tune.data.classes import unknown
-from outpace.tune.data.costs import parameter_of
+from outpace.tune.data.iterator import parameter_of
 from outpace.tune.data.rebuild import rebuild
 from outpace.tune.data.tree import Pipeline, Stage
 from outpace.tune.data.verify import Risk

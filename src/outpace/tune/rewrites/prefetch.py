@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from outpace.tune.data.costs import stages_of
+from outpace.tune.data.iterator import stages_of
 from outpace.tune.data.tree import Pipeline
 from outpace.tune.data.verify import Risk
 from outpace.tune.rewrites.rewrite import Patch, Reason, Refusal, call_of

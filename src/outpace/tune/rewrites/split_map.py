@@ -6,11 +6,12 @@ from typing import Any
 
 from outpace.model.errors import RebuildError
 from outpace.model.units import Unit, humanize
-from outpace.tune.data import caching, evidence, size
-from outpace.tune.data.costs import proved_cache
+from outpace.tune.data import caching, size
+from outpace.tune.data.iterator import proved_cache
 from outpace.tune.data.split import Split, split
-from outpace.tune.data.tree import Pipeline, Stage
+from outpace.tune.data.tree import Pipeline, Stage, describe
 from outpace.tune.data.verify import Risk
+from outpace.tune.purity import evidence
 from outpace.tune.rewrites.cache import exceeds_memory
 from outpace.tune.rewrites.rewrite import Patch, Reason, Refusal, call_of, first_refusal
 
@@ -78,7 +79,7 @@ def _outcome(pipeline: Pipeline, stage: Stage) -> Reason | str:
         too_large = exceeds_memory(measured)
         if too_large:
             return f"A cache in {stage.title} {too_large}"
-        python = evidence.shown(stage, kept)
+        python = evidence.shown(stage.dataset, kept, describe(kept).calls)
     except RebuildError as error:
         return f"{stage.title}: {error}"
     held = humanize(measured.total, Unit.BYTES)

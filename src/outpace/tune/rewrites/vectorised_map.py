@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from outpace.tune.data import vectorise
+from outpace.tune.data import functions
 from outpace.tune.data.tree import Pipeline
 from outpace.tune.rewrites.batch_before_map import BatchBeforeMap, batch_behind_map
 from outpace.tune.rewrites.rewrite import Patch, Reason, Refusal, call_of
@@ -17,12 +17,12 @@ class VectorisedMap(BatchBeforeMap):
     holds_when = "equality on the compared elements is taken for equality on all: it is not proved"
     opt_in = True
     minor = False
-    function = staticmethod(vectorise.vectorised)
+    function = staticmethod(functions.vectorised)
 
     def applies(self, pipeline: Pipeline) -> Reason | Refusal:
         """A map right before a batch, pure, and not provably elementwise (that is the other rewrite's)."""
         stage = batch_behind_map(pipeline)
-        if stage is not None and not stage.inputs[0].opaque and vectorise.illegal(stage.inputs[0].dataset._map_func) is None:
+        if stage is not None and not stage.inputs[0].opaque and functions.illegal(stage.inputs[0].dataset._map_func) is None:
             return Refusal(f"{stage.inputs[0].title} is elementwise: it can take a batch as it is.")
         return super().applies(pipeline)
 

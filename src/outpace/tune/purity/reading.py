@@ -11,11 +11,11 @@ import inspect
 import types
 from typing import Any
 
-from outpace.tune.data.purity import sources, text, values
-from outpace.tune.data.purity.abstract import INNER, Doubt, Held, Known, bindings, borrowed, joined
-from outpace.tune.data.purity.body import Body
-from outpace.tune.data.purity.running import rest_of_program
-from outpace.tune.data.purity.site import Site, called_name
+from outpace.tune.purity import sources, text, values
+from outpace.tune.purity.body import Body
+from outpace.tune.purity.site import Site, called_name
+from outpace.tune.purity.text import rest_of_program
+from outpace.tune.purity.values import INNER, Doubt, Held, Known, bindings, borrowed, joined
 
 _DEEPEST = 8  # calls of user functions by user functions
 _CONSTRUCTORS = frozenset({"__init__", "__post_init__", "__new__", "__setstate__", "__init_subclass__"})

@@ -1,4 +1,4 @@
-"""Python functions in what is to be cached: their code shows nothing against it (purity/), and here they are run twice and compared.
+"""Python functions in what is to be cached: their code shows nothing against it (reading.py), and here they are run twice and compared.
 
 Neither is a proof. A rewrite that stands on both says so, with CONDITION.
 """
@@ -6,14 +6,12 @@ Neither is a proof. A rewrite that stands on both says so, with CONDITION.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from outpace.model.errors import RebuildError
-from outpace.tune.data.python_calls import PythonCall
-from outpace.tune.data.tree import Stage, describe
-from outpace.tune.data.verify import rows, same
+from outpace.tune.purity.traced import PythonCall
 from outpace.tune.reason import reason_of
 
 CONDITION = "files that the pipeline reads do not change while it trains, and its Python functions return the same for the same arguments"
@@ -22,24 +20,18 @@ SECONDS = 2.0  # for both runs together, the start of the iterators left out
 _SEEN: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 
 
-def shown(stage: Stage, dataset: Any) -> str:
-    """Run what is to be cached (`dataset`, made of a stage) twice, if Python functions are in it; gives half a sentence on what was seen.
+def shown(stage: Any, dataset: Any, calls: Sequence[PythonCall]) -> str:
+    """Run what is to be cached (`dataset`, made of the data set `stage`) twice, if Python functions (`calls`) are in it; gives half a sentence
+    on what was seen.
 
     Empty where no Python runs. Raises RebuildError when the second run gives something else than the first, or fails.
     """
-    calls = python_calls(dataset)
     if not calls:
         return ""
     names = ", ".join(dict.fromkeys(call.name for call in calls))
-    if stage.dataset not in _SEEN:
-        _SEEN[stage.dataset] = repeated(dataset, names)
-    return f"; {names} returned the same twice on {_SEEN[stage.dataset]} elements, with no source of change in the code"
-
-
-def python_calls(dataset: Any) -> tuple[PythonCall, ...]:
-    """The Python functions that run in a data set, each once."""
-    stages = describe(dataset).stages()
-    return tuple({call.token: call for stage in stages for facts in stage.functions for call in facts.calls}.values())
+    if stage not in _SEEN:
+        _SEEN[stage] = repeated(dataset, names)
+    return f"; {names} returned the same twice on {_SEEN[stage]} elements, with no source of change in the code"
 
 
 def repeated(dataset: Any, names: str, clock: Callable[[], float] = time.perf_counter) -> int:
@@ -68,3 +60,36 @@ def _taken(dataset: Any, count: int, seconds: float, clock: Callable[[], float])
         if len(found) >= count or clock() - started > seconds:
             break
     return found
+
+
+def rows(element: Any) -> list[Any]:
+    """An element's components as NumPy values; a data set as element (window) becomes the list of its rows."""
+    import tensorflow as tf
+
+    parts = tf.nest.flatten(element, expand_composites=False)
+    found: list[Any] = []
+    for part in parts:
+        if isinstance(part, tf.data.Dataset):
+            found.append([rows(inner) for inner in part])
+        else:
+            found += [
+                flat.numpy() if hasattr(flat, "numpy") else flat for flat in tf.nest.flatten(part, expand_composites=True)
+            ]
+    return found
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equal bit by bit (a NaN equals itself), in type and shape too."""
+    if isinstance(a, list) or isinstance(b, list):
+        return isinstance(a, list) and isinstance(b, list) and len(a) == len(b) and all(map(same, a, b))
+    return bool(key_of(a) == key_of(b))
+
+
+def key_of(value: Any) -> Any:
+    """What two values have in common that are equal bit by bit."""
+    if isinstance(value, list):
+        return tuple(map(key_of, value))
+    if hasattr(value, "tobytes"):
+        kind = str(value.dtype)
+        return kind, value.shape, tuple(value.ravel().tolist()) if kind == "object" else value.tobytes()
+    return type(value).__name__, value

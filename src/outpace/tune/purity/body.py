@@ -6,9 +6,9 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from outpace.tune.data.purity import sources, text, values
-from outpace.tune.data.purity.abstract import INNER, Held, Known, Scope, borrowed, element, joined, own_names
-from outpace.tune.data.purity.site import Site
+from outpace.tune.purity import sources, text, values
+from outpace.tune.purity.site import Site
+from outpace.tune.purity.values import INNER, Held, Known, Scope, borrowed, element, joined, own_names
 
 _LASTS = "is assigned, and lives on after the call"
 

@@ -10,8 +10,8 @@ import sys
 import types
 from typing import Any, Protocol
 
-from outpace.tune.data.purity import sources, text, values
-from outpace.tune.data.purity.abstract import Doubt, Held, Known, bindings, borrowed, element
+from outpace.tune.purity import sources, text, values
+from outpace.tune.purity.values import Doubt, Held, Known, bindings, borrowed, element
 
 
 class Reads(Protocol):

@@ -1,0 +1,68 @@
+"""Data sets with state of their own, so that reading them in a trial does not move on the user's shuffles and caches; and the folders of
+caches on disk, which live as long as the process that made them: until its usual end, or SIGTERM.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+from outpace.capture.family import noted
+from outpace.capture.interrupt import OnTermination
+from outpace.model.errors import RebuildError
+from outpace.tune.data.classes import construct
+from outpace.tune.data.rebuild import Edit, copied
+
+_PREFIX = "outpace_cache_"
+_folders: dict[str, int] = {}  # path: the process that made it
+_ending: list[OnTermination] = []  # one for all folders
+
+
+def new_folder(parent: str) -> str:
+    """A new folder below `parent`. It is removed when this process ends, also by SIGTERM, or with its family, also by SIGKILL."""
+    folder = noted(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+    _folders[folder] = os.getpid()
+    if not _ending:
+        atexit.register(_remove)
+        _ending.append(OnTermination(lambda _: _remove()))
+        _ending[0].install()
+    return folder
+
+
+def is_temporary(path: str) -> bool:
+    """Whether a path lies in such a folder."""
+    return any(part.startswith(_PREFIX) for part in path.split(os.sep))
+
+
+def _remove() -> None:
+    """Not in a forked child, which ends while its parent still reads."""
+    for folder, owner in _folders.items():
+        if os.getpid() == owner:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def isolated(dataset: Any) -> Any:
+    """A faithful copy, whose caches on disk are files of its own where the user's do not exist yet; the data set itself where a stage of it
+    is unknown and cannot be built again."""
+    try:
+        return copied(dataset, _elsewhere)
+    except RebuildError:
+        return dataset
+
+
+def _elsewhere(node: Any) -> Edit | None:
+    """The edit that moves a cache on disk which a trial would write."""
+    if type(node).__name__ != "CacheDataset":
+        return None
+    path = os.fsdecode(node._filename.numpy())
+    if not path or "://" in path or is_temporary(path) or os.path.exists(f"{path}.index"):
+        return None
+
+    def edit(old: Any, inputs: Sequence[Any]) -> Any:
+        return construct(old, inputs, filename=os.path.join(new_folder(os.path.dirname(path) or "."), "cache"))
+
+    return edit

@@ -1,0 +1,304 @@
+"""What a pipeline's traced function does: its stateful operations, what it captured, the Python functions and tables that it reads.
+
+A function is a `StructuredFunctionWrapper` that TensorFlow traced: `function.graph` holds its operations, `function.captured_inputs`
+what it took from outside. A graph knows a Python function (py_function, numpy_function) by a token, and TensorFlow's registry the function
+by its token, for as long as the function lives. The registry is private: where it does not answer, the function counts as one that cannot
+be read.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from outpace.capture import stateful
+from outpace.tune.purity.reading import doubt, doubt_of_generator
+from outpace.tune.purity.site import called_name
+
+# Declared stateful, yet the same answer for the same argument: files are taken not to change while a training runs, a failed assertion
+# fails wherever it stands, and a table's state is named where the table comes from (captured, or made inside).
+REPEATABLE = frozenset({
+    "ReadFile", "Assert", "CheckNumerics", "CheckNumericsV2", "Placeholder", "Arg", "_Arg", "_Retval", "LookupTableFindV2", "LookupTableSizeV2",
+})  # fmt: skip
+_TENSORFLOW = "/tensorflow/python/"
+_CALLS = re.compile(r"^(Stateless|Stateful)?(If|While|Case|PartitionedCall|Map)$")
+RANDOM = re.compile(
+    r"Random|Multinomial|Rng|StatefulUniform|StatefulStandardNormal|StatefulTruncatedNormal|Gamma$|SampleDistorted"
+)
+_WRITES = re.compile(r"^(Assign|Resource(Scatter|Sparse|Apply|Count)|LookupTable(Insert|Import|Remove)|.*Enqueue)")
+
+
+@dataclass(frozen=True)
+class FunctionFacts:
+    """Of one traced function: where it stands (`file`, `line`; None when there is no source), its stateful operations as
+    `capture/stateful.py` names them, whether it draws random numbers, runs Python, writes to variables or tables, and reads captured ones
+    that may change (a table that is filled once does not). `random_seeded`: every random op of it has a seed of its own or the global
+    one. `calls`: the Python functions that it runs."""
+
+    name: str
+    file: str | None
+    line: int | None
+    operations: int
+    stateful: tuple[str, ...]
+    random: bool
+    random_seeded: bool
+    python: bool
+    writes: tuple[str, ...]
+    captures_resources: bool
+    calls: tuple[PythonCall, ...] = field(default=(), compare=False)
+
+    @property
+    def repeatable(self) -> bool:
+        """The same argument gives the same result, in every epoch and in any order of calls. Of Python functions this is what their code
+        says, not what they were seen to do (see evidence.py)."""
+        return not self.changing
+
+    @property
+    def stateful_causes(self) -> tuple[str, ...]:
+        """What TensorFlow takes for state; reading files is not named (they are taken not to change)."""
+        return tuple(kind for kind in self.stateful if kind not in REPEATABLE)
+
+    @property
+    def changing(self) -> tuple[str, ...]:
+        """Those of the stateful causes that make it more than a function of its argument."""
+        harmless = set(PYTHON_OPS) if self.python and not self.python_doubts else set()
+        if not self.captures_resources:
+            harmless.add(stateful.CAPTURED)
+        return tuple(kind for kind in self.stateful_causes if kind not in harmless)
+
+    @property
+    def python_doubts(self) -> tuple[str, ...]:
+        """What speaks against its Python functions being functions of their arguments, one sentence part each."""
+        return tuple(call.doubt for call in self.calls if call.doubt is not None)
+
+    @property
+    def place(self) -> str:
+        """`file:line`, or the name alone."""
+        return f"{self.file}:{self.line}" if self.file else self.name
+
+
+def facts(wrapper: Any) -> FunctionFacts:
+    """Facts of a traced function; what private API does not answer is taken for stateful."""
+    nodes = list(node_types(wrapper))
+    kinds = {kind for kind, _ in nodes}
+    random = [seeds for kind, seeds in nodes if RANDOM.search(kind) and not kind.startswith("Stateless")]
+    outside = [t for t in wrapper.function.captured_inputs if getattr(t.dtype, "name", "") in ("resource", "variant")]
+    python_function = user_function(wrapper)
+    file, line = _source(python_function)
+    causes = set(stateful.operations(wrapper))
+    if kinds & PYTHON_OPS:  # PyFuncStateless is declared pure, which nobody checked
+        causes |= kinds & PYTHON_OPS
+    if outside:
+        causes.add(stateful.CAPTURED)
+    return FunctionFacts(
+        name=getattr(python_function, "__name__", "function"),
+        file=file,
+        line=line,
+        operations=len(nodes),
+        stateful=tuple(sorted(causes)),
+        random=bool(random),
+        random_seeded=bool(random) and all(any(seeds) for seeds in random),
+        python=bool(kinds & PYTHON_OPS),
+        writes=tuple(sorted(kind for kind in kinds if _WRITES.match(kind))),
+        captures_resources=len(constant_tables(wrapper)) < len(outside),
+        calls=python_calls(nodes_of(wrapper)) if kinds & PYTHON_OPS else (),
+    )
+
+
+def node_types(wrapper: Any) -> Iterator[tuple[str, tuple[int, int]]]:
+    """(operation type, its seeds) of the function and of every function that it calls."""
+    yield from ((node.op, seeds_of(node)) for node in nodes_of(wrapper))
+
+
+def nodes_of(wrapper: Any) -> Iterator[Any]:
+    """The nodes (NodeDef) of the function and of every function that it calls."""
+    definition = wrapper.function.graph.as_graph_def()
+    yield from definition.node
+    for function in definition.library.function:
+        yield from function.node_def
+
+
+def seeds_of(node: Any) -> tuple[int, int]:
+    """The seed attributes of a node, (0, 0) when it has none or they are not set."""
+    return (int(node.attr["seed"].i) if "seed" in node.attr else 0, int(node.attr["seed2"].i) if "seed2" in node.attr else 0)
+
+
+def user_function(wrapper: Any) -> Any:
+    """The user's own function, behind the closures that TensorFlow puts around it."""
+    from tensorflow.python.util import tf_decorator
+
+    function = tf_decorator.unwrap(getattr(wrapper, "_func", None))[1]
+    code = getattr(getattr(function, "__code__", None), "co_filename", "")
+    if _TENSORFLOW in code:
+        for cell in getattr(function, "__closure__", None) or ():
+            inner = getattr(cell, "cell_contents", None)
+            if inspect.isfunction(inner):
+                return inner
+    return function
+
+
+def _source(function: Any) -> tuple[str | None, int | None]:
+    """File and line of a function of the user's or a library's; of TensorFlow's own, none: nobody can change it there."""
+    code = getattr(function, "__code__", None)
+    if code is None or _TENSORFLOW in code.co_filename:
+        return None, None
+    return code.co_filename, code.co_firstlineno
+
+
+def impure_type(kind: str) -> bool:
+    """Whether an operation is more than a function of its inputs."""
+    if kind in PYTHON_OPS:
+        return True
+    if kind in REPEATABLE:
+        return False
+    from tensorflow.python.framework import op_def_registry
+
+    definition = op_def_registry.get(kind)
+    return definition is None or bool(definition.is_stateful)
+
+
+def impure(operation: Any, library: dict[str, Any], clean: frozenset[str] = frozenset()) -> bool:
+    """Whether an operation of a graph is impure; of a call, branch or loop: whether something inside it is, at any depth. `clean`: tokens
+    of the Python functions that are taken for functions of their arguments."""
+    return _impure_node(operation.node_def, library, clean, frozenset())
+
+
+def _impure_node(node: Any, library: dict[str, Any], clean: frozenset[str], seen: frozenset[str]) -> bool:
+    if not _CALLS.match(node.op):
+        return not calls_clean(node, clean) and impure_type(node.op)
+    for name in called(node):
+        if name not in library:
+            return True
+        if name not in seen and any(_impure_node(inner, library, clean, seen | {name}) for inner in library[name].node_def):
+            return True
+    return False
+
+
+def calls_clean(node: Any, clean: frozenset[str]) -> bool:
+    """Whether a node calls one of the Python functions with these tokens."""
+    return node.op in PYTHON_OPS and node.attr["token"].s.decode() in clean
+
+
+def called(node: Any) -> list[str]:
+    """Names of the functions that a node calls."""
+    names = [value.func.name for value in node.attr.values() if value.HasField("func")]
+    return names + [function.name for value in node.attr.values() if value.HasField("list") for function in value.list.func]
+
+
+PYTHON_OPS = frozenset({"PyFunc", "EagerPyFunc", "PyFuncStateless"})
+_TENSORFLOW = "/tensorflow/python/"
+
+
+@dataclass(frozen=True)
+class PythonCall:
+    """One Python function that a graph calls: its `token` there, its `name`, file and line of its definition (None: not known), and what
+    speaks against its being a function of its arguments (`doubt`, None: nothing in its code does)."""
+
+    token: str
+    name: str
+    file: str | None
+    line: int | None
+    doubt: str | None
+    function: Any
+
+
+def python_calls(nodes: Iterable[Any]) -> tuple[PythonCall, ...]:
+    """The Python functions behind the nodes of a graph and its library, each once."""
+    all_nodes = list(nodes)
+    tokens = dict.fromkeys(node.attr["token"].s.decode() for node in all_nodes if node.op in PYTHON_OPS)
+    generators = any(node.op == "GeneratorDataset" for node in all_nodes)
+    return tuple(_call(token, generators) for token in tokens)
+
+
+def _call(token: str, generator: bool) -> PythonCall:
+    function = _registered(token)
+    code = getattr(inspect.unwrap(function) if inspect.isfunction(function) else function, "__code__", None)
+    name = str(getattr(function, "__name__", None) or type(function).__name__)
+    if function is None:
+        return PythonCall(
+            token, token, None, None, f"{token} is not in TensorFlow's registry of Python functions, so it cannot be read", None
+        )
+    made = _generator(function) if generator else None
+    if made is not None:
+        code, name = getattr(inspect.unwrap(made), "__code__", None), called_name(made)
+        against = doubt_of_generator(made)
+    elif generator:
+        against = "it feeds a Python generator (from_generator) that was not found"
+    elif code is not None and _TENSORFLOW in code.co_filename:
+        against = f"{name} is TensorFlow's own, around a function that was not found"
+    else:
+        against = doubt(function)
+    return PythonCall(token, name, getattr(code, "co_filename", None), getattr(code, "co_firstlineno", None), against, function)
+
+
+def _generator(function: Any) -> Any:
+    """The user's generator function behind one of the three functions that `from_generator` makes; None where it is not found."""
+    cells = (cell.cell_contents for cell in getattr(function, "__closure__", None) or ())
+    for holder in (getattr(function, "__self__", None), *cells):
+        if type(holder).__name__ == "_GeneratorState":
+            return getattr(holder, "_generator", None)
+    return None
+
+
+def _registered(token: str) -> Any:
+    """The user's function behind a token; None where the registry does not know it."""
+    try:
+        from tensorflow.python.ops import script_ops
+
+        found = script_ops._py_funcs.get(token)
+    except Exception:
+        return None
+    return _unwrapped(getattr(found, "_func", found))
+
+
+def _unwrapped(function: Any) -> Any:
+    """Behind the closures that TensorFlow puts around a function (no conversion by AutoGraph; composite tensors)."""
+    for _ in range(4):
+        code = getattr(function, "__code__", None)
+        if code is None or _TENSORFLOW not in code.co_filename:
+            return function
+        cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+        inner = next((cells[name] for name in ("func", "original_func", "f") if name in cells), None)
+        if inner is None:
+            return function
+        function = inner.cell_contents
+    return function
+
+
+def constant_tables(wrapper: Any) -> frozenset[int]:
+    """Which lookup tables that a function reads cannot change, those that are filled once (StaticHashTable): ids of the captured tensors of a
+    function that are handles of tables which accept no more entries.
+
+    TensorFlow has no question for that, but an insertion of no entries at all has an answer: it changes no table, and a table that is
+    filled once refuses it as not implemented.
+    """
+    types = _types(wrapper)
+    handles = [tensor for tensor in wrapper.function.captured_inputs if getattr(tensor.dtype, "name", "") == "resource"]
+    return frozenset(id(handle) for handle in handles if types and any(_refuses(handle, *pair) for pair in types))
+
+
+def _types(wrapper: Any) -> set[tuple[Any, Any]]:
+    """The (key, value) types of the function's look-ups, in it and in functions that it calls."""
+    definition = wrapper.function.graph.as_graph_def()
+    nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
+    return {(node.attr["Tin"].type, node.attr["Tout"].type) for node in nodes if node.op == "LookupTableFindV2"}
+
+
+def _refuses(handle: Any, keys: Any, entries: Any) -> bool:
+    import tensorflow as tf
+    from tensorflow.python.ops import gen_lookup_ops
+
+    try:
+        gen_lookup_ops.lookup_table_insert_v2(handle, _none(tf, keys), _none(tf, entries))
+    except tf.errors.UnimplementedError:
+        return True
+    except Exception:  # a variable, or a table of other types or shapes
+        return False
+    return False
+
+
+def _none(tf: Any, kind: Any) -> Any:
+    return tf.constant([], tf.as_dtype(kind))
