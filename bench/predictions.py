@@ -99,7 +99,7 @@ def said(row: Row) -> str:
 
 def examined(name: str, folder: str, source: str, budget: float) -> Row:
     """Let the limits or a profile predict, apply what the first prediction is about, and race it."""
-    from outpace.tune.rewrites import all_rewrites
+    from outpace.tune.optimisations import all_rewrites
 
     script = [str(PROGRAMS / f"{name}.py"), folder]
     where = [f"{folder}/profiles/{name}"] if source == "profile" else []
@@ -160,8 +160,8 @@ def variant_with(change: str, program: Program, recorder: Any) -> Variant:
     """The program with one practice; raises ValueError where that does not apply."""
     from outpace.tune.climb.variant import Change, Variant
     from outpace.tune.data.tree import describe
-    from outpace.tune.rewrites import all_rewrites
-    from outpace.tune.rewrites.attempt import Rewritten, attempt
+    from outpace.tune.optimisations import all_rewrites
+    from outpace.tune.optimisations.rewrite import Rewritten, attempt
 
     rewrite = next(rewrite for rewrite in all_rewrites() if rewrite.id == change)
     found = attempt(rewrite, describe(program.dataset, recorder))

@@ -20,12 +20,9 @@ BY_NAME = {
     "tools/tool.py": "a tool's work loads when its page is asked for",
     "trace/formats/__init__.py": "formats are discovered",
     "trace/formats/format.py": "a format's reader loads when a file of it is opened",
-    "tune/advice/__init__.py": "practices are discovered",
-    "tune/climb/beside.py": "the Keras that the script uses, 2 or 3",
+    "tune/climb/limits.py": "the Keras that the script uses, 2 or 3",
     "tune/purity/site.py": "a module of the user's script that a function names",
-    "tune/environment/__init__.py": "settings are discovered",
-    "tune/knobs/__init__.py": "knobs are discovered",
-    "tune/rewrites/__init__.py": "rewrites are discovered",
+    "tune/optimisations/__init__.py": "optimisations are discovered",
 }
 FOR_TYPES_ALONE = {
     ("outpace.model.arrow", "outpace.model.table"): "a table gives itself to Arrow, which reads a table",
@@ -37,7 +34,6 @@ FOR_TYPES_ALONE = {
         "outpace.tune.program.program",
         "outpace.tune.program.stepper",
     ): "a program may be a loop, which makes steppers of its own, and those of a model run a program",
-    ("outpace.tune.page", "outpace.tune.session"): "a tuning offers its page",
 }
 
 

@@ -193,7 +193,7 @@ def epochs(dataset: Any) -> list[list[str]]:
 def tried(tf: Any, make: Case, rewrite: Any) -> dict[str, Any]:
     """What came of one rewrite on one pipeline."""
     from outpace.tune.data.tree import describe
-    from outpace.tune.rewrites.attempt import Rewritten, attempt
+    from outpace.tune.optimisations.rewrite import Rewritten, attempt
 
     def fresh() -> Any:
         tf.random.set_seed(7)
@@ -215,7 +215,7 @@ def main(folder: str, names: list[str]) -> None:
     import numpy as np
     import tensorflow as tf
 
-    from outpace.tune.rewrites import all_rewrites
+    from outpace.tune.optimisations import all_rewrites
 
     tf.get_logger().setLevel("ERROR")
     made = cases(tf, np, folder)

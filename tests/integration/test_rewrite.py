@@ -23,8 +23,8 @@ from outpace.tune.program.outside import effects
 from outpace.model.errors import RebuildError
 from outpace.tune.data.tree import describe
 from outpace.tune.data.verify import Difference, Risk, Verified, verify
-from outpace.tune.rewrites import all_rewrites
-from outpace.tune.rewrites.attempt import Rewritten, attempt
+from outpace.tune.optimisations import all_rewrites
+from outpace.tune.optimisations.rewrite import Rewritten, attempt
 
 REWRITES = {rewrite.id: rewrite for rewrite in all_rewrites()}
 numbers = lambda: tf.data.Dataset.range(20)
@@ -318,7 +318,7 @@ show(getattr(REWRITES["cache"].applies(describe(numbers().map(lambda x: x * 2).b
 def test_a_cache_on_disk_lies_in_a_folder_that_goes_with_the_process(tmp_path: Path) -> None:
     source = f"""
 from outpace.tune.data import size
-from outpace.tune.rewrites.cache_on_disk import CacheOnDisk
+from outpace.tune.optimisations.caches import CacheOnDisk
 size.available_memory = lambda: 100
 found = attempt(CacheOnDisk({str(tmp_path / "caches")!r}), describe(numbers().map(lambda x: x * 2).batch(4)))
 list(found.dataset)

@@ -158,7 +158,7 @@ def outcome(name, rewrite):
     equal = epochs(made(name)) == epochs(rewrite.apply(describe(made(name))))
     return [found.verified.bitwise and equal and found.reason.risk is Risk.EXACT, found.reason.sentence]
 
-from outpace.tune.rewrites.python_stages import explain
+from outpace.tune.optimisations.by_hand import explain
 found = {name: {id: outcome(name, REWRITES[id]) for id in ("cache", "split_map")} for name in CASES}
 explained = {"clean": CASES["pil"](), "cached": CASES["pil"]().cache(), "changing": CASES["random"]()}
 found["explained"] = {name: ["", " ".join(explain(describe(dataset)))] for name, dataset in explained.items()}

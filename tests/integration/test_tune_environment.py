@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 
-from outpace.tune.environment import environment_knobs
-from outpace.tune.environment.memory import resident
-from outpace.tune.environment.observed import Host, Observed
-from outpace.tune.environment.search import tune_environment
+from outpace.tune.climb.environment import resident, tune_environment
+from outpace.tune.optimisations import environment_knobs
+from outpace.tune.optimisations.environment import Host, Observed
 from outpace.tune.trial.command import Command
 from outpace.tune.trial.script import ScriptArm
 from tests.integration.programs import environment, needs_tensorflow, run_program, started
@@ -52,7 +51,7 @@ BATCHES = """
 import json
 import numpy as np, keras, tensorflow as tf
 from outpace.tune.batch import race_batch_sizes
-from outpace.tune.batch_page import table_of
+from outpace.tune.pages.tuning import batch_table
 from outpace.tune.program.program import Program
 
 class FixedSize(keras.layers.Layer):
@@ -147,7 +146,7 @@ def test_what_the_user_sets_is_left_alone_and_a_module_can_be_raced(monkeypatch:
 @needs_cores
 def test_no_process_is_started_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     script = write("train.py", STEPS.replace("DROPPED", ""))
-    monkeypatch.setattr("outpace.tune.environment.search.available_memory", lambda: 2**28)
+    monkeypatch.setattr("outpace.tune.climb.environment.available_memory", lambda: 2**28)
     outcome = tune_environment(script, budget=4, knobs=[KNOBS["intra_op_threads"]])
     assert all(tried.decision == "not applicable" and "0.2 GiB of memory are free" in tried.reason for tried in outcome.tried)
     assert outcome.tried and not outcome.races

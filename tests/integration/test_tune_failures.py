@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from outpace.tune.climb.environment import tune_environment
 from outpace.tune.data.verify import Risk
-from outpace.tune.environment.observed import Host, Observed
-from outpace.tune.environment.search import tune_environment
-from outpace.tune.environment.setting import Setting
-from outpace.tune.knobs.knob import Applies
+from outpace.tune.optimisations.environment import EnvironmentKnob, Host, Observed, Setting
+from outpace.tune.optimisations.optimisation import Applies
 from tests.integration.programs import environment, needs_tensorflow, run_program
 from tests.integration.test_race import left_over
 
@@ -228,12 +227,12 @@ os._exit(0)
 """
 
 
-class Deadly:
+class Deadly(EnvironmentKnob):
     """A setting whose process does not live long, as one that makes TensorFlow take more memory than there is."""
 
     id, title, practice, order = "deadly", "Deadly", "Set nothing of this kind.", 1
 
-    def applies(self, host: Host) -> Applies:
+    def applies(self, host: Host, /) -> Applies:
         return Applies("it is a test", Risk.EXACT)
 
     def settings(self, host: Host) -> tuple[Setting, ...]:

@@ -15,12 +15,13 @@ BIAS = """
 import dataclasses, json
 import numpy as np, keras, tensorflow as tf
 from keras import layers as L
-from outpace.tune.knobs.conv_bias import KNOB, cancelled
-from outpace.tune.knobs.knob import Applies
+from outpace.tune.optimisations.conv_bias import ConvBias, cancelled
+from outpace.tune.optimisations.optimisation import Applies
 from outpace.tune.program.program import Program
 from outpace.tune.program.state import Snapshot
 from outpace.tune.program.stepper import Stepper
 
+KNOB = ConvBias()
 X = np.random.RandomState(0).randn(320, 8, 8, 3).astype("float32")
 Y = np.random.RandomState(1).randint(0, 4, 320)
 
@@ -183,11 +184,14 @@ def test_a_model_saved_without_them_loads_with_its_optimizer(bias: dict[str, Any
 CALLS = """
 import json, types
 import numpy as np, keras, tensorflow as tf
-from outpace.tune.advice import advice_for, facts_of
-from outpace.tune.knobs.steps_per_execution import KNOB
-from outpace.tune.knobs.knob import Applies
+from outpace.tune.optimisations.advice import advice_for
+from outpace.tune.optimisations.facts import facts_of
+from outpace.tune.optimisations.compiled import StepsPerExecution
+from outpace.tune.optimisations.optimisation import Applies
 from outpace.tune.program.program import Program
 from outpace.tune.program.stepper import Stepper
+
+KNOB = StepsPerExecution()
 
 def made():
     model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(2)])
@@ -290,20 +294,23 @@ def test_every_batch_is_trained_on_once_where_calls_do_not_divide_them(calls: di
 def test_steps_that_fit_was_given_are_kept(calls: dict[str, Any]) -> None:
     assert calls["steps per epoch"] == [12, 2 * 36]
     kind, why, _ = calls["indivisible"]
-    assert kind == "NotHere"
+    assert kind == "NotApplicable"
     assert "no number of steps from 4 to 128 divides steps_per_epoch=37" in why
 
 
 def test_an_epoch_holds_two_calls(calls: dict[str, Any]) -> None:
     assert calls["plain"][::2] == ["Applies", "16"]
     assert calls["short"][::2] == ["Applies", "8"]
-    assert calls["shorter"][:2] == ["NotHere", "an epoch has 7 batches, too few for two calls of 4"]
+    assert calls["shorter"][:2] == ["NotApplicable", "an epoch has 7 batches, too few for two calls of 4"]
     assert calls["proof"] == "one call makes 8 steps"
 
 
 def test_callbacks_that_act_on_each_batch_are_respected(calls: dict[str, Any]) -> None:
-    assert calls["own"][:2] == ["NotHere", "the callback Counts acts on each batch, and would be called once for 16 of them"]
-    assert calls["lambda"][0] == "NotHere"
+    assert calls["own"][:2] == [
+        "NotApplicable",
+        "the callback Counts acts on each batch, and would be called once for 16 of them",
+    ]
+    assert calls["lambda"][0] == "NotApplicable"
     assert {calls["epoch"][0], calls["saves"][0], calls["lambda epoch"][0]} == {"Applies"}
     assert "(ModelCheckpoint too)" in calls["saves"][1]
     assert "too)" not in calls["epoch"][1] + calls["lambda epoch"][1]

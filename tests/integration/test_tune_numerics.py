@@ -17,7 +17,7 @@ import numpy as np, keras, tensorflow as tf
 from outpace.model.errors import UsageError
 from outpace.tune.climb.variant import Change, Variant
 from outpace.tune.data.verify import Risk
-from outpace.tune.knobs import knobs
+from outpace.tune.optimisations import knobs
 from outpace.tune.numerics import loss_band
 from outpace.tune.program.program import Program
 from outpace.tune.program.state import Snapshot

@@ -17,7 +17,7 @@ from outpace.model.errors import UsageError
 from outpace.tune.climb.running import Copies, Running
 from outpace.tune.climb.variant import Change, Variant
 from outpace.tune.data.verify import Risk
-from outpace.tune.knobs import knobs
+from outpace.tune.optimisations import knobs
 from outpace.tune.program.program import Program
 from outpace.tune.program.state import Snapshot
 

@@ -28,11 +28,11 @@ recorder = PipelineRecorder(False)
 recorder.install(tf)
 from outpace.tune.climb.variant import Change, Variant
 from outpace.tune.data.verify import Risk
-from outpace.tune.knobs import knobs
+from outpace.tune.optimisations import knobs
 from outpace.tune.patch import patch_of
 from outpace.tune.program.compiled import note_compiles
 from outpace.tune.program.program import Program
-from outpace.tune.rewrites import all_rewrites
+from outpace.tune.optimisations import all_rewrites
 
 script, wanted, edited, out = sys.argv[1:5]
 by_id = {each.id: each for each in (*knobs(), *all_rewrites())}

@@ -16,7 +16,7 @@ SCRIPT = """
 import json
 from dataclasses import replace
 import keras, numpy as np
-from outpace.tune.climb.budget import Budget
+from outpace.tune.climb.choice import Budget
 from outpace.tune.climb.climb import Climb
 from outpace.tune.program.program import Program
 from outpace.tune.session import SAFE

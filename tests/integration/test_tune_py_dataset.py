@@ -55,8 +55,8 @@ import keras, numpy as np
 import batches
 from outpace.tune.climb.running import Copies, Running
 from outpace.tune.climb.variant import Change, Variant
-from outpace.tune.knobs import knobs
-from outpace.tune.knobs.knob import Applies
+from outpace.tune.optimisations import knobs
+from outpace.tune.optimisations.optimisation import Applies
 from outpace.tune.patch import patch_of
 from outpace.tune.program.program import Program
 from outpace.tune.program.stepper import Reader

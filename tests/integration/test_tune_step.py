@@ -14,8 +14,9 @@ pytestmark = needs_tensorflow
 PROGRAM = """
 import json, random
 import numpy as np, keras, tensorflow as tf
-from outpace.tune.knobs import knobs
-from outpace.tune.knobs.knob import Applies, serves
+from outpace.tune.optimisations import knobs
+from outpace.tune.optimisations.knob import serves
+from outpace.tune.optimisations.optimisation import Applies
 from outpace.tune.program.program import Program
 from outpace.tune.program.state import Snapshot
 from outpace.tune.program.stepper import Stepper

@@ -93,9 +93,9 @@ def outcomes(script: str, folder: str) -> dict[str, Any]:
     from outpace.capture.pipeline import PipelineRecorder
     from outpace.tune.data import size
     from outpace.tune.data.tree import describe
+    from outpace.tune.optimisations import all_rewrites
+    from outpace.tune.optimisations.rewrite import Rewritten, attempt
     from outpace.tune.program.program import Program
-    from outpace.tune.rewrites import all_rewrites
-    from outpace.tune.rewrites.attempt import Rewritten, attempt
 
     size.SECONDS = 600.0  # how far elements are counted must not depend on how busy this machine is
     recorder = PipelineRecorder(False)

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from outpace.tune.climb.environment import tune_environment
 from outpace.tune.data.verify import Risk
-from outpace.tune.environment.observed import Host, Observed
-from outpace.tune.environment.search import tune_environment
-from outpace.tune.environment.setting import Setting
-from outpace.tune.knobs.knob import Applies
+from outpace.tune.optimisations.environment import EnvironmentKnob, Host, Observed, Setting
+from outpace.tune.optimisations.optimisation import Applies
 from outpace.tune.race import replay
 from outpace.tune.trial import Decision
 from tests.integration.programs import environment, needs_tensorflow
@@ -39,7 +38,7 @@ sys.exit(3)
 """
 
 
-class Factor:
+class Factor(EnvironmentKnob):
     """A knob of this test: its variable makes the program sleep so many times as long."""
 
     practice = "Sleep less."
@@ -48,7 +47,7 @@ class Factor:
         self.id = self.title = self.variable = variable
         self.factor, self.order = factor, order
 
-    def applies(self, host: Host) -> Applies:
+    def applies(self, host: Host, /) -> Applies:
         return Applies("it sleeps", Risk.EXACT)
 
     def settings(self, host: Host) -> tuple[Setting, ...]:

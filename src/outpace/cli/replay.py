@@ -33,8 +33,8 @@ def replay(
     """
     from outpace.cli.output import print_report
     from outpace.model import Report, UsageError
+    from outpace.tune.pages.race import replay_page_of
     from outpace.tune.race import replay as run_again
-    from outpace.tune.replay_page import page_of
     from outpace.tune.trial import judge, read_experiment
 
     before = read_experiment(record)
@@ -46,7 +46,7 @@ def replay(
         after = replace(before, verdicts=judge(before))
     else:
         after = run_again(before, out=out).experiment
-    page = page_of(before, after, judged=judge_only)
+    page = replay_page_of(before, after, judged=judge_only)
     print_report(Report(str(record), page.headline, (), (), (page,)), single=True, json=json, width=width, color=color)
     if after.interrupted and not judge_only:
         raise typer.Exit(130)

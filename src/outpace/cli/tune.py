@@ -13,7 +13,7 @@ import typer
 from outpace.cli.options import PASSED_ON, Color, Html, Module, Width, of_script
 
 if TYPE_CHECKING:
-    from outpace.tune.environment.search import EnvironmentOutcome
+    from outpace.tune.climb.environment import EnvironmentOutcome
 
 _BUDGET, _LIMITS_BUDGET = "140s", "20s"
 _ENVIRONMENT_SHARE = 0.5  # of the budget, where the environment is tried too
@@ -185,8 +185,8 @@ def _search(plan: dict[str, Any], budget: float) -> EnvironmentOutcome | None:
     from outpace.capture.family import Family
     from outpace.capture.recording import tell
     from outpace.model import CaptureError
-    from outpace.tune.environment.search import tune_environment
-    from outpace.tune.progress import shown
+    from outpace.tune.climb.environment import tune_environment
+    from outpace.tune.pages.progress import shown
 
     try:
         with Family(), shown() as watch:
@@ -199,7 +199,7 @@ def _search(plan: dict[str, Any], budget: float) -> EnvironmentOutcome | None:
 def _report(outcome: EnvironmentOutcome, plan: dict[str, Any]) -> None:
     """Print the page, or leave it to the process that prints the whole JSON; write the samples where they are wanted."""
     from outpace.capture.recording import tell
-    from outpace.tune.environment.page import ID, page_of, plain
+    from outpace.tune.pages.environment import ID, page_of, plain
     from outpace.tune.trial.experiment import write_experiment
 
     plan["environment"] = plain(outcome)
@@ -218,7 +218,7 @@ def _report(outcome: EnvironmentOutcome, plan: dict[str, Any]) -> None:
 
 def _say_what_would_be_tried() -> None:
     """The optimisations, without running the script; which of them apply shows only when it runs."""
-    from outpace.tune.environment import environment_knobs
+    from outpace.tune.optimisations import environment_knobs
 
     for knob in environment_knobs():
         typer.echo(f"environment: {knob.title}: {knob.practice}")

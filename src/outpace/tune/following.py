@@ -8,9 +8,10 @@ from typing import Any
 
 from outpace.model.report import Command
 from outpace.tune.climb.climb import NEAR
-from outpace.tune.climb.outcome import OPT_IN, USED_UP, Climbed
+from outpace.tune.climb.outcome import USED_UP, Climbed
 from outpace.tune.climb.parts import BOUND
-from outpace.tune.knobs import knobs
+from outpace.tune.optimisations import knobs
+from outpace.tune.optimisations.optimisation import NeedsConsent
 
 _LONGER = 2  # times the budget
 
@@ -48,7 +49,7 @@ def worth_allowing(climbed: Climbed) -> Iterator[str]:
     limits = climbed.reached or climbed.limits
     ratio = limits.model_ratio if limits is not None else None
     for tried in climbed.tried:
-        if tried.decision != OPT_IN:
+        if tried.decision != NeedsConsent.word:
             continue
         if ratio is None or (ratio.low <= BOUND if tried.id in model_options else ratio.high >= 1 / NEAR):
             yield tried.title

@@ -172,7 +172,7 @@ class Hosted:
 
     def _tuned(self, program: Program) -> int:
         """Tune and report; the exit code."""
-        from outpace.tune.progress import shown
+        from outpace.tune.pages.progress import shown
         from outpace.tune.session import plan, tune_program
         from outpace.tune.written import Clock, report
 

@@ -16,8 +16,7 @@ import numpy as np
 from outpace._dataclass import dataclass
 from outpace.model.errors import UsageError
 from outpace.tune.climb.variant import Variant
-from outpace.tune.knobs.switch import switched
-from outpace.tune.knobs.turned import Turned
+from outpace.tune.optimisations.knob import Turned, switched
 from outpace.tune.program.program import Program
 from outpace.tune.program.source import Feed
 from outpace.tune.program.state import Snapshot

@@ -50,14 +50,14 @@ class RaceResult:
     @property
     def page(self) -> Page:
         """The race as a page that every renderer shows."""
-        from outpace.tune.race_page import page_of
+        from outpace.tune.pages.race import page_of
 
         return page_of(self.experiment)
 
     @property
     def report(self) -> Report:
         """The same as a report, with the winner as the first thing to change."""
-        from outpace.tune.race_page import report_of
+        from outpace.tune.pages.race import report_of
 
         return report_of(self.experiment, ", ".join(self.experiment.sources.values()))
 
@@ -184,7 +184,7 @@ def watching(progress: bool) -> Watch:
     """A watch that shows progress on stderr, or one that is silent."""
     if not progress:
         return Watch()
-    from outpace.tune.progress import shown
+    from outpace.tune.pages.progress import shown
 
     return shown()
 

@@ -6,9 +6,9 @@ from outpace.capture.pipeline import PipelineRecorder
 from outpace.store.tree import near
 from outpace.tune.climb.variant import Variant
 from outpace.tune.data.tree import describe
+from outpace.tune.optimisations import all_rewrites
+from outpace.tune.optimisations.rewrite import Patch
 from outpace.tune.program.program import Program
-from outpace.tune.rewrites import all_rewrites
-from outpace.tune.rewrites.rewrite import Patch
 
 
 def recipe(program: Program, best: Variant, recorder: PipelineRecorder | None) -> tuple[str, ...]:

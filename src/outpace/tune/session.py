@@ -6,34 +6,30 @@ import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from outpace._dataclass import dataclass
 from outpace.capture.pipeline import PipelineRecorder
 from outpace.capture.sources import SourceRecorder
 from outpace.model.errors import UsageError
-from outpace.tune.advice import Advice, advice_for
 from outpace.tune.climb.climb import Climb
-from outpace.tune.climb.outcome import Climbed
+from outpace.tune.climb.outcome import Tuning
 from outpace.tune.climb.parts import slow_parts
-from outpace.tune.climb.variant import Variant
 from outpace.tune.data.tree import describe
 from outpace.tune.data.verify import Risk
-from outpace.tune.knobs import knobs
-from outpace.tune.knobs.knob import Applies, serves
+from outpace.tune.optimisations import all_rewrites, knobs
+from outpace.tune.optimisations.advice import advice_for
+from outpace.tune.optimisations.knob import serves
+from outpace.tune.optimisations.optimisation import Answer, Applies, NeedsConsent, Optimisation, asked
+from outpace.tune.optimisations.rewrite import Rewritten, attempt
 from outpace.tune.program.disposal import dispose
 from outpace.tune.program.outside import effects
 from outpace.tune.program.program import Program
 from outpace.tune.program.state import Snapshot
 from outpace.tune.recipe import recipe
-from outpace.tune.rewrites import all_rewrites
-from outpace.tune.rewrites.attempt import Rewritten, attempt
-from outpace.tune.rewrites.rewrite import Reason
 from outpace.tune.trial.engine import Watch
 from outpace.tune.trial.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from outpace.model.page import Page
     from outpace.model.report import Report
-    from outpace.model.table import Table
     from outpace.tune.batch import BatchSizes
     from outpace.tune.patch import SourcePatch
 
@@ -43,22 +39,8 @@ ANY_MODEL = ("jit_compile", "steps_per_execution", "run_eagerly")  # knobs that 
 SAFE = frozenset({Risk.EXACT, Risk.REORDERED})
 
 
-@dataclass(frozen=True, eq=False)
-class Tuned:
-    """What came of a tuning: the climb, the recipe for what was kept, and what could not be put back (`left`), where that was asked for.
-
-    advice: practices that fit and were not tried. batches: larger batches, where they were asked for. parts: those of the model that take
-    the step's time, where it holds the program back.
-    """
-
-    program: Program
-    climbed: Climbed
-    recipe: tuple[str, ...]
-    left: tuple[str, ...]
-    advice: tuple[Advice, ...] = ()
-    batches: BatchSizes | None = None
-    recorder: PipelineRecorder | None = None
-    parts: Table | None = None
+class Tuned(Tuning):
+    """What came of a tuning, as its user has it: printed, applied, or written into the source."""
 
     def patch(self, script: str | None = None) -> SourcePatch:
         """What was kept, as a change of the user's source; nothing is written. Without `script` it is for the file that calls.
@@ -85,14 +67,14 @@ class Tuned:
     @property
     def page(self) -> Page:
         """The outcome as a page that every renderer shows."""
-        from outpace.tune.page import page_of
+        from outpace.tune.pages.tuning import page_of
 
         return page_of(self)
 
     def report_of(self, title: str, *others: Page) -> Report:
         """The same as a report, with other pages behind it."""
         from outpace.model.report import Report
-        from outpace.tune.page import findings_of
+        from outpace.tune.pages.tuning import findings_of
 
         page = self.page
         return Report(title, page.headline, (), findings_of(self), (page, *others))
@@ -105,16 +87,6 @@ class Tuned:
 
     def _repr_html_(self) -> str:
         return self.page._repr_html_()
-
-    @property
-    def work(self) -> str:
-        """What was tuned, in a word."""
-        return "input" if not self.program.trains else "training"
-
-    @property
-    def best(self) -> Variant:
-        """The fastest variant that was proven; the program as it is where there is none."""
-        return self.climbed.best
 
 
 def tune_program(
@@ -220,16 +192,11 @@ def plan(program: Program, recorder: PipelineRecorder | None) -> tuple[str, ...]
         pipeline = describe(program.dataset, recorder)
         lines += [f"pipeline: {line}" for line in pipeline.lines()]
         lines += [f"side effect: {effect}" for effect in effects(pipeline)]
-        for rewrite in all_rewrites():
-            found = rewrite.applies(pipeline)
-            word = _word(found.risk, rewrite.opt_in) if isinstance(found, Reason) else "not applicable"
-            lines.append(f"{word}: {rewrite.title}: {found.sentence}")
-    for knob in (each for each in knobs() if serves(each, program)):
-        applies = knob.applies(program)
-        word = _word(applies.risk, knob.opt_in) if isinstance(applies, Applies) else "not applicable"
-        lines.append(f"{word}: {knob.title}: {applies.sentence}")
+        lines += [_line(rewrite, asked(rewrite, pipeline, SAFE)) for rewrite in all_rewrites()]
+    lines += [_line(knob, asked(knob, program, SAFE)) for knob in knobs() if serves(knob, program)]
     return tuple(lines)
 
 
-def _word(risk: Risk, opt_in: bool) -> str:
-    return "only with --allow statistical" if opt_in or risk not in SAFE else "would try"
+def _line(each: Optimisation[Any], answer: Answer) -> str:
+    word = {Applies: "would try", NeedsConsent: "only with --allow statistical"}.get(type(answer), answer.word)
+    return f"{word}: {each.title}: {answer.sentence}"

@@ -17,9 +17,9 @@ from outpace.model.report import Report
 from outpace.model.units import counted
 from outpace.report import json_, terminal
 from outpace.store.tree import near
-from outpace.tune.environment.page import page_of_plain
 from outpace.tune.following import following
-from outpace.tune.page import ID
+from outpace.tune.pages.environment import page_of_plain
+from outpace.tune.pages.tuning import ID
 from outpace.tune.session import Tuned
 
 

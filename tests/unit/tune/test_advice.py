@@ -8,12 +8,9 @@ from typing import Any
 import pytest
 
 from outpace.model import Rows
-from outpace.tune.advice import Facts, advice_on
-from outpace.tune.advice.advice import Advice, listed
-from outpace.tune.advice.depthwise_separable import separable, whole
-from outpace.tune.advice.distribution import least_bandwidth, scaled
-from outpace.tune.advice.facts import Layer
-from outpace.tune.advice.section import section
+from outpace.tune.optimisations.advice import Advice, advice_on, least_bandwidth, listed, scaled, separable, whole
+from outpace.tune.optimisations.facts import Facts, Layer
+from outpace.tune.pages.tuning import advice_section
 
 LAST: dict[str, Any] = {"data_format": "channels_last", "groups": 1}
 WIDE = Layer("wide", "Conv2D", LAST, (3, 3, 64, 128), (10, 10, 128))
@@ -139,9 +136,9 @@ def test_a_program_of_which_nothing_is_known_gets_nothing_but_the_scaling_model(
 
 
 def test_the_section_has_a_row_for_each() -> None:
-    assert section(()) is None
+    assert advice_section(()) is None
     found = advice_on(IMAGES)
-    rows = section(found)
+    rows = advice_section(found)
     assert isinstance(rows, Rows)
     assert [row["practice"] for row in rows.table.records()] == [advice.title for advice in found]
     assert {"depthwise_separable", "distribution", "pruning", "quantisation"} == {advice.id for advice in found}

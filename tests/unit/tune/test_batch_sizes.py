@@ -8,8 +8,8 @@ import pytest
 
 from outpace.model import Unit
 from outpace.tune.batch import BatchSizes, advice
-from outpace.tune.batch_page import remark, table_of
 from outpace.tune.batch_sizes import MOST_DOUBLINGS, Reached, Size, TooLarge, grow
+from outpace.tune.pages.tuning import batch_remark, batch_table
 from outpace.tune.trial import Arm, Decision, Experiment, Facts, Per, Protocol, run_experiment
 from tests.unit.tune.simulated import STEP, Machine
 
@@ -96,7 +96,7 @@ def test_a_larger_batch_wins_where_calls_cost_and_not_elsewhere() -> None:
     wins, does_not = raced(per_call=8.0), raced(per_call=0.0)
     assert [v.decision for v in wins.verdicts] == [Decision.FASTER, Decision.FASTER]
     assert [v.decision for v in does_not.verdicts] == [Decision.SAME, Decision.SAME]
-    table = table_of(outcome(wins))
+    table = batch_table(outcome(wins))
     assert table["batch"].tolist() == [8, 16, 32]
     assert table["ratio"].tolist() == pytest.approx([1.0, 16 / 12, 64 / 40], rel=0.05)
     assert table["verdict"].tolist() == ["the program's own", "faster", "faster"]
@@ -106,5 +106,5 @@ def test_a_larger_batch_wins_where_calls_cost_and_not_elsewhere() -> None:
 
 def test_one_size_alone_is_a_table_without_a_race() -> None:
     found = outcome(None)
-    assert list(table_of(found).rows()) == [(8, 100.0, 1.0, None, None, 2**20, "the program's own", "a first look, no race")]
-    assert remark(found) == "It ended. Advice. None of this is applied."
+    assert list(batch_table(found).rows()) == [(8, 100.0, 1.0, None, None, 2**20, "the program's own", "a first look, no race")]
+    assert batch_remark(found) == "It ended. Advice. None of this is applied."

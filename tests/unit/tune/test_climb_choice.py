@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from outpace.tune.climb.budget import ROUNDS, Budget
-from outpace.tune.climb.choice import MOST_AT_ONCE, Choice
+from outpace.tune.climb.choice import MOST_AT_ONCE, ROUNDS, Budget, Choice
 from outpace.tune.climb.limits import SCREEN, Limits
 from outpace.tune.climb.variant import Change, Variant
 from outpace.tune.data.verify import Risk

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from outpace.tune.climb.beside import Beside
-from outpace.tune.climb.limits import INPUT, MODEL, TODAY, Limits, limits_of
+from outpace.tune.climb.limits import INPUT, MODEL, TODAY, Beside, Limits, limits_of
 from outpace.tune.trial import Arm, Phase, Protocol, Work, run_experiment
 from tests.unit.tune.simulated import Machine
 

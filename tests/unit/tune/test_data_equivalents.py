@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outpace.tune.data.equivalents import equivalents
+from outpace.tune.optimisations.by_hand import equivalents
 
 Image = pytest.importorskip("PIL.Image")
 

@@ -10,14 +10,12 @@ import pytest
 
 from outpace.capture import notes
 from outpace.model import Text
+from outpace.tune.climb.environment import EnvironmentOutcome, fitting
 from outpace.tune.climb.outcome import Tried
-from outpace.tune.environment import environment_knobs
-from outpace.tune.environment.memory import fitting
-from outpace.tune.environment.observed import Host, Observed
-from outpace.tune.environment.page import page_of, plain, table_of
-from outpace.tune.environment.search import EnvironmentOutcome
-from outpace.tune.environment.setting import EnvironmentKnob
-from outpace.tune.knobs.knob import Applies, NotHere
+from outpace.tune.optimisations import environment_knobs
+from outpace.tune.optimisations.environment import EnvironmentKnob, Host, Observed
+from outpace.tune.optimisations.optimisation import Applies, NotApplicable
+from outpace.tune.pages.environment import page_of, plain, table_of
 from outpace.tune.trial.command import Command
 
 KNOBS = {knob.id: knob for knob in environment_knobs()}
@@ -33,7 +31,7 @@ def variables(knob: str, host: Host) -> list[dict[str, str]]:
 
 def reason(knob: str, host: Host) -> str:
     applies = KNOBS[knob].applies(host)
-    assert isinstance(applies, NotHere)
+    assert isinstance(applies, NotApplicable)
     return applies.sentence
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from outpace.store.record import PipelineStage
+from outpace.tune.optimisations.rewrite import Patch
 from outpace.tune.patch.calls import Call, Row, Unpatchable, collapsed
-from outpace.tune.rewrites.rewrite import Patch
 
 SOURCE, SHUFFLE, REPEAT, MAP, BATCH = range(5)
 OPS = ("range", "shuffle", "repeat", "map", "batch")

@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("libcst")
 
+from outpace.tune.optimisations.rewrite import Patch
 from outpace.tune.patch.calls import Unpatchable
-from outpace.tune.rewrites.rewrite import Patch
 from tests.unit.tune.patching import Written
 
 AUTOTUNE = {"num_parallel_calls": "tf.data.AUTOTUNE"}

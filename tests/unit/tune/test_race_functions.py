@@ -11,9 +11,9 @@ import pytest
 
 from outpace.model import CaptureError, UsageError
 from outpace.report import html
+from outpace.tune.pages.race import agreement
+from outpace.tune.pages.race import replay_page_of as comparison
 from outpace.tune.race import RaceResult, race, replay
-from outpace.tune.replay_page import agreement
-from outpace.tune.replay_page import page_of as comparison
 from outpace.tune.trial import Arm, Decision, Experiment, Facts, Trial, Work
 from outpace.tune.trial.completion import wait_for
 from tests.unit.tune.simulated import simulate

@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from outpace.capture.pipeline import PipelineRecorder
-from outpace.tune.climb.beside import Beside, fit_rate
-from outpace.tune.climb.budget import LIMITS_SHARE, Budget
-from outpace.tune.climb.choice import DECIDED, Choice
+from outpace.tune.climb.choice import DECIDED, LIMITS_SHARE, Budget, Choice
 from outpace.tune.climb.expected import Expected, expected
 from outpace.tune.climb.limits import (
     FRESH,
@@ -17,26 +15,27 @@ from outpace.tune.climb.limits import (
     MODEL,
     SCREEN,
     TODAY,
+    Beside,
     Limits,
+    fit_rate,
     in_memory,
     input_alone,
     limits_of,
     model_alone,
     raced,
 )
-from outpace.tune.climb.outcome import NOT_RACED, OPT_IN, USED_UP, Climbed, Rung, Tried, ladder_of
+from outpace.tune.climb.outcome import NOT_RACED, USED_UP, Climbed, Rung, Tried, ladder_of
 from outpace.tune.climb.running import Copies, Running, buffer_bytes
 from outpace.tune.climb.variant import Change, Variant
 from outpace.tune.data.tree import describe
 from outpace.tune.data.verify import Risk
-from outpace.tune.knobs import knobs
-from outpace.tune.knobs.knob import Applies, serves
+from outpace.tune.optimisations import all_rewrites, knobs
+from outpace.tune.optimisations.knob import serves
+from outpace.tune.optimisations.optimisation import Applies, NeedsConsent, asked
+from outpace.tune.optimisations.rewrite import Rewritten, attempt
 from outpace.tune.program.disposal import dispose
 from outpace.tune.program.program import Program
 from outpace.tune.reason import reason_of
-from outpace.tune.rewrites import all_rewrites
-from outpace.tune.rewrites.attempt import Rewritten, attempt
-from outpace.tune.rewrites.rewrite import Reason
 from outpace.tune.trial.engine import Watch
 from outpace.tune.trial.protocol import Protocol
 from outpace.tune.trial.record import Decision, Experiment, Phase, Verdict
@@ -192,36 +191,32 @@ class Climb:
 
     def _rewrites(self, current: Variant) -> Iterator[Variant]:
         for rewrite in all_rewrites():
-            if self._over(rewrite.id, current) or (rewrite.opt_in and Risk.STATISTICAL not in self.allowed):
+            if self._over(rewrite.id, current):
                 continue
             pipeline = describe(current.dataset, self.recorder)
-            reason = rewrite.applies(pipeline)
-            if isinstance(reason, Reason) and reason.risk not in self.allowed:
-                self._opt_in(rewrite.id, rewrite.title, reason.sentence, reason.risk)
-                continue
-            found = attempt(rewrite, pipeline, reason=reason)
+            answer = asked(rewrite, pipeline, self.allowed)
+            found = attempt(rewrite, pipeline, reason=answer) if isinstance(answer, Applies) else answer
             if isinstance(found, Rewritten):
                 why, risk = found.reason.sentence, found.reason.risk
                 change = Change(rewrite.id, rewrite.title, why, risk, proof=rewrite.proof, minor=rewrite.minor)
                 yield current.with_change(change, found.dataset)
             else:
-                self._note(rewrite.id, rewrite.title, "not applicable", found.sentence)
+                self._note(rewrite.id, rewrite.title, found.word, found.sentence)
 
     def _knobs(self, current: Variant, input_matters: bool) -> Iterator[Variant]:
         for knob in knobs():
             if not serves(knob, self.program) or (knob.reads and not input_matters) or self._over(knob.id, current):
                 continue
-            applies = knob.applies(self.program)
-            if not isinstance(applies, Applies):
-                self._note(knob.id, knob.title, "not applicable", applies.sentence)
-            elif applies.risk not in self.allowed or (knob.opt_in and Risk.STATISTICAL not in self.allowed):
-                self._opt_in(knob.id, knob.title, applies.sentence, applies.risk)
+            answer = asked(knob, self.program, self.allowed)
+            if isinstance(answer, Applies):
+                yield current.with_change(Change(knob.id, knob.title, answer.sentence, answer.risk, knob, minor=knob.minor))
             else:
-                yield current.with_change(Change(knob.id, knob.title, applies.sentence, applies.risk, knob, minor=knob.minor))
+                self._note(knob.id, knob.title, answer.word, answer.sentence)
 
     def _over(self, change: str, current: Variant) -> bool:
-        """Whether a practice is applied already, or decided."""
-        return self.choice.over(change) or change in current.practices
+        """Whether a practice is applied already, decided, or left to the user's consent."""
+        asked_for = change in self.tried and self.tried[change].decision == NeedsConsent.word
+        return asked_for or self.choice.over(change) or change in current.practices
 
     def _note(self, change: str, title: str, decision: str, reason: str) -> None:
         self.tried.setdefault(change, Tried(change, title, decision, reason))
@@ -245,9 +240,6 @@ class Climb:
             if (made := expected(self.program, variant, found, self.copies)) is not None:
                 self.expected[made.change.id] = made
                 self.watch.note(f"{made.change.title} has an estimated saving of {made.saving} of the step time.")
-
-    def _opt_in(self, change: str, title: str, why: str, risk: Risk) -> None:
-        self._note(change, title, OPT_IN, f"{why.rstrip('.')}. It is {risk.value}: it is tried only if you allow that.")
 
     def _race(self, best: Variant, candidates: Sequence[Variant]) -> tuple[Variant, bool]:
         """Screen candidates against the best so far; the best from now on, and whether it trains at its model's limit.

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from outpace._dataclass import dataclass
-from outpace.tune.climb.beside import Beside
 from outpace.tune.climb.expected import Expected
-from outpace.tune.climb.limits import Limits
+from outpace.tune.climb.limits import Beside, Limits
 from outpace.tune.climb.variant import Change, Variant
 from outpace.tune.trial.record import Decision, Experiment, Phase, Verdict
 from outpace.tune.trial.statistics import Estimate, compare
 
+if TYPE_CHECKING:
+    from outpace.capture.pipeline import PipelineRecorder
+    from outpace.model.table import Table
+    from outpace.tune.batch import BatchSizes
+    from outpace.tune.optimisations.advice import Advice
+    from outpace.tune.program.program import Program
+
 NOT_RACED = "not raced"
 NOT_PROVEN = "not proven"
-OPT_IN = "opt-in"
 USED_UP = "the budget was used up before; give it a larger one"
 
 
 @dataclass(frozen=True)
 class Tried:
-    """An optimisation and its outcome: the decision (or `not applicable`, `opt-in`, `not raced`, `not proven`), its reason, why it may help.
+    """An optimisation and its outcome: the decision (or the word of its answer, `not raced`, `not proven`), its reason, why it may help.
 
     ratio: rate with it / rate without it, and the ends of its 95% CI; None for what was not raced.
     """
@@ -107,6 +113,34 @@ class Climbed:
     def break_even_steps(self) -> int | None:
         """Steps after which what was kept has made up for its longer first call (tracing, compiling); None where it is not clearly longer."""
         return self.final.verdict(self.best.name).break_even_steps if self.final is not None and self.gain is not None else None
+
+
+@dataclass(frozen=True, eq=False)
+class Tuning:
+    """A tuning as data: the climb, the recipe for what was kept, and what could not be put back (`left`), where that was asked for.
+
+    advice: practices that fit and were not tried. batches: larger batches, where they were asked for. parts: those of the model that take
+    the step's time, where it holds the program back. recorder: knows the lines of the pipeline.
+    """
+
+    program: Program
+    climbed: Climbed
+    recipe: tuple[str, ...]
+    left: tuple[str, ...]
+    advice: tuple[Advice, ...] = ()
+    batches: BatchSizes | None = None
+    recorder: PipelineRecorder | None = None
+    parts: Table | None = None
+
+    @property
+    def work(self) -> str:
+        """What was tuned, in a word."""
+        return "input" if not self.program.trains else "training"
+
+    @property
+    def best(self) -> Variant:
+        """The fastest variant that was proven; the program as it is where there is none."""
+        return self.climbed.best
 
 
 def ladder_of(final: Experiment, rungs: Sequence[Variant]) -> tuple[Rung, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 from outpace._dataclass import dataclass
 from outpace.tune.data.tree import Pipeline
 from outpace.tune.data.verify import Risk
-from outpace.tune.knobs.knob import Knob
+from outpace.tune.optimisations.knob import Knob
 from outpace.tune.program.program import Program
 
 _ORDER = (Risk.EXACT, Risk.REORDERED, Risk.STATISTICAL)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from outpace.tune.data.verify import Risk
-from outpace.tune.knobs.knob import Applies, NotHere
+from outpace.tune.optimisations.optimisation import Applies
+from outpace.tune.optimisations.optimisation import NotApplicable as NotHere
 
 if TYPE_CHECKING:
     from outpace.tune.loop.stepper import LoopStepper

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from outpace.store.record import PipelineStage
-from outpace.tune.rewrites.rewrite import Patch
+from outpace.tune.optimisations.rewrite import Patch
 
 _CALL = re.compile(r"^\.(\w+)\(")
 OPTIONS = "with_options"

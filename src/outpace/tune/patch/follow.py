@@ -14,8 +14,9 @@ from outpace.capture.pipeline import PipelineRecorder
 from outpace.model.errors import RebuildError
 from outpace.store.record import PipelineStage
 from outpace.tune.data.tree import Pipeline, Stage, describe
+from outpace.tune.optimisations.optimisation import NotApplicable
+from outpace.tune.optimisations.rewrite import Rewrite
 from outpace.tune.patch.calls import OPTIONS, Call, Row, Unpatchable, collapsed
-from outpace.tune.rewrites.rewrite import Refusal, Rewrite
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +85,7 @@ def _named(stage: Stage, keys: Mapping[int, Call]) -> Stage:
 
 def _step(rewrite: Rewrite, pipeline: Pipeline, row: Row) -> tuple[Row, Any]:
     applies = rewrite.applies(pipeline)
-    if isinstance(applies, Refusal):
+    if isinstance(applies, NotApplicable):
         raise Unpatchable(
             f"it does not fit the pipeline without the changes that are left to you ({applies.sentence.rstrip('.')})"
         )

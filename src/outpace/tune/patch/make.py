@@ -10,15 +10,15 @@ from outpace.capture import frames
 from outpace.capture.pipeline import PipelineRecorder
 from outpace.model.errors import UsageError
 from outpace.tune.data.tree import describe
+from outpace.tune.optimisations import all_rewrites
 from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.patch.follow import follow
 from outpace.tune.patch.source_patch import FileChange, Left, SourcePatch
 from outpace.tune.program.compiled import compiled_at
-from outpace.tune.rewrites import all_rewrites
 
 if TYPE_CHECKING:
     from outpace.tune.climb.variant import Change, Variant
-    from outpace.tune.knobs.knob import LoopKnob, ReaderKnob
+    from outpace.tune.optimisations.knob import LoopKnob, ReaderKnob
     from outpace.tune.patch.edit import Editor
     from outpace.tune.patch.written import Edits
     from outpace.tune.program.program import Program

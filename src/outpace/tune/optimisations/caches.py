@@ -1,0 +1,228 @@
+"""Cache what is the same in every epoch: in memory, on disk where it does not fit, or the part of a map that depends on its element alone."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from outpace.model.errors import RebuildError
+from outpace.model.units import Unit, humanize
+from outpace.tune.data import caching, isolated, size
+from outpace.tune.data.iterator import proved_cache
+from outpace.tune.data.split import Split, split
+from outpace.tune.data.tree import Pipeline, Stage, describe
+from outpace.tune.data.verify import Risk
+from outpace.tune.optimisations.optimisation import Answer, Applies, NotApplicable
+from outpace.tune.optimisations.rewrite import Patch, Rewrite, call_of, first_refusal
+from outpace.tune.purity import evidence
+
+_SIZES: WeakKeyDictionary[Any, size.CacheSize] = WeakKeyDictionary()
+
+
+class Cache(Rewrite):
+    """Caches in memory what is the same in every epoch."""
+
+    id = "cache"
+    title = "Cache in memory"
+    practice = "Cache data after time-consuming operations: cache() after the map, before shuffle and random augmentation"
+    holds_when = evidence.CONDITION
+
+    def applies(self, pipeline: Pipeline, /) -> Answer:
+        """Where a place exists, its elements fit into half of the free memory, and Python functions repeat themselves."""
+        try:
+            stage, place = caching.best_place(pipeline)
+            kept = caching.to_cache(place)
+            measured = _measured(stage, kept)
+            too_large = exceeds_memory(measured)
+            if too_large:
+                return NotApplicable(f"A cache behind {stage.title} {too_large}")
+            python = _repeats(stage, kept)
+        except RebuildError as error:
+            return NotApplicable(str(error))
+        moved = f"; {', '.join(s.title for s in place.moved)} moves behind it" if place.moved else ""
+        held = humanize(measured.total, Unit.BYTES)
+        return Applies(f"{stage.title} gives the same elements in every epoch ({held}){python}{moved}.", Risk.EXACT, stage)
+
+    def apply(self, pipeline: Pipeline) -> Any:
+        """The pipeline with the cache; shuffle and repeat before it move behind it."""
+        _, place = caching.best_place(pipeline)
+        return caching.with_cache(pipeline, place)
+
+    def proof(self, iterator: Any, rewritten: Pipeline) -> str | None:
+        """The running iterator has a memory cache."""
+        return proved_cache(iterator, "MemoryCache")
+
+    def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
+        """`.cache()` after the call; a moved call goes, and comes again behind it."""
+        return inserted(pipeline, ".cache()")
+
+
+def inserted(pipeline: Pipeline, call: str) -> tuple[Patch, ...]:
+    """A call of cache at the best place in the source; what it moves comes again behind it."""
+    try:
+        stage, place = caching.best_place(pipeline)
+    except RebuildError:
+        return ()
+    note = f"comes again behind the cache of {stage.title}"
+    moved = tuple(Patch(call_of(s), remove=True, note=note, after=call_of(stage)) for s in reversed(place.moved))
+    return (Patch(call_of(stage), insert=call), *moved)
+
+
+def exceeds_memory(measured: size.CacheSize) -> str | None:
+    """Why a cache is too large for memory, or None when it fits."""
+    free = size.available_memory()
+    if measured.total <= free * size.SHARE:
+        return None
+    each = f"{measured.elements:,} elements of {humanize(measured.element_bytes, Unit.BYTES)}"
+    return f"would hold {humanize(measured.total, Unit.BYTES)} ({each}), more than half of the {humanize(free, Unit.BYTES)} that are free."
+
+
+class CacheOnDisk(Rewrite):
+    """Caches on disk what is the same in every epoch and does not fit into memory. Files go to a new folder below `folder`, which is removed
+    when the process ends."""
+
+    id = "cache_on_disk"
+    title = "Cache on disk"
+    practice = "Cache data after time-consuming operations: cache(filename) where memory does not suffice"
+    holds_when = f"{evidence.CONDITION}; an interrupted first epoch leaves files that must be removed"
+    opt_in = True
+
+    def __init__(self, folder: str | None = None) -> None:
+        self.folder = folder or tempfile.gettempdir()
+
+    def applies(self, pipeline: Pipeline, /) -> Answer:
+        """Where the elements do not fit into memory, and do into half of the free disk."""
+        try:
+            stage, place = caching.best_place(pipeline)
+            kept = caching.to_cache(place)
+            measured = _measured(stage, kept)
+            if not exceeds_memory(measured):
+                return NotApplicable(
+                    f"The elements behind {stage.title} fit into memory: a cache there is faster than one on disk."
+                )
+            free, held = size.free_disk(self.folder), humanize(measured.total, Unit.BYTES)
+            if measured.total > free * size.SHARE:
+                return NotApplicable(
+                    f"A cache of {held} is more than half of the free {humanize(free, Unit.BYTES)} in {self.folder}."
+                )
+            python = _repeats(stage, kept)
+        except RebuildError as error:
+            return NotApplicable(str(error))
+        sentence = (
+            f"{stage.title} gives the same elements in every epoch{python}; {held} go to {self.folder} until the process ends."
+        )
+        return Applies(sentence, Risk.EXACT, stage)
+
+    def apply(self, pipeline: Pipeline) -> Any:
+        """The pipeline with a file cache in a new folder."""
+        _, place = caching.best_place(pipeline)
+        return caching.with_cache(pipeline, place, os.path.join(isolated.new_folder(self.folder), "elements"))
+
+    def proof(self, iterator: Any, rewritten: Pipeline) -> str | None:
+        """The running iterator has a file cache."""
+        return proved_cache(iterator, "FileCache")
+
+    def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
+        """`.cache(filename)` after the call."""
+        return inserted(pipeline, ".cache(filename)")
+
+
+class SplitMap(Rewrite):
+    """Splits a map's function into the part that depends on its element alone, which is cached, and the random rest."""
+
+    id = "split_map"
+    title = "Cache the part of the map that is the same in every epoch"
+    practice = "Cache data after time-consuming operations, before random augmentation"
+    holds_when = evidence.CONDITION
+
+    def applies(self, pipeline: Pipeline, /) -> Answer:
+        """A map whose function does work before it draws or reads state, with a place for a cache that fits into memory."""
+        refusals: list[str] = []
+        for stage in _stateful_maps(pipeline):
+            outcome = _outcome(pipeline, stage)
+            if isinstance(outcome, Applies):
+                return outcome
+            refusals.append(outcome.sentence)
+        return first_refusal(refusals, "There is no map with a stateful function to split.")
+
+    def apply(self, pipeline: Pipeline) -> Any:
+        """The pipeline with map(prefix), cache, what stood before, map(suffix): the suffix draws in the order of the original."""
+        reason = self.applies(pipeline)
+        if not isinstance(reason, Applies) or reason.stage is None:
+            raise RebuildError(reason.sentence)
+        place, parts = _plan(pipeline, reason.stage)
+        return caching.with_cache(pipeline, place, "", parts.prefix, parts.suffix)
+
+    def proof(self, iterator: Any, rewritten: Pipeline) -> str | None:
+        """The running iterator has a memory cache, with a map on either side of it in the pipeline."""
+        between = [s for s in rewritten.find("cache") if any(below.op == "map" for below in s.walk())]
+        behind = [
+            s for s in rewritten.find("map") for cache in between if any(below.dataset is cache.dataset for below in s.walk())
+        ]
+        return proved_cache(iterator, "MemoryCache") if behind else None
+
+    def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
+        """The function has to be divided by hand, at the border that the note gives."""
+        reason = self.applies(pipeline)
+        if not isinstance(reason, Applies) or reason.stage is None:
+            return ()
+        place, parts = _plan(pipeline, reason.stage)
+        note = (
+            f"divide the function: what comes before {', '.join(parts.causes)} in one map, .cache(), the rest in a second map"
+        )
+        call = call_of(reason.stage)
+        before = call_of(place.base) if place.base is not None else None
+        if before is None:
+            return (Patch(call, note=note),)
+        moved = (Patch(call_of(s), remove=True, after=before) for s in reversed(place.moved))
+        return (Patch(before, insert=".cache()", note=note, divides=call), *moved)
+
+
+def _outcome(pipeline: Pipeline, stage: Stage) -> Applies | NotApplicable:
+    """Why a stage's function is split, or why not."""
+    try:
+        place, parts = _plan(pipeline, stage)
+        kept = caching.to_cache(place, parts.prefix)
+        measured = size.cache_size(kept)
+        too_large = exceeds_memory(measured)
+        if too_large:
+            return NotApplicable(f"A cache in {stage.title} {too_large}")
+        python = _repeats(stage, kept)
+    except RebuildError as error:
+        return NotApplicable(f"{stage.title}: {error}")
+    held = humanize(measured.total, Unit.BYTES)
+    same = f"{parts.work} operations of {stage.title} give the same result in every epoch ({held}){python}"
+    return Applies(f"{same}; what depends on {', '.join(parts.causes)} does not.", Risk.EXACT, stage)
+
+
+def _measured(stage: Stage, kept: Any) -> size.CacheSize:
+    """What a cache behind a stage would hold, measured once: counting the elements may take seconds. Raises RebuildError."""
+    if stage.dataset not in _SIZES:
+        _SIZES[stage.dataset] = size.cache_size(kept)
+    return _SIZES[stage.dataset]
+
+
+def _repeats(stage: Stage, kept: Any) -> str:
+    """That the Python functions in what is to be cached give the same twice, as half a sentence. Raises RebuildError where they do not."""
+    return evidence.shown(stage.dataset, kept, describe(kept).calls)
+
+
+def _stateful_maps(pipeline: Pipeline) -> list[Stage]:
+    return [s for s in pipeline.spine() if s.op == "map" and s.functions and not s.functions[0].repeatable]
+
+
+def _plan(pipeline: Pipeline, stage: Stage) -> tuple[caching.Place, Split]:
+    if stage.arguments.get("deterministic") == "false":
+        raise RebuildError("its elements come in any order.")
+    cached = caching.cached_before(pipeline, stage)
+    if cached is not None:
+        raise RebuildError(f"it is cached already, by {cached.title}.")
+    stopped = caching.cut_short(pipeline, stage)
+    if stopped is not None:
+        raise RebuildError(f"{stopped.title} may stop before the cache is whole.")
+    return caching.place_behind(stage, one_to_one=True), split(stage.dataset._map_func)
+
+
+OPTIMISATIONS = (Cache(), CacheOnDisk(), SplitMap())

@@ -1,0 +1,195 @@
+"""How the training step is compiled: a graph or eager execution, XLA, and how many steps one call makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from outpace.model.units import counted
+from outpace.tune.data.verify import Risk
+from outpace.tune.optimisations.knob import Knob, switched
+from outpace.tune.optimisations.optimisation import Answer, Applies, NotApplicable
+
+if TYPE_CHECKING:
+    from outpace.tune.program.program import Program
+    from outpace.tune.program.stepper import Stepper
+
+
+class RunEagerly(Knob):
+    """Compiles a step that runs eagerly into a graph."""
+
+    id = "run_eagerly"
+    title = "graph instead of eager execution"
+    practice = "Let the step be compiled into a graph (run_eagerly=False); eager execution is for debugging."
+    order = 5
+
+    def keywords(self, program: Program) -> dict[str, str]:
+        """`run_eagerly=False`."""
+        return {"run_eagerly": "False"}
+
+    def applies(self, program: Program, /) -> Answer:
+        """Where the model was compiled with run_eagerly=True."""
+        if not program.model.run_eagerly:
+            return NotApplicable("the model does not run eagerly")
+        return Applies(
+            "the step runs eagerly; what Python does in it besides, runs once, when the graph is built", Risk.REORDERED
+        )
+
+    def applied(self, program: Program) -> AbstractContextManager[None]:
+        """Turned while the train function is made."""
+        return switched(program.model, run_eagerly=False)
+
+    def proof(self, program: Program, stepper: Stepper) -> str | None:
+        """Whether the train function is a traced one."""
+        count = stepper.traced.experimental_get_tracing_count() if stepper.traced is not None else 0
+        return f"the step was traced {counted(count, 'time')} into a graph" if count else None
+
+
+class JitCompile(Knob):
+    """Compiles the step with XLA, or runs it without where Keras has chosen XLA."""
+
+    id = "jit_compile"
+    title = "XLA"
+    practice = "Compile the model with XLA (jit_compile=True), which fuses operations; try it off where it is on."
+    order = 10
+
+    def keywords(self, program: Program) -> dict[str, str]:
+        """`jit_compile=True`, or False where it is on."""
+        return {"jit_compile": str(self.wanted(program))}
+
+    def wanted(self, program: Program) -> bool:
+        """The value to try: the other one."""
+        return not bool(program.model.jit_compile)
+
+    def applies(self, program: Program, /) -> Answer:
+        """Everywhere but in eager execution and for layers that say that they do not support it."""
+        model = program.model
+        if model.run_eagerly:
+            return NotApplicable("the model runs eagerly, and XLA compiles graphs")
+        if not self.wanted(program):
+            return Applies("Keras has chosen XLA, which is not always faster", Risk.REORDERED)
+        unsupported = [layer.name for layer in model._flatten_layers() if not getattr(layer, "supports_jit", True)]
+        if unsupported:
+            return NotApplicable(f"the layer {unsupported[0]} does not support XLA")
+        return Applies("the step runs without XLA, which may fuse its operations", Risk.REORDERED)
+
+    def applied(self, program: Program) -> AbstractContextManager[None]:
+        """Turned while the train function is made."""
+        return switched(program.model, jit_compile=self.wanted(program))
+
+    def proof(self, program: Program, stepper: Stepper) -> str | None:
+        """Whether functions in the traced graph must be compiled."""
+        graph = stepper.graph()
+        if graph is None:
+            return None
+        compiled = sum(_must_compile(function) for function in graph.library.function)
+        if self.wanted(program):
+            return f"{compiled} functions in the traced step are compiled by XLA" if compiled else None
+        return None if compiled else "no function in the traced step is compiled by XLA"
+
+
+def _must_compile(function: Any) -> bool:
+    return bool(function.attr["_XlaMustCompile"].b) if "_XlaMustCompile" in function.attr else False
+
+
+FEWEST, USUAL, MOST = 4, 16, 128
+CALL_SECONDS = 0.1  # of a call: the progress bar, which has its say after each, still seems to move
+_BATCH_METHODS = ("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end")
+
+
+class StepsPerExecution(Knob):
+    """Runs a loop of steps inside one call, which saves the way through Python between them."""
+
+    id = "steps_per_execution"
+    title = "several steps per call"
+    practice = "Run several steps in one call (steps_per_execution), so that Python is not in the way of short steps."
+    order = 20
+
+    def keywords(self, program: Program) -> dict[str, str]:
+        """`steps_per_execution`."""
+        return {"steps_per_execution": str(steps_for(program) or 1)}
+
+    def applies(self, program: Program, /) -> Answer:
+        """Where the user has one step per call, at least two calls fit into an epoch, and no callback of the user's acts on each batch."""
+        if program.model.run_eagerly:
+            return NotApplicable("the model runs eagerly, one step at a time")
+        if program.steps_per_call > 1:
+            return NotApplicable(f"the model already runs {program.steps_per_call} steps per call")
+        steps = steps_for(program)
+        if steps is None:
+            return NotApplicable(_misfit(program))
+        callbacks = list(_per_batch(program.arguments.get("callbacks")))
+        own = [name for name, keras_own in callbacks if not keras_own]
+        if own:
+            return NotApplicable(f"the callback {own[0]} acts on each batch, and would be called once for {steps} of them")
+        later = f" ({', '.join(name for name, _ in callbacks)} too)" if callbacks else ""
+        return Applies(
+            f"every step goes through Python; with {steps} steps per call, callbacks and logs{later} come once per call",
+            Risk.EXACT,
+        )
+
+    def applied(self, program: Program) -> AbstractContextManager[None]:
+        """Turned while the train function is traced."""
+        return switched(program.model, steps_per_execution=steps_for(program) or 1)
+
+    def proof(self, program: Program, stepper: Stepper) -> str | None:
+        """The optimizer counts its steps: how many did one call make?"""
+        before = int(program.model.optimizer.iterations)
+        stepper.run(stepper.per_call)
+        stepper.finish()
+        made = int(program.model.optimizer.iterations) - before
+        return f"one call makes {made} steps" if made == steps_for(program) and made > 1 else None
+
+
+def steps_for(program: Program) -> int | None:
+    """How many steps a call may make; None where fewer than 4 are possible.
+
+    16, and of short steps as many as a call of 0.1 s holds, at most 128: what a call costs in Python weighs the more the shorter they are.
+    An epoch holds at least two calls. Numbers of steps that were given to `fit` must be multiples: Keras makes whole calls, and would make
+    more steps than were asked for. The end of the data ends a call early.
+    """
+    epoch = program.arguments.get("steps_per_epoch")
+    given = [int(steps) for steps in (epoch, program.arguments.get("validation_steps")) if steps]
+    length = epoch or program.batches
+    wanted = int(CALL_SECONDS / program.step_seconds) // USUAL * USUAL if program.step_seconds else USUAL
+    most = max(USUAL, min(MOST, wanted))
+    most = most if length is None else min(most, int(length) // 2)
+    return next((steps for steps in range(most, FEWEST - 1, -1) if not any(number % steps for number in given)), None)
+
+
+def _misfit(program: Program) -> str:
+    """Why no number of steps fits."""
+    length = program.arguments.get("steps_per_epoch") or program.batches
+    if length is not None and int(length) < 2 * FEWEST:
+        return f"an epoch has {length} batches, too few for two calls of {FEWEST}"
+    names = [name for name in ("steps_per_epoch", "validation_steps") if program.arguments.get(name)]
+    numbers = " and ".join(f"{name}={program.arguments[name]}" for name in names)
+    return f"no number of steps from {FEWEST} to {MOST} divides {numbers}, and Keras makes whole calls, so more steps than asked for"
+
+
+def _per_batch(callbacks: Any) -> Iterator[tuple[str, bool]]:
+    """Names of the callbacks that do something for each batch, with whether they are Keras' own."""
+    import keras
+
+    base = keras.callbacks.Callback
+    found = getattr(callbacks, "callbacks", callbacks) or ()
+    for callback in found if isinstance(found, (list, tuple)) else (found,):
+        methods = [name for name in _BATCH_METHODS if _differs(callback, base, name)]
+        keras_own = type(callback).__module__.startswith("keras.") and not any(name in vars(callback) for name in methods)
+        if methods and not (keras_own and _by_epoch(callback)):
+            yield type(callback).__name__, keras_own
+
+
+def _differs(callback: Any, base: type, name: str) -> bool:
+    return name in vars(callback) or getattr(type(callback), name, None) is not getattr(base, name)
+
+
+def _by_epoch(callback: Any) -> bool:
+    """Whether one of Keras' own callbacks, which all override the methods of batches, has nothing to do for a batch."""
+    if type(callback).__name__ in ("History", "ProgbarLogger", "CallbackList"):
+        return True
+    return getattr(callback, "save_freq", None) == "epoch" or getattr(callback, "update_freq", None) == "epoch"
+
+
+OPTIMISATIONS = (RunEagerly(), JitCompile(), StepsPerExecution())

@@ -1,0 +1,214 @@
+"""Stages that run beside each other: `num_parallel_calls=AUTOTUNE` where TensorFlow does not parallelise by itself; a prefetch at the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from outpace.capture.notes import usable_cpus
+from outpace.model.errors import RebuildError
+from outpace.tune.data import graph
+from outpace.tune.data.classes import unknown
+from outpace.tune.data.iterator import parameter_of, stages_of
+from outpace.tune.data.rebuild import rebuild
+from outpace.tune.data.tree import Pipeline, Stage
+from outpace.tune.data.verify import Risk
+from outpace.tune.optimisations.optimisation import Answer, Applies, NotApplicable
+from outpace.tune.optimisations.rewrite import Patch, Rewrite, call_of, first_refusal
+
+_AUTOTUNE = -1
+
+
+class ParallelMap(Rewrite):
+    """`num_parallel_calls=AUTOTUNE` for the maps that TensorFlow does not parallelise by itself: stateful ones."""
+
+    id = "parallel_map"
+    title = "Run the map's function in parallel"
+    practice = "Parallelize data transformation: num_parallel_calls=tf.data.AUTOTUNE in map"
+    holds_when = (
+        "the training may draw its random numbers in another order; Python functions do not depend on the order of calls"
+    )
+
+    def applies(self, pipeline: Pipeline, /) -> Answer:
+        """A sequential map with a stateful function (or any, where automatic parallelisation is off)."""
+        found, refusals = _sequential_maps(pipeline)
+        if not found:
+            return first_refusal(refusals, "There is no sequential map in the pipeline.")
+        stage = found[0]
+        facts = stage.functions[0]
+        causes = ", ".join(facts.stateful_causes) or "nothing stateful, and automatic parallelisation is off"
+        exact = not (facts.random or facts.python)
+        sentence = f"{stage.title} runs sequentially: TensorFlow does not parallelise it by itself ({causes})."
+        return Applies(sentence, Risk.EXACT if exact else Risk.STATISTICAL, stage)
+
+    def apply(self, pipeline: Pipeline) -> Any:
+        """Every such map becomes parallel with autotuned parallelism, in order; by the graph where a class is not known."""
+        found, _ = _sequential_maps(pipeline)
+        try:
+            return rebuild(pipeline.dataset, [(stage.dataset, _parallel_map) for stage in found])
+        except RebuildError:
+            return graph.edited(pipeline.dataset, lambda found_in: graph.parallel_maps(found_in, len(found)))
+
+    def proof(self, iterator: Any, rewritten: Pipeline) -> str | None:
+        """The model of the running iterator holds a parallel map with a tunable parallelism."""
+        for name in ("ParallelMapV2", "ParallelMap", "MapAndBatch", "MapAndBatchV2"):
+            parallelism = parameter_of(iterator, name, "parallelism")
+            if parallelism is not None and parallelism.tunable:
+                return f"{name} runs in the iterator with autotuned parallelism (now {parallelism.value:.0f})."
+        return None
+
+    def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
+        """The keyword on each call."""
+        return tuple(
+            Patch(call_of(stage), {"num_parallel_calls": "tf.data.AUTOTUNE"}) for stage in _sequential_maps(pipeline)[0]
+        )
+
+
+def _sequential_maps(pipeline: Pipeline) -> tuple[list[Stage], list[str]]:
+    automatic = automatic_parallelism(pipeline)
+    found, refusals = [], []
+    for stage in pipeline.stages():
+        if stage.class_name == "_MapDataset" and stage.opaque:
+            refusals.append(unknown(stage.dataset))
+        if stage.class_name != "_MapDataset" or stage.opaque:
+            continue
+        facts = stage.functions[0]
+        if facts.writes:
+            refusals.append(f"{stage.title} writes to state ({', '.join(facts.writes)}): parallel calls would race.")
+        elif not facts.stateful and automatic:
+            refusals.append(f"TensorFlow already parallelises stateless maps: {stage.title}.")
+        else:
+            found.append(stage)
+    return found, refusals
+
+
+def automatic_parallelism(pipeline: Pipeline) -> bool:
+    """Whether TensorFlow parallelises stateless maps of this pipeline by itself (its default)."""
+    own = pipeline.options.experimental_optimization
+    return own.apply_default_optimizations is not False and own.map_parallelization is not False
+
+
+def _parallel_map(node: Any, inputs: Any) -> Any:
+    from tensorflow.python.data.ops import map_op
+
+    return map_op._ParallelMapDataset(
+        inputs[0],
+        node._map_func,
+        num_parallel_calls=_AUTOTUNE,
+        deterministic=None,
+        use_inter_op_parallelism=node._use_inter_op_parallelism,
+        preserve_cardinality=node._preserve_cardinality,
+        name=node._name,
+    )
+
+
+_SEQUENTIAL = "_InterleaveDataset"
+
+
+class ParallelInterleave(Rewrite):
+    """`num_parallel_calls=AUTOTUNE` for interleave, which TensorFlow never parallelises by itself."""
+
+    id = "parallel_interleave"
+    title = "Read several files at the same time"
+    practice = "Parallelize data extraction: num_parallel_calls=tf.data.AUTOTUNE in interleave"
+    holds_when = "reading a file does not depend on which others are being read"
+
+    def applies(self, pipeline: Pipeline, /) -> Answer:
+        """A sequential interleave whose function is not stateful."""
+        found, refusals = _sequential_interleaves(pipeline)
+        if not found:
+            return first_refusal(refusals, "There is no sequential interleave in the pipeline.")
+        return Applies(
+            f"{found[0].title} reads one element at a time: TensorFlow does not parallelise interleave by itself.",
+            Risk.EXACT,
+            found[0],
+        )
+
+    def apply(self, pipeline: Pipeline) -> Any:
+        """Every such interleave becomes parallel; the order of elements stays that of its cycle and block length."""
+        return rebuild(
+            pipeline.dataset, [(stage.dataset, _parallel_interleave) for stage in _sequential_interleaves(pipeline)[0]]
+        )
+
+    def proof(self, iterator: Any, rewritten: Pipeline) -> str | None:
+        """The running iterator has a parallel interleave."""
+        found = [name for name in stages_of(iterator) if name.startswith("ParallelInterleave")]
+        return f"{found[0]} runs in the iterator." if found else None
+
+    def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
+        """The keyword on each call; none where the order hangs on this machine's cores, whose number belongs into nobody's source."""
+        stages = _sequential_interleaves(pipeline)[0]
+        if any(stage.arguments.get("cycle_length") == _AUTOTUNE for stage in stages):
+            return ()
+        return tuple(Patch(call_of(stage), {"num_parallel_calls": "tf.data.AUTOTUNE"}) for stage in stages)
+
+
+def _sequential_interleaves(pipeline: Pipeline) -> tuple[list[Stage], list[str]]:
+    found, refusals = [], []
+    for stage in pipeline.stages():
+        if stage.class_name != _SEQUENTIAL:
+            continue
+        if stage.opaque:
+            refusals.append(unknown(stage.dataset))
+        elif stage.functions[0].stateful_causes:
+            refusals.append(f"{stage.title} is stateful ({', '.join(stage.functions[0].stateful_causes)}).")
+        else:
+            found.append(stage)
+    return found, refusals
+
+
+def _parallel_interleave(node: Any, inputs: Any) -> Any:
+    from tensorflow.python.data.ops import interleave_op
+
+    return interleave_op._ParallelInterleaveDataset(
+        inputs[0], node._map_func, _cycle(node), node._block_length, _AUTOTUNE, deterministic=None, name=node._name
+    )
+
+
+def _cycle(node: Any) -> int:
+    """Its cycle length. Left to TensorFlow, a sequential interleave takes one per core and a parallel one another number, so that the
+    order would change: the sequential one's number is kept."""
+    given = int(node._cycle_length)
+    return given if given != _AUTOTUNE else usable_cpus()
+
+
+_IDLE = ("with_options",)
+
+
+class Prefetch(Rewrite):
+    """`prefetch(AUTOTUNE)` at the end, where TensorFlow does not add it by itself."""
+
+    id = "prefetch"
+    title = "Prepare the next batch while the model trains"
+    practice = "Prefetch: prefetch(tf.data.AUTOTUNE) as the last stage"
+    holds_when = "always"
+
+    def applies(self, pipeline: Pipeline, /) -> Answer:
+        """A pipeline that does not end in a prefetch, and for which TensorFlow's own is switched off."""
+        last = next((stage for stage in pipeline.spine() if stage.op not in _IDLE), pipeline.root)
+        if last.op == "prefetch":
+            return NotApplicable("The pipeline ends in a prefetch already.")
+        own = pipeline.options.experimental_optimization
+        injected = own.apply_default_optimizations is not False and own.inject_prefetch is not False
+        if injected and pipeline.options.autotune.enabled is not False:
+            return NotApplicable(f"TensorFlow adds a prefetch with a tuned buffer behind {last.title} by itself.")
+        return Applies(
+            f"Nothing is prepared ahead behind {last.title}, and the options keep TensorFlow from adding it.", Risk.EXACT, last
+        )
+
+    def apply(self, pipeline: Pipeline) -> Any:
+        """One more stage behind the pipeline; works on any class."""
+        from tensorflow.python.data.ops import prefetch_op
+
+        return prefetch_op._PrefetchDataset(pipeline.dataset, _AUTOTUNE, name="outpace_prefetch")
+
+    def proof(self, iterator: Any, rewritten: Pipeline) -> str | None:
+        """The iterator's own last stage; where autotune is off there is no model, and the pipeline's last stage is what runs."""
+        names = stages_of(iterator)[1:2] or (rewritten.root.class_name,)
+        return f"The pipeline's last stage is {names[0]}." if "Prefetch" in names[0] else None
+
+    def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
+        """`.prefetch(...)` after the last call."""
+        return (Patch(call_of(pipeline.root), insert=".prefetch(tf.data.AUTOTUNE)"),)
+
+
+OPTIMISATIONS = (ParallelMap(), ParallelInterleave(), Prefetch())

@@ -1,0 +1,1 @@
+"""What a tuning, a race and a search through the environment show: pages, and progress while they run."""

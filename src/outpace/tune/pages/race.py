@@ -1,0 +1,321 @@
+"""The pages of a race, with who is how much faster, and of its replay, which stands beside the record."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from outpace.model import (
+    Chart,
+    ChartKind,
+    Evidence,
+    Field,
+    Figure,
+    Figures,
+    Finding,
+    Page,
+    Report,
+    Rows,
+    Saving,
+    Section,
+    Severity,
+    Table,
+    Text,
+    Unit,
+)
+from outpace.tune.trial.protocol import Per
+from outpace.tune.trial.record import Decision, Environment, Experiment, Phase, Trial, Verdict
+from outpace.tune.trial.statistics import Estimate, compare
+
+ID = "race"
+_PS = 1e12
+_NAN = float("nan")
+
+
+def page_of(experiment: Experiment) -> Page:
+    """The page; a race in which nothing ran gives a page that says why each variant failed."""
+    standing = _standing(experiment)
+    drawn = replace(standing.take([at for at, ratio in enumerate(standing["ratio"]) if ratio == ratio]), name="compared")
+    chart = Chart(
+        "Speed of each variant",
+        ChartKind.BARS,
+        drawn,
+        "variant",
+        ("ratio",),
+        remark=f"ratio of rates; {experiment.baseline} is 1",
+    )
+    shown = ("variant", "rate", "ratio", "low", "high", "verdict")
+    sections: list[Section] = [Rows(standing, shown, limit=30, remark="From, To: 95% CI of the ratio")]
+    if len(drawn) > 1:
+        sections.append(chart)
+    sections += [Text(verdict.arm, _story(experiment, verdict)) for verdict in experiment.verdicts]
+    failure = experiment.trial(experiment.baseline).failure
+    if failure:
+        sections.append(Text(experiment.baseline, f"The baseline failed: {failure}"))
+    sections += [*_doubts(experiment), Rows(_variants(experiment), limit=30), _how(experiment), _where(experiment)]
+    question = f"Which variant trains faster than {experiment.baseline}, and by how much?"
+    return Page(ID, "Race", question, headline_of(experiment), tuple(sections))
+
+
+def report_of(experiment: Experiment, source: str = "") -> Report:
+    """The page as a report; a winner is its first thing to change."""
+    page = page_of(experiment)
+    return Report(source, page.headline, (), _findings(experiment, page), (page,))
+
+
+def _findings(experiment: Experiment, page: Page) -> tuple[Finding, ...]:
+    won = experiment.winner
+    estimate = experiment.verdict(won).estimate if won != experiment.baseline else None
+    if estimate is None:
+        return ()
+    per = experiment.protocol.per.value
+    bound = f"95% CI of the time per {per} that {won} saves, measured on {estimate.rounds} fresh rounds"
+    finding = Finding(
+        id="race.winner",
+        severity=Severity.HIGH,
+        sentence=page.headline,
+        action=f"Train with {won}.",
+        evidence=(Evidence(f"ratio of {won} to {experiment.baseline}", estimate.ratio, Unit.RATIO, f"{ID}.race"),),
+        saving=raced(estimate.low, estimate.high, bound),
+    )
+    return (finding,)
+
+
+def headline_of(experiment: Experiment) -> str:
+    """The outcome in one sentence."""
+    base, won = experiment.baseline, experiment.winner
+    stopped = "The race was stopped early. " if experiment.interrupted else ""
+    if won != base:
+        estimate = experiment.verdict(won).estimate
+        assert estimate is not None
+        size = f"a speed-up of {estimate.ratio:.2f}x over {base}, 95% CI {estimate.low:.2f} to {estimate.high:.2f}"
+        return f"{stopped}{won} has {size}, confirmed on {estimate.rounds} fresh rounds."
+    if experiment.trial(base).failure:
+        return f"{stopped}The baseline {base} failed, so nothing can be compared."
+    failed = [v for v in experiment.verdicts if v.decision is Decision.FAILED]
+    if len(failed) == len(experiment.verdicts):
+        return f"{stopped}No other variant than {base} could be raced."
+    if any(v.decision is Decision.REFUSED for v in experiment.verdicts):
+        return f"{stopped}No variant was shown to be faster than {base}; not all could be judged."
+    return f"{stopped}No variant is faster than {base} by {experiment.protocol.effect * 100:g}% or more."
+
+
+def _rows(experiment: Experiment) -> list[tuple[Trial, Verdict | None]]:
+    """Variants as given, without the baseline's second self."""
+    verdicts = {verdict.arm: verdict for verdict in experiment.verdicts}
+    return [(trial, verdicts.get(trial.arm)) for trial in experiment.trials if trial.arm != experiment.again]
+
+
+def _standing(experiment: Experiment) -> Table:
+    per = experiment.protocol.per.value
+    rows = []
+    for trial, verdict in _rows(experiment):
+        if verdict is None:
+            rate = _base_rate(experiment)
+            ratio = (1.0, _NAN, _NAN) if rate is not None else (_NAN, _NAN, _NAN)
+            said = "failed" if trial.failure else "baseline"
+        else:
+            rate, said = verdict.rate, verdict.decision.value
+            found = verdict.estimate
+            ratio = (found.ratio, found.low, found.high) if found is not None else (_NAN, _NAN, _NAN)
+        reason = verdict.reason if verdict is not None else trial.failure or ""
+        rows.append((trial.arm, rate if rate is not None else _NAN, 1 / rate * _PS if rate else _NAN, *ratio, said, reason))
+    unit = Unit.COUNT if max((row[1] for row in rows if row[1] == row[1]), default=0.0) >= 1000 else Unit.RATIO
+    fields = (
+        Field("variant", Unit.TEXT, "The variant's name."),
+        Field(
+            "rate", unit, f"{per}s per second: the median of the rounds that the verdict rests on.", f"{per.capitalize()}s/s"
+        ),
+        Field("time_ps", Unit.PS, f"Time per {per}, from the rate.", f"Time per {per}"),
+        Field("ratio", Unit.RATIO, "Rate divided by the baseline's in the same rounds: trimmed geometric mean."),
+        Field("low", Unit.RATIO, "Lower end of the ratio's 95% CI.", "From"),
+        Field("high", Unit.RATIO, "Upper end of the ratio's 95% CI.", "To"),
+        Field("verdict", Unit.TEXT, "What the race says; only confirmed differences are called faster or slower."),
+        Field("reason", Unit.TEXT, "Why, in a sentence."),
+    )
+    return Table.from_rows("race", "Standing", fields, rows)
+
+
+def _base_rate(experiment: Experiment) -> float | None:
+    for phase in (Phase.CONFIRM, Phase.SEARCH):
+        rates = sorted(experiment.reference(phase).values())
+        if rates:
+            return rates[len(rates) // 2]
+    return None
+
+
+def _story(experiment: Experiment, verdict: Verdict) -> str:
+    """The verdict in sentences: decision, reason, proof, what the first call costs."""
+    trial = experiment.trial(verdict.arm)
+    parts = [f"{verdict.decision.value.capitalize()}. {verdict.reason}"]
+    if trial.what:
+        parts.insert(0, f"{trial.what.rstrip('.')}.")
+    if trial.proof:
+        parts.append(f"The change took effect: {trial.proof}")
+    if verdict.break_even_steps is not None:
+        parts.append(f"Its first call takes longer; that pays for itself after {verdict.break_even_steps:,} steps.")
+    if trial.risk != "exact":
+        parts.append(f"Risk class: {trial.risk}.")
+    return " ".join(parts)
+
+
+def _doubts(experiment: Experiment) -> list[Text]:
+    """What a reader must know before comparing: steps that are not the same work."""
+    trials = [trial for trial, _ in _rows(experiment) if trial.first_seconds is not None]
+    sizes = {trial.examples for trial in trials}
+    if experiment.protocol.per is Per.EXAMPLE or len(sizes) < 2:
+        return []
+    each = "; ".join(f"{trial.arm}: {trial.step}" for trial in trials)
+    hint = " Compare rates per example with --per example." if None not in sizes else ""
+    return [Text("Steps differ", f"A step is not the same work in every variant ({each}).{hint}")]
+
+
+def _variants(experiment: Experiment) -> Table:
+    rows = []
+    for trial, verdict in _rows(experiment):
+        steps = verdict.break_even_steps if verdict is not None else None
+        first = trial.first_seconds
+        rows.append(
+            (
+                trial.arm,
+                trial.step if first is not None else "",
+                first * _PS if first is not None else _NAN,
+                trial.warmup_steps,
+                sum(s.arm == trial.arm for s in experiment.samples),
+                float(steps) if steps is not None else _NAN,
+            )
+        )
+    fields = (
+        Field("variant", Unit.TEXT, "The variant's name."),
+        Field("step", Unit.TEXT, "What one step is."),
+        Field(
+            "first_ps",
+            Unit.PS,
+            "From the start of its preparation to the end of its first step; not part of the rate.",
+            "First step after",
+        ),
+        Field("warmup_steps", Unit.COUNT, "Untimed steps after that."),
+        Field("blocks", Unit.COUNT, "Timed blocks, in the search and in the confirmation."),
+        Field("break_even", Unit.COUNT, "Steps after which a longer first step has paid for itself.", "Break-even steps"),
+    )
+    return Table.from_rows("race_variants", "Variants", fields, rows)
+
+
+def _how(experiment: Experiment) -> Figures:
+    protocol = experiment.protocol
+    phase = Phase.CONFIRM if experiment.plan else Phase.SEARCH
+    control = compare(experiment.rates(experiment.baseline, phase), experiment.rates(experiment.again, phase))
+    search, fresh = (_rounds(experiment, phase) for phase in (Phase.SEARCH, Phase.CONFIRM))
+    items = [
+        Figure("Baseline against itself (A/A)", _interval(control), Unit.TEXT, "should hold 1"),
+        Figure("Rounds", search, Unit.COUNT, f"and {fresh} fresh"),
+        Figure("Block", experiment.blocks[-1] * _PS, Unit.PS, f"{protocol.block_steps} steps or more"),
+        Figure("Measured for", experiment.seconds * _PS, Unit.PS, f"of {experiment.budget:g} s"),
+        Figure("Seed of the order", experiment.seed, Unit.NONE),
+        Figure("Smallest difference reported", protocol.effect, Unit.FRACTION),
+    ]
+    return Figures("How it was measured", tuple(items))
+
+
+def _where(experiment: Experiment) -> Text:
+    """Machine, load and versions."""
+    found = experiment.environment
+    load = "load " + " before, ".join(f"{value:g}" for value in found.load) + " after" if len(found.load) == 2 else ""
+    versions = ", ".join(f"{name} {version}" for name, version in sorted({"Python": found.python, **found.versions}.items()))
+    return Text(
+        "Where",
+        "; ".join(part for part in (f"{found.machine}, {found.cores} cores", load, versions, found.started) if part) + ".",
+    )
+
+
+def _rounds(experiment: Experiment, phase: Phase) -> int:
+    return len(experiment.rates(experiment.baseline, phase))
+
+
+def _interval(estimate: Estimate | None) -> str:
+    return "not measured" if estimate is None else f"{estimate.ratio:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
+
+
+REPLAY = "replay"
+_NOTHING = (_NAN, _NAN, _NAN)
+
+
+def replay_page_of(before: Experiment, after: Experiment, judged: bool = False) -> Page:
+    """The comparison; `judged` says that `after` are the same samples, judged again."""
+    pairs = [(verdict, _same_arm(after, verdict.arm)) for verdict in before.verdicts]
+    rows = [_row(old, new) for old, new in pairs]
+    differing = [old.arm for old, new in pairs if new is None or agreement(old, new) != "yes"]
+    fields = (
+        Field("variant", Unit.TEXT, "The variant's name."),
+        *_fields("before", "in the record"),
+        *_fields("now", "in the repetition"),
+        Field("agree", Unit.TEXT, "Same verdict, and ratios that differ by no more than their intervals allow.", "Agree"),
+    )
+    table = Table.from_rows("replay", "Before and now", fields, rows)
+    shown = ("variant", "before_verdict", "before_ratio", "now_verdict", "now_ratio", "agree")
+    headline = _headline("Judging the samples again" if judged else "The repetition", [old.arm for old, _ in pairs], differing)
+    changed = _changes(before.environment, after.environment)
+    notes = (Text("What changed around it", changed),) if changed and not judged else ()
+    return Page(
+        REPLAY, "Replay", "Does the race give the same outcome again?", headline, (Rows(table, shown, limit=30), *notes)
+    )
+
+
+def _headline(again: str, arms: list[str], differing: list[str]) -> str:
+    agreeing = [arm for arm in arms if arm not in differing]
+    if not differing:
+        return f"{again} agrees with the record."
+    if not agreeing:
+        return f"{again} disagrees with the record."
+    return f"{again} agrees with the record for {', '.join(agreeing)}; not for {', '.join(differing)}."
+
+
+def agreement(old: Verdict, new: Verdict) -> str:
+    """`yes`, or what differs. Ratios agree when their distance lies within the two intervals' combined half width (95%)."""
+    if old.decision is not new.decision:
+        return "other verdict"
+    if old.estimate is None or new.estimate is None:
+        return "yes"
+    distance = abs(math.log(old.estimate.ratio / new.estimate.ratio))
+    return "yes" if distance <= math.hypot(old.estimate.half, new.estimate.half) else "other ratio"
+
+
+def _same_arm(experiment: Experiment, arm: str) -> Verdict | None:
+    return next((verdict for verdict in experiment.verdicts if verdict.arm == arm), None)
+
+
+def _fields(when: str, where: str) -> tuple[Field, ...]:
+    name = when.capitalize()
+    return (
+        Field(f"{when}_verdict", Unit.TEXT, f"The verdict {where}.", name),
+        Field(f"{when}_ratio", Unit.RATIO, f"The ratio of rates {where}.", "Ratio"),
+        Field(f"{when}_low", Unit.RATIO, f"Lower end of its 95% CI {where}.", "From"),
+        Field(f"{when}_high", Unit.RATIO, f"Upper end of its 95% CI {where}.", "To"),
+    )
+
+
+def _row(old: Verdict, new: Verdict | None) -> tuple[object, ...]:
+    agree = agreement(old, new) if new is not None else "missing"
+    return (old.arm, *_cells(old), *(_cells(new) if new is not None else ("missing", *_NOTHING)), agree)
+
+
+def _cells(verdict: Verdict) -> tuple[object, ...]:
+    found = verdict.estimate
+    return (verdict.decision.value, *((found.ratio, found.low, found.high) if found is not None else _NOTHING))
+
+
+def _changes(before: Environment, after: Environment) -> str:
+    """Machine, Python and versions that are not the same."""
+    names = sorted({*before.versions, *after.versions})
+    pairs = [
+        ("machine", f"{before.machine}, {before.cores} cores", f"{after.machine}, {after.cores} cores"),
+        ("Python", before.python, after.python),
+        *((name, before.versions.get(name, "none"), after.versions.get(name, "none")) for name in names),
+    ]
+    found = [f"{name}: {old} then, {new} now" for name, old, new in pairs if old != new]
+    return "; ".join(found) + "." if found else ""
+
+
+def raced(low: float, high: float, assumes: str) -> Saving:
+    """The saving of a change that is `low` to `high` times as fast: shares of the time per step as it was."""
+    return Saving(max(0.0, 1 - 1 / low), max(0.0, 1 - 1 / high), (), assumes)
