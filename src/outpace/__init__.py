@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from outpace.capture.server import serve
     from outpace.model import OutpaceError
     from outpace.monitor import Monitor
-    from outpace.tune.manual import tune, tune_dataset
     from outpace.tune.race import race
+    from outpace.tune.session import tune, tune_dataset
 
 __all__ = [
     "Monitor",
@@ -50,7 +50,7 @@ _public = lazy(
         "capture.remote": "capture_remote",
         "capture.server": "serve",
         "model": "OutpaceError",
-        "tune.manual": "tune_dataset",
+        "tune.session": "tune_dataset",
         "tune.race": "race",
     },
 )

@@ -17,8 +17,7 @@ import pytest
 from outpace.tune.climb.environment import resident, tune_environment
 from outpace.tune.optimisations import environment_knobs
 from outpace.tune.optimisations.environment import Host, Observed
-from outpace.tune.trial.command import Command
-from outpace.tune.trial.script import ScriptArm
+from outpace.tune.trial.script import Command, ScriptArm
 from tests.integration.programs import environment, needs_tensorflow, run_program, started
 
 pytestmark = needs_tensorflow

@@ -21,7 +21,7 @@ PIPELINES = """
 import json, queue, random, threading
 import numpy as np, tensorflow as tf
 from outpace.model.errors import UsageError
-from outpace.tune.program.disposal import dispose
+from outpace.tune.data.isolated import dispose
 from outpace.tune.program.program import Program
 from outpace.tune.program.state import Snapshot
 from outpace.tune.program.stepper import Reader
@@ -197,7 +197,7 @@ LARGE = """
 import json, os, resource
 import numpy as np, keras, tensorflow as tf
 from outpace.tune.batch import _Trial
-from outpace.tune.batch_sizes import TooLarge
+from outpace.tune.batch import TooLarge
 from outpace.tune.program.program import Program
 from outpace.tune.program.state import Snapshot
 from outpace.tune.trial.engine import Watch

@@ -30,7 +30,7 @@ from outpace.tune.climb.variant import Change, Variant
 from outpace.tune.data.verify import Risk
 from outpace.tune.optimisations import knobs
 from outpace.tune.patch import patch_of
-from outpace.tune.program.compiled import note_compiles
+from outpace.tune.program.program import note_compiles
 from outpace.tune.program.program import Program
 from outpace.tune.optimisations import all_rewrites
 

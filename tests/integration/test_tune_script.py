@@ -72,6 +72,7 @@ def test_the_report_holds_the_limits_and_every_practice(continued: Any) -> None:
     tried = {row[0]: row[1] for row in page["tables"]["tried"]["rows"]}
     assert tried["mixed bfloat16"] == tried["Run the map's function in parallel"] == "opt-in"
     assert tried["graph instead of eager execution"] == "not applicable"
+    assert tried["Replace Python by TensorFlow operations"] == "not applicable"
     assert tried["XLA"] in {"kept", "seems faster", "no difference", "seems slower", "inconclusive", "unsafe", "not raced"}
     assert page["headline"]
 
@@ -101,7 +102,7 @@ def test_only_limits_races_no_practice(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
     document = json.loads(done.stdout)
     page = document["tools"]["tune"]
-    assert {row[1] for row in page["tables"]["tried"]["rows"]} <= {"not applicable", "opt-in", "not raced"}
+    assert {row[1] for row in page["tables"]["tried"]["rows"]} <= {"not applicable", "explained", "opt-in", "not raced"}
     assert "not raced" in page["headline"] or "Without any input" in page["headline"]
     for finding in document["findings"]:
         assert finding["id"].startswith("tune.") and 0 < finding["saving"]["low"] <= finding["saving"]["high"] < 1

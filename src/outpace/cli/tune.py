@@ -121,7 +121,7 @@ def tune(
     from outpace.capture.relaunch import require_script
     from outpace.capture.remote.options import seconds
     from outpace.tune.command import tune_script
-    from outpace.tune.patch.source_patch import require_new
+    from outpace.tune.patch.make import require_new
 
     require_script(script, module)
     if patch is not None:
@@ -200,7 +200,7 @@ def _report(outcome: EnvironmentOutcome, plan: dict[str, Any]) -> None:
     """Print the page, or leave it to the process that prints the whole JSON; write the samples where they are wanted."""
     from outpace.capture.recording import tell
     from outpace.tune.pages.environment import ID, page_of, plain
-    from outpace.tune.trial.experiment import write_experiment
+    from outpace.tune.trial.record import write_experiment
 
     plan["environment"] = plain(outcome)
     if not plan["json"]:

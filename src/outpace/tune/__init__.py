@@ -7,4 +7,4 @@ from __future__ import annotations
 
 from outpace._lazy import callable_package
 
-callable_package(__name__, "manual", "tune")
+callable_package(__name__, "session", "tune")

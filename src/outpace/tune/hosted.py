@@ -71,7 +71,7 @@ class Hosted:
     def on_keras(self, keras: Any) -> None:
         """Keras was imported: put ourselves before `fit`."""
         if self.sources is not None and keras.__version__ >= "3":
-            from outpace.tune.program.compiled import note_compiles
+            from outpace.tune.program.program import note_compiles
 
             note_compiles(keras)
             self.sources.install(keras)

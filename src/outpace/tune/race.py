@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING
 
 from outpace._dataclass import dataclass
 from outpace.model.errors import CaptureError, UsageError
-from outpace.tune.trial.arm import Arm
-from outpace.tune.trial.command import Command
-from outpace.tune.trial.completion import steps_of
-from outpace.tune.trial.engine import AGAIN, Watch, run_experiment
-from outpace.tune.trial.experiment import read_experiment, write_experiment
-from outpace.tune.trial.protocol import Per, Protocol
-from outpace.tune.trial.record import Experiment, Verdict
-from outpace.tune.trial.script import ScriptArm
+from outpace.tune.pages.progress import watching
+from outpace.tune.trial.arm import Arm, steps_of
+from outpace.tune.trial.engine import AGAIN, run_experiment
+from outpace.tune.trial.record import Experiment, Per, Protocol, Verdict, read_experiment, write_experiment
+from outpace.tune.trial.script import Command, ScriptArm
 
 if TYPE_CHECKING:
     from outpace.model.page import Page
@@ -178,15 +175,6 @@ def _protocol(effect: float, per: Per) -> Protocol:
     if not 0 < effect < 1:
         raise UsageError(f"The smallest effect is a fraction between 0 and 1, for instance 0.03; {effect:g} is not.")
     return Protocol(effect=effect, per=per)
-
-
-def watching(progress: bool) -> Watch:
-    """A watch that shows progress on stderr, or one that is silent."""
-    if not progress:
-        return Watch()
-    from outpace.tune.pages.progress import shown
-
-    return shown()
 
 
 def _names(commands: Sequence[str]) -> list[str]:

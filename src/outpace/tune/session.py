@@ -1,7 +1,10 @@
-"""One tuning of one program: the climb, with everything put back afterwards, and what came of it."""
+"""One tuning of one program: the climb, with everything put back afterwards, and what came of it; `outpace.tune(model, data)` and
+`outpace.tune_dataset(data)` are the same from Python, in a script or a notebook.
+"""
 
 from __future__ import annotations
 
+import sys
 import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,6 +15,7 @@ from outpace.model.errors import UsageError
 from outpace.tune.climb.climb import Climb
 from outpace.tune.climb.outcome import Tuning
 from outpace.tune.climb.parts import slow_parts
+from outpace.tune.data.isolated import dispose
 from outpace.tune.data.tree import describe
 from outpace.tune.data.verify import Risk
 from outpace.tune.optimisations import all_rewrites, knobs
@@ -19,11 +23,11 @@ from outpace.tune.optimisations.advice import advice_for
 from outpace.tune.optimisations.knob import serves
 from outpace.tune.optimisations.optimisation import Answer, Applies, NeedsConsent, Optimisation, asked
 from outpace.tune.optimisations.rewrite import Rewritten, attempt
-from outpace.tune.program.disposal import dispose
+from outpace.tune.pages.progress import watching
+from outpace.tune.patch.make import recipe
 from outpace.tune.program.outside import effects
 from outpace.tune.program.program import Program
 from outpace.tune.program.state import Snapshot
-from outpace.tune.recipe import recipe
 from outpace.tune.trial.engine import Watch
 from outpace.tune.trial.interrupts import Interrupts
 
@@ -200,3 +204,30 @@ def plan(program: Program, recorder: PipelineRecorder | None) -> tuple[str, ...]
 def _line(each: Optimisation[Any], answer: Answer) -> str:
     word = {Applies: "would try", NeedsConsent: "only with --allow statistical"}.get(type(answer), answer.word)
     return f"{word}: {each.title}: {answer.sentence}"
+
+
+def tune(
+    model: Any, x: Any, *, budget: float = BUDGET, allow_statistical: bool = False, progress: bool = True, **arguments: Any
+) -> Tuned:
+    """Find what makes `model.fit(x, **arguments)` faster, and prove it.
+
+    The model must be compiled; nothing is trained: model, optimizer and random numbers are put back bit by bit. `budget` is in seconds.
+    What may change results by rounding or by other random numbers is only tried with `allow_statistical`. Print the result, or show it in a
+    notebook; `result.apply()` turns the winner on. Raises UsageError where there is nothing that can be tuned, with the reason.
+    """
+    return _tuned(Program.of(model, x, **arguments), budget, allow_statistical, progress)
+
+
+def tune_dataset(dataset: Any, *, budget: float = BUDGET, allow_statistical: bool = False, progress: bool = True) -> Tuned:
+    """Find what makes a `tf.data.Dataset` faster, whoever reads it: an own training loop, or JAX.
+
+    `result.dataset` is the fastest that was proven. Options and errors as in `tune`.
+    """
+    if "tensorflow" not in sys.modules or not isinstance(dataset, sys.modules["tensorflow"].data.Dataset):
+        raise UsageError(f"A tf.data.Dataset can be tuned, and this is a {type(dataset).__name__}.")
+    return _tuned(Program.of_input(dataset), budget, allow_statistical, progress)
+
+
+def _tuned(program: Program, budget: float, allow_statistical: bool, progress: bool) -> Tuned:
+    with watching(progress) as watch:
+        return tune_program(program, budget=budget, allow_statistical=allow_statistical, watch=watch)

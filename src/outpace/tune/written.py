@@ -1,23 +1,28 @@
-"""What `outpace tune` prints, and the files that were asked for."""
+"""What `outpace tune` prints, the files that were asked for, and the commands that catch up on what a tuning left out."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from outpace.capture.recording import tell
 from outpace.model.errors import OutputError
-from outpace.model.report import Report
+from outpace.model.report import Command, Report
 from outpace.model.units import counted
 from outpace.report import json_, terminal
 from outpace.store.tree import near
-from outpace.tune.following import following
+from outpace.tune.climb.climb import NEAR
+from outpace.tune.climb.outcome import USED_UP, Climbed
+from outpace.tune.climb.parts import BOUND
+from outpace.tune.optimisations import knobs
+from outpace.tune.optimisations.optimisation import NeedsConsent
 from outpace.tune.pages.environment import page_of_plain
 from outpace.tune.pages.tuning import ID
 from outpace.tune.session import Tuned
@@ -84,7 +89,7 @@ def _html(made: Report, path: Path) -> str:
 
 
 def _races(tuned: Tuned, folder: Path) -> str:
-    from outpace.tune.trial.experiment import write_experiment
+    from outpace.tune.trial.record import write_experiment
 
     races = tuned.climbed.experiments
     for at, experiment in enumerate(races):
@@ -121,3 +126,45 @@ def _patch(plan: Mapping[str, Any], tuned: Tuned, path: Path) -> str:
     write_patch(patch, path)
     place = near(str(path))
     return f"the patch is {place} (apply it with: {patch.command} < {place}): {' '.join(outcome.how)}"
+
+
+_LONGER = 2  # times the budget
+
+
+def following(climbed: Climbed, plan: Mapping[str, Any]) -> tuple[Command, ...]:
+    """A longer tuning where the budget was used up, and one that allows what was left out, where that may help.
+
+    `plan` holds the script and the options that it was tuned with.
+    """
+    if plan["only_limits"]:
+        return ()
+    allowed, asked = ["--allow", "statistical"], plan["asked_budget"]
+    found = []
+    if late := [tried.title for tried in climbed.tried if tried.reason == USED_UP]:
+        longer = ["--budget", f"{_LONGER * plan['budget']:.0f}s"]
+        found.append(
+            _again(plan, [*allowed * plan["statistical"], *longer], f"has time for what was not raced: {', '.join(late)}")
+        )
+    if titles := list(worth_allowing(climbed)):
+        budget = ["--budget", asked] if asked else []
+        found.append(_again(plan, [*allowed, *budget], f"may change results: {', '.join(titles)}"))
+    return tuple(found)
+
+
+def _again(plan: Mapping[str, Any], options: Sequence[str], what: str) -> Command:
+    """The same tuning with other options."""
+    fit = ["--fit", str(plan["fit"])] if plan["fit"] != 1 else []
+    module = ["-m"] * plan["module"]
+    return Command(shlex.join(["outpace", "tune", *options, *fit, *module, plan["script"], *plan["argv"]]), what)
+
+
+def worth_allowing(climbed: Climbed) -> Iterator[str]:
+    """Titles of what was left out and is about the part of the program that holds it back, as far as that is known."""
+    model_options = {knob.id for knob in knobs() if not knob.reads}
+    limits = climbed.reached or climbed.limits
+    ratio = limits.model_ratio if limits is not None else None
+    for tried in climbed.tried:
+        if tried.decision != NeedsConsent.word:
+            continue
+        if ratio is None or (ratio.low <= BOUND if tried.id in model_options else ratio.high >= 1 / NEAR):
+            yield tried.title

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from outpace.model import Unit
-from outpace.tune.batch import BatchSizes, advice
-from outpace.tune.batch_sizes import MOST_DOUBLINGS, Reached, Size, TooLarge, grow
+from outpace.tune.batch import MOST_DOUBLINGS, BatchSizes, Reached, Size, TooLarge, advice, grow
 from outpace.tune.pages.tuning import batch_remark, batch_table
 from outpace.tune.trial import Arm, Decision, Experiment, Facts, Per, Protocol, run_experiment
 from tests.unit.tune.simulated import STEP, Machine

@@ -14,9 +14,9 @@ from outpace.tune.climb.environment import EnvironmentOutcome, fitting
 from outpace.tune.climb.outcome import Tried
 from outpace.tune.optimisations import environment_knobs
 from outpace.tune.optimisations.environment import EnvironmentKnob, Host, Observed
-from outpace.tune.optimisations.optimisation import Applies, NotApplicable
+from outpace.tune.optimisations.optimisation import Applies, Explained, NotApplicable
 from outpace.tune.pages.environment import page_of, plain, table_of
-from outpace.tune.trial.command import Command
+from outpace.tune.trial.script import Command
 
 KNOBS = {knob.id: knob for knob in environment_knobs()}
 SEEN = Observed(pool_threads=16, configured={"intra": 0, "inter": 0}, onednn=True)
@@ -31,7 +31,7 @@ def variables(knob: str, host: Host) -> list[dict[str, str]]:
 
 def reason(knob: str, host: Host) -> str:
     applies = KNOBS[knob].applies(host)
-    assert isinstance(applies, NotApplicable)
+    assert isinstance(applies, (NotApplicable, Explained))
     return applies.sentence
 
 

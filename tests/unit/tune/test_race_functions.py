@@ -15,7 +15,7 @@ from outpace.tune.pages.race import agreement
 from outpace.tune.pages.race import replay_page_of as comparison
 from outpace.tune.race import RaceResult, race, replay
 from outpace.tune.trial import Arm, Decision, Experiment, Facts, Trial, Work
-from outpace.tune.trial.completion import wait_for
+from outpace.tune.trial.arm import wait_for
 from tests.unit.tune.simulated import simulate
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from outpace.model.errors import NotFoundError, UsageError
-from outpace.tune.trial.command import Command
+from outpace.tune.trial.script import Command
 
 
 @pytest.fixture(autouse=True)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 from outpace.lint.message import Message, Rule
 from outpace.lint.program import Program
-from outpace.lint.rules import keras, loops, order, parallel, python, traced
+from outpace.lint.rules import keras, loops, order, parallel, traced
 
-_GROUPS = (parallel, order, python, loops, keras, traced)
+_GROUPS = (parallel, order, loops, keras, traced)
 CHECKS: tuple[Callable[[Program], Iterator[Message]], ...] = tuple(group.check for group in _GROUPS)
 RULES: dict[str, Rule] = {
     rule.id: rule for rule in sorted((r for group in _GROUPS for r in group.RULES), key=lambda rule: rule.id)

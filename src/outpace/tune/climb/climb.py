@@ -27,18 +27,17 @@ from outpace.tune.climb.limits import (
 from outpace.tune.climb.outcome import NOT_RACED, USED_UP, Climbed, Rung, Tried, ladder_of
 from outpace.tune.climb.running import Copies, Running, buffer_bytes
 from outpace.tune.climb.variant import Change, Variant
+from outpace.tune.data.isolated import dispose
 from outpace.tune.data.tree import describe
 from outpace.tune.data.verify import Risk
 from outpace.tune.optimisations import all_rewrites, knobs
 from outpace.tune.optimisations.knob import serves
 from outpace.tune.optimisations.optimisation import Applies, NeedsConsent, asked
 from outpace.tune.optimisations.rewrite import Rewritten, attempt
-from outpace.tune.program.disposal import dispose
 from outpace.tune.program.program import Program
 from outpace.tune.reason import reason_of
 from outpace.tune.trial.engine import Watch
-from outpace.tune.trial.protocol import Protocol
-from outpace.tune.trial.record import Decision, Experiment, Phase, Verdict
+from outpace.tune.trial.record import Decision, Experiment, Phase, Protocol, Verdict
 from outpace.tune.trial.statistics import Estimate
 
 NEAR = 0.97  # of the limit: what is left is less than races can tell

@@ -17,10 +17,9 @@ from outpace.tune.optimisations import environment_knobs
 from outpace.tune.optimisations.environment import EnvironmentKnob, Host, Observed, Setting
 from outpace.tune.optimisations.optimisation import Applies
 from outpace.tune.trial.arm import Arm
-from outpace.tune.trial.command import Command
 from outpace.tune.trial.engine import AGAIN, Watch, run_experiment
 from outpace.tune.trial.record import Decision, Experiment, Verdict
-from outpace.tune.trial.script import ScriptArm
+from outpace.tune.trial.script import Command, ScriptArm
 
 START = "as it is"
 FIRST_SHARE = 0.6  # of the budget, for the race of single settings; the rest is for the best two together

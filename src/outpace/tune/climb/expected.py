@@ -12,9 +12,9 @@ from outpace.tune.climb.limits import Limits
 from outpace.tune.climb.running import Copies, Running
 from outpace.tune.climb.variant import Change, Variant
 from outpace.tune.data.classes import construct
+from outpace.tune.data.isolated import dispose
 from outpace.tune.data.rebuild import rebuild
 from outpace.tune.data.tree import Stage, describe
-from outpace.tune.program.disposal import dispose
 from outpace.tune.program.program import Program
 from outpace.tune.trial.statistics import Estimate
 

@@ -15,8 +15,7 @@ from outpace.tune.climb.variant import Variant
 from outpace.tune.program.program import Program
 from outpace.tune.trial.arm import Arm
 from outpace.tune.trial.engine import Watch, run_experiment
-from outpace.tune.trial.protocol import Protocol
-from outpace.tune.trial.record import Experiment, Phase
+from outpace.tune.trial.record import Experiment, Phase, Protocol
 from outpace.tune.trial.statistics import Estimate, compare
 
 TODAY, MODEL, INPUT = "as it is", "model alone", "input alone"

@@ -1,13 +1,18 @@
-"""Data sets with state of their own, so that reading them in a trial does not move on the user's shuffles and caches; and the folders of
-caches on disk, which live as long as the process that made them: until its usual end, or SIGTERM.
+"""Data sets with state of their own, so that reading them in a trial does not move on the user's shuffles and caches: the copies, the folders
+of their caches on disk, which live as long as the process that made them (until its usual end, or SIGTERM), and how their iterators are
+let go: TensorFlow waits for their threads, often for tens of seconds, and does nothing meanwhile.
 """
 
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import shutil
 import tempfile
+import threading
+import time
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -66,3 +71,33 @@ def _elsewhere(node: Any) -> Edit | None:
         return construct(old, inputs, filename=os.path.join(new_folder(os.path.dirname(path) or "."), "cache"))
 
     return edit
+
+
+_disposing: list[threading.Thread] = []
+_watched: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def dispose(things: list[Any]) -> None:
+    """Empty a list that holds the last references to iterators, in a thread of its own, so that nobody waits.
+
+    The thread is a daemon: a program that ends meanwhile does not wait either.
+    """
+    thread = threading.Thread(target=things.clear, name="outpace-disposal", daemon=True)
+    _disposing[:] = [*(other for other in _disposing if other.is_alive()), thread]
+    thread.start()
+
+
+def watched(iterator: Any) -> Any:
+    """The iterator itself, which `settled` waits for from now on."""
+    _watched.add(iterator)
+    return iterator
+
+
+def settled(seconds: float) -> bool:
+    """Wait until no watched iterator is left, so that nothing reads ahead any more; whether that was so within `seconds`."""
+    end = time.monotonic() + seconds
+    gc.collect()
+    for thread in _disposing:
+        thread.join(max(0.0, end - time.monotonic()))
+    gc.collect()
+    return not len(_watched) and not any(thread.is_alive() for thread in _disposing)

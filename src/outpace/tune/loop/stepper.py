@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
 from outpace.model.errors import CaptureError
-from outpace.tune.program.disposal import watched
+from outpace.tune.data.isolated import watched
 from outpace.tune.program.stepper import SETTLE, Runner, buffered, quiesce
 from outpace.tune.trial.arm import Work
 

@@ -252,7 +252,7 @@ class VectorisedMap(BatchBeforeMap):
     id = "vectorised_map"
     title = "Let TensorFlow vectorise the map's function"
     practice = "Vectorize mapping: tf.vectorized_map over batches"
-    holds_when = "equality on the compared elements is taken for equality on all: it is not proved"
+    holds_when = "what is equal on the compared elements is equal on all, which is not proved"
     opt_in = True
     function = staticmethod(functions.vectorised)
 

@@ -10,7 +10,7 @@ from outpace.model.units import counted
 from outpace.tune.climb.environment import EnvironmentOutcome
 from outpace.tune.climb.outcome import Tried
 from outpace.tune.pages.tuning import TRIED, row_of, why_of
-from outpace.tune.trial.command import assignments
+from outpace.tune.trial.script import assignments
 
 ID, TITLE = "environment", "The environment"
 QUESTION = "Which environment settings, made before TensorFlow starts, make this training faster?"

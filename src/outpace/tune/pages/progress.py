@@ -22,6 +22,11 @@ def shown(file: TextIO | None = None) -> Watch:
     return Progress(Console(file=file or sys.stderr, highlight=False, markup=False, emoji=False, soft_wrap=True))
 
 
+def watching(progress: bool) -> Watch:
+    """A watch that shows progress on stderr, or one that is silent."""
+    return shown() if progress else Watch()
+
+
 class Progress(Watch):
     """Shows preparations, rounds and the ratios as they stand."""
 

@@ -23,8 +23,7 @@ from outpace.model import (
     Text,
     Unit,
 )
-from outpace.tune.trial.protocol import Per
-from outpace.tune.trial.record import Decision, Environment, Experiment, Phase, Trial, Verdict
+from outpace.tune.trial.record import Decision, Environment, Experiment, Per, Phase, Trial, Verdict
 from outpace.tune.trial.statistics import Estimate, compare
 
 ID = "race"

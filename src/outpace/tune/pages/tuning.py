@@ -23,8 +23,7 @@ from outpace.model import (
     Unit,
 )
 from outpace.model.units import counted
-from outpace.tune.batch import BatchSizes
-from outpace.tune.batch_sizes import Size
+from outpace.tune.batch import BatchSizes, Size
 from outpace.tune.climb.limits import Beside
 from outpace.tune.climb.outcome import NOT_RACED, Tried, Tuning
 from outpace.tune.climb.parts import BOUND

@@ -6,8 +6,7 @@ the caller says. No file of the user's is ever touched.
 
 from __future__ import annotations
 
-from outpace.tune.patch.make import patch_of
-from outpace.tune.patch.source_patch import FileChange, Left, SourcePatch, write_copies, write_patch
+from outpace.tune.patch.make import FileChange, Left, SourcePatch, patch_of, write_copies, write_patch
 from outpace.tune.patch.verify import verify_patch
 
 __all__ = ["FileChange", "Left", "SourcePatch", "patch_of", "verify_patch", "write_copies", "write_patch"]

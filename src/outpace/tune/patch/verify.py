@@ -15,7 +15,7 @@ from typing import Any
 from outpace.model.units import counted
 from outpace.tune.data.verify import EPOCHS, Difference, Risk, Verified
 from outpace.tune.patch.calls import collapsed
-from outpace.tune.patch.source_patch import SourcePatch
+from outpace.tune.patch.make import SourcePatch
 from outpace.tune.purity.evidence import same
 
 STEP_ONLY = (

@@ -16,10 +16,9 @@ from outpace._dataclass import dataclass
 from outpace.model.errors import RebuildError, UsageError
 from outpace.tune.data.classes import kind_of
 from outpace.tune.data.graph import functions_of
-from outpace.tune.data.isolated import is_temporary
+from outpace.tune.data.isolated import is_temporary, settled
 from outpace.tune.data.rebuild import copied
 from outpace.tune.data.tree import Pipeline, Stage, describe
-from outpace.tune.program import disposal
 from outpace.tune.program.python_state import PythonState
 from outpace.tune.purity import traced
 
@@ -59,7 +58,7 @@ class Outside:
     def restore(self) -> tuple[str, ...]:
         """Put it back, once no trial reads ahead any more; returns what could not be put back, in words."""
         left = []
-        if self.shared and not disposal.settled(WAIT):
+        if self.shared and not settled(WAIT):
             left.append(f"what the input's functions share with the program: a reader did not end within {WAIT:.0f} s")
         for handle, value in self.variables:
             _raw().assign_variable_op(handle, value)

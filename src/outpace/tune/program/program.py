@@ -1,12 +1,19 @@
-"""A Keras training as `fit` was asked for it: the model, the data set, and how they go together."""
+"""A Keras training as `fit` was asked for it, or a loop of the user's own: the model, the data set, and how they go together.
+
+Scripts may compile more than once: the user's line of the last `compile` of each model is noted.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import sys
+import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
+from outpace.capture import frames
 from outpace.capture.choose import keras_backend
 from outpace.capture.steps_keras import of_keras_2, steps_per_execution
 from outpace.model.errors import UsageError
@@ -17,6 +24,28 @@ from outpace.tune.reason import reason_of
 
 if TYPE_CHECKING:
     from outpace.tune.loop.loop import Loop
+
+_lines: weakref.WeakKeyDictionary[Any, tuple[str, int]] = weakref.WeakKeyDictionary()
+
+
+def note_compiles(keras: Any) -> None:
+    """Note the line of each `compile` from now on."""
+    original = keras.Model.compile
+
+    @functools.wraps(original)
+    def compile(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with contextlib.suppress(Exception):
+            place = frames.caller()
+            if place is not None:
+                _lines[self] = place.file, place.line
+        return original(self, *args, **kwargs)
+
+    keras.Model.compile = compile
+
+
+def compiled_at(model: Any) -> tuple[str, int] | None:
+    """File and line; None where nobody noted it."""
+    return _lines.get(model)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,8 +7,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from outpace.tune.data.isolated import watched
 from outpace.tune.data.iterator import model_of
-from outpace.tune.program.disposal import watched
 from outpace.tune.program.source import Feed
 from outpace.tune.trial.arm import Work
 

@@ -8,9 +8,19 @@ from __future__ import annotations
 
 from outpace.tune.trial.arm import Arm, Facts, Work
 from outpace.tune.trial.engine import Watch, run_experiment
-from outpace.tune.trial.experiment import read_experiment, write_experiment
-from outpace.tune.trial.protocol import Per, Protocol
-from outpace.tune.trial.record import Decision, Environment, Experiment, Phase, Sample, Trial, Verdict
+from outpace.tune.trial.record import (
+    Decision,
+    Environment,
+    Experiment,
+    Per,
+    Phase,
+    Protocol,
+    Sample,
+    Trial,
+    Verdict,
+    read_experiment,
+    write_experiment,
+)
 from outpace.tune.trial.statistics import Estimate
 from outpace.tune.trial.verdict import judge
 

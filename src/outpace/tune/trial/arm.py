@@ -1,11 +1,21 @@
-"""`Arm`: one variant in a race, as functions that the engine calls."""
+"""`Arm`: one variant in a race, as functions that the engine calls; and one block of it: what happens around the timed steps, how many steps
+fill it, and the wait for what a step returned, since a step that a device still works on is not over.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import math
+import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import field
+from typing import Any
 
 from outpace._dataclass import dataclass
+from outpace.model.errors import CaptureError
+from outpace.tune.reason import reason_of
+from outpace.tune.trial.record import Per, Protocol
 
 
 @dataclass(frozen=True)
@@ -60,3 +70,133 @@ class Arm:
     check: Callable[[], str | None] | None = None
     facts: Callable[[], Facts] | None = None
     warm: bool = False
+
+
+Clock = Callable[[], float]
+_MOST_STEPS = 10_000_000
+
+
+@dataclass(eq=False)
+class Lane:
+    """The state of one arm in a running race; it becomes a `Trial` at the end."""
+
+    name: str
+    arm: Arm
+    steps: int = 1
+    step_seconds: float = 0.0
+    untimed_seconds: float = 0.0  # of the last block: begin, drain, end
+    racing: bool = True
+    prepared: bool = False
+    first_seconds: float | None = None
+    warmup_seconds: float = 0.0
+    warmup_steps: int = 0
+    dropped: int | None = None
+    failure: str | None = None
+    asked: bool = False
+    proof: str | None = None
+    objection: str | None = None
+    facts: Facts = field(default_factory=Facts)
+
+    @property
+    def cost(self) -> float:
+        """Seconds that a block takes, about, with what is not timed."""
+        return self.steps * self.step_seconds + self.untimed_seconds
+
+    def fail(self, error: Exception) -> None:
+        """The arm leaves the race."""
+        self.racing, self.failure = False, reason_of(error)
+
+
+def prepare(lane: Lane, protocol: Protocol, warmup: float, clock: Clock) -> None:
+    """Bring an arm to its steady state: prepare, first step, warm-up, and how many steps fill a block.
+
+    Raises whatever the arm raises.
+    """
+    arm, started = lane.arm, clock()
+    lane.prepared = True
+    if arm.prepare is not None:
+        arm.prepare()
+    run(lane, 1, clock)
+    lane.first_seconds = clock() - started
+    started, many, done = clock(), 1, 0
+    while True:
+        work = run(lane, many, clock)
+        done += work.steps
+        lane.step_seconds = max(work.seconds, 1e-9) / max(work.steps, 1)
+        if clock() - started >= warmup and done >= protocol.block_steps:
+            break
+        if work.seconds < protocol.block_seconds / 2:  # a long chunk measures the step better
+            many = min(2 * many, _MOST_STEPS)
+    lane.warmup_seconds, lane.warmup_steps = clock() - started, done
+    if arm.facts is not None:
+        lane.facts = arm.facts()
+        if lane.facts.first_seconds is not None:
+            lane.first_seconds = lane.facts.first_seconds
+    if protocol.per is Per.EXAMPLE and lane.facts.examples is None:
+        raise CaptureError(
+            "How many examples a step has cannot be seen here, so rates per example are not possible; compare steps."
+        )
+    if arm.proof is not None:
+        lane.proof, lane.asked = arm.proof(), True
+        lane.racing = bool(lane.proof)
+
+
+def fill(lane: Lane, seconds: float, protocol: Protocol) -> None:
+    """Set the steps of a block so that it takes about `seconds`."""
+    wanted = math.ceil(seconds / lane.step_seconds) if lane.step_seconds > 0 else protocol.block_steps
+    lane.steps = min(max(protocol.block_steps, wanted), _MOST_STEPS)
+
+
+def run(lane: Lane, steps: int, clock: Clock) -> Work:
+    """Run one block; returns what it did. The arm's `end` is called in any case."""
+    arm, began = lane.arm, clock()
+    try:
+        if arm.begin is not None:
+            arm.begin()
+        if arm.drain is not None:
+            arm.drain()
+        started, cpu = clock(), time.process_time()
+        told: Work | None = arm.run(steps)
+        seconds, cpu = clock() - started, time.process_time() - cpu
+    finally:
+        if arm.end is not None:
+            arm.end()
+    work = told if isinstance(told, Work) else Work(steps, seconds, cpu)
+    lane.untimed_seconds = max(0.0, clock() - began - work.seconds)
+    return work
+
+
+def steps_of(step: Callable[[], object]) -> Callable[[int], Work | None]:
+    """`run` of an arm whose steps are calls of a function; the last result is waited for."""
+
+    def run(steps: int) -> None:
+        result: object = None
+        for _ in range(steps):
+            result = step()
+        wait_for(result)
+
+    return run
+
+
+def wait_for(result: object) -> None:
+    """Wait until the arrays in a step's result are computed, and TensorFlow's devices are idle where they run behind.
+
+    Knows JAX arrays, TensorFlow tensors, and mappings and sequences of them; everything else is complete when it is returned.
+    """
+    _leaves(result)
+    tf: Any = sys.modules.get("tensorflow")
+    if tf is not None:
+        with contextlib.suppress(AttributeError):  # a TensorFlow without it
+            tf.test.experimental.sync_devices()
+
+
+def _leaves(result: Any) -> None:
+    wait = getattr(result, "block_until_ready", None)
+    if callable(wait):
+        wait()
+    elif isinstance(result, Mapping):
+        for item in result.values():
+            _leaves(item)
+    elif isinstance(result, (tuple, list)):
+        for item in result:
+            _leaves(item)

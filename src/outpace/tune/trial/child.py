@@ -26,9 +26,7 @@ from outpace.capture.script import hide_own_frames, run_as_main
 from outpace.capture.steps_keras import KerasSteps, wrap
 from outpace.capture.steps_tf import LoopSteps, hook_marks
 from outpace.tune.trial.channel import Channel
-from outpace.tune.trial.observer import Observer
-from outpace.tune.trial.turns import RaceSession, run_hook
-from outpace.tune.trial.writers import without_writers
+from outpace.tune.trial.turns import Observer, RaceSession, run_hook
 
 HOOK = "outpace_race"
 ENDLESS = 1_000_000_000  # epochs
@@ -197,3 +195,24 @@ def _run(script: str, argv: list[str], module: bool, channel: Channel, first_epo
 
 if __name__ == "__main__":
     main(sys.argv[1:])
+
+
+# A checkpoint of a race would stand in the place of the user's own; BackupAndRestore would even begin with it.
+WRITERS = ("ModelCheckpoint", "BackupAndRestore", "CSVLogger", "TensorBoard", "RemoteMonitor")
+
+
+def without_writers(callbacks: Any, keras: Any) -> tuple[Any, list[str]]:
+    """The callbacks of a `fit` that write no files, and the names of those that do (also of classes derived from Keras')."""
+    kinds = tuple(kind for name in WRITERS if (kind := getattr(keras.callbacks, name, None)) is not None)
+    held = getattr(callbacks, "callbacks", None)  # a CallbackList
+    given = list(
+        held if held is not None else callbacks if isinstance(callbacks, (list, tuple)) else [callbacks] if callbacks else []
+    )
+    names = [type(each).__name__ for each in given if isinstance(each, kinds)]
+    if not names:
+        return callbacks, []
+    kept = [each for each in given if not isinstance(each, kinds)]
+    if held is None:
+        return kept, names
+    callbacks.callbacks = kept
+    return callbacks, names

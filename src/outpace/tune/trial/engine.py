@@ -15,11 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from outpace.model.errors import UsageError
-from outpace.tune.trial.arm import Arm
-from outpace.tune.trial.blocks import Clock, Lane, fill, prepare, run
+from outpace.tune.trial.arm import Arm, Clock, Lane, fill, prepare, run
 from outpace.tune.trial.interrupts import Interrupts
-from outpace.tune.trial.protocol import Protocol
-from outpace.tune.trial.record import Decision, Environment, Experiment, Phase, Sample, Trial, load
+from outpace.tune.trial.record import Decision, Environment, Experiment, Phase, Protocol, Sample, Trial, load
 from outpace.tune.trial.statistics import LEVEL, STRICT, SUSPECT, Estimate, autocorrelation, compare, log_ratios, rounds_needed
 from outpace.tune.trial.verdict import biased, claimed, judge
 

@@ -1,19 +1,82 @@
-"""What a race leaves behind: samples, trials, verdicts, and the experiment that holds all of them."""
+"""What a race is asked for (`Protocol`, the constants in one place) and what it gave (`Experiment`): plain data, which JSON lines hold: one
+header, then one line per trial, sample and verdict. What is read back equals what was written.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import math
 import os
 import platform
 import time
-from collections.abc import Mapping
+import typing
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 from enum import Enum
+from pathlib import Path
+from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace.capture.notes import granted_cpus
-from outpace.tune.trial.protocol import Protocol
+from outpace.model.codec import decode, encode
+from outpace.model.errors import NotFoundError, UsageError
+from outpace.model.files import whole
 from outpace.tune.trial.statistics import Estimate
+
+
+class Per(str, Enum):
+    """What rates count."""
+
+    STEP = "step"
+    EXAMPLE = "example"
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How a race is run.
+
+    search, confirm: whether the race has both parts. Without a confirmation it only screens: what differs "seems" to. Without a search every
+        arm is confirmed, for arms that earlier races have found.
+    effect: smallest difference that is called one, as a fraction. Finding 3% takes minutes on a noisy machine, 10% seconds.
+    block_seconds: length of a block. Noise of a shared machine is drift, which short paired blocks cancel: at 0.1 s a comparison needed
+        a half to a fifth of the time that unpaired blocks need, at 1 s several times as much. `block_steps` is the least number of steps.
+    warmup_seconds: untimed, after the first call (at most a twentieth of the budget).
+    looks: rounds after which the search may drop arms or stop; `drop_after` is the first for dropping, `least_rounds` for anything else.
+        Few looks at a stricter interval (99%) keep repeated looking from finding differences that are not there.
+    drop_below: an arm leaves the search when its upper end (95%) is below this ratio.
+    search_share: part of the budget that the search may use; the rest belongs to the confirmation.
+    search_rounds: rounds of the search, at most.
+    confirm_rounds: fresh rounds of a confirmation, at least. How many is fixed before the first of them.
+    fresh_rounds: rounds of a race without a search, at most.
+    power: how often a true difference of the planned size shall be confirmed, as a quantile of the normal distribution (1.28: 90%).
+    widen_times: how often blocks may be doubled when they prove too short (the baseline differs from itself, or rounds resemble
+        their neighbours by more than `autocorrelation`).
+    blind: an interval that reaches farther than this from 1 is too wide to say "no difference".
+    bias_share: where the baseline differs from itself, a claim must be at least 1 / bias_share times as large as that difference can be;
+        as large, where the race only screens.
+    """
+
+    search: bool = True
+    confirm: bool = True
+    effect: float = 0.03
+    block_seconds: float = 0.15
+    block_steps: int = 3
+    warmup_seconds: float = 1.0
+    looks: tuple[int, ...] = (6, 8, 12, 18, 27, 40, 60, 90, 135, 200, 300, 450, 675, 1000)
+    drop_after: int = 6
+    least_rounds: int = 8
+    drop_below: float = 0.97
+    search_share: float = 0.5
+    search_rounds: int = 1_000_000
+    confirm_rounds: int = 20
+    fresh_rounds: int = 60
+    power: float = 1.28
+    widen_times: int = 2
+    autocorrelation: float = 0.4
+    blind: float = 0.10
+    bias_share: float = 0.25
+    per: Per = Per.STEP
 
 
 class Phase(str, Enum):
@@ -220,3 +283,59 @@ class Experiment:
             for s in self.samples
             if s.arm == arm and s.phase is phase and s.stage == stage and s.seconds > 0
         }
+
+
+VERSION = 1
+_ROWS: dict[str, tuple[str, type]] = {
+    "trial": ("trials", Trial),
+    "sample": ("samples", Sample),
+    "verdict": ("verdicts", Verdict),
+}
+
+
+def lines_of(experiment: Experiment) -> Iterator[str]:
+    """The lines of a record, without line ends."""
+    rows = {name for name, _ in _ROWS.values()}
+    header = {each.name: getattr(experiment, each.name) for each in dataclasses.fields(experiment) if each.name not in rows}
+    yield json.dumps({"kind": "experiment", "version": VERSION, **encode(header)}, ensure_ascii=False)
+    for kind, (name, _) in _ROWS.items():
+        for row in getattr(experiment, name):
+            yield json.dumps({"kind": kind, **encode(row)}, ensure_ascii=False)
+
+
+def write_experiment(experiment: Experiment, path: str | os.PathLike[str]) -> Path:
+    """Write a record, whole or not at all; OutputError where that is not possible."""
+    with whole(path, "The record") as file:
+        file.write("".join(f"{line}\n" for line in lines_of(experiment)).encode("utf-8"))
+    return Path(path)
+
+
+def read_experiment(path: str | os.PathLike[str]) -> Experiment:
+    """The experiment of a record. Raises NotFoundError where there is none, UsageError where the file is something else."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise NotFoundError(f"There is no record {path} ({error.strerror}). A race writes one with --out FILE.") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(_no_record(path, "it is no text")) from error
+    try:
+        rows = [json.loads(line) for line in text.splitlines() if line.strip()]
+        return _experiment(rows)
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        raise UsageError(_no_record(path, str(error) or type(error).__name__)) from error
+
+
+def _no_record(path: object, why: str) -> str:
+    return f"{path} is no record of a race that this version reads ({why}). Give a file that 'outpace race --out' wrote."
+
+
+def _experiment(rows: list[dict[str, Any]]) -> Experiment:
+    header = dict(rows[0])
+    if header.pop("kind", None) != "experiment" or header.pop("version", None) != VERSION:
+        raise ValueError("its first line is no header")
+    found: dict[str, list[Any]] = {name: [] for name, _ in _ROWS.values()}
+    for row in rows[1:]:
+        values = dict(row)
+        name, kind = _ROWS[values.pop("kind")]
+        found[name].append(decode(kind, values))
+    return typing.cast(Experiment, decode(Experiment, {**header, **found}))

@@ -6,8 +6,7 @@ import math
 from statistics import median
 
 from outpace._dataclass import dataclass
-from outpace.tune.trial.protocol import Protocol
-from outpace.tune.trial.record import Decision, Experiment, Phase, Trial, Verdict
+from outpace.tune.trial.record import Decision, Experiment, Phase, Protocol, Trial, Verdict
 from outpace.tune.trial.statistics import STRICT, Estimate, compare
 
 _MARGIN = 1.2  # of the rounds that are needed: preparations come on top, and rounds differ

@@ -1,0 +1,54 @@
+"""What all optimisations share, whatever they change: names, and an answer that asks for consent where the user has not given it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from outpace.tune.data.verify import Risk
+from outpace.tune.optimisations import all_rewrites, environment_knobs, knobs
+from outpace.tune.optimisations.advice import OPTIMISATIONS as ADVICE
+from outpace.tune.optimisations.optimisation import Answer, Applies, Explained, NeedsConsent, NotApplicable, Optimisation, asked
+
+SAFE = frozenset({Risk.EXACT, Risk.REORDERED})
+ALL: tuple[Optimisation[Any], ...] = (*all_rewrites(), *knobs(), *environment_knobs(), *ADVICE)
+
+
+class Given(Optimisation[Answer]):
+    """Answers what it is asked about."""
+
+    id = title = practice = "given"
+
+    def __init__(self, opt_in: bool = False, holds_when: str = "") -> None:
+        self.opt_in, self.holds_when = opt_in, holds_when
+
+    def applies(self, subject: Answer, /) -> Answer:
+        return subject
+
+
+def test_there_are_all_kinds_and_each_has_a_name_of_its_own() -> None:
+    kinds = (all_rewrites(), knobs(), environment_knobs(), ADVICE)
+    assert [len(kind) for kind in kinds] == [15, 11, 8, 9]
+    assert len({each.id for each in ALL}) == len(ALL)
+    assert all(each.title and each.practice for each in ALL)
+
+
+@pytest.mark.parametrize("answer", [NotApplicable("It has no map."), Explained("It could.", "It is yours to do.")])
+def test_what_does_not_apply_needs_no_consent(answer: Answer) -> None:
+    assert asked(Given(opt_in=True), answer, SAFE) is answer
+
+
+def test_what_may_change_results_needs_consent() -> None:
+    applies = Applies("It waits.", Risk.STATISTICAL)
+    found = asked(Given(), applies, SAFE)
+    assert found == NeedsConsent("It waits. It is statistical: it is tried only if you allow that.")
+    assert asked(Given(), applies, SAFE | {Risk.STATISTICAL}) is applies
+
+
+def test_what_is_safe_on_a_condition_names_it() -> None:
+    applies, given = Applies("It waits.", Risk.EXACT), Given(opt_in=True, holds_when="nobody reads the files")
+    found = asked(given, applies, SAFE)
+    assert found == NeedsConsent("It waits. It assumes that nobody reads the files: it is tried only if you allow that.")
+    assert asked(given, applies, SAFE | {Risk.STATISTICAL}) is applies
+    assert asked(Given(), applies, SAFE) is applies
