@@ -11,7 +11,7 @@ from outpace.model import Chart, ChartKind, Unit
 from outpace.model.text import clean, shown
 from outpace.model.units import counted
 from outpace.report import chart_data, palette
-from outpace.report.terminal_cells import fit
+from outpace.report.terminal_cells import fit, in_lines
 from outpace.report.terminal_grid import Column, fits, grid, rows
 
 GLYPHS = "█▓▒░#=+:o."
@@ -35,9 +35,17 @@ def draw(chart: Chart, width: int, colored: bool) -> list[Text]:
     for name in chart.choices() if len(chart.table) else ():
         values = list(dict.fromkeys(chart.table[name].tolist()))
         if len(values) > 1:
-            told = f"{chart.table.field(name).label}: {clean(values[0])}; the other {len(values) - 1:,} are in the HTML report"
-            lines.append(Text(fit(told, width), style="dim"))
+            told = (
+                f"{chart.table.field(name).label}: {clean(values[0])}; {counted(len(values) - 1, 'other')} in the HTML report"
+            )
+            lines += _remark(told, width)
     return lines
+
+
+def _remark(text: str, width: int, indent: int = 0) -> list[Text]:
+    """A sentence below a chart, in as many lines as it takes."""
+    (lines,) = in_lines((text,), width - indent, prose=True)
+    return [Text(" " * indent + line, style="dim") for line in lines]
 
 
 def stacked_bar(chart: Chart, width: int, colored: bool) -> list[Text]:
@@ -113,7 +121,7 @@ def _block(data: chart_data.Columns, width: int, colored: bool) -> list[Text]:
     top = fit(shown(data.top, data.unit), edge - 2).rjust(edge - 2)
     lines[0] = Text(top + "│ ") + lines[0][edge:]
     lines.append(_axis(data, edge, wide * count))
-    notes = [Text(" " * edge + note, style="dim") for note in _notes(data)]
+    notes = [line for note in _notes(data) for line in _remark(note, width, edge)]
     return [*lines, *_legend(data, edge, width, colored), *notes]
 
 
@@ -170,7 +178,7 @@ def _pies(chart: Chart, width: int, colored: bool) -> list[Text]:
             wholes.add(whole)
             labels = [part.table.field(name).label for name in chart.choices()]
             told = ", ".join(f"{label}: {clean(value)}" for label, value in zip(labels, chosen, strict=True))
-            lines += [Text(fit(told, width), style="bold"), *bars(part, width, colored)]
+            lines += [Text(line.plain, style="bold") for line in _remark(told, width)] + bars(part, width, colored)
     return lines
 
 

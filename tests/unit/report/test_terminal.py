@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 from rich.cells import cell_len
 
-from outpace.model import Report
+from outpace.model import Chart, ChartKind, Field, Report, Table, Unit
 from outpace.report import terminal
 from outpace.report.terminal_cells import fit, in_lines
-from outpace.report.terminal_charts import split_cells
+from outpace.report.terminal_charts import draw, split_cells
 from outpace.report.terminal_grid import Column, grid, rows
 from tests.unit.report.report_samples import hostile, realistic
 
@@ -165,6 +165,20 @@ def test_sentences_keep_every_word() -> None:
     advice = ("Set num_parallel_calls on map, cache what does not change, or preprocess offline.", "Combine small transfers.")
     for told in (advice, (" ".join(advice * 9),)):
         assert " ".join(in_lines(told, 24, True)[0]) == told[0]
+
+
+@pytest.mark.parametrize("width", [38, 48, 58])
+def test_what_is_said_below_a_chart_is_wrapped_and_never_cut(width: int) -> None:
+    names = ["worker_of_a_long_name_7010"] * 61 + ["worker_of_a_long_name_7011"]
+    fields = (Field("host", Unit.TEXT, "", "Host"), Field("step", Unit.COUNT, ""), Field("input_ps", Unit.PS, ""))
+    rows = [(name, step, (70 if step == 60 else 1) * 10**9) for step, name in enumerate(names)]
+    table = Table.from_rows("steps", "Steps", fields, rows)
+    chart = Chart("Step time", ChartKind.STACK_SERIES, table, "step", ("input_ps",), select="host")
+    lines = [line.plain.rstrip() for line in draw(chart, width, colored=False)]
+    assert max(map(len, lines)) <= width
+    said = " ".join(" ".join(lines).split())
+    assert "beyond the axis; the highest (60) is 70.0 ms" in said
+    assert "Host: worker_of_a_long_name_7010; 1 other in the HTML report" in said
 
 
 @pytest.mark.parametrize("width", range(3, 20))
