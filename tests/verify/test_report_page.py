@@ -53,10 +53,12 @@ class Report:
         return list(self.run("[...document.querySelectorAll('.view')].filter(v => v.offsetHeight).map(v => v.id)"))
 
     def click(self, selector: str) -> None:
-        """A click of the mouse in the middle of an element."""
-        self.run(f"document.querySelector({json.dumps(selector)}).scrollIntoView({{ block: 'center' }})")
-        box = self.run(f"(({{ x, y, width, height }}) => [x + width / 2, y + height / 2])({self._box(selector)})")
-        self.click_at(*box)
+        """A click of the mouse in the middle of an element. The page is scrolled only where the element cannot be reached as it is."""
+        middle = f"(({{ x, y, width, height }}) => [x + width / 2, y + height / 2])({self._box(selector)})"
+        element = self._element(selector)
+        if not self.run(f"{element}.contains(document.elementFromPoint(...{middle}))"):
+            self.run(f"{element}.scrollIntoView({{ block: 'center' }})")
+        self.click_at(*self.run(middle))
 
     def click_at(self, x: float, y: float) -> None:
         self.drag((x, y), (x, y))
@@ -118,6 +120,20 @@ def test_one_view_is_seen_at_a_time_and_history_leads_back(report: Report) -> No
     report.wait("document.querySelector('#op_stats').offsetHeight > 0 && scrollY === 500")
     report.run("history.forward()")
     report.wait("document.querySelector('#overview').offsetHeight > 0")
+
+
+def test_back_leads_to_where_a_reader_scrolled_a_moment_before_leaving(report: Report) -> None:
+    report.visit("keras_fit", "op_stats")
+    report.wait("document.body.offsetHeight > 1400")
+    report.run("scrollTo(0, 400), document.querySelector('nav a[href=\"#overview\"]').click()")
+    report.wait("document.querySelector('#overview').offsetHeight > 0")
+    report.run("history.back()")
+    report.wait("document.querySelector('#op_stats').offsetHeight > 0 && scrollY === 400")
+    report.run("scrollTo(0, 300), document.querySelector('#op_stats .live tbody td').focus()")
+    report.press("Enter")
+    report.wait("location.hash.startsWith('#op_stats/')")
+    report.run("history.back()")
+    report.wait("location.hash === '#op_stats' && scrollY === 300")
 
 
 ON_SCREEN = (

@@ -28,7 +28,7 @@ const ColumnsInput = (() => {
     if (at === null || chart.rows[at] < 0) return;
     const route = "#" + chart.route(at);
     if (location.hash === route) Routes.go();
-    else location.hash = route;
+    else Routes.to(route);
   }
 
   function attach(chart) {

@@ -250,7 +250,7 @@ const Grid = (() => {
     enter(at) {
       const line = this.lines[at];
       if (typeof line === "object") GridGroups.toggle(this, line);
-      else location.hash = this.route + "/" + (line + 1);
+      else Routes.to(this.route + "/" + (line + 1));
     }
 
     go(at, column) {

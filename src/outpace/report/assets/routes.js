@@ -1,7 +1,7 @@
 /* Views of one page, by what stands behind the `#`: a tool, a table, a row, a finding, a column of a chart. See `html_places.py`. */
 const Routes = (() => {
   const FIRST = "summary";
-  let before = null;
+  let before = null, wait = 0;
 
   const decoded = (text) => { try { return decodeURIComponent(text); } catch { return text; } };
 
@@ -91,17 +91,32 @@ const Routes = (() => {
     if (link.hash === location.hash) go();
   }
 
+  /* Where the page is scrolled to, for a reader who comes back. */
+  function keep() {
+    clearTimeout(wait);
+    if (history.state?.y !== scrollY) history.replaceState({ y: scrollY }, "");
+  }
+
+  /* To another address: what was scrolled a moment ago is kept first, for afterwards it would be kept at the new one. */
+  function to(route) {
+    keep();
+    location.hash = route;
+  }
+
   function start() {
     history.scrollRestoration = "manual";
-    let wait = 0;
     document.addEventListener("scroll", () => {
       clearTimeout(wait);
-      wait = setTimeout(() => history.replaceState({ y: scrollY }, ""), 100);
+      wait = setTimeout(keep, 100);
     }, { passive: true });
-    addEventListener("popstate", (event) => go(event.state?.y));
+    addEventListener("popstate", (event) => {
+      clearTimeout(wait);
+      go(event.state?.y);
+    });
+    document.addEventListener("click", (event) => { if (event.target.closest("a[href^='#']")) keep(); }, true);
     document.addEventListener("click", links);
     go(history.state?.y);
   }
 
-  return { start, go };
+  return { start, go, to };
 })();
