@@ -46,7 +46,7 @@ def shorten(name: str, width: int) -> str:
     if width < 3:
         return name[: max(width, 0)]
     head = (width - 1) // 2
-    return name[:head] + ELLIPSIS + name[len(name) - (width - 1 - head) :]
+    return name[:head].rstrip(ELLIPSIS) + ELLIPSIS + name[len(name) - (width - 1 - head) :].lstrip(ELLIPSIS)
 
 
 def first_sentence(prose: str) -> str:

@@ -48,6 +48,11 @@ def test_shorten_leaves_what_fits() -> None:
     assert shorten("scope/inner/op", 9) == "scop…r/op"
 
 
+def test_shorten_leaves_no_two_ellipses_side_by_side() -> None:
+    assert shorten("abc…defghijk", 9) == "abc…hijk"
+    assert shorten("abcdefg…ijk", 9) == "abcd…ijk"
+
+
 @given(ANY_TEXT)
 def test_valid_gives_unicode_and_changes_nothing_that_was_valid(name: str) -> None:
     result = valid(name)

@@ -18,7 +18,7 @@ NUMBERS = [
     0.5, 0.123, 0.0004, 0.00001234, 3.14159, 16.4, 123.4, 1234.5, 9.8e-7, 1e15, 1e19, 1234567, 999_950,
     1.78e3, 1.15e4, -4321.0, -5, -2.5e9, None,
 ]  # fmt: skip
-NAMES = ["short", "x" * 40, "scope/inner/op_name_that_is_long"]
+NAMES = ["short", "x" * 40, "scope/inner/op_name_that_is_long", "abcd…defghijk", "abcdefghi…klmn"]
 SCOPES = [f"replica_{r}/bert/encoder/layer_{n}/dropout{d}/random/Uniform" for r in (4, 6) for n in (1, 7) for d in ("", "_1")]
 COLUMNS = [
     SCOPES,

@@ -55,7 +55,7 @@ const Units = (() => {
   function shorten(name, width) {
     if (name.length <= width) return name;
     const head = Math.floor((width - 1) / 2);
-    return name.slice(0, head) + "…" + name.slice(name.length - (width - 1 - head));
+    return name.slice(0, head).replace(/…+$/, "") + "…" + name.slice(name.length - (width - 1 - head)).replace(/^…+/, "");
   }
 
   const PART = /[^/:,<( ]*[/:,<( ]+|[^/:,<( ]+/g;
