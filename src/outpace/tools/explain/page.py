@@ -22,7 +22,7 @@ from outpace.timeline import Run
 from outpace.tools.explain import TOOL
 from outpace.tools.explain.compute import Chosen, choose, events, groups, parts
 
-_EVENTS = ("category", "event", "thread", "offset_ps", "duration_ps", "counted_ps")
+_EVENTS = ("event", "category", "thread", "offset_ps", "duration_ps", "counted_ps")
 _BY, _SUMS = ("category", "event", "thread"), ("counted_ps", "duration_ps", "count")
 _HOW = (
     "Every moment counts for one event only: that of the category with the highest priority in the breakdown, and of its events the "
@@ -56,7 +56,7 @@ def analyse(run: Run, *, step: int | None = None, category: Category | str | Non
     sections: tuple[Section, ...] = (
         Figures("The step", items),
         Rows(compared),
-        Rows(groups(shown), ("category", "event", "thread", "count", "counted_ps"), limit=15, remark=_HOW, by=_BY, sums=_SUMS),
+        Rows(groups(shown), ("event", "category", "thread", "count", "counted_ps"), limit=15, remark=_HOW, by=_BY, sums=_SUMS),
         Rows(shown, _EVENTS, limit=10 if step is None else 40, by=_BY, sums=_SUMS[:2]),
     )
     colors = {c.label: c.value for c in Category}

@@ -15,7 +15,6 @@ from outpace.tools.kernel_stats.idle import causes_table, devices_table, gaps_ta
 from outpace.tools.kernel_stats.launches import launches
 from outpace.tools.kernel_stats.names import short
 
-_ALL = "Every kernel-op pair is in the CSV, JSON and HTML output."
 _BY, _SUMS = ("function", "op", "device", "tensor_cores"), ("total_ps", "kernel_fraction", "occurrences")
 _NO_DEVICE = Unavailable(
     "the profile holds no events of a GPU",
@@ -56,7 +55,7 @@ def analyse(run: Run) -> Page:
         "mean_ps",
     )
     sections += [
-        Rows(table, shown, limit=20, remark=_ALL, pick=("device", "host"), by=_BY, sums=_SUMS),
+        Rows(table, shown, limit=20, pick=("device", "host"), by=_BY, sums=_SUMS),
         Rows(by_device, ("device", "kernels", "kernel_ps", "mean_kernel_ps", "idle_ps", "idle_fraction", "unlaunched_ps")),
         Rows(causes, ("idle_ps", "idle_fraction", "gaps", "device", "host_activity"), pick=("device",)),
         Rows(gaps_table(gaps), ("start_ps", "length_ps", "step", "device", "next", "host_activity"), pick=("device",)),

@@ -15,7 +15,6 @@ from outpace.tools.op_stats.compute import SIDES, ops, shares, types
 
 _SHOWN = ("rank", "side", "self_ps", "busy_fraction", "occurrences", "total_ps", "type", "name")
 _BY, _SUMS = ("type", "layer", "side", "host"), ("self_ps", "busy_fraction", "occurrences", "host_fraction", "device_fraction")
-_ALL = "Every op is in the CSV, JSON and HTML output."
 _NONE = Unavailable(
     "no op was recorded",
     "Capture with host tracer level 2 (the default of 'outpace profile'); on a GPU check that CUPTI is on the library path.",
@@ -46,7 +45,7 @@ def analyse(run: Run) -> Page:
         )
     if len(metrics):
         sections += [
-            Rows(table, _SHOWN, limit=20, remark=_ALL, aside="idle", pick=("side", "host"), by=_BY, sums=_SUMS),
+            Rows(table, _SHOWN, limit=20, aside="idle", pick=("side", "host"), by=_BY, sums=_SUMS),
             Rows(by_type, ("side", "type", "self_ps", "busy_fraction", "occurrences", "ops"), pick=("side",)),
         ]
     if one_by_one:

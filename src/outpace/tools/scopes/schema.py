@@ -3,9 +3,9 @@
 from outpace.model import Field, Unit
 
 SCOPES = (
-    Field("id", Unit.TEXT, "side and full name of the scope; '/' separates levels"),
+    Field("id", Unit.TEXT, "side and full name of the scope; '/' separates levels", "Scope"),
     Field("parent", Unit.TEXT, "id of the scope around it; empty at the top"),
-    Field("scope", Unit.TEXT, "last part of the name"),
+    Field("scope", Unit.TEXT, "last part of the name", "Last part"),
     Field("side", Unit.TEXT, "Host (threads) or Device (accelerators)"),
     Field("depth", Unit.COUNT, "levels above it"),
     Field("total_ps", Unit.PS, "self time of all ops in the scope and the scopes below it"),
