@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +191,24 @@ def test_the_graph_draws_what_was_chosen(page: chromium.Page, tmp_path: Path) ->
     assert len(set(drawn)) == 3
     assert graph.ask("box.querySelectorAll('.edge').length") == graph.ask("box.querySelectorAll('.node').length") - 1
     assert "Busy per batch" in graph.hover("box.querySelector('.bottleneck .box')")
+
+
+BOXES = "[...box.querySelectorAll('.node')].map(n => [n.querySelector('.name').textContent, n.querySelector('.box').getBoundingClientRect()])"
+
+
+def test_on_a_phone_the_stages_stand_one_below_the_other(page: chromium.Page, tmp_path: Path) -> None:
+    page.ask("Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=1, mobile=False)
+    try:
+        graph = reader(page, "tfdata_heavy", GRAPH, tmp_path)
+        boxes = graph.ask(f"{BOXES}.map(([name, b]) => [name, b.left, b.right, b.top, b.bottom])")
+        assert len(boxes) == 16 and graph.ask("box.querySelectorAll('.edge').length") == 15
+        assert all(0 <= left < right <= 390 for _, left, right, _, _ in boxes)
+        assert all(above[4] < below[3] for above, below in pairwise(boxes)), "none beside another, in the order of the keyboard"
+        assert graph.ask("[...box.querySelectorAll('.source')].every(text => text.getBBox().width > 0)")
+        names = [name for name, *_ in boxes]
+        assert names[-1] == "Root" and names.index("TFRecord") < names.index("Generator") < names.index("Zip")
+    finally:
+        page.ask("Emulation.clearDeviceMetricsOverride")
 
 
 def test_every_stage_of_the_graph_can_be_reached_by_keyboard(page: chromium.Page, tmp_path: Path) -> None:

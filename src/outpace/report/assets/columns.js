@@ -1,6 +1,6 @@
 /* Stacked columns to zoom into: a step graph. Colours are classes, so that a theme needs no redrawing. */
 const Columns = (() => {
-  const HIGH = 230, LEFT = 66, TOP = 8, BOTTOM = 24, NARROWEST = 3, WIDEST = 44, TALL = 4, FEWEST = 4, LETTER = 7, MOST_NAMED = 20;
+  const HIGH = 230, LEFT = 66, TOP = 8, BOTTOM = 24, NARROWEST = 3, WIDEST = 44, TALL = 4, FEWEST = 4, LETTER = 7, MOST_NAMED = 20, SHORTEST = 240;
   const charts = new Map();
 
   class Chart {
@@ -169,7 +169,7 @@ const Columns = (() => {
       this.drawn = bins;
       const height = TOP + HIGH + BOTTOM;
       const svg = Dom.svg("svg", { class: "columns", viewBox: `0 0 ${LEFT + wide + 6} ${height}`, width: LEFT + wide + 6, height, "aria-hidden": "true" });
-      svg.append(...this.axis(wide), ...this.shapes(bins), ...this.names(bins, LEFT + wide));
+      svg.append(...this.axis(Math.min(wide, Math.max(SHORTEST, this.step * bins.length))), ...this.shapes(bins), ...this.names(bins, LEFT + wide));
       this.mark = Dom.svg("rect", { class: "mark", y: TOP, height: HIGH, width: 0 });
       this.brush = Dom.svg("rect", { class: "brush", y: TOP, height: HIGH, width: 0 });
       svg.prepend(this.mark);

@@ -1,7 +1,7 @@
 /* A tree of stages as boxes: what feeds a stage stands above it, and the critical path is a thick line. */
 Pictures.add("graph", (box, spec, table) => {
   const { html, svg } = Dom, { column, textWidth, choices, tipAt } = Pictures;
-  const BAR = 15, GAP = 26, BESIDE = 28, ARROW = 7;
+  const BAR = 15, GAP = 26, BESIDE = 28, ARROW = 7, PHONE = 700, INDENT = 18;
   const KEYS = ["k-cycle-0", "k-cycle-2"];
   const MARK = { bottleneck: "◀ bottleneck", critical: "● critical path" };
   const ids = column(table, spec.x).values;
@@ -46,7 +46,21 @@ Pictures.add("graph", (box, spec, table) => {
       const first = [...below.get(row)].sort((a, b) => weight.get(b) - weight.get(a))[0];
       if (first !== undefined && !columns.has(first)) columns.set(first, columns.get(row));
     }
-    return { placed: new Map(order.map(({ row, depth }) => [row, { depth, column: columns.get(row) }])), byId, count: last + 1 };
+    const placed = new Map(order.map(({ row, depth }) => [row, { depth, column: columns.get(row) }]));
+    if (last > 0 && width < PHONE) one(order.filter(({ depth }) => depth === 0).map(({ row }) => row), below, placed);
+    return { placed, byId, count: last + 1 };
+  }
+
+  /* On a phone all boxes stand one below the other: the first branch right above what it feeds, the others above it and moved to the right. */
+  function one(roots, below, placed) {
+    const seen = new Set(), stack = [...roots].reverse();
+    while (stack.length) {
+      const row = stack.pop();
+      if (seen.has(row)) continue;
+      placed.get(row).line = seen.size;
+      seen.add(row);
+      stack.push(...[...below.get(row)].sort((a, b) => placed.get(b).column - placed.get(a).column));
+    }
   }
 
   const tip = (row) => told.filter((c) => c.values[row] !== null && c.values[row] !== "").map((c) => c.label + " " + c.shown(row)).join("\n");
@@ -89,24 +103,41 @@ Pictures.add("graph", (box, spec, table) => {
       svg("path", { class: "head", d: from.x === to.x ? `M${to.x - 5} ${end}h10l-5 ${ARROW}z` : `M${to.x + (from.x > to.x ? 2 : -12)} ${end}h10l${from.x > to.x ? -5 : 5} ${ARROW}z` }));
   }
 
+  /* Down beside the boxes in between, and from the side into the one that it feeds. */
+  function beside(from, to, thick) {
+    return svg("g", { class: thick ? "edge thick" : "edge" },
+      svg("path", { d: `M${from.x} ${from.y}V${to.y}H${to.x + ARROW}` }),
+      svg("path", { class: "head", d: `M${to.x + ARROW} ${to.y - 5}v10l-${ARROW} -5z` }));
+  }
+
+  function shapeOf(count, bars, narrow) {
+    const high = 52 + bars * BAR, wide = Math.floor(width / count - BESIDE * (count > 1));
+    if (narrow) return { width: width - 6 - (count - 1) * INDENT, height: high };
+    if (width >= count * (520 + BESIDE)) return { beside: true, width: Math.min(640, wide), height: 60, text: 230 };
+    return { width: Math.max(280, Math.min(340, wide)), height: high };
+  }
+
   function draw() {
-    const { placed, byId, count } = place(), deepest = Math.max(0, ...[...placed.values()].map((p) => p.depth));
+    const { placed, byId, count } = place(), narrow = [...placed.values()].some((p) => p.line > 0);
+    const level = (p) => (narrow ? p.line : p.depth), deepest = Math.max(0, ...[...placed.values()].map(level));
     const known = numbers.filter((number) => rows.some((row) => number.values[row] !== null));
     const most = (unit) => Math.max(0, ...known.filter((c) => c.unit === unit).flatMap((c) => rows.map((row) => c.values[row] || 0)));
     const scales = known.map((number) => ({ number, most: most(number.unit) }));
-    const beside = width >= count * (520 + BESIDE), wide = Math.floor(width / count - BESIDE * (count > 1));
-    const shape = beside ? { beside, width: Math.min(640, wide), height: 60, text: 230 } : { beside, width: Math.max(280, Math.min(340, wide)), height: 52 + scales.length * BAR };
+    const shape = shapeOf(count, scales.length, narrow);
     shape.text ||= shape.width;
-    const x = (p) => p.column * (shape.width + BESIDE), y = (p) => (deepest - p.depth) * (shape.height + GAP);
-    const edges = [], nodes = [];
-    placed.forEach((p, row) => {
+    const apart = narrow ? INDENT : shape.width + BESIDE;
+    const x = (p) => p.column * apart, y = (p) => (deepest - level(p)) * (shape.height + GAP);
+    const edges = [], nodes = [], listed = [...placed];
+    if (narrow) listed.sort(([, a], [, b]) => a.line - b.line);
+    listed.forEach(([row, p]) => {
       nodes.push(node(row, x(p), y(p), shape, scales));
       const above = byId.get(parents.values[row]), parent = placed.get(above);
       if (!parent || parent.depth >= p.depth) return;
       const middle = shape.width / 2, thick = roles.values[row] in MARK && roles.values[above] in MARK;
-      edges.push(edge({ x: x(p) + middle, y: y(p) + shape.height }, { x: x(parent) + middle, y: y(parent) }, thick));
+      if (narrow && p.column !== parent.column) edges.push(beside({ x: x(p) + shape.width - INDENT / 2, y: y(p) + shape.height }, { x: x(parent) + shape.width, y: y(parent) + shape.height / 2 }, thick));
+      else edges.push(edge({ x: x(p) + middle, y: y(p) + shape.height }, { x: x(parent) + middle, y: y(parent) }, thick));
     });
-    picture.setAttribute("width", count * (shape.width + BESIDE) - BESIDE);
+    picture.setAttribute("width", (count - 1) * apart + shape.width);
     picture.setAttribute("height", (deepest + 1) * (shape.height + GAP) - GAP);
     picture.replaceChildren(...edges, ...nodes.reverse());
   }
