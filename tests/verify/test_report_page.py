@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -184,13 +185,20 @@ def test_columns_are_chosen_filtered_and_sorted(report: Report) -> None:
     report.visit("keras_fit", "op_stats/ops")
     heads = f"[...document.querySelectorAll({json.dumps(OPS + 'thead th button')})].map(b => b.textContent)"
     report.wait(f"{heads}.length > 10")
-    assert "Rank" in report.run(heads)
-    report.click(OPS + ".menu summary")
-    report.run(
-        f"[...document.querySelectorAll({json.dumps(OPS + '.check')})].find(c => c.textContent === 'Rank').firstChild.click()"
+    chosen = (
+        f"[...document.querySelectorAll({json.dumps(OPS + '.check')})].find(c => c.textContent === '%s').firstChild.click()"
     )
-    assert "Rank" not in report.run(heads)
-    assert " of " in report.text(OPS + ".menu summary")
+    assert {"Rank", "Side", "Host"}.isdisjoint(report.run(heads)), (
+        "the numbers of the rows, and what is the same in all of them"
+    )
+    assert "In every row: Side Host · Host vm" in report.text(OPS)
+    seen, all_of_them = map(int, report.text(OPS + ".menu summary").removeprefix("Columns ").split(" of "))
+    assert len(report.run(heads)) == seen < all_of_them
+    report.click(OPS + ".menu summary")
+    report.run(chosen % "Side")
+    report.run(chosen % "Total")
+    assert "Side" in report.run(heads) and "Total" not in report.run(heads)
+    assert report.text(OPS + ".menu summary") == f"Columns {seen} of {all_of_them}"
     report.run(f"[...document.querySelectorAll({json.dumps(OPS + '.tools > button')})][0].click()")
     report.write(OPS + ".filters input[aria-label='Filter Self']", "> 5 ms")
     report.write(OPS + ".filters input[aria-label='Filter Side']", "host")
@@ -241,6 +249,54 @@ def test_rows_are_summed_up_and_opened(report: Report) -> None:
     assert report.run(f"document.querySelector({json.dumps(OPS + 'tr.group[aria-expanded=true] td')}) !== null"), "in its group"
     report.select(OPS + ".check select", "")
     assert report.run(f"document.querySelector({json.dumps(OPS + 'tr.group')}) === null")
+
+
+SAVED = (
+    "new Promise(done => { URL.createObjectURL = file => { file.text().then(done); return '#'; };"
+    " HTMLAnchorElement.prototype.click = () => {}; %s.click(); })"
+)
+
+
+def test_a_file_holds_what_is_shown(report: Report) -> None:
+    report.visit("tf_gpu_v100_bert", "op_stats/ops")
+    report.wait(f"document.querySelector({json.dumps(OPS + '.tabs')}) !== null")
+    button = f"[...document.querySelectorAll({json.dumps(OPS + '.tools > button')})].find(b => b.textContent === 'CSV')"
+
+    def saved() -> list[dict[str, str]]:
+        return list(csv.DictReader(str(report.run(SAVED % button)).splitlines()))
+
+    report.click(OPS + ".tabs button:nth-child(2)")
+    rows = saved()
+    assert {row["side"] for row in rows} == {"Device"} and "rows" not in rows[0]
+    report.select(OPS + ".check select", "type")
+    groups = saved()
+    assert [groups[0][name] for name in ("type", "side", "occurrences", "rows", "name")] == ["Cast", "Device", "784", "784", ""]
+    for total in ("self_ps", "occurrences"):
+        assert sum(int(group[total]) for group in groups) == sum(int(row[total]) for row in rows)
+    assert sum(int(group["rows"]) for group in groups) == len(rows)
+    report.click(OPS + "tr.group td")
+    opened = saved()
+    assert len(opened) == len(groups) + 784 and opened[1]["rows"] == "" and opened[1]["type"] == "Cast" and opened[1]["name"]
+
+
+def test_on_a_phone_rows_are_low_and_a_tap_shows_the_whole_name(report: Report) -> None:
+    report.visit("tf_gpu_v100_bert", "op_stats/ops", width=390)
+    cell = OPS + ".live tbody tr:nth-child(5) .first"
+    report.wait(f"document.querySelector({json.dumps(cell)}) !== null")
+    heights = f"[...document.querySelectorAll({json.dumps(OPS + '.live tbody tr:not(.space)')})].map(r => r.offsetHeight)"
+    assert max(report.run(heights)) <= 42
+    report.page.ask("Emulation.setTouchEmulationEnabled", enabled=True)
+    try:
+        report.run(f"document.querySelector({json.dumps(cell)}).scrollIntoView({{ block: 'center' }})")
+        place = f"(({{ x, y, height }}) => [x + 30, y + height / 2])(document.querySelector({json.dumps(cell)}).getBoundingClientRect())"
+        x, y = report.run(place)
+        report.page.ask("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+        report.page.ask("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+        report.wait("!document.getElementById('tip').hidden")
+        assert report.text("#tip").startswith("replica_") and "…" not in report.text("#tip")
+        assert "…" in report.text(cell)
+    finally:
+        report.page.ask("Emulation.setTouchEmulationEnabled", enabled=False)
 
 
 def test_the_bars_are_those_of_the_chosen_side_and_grouping(report: Report) -> None:
@@ -321,6 +377,14 @@ def test_one_search_finds_rows_of_all_tables(report: Report) -> None:
     report.press("Enter")
     report.wait("document.querySelector('tr.target') !== null")
     assert "BackpropFilter" in report.text("tr.target")
+
+
+def test_on_a_phone_what_is_found_is_whole_in_the_window(report: Report) -> None:
+    report.visit("keras_fit", width=390)
+    report.write("#find input", "conv2dbackpropfilter")
+    report.wait("document.querySelectorAll('#find li a').length > 3")
+    left, right = report.run("(({ left, right }) => [left, right])(document.querySelector('#find ul').getBoundingClientRect())")
+    assert 0 <= left < right <= 390
 
 
 def test_the_keys_are_told(report: Report) -> None:

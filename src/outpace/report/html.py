@@ -112,8 +112,8 @@ def _hash(text: str) -> str:
 
 @cache
 def _asset(name: str) -> str:
-    """Text of an asset as a browser will hash it: LF line ends."""
-    return (_ASSETS / name).read_text(encoding="utf-8").replace("\r\n", "\n")
+    """Text of an asset as a browser will hash it, with LF line ends, and without indentation: every report carries it."""
+    return "\n".join(line.lstrip() for line in (_ASSETS / name).read_text(encoding="utf-8").splitlines())
 
 
 @cache

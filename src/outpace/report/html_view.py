@@ -11,7 +11,6 @@ from markupsafe import Markup
 from outpace.model import (
     Chart,
     ChartKind,
-    Field,
     Figure,
     Figures,
     Finding,
@@ -25,12 +24,9 @@ from outpace.model import (
     Unit,
 )
 from outpace.model.text import clean, clean_prose, elide, shorten, shown
-from outpace.report import chart_data, html_data, json_, svg
+from outpace.report import chart_data, html_data, html_tables, svg
 from outpace.report.first_screen import FirstScreen, drawable, first_screen, saving_bound, saving_text
-from outpace.report.html_places import SUMMARY, Places, slug
-
-STATIC_ROWS = 25
-"""Rows of a table that stand in the page itself: for print, for notebooks, and until the script has run."""
+from outpace.report.html_places import SUMMARY, Places
 
 _SHORT_NAME = 72
 _MOST_COLUMNS = 240
@@ -38,7 +34,6 @@ _MOST_CHANGES = 3  # on the first view; the others stand below them
 _MOST_BARS = 30
 _MOST_NAMED = 12
 _THINNEST = 0.002  # of the width: two pixels on a desk
-_PER_NAME = 8  # rows that may share a name, on average, for a column to name them
 
 
 def document_view(report: Report) -> dict[str, Any]:
@@ -278,7 +273,9 @@ def _select(chart: Chart) -> dict[str, Any]:
 
 def _tree(chart: Chart) -> dict[str, Any]:
     tree = chart_data.tree(chart)
-    heads = [{"label": clean(f.label), "meaning": clean(f.meaning), "right": _is_number(f.unit)} for f in tree.fields]
+    heads = [
+        {"label": clean(f.label), "meaning": clean(f.meaning), "right": html_tables.is_number(f.unit)} for f in tree.fields
+    ]
     nodes = [
         {
             "depth": min(node.depth, 16),
@@ -294,49 +291,7 @@ def _tree(chart: Chart) -> dict[str, Any]:
 
 def _table(section: Rows | Chart, ids: _Ids) -> dict[str, Any]:
     table = section.table
-    fields = _ordered(table, section.columns if isinstance(section, Rows) else ())
-    aside = section.aside if isinstance(section, Rows) else ""
-    top = (table.take(~table[aside].astype(bool)) if aside else table).take(slice(0, STATIC_ROWS))
-    columns = [_cells(top, f, raw=ids.places is None) for f in fields]
-    return {
-        "id": ids.once(table),
-        "data": ids.data(table),
-        "title": clean(table.title),
-        "heads": [{"label": clean(f.label), "meaning": clean(f.meaning), "right": _is_number(f.unit)} for f in fields],
-        "rows": list(zip(*columns, strict=True)),
-        "total": len(table),
-        "total_text": f"{len(table):,}",
-        "left_out": f"{len(table) - len(top):,}" if len(table) > len(top) else "",
-        "not_carried": f"{html_data.MOST_ROWS:,}" if len(table) > html_data.MOST_ROWS else "",
-        "file": slug(table.name),
-        "order": " ".join(f.name for f in fields),
-        "aside": clean(table.field(aside).label) if aside else "",
-        "aside_column": aside,
-        **{name: " ".join(table.field(c).name for c in getattr(section, name, ())) for name in ("pick", "by", "sums")},
-    }
-
-
-def _ordered(table: Table, first: Sequence[str]) -> list[Field]:
-    """The column that names the rows, which stays in view; those worth showing first; all others."""
-    order = [table.field(n) for n in first] + [f for f in table.fields if f.name not in first]
-    candidates = [f for f in order[: len(first) or None] if f.unit is Unit.TEXT]
-    differ = {f.name: len(set(table[f.name].tolist())) for f in candidates}
-    most = max(differ.values(), default=0)
-    telling = [f for f in candidates if differ[f.name] >= most / 2] if most > len(table) / _PER_NAME else order
-    naming = telling[0] if telling[0] is order[0] else max(telling, key=lambda f: differ.get(f.name, 0))
-    return [naming, *(f for f in order if f is not naming)]
-
-
-def _cells(table: Table, field: Field, *, raw: bool) -> list[dict[str, Any]]:
-    """The cells of a column; with the `raw` numbers of a fragment, which has no other data to sort by."""
-    values = table[field.name].tolist()
-    texts = [shown(value, field.unit) for value in values]
-    right = _is_number(field.unit)
-    short = texts if right else elide(texts, _SHORT_NAME)
-    return [
-        {"text": s, "full": text if s != text else "", "right": right, "raw": json_.plain(value) if raw and right else None}
-        for s, text, value in zip(short, texts, values, strict=True)
-    ]
+    return {**html_tables.view(section, raw=ids.places is None), "id": ids.once(table), "data": ids.data(table)}
 
 
 def _embedded(page: Page, places: Places) -> list[tuple[str, Markup]]:
@@ -374,7 +329,3 @@ def _finding(finding: Finding, places: Places | None) -> dict[str, Any]:
         "symptom": clean_prose(finding.symptom),
         "host": clean(finding.host),
     }
-
-
-def _is_number(unit: Unit) -> bool:
-    return unit not in (Unit.TEXT, Unit.BOOL)

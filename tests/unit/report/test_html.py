@@ -208,6 +208,49 @@ def test_a_small_report_is_small() -> None:
     assert len(bare) < 100_000
 
 
+def test_no_text_of_a_script_or_style_goes_over_lines_which_are_embedded_without_indentation() -> None:
+    assets = Path(html.__file__).parent / "assets"
+    lines = [line for path in assets.glob("*.[jc]s*") for line in path.read_text(encoding="utf-8").splitlines()]
+    assert not [line for line in lines if line.count("`") % 2 or line.endswith("\\")]
+    document = Document(html.render(realistic()))
+    assert "\n " not in "".join([*document.code(), *document.styles])
+
+
+@pytest.mark.parametrize(
+    ("values", "unit", "seen", "said"),
+    [
+        ([None, None, None], Unit.PS, False, ""),
+        (["", "", ""], Unit.TEXT, False, ""),
+        ([float("nan")] * 3, Unit.FRACTION, False, ""),
+        ([0, 0, 0], Unit.PS, False, ""),
+        ([1, 2, 3], Unit.COUNT, False, ""),
+        ([7, 7, 7], Unit.COUNT, False, "In every row: Value 7"),
+        (["Host", "Host", "Host"], Unit.TEXT, False, "In every row: Value Host"),
+        ([False, False, False], Unit.BOOL, False, "In every row: Value no"),
+        (["Host", "", "Host"], Unit.TEXT, True, ""),
+        ([1, 2, 4], Unit.COUNT, True, ""),
+        ([0, 0, None], Unit.PS, True, ""),
+    ],
+)
+def test_a_column_that_tells_nothing_is_left_out_of_the_first_view(
+    values: list[Any], unit: Unit, seen: bool, said: str
+) -> None:
+    fields = (Field("name", Unit.TEXT, "n"), Field("value", unit, "v"), Field("size", Unit.COUNT, "s"))
+    table = Table.from_rows("ops", "Ops", fields, [(f"op {i}", value, 9 - i) for i, value in enumerate(values)])
+    text = html.render(Report("s", "h", (), (), (Page("p", "P", "Q", sections=(Rows(table),)),)))
+    assert (">Value</th>" in text) is seen and ('data-hidden="value"' in text) is not seen
+    assert text.count("In every row: ") == bool(said) and said in text
+    assert 'data-order="name value size"' in text, "a reader may show it"
+
+
+def test_a_number_that_a_tool_wants_seen_stays_though_it_is_the_same_in_every_row() -> None:
+    fields = (Field("worker", Unit.TEXT, "w"), Field("time_ps", Unit.PS, "t"), Field("host", Unit.TEXT, "h"))
+    table = Table.from_rows("workers", "Workers", fields, [("a", 5, "vm"), ("b", 5, "vm")])
+    for section, hidden in ((Rows(table, ("worker", "time_ps", "host")), "host"), (Rows(table), "time_ps host")):
+        assert f'data-hidden="{hidden}"' in html.render(Report("s", "h", (), (), (Page("p", "P", "Q", sections=(section,)),)))
+    assert "data-hidden" not in html.render(Report("s", "h", (), (), (Page("p", "P", "Q", sections=(Rows(table.take([0])),)),)))
+
+
 def test_the_first_screen_is_in_the_agreed_order() -> None:
     text = Document(html.render(realistic())).text
     marks = [

@@ -8,11 +8,11 @@ const Grid = (() => {
       const { columns } = Tables.load(box.dataset.table);
       this.box = box;
       this.route = box.dataset.table;
+      for (const name of ["hidden", "pick", "by", "sums"]) this[name] = (box.dataset[name] || "").split(" ").filter(Boolean);
       this.columns = box.dataset.order.split(" ").map((name) => this.column(columns, name));
       this.count = this.columns[0].values.length;
       this.aside = columns.some((c) => c.name === box.dataset.aside) ? Tables.values(Tables.load(this.route), box.dataset.aside) : null;
       this.showAside = false;
-      for (const name of ["pick", "by", "sums"]) this[name] = (box.dataset[name] || "").split(" ").filter(Boolean);
       this.picked = new Map(); // of a column, the only value whose rows are shown
       this.grouped = "";
       this.opened = new Set();
@@ -30,7 +30,7 @@ const Grid = (() => {
     column(columns, name) {
       const spec = columns.find((c) => c.name === name);
       const values = Tables.values(Tables.load(this.route), name);
-      return { ...spec, values, texts: values.map((value) => Units.humanize(value, spec.unit)), right: !Units.isText(spec.unit), hidden: false };
+      return { ...spec, values, texts: values.map((value) => Units.humanize(value, spec.unit)), right: !Units.isText(spec.unit), hidden: this.hidden.includes(name) };
     }
 
     frame() {
@@ -93,6 +93,7 @@ const Grid = (() => {
     layOut() {
       const columns = this.shown, number = String(this.count).length * 8 + 18, room = this.live.clientWidth - number;
       const lines = GridLayout.lines(columns[0], room);
+      this.nameLines = lines;
       this.high = lines * LINE + GAP;
       this.table.style.setProperty("--high", this.high + "px");
       this.table.classList.toggle("tall", lines > 1);

@@ -13,7 +13,7 @@ const GridGroups = (() => {
     }
     const found = [...groups.values()];
     for (const group of found) group.sums = new Map(grid.sums.map((name) => [name, total(grid, name, group.rows)]));
-    const room = grid.widths ? GridLayout.characters(grid.widths[0]) - COUNT : Infinity;
+    const room = grid.widths ? GridLayout.characters(grid.widths[0]) * grid.nameLines - COUNT : Infinity;
     Units.elide(found.map((group) => group.name), room).forEach((short, i) => { found[i].short = Units.shorten(short || "(none)", Math.max(COUNT, room)); });
     return order(grid, found).flatMap((group) => (grid.opened.has(group.name) ? [group, ...group.rows] : [group]));
   }
@@ -39,12 +39,25 @@ const GridGroups = (() => {
     return group.texts.get(column.name);
   }
 
-  /* What a group says in a column: the sum, or what all of its rows say. Shares of different wholes (host and device) have no sum. */
+  /* What a group has in a column: the sum, or the value of all of its rows, else null. Shares of different wholes (host and device) have no sum. */
+  function value(grid, group, column) {
+    if (!group.sums.has(column.name)) return common(group, column) === null ? null : column.values[group.rows[0]];
+    const mixed = column.unit === "fraction" && grid.columns.some((c) => grid.pick.includes(c.name) && common(group, c) === null);
+    return mixed ? null : group.sums.get(column.name);
+  }
+
   function text(grid, group, column) {
     if (column === grid.shown[0]) return group.name;
-    const mixed = column.unit === "fraction" && grid.columns.some((c) => grid.pick.includes(c.name) && common(group, c) === null);
-    if (!group.sums.has(column.name)) return common(group, column) ?? "";
-    return mixed ? "" : Units.humanize(group.sums.get(column.name), column.unit);
+    const own = value(grid, group, column);
+    return own === null ? "" : Units.humanize(own, column.unit);
+  }
+
+  /* What a file holds of the lines that are drawn, with all columns; where they are groups, a last column counts the rows of each. */
+  function saved(grid) {
+    const { lines, columns, grouped } = grid, isGroup = (line) => typeof line === "object";
+    const values = lines.map((line) => columns.map((column) => (isGroup(line) ? value(grid, line, column) : column.values[line])));
+    if (!grouped) return { heads: columns, values };
+    return { heads: [...columns, { name: "rows", unit: "count" }], values: values.map((own, at) => [...own, isGroup(lines[at]) ? lines[at].rows.length : null]) };
   }
 
   function row(grid, group, at) {
@@ -67,5 +80,5 @@ const GridGroups = (() => {
     grid.relist();
   }
 
-  return { lines, row, text, toggle };
+  return { lines, row, saved, text, toggle };
 })();

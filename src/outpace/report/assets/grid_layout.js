@@ -1,7 +1,7 @@
 /* How wide the columns of a table are, and how their names are cut to fit. */
 const GridLayout = (() => {
   const CHARACTER = 7.6, PADDING = 22, NARROWEST = 64, WIDEST = 90, BOLD = 1.2;
-  const PHONE = 700, ON_PHONE = 20, MOST_LINES = 4, FIRST = 44, OTHER = 26;
+  const PHONE = 700, ON_PHONE = 22, MOST_LINES = 2, FIRST = 44, OTHER = 26;
 
   const longest = (texts) => texts.reduce((most, text) => Math.max(most, text.length), 0);
   const pixels = (characters) => Math.max(NARROWEST, Math.ceil(characters * CHARACTER + PADDING));
@@ -9,7 +9,7 @@ const GridLayout = (() => {
   const heading = (column) => Math.max(longest(column.label.split(" ")) * BOLD, column.label.length / 2 + 2);
   const wanted = (column) => Math.max(column.right ? longest(column.texts) : Math.min(longest(column.texts), WIDEST), heading(column));
 
-  /* On a phone, long names of rows stand on several lines: cut to one, they would all read the same. */
+  /* On a phone, long names of rows stand on two lines: cut to one, they would all read the same, and on more, few rows would be in sight. */
   function lines(column, room) {
     if (room >= PHONE || column.right) return 1;
     return Math.min(MOST_LINES, Math.ceil(longest(Units.elide(column.texts, ON_PHONE * MOST_LINES)) / ON_PHONE) || 1);

@@ -40,7 +40,7 @@ const GridTools = (() => {
 
   /* Which rows by the values of one column: tabs where they are few, else a list. */
   function picker(grid, name) {
-    const texts = [...new Set(grid.columns.find((c) => c.name === name).texts)];
+    const texts = [...new Set(grid.columns.find((c) => c.name === name).texts)].sort((a, b) => Tables.compare(a, b, 1));
     const pick = (text) => {
       if (text === null) grid.picked.delete(name);
       else grid.picked.set(name, text);
@@ -71,20 +71,19 @@ const GridTools = (() => {
   function columns(grid) {
     const menu = Dom.html("details", { class: "menu" }), title = Dom.html("summary", {}, "Columns");
     const list = Dom.html("div", { class: "choices" });
-    const draw = () => {
-      title.textContent = "Columns" + (grid.shown.length < grid.columns.length ? ` ${grid.shown.length} of ${grid.columns.length}` : "");
-      grid.layOut();
-    };
+    const told = () => { title.textContent = "Columns" + (grid.shown.length < grid.columns.length ? ` ${grid.shown.length} of ${grid.columns.length}` : ""); };
     grid.columns.forEach((column, i) => {
-      const choice = check(column.label, true, (checked) => {
+      const choice = check(column.label, !column.hidden, (checked) => {
         column.hidden = !checked;
         grid.active[1] = 0;
-        draw();
+        told();
+        grid.layOut();
       });
       choice.title = column.meaning;
       choice.firstChild.disabled = i === 0; // the column that names the rows stays
       list.append(choice);
     });
+    told();
     menu.append(title, list);
     menu.addEventListener("keydown", (event) => {
       if (event.key === "Escape") { menu.open = false; title.focus(); }
@@ -131,8 +130,11 @@ const GridTools = (() => {
       grid.box.addEventListener("cleared", () => { toggle.firstChild.checked = grid.showAside; });
       bar.append(toggle);
     }
-    const file = grid.box.dataset.file;
-    bar.append(copies(grid), Dom.button("CSV", "Save the rows as shown (filtered and sorted), with all columns, as a CSV file", () => Tables.save(file, grid.columns, grid.rows)));
+    const save = () => {
+      const { heads, values } = GridGroups.saved(grid);
+      Tables.save(grid.box.dataset.file, heads, values);
+    };
+    bar.append(copies(grid), Dom.button("CSV", "Save the lines as shown (filtered, grouped and sorted), with all columns, as a CSV file", save));
     bar.hidden = false;
   }
 

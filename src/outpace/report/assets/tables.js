@@ -70,11 +70,11 @@ const Tables = (() => {
     return /[",\r\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
   }
 
-  function save(name, columns, rows) {
-    const lines = [columns.map((c) => csvCell(c.name, "")).join(",")];
-    for (const row of rows) lines.push(columns.map((c) => csvCell(c.values[row], c.unit)).join(","));
+  /* Lines of values below the heads of their columns, as a CSV file. */
+  function save(name, heads, lines) {
+    const written = [heads.map((head) => csvCell(head.name, "")), ...lines.map((values) => values.map((value, i) => csvCell(value, heads[i].unit)))];
     const link = Dom.html("a", { download: name + ".csv" });
-    link.href = URL.createObjectURL(new Blob([lines.join("\r\n") + "\r\n"], { type: "text/csv" }));
+    link.href = URL.createObjectURL(new Blob([written.map((cells) => cells.join(",") + "\r\n").join("")], { type: "text/csv" }));
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   }
