@@ -90,8 +90,10 @@ def screen() -> None:
     path = PROFILES / SCREEN
     with outpace.open(path) as profile:
         text = terminal.render(profile.report(), width=80, color=True)
-    console = Console(record=True, width=82, file=io.StringIO(), force_terminal=True, color_system="truecolor")
-    console.print(Text.from_ansi(f"$ outpace report {path}\n{text}".rstrip()), soft_wrap=True)
+    shown = Text.from_ansi(f"$ outpace report {path}\n{text}".rstrip())
+    width = 2 + max(line.cell_len for line in shown.split())  # a command runs over rather than be broken
+    console = Console(record=True, width=width, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    console.print(shown, soft_wrap=True)
     svg = console.export_svg(theme=_THEME, code_format=_SVG, unique_id="outpace", title="outpace report")
     (TARGET / "screen.svg").write_text("\n".join(line.rstrip() for line in svg.splitlines()) + "\n", encoding="utf-8")
 
