@@ -60,13 +60,13 @@ def environment(*, jax: bool = False, **changes: str) -> dict[str, str]:
     return {**os.environ, **quiet, **changes}
 
 
-def started(*command: str, **options: Any) -> subprocess.Popen[str]:
+def started(*command: str, jax: bool = False, **options: Any) -> subprocess.Popen[str]:
     """Python with these arguments, as a terminal would start it: with Ctrl-C's own handler, which a background job ignores."""
     return subprocess.Popen(
         [sys.executable, *command],
         stderr=subprocess.PIPE,
         text=True,
-        env=environment(),
+        env=environment(jax=jax),
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         **options,
     )

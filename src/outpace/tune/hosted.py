@@ -25,6 +25,7 @@ from outpace.capture.recording import tell
 from outpace.capture.script import hide_own_frames, run_as_main
 from outpace.model.errors import OutpaceError, TuneError, UsageError
 from outpace.model.units import counted
+from outpace.tune.loop.written import Unwritten
 from outpace.tune.loops import Loops
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from outpace.tune.loop.loop import Loop
     from outpace.tune.loop.statement import Statement
     from outpace.tune.program.program import Program
+    from outpace.tune.pages.progress import Progress
 
 KERAS_2 = (
     "This fit is Keras 2's (tf_keras), of which outpace tune tunes the input alone, where it is a tf.data.Dataset. "
@@ -47,8 +49,10 @@ class Hosted:
         self.recorder: Any = None
         self.sources: Any = None
         self.fits = 0
-        self._loops = Loops(self.take_over_loop) if plan["recipe"] is None else None
+        self._guard = Unwritten()
+        self._loops = Loops(self.take_over_loop, self._guard.begin) if plan["recipe"] is None else None
         self._pid = os.getpid()
+        self._watch: Progress | None = None
 
     def on_tensorflow(self, tf: ModuleType) -> None:
         """TensorFlow was imported: note how data sets are built from now on, and see loops that train without Keras."""
@@ -131,7 +135,7 @@ class Hosted:
         if self.plan["then"] == "apply":
             self.refuse("What is kept of a loop is applied by its patch: use --patch FILE instead of --then apply.")
         try:
-            take_over(found, self._tune_loop, lambda: self._ending(_interrupt))
+            take_over(found, self._guard, self._tune_loop, lambda: self._ending(_interrupt))
         except UsageError as error:
             self.refuse(str(error))
 
@@ -146,9 +150,12 @@ class Hosted:
         loop.clock.begun.wait()
         loop.observe()
         code = self._tuned(Program.of_loop(loop))
-        if loop.unwritten:
-            tell(f"meanwhile the loop did not write: {', '.join(sorted(loop.unwritten))}")
+        self._tell_unwritten()
         return code
+
+    def _tell_unwritten(self) -> None:
+        if self._guard.off:
+            tell(f"meanwhile the loop did not write: {', '.join(sorted(self._guard.off))}")
 
     def _ending(self, tuned: Callable[[], int]) -> NoReturn:
         """Tune, and end the process, whatever comes of it."""
@@ -157,7 +164,7 @@ class Hosted:
         try:
             self._end(tuned())
         except KeyboardInterrupt:
-            tell("interrupted; the script ends here")
+            tell(f"interrupted; the script ends here{self._watch.so_far if self._watch is not None else ''}")
             self._end(130)
         except OutpaceError as error:
             self.refuse(str(error))
@@ -182,7 +189,8 @@ class Hosted:
         if self.plan["dry_run"]:
             sys.stdout.write("\n".join(plan(program, self.recorder)) + "\n")
             return 0
-        with shown() as watch, clock.tuning():
+        self._watch = shown()
+        with self._watch as watch, clock.tuning():
             tuned = tune_program(
                 program,
                 self.recorder,
@@ -244,6 +252,7 @@ class Hosted:
         finally:
             hide_own_frames()
             if os.getpid() == self._pid and self.plan["recipe"] is None:
+                self._tell_unwritten()
                 announce(self.plan["outcome"], Outcome(reason=self._why_nothing(), exit_code=code))
 
     def _why_nothing(self) -> str:

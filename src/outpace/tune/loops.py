@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,15 +15,19 @@ from outpace.capture.steps_tf import LoopSteps, hook_marks
 from outpace.capture.window import Candidate, StepWindow
 from outpace.tune.loop.found import Found
 from outpace.tune.loop.jax_calls import JaxCalls, JaxSteps
+from outpace.tune.loop.statement import Statement
 
 STEPS = 10  # of one kind, after which it is a loop that trains; preparations that look like one take no gradients
+
+_LOOKS = 100  # at gradients, for a loop around them
 
 
 class Loops(Session):
     """Stands in for a capture's session: where that would open its window, the script has a loop of its own."""
 
-    def __init__(self, found: Callable[[Found], object]) -> None:
-        """`found` is called in the loop's own thread, inside of a step; it may end the process."""
+    def __init__(self, found: Callable[[Found], object], begins: Callable[[], object]) -> None:
+        """`found` is called in the loop's own thread, inside of a step; it may end the process. `begins`: at the first gradient that is taken
+        in a loop, and so before anything that this loop writes."""
         options = CaptureOptions(warmup=STEPS, steps=1, stop=False)
         super().__init__(options, "", "", lambda *_: None, lambda *_: None, lambda: None)
         self.window = StepWindow(options, self)
@@ -30,6 +36,8 @@ class Loops(Session):
         self._calls: JaxCalls | None = None
         self._jax: JaxSteps | None = None
         self._tapes = 0
+        self._begins: Callable[[], object] | None = begins
+        self._looks = 0
         os.register_at_fork(after_in_child=self.rest)
 
     def add_tensorflow(self, tf: Any) -> None:
@@ -42,7 +50,7 @@ class Loops(Session):
 
     def add_jax(self, jax: Any) -> None:
         """JAX was imported."""
-        self._calls = JaxCalls(jax)
+        self._calls = JaxCalls(jax, self._gradient)
         self._calls.install()
         self._jax = JaxSteps(self._calls, STEPS, lambda code, count: self._tell_of(Found(self._read(count), code, self._calls)))
 
@@ -59,10 +67,21 @@ class Loops(Session):
         original, loops = kind.__enter__, self
 
         def __enter__(self: Any) -> Any:
+            loops._gradient()
             loops._taped()
             return original(self)
 
         kind.__enter__ = __enter__
+
+    def _gradient(self) -> None:
+        """A gradient is taken, or a function that takes one is traced."""
+        busy = self._steps is not None and self._steps.busy
+        if self._begins is None or busy or self._looks > _LOOKS or threading.current_thread() is not threading.main_thread():
+            return
+        self._looks += 1
+        if Statement.around(sys._getframe(2)) is not None:
+            begins, self._begins = self._begins, None
+            begins()
 
     def _taped(self) -> None:
         if self._steps is None or self._steps.outside():

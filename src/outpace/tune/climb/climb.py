@@ -250,6 +250,7 @@ class Climb:
             change, verdict = variant.changes[-1], verdicts[variant.name]
             self.choice.learn(variant, verdict)
             self.tried[change.id] = Tried.judged(change.id, change.title, verdict, change.why)
+            self.watch.learned(change.title, verdict)
         winners = [variant for variant in candidates if verdicts[variant.name].decision is Decision.SEEMS_FASTER]
         winners.sort(key=lambda variant: -_ratio(verdicts[variant.name]))
         for variant in winners:

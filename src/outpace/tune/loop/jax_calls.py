@@ -46,8 +46,10 @@ class JaxFunction:
 class JaxCalls:
     """Tells the listener of the outermost calls in the script's main thread, which then runs them."""
 
-    def __init__(self, jax: ModuleType) -> None:
+    def __init__(self, jax: ModuleType, taken: Callable[[], object] = lambda: None) -> None:
+        """`taken` is told of gradients that a listener would hear of, or of traces that take them."""
         self.jax: Any = jax
+        self._taken = taken
         self.listener: Listener | None = None
         self.original: dict[str, Any] = {}  # what makes functions, by name
         self.gradients = 0  # that were taken so far, also while a function is traced
@@ -79,8 +81,11 @@ class JaxCalls:
 
     def called(self, function: JaxFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A function is called."""
-        self.gradients += function.kind == GRADIENT
         listener = self.listener
+        if function.kind == GRADIENT:
+            self.gradients += 1
+            if listener is not None:
+                self._taken()
         if listener is None or self._depth or threading.get_ident() != self._main or self._traced(args, kwargs):
             return function.made(*args, **kwargs)
         if function.kind == GRADIENT:  # it runs op by op, and what it calls is no step of its own

@@ -45,7 +45,6 @@ class Loop:
         self.recording = False
         self.graph: Any = None  # of the eager step
         self.as_graph = False  # what is prepared now shall run it
-        self.unwritten: set[str] = set()  # files, and calls that write files, which the loop does without meanwhile
         self._tf: Any = sys.modules.get("tensorflow")
         self._main = threading.get_ident()
         self._depth = 0

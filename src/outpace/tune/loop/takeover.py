@@ -19,7 +19,9 @@ from outpace.tune.loop.written import Unwritten
 from outpace.tune.reason import reason_of
 
 
-def take_over(found: Found, tune: Callable[[Loop, Statement], object], interrupted: Callable[[], object]) -> NoReturn:
+def take_over(
+    found: Found, guard: Unwritten, tune: Callable[[Loop, Statement], object], interrupted: Callable[[], object]
+) -> NoReturn:
     """Call it in the script's main thread, from inside of a step. `tune` is called in another thread, and ends the process, as does
     `interrupted` at Ctrl-C. Raises UsageError where the loop's source is not at hand."""
     statement = Statement.around(sys._getframe(1))
@@ -39,11 +41,10 @@ def take_over(found: Found, tune: Callable[[Loop, Statement], object], interrupt
     if outline is not None:
         statement.frame.f_globals.update({ON: loop.on, STEP: loop.step_of(outline)})
     signal.signal(signal.SIGINT, lambda number, frame: interrupted())  # the script's own code must not see it
-    guard = Unwritten()
-    loop.unwritten = guard.off
-    with guard.writing():
-        threading.Thread(target=tune, args=(loop, statement), name="outpace-tuning", daemon=True).start()
-        _run(loop, statement)
+    guard.begin()
+    guard.mute()
+    threading.Thread(target=tune, args=(loop, statement), name="outpace-tuning", daemon=True).start()
+    _run(loop, statement)
 
 
 def _run(loop: Loop, statement: Statement) -> NoReturn:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import builtins
 import contextlib
-import io
 import os
 import sys
-import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-from outpace.tune.data.isolated import new_folder
+from outpace.tune.loop.files import Files
 
 # Each is a method that writes files by the framework's own code; (module, class or empty, name).
 _WRITERS = (
@@ -31,35 +28,39 @@ _WRITERS = (
 
 
 class Unwritten:
-    """A context in which the script's main thread writes no file of the user's. off: the writers that were called, or files that were
-    opened for writing."""
+    """The script's main thread writes no file of the user's, from `begin` on. off: the writers that were called, and files that would have
+    been changed."""
 
     def __init__(self) -> None:
         self.off: set[str] = set()
+        self.begun = False
         self._main = threading.main_thread().ident
-        self._folder = ""
+        self._replaced: set[tuple[int, str]] = set()
+        self._forever = contextlib.ExitStack()  # never left
 
-    @contextlib.contextmanager
-    def writing(self) -> Iterator[None]:
-        """Inside the block."""
-        with contextlib.ExitStack() as back:
-            for module, kind, name in _WRITERS:
-                self._switch_off(back, module, kind, name)
-            self._replace(back, builtins, "open", self._open)
-            self._replace(back, io, "open", self._open)
-            for name in ("stdout", "stderr"):
-                self._replace(back, sys, name, lambda stream: _Muted(stream, self._main))
-            summary = getattr(sys.modules.get("tensorflow"), "summary", None)
-            if summary is not None:
-                back.enter_context(summary.record_if(False))
-            yield
+    def begin(self) -> None:
+        """From now on, to the end of the process; once more for what was imported since."""
+        if not self.begun:
+            self.begun = True
+            Files(self.off, self._main).guard(self._replace)
+        for module, kind, name in _WRITERS:
+            self._switch_off(module, kind, name)
 
-    def _replace(self, back: contextlib.ExitStack, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-        original = getattr(owner, name)
-        back.callback(setattr, owner, name, original)
-        setattr(owner, name, make(original))
+    def mute(self) -> None:
+        """From now on it prints nothing, and writes no summaries of TensorFlow's."""
+        for name in ("stdout", "stderr"):
+            self._replace(sys, name, lambda stream: _Muted(stream, self._main))
+        summary = getattr(sys.modules.get("tensorflow"), "summary", None)
+        if summary is not None:
+            self._forever.enter_context(summary.record_if(False))
 
-    def _switch_off(self, back: contextlib.ExitStack, module: str, kind: str, name: str) -> None:
+    def _replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        original = getattr(owner, name, None)
+        if original is not None and (id(owner), name) not in self._replaced:
+            self._replaced.add((id(owner), name))
+            setattr(owner, name, make(original))
+
+    def _switch_off(self, module: str, kind: str, name: str) -> None:
         owner = sys.modules.get(module)
         owner = getattr(owner, kind, None) if kind else owner
         if owner is None or name not in vars(owner):
@@ -75,28 +76,7 @@ class Unwritten:
 
             return method
 
-        self._replace(back, owner, name, off)
-
-    def _open(self, original: Any) -> Any:
-        """Files of the user's that are opened for writing are others, in a folder that goes with the process."""
-
-        def opened(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
-            writes = isinstance(file, (str, os.PathLike)) and set(mode) & set("wax+")
-            if not writes or "opener" in kwargs or threading.get_ident() != self._main or _harmless(os.fspath(file)):
-                return original(file, mode, *args, **kwargs)
-            self.off.add(os.path.relpath(os.fspath(file)))
-            self._folder = self._folder or new_folder(tempfile.gettempdir())
-            name = os.path.abspath(os.fspath(file)).strip(os.sep).replace(os.sep, "_")[-200:]
-            return original(os.path.join(self._folder, name), mode.replace("x", "w"), *args, **kwargs)
-
-        return opened
-
-
-def _harmless(path: str) -> bool:
-    """Whether a file is none of the user's: a device, or temporary and not below the folder that the script runs in."""
-    whole = os.path.abspath(path)
-    temporary = whole.startswith(os.path.abspath(tempfile.gettempdir()) + os.sep) and not whole.startswith(os.getcwd() + os.sep)
-    return temporary or whole.startswith(("/dev/", "/proc/")) or "__pycache__" in whole
+        self._replace(owner, name, off)
 
 
 class _Muted:

@@ -10,14 +10,14 @@ from rich.console import Console
 from rich.status import Status
 
 from outpace.tune.trial.engine import Watch
-from outpace.tune.trial.record import Experiment, Phase
+from outpace.tune.trial.record import Experiment, Phase, Verdict
 from outpace.tune.trial.statistics import compare
 
 _EVERY = 0.5  # seconds between two changes of the line
 _MOST_SHOWN = 4
 
 
-def shown(file: TextIO | None = None) -> Watch:
+def shown(file: TextIO | None = None) -> Progress:
     """A watch that prints to `file`, by default stderr."""
     return Progress(Console(file=file or sys.stderr, highlight=False, markup=False, emoji=False, soft_wrap=True))
 
@@ -35,8 +35,15 @@ class Progress(Watch):
         self._status: Status | None = None
         self._phase: Phase | None = None
         self._last = 0.0
+        self._learned: dict[str, str] = {}
 
-    def __enter__(self) -> Watch:
+    @property
+    def so_far(self) -> str:
+        """What races that screen have said of changes, as the end of a sentence; empty where there was none."""
+        found = "; ".join(f"{title} {said}" for title, said in self._learned.items())
+        return f"; found so far, and not confirmed on fresh rounds: {found}" if found else ""
+
+    def __enter__(self) -> Progress:
         if self.console.is_terminal:
             self._status = Status("", console=self.console, spinner="line", refresh_per_second=4)
             self._status.start()
@@ -59,6 +66,12 @@ class Progress(Watch):
     def note(self, text: str) -> None:
         """Something to tell."""
         self.console.print(f"outpace: {text}")
+
+    def learned(self, title: str, verdict: Verdict) -> None:
+        """A change was judged."""
+        found = verdict.estimate
+        ratio = f", {found.ratio:.2f}x (95% CI {found.low:.2f} to {found.high:.2f})" if found is not None else ""
+        self._learned[title] = f"{verdict.decision.value}{ratio}"
 
     def round(self, experiment: Experiment, phase: Phase, done: int, of: int | None, left: float) -> None:
         """A round is over."""

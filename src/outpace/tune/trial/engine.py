@@ -17,7 +17,7 @@ from dataclasses import replace
 from outpace.model.errors import UsageError
 from outpace.tune.trial.arm import Arm, Clock, Lane, fill, prepare, run
 from outpace.tune.trial.interrupts import Interrupts
-from outpace.tune.trial.record import Decision, Environment, Experiment, Phase, Protocol, Sample, Trial, load
+from outpace.tune.trial.record import Decision, Environment, Experiment, Phase, Protocol, Sample, Trial, Verdict, load
 from outpace.tune.trial.statistics import LEVEL, STRICT, SUSPECT, Estimate, autocorrelation, compare, log_ratios, rounds_needed
 from outpace.tune.trial.verdict import biased, claimed, judge
 
@@ -44,6 +44,9 @@ class Watch:
 
     def note(self, text: str) -> None:
         """Something to tell, in a sentence."""
+
+    def learned(self, title: str, verdict: Verdict) -> None:
+        """A race that screens has judged a change of a program."""
 
 
 def run_experiment(
