@@ -41,6 +41,32 @@ FROZEN = {
         "t = T()\nstep = t.go\nfor at in range(0):\n    t.rate = 0.2\n",
         "reads self.rate",
     ),
+    "a rate in a dictionary": (
+        "hyper = {'rate': 0.1}\n\ndef step(x):\n    return x * hyper['rate']\n\nfor at in range(0):\n    hyper['rate'] *= 0.9\n",
+        "reads hyper, whose content",
+    ),
+    "a seed from a generator": (
+        "import numpy as np\nrng = np.random.default_rng(0)\n\ndef step(x):\n    return dropout(x, seed=rng.integers(9))\n",
+        "calls rng.integers()",
+    ),
+    "a seed from Python": (
+        "from random import Random\ndraw = Random(0)\n\ndef step(x):\n    return dropout(x, seed=draw.randint(0, 9))\n",
+        "calls draw.randint()",
+    ),
+    "a function of Python's own numbers": (
+        "from random import random\n\ndef step(x):\n    return x * random()\n",
+        "calls random()",
+    ),
+    "another name of NumPy's numbers": (
+        "import numpy.random as npr\n\ndef step(x):\n    return x * npr.rand()\n",
+        "calls npr.rand()",
+    ),
+    "a seed that is set": ("def step(x):\n    tf.random.set_seed(3)\n    return x\n", "tf.random.set_seed"),
+    "a generator that a trainer holds": (
+        "import random\nclass T:\n    def __init__(self):\n        self.draw = random.Random(0)\n"
+        "    def go(self, x):\n        return x * self.draw.random()\nstep = T().go\n",
+        "calls self.draw.random()",
+    ),
     "in a helper": (
         "seen = {}\n\ndef note(x):\n    seen['x'] = x\n\ndef step(x):\n    note(x)\n    return x\n",
         "assigns seen",
@@ -66,7 +92,9 @@ def test_nothing_is_frozen(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", FROZEN)
 def test_what_is_frozen_is_named(tmp_path: Path, name: str) -> None:
     text, said = FROZEN[name]
-    assert said in (frozen(made(tmp_path, text)) or "")
+    step = made(tmp_path, text)
+    bound = getattr(step, "__self__", None)
+    assert said in (frozen(getattr(step, "__func__", step), [(bound,)] if bound is not None else ()) or "")
 
 
 def test_python_numbers_that_change_from_call_to_call(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ class Files:
     def __init__(self, off: set[str], thread: int | None) -> None:
         self.off = off
         self._thread = thread
+        self._temporary = os.path.abspath(tempfile.gettempdir()) + os.sep  # asked for later, it would be looked for by writing
         self._folder = ""
         self._instead: dict[str, str] = {}  # the other file, by path
 
@@ -59,13 +60,18 @@ class Files:
             with contextlib.suppress(OSError):
                 plain = os.path.join(os.readlink(f"/proc/self/fd/{folder}"), plain)
         whole = os.path.abspath(plain)
-        return "" if whole not in self._instead and _harmless(whole) else whole
+        return "" if whole not in self._instead and self._harmless(whole) else whole
+
+    def _harmless(self, whole: str) -> bool:
+        """Whether a file is none of the user's: a device, or temporary and not below the folder that the script runs in."""
+        temporary = whole.startswith(self._temporary) and not whole.startswith(os.getcwd() + os.sep)
+        return temporary or whole.startswith(("/dev/", "/proc/")) or "__pycache__" in whole
 
     def _other(self, path: str, keeps: bool) -> str:
         """What is written in place of a file; `keeps`: it goes on with what that holds."""
         self.off.add(os.path.relpath(path))
         if path not in self._instead:
-            self._folder = self._folder or new_folder(tempfile.gettempdir())
+            self._folder = self._folder or new_folder(self._temporary)
             made = os.path.join(self._folder, f"{len(self._instead)}_{os.path.basename(path)}"[:200])
             if keeps and os.path.isfile(path):
                 shutil.copyfile(path, made)
@@ -150,9 +156,3 @@ class Files:
             return original(path, *args, **kwargs)
 
         return done
-
-
-def _harmless(whole: str) -> bool:
-    """Whether a file is none of the user's: a device, or temporary and not below the folder that the script runs in."""
-    temporary = whole.startswith(os.path.abspath(tempfile.gettempdir()) + os.sep) and not whole.startswith(os.getcwd() + os.sep)
-    return temporary or whole.startswith(("/dev/", "/proc/")) or "__pycache__" in whole

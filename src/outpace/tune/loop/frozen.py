@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
+import random
+import sys
 import textwrap
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 _CHANGES = frozenset(
@@ -15,7 +17,8 @@ _CHANGES = frozenset(
 )
 _READS = frozenset({"numpy", "item", "tolist"})  # a tensor's value, which a graph does not have
 _CALLS = frozenset({"float", "int", "bool", "print", "input", "open", "next"})
-_CHANCE = ("random.", "np.random.", "numpy.random.", "time.", "datetime.", "os.")
+_CHANCE = ("random.", "numpy.random.", "secrets.", "time.", "datetime.", "os.")
+_SEEDS = (".set_seed", ".set_random_seed")  # of a framework: in a graph, only while it is traced
 _SCALARS = (int, float, bool, str)
 _DEEPEST = 4
 
@@ -25,10 +28,11 @@ def frozen(function: Any, calls: Sequence[tuple[Any, ...]] = ()) -> str | None:
     for values in zip(*calls, strict=False):
         if all(isinstance(value, _SCALARS) for value in values) and len(set(values)) > 1:
             return "is given Python numbers that change, for each of which a graph would be made"
-    return next(_found(function, 0, set()), None)
+    return next(_found(function, 0, set(), calls[0] if calls else ()), None)
 
 
-def _found(function: Any, depth: int, seen: set[Any]) -> Iterator[str]:
+def _found(function: Any, depth: int, seen: set[Any], given: Sequence[Any] = ()) -> Iterator[str]:
+    """`given`: the arguments of a call, as far as they are known."""
     function = inspect.unwrap(function)
     code = getattr(function, "__code__", None)
     if code is None or code in seen or depth > _DEEPEST:
@@ -41,9 +45,16 @@ def _found(function: Any, depth: int, seen: set[Any]) -> Iterator[str]:
         return
     names = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
     own = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    own -= {name for each in ast.walk(tree) if isinstance(each, (ast.Global, ast.Nonlocal)) for name in each.names}
     changing = _attributes(function)
+    changed = {name for name in _contents(function) - own if hasattr(names.get(name), "__setitem__")}
+    known = {**names, **dict(zip(code.co_varnames, given, strict=False))}
     for node in ast.walk(tree):
         yield from _of(node, own)
+        if isinstance(node, ast.Call) and (drawn := _chance(node.func, known)):
+            yield f"calls {drawn}(), which a graph does only once"
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in changed:
+            yield f"reads {node.id}, whose content the program changes"
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and node.attr in changing:
             yield f"reads {ast.unparse(node)}, which the program assigns again"
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in names and node.id not in own:
@@ -68,8 +79,48 @@ def _of(node: ast.AST, own: set[str]) -> Iterator[str]:
             yield f"calls {text}, which changes what lives on after the step"
         if isinstance(node.func, ast.Attribute) and node.func.attr in _READS:
             yield f"calls {text}(), which needs a value that a graph does not have"
-        if text in _CALLS or text.startswith(_CHANCE):
+        if text in _CALLS:
             yield f"calls {text}(), which a graph does only once"
+
+
+def _chance(called: ast.expr, known: Mapping[str, Any]) -> str:
+    """What a call draws from, or asks, outside of the frameworks: by the real objects behind its names. Empty for nothing."""
+    text = ast.unparse(called)
+    base, _, rest = text.partition(".")
+    value = known.get(base)
+    whole = f"{value.__name__}.{rest}" if isinstance(value, types.ModuleType) else text
+    if whole.startswith(_CHANCE) or whole.endswith(_SEEDS):
+        return text
+    for name in rest.split(".") if rest else ():
+        if _draws(value):
+            return text
+        value = getattr(value, name, None) if not isinstance(value, types.ModuleType) else None
+    own = getattr(value, "__self__", None) if isinstance(value, (types.BuiltinMethodType, types.MethodType)) else None
+    module = getattr(value, "__module__", "") if isinstance(value, types.BuiltinFunctionType) else ""
+    return text if _draws(own) or f"{module or ''}.".startswith(_CHANCE) else ""
+
+
+def _draws(value: Any) -> bool:
+    """Whether a value is a generator of random numbers of Python's or NumPy's."""
+    numpy = sys.modules.get("numpy.random")
+    kinds = (random.Random, numpy.Generator, numpy.RandomState) if numpy is not None else (random.Random,)
+    return isinstance(value, kinds)
+
+
+def _contents(function: Any) -> set[str]:
+    """Names whose content a function's file, or the script, changes: an element of a dictionary, a list or an array."""
+    found = set()
+    for tree in _files(function):
+        for node in ast.walk(tree):
+            if (
+                isinstance(node, ast.Subscript)
+                and isinstance(node.ctx, (ast.Store, ast.Del))
+                and isinstance(node.value, ast.Name)
+            ):
+                found.add(node.value.id)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
+                found |= {node.func.value.id} if node.func.attr in _CHANGES else set()
+    return found
 
 
 def _constant(name: str, value: Any, function: Any) -> Iterator[str]:
@@ -80,16 +131,27 @@ def _constant(name: str, value: Any, function: Any) -> Iterator[str]:
 
 def _file(function: Any) -> ast.Module:
     """The file of a function; empty where it is not at hand."""
+    return _parsed(inspect.getsourcefile(function) or "")
+
+
+def _parsed(path: str) -> ast.Module:
     try:
-        return ast.parse("".join(linecache.getlines(inspect.getsourcefile(function) or "")))
-    except (SyntaxError, TypeError, ValueError):
+        return ast.parse("".join(linecache.getlines(path)))
+    except (SyntaxError, ValueError):
         return ast.Module([], [])
 
 
+def _files(function: Any) -> list[ast.Module]:
+    """The file of a function, and the script."""
+    script = getattr(sys.modules.get("__main__"), "__file__", None) or ""
+    own = inspect.getsourcefile(function)
+    return [_parsed(path) for path in dict.fromkeys((own, script)) if path]
+
+
 def _attributes(function: Any) -> set[str]:
-    """The attributes that a function's file assigns, but in constructors."""
+    """The attributes that a function's file, or the script, assigns, but in constructors."""
     found: set[str] = set()
-    todo: list[ast.AST] = [_file(function)]
+    todo: list[ast.AST] = [*_files(function)]
     while todo:
         node = todo.pop()
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):

@@ -7,14 +7,16 @@ import gc
 import math
 import sys
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.model.errors import UsageError
-from outpace.tune.numerics import STEPS, Band, affordable, held, judge, ordered, same, shuffled
+from outpace.tune.loop.agreement import nudged, objection
+from outpace.tune.numerics import Band, affordable, held, judge, ordered, same, shuffled
 
 if TYPE_CHECKING:
     from outpace.tune.climb.variant import Variant
@@ -22,86 +24,123 @@ if TYPE_CHECKING:
     from outpace.tune.loop.stepper import Call
     from outpace.tune.program.program import Program
 
+STEPS = 50
 CALLS = 10  # of a step's function, where no data set can be given to it again
 
-Trajectory = Callable[["Variant | None", Sequence[int]], list[float]]
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Steps from one state. numbers: of each the loss, or how far the variables have moved. first: what the first one left, arrays."""
+
+    numbers: list[float]
+    first: list[Any]
+
+
+class Runs(Protocol):
+    """Makes steps, one per place in `order`, from the state that was kept; `nudged`: with all its numbers moved by one rounding."""
+
+    def __call__(self, variant: Variant | None, order: Sequence[int], nudged: bool = False) -> Run:
+        """The steps."""
 
 
 def loop_band(program: Program, variant: Variant, *, seconds: float | None = None) -> Band:
     """Run steps of the loop, of its controls (other orders of batches) and of the variant, each from the state that its variables have now;
     they are put back afterwards.
 
-    Compared is the first number that a function of the step returns, its loss as a rule; where there is none, or parts of the step run eagerly,
-    how far the variables have moved. A loop that reads no tf.data runs on; of its steps the calls of their function are made again.
+    After one step the variables, and what functions of the step return, may differ by rounding alone (`agreement`). After that the first number
+    that a function of the step returns is compared, its loss as a rule; where there is none, how far the variables have moved. A loop that
+    reads no tf.data runs on; of its steps the calls of their function are made again.
     Raises UsageError where there are none.
     """
     loop, kept = program.loop, _Variables.here()
     assert loop is not None
-    trajectory, steps = _of_batches(program, kept) if program.limited else _of_calls(program, loop, kept)
-    order = list(range(steps)) if not program.limited else [step % steps for step in range(STEPS)]
+    by_batches = program.limited and kept.held != ()
+    run, count = _of_batches(program, kept) if by_batches else _of_calls(program, loop, kept)
+    order = [step % count for step in range(STEPS if kept.held else count)]
     try:
         began = time.perf_counter()
-        base = trajectory(None, order)
+        base = run(None, order)
         spent = time.perf_counter() - began
-        tried = trajectory(variant, order)
-        seeds = () if same(base, tried) else range(1, 1 + affordable(seconds, spent))
-        controls = [trajectory(None, shuffled(order, seed)) for seed in seeds]
+        one = order[:1] if kept.held else order  # calls that leave no state behind are each a first step
+        again, moved = run(None, one), run(None, one, nudged=True)
+        tried = run(variant, order)
+        seeds = () if same(base.numbers, tried.numbers) else range(1, 1 + affordable(seconds, spent))
+        controls = [run(None, shuffled(order, seed)).numbers for seed in seeds]
     finally:
         kept.restore()
-    return judge(base, tried, controls)
+    band = judge(base.numbers, tried.numbers, controls)
+    why = objection(base.first, again.first, moved.first, tried.first)
+    return band if why is None else replace(band, inside=False, sentence=f"It cannot be kept: {why}.")
 
 
-def _of_batches(program: Program, kept: _Variables) -> tuple[Trajectory, int]:
+def _of_batches(program: Program, kept: _Variables) -> tuple[Runs, int]:
     """Runs the loop itself on batches that are held in memory; how many there are."""
     from outpace.tune.program.source import Feed
 
     loop, batches = program.loop, held(program, STEPS)
     assert loop is not None
 
-    def trajectory(variant: Variant | None, order: Sequence[int]) -> list[float]:
+    def run(variant: Variant | None, order: Sequence[int], nudged: bool = False) -> Run:
         feed = Feed(ordered(batches, order))
         with _applied(program, variant):
             stepper = loop.stepper(feed)
         stepper.compile()  # its first step
-        kept.restore()
+        kept.restore(nudged)
         stepper.iterator = stepper.active.iterator = iter(feed.dataset)
-        loop.keeps, numbers = True, []
-        for _ in order:
+        loop.keeps, numbers = True, list[float]()
+        first: list[Any] = []
+        for at, _ in enumerate(order):
             loop.values.clear()
             stepper.run(1)
             numbers.append(loop.values[0] if loop.values and not loop.eager else kept.moved())
+            if at == 0:
+                first = [*kept.now(), *(np.asarray(value) for value in loop.values)]
         loop.keeps = False
-        return numbers
+        return Run(numbers, first)
 
-    return trajectory, len(batches)
+    return run, len(batches)
 
 
-def _of_calls(program: Program, loop: Loop, kept: _Variables) -> tuple[Trajectory, int]:
+def _of_calls(program: Program, loop: Loop, kept: _Variables) -> tuple[Runs, int]:
     """Makes calls of the step's function again, which the loop has just made; how many there are."""
     loop.active, calls = loop.plain, loop.record(CALLS)
     if not calls:
         raise UsageError("The loop reads no data set of tf.data, and its step is no function whose calls could be made again.")
 
-    def trajectory(variant: Variant | None, order: Sequence[int]) -> list[float]:
-        kept.restore()
+    def run(variant: Variant | None, order: Sequence[int], nudged: bool = False) -> Run:
+        kept.restore(nudged)
         with _applied(program, variant):
             function = loop.as_prepared(calls[0].function)
         numbers: list[float] = []
+        first: list[Any] = []
 
         def made() -> None:
-            numbers.extend(_number(loop, calls[at], function, kept) for at in order)
+            for number, at in enumerate(order):
+                arrays = _returned(loop, calls[at], function, nudged)
+                losses = [float(array) for array in arrays if array.ndim == 0 and array.dtype.kind == "f"]
+                norms = math.fsum(float(np.linalg.norm(array.ravel())) for array in arrays if array.dtype.kind == "f")
+                numbers.append(losses[0] if losses else kept.moved() if kept.held else norms)
+                if number == 0 or not kept.held:
+                    first.extend([*kept.now(), *arrays])
 
         loop.clock.perform(loop.inside(made))
-        return numbers
+        return Run(numbers, first)
 
-    return trajectory, len(calls)
+    return run, len(calls)
 
 
-def _number(loop: Loop, call: Call, function: Any, kept: _Variables) -> float:
-    """What a call gives, as one number: the sum of the norms of what it returns, and of how far variables have moved."""
-    leaves = loop.flat(function(*call.args, **call.kwargs))
-    arrays = (np.asarray(leaf, np.float64) for leaf in leaves if hasattr(leaf, "dtype") and leaf.dtype != object)
-    return math.fsum([kept.moved(), *(float(np.linalg.norm(array.ravel())) for array in arrays)])
+def _returned(loop: Loop, call: Call, function: Any, nudge: bool) -> list[Any]:
+    """The arrays that a call returns; `nudge`: of arguments that were moved by one rounding, where it is a function of them."""
+    args, kwargs = call.args, call.kwargs
+    if nudge and loop.jax is not None:
+        jax = loop.jax.jax
+        args, kwargs = jax.tree_util.tree_map(
+            lambda leaf: nudged(leaf) if isinstance(leaf, jax.Array) else leaf, (args, kwargs)
+        )
+    leaves = loop.flat(function(*args, **kwargs))
+    return [
+        np.array(leaf) for leaf in leaves if hasattr(leaf, "dtype") and leaf.dtype != object and "key<" not in str(leaf.dtype)
+    ]
 
 
 def _applied(program: Program, variant: Variant | None) -> Any:
@@ -120,9 +159,14 @@ class _Variables:
         found = [each for each in gc.get_objects() if issubclass(type(each), kind)] if kind is not None else []
         return cls(tuple((each, each.numpy()) for each in found if _readable(each)))
 
-    def restore(self) -> None:
+    def restore(self, nudge: bool = False) -> None:
+        """Put them back; `nudge`: each number moved by one rounding."""
         for variable, value in self.held:
-            variable.assign(value)
+            variable.assign(nudged(value) if nudge and variable.trainable else value)
+
+    def now(self) -> list[Any]:
+        """What they hold now."""
+        return [np.array(variable.numpy()) for variable, _ in self.held]
 
     def moved(self) -> float:
         """How far the trainable ones are from what they held: the Euclidean distance."""

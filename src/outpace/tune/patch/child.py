@@ -27,6 +27,7 @@ from typing import Any
 from outpace.capture.ending import end_here
 from outpace.capture.imports import ImportHooks
 from outpace.capture.script import run_as_main
+from outpace.tune.loop.written import Unwritten
 from outpace.tune.loops import Loops
 from outpace.tune.program.source import Source
 
@@ -135,7 +136,7 @@ def main() -> None:
 
     hooks: Any = {"numpy": on_numpy, "keras": on_keras, "tf_keras": on_keras}
     if plan["loop"]:
-        loops = Loops(lambda found: write(None, Source(found.dataset, {})))
+        loops = Loops(lambda found: write(None, Source(found.dataset, {})), Unwritten().begin)
         hooks = {"numpy": on_numpy, "tensorflow": loops.add_tensorflow, "jax": loops.add_jax}
     ImportHooks(hooks, lambda name, error: sys.exit(f"{name} could not be hooked: {error!r}")).install()
     code = 0
