@@ -24,7 +24,7 @@ def tune_script(plan: dict[str, Any]) -> int:
     """
     trains = plan["then"] != "stop" and not plan["dry_run"]
     if trains:
-        tell("the script runs twice: what it does before fit is done again, in a new process, for the training")
+        tell("the script runs twice: what it does before its training is done again, in a new process, for that")
     with Family() as family:
         plan = {**plan, "folder": os.getcwd()}
         files = {"outcome": os.path.join(family.folder, "outcome.json"), "kept": os.path.join(family.folder, "kept.json")}
@@ -51,7 +51,7 @@ def tune_script(plan: dict[str, Any]) -> int:
 
 
 def _read(path: str) -> dict[str, Any]:
-    """The recipe: ids of the `practices` that were kept, and `step_seconds`, which they go by; empty where nothing was tuned."""
+    """The recipe, as `hosted.recipe_of` makes it; empty where nothing was tuned."""
     try:
         with open(path, encoding="utf-8") as file:
             recipe: dict[str, Any] = json.load(file)

@@ -29,11 +29,13 @@ from outpace.tune.loop.written import Unwritten
 from outpace.tune.loops import Loops
 
 if TYPE_CHECKING:
+    from outpace.tune.loop.applied import Applied
     from outpace.tune.loop.found import Found
     from outpace.tune.loop.loop import Loop
     from outpace.tune.loop.statement import Statement
     from outpace.tune.program.program import Program
     from outpace.tune.pages.progress import Progress
+    from outpace.tune.session import Tuned
 
 KERAS_2 = (
     "This fit is Keras 2's (tf_keras), of which outpace tune tunes the input alone, where it is a tf.data.Dataset. "
@@ -51,6 +53,9 @@ class Hosted:
         self.fits = 0
         self._guard = Unwritten()
         self._loops = Loops(self.take_over_loop, self._guard.begin) if plan["recipe"] is None else None
+        self._applied: Applied | None = None
+        if plan["recipe"] is not None and plan["recipe"]["loop"]:
+            self._loops = Loops(self._apply_to_loop, lambda: None)
         self._pid = os.getpid()
         self._watch: Progress | None = None
 
@@ -62,6 +67,8 @@ class Hosted:
 
         self.recorder = PipelineRecorder(False)
         self.recorder.install(tf)
+        if self.plan["recipe"] is not None and self._loops is not None:
+            self._applying().add_tensorflow(tf)
         if self._loops is not None:
             self._loops.add_tensorflow(tf)
             self.sources = SourceRecorder()
@@ -132,12 +139,26 @@ class Hosted:
         """Tune a loop of the script's own, report, and end the process."""
         from outpace.tune.loop.takeover import take_over
 
-        if self.plan["then"] == "apply":
-            self.refuse("What is kept of a loop is applied by its patch: use --patch FILE instead of --then apply.")
         try:
             take_over(found, self._guard, self._tune_loop, lambda: self._ending(_interrupt))
         except UsageError as error:
             self.refuse(str(error))
+
+    def _applying(self) -> Applied:
+        from outpace.tune.loop.applied import Applied
+
+        self._applied = self._applied or Applied(self.plan["recipe"], lambda: self.recorder)
+        return self._applied
+
+    def _apply_to_loop(self, found: Found) -> None:
+        """Turn the recipe on in a loop, which goes on."""
+        from outpace.tune.loop.takeover import loop_around, step_alone
+
+        try:
+            statement = loop_around(sys._getframe(1))
+            self._applying().take_over(found, step_alone(found, statement, sys._getframe(1)), statement)
+        except UsageError as error:
+            tell(f"not applied: {error}")
 
     def _tune_loop(self, loop: Loop, statement: Statement) -> NoReturn:
         """In a thread of its own."""
@@ -207,7 +228,7 @@ class Hosted:
                 f"the generator ended during the trials: its first {program.source.generator.ended} batches were read again and again"
             )
         with open(self.plan["kept"], "w", encoding="utf-8") as file:
-            json.dump({"practices": tuned.best.practices, "step_seconds": tuned.program.step_seconds}, file)
+            json.dump(recipe_of(tuned), file)
         code = report(self.plan, tuned)
         tell(clock.sentence(tuned))
         return code
@@ -260,6 +281,16 @@ class Hosted:
         if self.fits:
             return f"the script called Keras' fit {counted(self.fits, 'time')}, so that there was no fit number {wanted}"
         return "the script called no Keras fit, so there was nothing to tune"
+
+
+def recipe_of(tuned: Tuned) -> dict[str, Any]:
+    """What was kept, for the process that trains with it: ids of the `practices`, `step_seconds`, which they go by, whether it is a `loop`, and
+    the pipeline that this `reads`."""
+    from outpace.tune.loop.applied import reads_of
+
+    loop = tuned.program.loop
+    found = {"practices": tuned.best.practices, "step_seconds": tuned.program.step_seconds}
+    return {**found, "loop": loop is not None, "reads": reads_of(loop) if loop is not None else ""}
 
 
 def _interrupt() -> NoReturn:

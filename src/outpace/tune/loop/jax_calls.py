@@ -65,7 +65,7 @@ class JaxCalls:
                 setattr(self.jax, name, self._maker(original, kind))
 
     def hand_over(self, listener: Listener) -> None:
-        """Let another one listen, from inside of a call that never comes back."""
+        """Let another one listen, from inside of a call of the one before."""
         self.listener, self._depth = listener, 0
 
     def _maker(self, original: Any, kind: str) -> Any:
@@ -94,7 +94,7 @@ class JaxCalls:
         try:
             return listener(function, args, kwargs)
         finally:
-            self._depth -= 1
+            self._depth = max(0, self._depth - 1)  # another one may listen since
 
     def _traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether the call is part of another function's trace."""

@@ -29,10 +29,10 @@ OBSERVED = 3  # steps
 class Loop:
     """One loop. dataset: what it, or the function of its steps, reads in each of them; None where that is nothing of tf.data."""
 
-    def __init__(self, found: Found, eager_step: Step | None = None) -> None:
-        """`eager_step`: the function that makes the steps, where nothing else shows them."""
+    def __init__(self, found: Found, eager_step: Step | None = None, clock: Clock | None = None) -> None:
+        """`eager_step`: the function that makes the steps, where nothing else shows them. clock: by default one that stops it."""
         self.dataset, self.step, self.jax = found.dataset, found.step, found.jax
-        self.clock = Clock(finished)
+        self.clock = clock or Clock(finished)
         self.plain = self.active = Active()
         self.compiled = False  # what is prepared now shall be compiled by XLA
         self.functions: weakref.WeakSet[Any] = weakref.WeakSet()  # that the loop calls
@@ -55,7 +55,7 @@ class Loop:
         self._others: dict[int, int] = {}  # reads of other data sets
         self._by_reads = found.dataset is not None  # else steps are calls
         self._by_switch = not self._by_reads and found.step is None  # steps are calls of the eager function
-        self._known = _shape(found.dataset) if found.dataset is not None else ""
+        self._known = shape_of(found.dataset) if found.dataset is not None else ""
         self._same: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 
     def stepper(self, feed: Feed) -> LoopStepper | CallStepper:
@@ -69,9 +69,13 @@ class Loop:
 
     def observe(self) -> None:
         """Let it make some steps, and see which function of the user's makes them eagerly."""
-        self._observing = True
+        self.observing(True)
         self.calls = Calls(tuple(self.record(OBSERVED)))
-        self._observing = False
+        self.observing(False)
+
+    def observing(self, on: bool) -> None:
+        """From now on see which function makes its steps, or no longer."""
+        self._observing = on
 
     def record(self, steps: int) -> list[Call]:
         """Let it make some steps; the calls of the function that makes them."""
@@ -160,7 +164,7 @@ class Loop:
         if dataset is None or dataset is self.dataset:
             return dataset is not None
         if dataset not in self._same:
-            self._same[dataset] = _shape(dataset) == self._known
+            self._same[dataset] = shape_of(dataset) == self._known
         return self._same[dataset]
 
     def _read_beside(self, iterator: Any) -> None:
@@ -201,7 +205,7 @@ class Loop:
         for each in arguments:
             dataset = getattr(each, "_dataset", None) if owned is not None and isinstance(each, owned) else None
             if dataset is not None:
-                self.dataset, self._known = dataset, _shape(dataset)
+                self.dataset, self._known = dataset, shape_of(dataset)
 
     def _call_jax(self, function: JaxFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A compiled function of JAX is called by the loop, or a gradient is taken eagerly."""
@@ -309,8 +313,8 @@ class Loop:
         return result
 
 
-def _shape(dataset: Any) -> str:
-    """The kinds of a pipeline's stages, and what it gives."""
+def shape_of(dataset: Any) -> str:
+    """What tells a pipeline from others: the kinds of a pipeline's stages, and what it gives."""
     return f"{' '.join(stage.class_name for stage in describe(dataset).stages())} {dataset.element_spec}"
 
 

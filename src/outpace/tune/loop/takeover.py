@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from types import FrameType
 from typing import NoReturn
 
 from outpace.model.errors import UsageError
@@ -24,18 +25,10 @@ def take_over(
 ) -> NoReturn:
     """Call it in the script's main thread, from inside of a step. `tune` is called in another thread, and ends the process, as does
     `interrupted` at Ctrl-C. Raises UsageError where the loop's source is not at hand."""
-    statement = Statement.around(sys._getframe(1))
-    if statement is None:
-        raise UsageError("The loop that makes the steps was not found in the script's source.")
+    statement = loop_around(sys._getframe(1))
     outline = outlined(statement) if found.jax is None else None
     eager = Step(outline.name, outline.function, None, None, outline) if outline is not None else None
-    if eager is None and found.dataset is None and found.step is None:
-        eager = Step.in_loop(sys._getframe(1))
-        if eager is None:
-            raise UsageError(
-                f"The steps of the loop at {statement.place} are made in the loop itself, without a data set of tf.data. Put the step into a "
-                "function that the loop calls."
-            )
+    eager = eager or step_alone(found, statement, sys._getframe(1))
     loop = Loop(found, eager)
     loop.install()
     if outline is not None:
@@ -45,6 +38,27 @@ def take_over(
     guard.mute()
     threading.Thread(target=tune, args=(loop, statement), name="outpace-tuning", daemon=True).start()
     _run(loop, statement)
+
+
+def loop_around(frame: FrameType) -> Statement:
+    """The loop that makes the steps. Raises UsageError where its source is not at hand."""
+    statement = Statement.around(frame)
+    if statement is None:
+        raise UsageError("The loop that makes the steps was not found in the script's source.")
+    return statement
+
+
+def step_alone(found: Found, statement: Statement, frame: FrameType) -> Step | None:
+    """The function whose calls are the steps, where nothing else shows them; None where something does. Raises UsageError where none does."""
+    if found.dataset is not None or found.step is not None:
+        return None
+    step = Step.in_loop(frame)
+    if step is None:
+        raise UsageError(
+            f"The steps of the loop at {statement.place} are made in the loop itself, without a data set of tf.data. Put the step into a "
+            "function that the loop calls."
+        )
+    return step
 
 
 def _run(loop: Loop, statement: Statement) -> NoReturn:

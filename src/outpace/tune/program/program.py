@@ -124,6 +124,11 @@ class Program:
         return cls(None, loop.dataset, True, {}, source.batches, spare, None, source, loop=loop)
 
     @classmethod
+    def of_running(cls, loop: Loop) -> Program:
+        """A loop that trains and goes on, of which nothing is read."""
+        return cls(None, loop.dataset, loop.dataset is not None, {}, None, None, None, Source(loop.dataset, {}), loop=loop)
+
+    @classmethod
     def unread(cls, model: Any, x: Any, **arguments: Any) -> Program:
         """The program with nothing of it read or built, to turn on what an earlier tuning has kept."""
         source = Source(x, arguments)
