@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from outpace.capture.server import serve
     from outpace.model import OutpaceError
     from outpace.monitor import Monitor
+    from outpace.tune.own_loop import tune_loop
     from outpace.tune.race import race
     from outpace.tune.session import tune, tune_dataset
 
@@ -38,6 +39,7 @@ __all__ = [
     "stop",
     "tune",
     "tune_dataset",
+    "tune_loop",
 ]
 _public = lazy(
     __name__,
@@ -50,6 +52,7 @@ _public = lazy(
         "capture.remote": "capture_remote",
         "capture.server": "serve",
         "model": "OutpaceError",
+        "tune.own_loop": "tune_loop",
         "tune.session": "tune_dataset",
         "tune.race": "race",
     },

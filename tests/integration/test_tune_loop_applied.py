@@ -108,7 +108,7 @@ def trained(folder: Path, framework: str, practices: tuple[str, ...] | None = No
 def test_a_rewritten_input_leaves_batches_and_variables_bit_equal(framework: str, tmp_path: Path) -> None:
     script(tmp_path, framework, "@tf.function" if framework == "tensorflow" else "@jax.jit")
     plain, _ = trained(tmp_path, framework)
-    changed, said = trained(tmp_path, framework, ("cache", "parallel_map"))
+    changed, said = trained(tmp_path, framework, ("cache", "thread_pool"))
     assert changed == plain
     assert "applied to the input" in said and "not applied" not in said, said[-3000:]
 

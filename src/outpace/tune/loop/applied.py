@@ -73,7 +73,7 @@ class Applied:
                 dataset = found.dataset
                 tell(f"applied to the input: {rewrite.title}")
             else:
-                left(rewrite.title, found.sentence)
+                tell(f"not applied: {rewrite.title}: {found.sentence}")
         return dataset
 
     def take_over(self, found: Found, step: Step | None, statement: Statement) -> None:

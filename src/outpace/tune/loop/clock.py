@@ -14,6 +14,10 @@ from outpace.model.errors import CaptureError
 from outpace.tune.trial.arm import Work
 
 
+class Left(BaseException):
+    """The loop is left: nothing is tuned any more. No exception of the user's, so that none of their handlers takes it."""
+
+
 class Clock:
     """Steps of a loop, counted and timed at their begin. The script calls `tick`, `aside` and `stop`, the tuning `advance` and `perform`."""
 
@@ -28,7 +32,7 @@ class Clock:
         self._made = 0
         self._began = self._cpu = self._step = 0.0
         self._work = Work(0, 0.0)
-        self._running = self._aside = False
+        self._running = self._aside = self._leaving = False
         self._job: Callable[[], None] | None = None
         self._failure: Exception | None = None
 
@@ -68,10 +72,10 @@ class Clock:
             if self._made < self._left:
                 return
             self._pause()
-        self._go.acquire()
+        self._wait()
         while self._job is not None:
             self._do()
-            self._go.acquire()
+            self._wait()
         self._running, self._made, self._aside = True, 0, False
         self._cpu = time.process_time()
         self._began = self._step = time.perf_counter()
@@ -82,11 +86,25 @@ class Clock:
 
     def stop(self, why: str) -> NoReturn:
         """The loop runs no more. The tuning is told, and the script's thread waits for the end of the process."""
+        self.end(why)
+        while True:
+            threading.Event().wait()
+
+    def end(self, why: str) -> None:
+        """The same, where the script's thread goes on by itself."""
         self.ended = why
         self.begun.set()
         self._done.release()
-        while True:
-            threading.Event().wait()
+
+    def leave(self) -> None:
+        """Let the script's thread leave the loop: its next `tick` raises Left. The tuning is over."""
+        self._leaving = True
+        self._go.release()
+
+    def _wait(self) -> None:
+        self._go.acquire()
+        if self._leaving:
+            raise Left
 
     def _do(self) -> None:
         job, self._job = self._job, None

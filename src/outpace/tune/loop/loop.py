@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import threading
@@ -46,6 +47,7 @@ class Loop:
         self.graph: Any = None  # of the eager step
         self.as_graph = False  # what is prepared now shall run it
         self._tf: Any = sys.modules.get("tensorflow")
+        self._undo = contextlib.ExitStack()
         self._main = threading.get_ident()
         self._depth = 0
         self._observing = self._switching = False
@@ -100,8 +102,10 @@ class Loop:
     def as_prepared(self, function: Any) -> Any:
         """A function of recorded calls as steppers would run it that are made now."""
         if self.eager_step is not None:
-            plain = self.eager_step.function
-            return self.graph_of(plain) if self.as_graph else plain
+            plain: Any = self.eager_step.function
+            if self.as_graph:
+                return self.graph_of(plain)
+            return self.variant(plain) if self.compiled and hasattr(plain, "_clone") else plain
         return self.variant(function) if self.compiled else function
 
     def codes(self) -> list[CodeType]:
@@ -133,8 +137,13 @@ class Loop:
         if self.eager_step is not None and self.eager_step.outline is None:
             self.eager_step.replace(self._switched(self.eager_step.function))
 
+    def remove(self) -> None:
+        """Give the frameworks' reads and calls back."""
+        self._undo.close()
+
     def _hook(self, kind: Any, name: str, ours: Callable[..., Any]) -> None:
         original = getattr(kind, name)
+        self._undo.callback(setattr, kind, name, original)
 
         def method(this: Any, *args: Any, **kwargs: Any) -> Any:
             if threading.get_ident() != self._main or self._depth or self._tf.inside_function():

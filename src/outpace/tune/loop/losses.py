@@ -52,7 +52,7 @@ def loop_band(program: Program, variant: Variant, *, seconds: float | None = Non
     reads no tf.data runs on; of its steps the calls of their function are made again.
     Raises UsageError where there are none.
     """
-    loop, kept = program.loop, _Variables.here()
+    loop, kept = program.loop, Variables.here()
     assert loop is not None
     by_batches = program.limited and kept.held != ()
     run, count = _of_batches(program, kept) if by_batches else _of_calls(program, loop, kept)
@@ -73,7 +73,7 @@ def loop_band(program: Program, variant: Variant, *, seconds: float | None = Non
     return band if why is None else replace(band, inside=False, sentence=f"It cannot be kept: {why}.")
 
 
-def _of_batches(program: Program, kept: _Variables) -> tuple[Runs, int]:
+def _of_batches(program: Program, kept: Variables) -> tuple[Runs, int]:
     """Runs the loop itself on batches that are held in memory; how many there are."""
     from outpace.tune.program.source import Feed
 
@@ -101,7 +101,7 @@ def _of_batches(program: Program, kept: _Variables) -> tuple[Runs, int]:
     return run, len(batches)
 
 
-def _of_calls(program: Program, loop: Loop, kept: _Variables) -> tuple[Runs, int]:
+def _of_calls(program: Program, loop: Loop, kept: Variables) -> tuple[Runs, int]:
     """Makes calls of the step's function again, which the loop has just made; how many there are."""
     loop.active, calls = loop.plain, loop.record(CALLS)
     if not calls:
@@ -148,13 +148,14 @@ def _applied(program: Program, variant: Variant | None) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class _Variables:
+class Variables:
     """All variables of the process, and what they held."""
 
     held: tuple[tuple[Any, Any], ...]
 
     @classmethod
-    def here(cls) -> _Variables:
+    def here(cls) -> Variables:
+        """All, as they are now."""
         kind = getattr(sys.modules.get("tensorflow"), "Variable", None)
         found = [each for each in gc.get_objects() if issubclass(type(each), kind)] if kind is not None else []
         return cls(tuple((each, each.numpy()) for each in found if _readable(each)))
