@@ -115,8 +115,16 @@ def test_a_loop_that_ends_is_run_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.verify
-def test_what_is_kept_of_a_loop_is_applied_by_its_patch(tmp_path: Path) -> None:
-    """Where the script is to train it starts anew, unchanged."""
-    done = run(tmp_path, HEAD + STEP + LOOP.replace("100_000", "1"), "--then", "apply")
-    assert done.returncode == 0 and "--patch FILE instead of --then apply" in done.stderr, done.stderr[-3000:]
-    assert (tmp_path / "trained").exists()
+def test_what_is_kept_of_a_loop_is_turned_on_in_the_training_that_follows(tmp_path: Path) -> None:
+    done = run(tmp_path, HEAD + STEP + LOOP.replace("100_000", "1"), "--budget", "12s", "--then", "apply")
+    assert done.returncode == 0 and (tmp_path / "trained").exists(), done.stderr[-3000:]
+    assert "loss" in done.stdout and (tmp_path / "log.csv").exists()
+    if "with: tf.function" in done.stdout:
+        assert "applied to the step: tf.function" in done.stderr
+
+
+@pytest.mark.verify
+def test_a_loop_trains_on_unchanged(tmp_path: Path) -> None:
+    done = run(tmp_path, HEAD + STEP + LOOP.replace("100_000", "1"), "--budget", "6s", "--then", "continue")
+    assert done.returncode == 0 and (tmp_path / "trained").exists(), done.stderr[-3000:]
+    assert "applied" not in done.stderr

@@ -94,7 +94,7 @@ def _of_batches(program: Program, kept: Variables) -> tuple[Runs, int]:
             stepper.run(1)
             numbers.append(loop.values[0] if loop.values and not loop.eager else kept.moved())
             if at == 0:
-                first = [*kept.now(), *(np.asarray(value) for value in loop.values)]
+                first = [*kept.now(), *(np.asarray(value) for value in loop.values[:1])]
         loop.keeps = False
         return Run(numbers, first)
 
