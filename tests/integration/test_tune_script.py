@@ -50,7 +50,20 @@ def tune(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
 def continued(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], dict[str, Any], str, Path]:
     """A tuned run that trains on, its report, and the last line of an untouched run."""
     folder = tmp_path_factory.mktemp("tune")
-    done = tune(folder, "tune", "--budget", "10s", "--strict-budget", "--then", "continue", "--json", "--out", "samples", "--html", "tune.html")
+    done = tune(
+        folder,
+        "tune",
+        "--budget",
+        "10s",
+        "--strict-budget",
+        "--then",
+        "continue",
+        "--json",
+        "--out",
+        "samples",
+        "--html",
+        "tune.html",
+    )
     assert done.returncode == 3, done.stderr[-3000:]
     document, end = json.JSONDecoder().raw_decode(done.stdout)
     last = done.stdout[end:]

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from outpace.tune.loop.found import Found
     from outpace.tune.loop.loop import Loop
     from outpace.tune.loop.statement import Statement
-    from outpace.tune.program.program import Program
     from outpace.tune.pages.progress import Progress
+    from outpace.tune.program.program import Program
     from outpace.tune.session import Tuned
 
 KERAS_2 = (

@@ -12,6 +12,7 @@ from outpace._dataclass import dataclass
 from outpace.capture.notes import usable_cpus
 from outpace.model.errors import CaptureError
 from outpace.tune.climb.variant import Variant
+from outpace.tune.data.generators import kept_of
 from outpace.tune.data.isolated import isolated
 from outpace.tune.data.size import SHARE, available_memory, element_bytes
 from outpace.tune.data.tree import describe
@@ -62,7 +63,11 @@ class Copies:
 
         Raises CaptureError when that takes too long, or too much memory: several variants may each have a cache.
         """
-        if not hasattr(dataset, "element_spec") or id(dataset) in self.filled or not describe(dataset).find(_CACHE):
+        if not hasattr(dataset, "element_spec") or id(dataset) in self.filled:
+            return
+        for generator in kept_of(dataset):
+            generator.fill(self.fill_seconds, self.floor, available_memory)
+        if not describe(dataset).find(_CACHE):
             return
         end = time.monotonic() + self.fill_seconds
         caches = [cache.dataset for cache in describe(self.of(dataset).dataset).find(_CACHE)]

@@ -14,6 +14,7 @@ from outpace.model.errors import RebuildError
 from outpace.tune.data import classes, functions, graph
 from outpace.tune.data.graph import functions_of, inputs_of
 from outpace.tune.data.rebuild import Edit, copied, nodes
+from outpace.tune.data.tree import describe
 from outpace.tune.purity import traced
 
 _WRITERS = ("Snapshot", "Save")
@@ -29,7 +30,7 @@ class Pinning:
         is left to chance otherwise.
         """
         self._serial = serial
-        self._seed = seed
+        self.seed = seed
         self._every = every
         self._elements = elements
         self._functions: dict[int, tuple[Any, Any]] = {}
@@ -52,6 +53,8 @@ class Pinning:
         name = type(node).__name__
         if not inputs_of(node):
             return self._shortened
+        if gives_elements(node):
+            return self._fewer
         if name == "_ShuffleDataset" and (int(node._seed), int(node._seed2)) == (0, 0):
             return self._seeded
         if name == "_AssertCardinalityDataset" or (
@@ -68,10 +71,15 @@ class Pinning:
         cardinality = int(node.cardinality())
         return node if 0 <= cardinality <= self._elements else take_op._TakeDataset(node, self._elements)
 
+    def _fewer(self, node: Any, inputs: Sequence[Any]) -> Any:
+        from tensorflow.python.data.ops import take_op
+
+        return take_op._TakeDataset(classes.construct(node, inputs), self._elements)
+
     def _seeded(self, node: Any, inputs: Sequence[Any]) -> Any:
         import tensorflow as tf
 
-        return classes.shuffle(node, inputs, (tf.constant(self._seed, tf.int64), tf.constant(1, tf.int64)))
+        return classes.shuffle(node, inputs, (tf.constant(self.seed, tf.int64), tf.constant(1, tf.int64)))
 
     def _with_pinned_functions(self, node: Any, inputs: Sequence[Any]) -> Any:
         kind = classes.kind_of(node)
@@ -86,8 +94,17 @@ class Pinning:
 
     def _pinned(self, wrapper: Any) -> Any:
         if id(wrapper) not in self._functions:
-            self._functions[id(wrapper)] = (wrapper, functions.pinned(wrapper, self._seed, self._every))
+            self._functions[id(wrapper)] = (wrapper, functions.pinned(wrapper, self.seed, self._every))
         return self._functions[id(wrapper)][1]
+
+
+def gives_elements(node: Any) -> bool:
+    """Whether a stage gives the elements of a Python generator, also of stacks of them that it takes apart: a source, although it is made of
+    several data sets."""
+    stage = describe(node).root
+    if stage.op == "flat_map" and stage.inputs[0].op == "from_generator":
+        return any(kind == "TensorSliceDataset" for kind, _ in functions.node_types(node._map_func))
+    return stage.op == "from_generator"
 
 
 def _sequential(node: Any, source: Any, function: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 from outpace.model.errors import RebuildError
 from outpace.model.units import counted
+from outpace.tune.data.chance import chance_kept
 from outpace.tune.data.comparable import Pinning, perturb_generators, variables_kept
 from outpace.tune.data.tree import describe
 from outpace.tune.purity.evidence import key_of, rows, same
@@ -128,7 +129,7 @@ def _run(dataset: Any, pinning: Pinning, perturbed: bool = False) -> list[Rows]:
     import tensorflow as tf
 
     copy = pinning.copy(dataset)
-    with variables_kept(dataset):
+    with variables_kept(dataset), chance_kept(pinning.seed):
         if perturbed:
             perturb_generators(dataset)
         try:

@@ -10,17 +10,16 @@ from typing import Any
 
 from outpace.capture.recording import tell
 from outpace.tune.data.tree import describe
-from outpace.tune.optimisations import knobs
-from outpace.tune.optimisations.knob import Knob
 from outpace.tune.loop.clock import Clock
 from outpace.tune.loop.found import Found
 from outpace.tune.loop.loop import OBSERVED, Loop, shape_of
 from outpace.tune.loop.statement import Statement
 from outpace.tune.loop.step import Step
 from outpace.tune.loop.stepper import Active
-from outpace.tune.program.program import Program
-from outpace.tune.optimisations import all_rewrites
+from outpace.tune.optimisations import all_rewrites, knobs
+from outpace.tune.optimisations.knob import Knob
 from outpace.tune.optimisations.rewrite import Rewritten, attempt
+from outpace.tune.program.program import Program
 
 HERE = ("loop_xla", "loop_graph", "loop_jit")  # what can be turned on while a loop runs: others change its source
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from outpace._dataclass import dataclass
+from outpace.tune.loop.names import order, read_outside
 from outpace.tune.loop.statement import Statement, loop_of, source_of
 
 TAPE = "GradientTape"
@@ -103,9 +104,9 @@ def _made(statement: Statement, body: Sequence[ast.stmt]) -> Outline | None:
     if whole is None:
         return None
     stored = {each.id for each in ast.walk(whole) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
-    reads, writes = _order(body)
+    reads, writes = order(body)
     given = tuple(name for name in reads if name in stored)
-    elsewhere = set(_read_outside(tree, first, last))
+    elsewhere = set(read_outside(tree, first, last))
     returned = tuple(name for name in writes if name in elsewhere or name in given)
     used = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)} | {
         each.name for each in ast.walk(tree) if isinstance(each, (ast.FunctionDef, ast.ClassDef))
@@ -128,19 +129,6 @@ def _made(statement: Statement, body: Sequence[ast.stmt]) -> Outline | None:
     )
 
 
-def _read_outside(node: ast.AST, first: int, last: int) -> Iterator[str]:
-    """Names that are read, but between two lines, and those of functions that are their own."""
-    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and not first <= node.lineno <= last:
-        yield node.id
-    own: set[str] = set()
-    around = first <= getattr(node, "end_lineno", 0) and getattr(node, "lineno", 0) <= first
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)) and not around:
-        own = {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
-        own |= {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
-    for child in ast.iter_child_nodes(node):
-        yield from (name for name in _read_outside(child, first, last) if name not in own)
-
-
 def _compiled(text: str, name: str, frame: types.FrameType) -> types.FunctionType:
     """The function of a text, which sees what the frame sees; its source is at hand for who asks."""
     file = f"{frame.f_code.co_filename}#{name}"
@@ -161,36 +149,3 @@ def _choice(made: Outline, body: Sequence[ast.stmt]) -> ast.stmt:
     for node in (choice, *ast.walk(choice.test), *(each for statement in call for each in ast.walk(statement))):
         ast.copy_location(node, body[0])
     return choice
-
-
-def _order(body: Sequence[ast.stmt]) -> tuple[list[str], list[str]]:
-    """Names that are read before they are assigned, and those that are assigned, in order."""
-    reads: dict[str, None] = {}
-    writes: dict[str, None] = {}
-    for statement in body:
-        for name, stored in _names(statement):
-            if stored:
-                writes[name] = None
-            elif name not in writes:
-                reads[name] = None
-    return list(reads), list(writes)
-
-
-def _names(node: ast.AST) -> Iterator[tuple[str, bool]]:
-    """Names in the order in which they are evaluated, about; whether they are assigned."""
-    if isinstance(node, ast.Name):
-        yield node.id, isinstance(node.ctx, (ast.Store, ast.Del))
-        return
-    if isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp, ast.Lambda)):
-        inner = {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
-        inner |= {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
-        yield from ((each.id, False) for each in ast.walk(node) if isinstance(each, ast.Name) and each.id not in inner)
-        return
-    if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-        yield node.target.id, False
-    children: list[ast.AST] = list(ast.iter_child_nodes(node))
-    if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For)):
-        value = node.iter if isinstance(node, ast.For) else node.value
-        children.sort(key=lambda child: child is not value)
-    for child in children:
-        yield from _names(child)

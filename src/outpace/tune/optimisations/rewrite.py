@@ -6,12 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from outpace.model.errors import RebuildError
 from outpace.tune.data.tree import Pipeline, Stage
 from outpace.tune.data.verify import ELEMENTS, Difference, Verified, verify
 from outpace.tune.optimisations.optimisation import Answer, Applies, NotApplicable, Optimisation
+
+if TYPE_CHECKING:
+    from outpace.tune.data.generators import Generated
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,7 @@ class Patch:
     `keywords` are set on that call; `insert` is a call to add after it (its text), `remove` whether the call itself goes, to come again
     behind the call `after` with the arguments that the user wrote. `options` are set on the data set behind the call, by attribute of
     tf.data.Options. `divides` is a map whose function is divided: a map with its first part stands between the call and what is inserted.
+    `generator`: how the generator function that the call is given runs then.
     Patches of one rewrite apply in order; what they put behind the same call stands in that order. `note` says it in words.
     """
 
@@ -32,6 +36,7 @@ class Patch:
     after: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     divides: int | None = None
+    generator: Generated | None = None
 
 
 class Rewrite(Optimisation[Pipeline], Protocol):

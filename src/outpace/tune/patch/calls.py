@@ -12,7 +12,7 @@ import ast
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from outpace.capture.pipeline import PipelineRecorder
 from outpace.model.errors import RebuildError
@@ -20,6 +20,9 @@ from outpace.store.record import PipelineStage
 from outpace.tune.data.tree import Pipeline, Stage, describe
 from outpace.tune.optimisations.optimisation import NotApplicable
 from outpace.tune.optimisations.rewrite import Patch, Rewrite
+
+if TYPE_CHECKING:
+    from outpace.tune.data.generators import Generated
 
 _CALL = re.compile(r"^\.(\w+)\(")
 OPTIONS = "with_options"
@@ -36,7 +39,8 @@ class Call:
     key: the id of the recorded call, negative for one that no record has. op: the tf.data operation. place: the record, None for a new
     call and for a stage that nobody recorded. text: a new call as source, `.cache()`. keywords: arguments to set. moved: it stands
     elsewhere than the user wrote it. first_part_of: key of the call whose function is divided; this one takes its first part.
-    divided: its own function is the second part. options: what a new with_options sets, by attribute.
+    divided: its own function is the second part. options: what a new with_options sets, by attribute. generator: how the generator
+    function that it is given runs.
     """
 
     key: int
@@ -48,6 +52,7 @@ class Call:
     first_part_of: int | None = None
     divided: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
+    generator: Generated | None = None
 
     @property
     def new(self) -> bool:
@@ -105,13 +110,16 @@ class _Editor:
             raise Unpatchable("the call was made where the recorder does not see it")
         if patch.keywords:
             self._set(patch.call, patch.keywords)
+        if patch.generator is not None:
+            at = self._at(patch.call)
+            self.calls[at] = replace(self.calls[at], generator=patch.generator)
         if patch.options:
             self._options(patch.call, patch.options)
         elif patch.insert is not None:
             self._insert(patch.call, patch.insert, patch.divides)
         elif patch.after is not None:
             self._move(patch.call, patch.after)
-        elif not patch.keywords:
+        elif not patch.keywords and patch.generator is None:
             raise Unpatchable(patch.note or "the change is not one of calls and arguments")
 
     def _at(self, key: int) -> int:
@@ -137,7 +145,9 @@ class _Editor:
         found = _CALL.match(text)
         if found is None:
             raise Unpatchable(f"{text} is no call")
-        free = {node.id for node in ast.walk(ast.parse(f"_{text}")) if isinstance(node, ast.Name)} - {"_", "tf"}
+        nodes = list(ast.walk(ast.parse(f"_{text}")))
+        own = {node.arg for node in nodes if isinstance(node, ast.arg)}
+        free = {node.id for node in nodes if isinstance(node, ast.Name)} - own - {"_", "tf"}
         if free:
             raise Unpatchable(f"the {' and '.join(sorted(free))} of {text} is yours to choose")
         self._place(key, Call(self._fresh(), found[1], text=text))

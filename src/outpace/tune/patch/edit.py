@@ -16,6 +16,7 @@ from outpace.tune.data.tree import Pipeline
 from outpace.tune.patch.calls import Call, Row, Unpatchable
 from outpace.tune.patch.chain import Link, calling, chain_of, function_argument, new_link, with_keywords, without_dot
 from outpace.tune.patch.divide import Divided, divided
+from outpace.tune.patch.generator_edit import write_generator
 from outpace.tune.patch.impure import Purity
 from outpace.tune.patch.source import SourceFile
 from outpace.tune.patch.written import Edits, Segment
@@ -99,6 +100,9 @@ class _Writing:
         for call in self.calls:
             if call.divided:
                 self._divide(call)
+            if call.generator is not None:
+                file, node = self._place(call.key)
+                write_generator(call.generator, file, node, self.of)
         for call in self.calls:
             if call.keywords and not call.new:
                 file, node = self._place(call.key)
@@ -186,7 +190,10 @@ class _Writing:
             first, _ = self.names[of.key]
             return [Link(with_keywords(calling(node, first), _spelled(segment.file, call.keywords)))]
         if call.text is not None:
-            return [new_link(call.text.replace(AUTOTUNE, _autotune(segment.file)) if AUTOTUNE in call.text else call.text)]
+            text = call.text
+            for full in (AUTOTUNE, "tf.data.Dataset"):
+                text = text.replace(full, _name(segment.file, full)) if full in text else text
+            return [new_link(text)]
         file, node = self._place(call.key)
         own = segments[home[call.key]]
         if own is not segment:
@@ -285,11 +292,11 @@ def _can_move(file: SourceFile, node: cst.Call, segment: Segment, call: Call) ->
 
 
 def _spelled(file: SourceFile, values: Mapping[str, str]) -> dict[str, str]:
-    return {name: _autotune(file) if value == AUTOTUNE else value for name, value in values.items()}
+    return {name: _name(file, AUTOTUNE) if value == AUTOTUNE else value for name, value in values.items()}
 
 
-def _autotune(file: SourceFile) -> str:
-    name = file.spelled(AUTOTUNE)
+def _name(file: SourceFile, full: str) -> str:
+    name = file.spelled(full)
     if name is None:
-        raise Unpatchable(f"{file.name} has no name for {AUTOTUNE}")
+        raise Unpatchable(f"{file.name} has no name for {full}")
     return name

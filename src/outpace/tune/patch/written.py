@@ -66,6 +66,7 @@ class Edits:
     file: SourceFile
     keywords: dict[cst.Call, Mapping[str, str]] = field(default_factory=dict)
     callees: dict[cst.Call, str] = field(default_factory=dict)
+    arguments: dict[cst.Call, Sequence[cst.Arg]] = field(default_factory=dict)  # all of them
     segments: dict[cst.Call, Segment] = field(default_factory=dict)
     functions: dict[cst.FunctionDef, Sequence[cst.FunctionDef]] = field(default_factory=dict)
     decorators: dict[cst.FunctionDef, str] = field(default_factory=dict)
@@ -102,6 +103,8 @@ class _Rewriter(cst.CSTTransformer):
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
         """Arguments, and chains inside larger expressions."""
+        if original_node in self.edits.arguments:
+            updated_node = updated_node.with_changes(args=self.edits.arguments[original_node])
         if original_node in self.edits.keywords:
             updated_node = with_keywords(updated_node, self.edits.keywords[original_node])
         segment = self.edits.segments.get(original_node)

@@ -49,7 +49,7 @@ def why_not_constant(stage: Judged) -> str:
     if stage.op == "repeat":
         return f"{stage.title} repeats elements before they are cached, and what follows it does not let it pass."
     causes = ", ".join(sorted({cause for facts in stage.functions for cause in facts.changing}))
-    against = "; ".join(doubt for facts in stage.functions for doubt in facts.python_doubts)
+    against = "; ".join(dict.fromkeys(doubt for facts in stage.functions for doubt in facts.python_doubts))
     why = f"{causes}: {against}" if against else causes or "its order is free"
     return f"{stage.title} may give other elements in the next epoch ({why})."
 

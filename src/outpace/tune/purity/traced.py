@@ -221,7 +221,7 @@ def _call(token: str, generator: bool) -> PythonCall:
         return PythonCall(
             token, token, None, None, f"{token} is not in TensorFlow's registry of Python functions, so it cannot be read", None
         )
-    made = _generator(function) if generator else None
+    made = generator_of(function) if generator else None
     if made is not None:
         code, name = getattr(inspect.unwrap(made), "__code__", None), called_name(made)
         against = doubt_of_generator(made)
@@ -234,7 +234,7 @@ def _call(token: str, generator: bool) -> PythonCall:
     return PythonCall(token, name, getattr(code, "co_filename", None), getattr(code, "co_firstlineno", None), against, function)
 
 
-def _generator(function: Any) -> Any:
+def generator_of(function: Any) -> Any:
     """The user's generator function behind one of the three functions that `from_generator` makes; None where it is not found."""
     cells = (cell.cell_contents for cell in getattr(function, "__closure__", None) or ())
     for holder in (getattr(function, "__self__", None), *cells):
