@@ -74,7 +74,7 @@ for epoch in range(100_000):
         w = update(w, a, b)
 """
 )
-TRAPS = {
+TRAPS: dict[str, tuple[dict[str, Any], str]] = {
     "a counter": ({"BEFORE": "count = 0", "AFTER": "global count; count += 1"}, "assigns count outside of itself"),
     "a rate that Python changes": (
         {"BEFORE": "rate = {'lr': 0.01}", "AFTER": "optimizer.learning_rate.assign(rate['lr'])", "EPOCH": "rate['lr'] *= 0.99"},

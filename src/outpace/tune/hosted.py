@@ -139,6 +139,8 @@ class Hosted:
         """Tune a loop of the script's own, report, and end the process."""
         from outpace.tune.loop.takeover import take_over
 
+        if found.whole is not None:
+            self._ending(lambda: self._tuned_whole(found))
         try:
             take_over(found, self._guard, self._tune_loop, lambda: self._ending(_interrupt))
         except UsageError as error:
@@ -164,6 +166,18 @@ class Hosted:
         """In a thread of its own."""
         tell(f"tuning the loop at {statement.place}")
         self._ending(lambda: self._tuned_loop(loop))
+
+    def _tuned_whole(self, found: Found) -> int:
+        """The input of a function that makes all steps in one call."""
+        from outpace.tune.program.program import Program
+
+        assert found.whole is not None
+        place = f"{os.path.relpath(found.whole.co_filename)}:{found.whole.co_firstlineno} {found.whole.co_name}"
+        remark = (
+            f"{place} loops over its data set inside of a tf.function: one call makes all steps, which nothing outside can tell apart or time. "
+            "So the step is not tuned, and its input is, by how fast it is read."
+        )
+        return self._tuned(replace(Program.of_input(found.dataset), remark=remark))
 
     def _tuned_loop(self, loop: Loop) -> int:
         from outpace.tune.program.program import Program

@@ -6,7 +6,9 @@ import contextlib
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
+from types import CodeType
 from typing import Any
 
 from outpace.capture.options import CaptureOptions
@@ -38,6 +40,7 @@ class Loops(Session):
         self._tapes = 0
         self._begins: Callable[[], object] | None = begins
         self._looks = 0
+        self._looked: weakref.WeakSet[Any] = weakref.WeakSet()  # functions that were given a data set
         os.register_at_fork(after_in_child=self.rest)
 
     def add_tensorflow(self, tf: Any) -> None:
@@ -47,6 +50,7 @@ class Loops(Session):
         self._steps.install(tf)
         hook_marks(self, self._steps, tf.profiler.experimental, "Trace", "tensorflow")
         self._hook_tapes(tf.GradientTape)
+        self._hook_whole(tf)
 
     def add_jax(self, jax: Any) -> None:
         """JAX was imported."""
@@ -82,6 +86,32 @@ class Loops(Session):
         if Statement.around(sys._getframe(2)) is not None:
             begins, self._begins = self._begins, None
             begins()
+
+    def _hook_whole(self, tf: Any) -> None:
+        """See functions that are given a data set, and train on all of it in one call."""
+        kind, data = type(tf.function(lambda: None)), tf.data.Dataset
+        original, loops = kind.__call__, self
+
+        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+            given = next((each for each in (*args, *kwargs.values()) if isinstance(each, data)), None)
+            if given is not None and self not in loops._looked:
+                loops._whole(self, given, args, kwargs)
+            return original(self, *args, **kwargs)
+
+        kind.__call__ = __call__
+
+    def _whole(self, function: Any, dataset: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A function's first call with a data set: its graph, which the call would make, tells whether it takes gradients."""
+        if self._steps is None or self._steps.outside():
+            return
+        self._looked.add(function)
+        before, self._steps.trains = self._steps.trains, False
+        with contextlib.suppress(Exception):  # the call itself shall raise it
+            function.get_concrete_function(*args, **kwargs)
+        trains, self._steps.trains = self._steps.trains, self._steps.trains or before
+        code = getattr(getattr(function, "python_function", None), "__code__", None)
+        if trains and isinstance(code, CodeType):
+            self._tell_of(Found(dataset, None, whole=code))
 
     def _taped(self) -> None:
         if self._steps is None or self._steps.outside():

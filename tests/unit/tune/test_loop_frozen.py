@@ -32,6 +32,15 @@ FROZEN = {
     "a number": ("def step(x):\n    return float(x)\n", "float"),
     "printed": ("def step(x):\n    print(x)\n    return x\n", "print"),
     "chance": ("import random\n\ndef step(x):\n    return x * random.random()\n", "random.random"),
+    "chance of a generator": (
+        "import numpy as np\nrng = np.random.default_rng(0)\n\ndef step(x):\n    return x * rng.normal()\n",
+        "calls rng.normal()",
+    ),
+    "chance by its name": ("from random import random\n\ndef step(x):\n    return x * random()\n", "calls random()"),
+    "chance of a module by another name": (
+        "import numpy.random as chance\n\ndef step(x):\n    return x * chance.rand()\n",
+        "calls chance.rand()",
+    ),
     "a rate that changes": (
         "rate = 0.1\n\ndef step(x):\n    return x * rate\n\nfor at in range(0):\n    rate = rate * 0.9\n",
         "reads rate",

@@ -103,7 +103,7 @@ def gives_elements(node: Any) -> bool:
     several data sets."""
     stage = describe(node).root
     if stage.op == "flat_map" and stage.inputs[0].op == "from_generator":
-        return any(kind == "TensorSliceDataset" for kind, _ in functions.node_types(node._map_func))
+        return any(kind == "TensorSliceDataset" for kind, _ in traced.node_types(node._map_func))
     return stage.op == "from_generator"
 
 

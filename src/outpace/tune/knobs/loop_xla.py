@@ -59,12 +59,18 @@ class LoopXla:
 
     def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
         """Write the keyword. Raises Unpatchable where a function is not found."""
+        from outpace.tune.loop.loop import in_keras
         from outpace.tune.patch.function_edit import edit_function
+        from outpace.tune.patch.keras_edit import write_compile
         from outpace.tune.patch.outline_edit import write_outline
 
         assert program.loop is not None
         step = program.loop.eager_step
+        for model in program.loop.models():
+            write_compile(model, self.keywords(program), edits_of)
         for code in program.loop.codes():
+            if in_keras(code):
+                continue
             if step is not None and step.outline is not None and code is step.function.__code__:
                 write_outline(step.outline, edits_of, self.keywords(program))
             else:

@@ -7,7 +7,7 @@ import functools
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from outpace.tune.loop.found import Found
 from outpace.tune.loop.jax_calls import GRADIENT, JaxFunction
 from outpace.tune.loop.step import Step, called_by, users_frame
 from outpace.tune.loop.stepper import Active, Call, Calls, CallStepper, LoopStepper, finished
+from outpace.tune.loop.syncs import Kept, Syncs
 from outpace.tune.reason import reason_of
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ class Loop:
         self.recording = False
         self.graph: Any = None  # of the eager step
         self.as_graph = False  # what is prepared now shall run it
+        self.turned: frozenset[str] = frozenset()  # what else shall be on in what is prepared now
+        self.syncs: Syncs | None = None  # where it reads values; None where that is not known
+        self.kept = Kept()  # what reads them later
         self._tf: Any = sys.modules.get("tensorflow")
         self._undo = contextlib.ExitStack()
         self._main = threading.get_ident()
@@ -59,6 +63,26 @@ class Loop:
         self._by_switch = not self._by_reads and found.step is None  # steps are calls of the eager function
         self._known = shape_of(found.dataset) if found.dataset is not None else ""
         self._same: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+
+    def prepared(self) -> Active:
+        """What steppers that are made now run with."""
+        return Active(compiled=self.compiled, graph=self.as_graph, turned=self.turned)
+
+    @contextlib.contextmanager
+    def turning(self, name: str) -> Iterator[None]:
+        """Steppers that are made inside the block have something turned on."""
+        before, self.turned = self.turned, self.turned | {name}
+        try:
+            yield
+        finally:
+            self.turned = before
+
+    def reads_later(self) -> bool:
+        """Whether values that a step reads shall be read later; those of steps before are read where they shall not."""
+        later = "loop_reads" in self.active.turned and threading.get_ident() == self._main
+        if self.kept.statements and not later:
+            self.kept.keep(None)
+        return later
 
     def stepper(self, feed: Feed) -> LoopStepper | CallStepper:
         """What makes its steps on a feed, or calls again."""
@@ -115,12 +139,21 @@ class Loop:
             {code for code in found if isinstance(code, CodeType)}, key=lambda code: (code.co_filename, code.co_firstlineno)
         )
 
+    def models(self) -> list[Any]:
+        """Keras models whose own step (`train_on_batch`) it calls."""
+        found = (function.python_function for function in self.functions if is_keras(function))
+        cells = (dict(zip(each.__code__.co_freevars, each.__closure__ or (), strict=True)) for each in found)
+        models = {id(cell["self"].cell_contents): cell["self"].cell_contents for cell in cells if "self" in cell}
+        return list(models.values())
+
     def places(self) -> list[str]:
         """Where the functions of the step, and the statements that become one, stand."""
         step = self.eager_step
         outlined = step is not None and step.outline is not None
         found = [
-            f"{code.co_filename}:{code.co_firstlineno} {code.co_name}" for code in self.codes() if "#" not in code.co_filename
+            f"{code.co_filename}:{code.co_firstlineno} {code.co_name}"
+            for code in self.codes()
+            if "#" not in code.co_filename and not in_keras(code)
         ]
         return [step.place, *found] if step is not None and outlined else found
 
@@ -315,11 +348,25 @@ class Loop:
 
     def _noted(self, result: Any) -> Any:
         """Keep the first number that a function of the step returns, where they are kept; the result itself."""
+        given = result
+        if isinstance(result, dict) and "loss" in result:  # of Keras' own step, beside the metrics
+            result = result["loss"]
         for value in self.flat(result) if self.keeps else ():
             if getattr(value, "shape", None) == () and "float" in str(getattr(value, "dtype", "")):
                 self.values.append(float(value))
                 break
-        return result
+        return given
+
+
+def in_keras(code: CodeType) -> bool:
+    """Whether code is Keras' own."""
+    return "/keras/src/" in code.co_filename.replace("\\", "/")
+
+
+def is_keras(function: Any) -> bool:
+    """Whether a `tf.function` is Keras' own."""
+    code = getattr(getattr(function, "python_function", None), "__code__", None)
+    return isinstance(code, CodeType) and in_keras(code)
 
 
 def shape_of(dataset: Any) -> str:

@@ -35,11 +35,13 @@ class Calls:
 @dataclass(eq=False)
 class Active:
     """What the loop runs with. iterator: gives its batches; None leaves them to the loop. compiled: its functions are compiled by XLA.
-    graph: its eager step runs as a graph. calls: of such functions. failure: why that is not possible here."""
+    graph: its eager step runs as a graph. turned: what else is on, by name. calls: of such functions. failure: why that is not possible
+    here."""
 
     iterator: Any = None
     compiled: bool = False
     graph: bool = False
+    turned: frozenset[str] = frozenset()
     calls: int = 0
     failure: str = ""
 
@@ -49,7 +51,7 @@ class LoopStepper(Runner):
 
     def __init__(self, loop: Loop, feed: Feed) -> None:
         self.loop, self.feed = loop, feed
-        self.active = Active(compiled=loop.compiled, graph=loop.as_graph)
+        self.active = loop.prepared()
         self.iterator: Any = None
         self._held: int | None = None
 

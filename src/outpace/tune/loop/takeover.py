@@ -16,6 +16,7 @@ from outpace.tune.loop.loop import Loop
 from outpace.tune.loop.outline import ON, STEP, outlined
 from outpace.tune.loop.statement import Statement
 from outpace.tune.loop.step import Step
+from outpace.tune.loop.syncs import syncs_of
 from outpace.tune.loop.written import Unwritten
 from outpace.tune.reason import reason_of
 
@@ -33,6 +34,9 @@ def take_over(
     loop.install()
     if outline is not None:
         statement.frame.f_globals.update({ON: loop.on, STEP: loop.step_of(outline)})
+    if found.jax is None:
+        loop.syncs = syncs_of(statement)
+        statement.frame.f_globals.update(loop.kept.names(loop.reads_later))
     signal.signal(signal.SIGINT, lambda number, frame: interrupted())  # the script's own code must not see it
     guard.begin()
     guard.mute()

@@ -8,6 +8,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import libcst as cst
 
@@ -15,6 +16,7 @@ from outpace.model.units import counted
 from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.patch.source import SourceFile
 from outpace.tune.patch.written import Edits
+from outpace.tune.program.program import compiled_at
 
 _ARGUMENTS = {"optimizer", "loss", "metrics", "loss_weights", "jit_compile", "steps_per_execution", "run_eagerly"}
 
@@ -40,6 +42,16 @@ def compile_call(
     if any(arg.star == "**" for arg in call.args):
         raise Unpatchable(f"{file.name}:{file.position(call).start.line} gives compile its arguments as a dictionary")
     return file, call
+
+
+def write_compile(model: Any, keywords: Mapping[str, str], edits_of: Callable[[str], Edits]) -> None:
+    """Give the call that compiled a model some keywords. Raises Unpatchable where it is not known, or not found."""
+    place = compiled_at(model)
+    if place is None:
+        raise Unpatchable("where the model was compiled is not known")
+    file, call = compile_call(place[0], lambda path: edits_of(path).file, place)
+    edits = edits_of(file.path)
+    edits.keywords[call] = {**edits.keywords.get(call, {}), **keywords}
 
 
 def _at(place: tuple[str, int], read: Callable[[str], SourceFile]) -> list[tuple[SourceFile, cst.Call]]:

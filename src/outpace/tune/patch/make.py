@@ -136,6 +136,8 @@ def recipe(program: Program, best: Variant, recorder: PipelineRecorder | None) -
     for change in best.changes:
         if change.knob is not None and program.loop is not None:
             said += [f"{place}: {change.knob.practice}" for place in program.loop.places()]
+            keywords = ", ".join(f"{name}={value}" for name, value in change.knob.keywords(program).items())
+            said += [f"compile(..., {keywords})" for _ in program.loop.models() if keywords]
         elif change.knob is not None:
             words = [f"{name}={value}" for name, value in change.knob.keywords(program).items()]
             by_hand = change.knob.reads or not words

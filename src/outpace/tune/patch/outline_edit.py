@@ -24,6 +24,7 @@ def write_outline(outline: Outline, edits_of: Callable[[str], Edits], options: M
     first = file.starting(outline.first, (cst.BaseCompoundStatement, cst.SimpleStatementLine))
     if loop is None or first is None:
         raise Unpatchable(f"the statements at {where} were not found: the file was edited since")
-    edits.outlined[first] = outline.statements, cst.parse_statement(outline.call)
+    edits.outlined[first] = outline.statements, [cst.parse_statement(outline.call)]
     said = f"({', '.join(f'{name}={value}' for name, value in options.items())})" if options else ""
-    edits.before[loop] = cst.parse_statement(f"@{maker}{said}\n{outline.text}")
+    others = [each for each in edits.before.get(loop, []) if getattr(getattr(each, "name", None), "value", "") != outline.name]
+    edits.before[loop] = [cst.parse_statement(f"@{maker}{said}\n{outline.text}"), *others]

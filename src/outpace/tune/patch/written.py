@@ -71,10 +71,11 @@ class Edits:
     functions: dict[cst.FunctionDef, Sequence[cst.FunctionDef]] = field(default_factory=dict)
     decorators: dict[cst.FunctionDef, str] = field(default_factory=dict)
     replaced: dict[cst.Decorator, str] = field(default_factory=dict)
-    outlined: dict[cst.CSTNode, tuple[int, cst.BaseStatement]] = field(
+    outlined: dict[cst.CSTNode, tuple[int, Sequence[Any]]] = field(
         default_factory=dict
     )  # so many statements, and what replaces them
-    before: dict[cst.CSTNode, cst.BaseStatement] = field(default_factory=dict)
+    before: dict[cst.CSTNode, list[Any]] = field(default_factory=dict)  # statements before a loop
+    behind: dict[cst.CSTNode, list[Any]] = field(default_factory=dict)  # and after it
     imports: set[str] = field(default_factory=set)
 
     def text(self) -> str:
@@ -116,29 +117,31 @@ class _Rewriter(cst.CSTTransformer):
 
     def leave_IndentedBlock(self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock) -> cst.BaseSuite:
         """Statements that became a function of their own."""
-        for at, statement in enumerate(original_node.body):
+        body = list(updated_node.body)
+        for at, statement in reversed(list(enumerate(original_node.body))):
             if statement in self.edits.outlined:
-                count, call = self.edits.outlined[statement]
-                call = call.with_changes(leading_lines=getattr(statement, "leading_lines", ()))
-                return updated_node.with_changes(body=[*updated_node.body[:at], call, *updated_node.body[at + count :]])
-        return updated_node
+                count, (first, *rest) = self.edits.outlined[statement]
+                first = first.with_changes(leading_lines=getattr(statement, "leading_lines", ()))
+                body[at : at + count] = [first, *rest]
+        return updated_node.with_changes(body=body)
 
     def leave_For(self, original_node: cst.For, updated_node: cst.For) -> Any:
-        """What stands before a loop now."""
-        return self._before(original_node, updated_node)
+        """What stands around a loop now."""
+        return self._around(original_node, updated_node)
 
     def leave_While(self, original_node: cst.While, updated_node: cst.While) -> Any:
         """Likewise."""
-        return self._before(original_node, updated_node)
+        return self._around(original_node, updated_node)
 
-    def _before(self, original: cst.For | cst.While, updated: cst.For | cst.While) -> Any:
-        new = self.edits.before.get(original)
-        if new is None:
+    def _around(self, original: cst.For | cst.While, updated: cst.For | cst.While) -> Any:
+        before, behind = self.edits.before.get(original, []), self.edits.behind.get(original, [])
+        if not before and not behind:
             return updated
         blank = cst.EmptyLine(indent=False)
-        return cst.FlattenSentinel(
-            [new.with_changes(leading_lines=[blank]), updated.with_changes(leading_lines=[blank, *updated.leading_lines])]
-        )
+        if before:
+            before = [each.with_changes(leading_lines=[blank] if isinstance(each, cst.FunctionDef) else []) for each in before]
+            updated = updated.with_changes(leading_lines=[blank, *updated.leading_lines])
+        return cst.FlattenSentinel([*before, updated, *behind])
 
     def leave_Decorator(self, original_node: cst.Decorator, updated_node: cst.Decorator) -> cst.Decorator:
         """Decorators that get arguments."""

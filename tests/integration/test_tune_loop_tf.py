@@ -1,0 +1,98 @@
+"""What `outpace tune` says of loops of TensorFlow: values that they read, Keras' own step, epochs inside of a function, state of Python's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.programs import needs_tensorflow
+from tests.integration.test_tune_loop import HEAD, LOOP, STEP, run
+
+pytestmark = needs_tensorflow
+READS = """
+losses, accuracy = [], keras.metrics.SparseCategoricalAccuracy()
+for epoch in range(100_000):
+    for number, (a, b) in enumerate(data):
+        loss = train_step(a, b)
+        losses.append(float(loss))
+        print(number, accuracy.result().numpy())
+"""
+ON_BATCH = """
+model.compile(optimizer, loss_fn, metrics=["accuracy"])
+for epoch in range(100_000):
+    for a, b in data:
+        logs = model.train_on_batch(a, b, return_dict=True)
+"""
+WHOLE = """
+@tf.function
+def epoch(batches):
+    total = 0.0
+    for a, b in batches:
+        total += train_step(a, b)
+    return total
+
+optimizer.build(model.trainable_variables)
+for number in range(100_000):
+    print("epoch", float(epoch(data)))
+"""
+TRAPS = {
+    "a counter": (
+        "steps = 0\n",
+        STEP.replace("    return", "    global steps\n    steps += 1\n    return"),
+        "assigns steps outside",
+    ),
+    "a rate": (
+        "rate = 1.0\nfor _ in range(2):\n    rate = rate * 0.5\n",
+        STEP.replace("    return", "    loss = loss * rate\n    return"),
+        "reads rate, which the program assigns again",
+    ),
+    "a dropout's seed": (
+        "rng = np.random.default_rng(1)\n",
+        STEP.replace("model(a, training=True)", "model(tf.nn.dropout(a, 0.5, seed=rng.integers(99)), training=True)"),
+        "calls rng.integers(), which a graph does only once",
+    ),
+}
+
+
+def test_values_that_each_step_reads_are_named(tmp_path: Path) -> None:
+    done = run(tmp_path, HEAD + "@tf.function" + STEP + READS, "--dry-run")
+    assert done.returncode == 0, done.stderr[-3000:]
+    said = next(line for line in done.stdout.splitlines() if "values read later" in line)
+    assert said.startswith("would try") and "float(loss)" in said and "accuracy.result().numpy()" in said, said
+    assert "train.py:3" in said, said
+
+
+@pytest.mark.parametrize(
+    "name", [*list(TRAPS)[:1], *(pytest.param(each, marks=pytest.mark.verify) for each in list(TRAPS)[1:])]
+)
+def test_state_that_a_graph_would_freeze(tmp_path: Path, name: str) -> None:
+    head, step, said = TRAPS[name]
+    done = run(tmp_path, HEAD + head + step + LOOP, "--dry-run")
+    assert done.returncode == 0, done.stderr[-3000:]
+    line = next(line for line in done.stdout.splitlines() if "tf.function:" in line)
+    assert line.startswith("not applicable") and said in line, line
+
+
+def test_train_on_batch(tmp_path: Path) -> None:
+    done = run(tmp_path, HEAD + ON_BATCH, "--dry-run")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "would try: XLA" in done.stdout and "would try: Cache in memory" in done.stdout, done.stdout
+    said = next(line for line in done.stdout.splitlines() if "values read later" in line)
+    assert "model.train_on_batch(...) gives its loss and metrics back as numbers" in said, said
+
+
+@pytest.mark.verify
+def test_xla_of_train_on_batch_is_an_argument_of_compile(tmp_path: Path) -> None:
+    done = run(tmp_path, HEAD + ON_BATCH, "--budget", "30s", "--json", "--patch", "fast.patch")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "model alone" in done.stdout.lower()
+    if (tmp_path / "fast.patch").exists():
+        assert "keras/src" not in (tmp_path / "fast.patch").read_text()
+
+
+def test_an_epoch_inside_of_a_function_has_its_input_tuned(tmp_path: Path) -> None:
+    done = run(tmp_path, HEAD + STEP + WHOLE, "--dry-run")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "epoch loops over its data set inside of a tf.function: one call makes all steps" in done.stderr, done.stderr[-3000:]
+    assert "would try: Cache in memory" in done.stdout and "tf.function:" not in done.stdout, done.stdout
