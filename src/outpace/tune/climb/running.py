@@ -17,6 +17,7 @@ from outpace.tune.data.isolated import isolated
 from outpace.tune.data.size import SHARE, available_memory, element_bytes
 from outpace.tune.data.tree import describe
 from outpace.tune.data.verify import Risk
+from outpace.tune.loop.replayed import ReplayStepper
 from outpace.tune.loop.stepper import CallStepper, LoopStepper
 from outpace.tune.program.program import Program
 from outpace.tune.program.source import Feed
@@ -116,7 +117,7 @@ def buffer_bytes(program: Program) -> int:
     return (4 + 2 * usable_cpus()) * max(element_bytes(program.spare), 1) if program.spare is not None else 0
 
 
-def _stepper(program: Program, feed: Feed) -> Stepper | LoopStepper | CallStepper:
+def _stepper(program: Program, feed: Feed) -> Stepper | LoopStepper | CallStepper | ReplayStepper:
     """What makes training steps on a feed."""
     return Stepper(program, feed) if program.loop is None else program.loop.stepper(feed)
 
@@ -130,7 +131,7 @@ class Running:
     name: str
     copies: Copies
     reading: bool = False
-    runner: Stepper | LoopStepper | CallStepper | Reader | None = field(default=None)
+    runner: Stepper | LoopStepper | CallStepper | ReplayStepper | Reader | None = field(default=None)
     first_seconds: float | None = field(default=None)
 
     def arm(self) -> Arm:

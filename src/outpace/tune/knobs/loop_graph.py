@@ -40,6 +40,7 @@ class LoopGraph:
     def applies(self, program: Program) -> Applies | NotHere:
         """Where a function of the user's makes the step eagerly, and nothing in it would be frozen in a graph."""
         from outpace.tune.loop.frozen import frozen
+        from outpace.tune.loop.stepper import Calls
 
         loop = program.loop
         if loop is None or not loop.eager:
@@ -49,7 +50,9 @@ class LoopGraph:
             return NotHere(
                 f"the step runs eagerly, but stands in the loop itself: put it into a function, and decorate that with @{self.maker}"
             )
-        why = frozen(step.function, () if self._jax else [call.args for call in loop.calls.made])
+        why = frozen(
+            step.function, [call.args for call in loop.calls.made] if isinstance(loop.calls, Calls) and not self._jax else ()
+        )
         if why is not None:
             return NotHere(f"the step, {step.place}, runs eagerly, and would change its meaning in a graph: it {why}")
         return Applies(f"the step, {step.place}, runs eagerly, one operation after the other", Risk.REORDERED)

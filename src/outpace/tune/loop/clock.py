@@ -24,6 +24,7 @@ class Clock:
     def __init__(self, finish: Callable[[], None] = lambda: None) -> None:
         """`finish` waits until the steps so far are complete, on devices too; it is called in the script's thread."""
         self.steps = self.ticks = 0  # steps that were complete, and begins of steps
+        self.size = 1  # steps that are made at once until the next begin
         self.ended = ""  # why the loop runs no more
         self.begun = threading.Event()  # its first step, or its end
         self._finish = finish
@@ -67,8 +68,8 @@ class Clock:
             if self._aside:  # the steps' time does not hold this one
                 self._began += now - self._step
             else:
-                self._made += 1
-            self._step, self._aside = now, False
+                self._made += self.size
+            self._step, self._aside, self.size = now, False, 1
             if self._made < self._left:
                 return
             self._pause()

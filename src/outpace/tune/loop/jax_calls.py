@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from types import CodeType, ModuleType
 from typing import Any
@@ -11,16 +12,19 @@ from typing import Any
 COMPILED, GRADIENT = "compiled", "gradient"
 _MAKERS = {"jit": COMPILED, "pmap": COMPILED, "grad": GRADIENT, "value_and_grad": GRADIENT}
 
+DONATE = ("donate_argnums", "donate_argnames")
 UNTAPED_FACTOR = 10  # times as many calls, where no gradient was seen
 
 Listener = Callable[["JaxFunction", tuple[Any, ...], dict[str, Any]], Any]
 
 
 class JaxFunction:
-    """A function that `jax.jit`, `jax.grad` or the like has made, with everything that it can do. python: what it was made of."""
+    """A function that `jax.jit`, `jax.grad` or the like has made, with everything that it can do. python: what it was made of, by which maker
+    and with which options; None where not all of these were given by name."""
 
-    def __init__(self, calls: JaxCalls, kind: str, made: Any, python: Any) -> None:
-        self.calls, self.kind, self.made, self.python = calls, kind, made, python
+    def __init__(self, calls: JaxCalls, maker: str, made: Any, python: Any, options: dict[str, Any] | None = None) -> None:
+        self.calls, self.maker, self.made, self.python, self.options = calls, maker, made, python, options
+        self.kind = _MAKERS[maker]
         functools.update_wrapper(self, python if hasattr(python, "__name__") else made)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -32,6 +36,11 @@ class JaxFunction:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.made, name)
+
+    @property
+    def gives_away(self) -> bool:
+        """Whether its caller's arguments are gone afterwards."""
+        return any(self.options.get(name) for name in DONATE) if self.options is not None else False
 
     @property
     def code(self) -> CodeType | None:
@@ -52,29 +61,31 @@ class JaxCalls:
         self._taken = taken
         self.listener: Listener | None = None
         self.original: dict[str, Any] = {}  # what makes functions, by name
+        self.first: dict[JaxFunction, dict[Any, list[weakref.ref[Any]]]] = {}  # arrays of the first call, by argument
         self.gradients = 0  # that were taken so far, also while a function is traced
         self._main = threading.main_thread().ident
         self._depth = 0
 
     def install(self) -> None:
         """Replace the public makers of functions."""
-        for name, kind in _MAKERS.items():
+        for name in _MAKERS:
             original = getattr(self.jax, name, None)
             if original is not None:
                 self.original[name] = original
-                setattr(self.jax, name, self._maker(original, kind))
+                setattr(self.jax, name, self._maker(original, name))
 
     def hand_over(self, listener: Listener) -> None:
         """Let another one listen, from inside of a call of the one before."""
         self.listener, self._depth = listener, 0
 
-    def _maker(self, original: Any, kind: str) -> Any:
+    def _maker(self, original: Any, name: str) -> Any:
         @functools.wraps(original)
         def make(*args: Any, **kwargs: Any) -> Any:
             if args and callable(args[0]):
-                return JaxFunction(self, kind, original(*args, **kwargs), args[0])
+                return JaxFunction(self, name, original(*args, **kwargs), args[0], kwargs if len(args) == 1 else None)
             if "fun" in kwargs:
-                return JaxFunction(self, kind, original(*args, **kwargs), kwargs["fun"])
+                options = {option: value for option, value in kwargs.items() if option != "fun"}
+                return JaxFunction(self, name, original(*args, **kwargs), kwargs["fun"], options)
             return functools.partial(make, **kwargs) if not args else original(*args, **kwargs)
 
         return make
@@ -90,11 +101,16 @@ class JaxCalls:
             return function.made(*args, **kwargs)
         if function.kind == GRADIENT:  # it runs op by op, and what it calls is no step of its own
             return listener(function, args, kwargs)
+        if function not in self.first:
+            self.first[function] = {at: self._arrays(value) for at, value in (*enumerate(args), *kwargs.items())}
         self._depth += 1
         try:
             return listener(function, args, kwargs)
         finally:
             self._depth = max(0, self._depth - 1)  # another one may listen since
+
+    def _arrays(self, value: Any) -> list[weakref.ref[Any]]:
+        return [weakref.ref(leaf) for leaf in self.jax.tree_util.tree_leaves(value) if isinstance(leaf, self.jax.Array)]
 
     def _traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether the call is part of another function's trace."""

@@ -8,7 +8,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from types import CodeType
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 from outpace.capture.iterators import iterator_class
@@ -16,16 +16,23 @@ from outpace.tune.data.tree import describe
 from outpace.tune.loop.clock import Clock
 from outpace.tune.loop.found import Found
 from outpace.tune.loop.jax_calls import GRADIENT, JaxFunction
+from outpace.tune.loop.options import DONATED, SEVERAL
 from outpace.tune.loop.step import Step, called_by, users_frame
 from outpace.tune.loop.stepper import Active, Call, Calls, CallStepper, LoopStepper, finished
 from outpace.tune.loop.syncs import Kept, Syncs
 from outpace.tune.reason import reason_of
 
 if TYPE_CHECKING:
+    from outpace.tune.loop.donation import Donation
     from outpace.tune.loop.outline import Outline
+    from outpace.tune.loop.replayed import Replayed, ReplayStepper
+    from outpace.tune.loop.statement import Statement
+    from outpace.tune.loop.woven import Woven
     from outpace.tune.program.source import Feed
 
 OBSERVED = 3  # steps
+WATCHED = 6  # steps, in which values must be let go of that are given away
+EARLY = 4  # steps whose inputs may be made before the loop gets there
 
 
 class Loop:
@@ -42,7 +49,7 @@ class Loop:
         self.keeps = False
         self.eager = eager_step is not None  # steps, or parts of them, run eagerly
         self.eager_step = eager_step
-        self.calls = Calls(())  # of the step's function, as they were observed
+        self.calls: Calls | Replayed = Calls(())  # of the step's function, as they were observed
         self.recorded: list[Call] = []  # calls of the step's function, while they are `recording`
         self.recording = False
         self.graph: Any = None  # of the eager step
@@ -50,6 +57,9 @@ class Loop:
         self.turned: frozenset[str] = frozenset()  # what else shall be on in what is prepared now
         self.syncs: Syncs | None = None  # where it reads values; None where that is not known
         self.kept = Kept()  # what reads them later
+        self.woven: Woven | None = None  # the innermost loop of JAX's steps, where variants can be put into it
+        self.unwoven = "the loop does not train with JAX"  # why not
+        self.donation: Donation | None = None
         self._tf: Any = sys.modules.get("tensorflow")
         self._undo = contextlib.ExitStack()
         self._main = threading.get_ident()
@@ -64,9 +74,29 @@ class Loop:
         self._known = shape_of(found.dataset) if found.dataset is not None else ""
         self._same: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 
+    def weave(self, statement: Statement, frame: FrameType) -> None:
+        """Put into a loop of JAX what lets its steps run with one variant or another. `frame`: inside of one of its steps."""
+        from outpace.tune.loop.donation import Donation
+        from outpace.tune.loop.woven import Woven
+
+        made = Woven.into(statement, self, frame)
+        if isinstance(made, str):
+            self.unwoven = made
+            return
+        self.woven, self.unwoven, self.donation = made, "", Donation(made.body)
+
     def prepared(self) -> Active:
         """What steppers that are made now run with."""
         return Active(compiled=self.compiled, graph=self.as_graph, turned=self.turned)
+
+    def per_call(self, active: Active) -> int:
+        """Steps that one call makes then."""
+        return self.woven.per_call if self.woven is not None and SEVERAL in active.turned else 1
+
+    @property
+    def early(self) -> int:
+        """Steps whose inputs another variant may have left."""
+        return EARLY if self.woven is not None else 0
 
     @contextlib.contextmanager
     def turning(self, name: str) -> Iterator[None]:
@@ -84,8 +114,12 @@ class Loop:
             self.kept.keep(None)
         return later
 
-    def stepper(self, feed: Feed) -> LoopStepper | CallStepper:
+    def stepper(self, feed: Feed) -> LoopStepper | CallStepper | ReplayStepper:
         """What makes its steps on a feed, or calls again."""
+        from outpace.tune.loop.replayed import Replayed, ReplayStepper
+
+        if isinstance(feed.dataset, Replayed):
+            return ReplayStepper(feed.dataset, self.prepared())
         return CallStepper(self, feed.dataset) if isinstance(feed.dataset, Calls) else LoopStepper(self, feed)
 
     @property
@@ -96,8 +130,13 @@ class Loop:
     def observe(self) -> None:
         """Let it make some steps, and see which function of the user's makes them eagerly."""
         self.observing(True)
-        self.calls = Calls(tuple(self.record(OBSERVED)))
+        replayed = self.woven.record(OBSERVED) if self.woven is not None else None
+        self.calls = replayed if replayed is not None else Calls(tuple(self.record(OBSERVED)))
         self.observing(False)
+        if self.donation is not None:
+            self.donation.watch()
+            self.clock.advance(WATCHED)
+            self.donation.watched()
 
     def observing(self, on: bool) -> None:
         """From now on see which function makes its steps, or no longer."""
@@ -148,6 +187,8 @@ class Loop:
 
     def places(self) -> list[str]:
         """Where the functions of the step, and the statements that become one, stand."""
+        if self.woven is not None:
+            return [self.woven.place(self.woven.body.loop.lineno)]
         step = self.eager_step
         outlined = step is not None and step.outline is not None
         found = [
@@ -196,7 +237,8 @@ class Loop:
         if self._observing:
             reader = users_frame(sys._getframe(2))
             self._reader = reader.f_code if reader is not None else None
-        self.clock.tick()
+        if self.woven is None:
+            self.clock.tick()
         given = self.active.iterator
         return original(iterator) if given is None else original(given) if isinstance(given, type(iterator)) else next(given)
 
@@ -254,10 +296,15 @@ class Loop:
         if function.kind == GRADIENT:
             self._eager_part()
             return function.made(*args, **kwargs)
-        if not self._by_reads and self.step is not None and function.code is self.step:
-            self.clock.tick()
-        if self.step is not None and function.code is self.step:
-            self._record(function.made, args, kwargs)
+        if self.step is not None and function.code is self.step and not self._depth:
+            if not self._by_reads and self.woven is None:
+                self.clock.tick()
+            if self.recording:
+                self.recorded.append(
+                    Call(function.made, args, kwargs).copied() if function.gives_away else Call(function.made, args, kwargs)
+                )
+        if self.donation is not None:
+            return self.donation.call(function, args, kwargs, DONATED in self.active.turned and not self.active.failure)
         return function.made(*args, **kwargs)
 
     def _taped(self, original: Callable[..., Any], tape: Any) -> Any:

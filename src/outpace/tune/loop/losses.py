@@ -16,15 +16,18 @@ import numpy as np
 from outpace._dataclass import dataclass
 from outpace.model.errors import UsageError
 from outpace.tune.loop.agreement import nudged, objection
+from outpace.tune.loop.stepper import LoopStepper
 from outpace.tune.numerics import Band, affordable, held, judge, ordered, same, shuffled
 
 if TYPE_CHECKING:
     from outpace.tune.climb.variant import Variant
     from outpace.tune.loop.loop import Loop
+    from outpace.tune.loop.replayed import Replayed
     from outpace.tune.loop.stepper import Call
     from outpace.tune.program.program import Program
 
 STEPS = 50
+REPLAYED = 56  # steps of a loop of JAX: whole calls of several
 CALLS = 10  # of a step's function, where no data set can be given to it again
 
 
@@ -54,14 +57,19 @@ def loop_band(program: Program, variant: Variant, *, seconds: float | None = Non
     """
     loop, kept = program.loop, Variables.here()
     assert loop is not None
-    by_batches = program.limited and kept.held != ()
-    run, count = _of_batches(program, kept) if by_batches else _of_calls(program, loop, kept)
-    order = [step % count for step in range(STEPS if kept.held else count)]
+    if loop.woven is not None and (replayed := loop.woven.record(REPLAYED)) is not None:
+        run, first = _of_steps(program, loop, replayed, variant)
+        order = list(range(len(replayed.made)))
+    else:
+        by_batches = program.limited and kept.held != ()
+        run, count = _of_batches(program, kept) if by_batches else _of_calls(program, loop, kept)
+        order = [step % count for step in range(STEPS if kept.held else count)]
+        first = 1 if kept.held else count  # calls that leave no state behind are each a first step
     try:
         began = time.perf_counter()
         base = run(None, order)
         spent = time.perf_counter() - began
-        one = order[:1] if kept.held else order  # calls that leave no state behind are each a first step
+        one = order[:first]
         again, moved = run(None, one), run(None, one, nudged=True)
         tried = run(variant, order)
         seeds = () if same(base.numbers, tried.numbers) else range(1, 1 + affordable(seconds, spent))
@@ -83,7 +91,7 @@ def _of_batches(program: Program, kept: Variables) -> tuple[Runs, int]:
     def run(variant: Variant | None, order: Sequence[int], nudged: bool = False) -> Run:
         feed = Feed(ordered(batches, order))
         with _applied(program, variant):
-            stepper = loop.stepper(feed)
+            stepper = LoopStepper(loop, feed)
         stepper.compile()  # its first step
         kept.restore(nudged)
         stepper.iterator = stepper.active.iterator = iter(feed.dataset)
@@ -99,6 +107,26 @@ def _of_batches(program: Program, kept: Variables) -> tuple[Runs, int]:
         return Run(numbers, first)
 
     return run, len(batches)
+
+
+def _of_steps(program: Program, loop: Loop, replayed: Replayed, variant: Variant) -> tuple[Runs, int]:
+    """Makes steps of a loop of JAX again, each from the state that the one before it left; how many one call of the variant makes."""
+    with _applied(program, variant):
+        size = loop.per_call(loop.prepared())
+
+    def run(variant: Variant | None, order: Sequence[int], nudged: bool = False) -> Run:
+        with _applied(program, variant):
+            active = loop.prepared()
+        found: list[Run] = []
+
+        def made() -> None:
+            loop.active = active
+            found.append(Run(*replayed.run(active, order, size, nudged)))
+
+        loop.clock.perform(loop.inside(made))
+        return found[0]
+
+    return run, size
 
 
 def _of_calls(program: Program, loop: Loop, kept: Variables) -> tuple[Runs, int]:
@@ -131,13 +159,13 @@ def _of_calls(program: Program, loop: Loop, kept: Variables) -> tuple[Runs, int]
 
 def _returned(loop: Loop, call: Call, function: Any, nudge: bool) -> list[Any]:
     """The arrays that a call returns; `nudge`: of arguments that were moved by one rounding, where it is a function of them."""
-    args, kwargs = call.args, call.kwargs
     if nudge and loop.jax is not None:
         jax = loop.jax.jax
         args, kwargs = jax.tree_util.tree_map(
-            lambda leaf: nudged(leaf) if isinstance(leaf, jax.Array) else leaf, (args, kwargs)
+            lambda leaf: nudged(leaf) if isinstance(leaf, jax.Array) else leaf, (call.args, call.kwargs)
         )
-    leaves = loop.flat(function(*args, **kwargs))
+        call = replace(call, args=args, kwargs=kwargs)
+    leaves = loop.flat(call.make(function))
     return [
         np.array(leaf) for leaf in leaves if hasattr(leaf, "dtype") and leaf.dtype != object and "key<" not in str(leaf.dtype)
     ]

@@ -11,7 +11,8 @@ import inspect
 import linecache
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import field
 from types import CodeType, FrameType
 from typing import Any
 
@@ -25,12 +26,15 @@ _NAME = "_loop"
 
 @dataclass(frozen=True, eq=False)
 class Statement:
-    """A `for` or `while` statement of a file, and the frame that was in it. names: what it assigns."""
+    """A `for` or `while` statement of a file, and the frame that was in it. stands: what runs in its place; empty for itself. renewed: gives
+    the frame's values anew for each run, by name."""
 
     file: str
     line: int
     frame: FrameType
     node: ast.For | ast.While
+    stands: list[ast.stmt] = field(default_factory=list)
+    renewed: list[Callable[[dict[str, Any]], dict[str, Any]]] = field(default_factory=list)
 
     @classmethod
     def around(cls, frame: FrameType | None) -> Statement | None:
@@ -50,13 +54,15 @@ class Statement:
 
     def run(self) -> None:
         """Run the loop once more, from its begin, with the names as they stood when it was found. Whatever it raises comes out."""
-        code, values = self._code(), self.frame.f_locals
+        code, values = self._code(), dict(self.frame.f_locals)
         if self.frame.f_code.co_name == "<module>":
             names = self.frame.f_globals
             for name, value in self._simple.items():
                 names[name] = value
             exec(code, names)
             return
+        for renew in self.renewed:
+            values = renew(values)
         made: dict[str, Any] = {}
         exec(code, self.frame.f_globals, made)
         made[_NAME](*(values[name] for name in self._arguments))
@@ -74,19 +80,24 @@ class Statement:
 
     def _code(self) -> CodeType:
         """The loop alone; that of a function as a function of the names that it knows, so that `return` stays what it is."""
-        body: ast.stmt = self.node
+        body: list[ast.stmt] = self.stands or [self.node]
         if self.frame.f_code.co_name != "<module>":
             arguments = ast.arguments(
                 posonlyargs=[], args=[ast.arg(name) for name in self._arguments], kwonlyargs=[], kw_defaults=[], defaults=[]
             )
-            body = ast.copy_location(ast.FunctionDef(_NAME, arguments, [*self._globals(), self.node], []), self.node)
+            made = ast.copy_location(ast.FunctionDef(_NAME, arguments, [*self._globals(), *body], []), self.node)
             if sys.version_info >= (3, 12):
-                body.type_params = []
-        return compile(ast.fix_missing_locations(ast.Module([body], [])), self.file, "exec", dont_inherit=True)
+                made.type_params = []
+            body = [made]
+        return compile(ast.fix_missing_locations(ast.Module(body, [])), self.file, "exec", dont_inherit=True)
 
     def _globals(self) -> list[ast.stmt]:
         """The function's `global` statements."""
-        return [ast.Global(each.names) for each in ast.walk(_function_of(self.frame)) if isinstance(each, ast.Global)]
+        return [
+            ast.Global(each.names)
+            for each in ast.walk(function_of(self.frame, source_of(self.frame)[0]))
+            if isinstance(each, ast.Global)
+        ]
 
 
 def in_script(frame: FrameType) -> bool:
@@ -131,9 +142,8 @@ def _holds(node: ast.AST, line: int) -> bool:
     return first is not None and last is not None and first <= line <= last
 
 
-def _function_of(frame: FrameType) -> ast.AST:
-    """The definition that a frame runs; the file where it is not found."""
-    tree, _ = source_of(frame)
+def function_of(frame: FrameType, tree: ast.AST) -> ast.AST:
+    """The definition that a frame runs, in the tree of its file; the file where it is not found."""
     for node in ast.walk(tree):
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or not _holds(node, frame.f_lineno):
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,19 @@ class Call:
     function: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    gives_away: bool = False
+
+    def copied(self) -> Call:
+        """The same with copies of its arrays of JAX, since the call gives some of them away."""
+        args, kwargs = sys.modules["jax"].tree.map(
+            lambda leaf: leaf.copy() if hasattr(leaf, "is_deleted") else leaf, (self.args, self.kwargs)
+        )
+        return Call(self.function, args, kwargs, True)
+
+    def make(self, function: Any) -> Any:
+        """Call a function in the same way, as often as wanted."""
+        call = self.copied() if self.gives_away else self
+        return function(*call.args, **call.kwargs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +77,8 @@ class LoopStepper(Runner):
 
     def work(self, steps: int) -> Work:
         """Run so many steps; what the loop's own clock says of them. Raises CaptureError where they cannot run in this way."""
-        self.loop.active = self.active
-        done = self.loop.clock.advance(steps)
+        self.loop.active, size = self.active, self.loop.per_call(self.active)
+        done = self.loop.clock.advance(math.ceil(steps / size) * size)
         if self.active.failure:
             raise CaptureError(self.active.failure)
         return done
@@ -82,7 +96,7 @@ class LoopStepper(Runner):
             else:
                 for _ in range(waiting - self._held):
                     next(self.iterator)
-        self.run(SETTLE)
+        self.run(SETTLE + self.loop.early)
 
     def rest(self) -> None:
         """A block is over: see what the buffers hold, and wait until they are full."""
@@ -109,7 +123,7 @@ class CallStepper(Runner):
         def made() -> None:
             for at in range(steps):
                 call = self.calls.made[at % len(self.calls.made)]
-                result = self._function(*call.args, **call.kwargs)
+                result = call.make(self._function)
                 if jax is not None:  # else calls with the same arguments run side by side, as steps never do
                     jax.block_until_ready(result)
             finished()

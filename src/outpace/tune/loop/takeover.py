@@ -6,9 +6,11 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
+
+import numpy as np
 
 from outpace.model.errors import UsageError
 from outpace.tune.loop.found import Found
@@ -31,6 +33,10 @@ def take_over(
     eager = Step(outline.name, outline.function, None, None, outline) if outline is not None else None
     eager = eager or step_alone(found, statement, sys._getframe(1))
     loop = Loop(found, eager)
+    if found.jax is not None:
+        loop.weave(statement, sys._getframe(1))
+        if loop.donation is not None:
+            statement.renewed.append(kept_arrays(statement.frame.f_locals))
     loop.install()
     if outline is not None:
         statement.frame.f_globals.update({ON: loop.on, STEP: loop.step_of(outline)})
@@ -65,6 +71,31 @@ def step_alone(found: Found, statement: Statement, frame: FrameType) -> Step | N
     return step
 
 
+def kept_arrays(values: Mapping[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """What gives copies of the arrays of JAX that names hold now: a step may give its own away. Nothing of them is held meanwhile."""
+    jax = sys.modules["jax"]
+
+    def kept(leaf: Any) -> Callable[[], Any]:
+        if not isinstance(leaf, jax.Array) or leaf.is_deleted():
+            return lambda: leaf
+        if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            copied = leaf.copy()
+            return copied.copy  # type: ignore[no-any-return]  # an array
+        held, sharding = np.array(leaf), leaf.sharding
+        return lambda: jax.device_put(held.copy(), sharding)
+
+    trees = {name: jax.tree.flatten(value) for name, value in values.items()}
+    made = {
+        name: ([kept(leaf) for leaf in leaves], form)
+        for name, (leaves, form) in trees.items()
+        if any(isinstance(leaf, jax.Array) for leaf in leaves)
+    }
+    return lambda now: {
+        **now,
+        **{name: jax.tree.unflatten(form, [make() for make in leaves]) for name, (leaves, form) in made.items()},
+    }
+
+
 def _run(loop: Loop, statement: Statement) -> NoReturn:
     """Run the loop, and once more whenever it ends."""
     while True:
@@ -72,6 +103,9 @@ def _run(loop: Loop, statement: Statement) -> NoReturn:
         try:
             statement.run()
         except BaseException as error:
+            if loop.active.turned and not loop.active.failure:
+                loop.active.failure = f"the loop fails with it: {reason_of(error)}"
+                continue
             loop.clock.stop(f"The loop at {statement.place} fails: {reason_of(error)}")
         loop.clock.aside()
         if loop.clock.ticks == before:

@@ -17,28 +17,49 @@ from outpace.tune.patch.written import Edits
 MAKER = "tf.function"
 
 
-def edit_function(code: CodeType, options: Mapping[str, str], edits_of: Callable[[str], Edits]) -> None:
-    """Give the `tf.function` of a Python function, which runs this code, some keywords; `edits_of`: those of a file by its path.
+def edit_function(code: CodeType, options: Mapping[str, str], edits_of: Callable[[str], Edits], full: str = MAKER) -> None:
+    """Give the `tf.function` (or what `full` names) of a Python function, which runs this code, some keywords; `edits_of`: those of a file by
+    its path.
 
     A decorator that another change has just written gets them, too. Raises Unpatchable where the place is not found.
     """
-    edits, maker, function = _place(code, edits_of)
+    edits, maker, function = _place(code, edits_of, full)
     file, said = edits.file, ", ".join(f"{name}={value}" for name, value in options.items())
     if edits.decorators.get(function) == maker:
-        edits.decorators[function] = f"{maker}({said})"
+        edits.decorators[function] = _made(edits, maker, said, full)
         return
     for decorator in function.decorators:
         if isinstance(decorator.decorator, cst.Call) and _names(decorator.decorator.func, maker):
             edits.keywords[decorator.decorator] = {**edits.keywords.get(decorator.decorator, {}), **options}
             return
         if _names(decorator.decorator, maker):
-            edits.replaced[decorator] = f"{maker}({said})"
+            edits.replaced[decorator] = _made(edits, maker, said, full)
+            return
+        if isinstance(decorator.decorator, cst.Call) and _first_is(
+            decorator.decorator, maker
+        ):  # functools.partial(jax.jit, ...)
+            edits.keywords[decorator.decorator] = {**edits.keywords.get(decorator.decorator, {}), **options}
             return
     calls = [call for call in file.calls() if _names(call.func, maker) and _first_name(call) == code.co_name]
     if len(calls) != 1:
         count = counted(len(calls), "call") if calls else "no call"
         raise Unpatchable(f"{file.name}:{code.co_firstlineno} {code.co_name} is made a graph by {count} of {maker} in its file")
     edits.keywords[calls[0]] = {**edits.keywords.get(calls[0], {}), **options}
+
+
+def _made(edits: Edits, maker: str, options: str, full: str) -> str:
+    """A decorator with options; older versions of `jax.jit` take them by `functools.partial` alone."""
+    if full == MAKER:
+        return f"{maker}({options})"
+    partial = edits.file.spelled("functools.partial")
+    if partial is None:
+        edits.imports.add("functools")
+    return f"{partial or 'functools.partial'}({maker}, {options})"
+
+
+def _first_is(call: cst.Call, maker: str) -> bool:
+    """Whether the first argument of a call is what makes functions."""
+    return bool(call.args) and call.args[0].keyword is None and _names(call.args[0].value, maker)
 
 
 def decorate(code: CodeType, edits_of: Callable[[str], Edits], maker: str = MAKER) -> None:

@@ -76,6 +76,10 @@ class Edits:
     )  # so many statements, and what replaces them
     before: dict[cst.CSTNode, list[Any]] = field(default_factory=dict)  # statements before a loop
     behind: dict[cst.CSTNode, list[Any]] = field(default_factory=dict)  # and after it
+    turned: dict[cst.CSTNode, set[str]] = field(default_factory=dict)  # what a loop is written anew with
+    loops: dict[cst.CSTNode, Sequence[Any]] = field(default_factory=dict)  # what replaces a loop
+    first: dict[cst.CSTNode, Sequence[Any]] = field(default_factory=dict)  # statements before a loop, of its block
+    above: dict[cst.CSTNode, Sequence[Any]] = field(default_factory=dict)  # functions before a statement of the file
     imports: set[str] = field(default_factory=set)
 
     def text(self) -> str:
@@ -101,6 +105,22 @@ class _Rewriter(cst.CSTTransformer):
                 if line in self.lines:
                     raise Unpatchable("two chains of one statement change")
                 self.lines[line] = segment
+
+    def on_leave(self, original_node: Any, updated_node: Any) -> Any:
+        """What stands in the place of a loop, and before a statement."""
+        left = super().on_leave(original_node, updated_node)
+        if original_node in self.edits.loops:
+            left = cst.FlattenSentinel(_led(self.edits.loops[original_node], updated_node.leading_lines))
+        if self.edits.first.get(original_node):
+            left = cst.FlattenSentinel(
+                [*_led(self.edits.first[original_node], updated_node.leading_lines), *_led(_several(left), ())]
+            )
+        if self.edits.above.get(original_node):
+            blank = [cst.EmptyLine(indent=False)] * 2
+            functions = [each.with_changes(leading_lines=blank) for each in self.edits.above[original_node]]
+            comments = [line for line in updated_node.leading_lines if line.comment is not None]
+            left = cst.FlattenSentinel([*functions, *_led(_several(left), [*blank, *comments])])
+        return left
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
         """Arguments, and chains inside larger expressions."""
@@ -173,6 +193,17 @@ class _Rewriter(cst.CSTTransformer):
         if found is None:
             return updated_node
         return cst.FlattenSentinel([updated_node if each is original_node else each for each in found])
+
+
+def _several(left: Any) -> Sequence[Any]:
+    """What a node became, as statements."""
+    return list(left.nodes) if isinstance(left, cst.FlattenSentinel) else [left]
+
+
+def _led(statements: Sequence[Any], lines: Sequence[cst.EmptyLine]) -> list[Any]:
+    """Statements, the first of them with the lines that stood above another one."""
+    first, *rest = statements
+    return [first.with_changes(leading_lines=lines), *rest]
 
 
 def _base_of(top: cst.BaseExpression, chain: Chain) -> cst.BaseExpression:

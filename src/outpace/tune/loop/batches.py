@@ -1,0 +1,57 @@
+"""What a patch writes into a file of the user's, word for word, and trials run: batches in groups, and batches that are made ahead."""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+
+def in_groups(items: Iterable[Any], size: int, used: int) -> Iterator[tuple[list[Any], Any]]:
+    """Lists of `size` items, each with a stack of their first `used` parts; None for a stack where items are fewer, or of several shapes."""
+    items = iter(items)
+    while group := list(itertools.islice(items, size)):
+        parts = [item[:used] for item in group]
+        shapes = {tuple((np.shape(leaf), np.result_type(leaf)) for leaf in jax.tree.leaves(part)) for part in parts}
+        alike = len(group) == size and len(shapes) == 1
+        yield group, jax.tree.map(lambda *leaves: np.stack(leaves), *parts) if alike else None
+
+
+def each_of(results: Any, count: int) -> list[Any]:
+    """The results of each of so many steps, of a stack of them."""
+    leaves, form = jax.tree.flatten(jax.device_get(results))
+    return [jax.tree.unflatten(form, [leaf[at] for leaf in leaves]) for at in range(count)]
+
+
+def on_device(items: Iterable[Any], used: int) -> Iterator[Any]:
+    """The items, with the arrays of their first `used` parts on the device."""
+    for item in items:
+        put = jax.tree.map(lambda leaf: jax.device_put(leaf) if isinstance(leaf, np.ndarray) else leaf, item[:used])
+        yield (*put, *item[used:])
+
+
+def ahead(items: Iterable[Any], depth: int = 2) -> Iterator[Any]:
+    """The items, made by a thread while the steps before them run."""
+    made: queue.Queue[tuple[str, Any]] = queue.Queue(depth)
+
+    def make() -> None:
+        try:
+            for item in items:
+                made.put(("item", item))
+            made.put(("end", None))
+        except BaseException as error:
+            made.put(("error", error))
+
+    threading.Thread(target=make, daemon=True).start()
+    while True:
+        kind, item = made.get()
+        if kind == "end":
+            return
+        if kind == "error":
+            raise item
+        yield item

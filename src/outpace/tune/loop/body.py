@@ -1,0 +1,274 @@
+"""The innermost loop around a step of JAX, taken apart: what makes its inputs, the calls of compiled functions, and what comes after them."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+import textwrap
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from types import FrameType
+from typing import Any
+
+from outpace._dataclass import dataclass
+from outpace.tune.loop.frozen import frozen
+from outpace.tune.loop.jax_calls import COMPILED, JaxFunction
+from outpace.tune.loop.names import assigned, order, read, read_outside
+from outpace.tune.loop.statement import function_of, in_script, source_of
+
+_LEAVES = (ast.Return, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal)
+_CHANCE = ("random.", "np.random.", "numpy.random.")
+_CONTROL = (ast.For, ast.While, ast.If, ast.With, ast.Try, ast.FunctionDef, ast.ClassDef)
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """A `for` loop. before, steps, after: its statements up to the first call of a compiled function, those up to the last one, and the rest.
+
+    carried: names that a step needs of the one before it. inputs, fixed: other names that it needs, which the loop assigns or not. results:
+    names that it gives to what comes after it. beside: names that the loop assigns, which only that reads.
+    """
+
+    frame: FrameType
+    tree: ast.Module
+    lines: Sequence[str]
+    loop: ast.For
+    before: tuple[ast.stmt, ...]
+    steps: tuple[ast.stmt, ...]
+    after: tuple[ast.stmt, ...]
+    carried: tuple[str, ...]
+    inputs: tuple[str, ...]
+    fixed: tuple[str, ...]
+    results: tuple[str, ...]
+    beside: tuple[str, ...]
+
+    @property
+    def file(self) -> str:
+        """Where it stands."""
+        return self.frame.f_code.co_filename
+
+    def text(self, statements: Sequence[ast.stmt]) -> str:
+        """Statements as they stand in the file, with the comments right above them, from the left on, without a line's end."""
+        if not statements:
+            return ""
+        first = statements[0].lineno - 1
+        while first and self.lines[first - 1].lstrip().startswith("#"):
+            first -= 1
+        return textwrap.dedent("".join(self.lines[first : statements[-1].end_lineno])).rstrip()
+
+    @property
+    def names(self) -> Mapping[str, Any]:
+        """What its names meant when it was found."""
+        return {**vars(builtins), **self.frame.f_globals, **self.frame.f_locals}
+
+    @classmethod
+    def around(cls, frame: FrameType | None) -> Body | str:
+        """Of the nearest of the user's frames that runs a loop; why not, where there is none whose steps can be told."""
+        while frame is not None:
+            if in_script(frame):
+                tree, lines = source_of(frame)
+                inner = innermost(tree, frame.f_lineno)
+                if inner is not None:
+                    return cls._of(frame, tree, lines, inner)
+            frame = frame.f_back
+        return "the loop's source was not found"
+
+    @classmethod
+    def _of(cls, frame: FrameType, tree: ast.Module, lines: Sequence[str], loop: ast.For | ast.While) -> Body | str:
+        if isinstance(loop, ast.While):
+            return f"the loop at line {loop.lineno} is no `for` loop over its batches"
+        names = {**frame.f_globals, **frame.f_locals}
+        calls = [at for at, each in enumerate(loop.body) if any(compiled_calls(each, names))]
+        if not calls:
+            return f"the loop at line {loop.lineno} calls no function of jax.jit itself"
+        first = _first(loop.body, calls[0], calls[-1], names)
+        before, steps, after = loop.body[:first], loop.body[first : calls[-1] + 1], loop.body[calls[-1] + 1 :]
+        needed, written = order(steps)
+        made = {*assigned([loop.target]), *assigned(before)}
+        later = {*read(after), *read_outside(function_of(frame, tree), loop.lineno, loop.end_lineno or loop.lineno)}
+        carried = tuple(name for name in needed if name in written)
+        inputs = tuple(name for name in needed if name in made and name not in written)
+        fixed = tuple(name for name in needed if name not in (*made, *written) and _given(names.get(name, builtins)))
+        results = tuple(name for name in written if name not in carried and name in later)
+        beside = tuple(sorted(name for name in made if name in later and name not in inputs and name not in written))
+        parts = (tuple(before), tuple(steps), tuple(after))
+        return cls(frame, tree, lines, loop, *parts, carried, inputs, fixed, results, beside)
+
+    @functools.cached_property
+    def unmovable(self) -> str:
+        """Why what makes a step's inputs cannot run before the steps before it are complete; empty where it can."""
+        if any(isinstance(each, _LEAVES) for each in ast.walk(self.loop)):
+            return f"the loop at line {self.loop.lineno} can be left, or begun anew, in the midst of a step"
+        if self.loop.orelse:
+            return f"the loop at line {self.loop.lineno} has an `else`"
+        needed, made = order(self.before)
+        counted = [name for name in needed if name in made]
+        if counted:
+            return f"{counted[0]}, which the step needs, is counted on in each step"
+        changed = {*assigned(self.steps), *assigned(self.after), *_changed(self.after)} - set(made)
+        both = sorted(changed & {*needed, *read([self.loop.iter])})
+        if both:
+            return f"what is read before a step depends on {both[0]}, which the step before it changes"
+        twice = sorted((set(made) | set(assigned([self.loop.target]))) & {*assigned(self.steps), *assigned(self.after)})
+        if twice:
+            return f"{twice[0]} is assigned before the step and once more in it"
+        return ""
+
+    @functools.cached_property
+    def shared(self) -> str:
+        """Why what makes a step's inputs cannot run in another thread; empty where it can."""
+        drawn = next(
+            (each for each in ast.walk(self.loop) if isinstance(each, ast.Attribute) and ast.unparse(each).startswith(_CHANCE)),
+            None,
+        )
+        ours = [ast.unparse(each) for statement in (*self.before, self.loop.iter) for each in ast.walk(statement)]
+        if (
+            drawn is not None
+            and any(each.startswith(_CHANCE) for each in ours)
+            and any(
+                ast.unparse(each).startswith(_CHANCE)
+                for statement in (*self.steps, *self.after)
+                for each in ast.walk(statement)
+            )
+        ):
+            return "batches and the rest of the loop draw from the same random numbers"
+        return ""
+
+    @functools.cached_property
+    def several(self) -> str:
+        """Why its steps cannot run several at a time, in one call; empty where they can."""
+        if self.unmovable:
+            return self.unmovable
+        if not self.carried:
+            return "no name is given to the step and assigned by it, so that the program's state is not seen"
+        for each in self.steps:
+            if not isinstance(each, (ast.Assign, ast.AnnAssign, ast.AugAssign)) or any(
+                isinstance(n, ast.Attribute) for n in _stored(each)
+            ):
+                return f"the step at line {each.lineno} is more than assignments of names"
+            why = next(_impure(each, self.names), None)
+            if why is not None:
+                return why
+        reader = next((name for name in self.carried if name in read(self.after)), None)
+        if reader is not None:
+            return f"{reader} is read after each step"
+        waiting = next(
+            (
+                n
+                for each in self.after
+                for n in ast.walk(each)
+                if isinstance(n, ast.Attribute) and n.attr == "block_until_ready"
+            ),
+            None,
+        )
+        return f"line {waiting.lineno} waits for each step" if waiting is not None else ""
+
+
+def innermost(tree: ast.AST, line: int) -> ast.For | ast.While | None:
+    """The innermost loop around a line, inside of the function that the line is in."""
+    found: ast.For | ast.While | None = None
+    node: ast.AST | None = tree
+    while node is not None:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            found = None
+        if isinstance(node, (ast.For, ast.While)):
+            found = node
+        node = next((each for each in ast.iter_child_nodes(node) if _holds(each, line)), None)
+    return found
+
+
+def compiled_calls(node: ast.AST, names: Mapping[str, Any]) -> Iterator[tuple[ast.Call, JaxFunction, int]]:
+    """The calls of functions that `jax.jit` made, and how many arguments these have been given before."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Call):
+            function: Any = meant(each.func, names)
+            given = 0
+            while isinstance(function, functools.partial):
+                function, given = function.func, given + len(function.args)
+            if isinstance(function, JaxFunction) and function.kind == COMPILED:
+                yield each, function, given
+
+
+def meant(node: ast.AST, names: Mapping[str, Any]) -> Any:
+    """What a name, or an attribute of one, stands for; None where that cannot be told."""
+    if isinstance(node, ast.Name):
+        return names.get(node.id)
+    if isinstance(node, ast.Attribute):
+        owner = meant(node.value, names)
+        try:
+            return getattr(owner, node.attr, None) if owner is not None else None
+        except Exception:  # a property of the user's
+            return None
+    return None
+
+
+def _first(body: Sequence[ast.stmt], first: int, last: int, names: Mapping[str, Any]) -> int:
+    """The first statement of a step: of arrays that a statement before the calls carries from step to step it is a part, too."""
+    for at in range(first):
+        needed, made = order(body[at : last + 1])
+        own = assigned([body[at]])
+        if any(name in needed and name in made and _arrays(names.get(name)) for name in own) and not isinstance(
+            body[at], _CONTROL
+        ):
+            return at
+    return first
+
+
+def _arrays(value: Any) -> bool:
+    """Whether a value holds arrays of JAX."""
+    return type(value).__module__.partition(".")[0] in ("jaxlib", "jax")
+
+
+def _given(value: Any) -> bool:
+    """Whether a value is given to a function as an argument, and is no part of the program's code."""
+    return not isinstance(value, (types.ModuleType, type)) and not callable(value)
+
+
+def _changed(statements: Sequence[ast.stmt]) -> Iterator[str]:
+    """Names whose objects are changed in place: `x[i] = y`, `x.y = z`, `x.append(y)`."""
+    for node in (each for statement in statements for each in ast.walk(statement)):
+        if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store):
+            yield from read([node.value])
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
+            yield from read([node.value.func.value])
+
+
+def _stored(statement: ast.stmt) -> Iterator[ast.AST]:
+    """What a statement assigns to."""
+    for each in ast.walk(statement):
+        if isinstance(getattr(each, "ctx", None), ast.Store) and not isinstance(each, (ast.Tuple, ast.List, ast.Starred)):
+            yield each
+
+
+def _impure(statement: ast.stmt, names: Mapping[str, Any]) -> Iterator[str]:
+    """Why a statement of a step cannot be traced."""
+    for each in ast.walk(statement):
+        if isinstance(each, ast.Call):
+            function = meant(each.func, names)
+            if isinstance(function, types.FunctionType) and not _library(function):
+                why = frozen(function)
+                if why is not None:
+                    yield f"the step calls {function.__name__}, which {why}"
+            elif getattr(function, "__module__", None) == "builtins" or function is None:
+                yield f"the step calls {ast.unparse(each.func)} at line {each.lineno}, which may need values"
+        elif isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Load):
+            value = meant(each, names)
+            if (
+                value is not None
+                and not callable(value)
+                and not isinstance(value, types.ModuleType)
+                and not isinstance(meant(each.value, names), types.ModuleType)
+            ):
+                yield f"the step reads {ast.unparse(each)}, which may change"
+
+
+def _library(function: types.FunctionType) -> bool:
+    from outpace.capture import frames
+
+    return not frames.users(function.__code__.co_filename)
+
+
+def _holds(node: ast.AST, line: int) -> bool:
+    first, last = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
+    return first is not None and last is not None and first <= line <= last

@@ -1,0 +1,280 @@
+"""Writes a loop of JAX anew: several steps per call, batches made ahead, values read later; and the arguments that its step gives away."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from outpace.tune.loop import batches
+from outpace.tune.loop.body import Body
+from outpace.tune.loop.later import Later
+from outpace.tune.loop.names import order
+from outpace.tune.loop.options import AHEAD, DONATED, LATER, SEVERAL
+from outpace.tune.loop.weave import AT_ONCE
+from outpace.tune.loop.woven import Woven, listed, unpacked
+from outpace.tune.patch.calls import Unpatchable
+from outpace.tune.patch.function_edit import edit_function
+from outpace.tune.patch.source import SourceFile
+from outpace.tune.patch.written import Edits
+
+if TYPE_CHECKING:
+    from outpace.tune.loop.loop import Loop
+
+_SCAN = '''
+{decorator}
+def {several}(carried, stack, fixed):
+    """Steps one after the other in one call: the state after the last one, and the results of each."""
+
+    def one_step(carried, inputs):
+{step}
+        return {carried}, {results}
+
+    return {jax}.lax.scan(one_step, carried, stack)
+'''
+_SEVERAL = """
+for {group}, {stack} in {items}:
+    if {stack} is None:
+        {found} = []
+        for {names} in {group}:
+{single}
+            {found}.append({results})
+    else:
+        {carried}, {found} = {several}({carried}, {stack}, {fixed})
+        {found} = {each_of}({found}, len({group}))
+"""
+
+
+def write_donation(loop: Loop, edits_of: Callable[[str], Edits]) -> None:
+    """Give the calls of `jax.jit` that make the step their `donate_argnums`. Raises Unpatchable where one is not found."""
+    assert loop.donation is not None and loop.woven is not None
+    for given in loop.donation.given.values():
+        if given.function.code is None:
+            raise Unpatchable(f"line {given.line} calls what jax.jit has made of no function of the program")
+        edit_function(given.function.code, {name: repr(value) for name, value in given.options.items()}, edits_of, "jax.jit")
+    body = loop.woven.body
+    edits, node = _found(body, edits_of)
+    edits.turned.setdefault(node, set()).add(DONATED)
+    if edits.turned[node] - {DONATED}:
+        _write(loop.woven, edits, node)
+    if loop.donation.first_held:
+        _copy_first(loop, edits, node)
+
+
+def write_loop(loop: Loop, edits_of: Callable[[str], Edits], option: str) -> None:
+    """Write the innermost loop of the steps anew, with one more option. Raises Unpatchable where it is not found."""
+    assert loop.woven is not None
+    edits, node = _found(loop.woven.body, edits_of)
+    edits.turned.setdefault(node, set()).add(option)
+    _write(loop.woven, edits, node)
+
+
+def _found(body: Body, edits_of: Callable[[str], Edits]) -> tuple[Edits, cst.For]:
+    """The edits of the loop's file, and the loop."""
+    edits = edits_of(body.file)
+    node = edits.file.starting(body.loop.lineno, (cst.For,))
+    if not isinstance(node, cst.For) or edits.file.text != "".join(body.lines):
+        raise Unpatchable(f"the loop at {edits.file.name}:{body.loop.lineno} was not found: the file was edited since")
+    return edits, node
+
+
+def _write(woven: Woven, edits: Edits, node: cst.For) -> None:
+    """The loop with all options that are turned on, and the functions that it needs before it."""
+    made = _Loop(woven, edits.file, frozenset(edits.turned[node]))
+    outer = list(edits.file.above(node))
+    top = next((each for each in [node, *outer] if _at_top(edits.file, each)), node)
+    edits.loops[node] = cst.parse_module(made.text).body
+    edits.above[top] = cst.parse_module(made.functions).body if made.functions else ()
+    edits.imports |= made.imports
+
+
+def _at_top(file: SourceFile, node: cst.CSTNode) -> bool:
+    return isinstance(next(iter(file.above(node)), None), cst.Module)
+
+
+class _Loop:
+    """The text of a loop with some options, and of the functions that it calls."""
+
+    def __init__(self, woven: Woven, file: SourceFile, turned: frozenset[str]) -> None:
+        self.body, self.file, self.turned, self.woven = woven.body, file, turned, woven
+        self.imports: set[str] = set()
+        self.jax, self.numpy = self._module("jax"), self._module("numpy")
+        self.names = {name: file.unused(name) for name in ("group", "stack", "results", "kept", "several_steps", "inputs")}
+        self.helpers: dict[str, str] = {}
+        self.text = self._loop()
+        functions = [*self.helpers.values(), *([self._scan()] if SEVERAL in turned else [])]
+        self.functions = "".join(f"\n\n{each.strip()}\n" for each in functions)
+
+    def _module(self, name: str) -> str:
+        found = self.file.spelled(name)
+        if found is None:
+            self.imports.add(name)
+        return found or name
+
+    def _helper(self, function: Callable[..., object]) -> str:
+        """A function that is written into the file, by its name there."""
+        name = self.file.unused(function.__name__)
+        text = inspect.getsource(function)
+        used = {"jax": self.jax, "np": self.numpy}
+        self.helpers[name] = _plain(text, function.__name__, name, used)
+        self.imports |= {module for module in ("itertools", "queue", "threading") if f"{module}." in text}
+        return name
+
+    def _scan(self) -> str:
+        """The function that makes several steps in one call."""
+        local = _local(self.body)
+        if local is not None:
+            raise Unpatchable(f"the step calls {local}, which only the function around the loop knows")
+        jit = f"{self.jax}.jit"
+        if DONATED in self.turned:
+            self.imports.add("functools")
+            jit = f"functools.partial({jit}, donate_argnums=(0,))"
+        step = "\n".join([*unpacked(self.body, ("carried", "inputs", "fixed")), self.body.text(self.body.steps)])
+        return _SCAN.format(
+            decorator=f"@{jit}",
+            several=self.names["several_steps"],
+            step=textwrap.indent(step, " " * 8),
+            carried=listed(self.body.carried),
+            results=listed(self.body.results),
+            jax=self.jax,
+        )
+
+    def _loop(self) -> str:
+        body, turned = self.body, self.turned
+        later = self.woven.later if LATER in turned else None
+        begin = f"{self.names['kept']} = []\n" if later is not None else ""
+        end = self._kept_read(later) if later is not None else ""
+        rest = self._rest(later)
+        if not turned & {SEVERAL, AHEAD}:
+            head = "".join(self.file.lines[at] + "\n" for at in range(body.loop.lineno - 1, _head_end(body)))
+            inner = "\n".join(part for part in (body.text(body.before), body.text(body.steps), rest) if part)
+            return begin + textwrap.dedent(head) + textwrap.indent(inner, "    ") + "\n" + end
+        names = listed((*body.inputs, *body.beside))
+        inputs, items = self._inputs(names)
+        used = len(body.inputs)
+        if SEVERAL not in turned:
+            items = f"{self._helper(batches.ahead)}({self._helper(batches.on_device)}({items}, {used}))"
+            inner = "\n".join(part for part in (body.text(body.steps), rest) if part)
+            return f"{inputs}{begin}for {names[1:-1]} in {items}:\n" + textwrap.indent(inner, "    ") + "\n" + end
+        items = f"{self._helper(batches.in_groups)}({items}, {self.woven.per_call}, {used})"
+        if AHEAD in turned:
+            group, stack = self.names["group"], self.names["stack"]
+            items = f"{self._helper(batches.ahead)}(({group}, {self.jax}.device_put({stack})) for {group}, {stack} in {items})"
+        return inputs + begin + self._grouped(items, names, rest) + end
+
+    def _grouped(self, items: str, names: str, rest: str) -> str:
+        """The loop over groups of steps."""
+        group, found, results = self.names["group"], self.names["results"], listed(self.body.results)
+        text = _SEVERAL.format(
+            group=group,
+            stack=self.names["stack"],
+            found=found,
+            items=items,
+            names=names[1:-1],
+            single=textwrap.indent(self.body.text(self.body.steps), " " * 12),
+            results=results,
+            carried=listed(self.body.carried),
+            fixed=listed(self.body.fixed),
+            several=self.names["several_steps"],
+            each_of=self._helper(batches.each_of),
+        )
+        if rest or self.body.results:
+            text += f"    for {names}, {results} in zip({group}, {found}):\n" + textwrap.indent(rest or "pass", " " * 8) + "\n"
+        return text.lstrip("\n")
+
+    def _inputs(self, names: str) -> tuple[str, str]:
+        """What stands before the loop, and gives the inputs of the steps one after the other."""
+        body = self.body
+        iterated = textwrap.dedent(_source(body, body.loop.iter))
+        target = _source(body, body.loop.target)
+        if not body.before:
+            return "", f"({names} for {target} in {iterated})"
+        name, held = self.names["inputs"], textwrap.indent(body.text(body.before), " " * 8)
+        return f"def {name}(items):\n    for {target} in items:\n{held}\n        yield {names}\n\n\n", f"{name}({iterated})"
+
+    def _rest(self, later: Later | None) -> str:
+        """What comes after a step."""
+        after = self.body.after
+        if later is None:
+            return self.body.text(after)
+        kept, names = self.names["kept"], listed(later.names)
+        read = textwrap.indent(self._kept_read(later).rstrip("\n"), "    ")
+        said = f"{kept}.append({names})\nif len({kept}) == {AT_ONCE}:\n{read}\n    {kept}.clear()"
+        return "\n".join(
+            part for part in (self.body.text(after[: later.first]), said, self.body.text(after[later.last + 1 :])) if part
+        )
+
+    def _kept_read(self, later: Later) -> str:
+        """The statements that need values, for all that is kept."""
+        moved = self.body.text(self.body.after[later.first : later.last + 1])
+        return f"for {listed(later.names)[1:-1] or '_'} in {self.names['kept']}:\n" + textwrap.indent(moved, "    ") + "\n"
+
+
+def _plain(text: str, old: str, new: str, used: dict[str, str]) -> str:
+    """A function's source without annotations, under another name, with a file's own names of modules."""
+    module = cst.parse_module(text)
+    return module.visit(_Plain(old, new, used)).code.strip("\n")
+
+
+class _Plain(cst.CSTTransformer):
+    def __init__(self, old: str, new: str, used: dict[str, str]) -> None:
+        super().__init__()
+        self._names = {old: new, **used}
+
+    def leave_Param(self, original_node: cst.Param, updated_node: cst.Param) -> cst.Param:
+        """No annotation."""
+        tight = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+        return updated_node.with_changes(
+            annotation=None, equal=tight if updated_node.default is not None else cst.MaybeSentinel.DEFAULT
+        )
+
+    def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> cst.FunctionDef:
+        """Likewise."""
+        return updated_node.with_changes(returns=None)
+
+    def leave_AnnAssign(self, original_node: cst.AnnAssign, updated_node: cst.AnnAssign) -> cst.BaseSmallStatement:
+        """Likewise."""
+        assert updated_node.value is not None
+        return cst.Assign([cst.AssignTarget(updated_node.target)], updated_node.value)
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
+        """Names of modules, and the function's own."""
+        return cst.parse_expression(self._names.get(original_node.value, original_node.value))
+
+
+def _local(body: Body) -> str | None:
+    """A name that the step reads and only the function around the loop knows; None for none."""
+    if body.frame.f_code.co_name == "<module>":
+        return None
+    known = {*body.carried, *body.inputs, *body.fixed}
+    return next((name for name in order(body.steps)[0] if name not in known and name in body.frame.f_locals), None)
+
+
+def _source(body: Body, node: ast.AST) -> str:
+    return ast.get_source_segment("".join(body.lines), node) or ast.unparse(node)
+
+
+def _head_end(body: Body) -> int:
+    """The number of lines up to the first statement of the loop."""
+    first = body.loop.body[0].lineno
+    if first == body.loop.lineno:
+        raise Unpatchable(f"the loop at line {first} stands on one line")
+    return first - 1
+
+
+def _copy_first(loop: Loop, edits: Edits, node: cst.For) -> None:
+    """Before the outermost loop of the function: copies of what is given away, since something else holds the first of it."""
+    assert loop.donation is not None
+    outer = [each for each in [node, *edits.file.above(node)] if isinstance(each, (cst.For, cst.While))]
+    scope = edits.file.scope(node)
+    inside = [each for each in outer if edits.file.scope(each) is scope]
+    jax = edits.file.spelled("jax")
+    if jax is None:
+        raise Unpatchable(f"{edits.file.name} has no name for jax")
+    said = sorted({name for each in loop.donation.given.values() for name in each.said})
+    copies = "\n".join(f"{name} = {jax}.tree.map({jax}.numpy.copy, {name})" for name in said)
+    edits.first[inside[-1]] = cst.parse_module(f"{copies}  # the steps give their own away").body
