@@ -27,9 +27,9 @@ _LOOKS = 100  # at gradients, for a loop around them
 class Loops(Session):
     """Stands in for a capture's session: where that would open its window, the script has a loop of its own."""
 
-    def __init__(self, found: Callable[[Found], object], begins: Callable[[], object]) -> None:
+    def __init__(self, found: Callable[[Found], object], begins: Callable[[], object], *, numbers: bool = False) -> None:
         """`found` is called in the loop's own thread, inside of a step; it may end the process. `begins`: at the first gradient that is taken
-        in a loop, and so before anything that this loop writes."""
+        in a loop, and so before anything that this loop writes. `numbers`: keep what steps of JAX return."""
         options = CaptureOptions(warmup=STEPS, steps=1, stop=False)
         super().__init__(options, "", "", lambda *_: None, lambda *_: None, lambda: None)
         self.window = StepWindow(options, self)
@@ -37,7 +37,7 @@ class Loops(Session):
         self._steps: LoopSteps | None = None
         self._calls: JaxCalls | None = None
         self._jax: JaxSteps | None = None
-        self._tapes = 0
+        self._tapes, self._numbers = 0, numbers
         self._begins: Callable[[], object] | None = begins
         self._looks = 0
         self._looked: weakref.WeakSet[Any] = weakref.WeakSet()  # functions that were given a data set
@@ -56,14 +56,20 @@ class Loops(Session):
         """JAX was imported."""
         self._calls = JaxCalls(jax, self._gradient)
         self._calls.install()
-        self._jax = JaxSteps(self._calls, STEPS, lambda code, count: self._tell_of(Found(self._read(count), code, self._calls)))
+        self._jax = JaxSteps(self._calls, STEPS, self._found_jax, numbers=self._numbers)
+
+    def _found_jax(self, code: CodeType | None, count: int) -> None:
+        """A function of JAX was called again and again."""
+        assert self._jax is not None
+        self._tell_of(Found(self._read(count), code, self._calls, numbers=self._jax.numbers()))
 
     def open(self, candidate: Candidate | None) -> bool:
         """Enough steps of one kind were seen."""
         assert self._steps is not None
         if candidate is not None and (self._steps.trains or candidate.framework == "jax"):
             jax = self._calls if candidate.framework == "jax" else None
-            self._tell_of(Found(self._read(candidate.count), self._steps.code(candidate), jax))
+            numbers = self._jax.numbers() if self._jax is not None else ()
+            self._tell_of(Found(self._read(candidate.count), self._steps.code(candidate), jax, numbers=numbers))
         return False
 
     def _hook_tapes(self, kind: Any) -> None:

@@ -19,11 +19,14 @@ pytest.importorskip("jax")
 
 import jax
 
+from outpace.model.errors import CaptureError
+from outpace.tune.loop.batches import ahead, in_groups
 from outpace.tune.loop.body import Body
 from outpace.tune.loop.donation import Donation
 from outpace.tune.loop.jax_calls import JaxCalls
 from outpace.tune.loop.later import later_of
 from outpace.tune.loop.options import AHEAD, DONATED, LATER, SEVERAL
+from outpace.tune.loop.woven import unshared
 from outpace.tune.patch.loop_edit import write_donation, write_loop
 from outpace.tune.patch.source import SourceFile
 from outpace.tune.patch.written import Edits
@@ -124,3 +127,173 @@ def test_a_loop_comes_to_the_same(tmp_path: Path, options: tuple[str, ...]) -> N
     assert ("kept.append" in text) == (LATER in options) and ("donate_argnums=(0, 1)" in text) == (DONATED in options)
     _, after = run(tmp_path / "patched.py", text)
     same(before, after)
+
+
+def test_a_patch_keeps_comments_and_the_rest_of_the_file(tmp_path: Path) -> None:
+    body, _ = run(tmp_path / "train.py", HEAD + LOOP + TAIL)
+    assert isinstance(body, Body)
+    text = patched(tmp_path / "train.py", found(body), (SEVERAL,))
+    assert "        # the step\n" in text and "# as a number" in text and text.endswith(TAIL)
+    assert (
+        "\n\n\ndef in_groups(" in text
+        and "\n\n\n@jax.jit\ndef several_steps(" in text
+        and "\n\n\nfor epoch in range(3):\n" in text
+    )
+
+
+def test_a_loop_in_a_function_is_written_with_its_functions_before_that(tmp_path: Path) -> None:
+    loop = "".join(f"    {line}\n" for line in LOOP.splitlines())
+    inside = f"def main(params, momentum, rate, total):\n{loop}    return params, momentum, total\n\nouter = params\n"
+    end = "outcome = main(params, momentum, rate, total), losses, outer\n"
+    body, before = run(tmp_path / "train.py", HEAD + inside + end)
+    assert isinstance(body, Body)
+    loop_found = found(body)
+    loop_found.donation.first_held = True
+    text = patched(tmp_path / "train.py", loop_found, OPTIONS)
+    assert text.index("def several_steps") < text.index("def main") and "jax.tree.map(jax.numpy.copy, params)" in text
+    _, after = run(tmp_path / "patched.py", text)
+    same(before, after)  # `outer` among them, which would be gone without the copy
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("hook()", "hook()\n        if i > 99: break", "can be left"),
+        ("losses.append((i, loss.item()))", "losses.append(params)", "params is read after each step"),
+        ("losses.append((i, loss.item()))", "loss.block_until_ready()", "waits for each step"),
+        ("        # the step\n", "        rate = rate * 0.99\n", "rate, which the step needs, is counted on"),
+        ("x, rate)\n", "x, rate)\n        jax.debug.callback(print)\n", ""),
+        ("step(params, momentum, x, rate)", "step(params, momentum, x, np.float32(int(rate)))", "may need values"),
+        ("for i, x in enumerate(batches()):", "for i, x in enumerate(batches() if total < 9 else ()):", "depends on total"),
+    ],
+)
+def test_steps_that_cannot_be_put_together(tmp_path: Path, old: str, new: str, why: str) -> None:
+    body, _ = run(tmp_path / "train.py", HEAD + LOOP.replace(old, new) + TAIL)
+    assert isinstance(body, Body)
+    assert why in body.several and bool(body.several) == bool(why)
+
+
+def test_arrays_that_a_statement_carries_are_a_part_of_the_step(tmp_path: Path) -> None:
+    split = LOOP.replace("        # the step\n", "        key, used = jax.random.split(key)\n").replace(
+        "x, rate)", "x, jax.random.uniform(used))"
+    )
+    text = HEAD + "key = jax.random.key(0)\n" + split + TAIL
+    body, before = run(tmp_path / "train.py", text)
+    assert isinstance(body, Body)
+    assert not body.several and body.carried == ("key", "params", "momentum")
+    _, after = run(tmp_path / "patched.py", patched(tmp_path / "train.py", found(body), (SEVERAL,)))
+    same(before, after)
+
+
+def watched(path: Path, text: str) -> Donation:
+    """What could be given away, after some steps were watched."""
+    made: list[Donation] = []
+
+    def hook() -> None:
+        if made:
+            return
+        body = Body.around(sys._getframe(1))
+        assert isinstance(body, Body)
+        made.append(Donation(body))
+        calls = next(iter(made[0].given)).calls
+        calls.hand_over(lambda function, args, kwargs: made[0].call(function, args, kwargs, False))
+        made[0].watch()
+
+    linecache.clearcache()
+    path.write_text(text, encoding="utf-8")
+    runpy.run_path(str(path), {"hook": hook})
+    made[0].watched()
+    return made[0]
+
+
+def test_what_the_loop_replaces_may_be_given_away(tmp_path: Path) -> None:
+    donation = watched(tmp_path / "train.py", HEAD + LOOP + TAIL)
+    assert donation.why == "" and next(iter(donation.given.values())).places == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("loop", "why"),
+    [
+        (LOOP.replace("hook()", "hook()\n        old = params"), "gives params another name"),
+        (LOOP.replace("total +=", "losses.append(params); total +="), "still holds old values of params, momentum"),
+        (
+            LOOP.replace(
+                "params, momentum, loss = step", "params, momentum, loss = jax.jit(lambda *a: step(*a), donate_argnums=0)"
+            ),
+            "no argument",
+        ),
+        (
+            LOOP.replace(
+                "params, momentum, loss = step(params, momentum, x, rate)", "new, _, loss = step(params, momentum, x, rate)"
+            ),
+            "no argument",
+        ),
+    ],
+)
+def test_what_may_still_be_read_is_not_given_away(tmp_path: Path, loop: str, why: str) -> None:
+    text = HEAD + loop + TAIL
+    if "no argument" in why:
+        body, _ = run(tmp_path / "train.py", text)
+        assert isinstance(body, Body) and why in Donation(body).why
+    else:
+        assert why in watched(tmp_path / "train.py", text).why
+
+
+def test_a_step_that_gives_its_state_away_is_left(tmp_path: Path) -> None:
+    head = HEAD.replace("@jax.jit\n", "from functools import partial\n@partial(jax.jit, donate_argnums=(0, 1))\n")
+    body, _ = run(tmp_path / "train.py", head + LOOP + TAIL)
+    assert isinstance(body, Body) and Donation(body).why == "its state is given away already"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("total += float(loss)", "total += float(loss) if float(loss) < 9 else 0", ""),
+        ("        total += float(loss)\n", "        if float(loss) > 99: raise ValueError\n", "decides what the loop does"),
+        ("# the step", "print(total)", "total, which"),
+        ("losses.append((i, loss.item()))", "rate = rate + 0 * loss.item()", "rate, which"),
+        (
+            "total += float(loss)\n        losses.append((i, loss.item()))",
+            "if i % 10 == 0: print(float(loss))\n        losses.append(i)",
+            "no statement",
+        ),
+    ],
+)
+def test_which_values_can_be_read_later(tmp_path: Path, old: str, new: str, why: str) -> None:
+    body, _ = run(tmp_path / "train.py", HEAD + LOOP.replace(old, new) + TAIL)
+    assert isinstance(body, Body)
+    assert why in later_of(body).why and bool(later_of(body).why) == bool(why)
+
+
+def test_a_state_is_not_kept_for_later(tmp_path: Path) -> None:
+    body, _ = run(tmp_path / "train.py", HEAD + LOOP.replace("loss.item()", 'float(params["b"])') + TAIL)
+    assert isinstance(body, Body) and "params" in later_of(body).why
+
+
+def test_batches_of_one_memory_are_refused() -> None:
+    def shared() -> Iterator[Any]:
+        held = np.zeros(3)
+        for at in range(5):
+            held[:] = at
+            yield (held,)
+
+    with pytest.raises(CaptureError, match="share memory"):
+        list(unshared(shared(), 4))
+    assert len(list(unshared(iter([(np.zeros(3),)] * 5), 4))) == 5
+
+
+def test_what_fails_ahead_fails_in_the_loop() -> None:
+    def failing() -> Iterator[int]:
+        yield 1
+        raise KeyError("gone")
+
+    items = ahead(failing())
+    assert next(items) == 1
+    with pytest.raises(KeyError):
+        next(items)
+
+
+def test_groups_of_equal_shapes_are_put_together() -> None:
+    items = [(np.zeros(4), at) for at in range(5)] + [(np.zeros(3), 5)]
+    found = [(len(group), None if stack is None else stack[0].shape) for group, stack in in_groups(items, 2, 1)]
+    assert found == [(2, (2, 4)), (2, (2, 4)), (2, None)]

@@ -17,6 +17,7 @@ from outpace.tune.loop.jax_calls import COMPILED, JaxFunction
 from outpace.tune.loop.names import assigned, order, read, read_outside
 from outpace.tune.loop.statement import function_of, in_script, source_of
 
+LIBRARYS = -1  # arguments of a call that a library passes on in its own way
 _LEAVES = (ast.Return, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal)
 _CHANCE = ("random.", "np.random.", "numpy.random.")
 _CONTROL = (ast.For, ast.While, ast.If, ast.With, ast.Try, ast.FunctionDef, ast.ClassDef)
@@ -179,15 +180,25 @@ def innermost(tree: ast.AST, line: int) -> ast.For | ast.While | None:
 
 
 def compiled_calls(node: ast.AST, names: Mapping[str, Any]) -> Iterator[tuple[ast.Call, JaxFunction, int]]:
-    """The calls of functions that `jax.jit` made, and how many arguments these have been given before."""
+    """The calls of functions that `jax.jit` made, and how many arguments these have been given before; LIBRARYS where a library
+    is in between."""
     for each in ast.walk(node):
         if isinstance(each, ast.Call):
             function: Any = meant(each.func, names)
             given = 0
             while isinstance(function, functools.partial):
                 function, given = function.func, given + len(function.args)
+            if not isinstance(function, JaxFunction):  # what a library has put around one
+                function = next((held for held in _held(function) if isinstance(held, JaxFunction)), None)
+                given = LIBRARYS
             if isinstance(function, JaxFunction) and function.kind == COMPILED:
                 yield each, function, given
+
+
+def _held(function: Any) -> list[Any]:
+    """What an object that can be called, and is no function, has for attributes."""
+    simple = isinstance(function, (types.FunctionType, types.MethodType, types.BuiltinFunctionType, type, types.ModuleType))
+    return list(getattr(function, "__dict__", {}).values()) if callable(function) and not simple else []
 
 
 def meant(node: ast.AST, names: Mapping[str, Any]) -> Any:

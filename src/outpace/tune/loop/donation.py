@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
-from outpace.tune.loop.body import compiled_calls
+from outpace.tune.loop.body import LIBRARYS, compiled_calls
 from outpace.tune.loop.jax_calls import JaxFunction
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Donation:
                 if function.gives_away:
                     already = True
                     continue
-                found = _given(statement, call, function, bound)
+                found = _given(statement, call, function, bound) if bound != LIBRARYS else None
                 if found is not None and function.maker == "jit" and function.options is not None:
                     if function in self.given:
                         self.why = f"the loop calls {ast.unparse(call.func)} at two lines"

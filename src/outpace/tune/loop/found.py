@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import CodeType
 from typing import Any
 
@@ -13,9 +14,11 @@ from outpace.tune.loop.jax_calls import JaxCalls
 class Found:
     """A loop that trains. dataset: what the script reads in each step; None where that is nothing of tf.data. step: the code of the function
     whose calls are its steps then; None where they are made eagerly. jax: what the script calls of JAX, where that trains. whole: the code
-    of a `tf.function` that is given the data set and makes all its steps in one call; then no step of it can be seen."""
+    of a `tf.function` that is given the data set and makes all its steps in one call; then no step of it can be seen. numbers: that its
+    steps of JAX returned so far, where these were asked for."""
 
     dataset: Any
     step: CodeType | None
     jax: JaxCalls | None = None
     whole: CodeType | None = None
+    numbers: Sequence[Sequence[float]] = ()

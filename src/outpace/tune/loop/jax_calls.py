@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from typing import Any
 COMPILED, GRADIENT = "compiled", "gradient"
 _MAKERS = {"jit": COMPILED, "pmap": COMPILED, "grad": GRADIENT, "value_and_grad": GRADIENT}
 
+SEVERAL_STEPS = "several_steps"  # what a patch calls the function that makes them
 DONATE = ("donate_argnums", "donate_argnames")
 UNTAPED_FACTOR = 10  # times as many calls, where no gradient was seen
 
@@ -122,9 +124,13 @@ class JaxSteps:
     """Finds the function whose calls are the steps: that takes gradients, or at least gives back what it was given, changed, again and again;
     or the gradients that a step without one takes."""
 
-    def __init__(self, calls: JaxCalls, steps: int, found: Callable[[CodeType | None, int], object]) -> None:
-        """`found`: told once, of the function's code (None: gradients that are taken eagerly) and of how often it was called."""
+    def __init__(
+        self, calls: JaxCalls, steps: int, found: Callable[[CodeType | None, int], object], *, numbers: bool = False
+    ) -> None:
+        """`found`: told once, of the function's code (None: gradients that are taken eagerly) and of how often it was called. `numbers`: keep
+        the numbers that calls return, which waits for them."""
         self._calls, self._steps, self._found = calls, steps, found
+        self._numbers: list[tuple[bool, list[list[float]]]] | None = [] if numbers else None
         self._counts: dict[Any, int] = {}
         self._needed: dict[Any, int] = {}  # calls, until it is the step
         calls.listener = self._called
@@ -146,7 +152,25 @@ class JaxSteps:
             self._needed[key] = self._steps
         elif key not in self._needed and _carries(self._calls.jax, result, args):
             self._needed[key] = UNTAPED_FACTOR * self._steps
+        if self._numbers is not None and key in self._needed:
+            several = getattr(function, "__name__", "").startswith(SEVERAL_STEPS)
+            self._numbers.append((several, _numbers(self._calls.jax, result[1] if several else result, several)))
         return result
+
+    def numbers(self) -> list[list[float]]:
+        """The numbers that each step returned, so far as all of them are of the same kind: one call each, or several in a call."""
+        kept = self._numbers or []
+        kinds = [several for several, _ in kept]
+        first = kinds.index(True) if True in kinds else 0
+        rows = itertools.takewhile(lambda each: each[0] == kinds[first], kept[first:])
+        return [row for _, found in rows for row in found]
+
+
+def _numbers(jax: Any, result: Any, several: bool) -> list[list[float]]:
+    """The numbers of each step in what a call returned."""
+    leaves = [leaf for leaf in jax.tree_util.tree_leaves(result) if "float" in str(getattr(leaf, "dtype", ""))]
+    held = [leaf.tolist() for leaf in leaves if leaf.ndim == several]
+    return [list(row) for row in zip(*held, strict=True)] if several else [held]
 
 
 def _carries(jax: Any, result: Any, args: tuple[Any, ...]) -> bool:

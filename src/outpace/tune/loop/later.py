@@ -77,6 +77,9 @@ def _movable(body: Body, made: Sequence[ast.stmt], found: tuple[Sync, ...], at: 
     common = (set(written) | set(_touched(moved, body.names, every))) & ({*read(rest), *read([body.loop.iter])} | every)
     if common:
         return Later(found, why=f"{sorted(common)[0]}, which line {line} changes, is needed by other statements of the loop")
+    state = next((name for name in needed if name in body.carried), None)
+    if state is not None:
+        return Later(found, why=f"line {line} reads {state}, which would be held for many steps")
     return Later(found, first, last, tuple(name for name in needed if name in every))
 
 

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from outpace.model.errors import UsageError
+from outpace.tune.loop.body import Body
 from outpace.tune.loop.found import Found
 from outpace.tune.loop.loop import Loop
 from outpace.tune.loop.outline import ON, STEP, outlined
@@ -60,7 +61,8 @@ def loop_around(frame: FrameType) -> Statement:
 
 def step_alone(found: Found, statement: Statement, frame: FrameType) -> Step | None:
     """The function whose calls are the steps, where nothing else shows them; None where something does. Raises UsageError where none does."""
-    if found.dataset is not None or found.step is not None:
+    in_jax = found.jax is not None and not isinstance(Body.around(frame), str)
+    if found.dataset is not None or found.step is not None or in_jax:
         return None
     step = Step.in_loop(frame)
     if step is None:

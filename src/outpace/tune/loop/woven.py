@@ -115,7 +115,7 @@ class Woven:
     def _stream(self, items: Iterator[Any], size: int, early: bool) -> Iterator[Any]:
         """Inputs of some steps, and a stack of them."""
         used = len(self.body.inputs)
-        checked = _unshared(items, size if size > 1 else 3)
+        checked = unshared(items, size if size > 1 else 3)
         if size == 1:
             return (([item], None) for item in ahead(on_device(checked, used)))
         groups = in_groups(checked, size, used)
@@ -222,7 +222,7 @@ class _Gate:
             raise
 
 
-def _unshared(items: Iterator[Any], first: int) -> Iterator[Any]:
+def unshared(items: Iterator[Any], first: int) -> Iterator[Any]:
     """The items. Raises CaptureError where one of the first ones changes while the next ones are made: they share memory."""
     seen: list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]] = []
     for at, item in enumerate(items):

@@ -18,7 +18,7 @@ import pickle
 import random
 import sys
 import tokenize
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.machinery import SourceFileLoader
 from itertools import islice
 from pathlib import Path
@@ -113,9 +113,9 @@ def main() -> None:
     def on_numpy(numpy: Any) -> None:
         numpy.random.seed(SEED)
 
-    def write(model: Any, source: Source) -> None:
+    def write(model: Any, source: Source, numbers: Sequence[Sequence[float]] = ()) -> None:
         try:
-            found = pickle.dumps(observed(model, source, plan["elements"]))
+            found = pickle.dumps({**observed(model, source, plan["elements"]), "numbers": [list(row) for row in numbers]})
         except Exception as error:
             sys.stderr.write(f"\n{type(error).__name__}: {error}\n")
             end_here(1)
@@ -136,7 +136,7 @@ def main() -> None:
 
     hooks: Any = {"numpy": on_numpy, "keras": on_keras, "tf_keras": on_keras}
     if plan["loop"]:
-        loops = Loops(lambda found: write(None, Source(found.dataset, {})), Unwritten().begin)
+        loops = Loops(lambda found: write(None, Source(found.dataset, {}), found.numbers), Unwritten().begin, numbers=True)
         hooks = {"numpy": on_numpy, "tensorflow": loops.add_tensorflow, "jax": loops.add_jax}
     ImportHooks(hooks, lambda name, error: sys.exit(f"{name} could not be hooked: {error!r}")).install()
     code = 0

@@ -12,6 +12,7 @@ import libcst as cst
 
 from outpace.tune.loop import batches
 from outpace.tune.loop.body import Body
+from outpace.tune.loop.jax_calls import SEVERAL_STEPS
 from outpace.tune.loop.later import Later
 from outpace.tune.loop.names import order
 from outpace.tune.loop.options import AHEAD, DONATED, LATER, SEVERAL
@@ -103,7 +104,7 @@ class _Loop:
         self.body, self.file, self.turned, self.woven = woven.body, file, turned, woven
         self.imports: set[str] = set()
         self.jax, self.numpy = self._module("jax"), self._module("numpy")
-        self.names = {name: file.unused(name) for name in ("group", "stack", "results", "kept", "several_steps", "inputs")}
+        self.names = {name: file.unused(name) for name in ("group", "stack", "results", "kept", SEVERAL_STEPS, "inputs")}
         self.helpers: dict[str, str] = {}
         self.text = self._loop()
         functions = [*self.helpers.values(), *([self._scan()] if SEVERAL in turned else [])]
@@ -136,7 +137,7 @@ class _Loop:
         step = "\n".join([*unpacked(self.body, ("carried", "inputs", "fixed")), self.body.text(self.body.steps)])
         return _SCAN.format(
             decorator=f"@{jit}",
-            several=self.names["several_steps"],
+            several=self.names[SEVERAL_STEPS],
             step=textwrap.indent(step, " " * 8),
             carried=listed(self.body.carried),
             results=listed(self.body.results),
@@ -179,7 +180,7 @@ class _Loop:
             results=results,
             carried=listed(self.body.carried),
             fixed=listed(self.body.fixed),
-            several=self.names["several_steps"],
+            several=self.names[SEVERAL_STEPS],
             each_of=self._helper(batches.each_of),
         )
         if rest or self.body.results:
