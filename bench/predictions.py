@@ -167,7 +167,7 @@ def variant_with(change: str, program: Program, recorder: Any) -> Variant:
     found = attempt(rewrite, describe(program.dataset, recorder))
     if not isinstance(found, Rewritten):
         raise ValueError(found.sentence)
-    made = Change(rewrite.id, rewrite.title, found.reason.sentence, found.reason.risk, proof=rewrite.proof)
+    made = Change(rewrite, found.reason.sentence, found.reason.risk)
     return Variant("as it is", program.dataset).with_change(made, found.dataset)
 
 

@@ -45,7 +45,7 @@ class Broken:
         object.__setattr__(self.model, self.name, kept)
 
 def variant(program, knob):
-    return Variant(knob.id, program.dataset, (Change(knob.id, knob.title, "", Risk.STATISTICAL, knob),))
+    return Variant(knob.id, program.dataset, (Change(knob, "", Risk.STATISTICAL),))
 
 def answer(program, knob, **options):
     band = loss_band(program, variant(program, knob), **options)

@@ -73,7 +73,7 @@ before.restore()
 found["left"] = before.differences(), int(model.seen.numpy()), int(model.own.iterations.numpy())
 
 knob = next(knob for knob in knobs() if knob.id == "jit_compile")
-variant = Variant("as it is", DATA).with_change(Change(knob.id, knob.title, "", Risk.REORDERED, knob))
+variant = Variant("as it is", DATA).with_change(Change(knob, "", Risk.REORDERED))
 found["objection"] = Running(program, variant, "XLA", Copies(30.0, 1 << 26))._check()
 print(json.dumps(found))
 """

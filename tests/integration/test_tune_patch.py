@@ -36,12 +36,11 @@ from outpace.tune.optimisations import all_rewrites
 
 script, wanted, edited, out = sys.argv[1:5]
 by_id = {each.id: each for each in (*knobs(), *all_rewrites())}
-own = {knob.id: knob for knob in knobs()}
 
 def fit(self, x=None, y=None, **arguments):
     arguments.update({} if y is None else {"y": y})
     program = Program.of(self, x, **arguments)
-    changes = tuple(Change(each, by_id[each].title, "", Risk.EXACT, own.get(each)) for each in wanted.split(","))
+    changes = tuple(Change(by_id[each], "", Risk.EXACT) for each in wanted.split(","))
     if edited != "-":
         with open(script, "w", encoding="utf-8") as file:
             file.write(edited)

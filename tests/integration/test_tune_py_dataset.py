@@ -87,7 +87,7 @@ def epochs(program, feed):
 program = program_of(batches.Plain(X, 16))
 plain = epochs(program, program.feed())
 for name, knob in READERS.items():
-    change = Change(name, knob.title, "", Applies("", None).risk, knob)
+    change = Change(knob, "", Applies("", None).risk)
     variant = Variant(knob.title, program.dataset, (change,), Variant("as it is", program.dataset))
     running = Running(program, variant, variant.name, Copies(5.0, 1 << 20, program.feed), reading=True)
     running._prepare()

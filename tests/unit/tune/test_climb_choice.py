@@ -17,11 +17,12 @@ from outpace.tune.trial.statistics import Estimate
 from tests.unit.tune.simulated import Machine
 
 START = Variant("as it is", None)
-KNOB: Any = SimpleNamespace(reads=False)
 
 
 def variant(id: str, *, knob: bool = False, minor: bool = False) -> Variant:
-    return START.with_change(Change(id, id, "", Risk.EXACT, KNOB if knob else None, minor=minor))
+    of_step = {"applied": None, "reads": False} if knob else {}
+    optimisation: Any = SimpleNamespace(id=id, title=id, minor=minor, **of_step)
+    return START.with_change(Change(optimisation, "", Risk.EXACT))
 
 
 CACHE, PREFETCH, POOL = variant("cache"), variant("prefetch"), variant("pool", minor=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 from outpace.tune.climb.outcome import Rung, Tried, ladder_of
 from outpace.tune.climb.variant import Change, Variant
 from outpace.tune.data.verify import Risk
@@ -10,6 +13,11 @@ from outpace.tune.trial.statistics import Estimate
 from tests.unit.tune.simulated import Machine
 
 FAILS = -1.0
+
+
+def changed(id: str, title: str) -> Change:
+    rewrite: Any = SimpleNamespace(id=id, title=title, minor=False)
+    return Change(rewrite, "", Risk.EXACT)
 
 
 def _fail(steps: int) -> None:
@@ -21,7 +29,7 @@ def kept(*rates: float, bursts: bool = False) -> list[str]:
     machine = Machine(3, noise=0.02, drift=0.0, bursts=bursts)
     best = start = Variant("as it is", None)
     for at, _ in enumerate(rates):
-        best = best.with_change(Change(f"c{at}", f"change {at}", "", Risk.EXACT), object())
+        best = best.with_change(changed(f"c{at}", f"change {at}"), object())
     arms = [machine.arm(start.name)]
     for rung, rate in zip(best.rungs, rates, strict=True):
         arms.append(machine.arm(rung.name, rate) if rate != FAILS else Arm(rung.name, _fail))
@@ -56,7 +64,7 @@ def test_a_rung_that_needs_the_next_one_stays() -> None:
 def test_the_last_race_has_the_last_word_on_a_practice() -> None:
     screened = Tried("cache", "Cache", "seems faster", "Speed-up 4x on 8 rounds of a search", "it repeats", (4.0, 3.0, 5.0))
     step = Estimate(3.48, 2.96, 4.1, 33, 0.2)
-    kept = screened.kept(Rung(Change("cache", "Cache", "", Risk.EXACT), 112.0, step, step))
+    kept = screened.kept(Rung(changed("cache", "Cache"), 112.0, step, step))
     assert kept.ratio == (3.48, 2.96, 4.1)
     assert (
         kept.reason == "speed-up 3.48x (95% CI 2.96 to 4.10) over the program without it, on 33 fresh rounds of the last race"

@@ -196,9 +196,7 @@ class Climb:
             answer = asked(rewrite, pipeline, self.allowed)
             found = attempt(rewrite, pipeline, reason=answer) if isinstance(answer, Applies) else answer
             if isinstance(found, Rewritten):
-                why, risk = found.reason.sentence, found.reason.risk
-                change = Change(rewrite.id, rewrite.title, why, risk, proof=rewrite.proof, minor=rewrite.minor)
-                yield current.with_change(change, found.dataset)
+                yield current.with_change(Change(rewrite, found.reason.sentence, found.reason.risk), found.dataset)
             else:
                 self._note(rewrite.id, rewrite.title, found.word, found.sentence)
 
@@ -208,7 +206,7 @@ class Climb:
                 continue
             answer = asked(knob, self.program, self.allowed)
             if isinstance(answer, Applies):
-                yield current.with_change(Change(knob.id, knob.title, answer.sentence, answer.risk, knob, minor=knob.minor))
+                yield current.with_change(Change(knob, answer.sentence, answer.risk))
             else:
                 self._note(knob.id, knob.title, answer.word, answer.sentence)
 
@@ -262,10 +260,9 @@ class Climb:
         if other.base is base:
             return other
         change = other.changes[-1]
-        if change.knob is not None:
+        if change.rewrite is None:
             return base.with_change(change)
-        rewrite = next(rewrite for rewrite in all_rewrites() if rewrite.id == change.id)
-        found = attempt(rewrite, describe(base.dataset, self.recorder))
+        found = attempt(change.rewrite, describe(base.dataset, self.recorder))
         return base.with_change(change, found.dataset) if isinstance(found, Rewritten) else None
 
     def _verdicts(self, base: Variant, others: Sequence[Variant]) -> tuple[dict[str, Verdict], bool]:

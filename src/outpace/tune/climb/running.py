@@ -206,7 +206,8 @@ class Running:
         """Evidence for the last change; the others were proven in the races before."""
         assert self.runner is not None
         change = self.variant.changes[-1]
-        if change.knob is not None:
-            fits = change.knob.reads or not isinstance(self.runner, Reader)
-            return change.knob.proof(self.program, self.runner) if fits else None
-        return change.proof(self.runner.iterator, describe(self.variant.dataset)) if change.proof is not None else None
+        if change.rewrite is not None:
+            return change.rewrite.proof(self.runner.iterator, describe(self.variant.dataset))
+        assert change.knob is not None
+        fits = change.knob.reads or not isinstance(self.runner, Reader)
+        return change.knob.proof(self.program, self.runner) if fits else None

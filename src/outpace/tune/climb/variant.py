@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from outpace._dataclass import dataclass
-from outpace.tune.data.tree import Pipeline
 from outpace.tune.data.verify import Risk
 from outpace.tune.optimisations.knob import Knob
+from outpace.tune.optimisations.rewrite import Rewrite
 from outpace.tune.program.program import Program
 
 _ORDER = (Risk.EXACT, Risk.REORDERED, Risk.STATISTICAL)
@@ -17,15 +16,36 @@ _ORDER = (Risk.EXACT, Risk.REORDERED, Risk.STATISTICAL)
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """One practice applied: `knob` for the step, or a rewrite of the data set. `why` names what it answers. minor: usually adds little."""
+    """One optimisation applied: a rewrite of the data set, or a knob of the step. `why` names what it answers."""
 
-    id: str
-    title: str
+    optimisation: Rewrite | Knob
     why: str
     risk: Risk
-    knob: Knob | None = None
-    proof: Callable[[Any, Pipeline], str | None] | None = None
-    minor: bool = False
+
+    @property
+    def id(self) -> str:
+        """The optimisation's name in files and options."""
+        return self.optimisation.id
+
+    @property
+    def title(self) -> str:
+        """Its name for people."""
+        return self.optimisation.title
+
+    @property
+    def minor(self) -> bool:
+        """Whether it usually adds little."""
+        return self.optimisation.minor
+
+    @property
+    def knob(self) -> Knob | None:
+        """The knob that is turned; None for a rewrite."""
+        return cast("Knob", self.optimisation) if hasattr(self.optimisation, "applied") else None
+
+    @property
+    def rewrite(self) -> Rewrite | None:
+        """The rewrite; None for a knob."""
+        return None if hasattr(self.optimisation, "applied") else self.optimisation
 
     @property
     def of_input(self) -> bool:

@@ -21,7 +21,6 @@ from outpace.model.files import whole
 from outpace.store.tree import near
 from outpace.tune.climb.variant import Variant
 from outpace.tune.data.tree import describe
-from outpace.tune.optimisations import all_rewrites
 from outpace.tune.optimisations.rewrite import Patch
 from outpace.tune.patch.calls import Unpatchable, follow
 from outpace.tune.program.program import Program, compiled_at
@@ -131,7 +130,6 @@ def _diff(change: FileChange, root: str) -> Iterator[str]:
 def recipe(program: Program, best: Variant, recorder: PipelineRecorder | None) -> tuple[str, ...]:
     """How to make the changes of a variant in the source, one sentence each, with the line where it is known."""
     said = []
-    rewrites = {rewrite.id: rewrite for rewrite in all_rewrites()}
     dataset = describe(program.dataset, recorder) if program.dataset is not None else None
     for change in best.changes:
         if change.knob is not None and program.loop is not None:
@@ -142,8 +140,8 @@ def recipe(program: Program, best: Variant, recorder: PipelineRecorder | None) -
             words = [f"{name}={value}" for name, value in change.knob.keywords(program).items()]
             by_hand = change.knob.reads or not words
             said.append(f"{change.title}: {change.knob.practice}" if by_hand else f"compile(..., {', '.join(words)})")
-        elif dataset is not None:
-            patches = rewrites[change.id].patch(dataset)
+        elif change.rewrite is not None and dataset is not None:
+            patches = change.rewrite.patch(dataset)
             said += [_in_words(patch, change.title, recorder) for patch in patches] or [f"{change.title}: {change.why}"]
     return tuple(said)
 
@@ -208,16 +206,14 @@ def _input(
     """The changes of the input: the editor, the edits by file, the stages of the pipeline then, and why changes (by title) are left out."""
     if program.dataset is None:
         return kind(recorder, (), {}), {}, (), {}
-    rewrites = {rewrite.id: rewrite for rewrite in all_rewrites()}
     editor = kind.of(describe(program.dataset, recorder), recorder)
-    inputs = {change.id: change for change in best.changes if change.knob is None}
-    followed = follow(program.dataset, [rewrites[name] for name in inputs], recorder, editor.check)
-    reasons = {inputs[rewrite.id].title: reason for rewrite, reason in followed.left}
+    rewrites = [change.rewrite for change in best.changes if change.rewrite is not None]
+    followed = follow(program.dataset, rewrites, recorder, editor.check)
+    reasons = {rewrite.title: reason for rewrite, reason in followed.left}
     return editor, editor.edits(followed.row), tuple(call.op for call in followed.row.calls), reasons
 
 
 def _left(change: Change, reason: str, program: Program, best: Variant, recorder: PipelineRecorder) -> Left:
-
     return Left(change.title, reason, recipe(program, replace(best, changes=(change,)), recorder))
 
 
