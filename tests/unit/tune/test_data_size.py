@@ -12,7 +12,7 @@ from outpace.tune.data.size import COUNTED, CacheSize, available_memory, free_di
 
 
 def test_the_total_is_elements_times_bytes() -> None:
-    assert CacheSize(elements=1000, element_bytes=2.5, sampled=4).total == 2500
+    assert CacheSize(elements=1000, element_bytes=2.5).total == 2500
 
 
 def test_free_memory_is_less_than_the_machine_has() -> None:

@@ -14,15 +14,15 @@ from outpace.tune.trial.statistics import Estimate
 
 FAR = 1.5  # times as fast alone as together
 LITTLE = 1.15  # times as fast without any input: less is not worth a race of the input, where that is far from its limit
-MOST_REFUSED = 2  # races in which a practice may stay undecided
-MOST_AT_ONCE = 6  # practices in one race: more share its rounds
+MOST_REFUSED = 2  # races in which an optimisation may stay undecided
+MOST_AT_ONCE = 6  # optimisations in one race: more share its rounds
 NEVER = -1
 DECIDED = (Decision.UNPROVEN, Decision.FAILED, Decision.UNSAFE)  # whatever else is changed
 
 
 @dataclass(eq=False)
 class Choice:
-    """open: races that each practice may still take part in, of those that were raced and not found faster. undecided: what would be faster
+    """open: races that each optimisation may still take part in, of those that were raced and not found faster. undecided: what would be faster
     by its ratio, but was too noisy to say so, with that ratio. refused: what the last race with it could not judge."""
 
     open: dict[str, int] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class Choice:
     refused: set[str] = field(default_factory=set)
 
     def over(self, change: str) -> bool:
-        """Whether a practice is decided."""
+        """Whether an optimisation is decided."""
         return self.open.get(change, 1) <= 0
 
     def next(self, variants: list[Variant], limits: Limits | None) -> list[Variant]:
@@ -42,7 +42,7 @@ class Choice:
         return sorted(found, key=lambda each: (each.changes[-1].minor, each.changes[-1].id in self.open))[:MOST_AT_ONCE]
 
     def _unknown(self, change: str) -> bool:
-        """Whether no race could judge a practice so far."""
+        """Whether no race could judge an optimisation so far."""
         return change not in self.open or change in self.refused
 
     def learn(self, variant: Variant, verdict: Verdict) -> None:

@@ -61,8 +61,8 @@ class Climb:
         only_limits: bool = False,
         strict: bool = False,
     ) -> None:
-        """`allowed`: the risks that a practice may carry; `budget` in seconds, preparations included. `only_limits`: measure the limits, say
-        what is expected of which practice, and race none. `strict`: the budget is not extended for the last race."""
+        """`allowed`: the risks that an optimisation may carry; `budget` in seconds, preparations included. `only_limits`: measure the limits,
+        say what is expected of which optimisation, and race none. `strict`: the budget is not extended for the last race."""
         self.program, self.recorder, self.allowed, self.watch = program, recorder, allowed, watch
         self.budget, self.only_limits = Budget(budget, clock, strict=strict), only_limits
         self.tried: dict[str, Tried] = {}
@@ -77,7 +77,7 @@ class Climb:
         self.expected: dict[str, Expected] = {}
 
     def run(self) -> Climbed:
-        """Climb. Raises whatever the engine raises for the program itself; a practice that fails is one that was tried."""
+        """Climb. Raises whatever the engine raises for the program itself; an optimisation that fails is one that was tried."""
         best = self.start
         found = self._limits() if self.memory is not None else None
         beside = self._beside()
@@ -211,7 +211,7 @@ class Climb:
                 self._note(knob.id, knob.title, answer.word, answer.sentence)
 
     def _over(self, change: str, current: Variant) -> bool:
-        """Whether a practice is applied already, decided, or left to the user's consent."""
+        """Whether an optimisation is applied already, decided, or left to the user's consent."""
         asked_for = change in self.tried and self.tried[change].decision == NeedsConsent.word
         return asked_for or self.choice.over(change) or change in current.practices
 

@@ -31,12 +31,10 @@ BOUND = (
 
 @dataclass(frozen=True, eq=False)
 class Expected:
-    """The prediction for one change: the share of the step time that it saves. behind: batches per second that the pipeline gives behind a
-    filled cache, read without training."""
+    """The prediction for one change: the share of the step time that it saves."""
 
     change: Change
     saving: Interval
-    behind: float
 
 
 def expected(program: Program, variant: Variant, limits: Limits, copies: Copies) -> Expected | None:
@@ -55,7 +53,7 @@ def expected(program: Program, variant: Variant, limits: Limits, copies: Copies)
     except Exception:  # whatever the pipeline raises: the races will meet it, and say it
         return None
     saving = saved(model, limits.rate / behind)
-    return None if saving is None else Expected(change, saving, behind)
+    return None if saving is None else Expected(change, saving)
 
 
 def _caches(dataset: Any) -> list[Stage]:

@@ -1,4 +1,4 @@
-"""What a climb found: practices tried, the ladder of what was kept, limits, and races."""
+"""What a climb found: optimisations tried, the ladder of what was kept, limits, and races."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Tried:
 
     @classmethod
     def judged(cls, id: str, title: str, verdict: Verdict, why: str) -> Tried:
-        """What a race says of a practice."""
+        """What a race says of an optimisation."""
         found = verdict.estimate
         ratio = (found.ratio, found.low, found.high) if found is not None else None
         return cls(id, title, verdict.decision.value, verdict.reason, why, ratio)
@@ -78,8 +78,8 @@ class Climbed:
     """The outcome.
 
     limits: at the start, and reached: those of the best variant (None where the last race kept less than it measured the limits of, or
-    only an input was read). tried: every practice. ladder: the changes that were kept, in order. final: the last race, on fresh rounds;
-    None where nothing seemed or might be faster. ended: why the climb ended, as a clause. expected: what was predicted before any practice
+    only an input was read). tried: every optimisation. ladder: the changes that were kept, in order. final: the last race, on fresh rounds;
+    None where nothing seemed or might be faster. ended: why the climb ended, as a clause. expected: what was predicted before any optimisation
     was raced. added: seconds that the budget was extended by. beside: of a model whose step is not tuned, how fast it is beside its input.
     """
 
@@ -119,7 +119,7 @@ class Climbed:
 class Tuning:
     """A tuning as data: the climb, the recipe for what was kept, and what could not be put back (`left`), where that was asked for.
 
-    advice: practices that fit and were not tried. batches: larger batches, where they were asked for. parts: those of the model that take
+    advice: optimisations that fit and were not tried. batches: larger batches, where they were asked for. parts: those of the model that take
     the step's time, where it holds the program back. recorder: knows the lines of the pipeline.
     """
 

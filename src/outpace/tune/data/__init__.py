@@ -1,1 +1,1 @@
-"""tf.data pipelines: read what was built, cost its stages, change it, and verify the change. Imports no TensorFlow by itself."""
+"""tf.data pipelines: read what was built, change it, and verify the change. Imports no TensorFlow by itself."""

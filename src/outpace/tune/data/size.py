@@ -22,11 +22,10 @@ _LIMITS = (("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
 
 @dataclass(frozen=True)
 class CacheSize:
-    """What a cache would hold: `elements` of on average `element_bytes` bytes (from `sampled` elements)."""
+    """What a cache would hold: `elements` of on average `element_bytes` bytes."""
 
     elements: int
     element_bytes: float
-    sampled: int
 
     @property
     def total(self) -> int:
@@ -48,7 +47,7 @@ def cache_size(dataset: Any, sample: int = SAMPLE, clock: Callable[[], float] = 
     sizes = [element_bytes(element) for element in _taken(dataset, sample)]
     if not sizes:
         raise RebuildError("The pipeline has no elements to cache.")
-    return CacheSize(elements, sum(sizes) / len(sizes), len(sizes))
+    return CacheSize(elements, sum(sizes) / len(sizes))
 
 
 def _deciding(dataset: Any) -> Any:

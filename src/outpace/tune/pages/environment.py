@@ -39,7 +39,7 @@ def headline(outcome: EnvironmentOutcome) -> str:
 
 
 def table_of(outcome: EnvironmentOutcome) -> Table:
-    """What was tried, raced settings first, in the columns that `outpace tune` has for every practice."""
+    """What was tried, raced settings first, in the columns that `outpace tune` has for every optimisation."""
     return Table.from_rows(ID, TABLE, TRIED, [_row(outcome, tried) for tried in _ordered(outcome)])
 
 

@@ -97,7 +97,7 @@ def page_of(tuned: Tuning) -> Page:
 
 
 def findings_of(tuned: Tuning) -> tuple[Finding, ...]:
-    """What was proven, as the first thing to change; where nothing was, what is expected of practices that were not raced."""
+    """What was proven, as the first thing to change; where nothing was, what is expected of optimisations that were not raced."""
     found = tuned.climbed.gain
     if found is None:
         return tuple(_expected(tuned))
@@ -162,7 +162,7 @@ def _break_even(tuned: Tuning) -> Iterator[Text]:
 
 
 def _nothing_kept(tuned: Tuning) -> str:
-    """Why nothing was kept, with what is expected of practices that were not raced."""
+    """Why nothing was kept, with what is expected of optimisations that were not raced."""
     climbed = tuned.climbed
     if climbed.final is not None:  # something seemed or might be faster; its first rung stands for all of them
         verdict = climbed.final.verdicts[0]
@@ -271,13 +271,13 @@ def _tried(tuned: Tuning) -> Table:
 
 
 def row_of(tried: Tried, kept: bool) -> tuple[object, ...]:
-    """A practice in the columns `TRIED`."""
+    """An optimisation in the columns `TRIED`."""
     outcome, ratio = "kept" if kept else tried.decision, tried.ratio or (_NAN, _NAN, _NAN)
     return (tried.title, outcome, *ratio, tried.why or tried.reason, tried.reason if tried.why else "")
 
 
 def why_of(tried: Tried) -> str:
-    """What a practice answers here and what the race said, or why it was not raced, in a line."""
+    """What an optimisation answers here and what the race said, or why it was not raced, in a line."""
     return " ".join(
         [f"{tried.title}:", *(f"{text[:1].upper()}{text[1:].rstrip('.')}." for text in (tried.why, tried.reason) if text)]
     )

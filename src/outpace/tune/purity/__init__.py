@@ -1,1 +1,5 @@
-"""Whether a Python function is a function of its arguments, by its code: what it, and the functions that it calls, read and change."""
+"""Why what a pipeline gives may be kept, for later epochs or in another place: whether it is the same whenever its input is.
+
+From the outside in: `stages` asks that of a stage, `traced` of its traced function, `reading` of a Python function behind it (`body`, `site`,
+`values`, `text` and `sources` are what it reads with), and `evidence` runs what the code showed nothing against twice.
+"""
