@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -87,9 +88,9 @@ TRAPS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-def asked(text: str, folder: Path, *args: str, jax: bool = False, **parts: str) -> dict[str, Any]:
+def asked(text: str, folder: Path, *args: str, jax: bool = False, parts: Mapping[str, str] | None = None) -> dict[str, Any]:
     """What is said of each knob."""
-    filled = {"BEFORE": "pass", "PREPARED": "a", "AFTER": "pass", "EPOCH": "pass", **parts}
+    filled = {"BEFORE": "pass", "PREPARED": "a", "AFTER": "pass", "EPOCH": "pass", **(parts or {})}
     for name, part in filled.items():
         text = text.replace(name, part)
     ended = run_program(text, folder, *args, jax=jax, timeout=300)
@@ -102,7 +103,7 @@ def asked(text: str, folder: Path, *args: str, jax: bool = False, **parts: str) 
 @needs_tensorflow
 def test_a_graph_of_a_step_with_dropout_and_a_changed_rate_agrees(tmp_path: Path) -> None:
     """Keras' random numbers come from variables, and its learning rate is one: both are kept right in a graph."""
-    found = asked(TENSORFLOW, tmp_path, EPOCH="optimizer.learning_rate.assign(0.01 / (1 + epoch))")
+    found = asked(TENSORFLOW, tmp_path, parts={"EPOCH": "optimizer.learning_rate.assign(0.01 / (1 + epoch))"})
     inside, sentence, steps = found["loop_graph"]
     assert inside and steps == 50, sentence
 
@@ -119,13 +120,13 @@ def test_a_graph_that_is_wrong_by_a_thousandth_is_refused_after_one_step(tmp_pat
 )
 def test_what_python_changes_is_not_frozen_in_a_graph(trap: str, tmp_path: Path) -> None:
     parts, said = TRAPS[trap]
-    decision, sentence = asked(TENSORFLOW, tmp_path, **parts)["loop_graph"]
+    decision, sentence = asked(TENSORFLOW, tmp_path, parts=parts)["loop_graph"]
     assert decision == "not applicable" and said in sentence
 
 
 @needs_tensorflow
 def test_random_numbers_of_no_variable_cannot_be_compared(tmp_path: Path) -> None:
-    inside, sentence, _ = asked(TENSORFLOW, tmp_path, PREPARED="tf.nn.dropout(a, 0.1)")["loop_graph"]
+    inside, sentence, _ = asked(TENSORFLOW, tmp_path, parts={"PREPARED": "tf.nn.dropout(a, 0.1)"})["loop_graph"]
     assert not inside and "two runs of the loop's own step from one state differ" in sentence
 
 

@@ -35,7 +35,10 @@ _WAIT = 30.0  # seconds, for the tuning to see that the loop has ended
 
 @dataclass(frozen=True, eq=False)
 class TunedLoop(Tuned):
-    """What came of a tuning of a loop. Printing it, or showing it in a notebook, gives the tables; `recipe` how to make the changes by hand."""
+    """What came of a tuning of a loop. Printing it, or showing it in a notebook, gives the tables; `recipe` how to make the changes by hand.
+    data: what was given to it."""
+
+    data: Any = None
 
     def apply(self) -> tuple[Callable[..., Any], Any]:
         """The step and the data to train with: those that were given where nothing faster was proven."""
@@ -45,7 +48,7 @@ class TunedLoop(Tuned):
             for knob in self.best.knobs:
                 stack.enter_context(knob.applied(self.program))
             step = loop.as_prepared(loop.eager_step.function)
-        return step, self.dataset
+        return step, self.dataset if self.program.own_pipeline else self.data
 
     def __repr__(self) -> str:
         return str(self)
@@ -84,7 +87,7 @@ def tune_loop(
                 outside.restore()
             python.restore()
             chance.restore()
-    return TunedLoop(**{name: getattr(tuned, name) for name in Tuned.__dataclass_fields__})
+    return TunedLoop(**{name: getattr(tuned, name) for name in Tuned.__dataclass_fields__}, data=data)
 
 
 class _Driven:

@@ -1,0 +1,46 @@
+"""One step of a variant against one of the loop: the same but for rounding."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from outpace.tune.loop.agreement import apart, nudged, objection
+
+BASE = [np.asarray([1.0, -4.0, 0.0], np.float32), np.asarray(3, np.int64)]
+
+
+def changed(factor: float) -> list[np.ndarray]:
+    return [BASE[0] * np.float32(factor), BASE[1]]
+
+
+def test_a_distance_is_a_part_of_the_largest_number() -> None:
+    assert apart(BASE, changed(1.01)) == pytest.approx([0.01, 0.0], rel=1e-3)
+    assert apart(BASE, [BASE[0], np.asarray(4, np.int64)]) == [0.0, np.inf]
+    assert apart(BASE, [BASE[0][:2], BASE[1]])[0] == np.inf and apart(BASE, BASE[:1]) == [np.inf]
+    assert apart([np.zeros(2)], [np.zeros(2)]) == [0.0] and apart([np.zeros(2)], [np.ones(2)]) == [np.inf]
+    assert apart([np.asarray([np.nan, 1.0])], [np.asarray([np.nan, 1.0])]) == [0.0]
+    assert apart([np.asarray([np.nan, 1.0])], [np.asarray([0.0, 1.0])]) == [np.inf]
+
+
+@pytest.mark.parametrize(("factor", "kept"), [(1 + 0.5e-5, True), (1 + 2e-5, False)])
+def test_one_part_in_a_hundred_thousand_is_allowed(factor: float, kept: bool) -> None:
+    assert (objection(BASE, BASE, BASE, changed(factor)) is None) == kept
+
+
+def test_more_is_allowed_where_one_rounding_of_the_state_does_as_much() -> None:
+    """The first step of Adam divides by gradients that may be next to nothing."""
+    assert objection(BASE, BASE, changed(1 + 1e-3), changed(1 + 7e-3)) is None
+    assert "more than rounding" in (objection(BASE, BASE, changed(1 + 1e-3), changed(1 + 9e-3)) or "")
+
+
+def test_what_differs_by_itself_cannot_be_compared() -> None:
+    assert "two runs of the loop's own step" in (objection(BASE, changed(1.1), BASE, BASE) or "")
+    assert "changes nothing that could be compared" in (objection([], [], [], []) or "")
+
+
+def test_a_nudge_is_one_rounding_of_every_number() -> None:
+    moved = nudged(BASE[0])
+    assert moved.dtype == np.float32 and moved[0] != 1.0 and moved[2] == 0.0
+    assert apart([BASE[0]], [moved])[0] <= np.finfo(np.float32).eps
+    assert nudged(BASE[1]) is BASE[1]
