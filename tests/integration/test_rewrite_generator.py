@@ -59,6 +59,21 @@ def test_both_rewrites_give_the_same_elements_in_either_order(tmp_path: Path) ->
     assert all("items came from memory" in str(row) and "32 elements per call" in str(row) for row in proofs), found
 
 
+def test_an_iterator_that_still_reads_ahead_disturbs_no_comparison(tmp_path: Path) -> None:
+    source = """
+    import time
+    def draw():
+        end = time.monotonic() + 1.0
+        while time.monotonic() < end:
+            random.random()
+    threading.Thread(target=draw, daemon=True).start()
+    outcome = attempt(REWRITES["generator_chunks"], describe(made().take(20)))
+    show(isinstance(outcome, Rewritten), str(outcome))
+    """
+    found = shown(GENERATOR + source.replace("\n    ", "\n"), tmp_path)
+    assert found[0] is True, found
+
+
 def test_what_cannot_be_kept_or_stacked_is_said(tmp_path: Path) -> None:
     source = """
     def drawn():

@@ -41,6 +41,7 @@ class PipelineRecorder:
         """Start with no stage."""
         self.stages: list[PipelineStage] = []
         self._label = label
+        self._rests = False
         self._ids: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
     def install(self, tf: Any) -> None:
@@ -54,6 +55,10 @@ class PipelineRecorder:
             reader = getattr(tf.data, name, None)
             if isinstance(reader, type):
                 self._wrap_reader(reader, name)
+
+    def rest(self) -> None:
+        """Record nothing more: what is built from now on is built once more."""
+        self._rests = True
 
     def stage_of(self, dataset: Any) -> PipelineStage | None:
         """The stage that made this very data set; None for one that was not recorded."""
@@ -103,7 +108,7 @@ class PipelineRecorder:
     ) -> _Draft | None:
         """What is known before the stage exists, or None when it is no business of the user's, or cannot be told: that is never the script's
         trouble."""
-        if place is None:
+        if place is None or self._rests:
             return None
         with contextlib.suppress(Exception):
             return self._drafted(op, signature, args, kwargs, place)

@@ -139,6 +139,8 @@ class Hosted:
         """Tune a loop of the script's own, report, and end the process."""
         from outpace.tune.loop.takeover import take_over
 
+        if self.recorder is not None:
+            self.recorder.rest()  # the loop is run again, and may build its data set again
         if found.whole is not None:
             self._ending(lambda: self._tuned_whole(found))
         try:

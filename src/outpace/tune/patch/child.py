@@ -71,14 +71,18 @@ def observed(model: Any, source: Source, elements: int) -> dict[str, Any]:
     Of an input that is no pipeline of the user's, and cannot be built again, the first batches stand for its epochs.
     """
     from outpace.model.errors import RebuildError
+    from outpace.tune.data.chance import chance_kept
     from outpace.tune.data.comparable import Pinning, variables_kept
     from outpace.tune.data.tree import describe
     from outpace.tune.data.verify import EPOCHS, MOST
+    from outpace.tune.program.stepper import quiesce
     from outpace.tune.purity.evidence import rows
 
     dataset = source.dataset
     if dataset is None:  # a loop that reads something else
         return {"stages": [], "spec": "", "epochs": [], "other": [], "compiled": {}}
+
+    quiesce()  # the program's own iterator reads ahead, and a generator in it draws from the same random numbers
 
     def runs(seed: int, every: bool) -> list[Any]:
         try:
@@ -87,7 +91,7 @@ def observed(model: Any, source: Source, elements: int) -> dict[str, Any]:
             if source.own:
                 raise
             return [[rows(element) for element in islice(iter(source.feed(dataset).dataset), FEW)]]
-        with variables_kept(dataset):
+        with variables_kept(dataset), chance_kept(seed):
             return [[rows(element) for element in islice(iter(copy), MOST)] for _ in range(EPOCHS)]
 
     pipeline = describe(dataset)

@@ -154,12 +154,15 @@ class _Rewriter(cst.CSTTransformer):
         return self._around(original_node, updated_node)
 
     def _around(self, original: cst.For | cst.While, updated: cst.For | cst.While) -> Any:
-        before, behind = self.edits.before.get(original, []), self.edits.behind.get(original, [])
+        before, behind = list(self.edits.before.get(original, [])), self.edits.behind.get(original, [])
         if not before and not behind:
             return updated
-        blank = cst.EmptyLine(indent=False)
+        blank, apart = cst.EmptyLine(indent=False), True
+        for at, each in enumerate(before):
+            apart = apart or isinstance(each, cst.FunctionDef)
+            before[at] = each.with_changes(leading_lines=[blank] if apart else [])
+            apart = isinstance(each, cst.FunctionDef)
         if before:
-            before = [each.with_changes(leading_lines=[blank] if isinstance(each, cst.FunctionDef) else []) for each in before]
             updated = updated.with_changes(leading_lines=[blank, *updated.leading_lines])
         return cst.FlattenSentinel([*before, updated, *behind])
 
