@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -59,3 +60,45 @@ def test_a_compiled_step_is_found_by_its_calls(tmp_path: Path) -> None:
     done = run(tmp_path, SCRIPT.replace("def update", "@jax.jit\ndef update"), "--budget", "5s")
     assert done.returncode == 0, done.stderr[-3000:]
     assert "tuning the loop at train.py:19" in done.stderr and "The step is compiled already" in done.stdout
+
+
+COMPILED = SCRIPT.replace("def update", "@jax.jit\ndef update").replace(
+    "    gradients = jax.grad(loss)(params, x, y)\n    return [",
+    "    value, gradients = jax.value_and_grad(loss)(params, x, y)\n    return [",
+)
+COMPILED = COMPILED.replace("zip(params, gradients)]", "zip(params, gradients)], value").replace(
+    "        params = update(params, x[at : at + 64], y[at : at + 64])",
+    "        params, value = update(params, x[at : at + 64], y[at : at + 64])\n        print(float(value))",
+)
+
+
+def test_what_fits_a_compiled_step_is_named(tmp_path: Path) -> None:
+    done = run(tmp_path, COMPILED, "--only-limits", "--budget", "5s")
+    assert done.returncode == 0, done.stderr[-3000:]
+    said = " ".join(done.stdout.split())
+    for title in ("several steps per call", "values read later", "donated arguments", "batches made ahead"):
+        assert f"{title}: " in said
+    assert re.search(r"waits for the device to read a value \(train\.py:\d+ print\(float\(value\)\)\)", said)
+
+
+@pytest.mark.verify
+def test_several_steps_per_call_are_raced_and_written(tmp_path: Path) -> None:
+    done = run(tmp_path, COMPILED.replace("        print(float(value))\n", ""), "--budget", "30s", "--patch", "fast.patch")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "Racing several steps per call" in done.stderr and "unsafe" not in done.stdout
+    if "with: several steps per call" in done.stdout:
+        assert "+def several_steps(" in (tmp_path / "fast.patch").read_text()
+        assert "steps return are the same but for rounding" in done.stderr
+
+
+@pytest.mark.verify
+def test_a_loop_in_a_function_whose_step_gives_its_state_away_begins_anew(tmp_path: Path) -> None:
+    head, loop = COMPILED.split("for epoch in range(100_000):\n")
+    inside = (
+        "def main(params):\n    for epoch in range(2):\n"
+        + "".join(f"    {line}\n" for line in loop.splitlines()[:3])
+        + "\nmain(params)\n"
+    )
+    done = run(tmp_path, head.replace("@jax.jit", "@jax.jit(donate_argnums=(0,))") + inside, "--budget", "8s")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "state is given away already" in " ".join(done.stdout.split())

@@ -97,8 +97,9 @@ def run(path: Path, text: str) -> tuple[Body | str, Any]:
 
 def found(body: Body, size: int = 4) -> Any:
     """What the patch reads of a loop that is tuned."""
-    woven = SimpleNamespace(body=body, later=later_of(body), per_call=size)
-    return SimpleNamespace(woven=woven, donation=Donation(body))
+    loop = SimpleNamespace(donation=Donation(body))
+    loop.woven = SimpleNamespace(body=body, later=later_of(body), per_call=size, loop=loop)
+    return loop
 
 
 def patched(path: Path, loop: Any, options: tuple[str, ...]) -> str:
@@ -243,6 +244,7 @@ def test_a_step_that_gives_its_state_away_is_left(tmp_path: Path) -> None:
     head = HEAD.replace("@jax.jit\n", "from functools import partial\n@partial(jax.jit, donate_argnums=(0, 1))\n")
     body, _ = run(tmp_path / "train.py", head + LOOP + TAIL)
     assert isinstance(body, Body) and Donation(body).why == "its state is given away already"
+    assert patched(tmp_path / "train.py", found(body), (SEVERAL,)).count("donate_argnums") == 2  # of several steps, too
 
 
 @pytest.mark.parametrize(

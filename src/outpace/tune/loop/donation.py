@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
@@ -48,11 +48,11 @@ class Donation:
         self._seen: dict[JaxFunction, list[list[weakref.ref[Any]]]] = {}
         self._watching = False
         self._body = body
-        already = False
+        self.already = False  # whether the user's own functions do
         for statement in body.steps:
             for call, function, bound in compiled_calls(statement, body.names):
                 if function.gives_away:
-                    already = True
+                    self.already = True
                     continue
                 found = _given(statement, call, function, bound) if bound != LIBRARYS else None
                 if found is not None and function.maker == "jit" and function.options is not None:
@@ -62,7 +62,7 @@ class Donation:
         if not self.given:
             self.why = (
                 "its state is given away already"
-                if already
+                if self.already
                 else "no argument of the step is replaced by what it returns, in the same statement"
             )
         alias = next(self._aliases(), None)
@@ -112,10 +112,14 @@ class Donation:
             self._variants[function] = made
             leaves = self._leaves(found, args, kwargs)
             result = made(*args, **kwargs)
-            gone = [leaf for leaf in leaves if leaf.is_deleted()]
-            self.given_away, self.bytes = self.given_away + len(gone), self.bytes + sum(leaf.nbytes for leaf in gone)
+            self.count(leaves)
             return result
         return self._variants[function](*args, **kwargs)
+
+    def count(self, leaves: Sequence[Any]) -> None:
+        """Note which of the arrays that were given away are gone."""
+        gone = [leaf for leaf in leaves if hasattr(leaf, "is_deleted") and leaf.is_deleted()]
+        self.given_away, self.bytes = self.given_away + len(gone), self.bytes + sum(leaf.nbytes for leaf in gone)
 
     def _watched(self, found: Given, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call it as it is, note what it was given, and see whether that comes back in the same form."""

@@ -46,7 +46,9 @@ def later_of(body: Body) -> Later:
     found: list[Sync] = []
     at: list[int] = []
     for number, statement in enumerate(made):
-        here = list(_syncs(statement, results))
+        here = list(
+            {sync.line: sync for sync in reversed(list(_syncs(statement, results)))}.values()
+        )  # of a line the outermost
         found += here
         if any(each.each for each in here):
             at.append(number)

@@ -22,6 +22,7 @@ from outpace.tune.loop.later import later_of
 from outpace.tune.loop.options import AHEAD, DONATED, LATER, SEVERAL
 from outpace.tune.loop.replayed import Replayed
 from outpace.tune.loop.weave import NAME, woven
+from outpace.tune.reason import reason_of
 
 if TYPE_CHECKING:
     from outpace.tune.loop.loop import Loop
@@ -44,6 +45,7 @@ class Woven:
         self.groups = 0  # that ran as one call
         self.made_ahead = 0  # inputs
         self.kept_steps = 0  # whose values were kept for later
+        self._looked_at = False  # whether batches share memory
         self._compiled: dict[bool, Any] = {}
 
     @classmethod
@@ -115,7 +117,8 @@ class Woven:
     def _stream(self, items: Iterator[Any], size: int, early: bool) -> Iterator[Any]:
         """Inputs of some steps, and a stack of them."""
         used = len(self.body.inputs)
-        checked = unshared(items, size if size > 1 else 3)
+        checked = items if self._looked_at else unshared(items, size if size > 1 else 3)
+        self._looked_at = True
         if size == 1:
             return (([item], None) for item in ahead(on_device(checked, used)))
         groups = in_groups(checked, size, used)
@@ -128,14 +131,16 @@ class Woven:
 
     def several(self, carried: Any, stack: Any, fixed: Any, count: int) -> tuple[Any, list[Any]]:
         """Run steps in one call; the state after the last one, and the results of each."""
+        donation = self.loop.donation
+        donated = donation is not None and (donation.already or DONATED in self.loop.active.turned)
         try:
-            state, results = self.compiled(DONATED in self.loop.active.turned)(carried, stack, fixed)
+            state, results = self.compiled(donated)(carried, stack, fixed)
         except Exception as error:
-            from outpace.tune.reason import reason_of
-
             self.loop.active.failure = reason_of(error)
             return self._singly(carried, stack, fixed, count)
         self.groups += 1
+        if donation is not None and donated and not donation.given_away:
+            donation.count(self._jax.tree.leaves(carried))
         return state, each_of(results, count)
 
     def _singly(self, carried: Any, stack: Any, fixed: Any, count: int) -> tuple[Any, list[Any]]:

@@ -102,6 +102,7 @@ class _Loop:
 
     def __init__(self, woven: Woven, file: SourceFile, turned: frozenset[str]) -> None:
         self.body, self.file, self.turned, self.woven = woven.body, file, turned, woven
+        self.gives_away = woven.loop.donation is not None and woven.loop.donation.already
         self.imports: set[str] = set()
         self.jax, self.numpy = self._module("jax"), self._module("numpy")
         self.names = {name: file.unused(name) for name in ("group", "stack", "results", "kept", SEVERAL_STEPS, "inputs")}
@@ -131,7 +132,7 @@ class _Loop:
         if local is not None:
             raise Unpatchable(f"the step calls {local}, which only the function around the loop knows")
         jit = f"{self.jax}.jit"
-        if DONATED in self.turned:
+        if DONATED in self.turned or self.gives_away:
             self.imports.add("functools")
             jit = f"functools.partial({jit}, donate_argnums=(0,))"
         step = "\n".join([*unpacked(self.body, ("carried", "inputs", "fixed")), self.body.text(self.body.steps)])
