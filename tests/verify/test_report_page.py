@@ -285,6 +285,10 @@ def test_on_a_phone_rows_are_low_and_a_tap_shows_the_whole_name(report: Report) 
     report.wait(f"document.querySelector({json.dumps(cell)}) !== null")
     heights = f"[...document.querySelectorAll({json.dumps(OPS + '.live tbody tr:not(.space)')})].map(r => r.offsetHeight)"
     assert max(report.run(heights)) <= 42
+    ends = (
+        f"[...document.querySelectorAll({json.dumps(OPS + '.live .first wbr')})].map(w => w.previousSibling.textContent.at(-1))"
+    )
+    assert "/" in report.run(ends), "names are broken at their joints"
     report.page.ask("Emulation.setTouchEmulationEnabled", enabled=True)
     try:
         report.run(f"document.querySelector({json.dumps(cell)}).scrollIntoView({{ block: 'center' }})")

@@ -62,9 +62,8 @@ def _ordered(table: Table, first: Sequence[str]) -> list[Field]:
     candidates = [f for f in order[: len(first) or None] if f.unit is Unit.TEXT]
     differ = {f.name: len(set(table[f.name].tolist())) for f in candidates}
     most = max(differ.values(), default=0)
-    naming = (
-        next((f for f in candidates if differ[f.name] >= most / 2), order[0]) if most > len(table) / _PER_NAME else order[0]
-    )
+    few = most <= len(table) / _PER_NAME
+    naming = order[0] if few else next(f for f in candidates if differ[f.name] > most / 2)
     return [naming, *(f for f in order if f is not naming)]
 
 

@@ -408,6 +408,13 @@ def test_the_column_that_names_the_rows_comes_first() -> None:
     assert 'data-order="step ' in html.render(realistic()), "a number names the steps"
 
 
+def test_a_column_with_empty_cells_names_no_rows() -> None:
+    fields = (Field("memory", Unit.TEXT, "m"), Field("op", Unit.TEXT, "o"), Field("shape", Unit.TEXT, "s"))
+    rows = [("gpu", op, shape) for op, shape in (("MatMul", "[2]"), ("MatMul", ""), ("Relu", "[4]"))]
+    page = Page("p", "P", "Q", sections=(Rows(Table.from_rows("live", "Live", fields, rows)),))
+    assert 'data-order="op memory shape"' in html.render(Report("s", "h", (), (), (page,)))
+
+
 @pytest.mark.parametrize(("parts", "named"), [(10, "part"), (3, "op")])
 def test_the_text_that_the_tool_puts_first_names_the_rows_if_it_tells_them_apart(parts: int, named: str) -> None:
     fields = (Field("part", Unit.TEXT, "p"), Field("share", Unit.COUNT, "s"), Field("op", Unit.TEXT, "o"))

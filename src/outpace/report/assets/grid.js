@@ -206,11 +206,19 @@ const Grid = (() => {
       this.shown.forEach((column, i) => {
         const cell = Dom.html("td", { class: (column.right ? "v" : "t") + (i === 0 ? " first" : "") }, column.short[index]);
         cell.tabIndex = -1;
+        if (i === 0 && this.nameLines > 1) this.breakName(cell, column.short[index]);
         if (!column.right && (column.short[index] !== column.texts[index] || GridLayout.pixels(column.texts[index].length) > this.widths[i]))
           cell.dataset.tip = column.texts[index];
         row.append(cell);
       });
       return row;
+    }
+
+    breakName(cell, name) {
+      if (GridLayout.characters(this.widths[0]) >= name.length) return;
+      const at = GridLayout.joint(name, this.widths[0]);
+      if (at) cell.replaceChildren(name.slice(0, at), Dom.html("wbr"), name.slice(at));
+      else cell.classList.add("unjointed");
     }
 
     cell([at, column]) {

@@ -1,7 +1,7 @@
 /* How wide the columns of a table are, and how their names are cut to fit. */
 const GridLayout = (() => {
   const CHARACTER = 7.6, PADDING = 22, NARROWEST = 64, WIDEST = 90, BOLD = 1.2;
-  const PHONE = 700, ON_PHONE = 22, MOST_LINES = 2, FIRST = 44, OTHER = 26;
+  const PHONE = 700, ON_PHONE = 22, MOST_LINES = 2, FIRST = 44, OTHER = 26, SLACK = 6;
 
   const longest = (texts) => texts.reduce((most, text) => Math.max(most, text.length), 0);
   const pixels = (characters) => Math.max(NARROWEST, Math.ceil(characters * CHARACTER + PADDING));
@@ -30,7 +30,7 @@ const GridLayout = (() => {
       const width = widths[i] + (left > 0 && asked ? Math.floor(gaps[i] * Math.min(1, left / asked)) : 0);
       column.short = column.texts;
       if (column.right) return width;
-      const fits = characters(width) * (i === 0 ? rows : 1);
+      const fits = i === 0 && rows > 1 ? characters(width) * rows - SLACK : characters(width); // room to break at a joint
       column.short = Units.elide(column.texts, fits);
       const wide = room < PHONE ? width : Math.max(width, Math.min(pixels(longest(column.short)), room / 2));
       const most = Math.max(fits, characters(wide), 3);
@@ -39,5 +39,14 @@ const GridLayout = (() => {
     });
   }
 
-  return { fit, lines, pixels, characters };
+  const JOINT = /[/:_.,(\- ]|[a-z0-9](?=[A-Z])/g;
+
+  /* Where a name of two lines is best broken: behind its last joint that leaves no more than a line on either side, a scope's if there is one. */
+  function joint(text, width) {
+    const most = characters(width), ends = [...text.matchAll(JOINT)].map((found) => found.index + 1);
+    const fitting = ends.filter((end) => end <= most && text.length - end <= most);
+    return fitting.findLast((end) => "/: ".includes(text[end - 1])) ?? fitting.at(-1) ?? null;
+  }
+
+  return { fit, joint, lines, pixels, characters };
 })();

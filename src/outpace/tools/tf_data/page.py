@@ -50,7 +50,7 @@ def analyse(run: Run) -> Page:
         ),
         Rows(
             analysis.pipelines,
-            ("pipeline", "calls", "slow_calls", "mean_ps", "max_ps", "guide_bottleneck", "bottleneck"),
+            (*(("host",) if len(set(analysis.pipelines["host"])) > 1 else ()), *_OF_PIPELINES),
             pick=("host",),
         ),
     ]
@@ -63,6 +63,7 @@ def analyse(run: Run) -> Page:
 
 
 _NODE = ("parent", "stage", "role", "source", "asynchronous", "busy_per_batch_ps", "self_ps", "total_ps", "calls")
+_OF_PIPELINES = ("pipeline", "calls", "slow_calls", "mean_ps", "max_ps", "guide_bottleneck", "bottleneck")
 _CHOICES = ("pipeline", "call")
 _GRAPH = (
     "Elements come out of the Root, which the training loop calls. Bottleneck of all calls: most work in the slowest segment; of a single "
