@@ -125,9 +125,13 @@ def test_a_step_that_becomes_a_graph_learns_the_same(framework: str, tmp_path: P
 
 
 @needs_tensorflow
-def test_what_only_a_patch_can_change_is_said(tmp_path: Path) -> None:
-    script(tmp_path, "tensorflow", "@tf.function")
-    text = (tmp_path / "train.py").read_text()
-    (tmp_path / "train.py").write_text(text.replace("data.shuffle(160, seed=5)", "data.repeat(1)"))
-    _, said = trained(tmp_path, "tensorflow", ("cache", "loop_xla"))
-    assert "applied to the step: XLA" in said and "applied to the input" not in said
+def test_what_cannot_be_turned_on_is_said(tmp_path: Path) -> None:
+    """A step that stands in the loop is a matter for the patch, and another pipeline than the tuned one is left alone."""
+    script(tmp_path, "tensorflow", "")
+    text = (tmp_path / "train.py").read_text().replace("data.shuffle(160, seed=5)", "data.repeat(1)")
+    body = text.split("def train_step(a, b):\n")[1].split("    return loss")[0]
+    text = text.replace("        loss = train_step(a, b)\n", textwrap.indent(body, "    "))
+    (tmp_path / "train.py").write_text(text)
+    _, said = trained(tmp_path, "tensorflow", ("cache", "loop_graph"))
+    assert "not applied here: tf.function, because the step stands in the loop at train.py:" in said, said[-3000:]
+    assert "reads no pipeline that is built as the tuned one was" in said and "applied to" not in said

@@ -77,6 +77,8 @@ class Applied:
 
     def take_over(self, found: Found, step: Step | None, statement: Statement) -> None:
         """The loop has made its first steps: change the others. `step`: the function that makes them, where nothing else shows them."""
+        if self._rewrites and not self._made:
+            tell(f"not applied: the loop at {statement.place} reads no pipeline that is built as the tuned one was")
         wanted = [knob for knob in self._knobs if knob.id in HERE]
         if not wanted:
             return
