@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from outpace.tune.loop.agreement import apart, nudged, objection
 
-BASE = [np.asarray([1.0, -4.0, 0.0], np.float32), np.asarray(3, np.int64)]
+BASE: list[np.ndarray[Any, Any]] = [np.asarray([1.0, -4.0, 0.0], np.float32), np.asarray(3, np.int64)]
 
 
-def changed(factor: float) -> list[np.ndarray]:
+def changed(factor: float) -> list[np.ndarray[Any, Any]]:
     return [BASE[0] * np.float32(factor), BASE[1]]
 
 
