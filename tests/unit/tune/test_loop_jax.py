@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("libcst")
-pytest.importorskip("jax")
+pytest.importorskip("jax", exc_type=ImportError)
 
 import jax
 
