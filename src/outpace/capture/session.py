@@ -186,6 +186,8 @@ class Session:
             return f"{ended} before it imported TensorFlow or JAX: no profile was captured. If that import failed, run 'outpace doctor'."
         if not self.profilers:
             return "The script imported neither TensorFlow nor JAX, so there was nothing to profile."
+        if (window.most is None or window.most.count == 0) and exit_code:
+            return f"{ended} before a training step could be seen: no profile was captured. What it failed with is above."
         if window.most is None or window.most.count == 0:
             return (
                 f"{ended} without a training step that could be seen (a Keras batch, a repeated tf.function call, "

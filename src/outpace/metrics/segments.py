@@ -70,11 +70,25 @@ class StageWork:
     @property
     def top_op(self) -> str:
         """Type of the op that took most of its function's time; "" where none was recorded."""
+        types = self._by_type()
+        return max(types, key=types.__getitem__, default="")
+
+    @property
+    def top_share(self) -> float:
+        """That op's part of the function's time; 0 where none was recorded."""
+        return max(self._by_type().values(), default=0) / self.function if self.function else 0.0
+
+    @property
+    def starting_share(self) -> float:
+        """Part of its function's time in no op: what it takes to call the function and to start its ops. 0 where no op was recorded."""
+        return 1 - min(1.0, sum(self.ops.values()) / self.function) if self.function and self.ops else 0.0
+
+    def _by_type(self) -> dict[str, int]:
         types: dict[str, int] = {}
         for name, time in self.ops.items():
             kind = name.rsplit(":", 1)[-1]
             types[kind] = types.get(kind, 0) + time
-        return max(types, key=types.__getitem__, default="")
+        return types
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ _FETCHES = ("iterator_get_next", "__next__", "_next_internal")  # of tf.data: th
 _MOSTLY = 0.5
 _INTERPRETED = ("", "python")  # who runs below a line: nobody, or the standard library
 _HALF = 0.5  # of the step: what takes more cannot hide behind the rest
+_NAMED, _GOOD_PART = 3, 0.1  # lines of a function that are named, and what a line takes of it then
 _FEW_SAMPLES = 20  # of a function: below, chance may have picked the line
 _COMPARES = frozenset(("equal", "sort", "split", "repr", "str"))  # array_equal, array_split, ...: they convert nothing
 _COMPILED = {
@@ -79,6 +80,14 @@ class _Function:
     @property
     def place(self) -> str:
         return f"{short(self.top.file)}:{self.top.line}"
+
+    @property
+    def places(self) -> str:
+        """Its lines that take a good part of it, in their order: `train.py:68 and 72`; and how many others there are."""
+        much = sorted({line.line for line in self.lines[:_NAMED] if cost(line) >= _GOOD_PART * self.share} | {self.top.line})
+        numbers = " and ".join(part for part in (", ".join(map(str, much[:-1])), str(much[-1])) if part)
+        others = len({line.line for line in self.lines} - set(much))
+        return f"{short(self.top.file)}:{numbers}" + (f" and {counted(others, 'more line')}" if others else "")
 
 
 def cost(line: PythonLine) -> float:
@@ -146,14 +155,13 @@ def _line(host: str, function: _Function, samples: int, program: Program) -> Fin
 
 
 def _where(function: _Function, program: Program) -> str:
-    """Place of a function's longest line, the line of the training loop that calls the function, and how often it runs."""
-    more = f" and {counted(len(function.lines) - 1, 'more line')}" if len(function.lines) > 1 else ""
+    """Place of a function's longest lines, the line of the training loop that calls the function, and how often it runs."""
     calls = (
         "" if program.is_keras else function.top.caller
     )  # Keras' own loop calls its callbacks, and `fit` says nothing of them
     called = f", called at {calls}" if calls else ""
     often = f", once in {function.top.every} steps" if function.top.every else ""
-    return f"{function.place}{more}{called}{often}"
+    return f"{function.places}{called}{often}"
 
 
 def _framework(run: Run, host: str, program: Program) -> Iterator[Finding]:
@@ -199,7 +207,7 @@ def _action(function: _Function, program: Program) -> str:
     """What to do about the line, by what it calls."""
     top = function.top
     below, name = _words(top.below.rpartition(": ")[2]), _words(top.function)
-    where = f"{function.place}"
+    where = function.places
     if _SAVING & (below | name):
         return f"Save less often than {where} does, or hand the data to a background thread and write it there."
     if _LOGGING & below:

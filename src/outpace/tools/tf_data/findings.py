@@ -5,6 +5,7 @@ TensorFlow parallelises stateless maps and adds a prefetch by itself: the execut
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -37,6 +38,8 @@ _MOSTLY_WAITS = 0.5  # of a saving, for it to be as likely as the wait is sure
 _WORKS = 0.05  # cores: below, a thread was only met by chance
 _IDLES = 0.25  # of the busiest pipeline's time: a counter, or a validation's pipeline
 _SEQUENTIAL = ("Map", "Interleave", "Filter")
+_MOST = 0.5  # of a function's time
+_OF_IMAGES = re.compile(r"Decode(?:Jpeg|Png|Image|Bmp|Gif|AndCropJpeg)|Resize|CropAndResize")
 
 
 class _Context(Waiting):
@@ -83,6 +86,14 @@ class _Context(Waiting):
 
     def called(self, stage: StageWork) -> str:
         return called(stage.type, source(stage.label, self.record))
+
+    def batched_behind(self, stage: StageWork) -> bool:
+        """Whether its elements are put together to batches after it."""
+        while (at := stage.parent) >= 0:
+            stage = self.pipeline.stages[at]
+            if "Batch" in stage.type:
+                return True
+        return False
 
     def map_of(self, stage: StageWork) -> str:
         """The call that holds a stage's function: of a map that was fused with its batch, the map alone."""
@@ -194,8 +205,25 @@ def _why(stage: StageWork, context: _Context) -> str:
     if _sequential(stage):
         return f"it runs sequentially ({each} per {one}){_not_parallel(stage, context)}"
     if stage.asynchronous and stage.function:
-        return f"its function takes {each} per {one} on {stage.function_threads} threads, most of it in {stage.top_op or 'its ops'}"
+        return f"its function takes {each} per {one} on {stage.function_threads} threads{_spent(stage)}"
     return f"it takes {each} per call on one thread"
+
+
+def _spent(stage: StageWork) -> str:
+    """What most of a function's time goes to."""
+    if stage.starting_share >= _MOST:
+        return f", {stage.starting_share:.0%} of it to call it and to start its ops"
+    return f", most of it in {stage.top_op}" if stage.top_share >= _MOST else ""
+
+
+def _less_work(stage: StageWork, context: _Context) -> str:
+    """How the function of a parallel stage takes less time."""
+    what = context.map_of(stage)
+    if stage.starting_share >= _MOST and context.batched_behind(stage):
+        whole = " (tf.io.parse_example takes a batch of records)" if stage.top_op.startswith("ParseExample") else ""
+        return f"Call the function of {what} once per batch, where it can take one{whole}: move it behind .batch(). Or use more cores."
+    smaller = " (smaller images, decode once)" if _OF_IMAGES.search(stage.top_op) else ""
+    return f"Make {stage.top_op or 'the function'} in {what} cheaper{smaller}, or use more cores."
 
 
 def _sequential(stage: StageWork) -> bool:
@@ -240,10 +268,7 @@ def _action(stage: StageWork, context: _Context) -> str:
     if _sequential(stage):
         return f"Set num_parallel_calls=tf.data.AUTOTUNE on {context.map_of(stage)}; random draws then come in another order.{cache}"
     if stage.asynchronous and stage.function:
-        return (
-            f"Make {stage.top_op or 'the function'} in {context.map_of(stage)} cheaper (smaller images, decode once), or use more cores. "
-            f"The stage is parallel already.{cache}"
-        )
+        return f"{_less_work(stage, context)} The stage is parallel already.{cache}"
     return (
         f"Move work out of {context.called(stage)}, or run several copies of the pipeline with interleave over shards.{cache}"
     )

@@ -101,9 +101,10 @@ def _verdict(analysis: Analysis) -> str:
         if not row["bottleneck"]:
             continue
         same = row["bottleneck"] == row["guide_bottleneck"]
-        what = "Both rules name" if same else "By the work of its threads, the bottleneck is"
-        text = f"{row['host']} {row['pipeline']}: {what} {row['bottleneck']}."
-        if not same:
+        text = f"{row['pipeline']} of {row['host']}: by the work of its threads, the bottleneck is {row['bottleneck']}."
+        if same:
+            text = f"{text[:-1]}, and by the guide's rule, too."
+        else:
             text += f" The guide's rule (longest self time on the critical path) names {row['guide_bottleneck']}, whose time may be waiting."
         lines.append(text)
     return "\n".join(lines)
