@@ -130,7 +130,7 @@ class JaxSteps:
         """`found`: told once, of the function's code (None: gradients that are taken eagerly) and of how often it was called. `numbers`: keep
         the numbers that calls return, which waits for them."""
         self._calls, self._steps, self._found = calls, steps, found
-        self._numbers: list[tuple[bool, list[list[float]]]] | None = [] if numbers else None
+        self._numbers: list[tuple[Any, bool, list[list[float]]]] | None = [] if numbers else None
         self._counts: dict[Any, int] = {}
         self._needed: dict[Any, int] = {}  # calls, until it is the step
         calls.listener = self._called
@@ -154,16 +154,20 @@ class JaxSteps:
             self._needed[key] = UNTAPED_FACTOR * self._steps
         if self._numbers is not None and key in self._needed:
             several = getattr(function, "__name__", "").startswith(SEVERAL_STEPS)
-            self._numbers.append((several, _numbers(self._calls.jax, result[1] if several else result, several)))
+            self._numbers.append((key, several, _numbers(self._calls.jax, result[1] if several else result, several)))
         return result
 
     def numbers(self) -> list[list[float]]:
-        """The numbers that each step returned, so far as all of them are of the same kind: one call each, or several in a call."""
+        """The numbers that each step returned: those of calls of several steps, up to the first call of another kind, or else those of the
+        function that was called most often."""
         kept = self._numbers or []
-        kinds = [several for several, _ in kept]
-        first = kinds.index(True) if True in kinds else 0
-        rows = itertools.takewhile(lambda each: each[0] == kinds[first], kept[first:])
-        return [row for _, found in rows for row in found]
+        first = next((at for at, (_, several, _) in enumerate(kept) if several), None)
+        if first is not None:
+            rows = list(itertools.takewhile(lambda each: each[1], kept[first:]))
+        else:
+            step = max(self._counts, key=lambda key: (self._needed.get(key) == self._steps, self._counts[key]), default=None)
+            rows = [each for each in kept if each[0] == step]
+        return [row for _, _, found in rows for row in found]
 
 
 def _numbers(jax: Any, result: Any, several: bool) -> list[list[float]]:

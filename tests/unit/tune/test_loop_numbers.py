@@ -1,0 +1,74 @@
+"""The numbers that the steps of a patched loop of JAX return, against the program's own."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("jax")
+
+import jax
+import jax.numpy as jnp
+
+from outpace.tune.data.verify import Difference, Risk, Verified
+from outpace.tune.loop.jax_calls import JaxCalls, JaxSteps
+from outpace.tune.patch.verify import compare
+
+
+@pytest.fixture
+def calls() -> Iterator[JaxCalls]:
+    """JAX, whose functions are seen."""
+    before = {name: getattr(jax, name) for name in ("jit", "pmap", "grad", "value_and_grad")}
+    made = JaxCalls(jax)
+    made.install()
+    yield made
+    for name, value in before.items():
+        setattr(jax, name, value)
+
+
+def test_several_steps_in_a_call_give_the_numbers_of_each(calls: JaxCalls) -> None:
+    steps = JaxSteps(calls, 10, lambda code, count: None, numbers=True)
+    gradients = jax.jit(lambda w, x: jax.value_and_grad(lambda v: (v * x) ** 2)(w))
+    update = jax.jit(lambda state, grad: {"w": state["w"] - 0.1 * grad, "n": state["n"] + 1})
+
+    def step(state: Any, x: Any) -> Any:
+        loss, grad = gradients(state["w"], x)
+        return update(state, grad), (loss,)
+
+    start, data = {"w": jnp.ones(()), "n": jnp.zeros(())}, jnp.arange(8.0)
+    state = start
+    for x in data:
+        state, _ = step(state, x)
+    plain = steps.numbers()
+    steps.rest()
+    steps = JaxSteps(calls, 10, lambda code, count: None, numbers=True)
+
+    def several_steps(state: Any, stack: Any) -> Any:
+        return jax.lax.scan(step, state, stack)
+
+    together_in_one = jax.jit(several_steps)
+    state, _ = together_in_one(start, data[:4])
+    together_in_one(state, data[4:])
+    step(state, data[0])  # what is left of an epoch
+    together = steps.numbers()
+    steps.rest()
+    assert len(plain) == len(together) == 8
+    assert [row[0] for row in together] == pytest.approx([row[0] for row in plain])
+
+
+def observed(numbers: list[list[float]]) -> dict[str, object]:
+    return {"spec": "", "stages": [], "epochs": [], "other": [], "compiled": {}, "numbers": numbers}
+
+
+def test_other_numbers_are_a_difference() -> None:
+    own = [[float(step), 7.0 - step] for step in range(10)]
+    one = [[7.0 - step] for step in range(20)]
+    same = compare(observed(own), observed(one), Risk.REORDERED)
+    assert isinstance(same, Verified) and "first 10 steps" in same.how[0]
+    for wrong in ([[7.1 - step] for step in range(20)], list(itertools.islice(reversed(one), 10))):
+        assert isinstance(compare(observed(own), observed(wrong), Risk.REORDERED), Difference)
+    unknown = compare(observed([]), observed([]), Risk.REORDERED)
+    assert isinstance(unknown, Verified) and "numbers" not in unknown.how[0]
