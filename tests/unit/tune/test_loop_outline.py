@@ -134,6 +134,14 @@ def test_gradients_of_a_function_that_is_called(tmp_path: Path) -> None:
     assert outline is not None and "loss, gradient = grad(x, y)" in outline.text and made[:2] == [2, 12]
 
 
+def test_a_metric_behind_the_gradients_is_part_of_the_step(tmp_path: Path) -> None:
+    head = "class Metric:\n    def update_state(self, x, loss):\n        made.append(loss)\n\nmetric = Metric()\n"
+    updated = LOOP.replace("(gradient)\n\n", "(gradient)\n        metric.update_state(x, loss)\n        print(loss)\n\n")
+    outline, made = run(tmp_path, head + updated)
+    assert outline is not None and outline.text.endswith("    metric.update_state(x, loss)\n    return loss\n"), outline
+    assert "print" not in outline.text and made[:4] == [2, 2, 12, 12]
+
+
 def test_what_stands_in_a_function_or_leaves_the_loop_is_left_alone(tmp_path: Path) -> None:
     assert run(tmp_path, "for x in [1]:\n    tick()\n")[0] is None
     leaving = LOOP.replace("        gradient = tape", "        if x > 5:\n            break\n        gradient = tape")

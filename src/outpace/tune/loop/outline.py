@@ -68,11 +68,13 @@ def _bodies(node: ast.AST) -> Iterator[list[ast.stmt]]:
 
 
 def _span(body: Sequence[ast.stmt], names: Mapping[str, Any]) -> tuple[int, int] | None:
-    """The first statement that takes gradients, and the last one that applies them."""
+    """The first statement that takes gradients, and the last one that applies them, or updates a metric right behind it."""
     first = next((at for at, each in enumerate(body) if _tapes(each, names)), None)
     if first is None:
         return None
     last = max((at for at in range(first, len(body)) if _applies(body[at])), default=None)
+    while last is not None and last + 1 < len(body) and _counts(body[last + 1]):
+        last += 1
     inside = [each for statement in body[first : (last or 0) + 1] for each in ast.walk(statement)]
     return None if last is None or any(isinstance(each, _LEAVES) for each in inside) else (first, last)
 
@@ -94,6 +96,12 @@ def _applies(statement: ast.stmt) -> bool:
         isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr in _APPLIES
         for each in ast.walk(statement)
     )
+
+
+def _counts(statement: ast.stmt) -> bool:
+    """Whether a statement updates a metric: `accuracy.update_state(labels, logits)`."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "update_state"
 
 
 def _made(statement: Statement, body: Sequence[ast.stmt]) -> Outline | None:
