@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import pytest
 
 from outpace.metrics.segments import Pipeline
-from outpace.tools.tf_data import findings
 from tests.advice_cases import tf_data as cases
 
 RECORDS = {"parse:ParseExampleV2": 0.1, "cast:Cast": 0.05}
@@ -19,7 +18,9 @@ def said(parts: Mapping[str, float], batched: bool) -> tuple[str, str]:
     ops = {name: int(part * work) for name, part in parts.items()}
     kinds = ["Prefetch", "BatchV2" if batched else "Shuffle", "ParallelMapV2"]
     stages = [
-        cases._stage(kind, 9.0 if at == 2 else 0.0, at - 1, asynchronous=at != 1, function_threads=2, ops=ops if at == 2 else {})
+        cases._stage(
+            kind, 9.0 if at == 2 else 0.0, at - 1, asynchronous=at != 1, function_threads=2, ops=ops if at == 2 else {}
+        )
         for at, kind in enumerate(kinds)
     ]
     pipeline: Pipeline = cases._pipeline(stages, 9.0)

@@ -65,20 +65,21 @@ def loop_band(program: Program, variant: Variant, *, seconds: float | None = Non
         run, count = _of_batches(program, kept) if by_batches else _of_calls(program, loop, kept)
         order = [step % count for step in range(STEPS if kept.held else count)]
         first = 1 if kept.held else count  # calls that leave no state behind are each a first step
+    one = order[:first]
     try:
+        firsts = run(None, one), run(None, one), run(None, one, nudged=True), run(variant, one)
+        why = objection(*(each.first for each in firsts))
+        if why is not None:
+            return Band((), (), (), math.inf, None, None, False, f"It cannot be kept: {why}.")
         began = time.perf_counter()
         base = run(None, order)
         spent = time.perf_counter() - began
-        one = order[:first]
-        again, moved = run(None, one), run(None, one, nudged=True)
         tried = run(variant, order)
         seeds = () if same(base.numbers, tried.numbers) else range(1, 1 + affordable(seconds, spent))
         controls = [run(None, shuffled(order, seed)).numbers for seed in seeds]
     finally:
         kept.restore()
-    band = judge(base.numbers, tried.numbers, controls)
-    why = objection(base.first, again.first, moved.first, tried.first)
-    return band if why is None else replace(band, inside=False, sentence=f"It cannot be kept: {why}.")
+    return judge(base.numbers, tried.numbers, controls)
 
 
 def _of_batches(program: Program, kept: Variables) -> tuple[Runs, int]:
