@@ -8,13 +8,14 @@ import pytest
 
 from outpace.metrics.segments import Pipeline
 from tests.advice_cases import tf_data as cases
+from tests.advice_cases.build import MS, STEPS
 
 RECORDS = {"parse:ParseExampleV2": 0.1, "cast:Cast": 0.05}
 
 
 def said(parts: Mapping[str, float], batched: bool) -> tuple[str, str]:
     """What is said of a map whose ops take these parts of its function's time."""
-    work = 9 * cases.MS * cases.STEPS
+    work = 9 * MS * STEPS
     ops = {name: int(part * work) for name, part in parts.items()}
     kinds = ["Prefetch", "BatchV2" if batched else "Shuffle", "ParallelMapV2"]
     stages = [
