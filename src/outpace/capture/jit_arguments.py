@@ -7,6 +7,7 @@ private: where it is not found, nothing is known of the arguments, and the rest 
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import sys
 from collections.abc import Iterator, Mapping
@@ -19,6 +20,8 @@ MOST_FUNCTIONS = 2000  # whose last arguments are remembered
 MOST_LEAVES = 2000  # arrays of one call that are described
 MOST_CHANGES = 8  # arguments that are noted: where more differ, the first ones say why
 KEPT_TEXT = 80
+READ_TEXT = 4000  # of a static value's text, in which a difference is looked for
+_DEEPEST = 3  # fields of fields
 _CALL = "cache_miss"
 
 
@@ -57,7 +60,10 @@ class JitArguments:
         if before is None:
             return Change(None, {})
         names = [name for name in dict.fromkeys((*before, *now)) if before.get(name) != now.get(name)][:MOST_CHANGES]
-        return Change({n: before[n] for n in names if n in before}, {n: now[n] for n in names if n in now})
+        shown = {name: _apart(before.get(name, ""), now.get(name, "")) for name in names}
+        return Change(
+            {name: shown[name][0] for name in names if name in before}, {name: shown[name][1] for name in names if name in now}
+        )
 
 
 def _code(function: Any) -> Any:
@@ -80,7 +86,7 @@ def _described(
     """(name and path, description) of all that a call passes."""
     left = MOST_LEAVES
     for name, value, fixed in _named(function, args, kwargs, static):
-        for path, text in [("", f"Literal[{_short(value)}]")] if fixed else _leaves(value):
+        for path, text in _static_parts(value) if fixed else _leaves(value):
             if left == 0:
                 return
             left -= 1
@@ -125,6 +131,26 @@ def _array(leaf: Any) -> str:
     return f"{dtype}[{','.join(str(size) for size in shape)}]{weak}{f' sharded {spec}' if spec else ''}"
 
 
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= KEPT_TEXT else text[: KEPT_TEXT - 1] + "…"
+def _static_parts(value: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
+    """(path, description) of the fields of a static value, so that the one that changes is named."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in dataclasses.fields(value)]
+    else:
+        names = list(getattr(value, "_fields", ())) if isinstance(value, tuple) else []
+    if not names or depth == _DEEPEST:
+        yield "", f"Literal[{repr(value)[:READ_TEXT]}]"
+    for name in names if depth < _DEEPEST else ():
+        for path, text in _static_parts(getattr(value, name, None), depth + 1):
+            yield f".{name}{path}", text
+
+
+def _apart(before: str, now: str) -> tuple[str, str]:
+    """Two texts, cut so that where they begin to differ is left."""
+    same = next((at for at, (a, b) in enumerate(zip(before, now, strict=False)) if a != b), min(len(before), len(now)))
+    begin = max(0, same - KEPT_TEXT // 4) if max(len(before), len(now)) > KEPT_TEXT else 0
+    return _cut(before, begin), _cut(now, begin)
+
+
+def _cut(text: str, begin: int) -> str:
+    cut = ("…" if begin else "") + text[begin:]
+    return cut if len(cut) <= KEPT_TEXT else cut[: KEPT_TEXT - 1] + "…"

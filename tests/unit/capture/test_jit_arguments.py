@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -125,3 +126,39 @@ def test_the_watch_notes_them_and_an_argument_that_fails_does_no_harm() -> None:
         ({"tokens": "int32[16,119]"}, {"tokens": "int32[16,118]"}),
         (None, None),
     ]
+
+
+@dataclass(frozen=True)
+class Config:
+    layers: tuple[int, ...] = tuple(range(40))  # its text is longer than what is kept
+    schedule: Any = None
+    learning_rate: float = 1e-3
+
+
+class Rates(NamedTuple):
+    first: float
+    last: float
+
+
+FIXED = SimpleNamespace(static_argnums=(0,), static_argnames=("params",))
+
+
+def test_the_field_of_a_static_value_that_changes_is_named() -> None:
+    call = jitted(JitArguments(), update, FIXED)
+    call(Config(), X)
+    assert call(Config(learning_rate=2e-3), X) == Change(
+        {"params.learning_rate": "Literal[0.001]"}, {"params.learning_rate": "Literal[0.002]"}
+    )
+    call(Config(schedule=Rates(1.0, 0.1)), X)
+    assert call(Config(schedule=Rates(1.0, 0.2)), X) == Change(
+        {"params.schedule.last": "Literal[0.1]"}, {"params.schedule.last": "Literal[0.2]"}
+    )
+
+
+def test_long_texts_are_shown_where_they_differ() -> None:
+    call = jitted(JitArguments(), update, FIXED)
+    call(tuple(range(300)), X)
+    change = call((*range(299), "other"), X)
+    assert change is not None and change.before is not None
+    before, now = change.before["params"], change.now["params"]
+    assert before != now and before.endswith("298, 299)]") and now.endswith("298, 'other')]") and len(now) <= 80
