@@ -46,7 +46,7 @@ _FIXES = {
 _FIX = "Pass tensors instead of Python numbers, give the function an input_signature, and create it once, outside the loop."
 _FIXES_JITTED = {
     kinds.SHAPE: "Keep the shape of {} constant: pad it to one size, or to one of a few, and drop the rest of an epoch.",
-    kinds.VALUE: "Pass {} as an array and not as a static argument: each new static value compiles a new program.",
+    kinds.VALUE: "Pass {} as an array, in an argument that is not static: each new static value compiles a new program.",
     kinds.DTYPE: "Give {} one dtype in every call (jnp.asarray(x, dtype)): Python numbers are weakly typed, which is another one.",
     kinds.STRUCTURE: "Pass arguments of the same structure in every call: the same keys, the same number of arrays.",
     kinds.SAME: "Create the jitted function once, outside the loop: each jax.jit of a new function object, as of a lambda, compiles anew.",
@@ -89,7 +89,8 @@ def _recompiled(compiled: Table, built: Table, in_steps: dict[str, int]) -> Iter
     for (host, _), rows in by_place.items():
         time, count = sum(r["in_steps_ps"] for r in rows), sum(r["count"] for r in rows)
         share = time / in_steps[host] if in_steps.get(host) else 0.0
-        if count >= RETRACES.value and share >= _REBUILT.value:
+        changed = any(_known(built, row) for row in rows)  # an argument: once in a capture is enough
+        if (count >= RETRACES.value or changed) and share >= _REBUILT.value:
             yield _built_again(host, rows, built, count, share)
 
 
@@ -99,12 +100,12 @@ def _built_again(host: str, rows: list[dict[str, Any]], built: Table, count: int
     source = top["source"].rpartition("/")[2]
     name = f"'{top['function']}'" if top["function"] != "<lambda>" else "A lambda"
     others = f" and {counted(len(rows) - 1, 'more function')} there" if len(rows) > 1 else ""
-    known = [t for t in built.records() if _same(t, top) and t["kinds"] not in (kinds.FIRST, kinds.UNKNOWN)]
+    known = _known(built, top)
     causes = Counter(kind for t in known for kind in t["kinds"].split(", ")).most_common()
     example = next((t["cause"] for t in known if causes[0][0] in t["kinds"].split(", ")), "")
     first, *more = example.split("; ") if example else [""]
     why = f", because of {first}{f' and {len(more)} more' * bool(more)}" if first else ""
-    argument = re.split(r"[\[.:]", first, maxsplit=1)[0]
+    argument = re.split(r"[\[:]", first, maxsplit=1)[0]
     return Finding(
         id="recompiled",
         severity=Severity.HIGH,
@@ -124,6 +125,11 @@ def _built_again(host: str, rows: list[dict[str, Any]], built: Table, count: int
         effort=Effort.SMALL,
         explains=("compiling_in_steps", "periodic_cost"),
     )
+
+
+def _known(built: Table, row: dict[str, Any]) -> list[dict[str, Any]]:
+    """What was built anew of a function, because of something that is known."""
+    return [t for t in built.records() if _same(t, row) and t["kinds"] not in (kinds.FIRST, kinds.UNKNOWN)]
 
 
 def _op_by_op(run: Run) -> Iterator[Finding]:

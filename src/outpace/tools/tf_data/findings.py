@@ -38,7 +38,7 @@ _MOSTLY_WAITS = 0.5  # of a saving, for it to be as likely as the wait is sure
 _WORKS = 0.05  # cores: below, a thread was only met by chance
 _IDLES = 0.25  # of the busiest pipeline's time: a counter, or a validation's pipeline
 _SEQUENTIAL = ("Map", "Interleave", "Filter")
-_MOST = 0.5  # of a function's time
+_MOST, _STARTING = 0.5, 0.75  # of a function's time, in one op, and in none
 _OF_IMAGES = re.compile(r"Decode(?:Jpeg|Png|Image|Bmp|Gif|AndCropJpeg)|Resize|CropAndResize")
 
 
@@ -211,7 +211,7 @@ def _why(stage: StageWork, context: _Context) -> str:
 
 def _spent(stage: StageWork) -> str:
     """What most of a function's time goes to."""
-    if stage.starting_share >= _MOST:
+    if stage.starting_share >= _STARTING:
         return f", {stage.starting_share:.0%} of it to call it and to start its ops"
     return f", most of it in {stage.top_op}" if stage.top_share >= _MOST else ""
 
@@ -219,7 +219,7 @@ def _spent(stage: StageWork) -> str:
 def _less_work(stage: StageWork, context: _Context) -> str:
     """How the function of a parallel stage takes less time."""
     what = context.map_of(stage)
-    if stage.starting_share >= _MOST and context.batched_behind(stage):
+    if stage.starting_share >= _STARTING and context.batched_behind(stage):
         whole = " (tf.io.parse_example takes a batch of records)" if stage.top_op.startswith("ParseExample") else ""
         return f"Call the function of {what} once per batch, where it can take one{whole}: move it behind .batch(). Or use more cores."
     smaller = " (smaller images, decode once)" if _OF_IMAGES.search(stage.top_op) else ""
