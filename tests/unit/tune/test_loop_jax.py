@@ -299,3 +299,42 @@ def test_groups_of_equal_shapes_are_put_together() -> None:
     items = [(np.zeros(4), at) for at in range(5)] + [(np.zeros(3), 5)]
     found = [(len(group), None if stack is None else stack[0].shape) for group, stack in in_groups(items, 2, 1)]
     assert found == [(2, (2, 4)), (2, (2, 4)), (2, None)]
+
+
+EPOCH = """
+@jax.jit
+def gradients(params, x):
+    loss, grads = jax.value_and_grad(loss_of)(params, x)
+    return grads, loss
+
+@jax.jit
+def update(params, grads):
+    return jax.tree.map(lambda p, g: p - 0.1 * g, params, grads)
+
+def train_epoch(params, data, order):
+    found = []
+    for rows in order:
+        hook()
+        batch = data[rows, ...]
+        grads, loss = gradients(params, batch)
+        params = update(params, grads)
+        found.append(loss)
+    return params, np.mean(found)
+
+means = []
+for epoch in range(3):
+    params, mean = train_epoch(params, data, rng.permutation(40).reshape(10, 4))
+    means.append(mean)
+outcome = params, means
+"""
+
+
+@pytest.mark.parametrize("options", [(SEVERAL,), (AHEAD,), (SEVERAL, AHEAD, DONATED)], ids="+".join)
+def test_an_epoch_in_a_function_with_two_compiled_calls(tmp_path: Path, options: tuple[str, ...]) -> None:
+    body, before = run(tmp_path / "train.py", HEAD + EPOCH)
+    assert isinstance(body, Body)
+    assert body.carried == ("params",) and body.inputs == ("batch",) and body.results == ("loss",) and not body.several
+    loop = found(body)
+    loop.donation.first_held = True
+    _, after = run(tmp_path / "patched.py", patched(tmp_path / "train.py", loop, options))
+    same(before, after)
