@@ -11,6 +11,7 @@ import functools
 import inspect
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -52,7 +53,7 @@ class Hosted:
         self.sources: Any = None
         self.fits = 0
         self._guard = Unwritten()
-        self._loops = Loops(self.take_over_loop, self._guard.begin) if plan["recipe"] is None else None
+        self._loops = Loops(self.take_over_loop, self._begin_loop) if plan["recipe"] is None else None
         self._applied: Applied | None = None
         if plan["recipe"] is not None and plan["recipe"]["loop"]:
             self._loops = Loops(self._apply_to_loop, lambda: None)
@@ -134,6 +135,11 @@ class Hosted:
             self._loops.rest()
         tell(f"tuning the fit at {_line()}" + (f", number {self.fits}" if self.fits > 1 else " (--fit N for the N-th one)"))
         self._ending(lambda: self._tuned_fit(model, arguments))
+
+    def _begin_loop(self) -> None:
+        """A loop makes its first step: nothing that it would write is written, also where Ctrl-C ends it."""
+        self._guard.begin()
+        signal.signal(signal.SIGINT, lambda number, frame: self._ending(_interrupt))
 
     def take_over_loop(self, found: Found) -> NoReturn:
         """Tune a loop of the script's own, report, and end the process."""
