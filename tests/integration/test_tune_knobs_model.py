@@ -186,7 +186,7 @@ import json, types
 import numpy as np, keras, tensorflow as tf
 from outpace.tune.optimisations.advice import advice_for
 from outpace.tune.optimisations.facts import facts_of
-from outpace.tune.optimisations.compiled import StepsPerExecution
+from outpace.tune.optimisations.compiled import StepsPerExecution, callbacks_of_batches
 from outpace.tune.optimisations.optimisation import Applies
 from outpace.tune.program.program import Program
 from outpace.tune.program.stepper import Stepper
@@ -233,6 +233,8 @@ found = {
     "lambda": said(40, callbacks=keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: None)),
     "lambda epoch": said(40, callbacks=[keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: None)]),
 }
+of_batches = lambda *callbacks: callbacks_of_batches(Program.of(made(), data(8), callbacks=list(callbacks)))
+found["of batches"] = [of_batches(Counts(), keras.callbacks.History()), of_batches(keras.callbacks.EarlyStopping("loss")), of_batches()]
 model = made()
 program = Program.of(model, data(17))
 with KNOB.applied(program):
@@ -314,6 +316,7 @@ def test_callbacks_that_act_on_each_batch_are_respected(calls: dict[str, Any]) -
     assert {calls["epoch"][0], calls["saves"][0], calls["lambda epoch"][0]} == {"Applies"}
     assert "(ModelCheckpoint too)" in calls["saves"][1]
     assert "too)" not in calls["epoch"][1] + calls["lambda epoch"][1]
+    assert calls["of batches"] == [["Counts"], [], []]  # what no rate of a tuning holds
 
 
 def test_a_knob_that_is_never_left_stays_turned(calls: dict[str, Any]) -> None:

@@ -168,6 +168,12 @@ def _misfit(program: Program) -> str:
     return f"no number of steps from {FEWEST} to {MOST} divides {numbers}, and Keras makes whole calls, so more steps than asked for"
 
 
+def callbacks_of_batches(program: Program) -> list[str]:
+    """Names of the user's own callbacks of a fit that act on each batch."""
+    given = program.arguments.get("callbacks") if program.model is not None else None
+    return [name for name, keras_own in _per_batch(given) if not keras_own] if given else []
+
+
 def _per_batch(callbacks: Any) -> Iterator[tuple[str, bool]]:
     """Names of the callbacks that do something for each batch, with whether they are Keras' own."""
     import keras

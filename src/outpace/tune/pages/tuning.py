@@ -28,6 +28,7 @@ from outpace.tune.climb.limits import Beside
 from outpace.tune.climb.outcome import NOT_RACED, Tried, Tuning
 from outpace.tune.climb.parts import BOUND
 from outpace.tune.optimisations.advice import Advice
+from outpace.tune.optimisations.compiled import callbacks_of_batches
 from outpace.tune.pages.race import raced
 from outpace.tune.trial.record import Experiment, Phase
 from outpace.tune.trial.statistics import Estimate
@@ -65,6 +66,9 @@ _NAN = math.nan
 def page_of(tuned: Tuning) -> Page:
     """The page of what came of a tuning."""
     sections: list[Section] = [*_limits(tuned)]
+    own = callbacks_of_batches(tuned.program)
+    if own:
+        sections.append(Text("In none of these rates", _uncalled(own)))
     if tuned.climbed.ladder:
         ladder = _ladder(tuned)
         sections.append(Rows(ladder, tuple(field.name for field in LADDER)))
@@ -287,6 +291,14 @@ def _sorted(tuned: Tuning) -> list[Tried]:
     """What was kept first, then what was raced."""
     kept = tuned.best.practices
     return sorted(tuned.climbed.tried, key=lambda t: (t.id not in kept, t.ratio is None))
+
+
+def _uncalled(own: Sequence[str]) -> str:
+    """What the rates leave out."""
+    return (
+        f"{' and '.join(own)} of yours {'acts' if len(own) == 1 else 'act'} on each batch. Callbacks of yours are not called while variants are "
+        "raced, so that they write nothing: 'outpace profile' shows what they take of a step."
+    )
 
 
 def _how(tuned: Tuning) -> str:
