@@ -296,8 +296,8 @@ def _sorted(tuned: Tuning) -> list[Tried]:
 def _uncalled(own: Sequence[str]) -> str:
     """What the rates leave out."""
     return (
-        f"{' and '.join(own)} of yours {'acts' if len(own) == 1 else 'act'} on each batch. Callbacks of yours are not called while variants are "
-        "raced, so that they write nothing: 'outpace profile' shows what they take of a step."
+        f"{' and '.join(own)} of yours {'acts' if len(own) == 1 else 'act'} on each batch. Callbacks of yours are not called while variants "
+        "are raced, so that they write nothing: 'outpace profile' shows what they take of a step."
     )
 
 
