@@ -211,6 +211,25 @@ def test_on_a_phone_the_stages_stand_one_below_the_other(page: chromium.Page, tm
         page.ask("Emulation.clearDeviceMetricsOverride")
 
 
+OVERPRINTED = """[...box.querySelectorAll('.node')].filter(node => {
+  const source = node.querySelector('.source').getBoundingClientRect();
+  return [...node.querySelectorAll('.what')].some(what => {
+    const other = what.getBoundingClientRect();
+    return other.top < source.bottom && other.bottom > source.top && other.left < source.right && other.right > source.left;
+  });
+}).length"""
+
+
+def test_no_text_of_a_stage_stands_on_another(page: chromium.Page, tmp_path: Path) -> None:
+    path = opened("tfdata_heavy").html(tmp_path / "report.html")
+    path.write_text(path.read_text(encoding="utf-8").replace("read_files", "train.py:56 interleave"), encoding="utf-8")
+    page.ask("Page.navigate", url=path.as_uri() + "#tf_data")
+    page.wait(f"document.querySelector('#tf_data {GRAPH} .live > *') !== null", 30)
+    graph = Reader(page, "#tf_data " + GRAPH)
+    assert graph.ask("[...box.querySelectorAll('.source')].some(text => text.textContent.startsWith('train.py:56 interl'))")
+    assert graph.ask(OVERPRINTED) == 0
+
+
 def test_every_stage_of_the_graph_can_be_reached_by_keyboard(page: chromium.Page, tmp_path: Path) -> None:
     graph = reader(page, "tfdata_heavy", GRAPH, tmp_path)
     graph.ask("[...box.querySelectorAll('.controls select')].at(-1).focus()")

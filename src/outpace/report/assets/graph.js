@@ -65,9 +65,11 @@ Pictures.add("graph", (box, spec, table) => {
 
   const tip = (row) => told.filter((c) => c.values[row] !== null && c.values[row] !== "").map((c) => c.label + " " + c.shown(row)).join("\n");
 
-  function cut(text, size, room) {
+  const even = (text, size) => text.length * size * 0.61; // of letters of one width, as places have them
+
+  function cut(text, size, room, widthOf = textWidth) {
     let most = text.length;
-    while (most > 4 && textWidth(Units.shorten(text, most), size) > room) most -= 1;
+    while (most > 4 && widthOf(Units.shorten(text, most), size) > room) most -= 1;
     return Units.shorten(text, most);
   }
 
@@ -78,7 +80,7 @@ Pictures.add("graph", (box, spec, table) => {
     const group = svg("g", { class: "node " + (MARK[role] ? role : "other"), role: "listitem", tabindex: 0, "data-tip": tip(row), "aria-label": tip(row), transform: `translate(${x} ${y})` },
       svg("rect", { class: "box", x: 0.5, y: 0.5, width: shape.width - 1, height: shape.height - 1, rx: 5 }),
       svg("text", { class: "name", x: 10, y: 19 }, cut(labels.shown(row), 13, shape.text - 14)),
-      svg("text", { class: "source", x: 10, y: 35 }, cut([source, more].filter(Boolean).join(" · "), 11.5, shape.text - 14)));
+      svg("text", { class: "source", x: 10, y: 35 }, cut([source, more].filter(Boolean).join(" · "), 11, shape.text - 14, even)));
     if (mark) group.append(svg("text", shape.beside ? { class: "mark", x: 10, y: 51 } : { class: "mark", x: shape.width - 10, y: 19, "text-anchor": "end" }, mark));
     const left = shape.beside ? shape.text : 10, room = shape.width - left - 10, name = 100, value = 74;
     scales.forEach(({ number, most }, i) => {
@@ -113,7 +115,7 @@ Pictures.add("graph", (box, spec, table) => {
   function shapeOf(count, bars, narrow) {
     const high = 52 + bars * BAR, wide = Math.floor(width / count - BESIDE * (count > 1));
     if (narrow) return { width: width - 6 - (count - 1) * INDENT, height: high };
-    if (width >= count * (520 + BESIDE)) return { beside: true, width: Math.min(640, wide), height: 60, text: 230 };
+    if (width >= count * (570 + BESIDE)) return { beside: true, width: Math.min(700, wide), height: 60, text: 290 };
     return { width: Math.max(280, Math.min(340, wide)), height: high };
   }
 
