@@ -221,12 +221,12 @@ OVERPRINTED = """[...box.querySelectorAll('.node')].filter(node => {
 
 
 def test_no_text_of_a_stage_stands_on_another(page: chromium.Page, tmp_path: Path) -> None:
-    path = opened("tfdata_heavy").html(tmp_path / "report.html")
-    path.write_text(path.read_text(encoding="utf-8").replace("read_files", "train.py:56 interleave"), encoding="utf-8")
+    path = opened("tfrecord_pipeline").html(tmp_path / "report.html")
+    path.write_text(path.read_text(encoding="utf-8").replace('"Async"', '"train.py:56 interleave async"'), encoding="utf-8")
     page.ask("Page.navigate", url=path.as_uri() + "#tf_data")
     page.wait(f"document.querySelector('#tf_data {GRAPH} .live > *') !== null", 30)
     graph = Reader(page, "#tf_data " + GRAPH)
-    assert graph.ask("[...box.querySelectorAll('.source')].some(text => text.textContent.startsWith('train.py:56 interl'))")
+    assert graph.ask("[...box.querySelectorAll('.source')].some(text => text.textContent.startsWith('train.py:56 '))")
     assert graph.ask(OVERPRINTED) == 0
 
 
