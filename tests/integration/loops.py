@@ -8,7 +8,8 @@ import numpy as np
 from outpace.tune.climb.variant import Change, Variant
 from outpace.tune.data.verify import Risk
 from outpace.tune.optimisations import knobs
-from outpace.tune.optimisations.knob import Applies, serves
+from outpace.tune.optimisations.knob import serves
+from outpace.tune.optimisations.optimisation import Applies
 from outpace.tune.loop.losses import loop_band
 from outpace.tune.loop.takeover import take_over
 from outpace.tune.loop.written import Unwritten
@@ -31,7 +32,7 @@ def ask(loop, statement):
             if wrong and knob.id in ("loop_graph", "loop_jit"):
                 right, of = loop.graph_of, changed
                 loop.graph_of = lambda function: of(right(function))
-            change = Change(knob.id, knob.title, applies.sentence, Risk.REORDERED, knob)
+            change = Change(knob, applies.sentence, Risk.REORDERED)
             band = loop_band(program, Variant("as it is", program.dataset).with_change(change), seconds=2)
             said[knob.id] = [band.inside, band.sentence, len(band.base)]
     except BaseException as error:

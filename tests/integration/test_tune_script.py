@@ -222,7 +222,7 @@ def test_the_winner_is_applied_in_a_new_process(tmp_path: Path) -> None:
         "module": False,
         "fit": 1,
         "outcome": "/dev/null",
-        "recipe": {"practices": ["steps_per_execution"], "step_seconds": None},
+        "recipe": {"practices": ["steps_per_execution"], "step_seconds": None, "loop": False, "reads": ""},
     }
     command = [sys.executable, "-m", "outpace.tune.hosted", json.dumps(plan)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment(), check=False, timeout=120)
