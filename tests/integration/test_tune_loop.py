@@ -66,7 +66,7 @@ def run(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[s
 def eager(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], dict[str, Any], Path]:
     """An eager loop, tuned, with its patch."""
     folder = tmp_path_factory.mktemp("eager")
-    done = run(folder, HEAD + STEP + LOOP, "--budget", "20s", "--json", "--patch", "fast.patch")
+    done = run(folder, HEAD + STEP + LOOP, "--budget", "12s", "--json", "--patch", "fast.patch")
     assert done.returncode == 0, done.stderr[-3000:]
     return done, json.loads(done.stdout), folder
 

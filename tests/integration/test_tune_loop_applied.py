@@ -80,7 +80,7 @@ READS = (
     "_BatchDataset _ShuffleDataset _MapDataset _TensorSliceDataset "
     "(TensorSpec(shape=(None, 6), dtype=tf.float32, name=None), TensorSpec(shape=(None,), dtype=tf.int32, name=None))"
 )
-FRAMEWORKS = [pytest.param("tensorflow", marks=needs_tensorflow), pytest.param("jax", marks=needs_jax)]
+FRAMEWORKS = [pytest.param("tensorflow", marks=needs_tensorflow), pytest.param("jax", marks=[needs_jax, pytest.mark.verify])]
 
 
 def script(folder: Path, framework: str, decorator: str) -> None:

@@ -86,6 +86,7 @@ if __name__ == "__main__":
 """
 SCRIPTS = {"tensorflow": TENSORFLOW, "jax": JAX}
 FRAMEWORKS = [pytest.param("tensorflow", marks=needs_tensorflow), pytest.param("jax", marks=needs_jax)]
+OFTEN = [FRAMEWORKS[0], pytest.param("jax", marks=[needs_jax, pytest.mark.verify])]  # the other in `make verify`
 OWN = ("kept", "events/", "tune.html", "fast.patch", "samples/")  # of the script's own first steps, and what was asked for
 STAGES = {"tensorflow": "Measuring the speed limits", "jax": "Racing jax.jit"}
 
@@ -140,7 +141,7 @@ def test_ctrl_c_ends_a_loops_tuning_and_nothing_is_left(framework: str, tmp_path
     assert out == "" and "interrupted; the script ends here" in err and "Traceback" not in err, err[-3000:]
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("framework", OFTEN)
 def test_a_killed_command_takes_the_loop_with_it(framework: str, tmp_path: Path) -> None:
     before = made(tmp_path, framework)
     process = tuned(tmp_path, framework)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.integration.programs import needs_jax, needs_tensorflow, run_program
 
 DOCS = Path(__file__).parents[2] / "docs" / "tune.md"
@@ -69,6 +71,7 @@ print(json.dumps([same, hooked, *shown, state() != before]))
     assert json.loads(ended.out.splitlines()[-1]) == [True, False, True, True, True, True]
 
 
+@pytest.mark.verify
 @needs_tensorflow
 def test_ctrl_c_puts_everything_back(tmp_path: Path) -> None:
     text = example().replace(

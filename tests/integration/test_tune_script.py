@@ -54,7 +54,7 @@ def continued(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.Comp
         folder,
         "tune",
         "--budget",
-        "10s",
+        "6s",
         "--strict-budget",
         "--then",
         "continue",
