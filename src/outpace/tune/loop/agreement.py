@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,20 +24,23 @@ def apart(base: Arrays, other: Arrays) -> list[float]:
     return [_apart(a, b) for a, b in zip(base, other, strict=True)]
 
 
+def random(base: Arrays, again: Arrays) -> bool:
+    """Whether two runs of the loop's own step from one state differ: it draws random numbers that come from none of its variables or
+    arguments."""
+    return max(apart(base, again), default=0.0) > RELATIVE
+
+
 def objection(base: Arrays, again: Arrays, moved: Arrays, variant: Arrays) -> str | None:
     """What speaks against a variant after one step from the same state; None for nothing.
 
-    again: the loop's own step, once more. moved: the same from a state in which every number was moved by one rounding.
+    again: the loop's own step, once more. moved: the same from a state in which every number was moved by one rounding. What these do to
+    the step, eight times over, a variant may do, too.
     """
     if not base:
         return "its step changes nothing that could be compared: no variable of TensorFlow, and it returns no array"
-    if max(apart(base, again)) > RELATIVE:
-        return (
-            "two runs of the loop's own step from one state differ (it draws random numbers that come from none of its variables or "
-            "arguments), so that rounding cannot be told from a change"
-        )
-    allowed = [max(RELATIVE, AMPLIFIED * far) for far in apart(base, moved)]
-    worst = max((far / most, far) for far, most in zip(apart(base, variant), allowed, strict=False))
+    by_itself = (max(pair) for pair in zip(apart(base, moved), apart(base, again), strict=True))
+    allowed = [max(RELATIVE, AMPLIFIED * far) for far in by_itself]
+    worst = max((far / most if far < math.inf else far, far) for far, most in zip(apart(base, variant), allowed, strict=False))
     if worst[0] > 1:
         return f"after one step from the same state the results differ by {worst[1]:.1e} of their size, which is more than rounding"
     return None

@@ -15,7 +15,7 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.model.errors import UsageError
-from outpace.tune.loop.agreement import nudged, objection
+from outpace.tune.loop.agreement import nudged, objection, random
 from outpace.tune.loop.stepper import LoopStepper
 from outpace.tune.numerics import Band, affordable, held, judge, ordered, same, shuffled
 
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 STEPS = 50
 REPLAYED = 56  # steps of a loop of JAX: whole calls of several
+_RANDOM = (
+    " A step draws random numbers that come from none of its variables, so that its numbers alone decide, and no single step."
+)
 CALLS = 10  # of a step's function, where no data set can be given to it again
 
 
@@ -79,7 +82,8 @@ def loop_band(program: Program, variant: Variant, *, seconds: float | None = Non
         controls = [run(None, shuffled(order, seed)).numbers for seed in seeds]
     finally:
         kept.restore()
-    return judge(base.numbers, tried.numbers, controls)
+    band = judge(base.numbers, tried.numbers, controls)
+    return replace(band, sentence=band.sentence + _RANDOM) if random(firsts[0].first, firsts[1].first) else band
 
 
 def _of_batches(program: Program, kept: Variables) -> tuple[Runs, int]:
@@ -103,7 +107,7 @@ def _of_batches(program: Program, kept: Variables) -> tuple[Runs, int]:
             stepper.run(1)
             numbers.append(loop.values[0] if loop.values and not loop.eager else kept.moved())
             if at == 0:
-                first = [*kept.now(), *(np.asarray(value) for value in loop.values[:1])]
+                first = [*kept.now(), *(np.asarray(value) for value in loop.values[:1] if not loop.eager)]
         loop.keeps = False
         return Run(numbers, first)
 
