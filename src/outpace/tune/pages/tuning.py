@@ -27,8 +27,10 @@ from outpace.tune.batch import BatchSizes, Size
 from outpace.tune.climb.limits import Beside
 from outpace.tune.climb.outcome import NOT_RACED, Tried, Tuning
 from outpace.tune.climb.parts import BOUND
+from outpace.tune.optimisations import all_rewrites
 from outpace.tune.optimisations.advice import Advice
 from outpace.tune.optimisations.compiled import callbacks_of_batches
+from outpace.tune.optimisations.optimisation import NotApplicable
 from outpace.tune.pages.race import raced
 from outpace.tune.trial.record import Experiment, Phase
 from outpace.tune.trial.statistics import Estimate
@@ -61,6 +63,7 @@ LADDER = (
     Field("total_high", Unit.RATIO, "upper end of it", "To "),
 )
 _NAN = math.nan
+_FEW = 4  # of which the reasons are told in the terminal, too
 
 
 def page_of(tuned: Tuning) -> Page:
@@ -81,8 +84,12 @@ def page_of(tuned: Tuning) -> Page:
         if screened
         else ""
     )
-    sections.append(Rows(_tried(tuned), ("practice", "outcome", "ratio", "low", "high"), limit=30, remark=remark))
-    sections.append(Text("Why", "\n".join(map(why_of, _sorted(tuned)))))
+    shown = [tried for tried in _sorted(tuned) if tried.decision != NotApplicable.word]
+    columns = ("practice", "outcome", "ratio", "low", "high")
+    sections.append(Rows(_tried(tuned), columns, limit=max(1, len(shown)), remark=remark))
+    if shown:
+        sections.append(Text("Why", "\n".join(map(why_of, shown))))
+    sections += _not_applicable(tuned)
     if tuned.parts is not None:
         remark = "of one step on a batch in memory, under the profiler"
         sections.append(Rows(tuned.parts, PARTS, limit=6, remark=remark))
@@ -280,6 +287,17 @@ def row_of(tried: Tried, kept: bool) -> tuple[object, ...]:
     return (tried.title, outcome, *ratio, tried.why or tried.reason, tried.reason if tried.why else "")
 
 
+def _not_applicable(tuned: Tuning) -> list[Section]:
+    """What is not for this program, with the reasons; those of the input by name where they are many, the reasons in the table alone."""
+    those = [tried for tried in _sorted(tuned) if tried.decision == NotApplicable.word]
+    of_input = {rewrite.id for rewrite in all_rewrites()}
+    named = [tried.title for tried in those if tried.id in of_input]
+    told = [why_of(tried) for tried in those if tried.id not in of_input or len(named) <= _FEW]
+    if len(named) > _FEW:
+        told.append(f"Of the input: {', '.join(named)}. Why, of each: in the table above, in the HTML, CSV and JSON reports.")
+    return [Text("Not for this program", "\n".join(told))] if told else []
+
+
 def why_of(tried: Tried) -> str:
     """What an optimisation answers here and what the race said, or why it was not raced, in a line."""
     return " ".join(
@@ -288,9 +306,9 @@ def why_of(tried: Tried) -> str:
 
 
 def _sorted(tuned: Tuning) -> list[Tried]:
-    """What was kept first, then what was raced."""
+    """What was kept first, then what was raced; what is not for this program last."""
     kept = tuned.best.practices
-    return sorted(tuned.climbed.tried, key=lambda t: (t.id not in kept, t.ratio is None))
+    return sorted(tuned.climbed.tried, key=lambda t: (t.id not in kept, t.ratio is None, t.decision == NotApplicable.word))
 
 
 def _uncalled(own: Sequence[str]) -> str:
