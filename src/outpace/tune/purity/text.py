@@ -98,14 +98,15 @@ def collect(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, found
     """Add what a function does; `kind`: the class that it is a method of."""
     name = getattr(function, "name", "")
     parameters = {argument.arg for argument in ast.walk(function.args) if isinstance(argument, ast.arg)}
-    own = parameters.union(*(bound_by(node) for node in ast.walk(function) if node is not function))
+    nodes = [node for node in ast.walk(function) if not isinstance(node, ast.expr_context)]
+    own = parameters.union(*(bound_by(node) for node in nodes[1:]))
     outside: set[str] = set()
-    for node in ast.walk(function):
+    for node in nodes:
         if isinstance(node, (ast.Global, ast.Nonlocal)):
             outside |= set(node.names)
             found.rebound.update({name: node.lineno for name in node.names if name in own})
-    aliases = _aliases(function)
-    for node in (node for node in ast.walk(function) if isinstance(node, ast.expr)):
+    aliases = _aliases(nodes)
+    for node in (node for node in nodes if isinstance(node, ast.expr)):
         chain = _changed(node) or _changed_by_name(node)
         for spelled in _spellings(chain, aliases):
             if spelled[0] in parameters - {"self", "cls"}:
@@ -132,10 +133,10 @@ def _collect_attributes(node: ast.expr, chain: list[str], parameters: set[str], 
         found.attributes.setdefault(chain[1], {}).setdefault(kind if chain[0] in parameters else ANY, node.lineno)
 
 
-def _aliases(function: ast.AST) -> dict[str, list[list[str]]]:
+def _aliases(nodes: Sequence[ast.AST]) -> dict[str, list[list[str]]]:
     """By a function's own name: what it may stand for, `t = a.b` and `for k, t in a.b.items()`, as names."""
     found: dict[str, list[list[str]]] = {}
-    for node in ast.walk(function):
+    for node in nodes:
         value = getattr(node, "iter" if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)) else "value", None)
         targets = getattr(node, "targets", None) or [getattr(node, "target", None)]
         names = [
