@@ -12,7 +12,8 @@ from outpace.capture.recording import tell
 from outpace.tune.data.tree import describe
 from outpace.tune.loop.clock import Clock
 from outpace.tune.loop.found import Found
-from outpace.tune.loop.loop import OBSERVED, Loop, shape_of
+from outpace.tune.loop.loop import OBSERVED, Loop
+from outpace.tune.loop.reads import shape_of
 from outpace.tune.loop.statement import Statement
 from outpace.tune.loop.step import Step
 from outpace.tune.loop.stepper import Active

@@ -12,11 +12,11 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 from outpace.capture.iterators import iterator_class
-from outpace.tune.data.tree import describe
 from outpace.tune.loop.clock import Clock
 from outpace.tune.loop.found import Found
 from outpace.tune.loop.jax_calls import GRADIENT, JaxFunction
 from outpace.tune.loop.options import DONATED, SEVERAL
+from outpace.tune.loop.reads import Reads
 from outpace.tune.loop.step import Step, called_by, users_frame
 from outpace.tune.loop.stepper import Active, Call, Calls, CallStepper, LoopStepper, finished
 from outpace.tune.loop.syncs import Kept, Syncs
@@ -36,11 +36,12 @@ EARLY = 4  # steps whose inputs may be made before the loop gets there
 
 
 class Loop:
-    """One loop. dataset: what it, or the function of its steps, reads in each of them; None where that is nothing of tf.data."""
+    """One loop."""
 
     def __init__(self, found: Found, eager_step: Step | None = None, clock: Clock | None = None) -> None:
         """`eager_step`: the function that makes the steps, where nothing else shows them. clock: by default one that stops it."""
-        self.dataset, self.step, self.jax = found.dataset, found.step, found.jax
+        self.reads = Reads(found.dataset)
+        self.step, self.jax = found.step, found.jax
         self.clock = clock or Clock(finished)
         self.plain = self.active = Active()
         self.compiled = False  # what is prepared now shall be compiled by XLA
@@ -67,12 +68,13 @@ class Loop:
         self._observing = self._switching = False
         self._reader: CodeType | None = None  # what reads the data set
         self._variants: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-        self._last: weakref.ref[Any] | None = None
-        self._others: dict[int, int] = {}  # reads of other data sets
         self._by_reads = found.dataset is not None  # else steps are calls
         self._by_switch = not self._by_reads and found.step is None  # steps are calls of the eager function
-        self._known = shape_of(found.dataset) if found.dataset is not None else ""
-        self._same: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+
+    @property
+    def dataset(self) -> Any:
+        """What it, or the function of its steps, reads in each of them; None where that is nothing of tf.data."""
+        return self.reads.dataset
 
     def weave(self, statement: Statement, frame: FrameType) -> None:
         """Put into a loop of JAX what lets its steps run with one variant or another. `frame`: inside of one of its steps."""
@@ -228,12 +230,12 @@ class Loop:
 
     def _next(self, original: Callable[..., Any], iterator: Any) -> Any:
         """A batch is read."""
-        if not self._by_reads or not self._reads(iterator):
-            self._read_beside(iterator)
+        if not self._by_reads or not self.reads.trains(iterator):
+            if self.reads.evaluates(iterator, self.clock.steps):
+                self.clock.aside()
             return original(iterator)
-        if self._last is not None and self._last() is not iterator:
+        if self.reads.begins(iterator):
             self.clock.aside()  # what lies between two epochs
-        self._last = weakref.ref(iterator)
         if self._observing:
             reader = users_frame(sys._getframe(2))
             self._reader = reader.f_code if reader is not None else None
@@ -242,32 +244,16 @@ class Loop:
         given = self.active.iterator
         return original(iterator) if given is None else original(given) if isinstance(given, type(iterator)) else next(given)
 
-    def _reads(self, iterator: Any) -> bool:
-        """Whether an iterator reads the training's data set, or one that the loop has made anew in the same way."""
-        dataset = getattr(iterator, "_dataset", None)
-        if dataset is None or dataset is self.dataset:
-            return dataset is not None
-        if dataset not in self._same:
-            self._same[dataset] = shape_of(dataset) == self._known
-        return self._same[dataset]
-
-    def _read_beside(self, iterator: Any) -> None:
-        """Another data set is read: one of the step's own, where that happens in most steps, else an evaluation's."""
-        dataset = id(getattr(iterator, "_dataset", iterator))
-        self._others[dataset] = self._others.get(dataset, 0) + 1
-        if 2 * self._others[dataset] < self.clock.steps:
-            self.clock.aside()
-
     def _call(self, original: Callable[..., Any], function: Any, *args: Any, **kwargs: Any) -> Any:
         """A `tf.function` is called by the loop."""
         if getattr(getattr(function, "python_function", None), "__code__", None) is self.step:
             if not self._by_reads:
                 if not self.clock.ticks:
-                    self._look_at(args)
+                    self.reads.look_at(args)
                 self.clock.tick()
             self._record(function, args, kwargs)
         self.functions.add(function)
-        args = tuple(self._given(each) for each in args)
+        args = tuple(self.reads.given(each, self.active.iterator) for each in args)
         self._depth += 1
         try:
             variant = (lambda *a, **k: original(self.variant(function), *a, **k)) if self.active.compiled else None
@@ -282,14 +268,6 @@ class Loop:
             leaves: list[Any] = self.jax.jax.tree_util.tree_leaves(result)
             return leaves
         return self._tf.nest.flatten(result) if self._tf is not None else ()
-
-    def _look_at(self, arguments: tuple[Any, ...]) -> None:
-        """See whether the function of the steps is given an iterator, which it reads itself."""
-        owned = iterator_class()
-        for each in arguments:
-            dataset = getattr(each, "_dataset", None) if owned is not None and isinstance(each, owned) else None
-            if dataset is not None:
-                self.dataset, self._known = dataset, shape_of(dataset)
 
     def _call_jax(self, function: JaxFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A compiled function of JAX is called by the loop, or a gradient is taken eagerly."""
@@ -378,13 +356,6 @@ class Loop:
         if self.recording:
             self.recorded.append(Call(function, args, kwargs))
 
-    def _given(self, argument: Any) -> Any:
-        """An argument of a step; the active iterator where that reads the training's data set itself."""
-        owned = iterator_class()
-        if self.active.iterator is not None and owned is not None and isinstance(argument, owned) and self._reads(argument):
-            return self.active.iterator
-        return argument
-
     def variant(self, function: Any) -> Any:
         """A function compiled by XLA; made once."""
         if function not in self._variants:
@@ -414,11 +385,6 @@ def is_keras(function: Any) -> bool:
     """Whether a `tf.function` is Keras' own."""
     code = getattr(getattr(function, "python_function", None), "__code__", None)
     return isinstance(code, CodeType) and in_keras(code)
-
-
-def shape_of(dataset: Any) -> str:
-    """What tells a pipeline from others: the kinds of a pipeline's stages, and what it gives."""
-    return f"{' '.join(stage.class_name for stage in describe(dataset).stages())} {dataset.element_spec}"
 
 
 def _nothing() -> None:
