@@ -7,7 +7,7 @@ import functools
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -99,15 +99,6 @@ class Loop:
     def early(self) -> int:
         """Steps whose inputs another variant may have left."""
         return EARLY if self.woven is not None else 0
-
-    @contextlib.contextmanager
-    def turning(self, name: str) -> Iterator[None]:
-        """Steppers that are made inside the block have something turned on."""
-        before, self.turned = self.turned, self.turned | {name}
-        try:
-            yield
-        finally:
-            self.turned = before
 
     def reads_later(self) -> bool:
         """Whether values that a step reads shall be read later; those of steps before are read where they shall not."""

@@ -7,8 +7,6 @@ import importlib
 import pkgutil
 from typing import TYPE_CHECKING, Any
 
-from outpace.tune import knobs as loops
-
 if TYPE_CHECKING:
     from outpace.tune.optimisations.environment import EnvironmentKnob
     from outpace.tune.optimisations.knob import Knob
@@ -19,8 +17,7 @@ if TYPE_CHECKING:
 def _found() -> tuple[Any, ...]:
     """All of them, in the order in which they are tried."""
     modules = [importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
-    of_loops = [importlib.import_module(f"{loops.__name__}.{module.name}") for module in pkgutil.iter_modules(loops.__path__)]
-    found = [each for module in modules for each in getattr(module, "OPTIMISATIONS", ())] + [module.KNOB for module in of_loops]
+    found = [each for module in modules for each in getattr(module, "OPTIMISATIONS", ())]
     return tuple(sorted(found, key=lambda each: (each.order, each.id)))
 
 

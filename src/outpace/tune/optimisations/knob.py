@@ -53,9 +53,17 @@ class ReaderKnob(Knob, Protocol):
 
 
 class LoopKnob(Knob, Protocol):
-    """A knob of `loops`: it is written into the functions that the loop calls. framework: that the loop trains with."""
+    """A knob of `loops`: it is written into the functions that the loop calls. framework: that the loop trains with. turns: what it turns on
+    in the loop, by name."""
 
+    loops: bool = True
     framework: str
+    turns: str = ""
+
+    def applied(self, program: Program) -> AbstractContextManager[None]:
+        """Steppers that are made inside the block have it turned on."""
+        assert program.loop is not None
+        return switched(program.loop, turned=program.loop.turned | {self.turns})
 
     def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
         """Write it; `edits_of`: the edits of a file by its path. Raises Unpatchable where the place is not found."""
@@ -80,12 +88,12 @@ class Turned(AbstractContextManager[None]):
         self._back.close()
 
 
-def switched(model: Any, **values: Any) -> AbstractContextManager[None]:
-    """Set attributes of the model inside the block."""
+def switched(owner: Any, **values: Any) -> AbstractContextManager[None]:
+    """Set attributes of a model or a loop inside the block."""
 
     def on(back: ExitStack) -> None:
         for name, value in values.items():
-            back.callback(setattr, model, name, getattr(model, name))
-            setattr(model, name, value)
+            back.callback(setattr, owner, name, getattr(owner, name))
+            setattr(owner, name, value)
 
     return Turned(on)
