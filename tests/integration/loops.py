@@ -13,7 +13,7 @@ from outpace.tune.optimisations.optimisation import Applies
 from outpace.tune.loop.losses import loop_band
 from outpace.tune.loop.takeover import take_over
 from outpace.tune.loop.written import Unwritten
-from outpace.tune.loops import Loops
+from outpace.tune.loop.found import Loops
 from outpace.tune.program.program import Program
 
 wrong = sys.argv[1:] == ["wrong"]  # the graph does something else than the step

@@ -26,14 +26,14 @@ from outpace.capture.recording import tell
 from outpace.capture.script import hide_own_frames, run_as_main
 from outpace.model.errors import OutpaceError, TuneError, UsageError
 from outpace.model.units import counted
+from outpace.tune.loop.found import Loops
 from outpace.tune.loop.written import Unwritten
-from outpace.tune.loops import Loops
 
 if TYPE_CHECKING:
-    from outpace.tune.loop.applied import Applied
     from outpace.tune.loop.found import Found
     from outpace.tune.loop.loop import Loop
     from outpace.tune.loop.statement import Statement
+    from outpace.tune.loop.takeover import Applied
     from outpace.tune.pages.progress import Progress
     from outpace.tune.program.program import Program
     from outpace.tune.session import Tuned
@@ -155,7 +155,7 @@ class Hosted:
             self.refuse(str(error))
 
     def _applying(self) -> Applied:
-        from outpace.tune.loop.applied import Applied
+        from outpace.tune.loop.takeover import Applied
 
         self._applied = self._applied or Applied(self.plan["recipe"], lambda: self.recorder)
         return self._applied
@@ -308,7 +308,7 @@ class Hosted:
 def recipe_of(tuned: Tuned) -> dict[str, Any]:
     """What was kept, for the process that trains with it: ids of the `practices`, `step_seconds`, which they go by, whether it is a `loop`, and
     the pipeline that this `reads`."""
-    from outpace.tune.loop.applied import reads_of
+    from outpace.tune.loop.takeover import reads_of
 
     loop = tuned.program.loop
     found = {"practices": tuned.best.practices, "step_seconds": tuned.program.step_seconds}

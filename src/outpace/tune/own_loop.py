@@ -13,12 +13,12 @@ import numpy as np
 from outpace._dataclass import dataclass
 from outpace.model.errors import OutpaceError, UsageError
 from outpace.tune.data.isolated import isolated
-from outpace.tune.loop.clock import Left
 from outpace.tune.loop.found import Found
 from outpace.tune.loop.jax_calls import JaxCalls
 from outpace.tune.loop.loop import Loop
 from outpace.tune.loop.losses import Variables
 from outpace.tune.loop.step import Step
+from outpace.tune.loop.stepper import Left
 from outpace.tune.pages.progress import watching
 from outpace.tune.program.outside import Outside
 from outpace.tune.program.program import Program

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outpace.tune.loop.agreement import apart, nudged, objection, random
+from outpace.tune.loop.replayed import apart, nudged, objection, random
 
 BASE: list[np.ndarray[Any, Any]] = [np.asarray([1.0, -4.0, 0.0], np.float32), np.asarray(3, np.int64)]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from outpace.model.errors import CaptureError
-from outpace.tune.loop.clock import Clock, Left
+from outpace.tune.loop.stepper import Clock, Left
 
 
 def looping(

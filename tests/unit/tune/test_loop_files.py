@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from outpace.tune.loop.files import Files
+from outpace.tune.loop.written import Files
 
 
 @pytest.fixture

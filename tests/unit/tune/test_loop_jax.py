@@ -25,7 +25,7 @@ from outpace.tune.loop.body import Body
 from outpace.tune.loop.donation import Donation
 from outpace.tune.loop.jax_calls import JaxCalls
 from outpace.tune.loop.later import later_of
-from outpace.tune.loop.options import AHEAD, DONATED, LATER, SEVERAL
+from outpace.tune.loop.weave import AHEAD, DONATED, LATER, SEVERAL
 from outpace.tune.loop.woven import unshared
 from outpace.tune.patch.loop_edit import write_donation, write_loop
 from outpace.tune.patch.source import SourceFile

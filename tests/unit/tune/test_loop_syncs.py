@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from outpace.tune.loop.later import Kept, Syncs, syncs_of
 from outpace.tune.loop.statement import Statement
-from outpace.tune.loop.syncs import Kept, Syncs, syncs_of
 
 
 class Tensor:

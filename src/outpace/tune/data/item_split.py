@@ -15,11 +15,10 @@ from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace.model.errors import RebuildError
-from outpace.tune.loop.names import order
+from outpace.tune.loop.names import FIXED, order
 from outpace.tune.purity import text
 from outpace.tune.purity.reading import doubt
 
-_LEAVES = (ast.Yield, ast.YieldFrom, ast.Return, ast.Break, ast.Continue, ast.Global, ast.Nonlocal, ast.Await)
 GUARD = "flags.writeable = False"  # of an array that is kept: whoever changes it shall fail
 
 
@@ -89,7 +88,7 @@ def _innermost(node: ast.AST, yielded: ast.AST) -> ast.For | None:
 
 def _most(body: Sequence[ast.stmt]) -> int:
     """How many of the first statements leave the loop in no way."""
-    leaves = (at for at, each in enumerate(body) if any(isinstance(inner, _LEAVES) for inner in ast.walk(each)))
+    leaves = (at for at, each in enumerate(body) if any(isinstance(inner, FIXED) for inner in ast.walk(each)))
     return next(leaves, len(body))
 
 

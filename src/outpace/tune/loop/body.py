@@ -14,11 +14,10 @@ from typing import Any
 from outpace._dataclass import dataclass
 from outpace.tune.loop.frozen import frozen
 from outpace.tune.loop.jax_calls import COMPILED, JaxFunction
-from outpace.tune.loop.names import assigned, order, read, read_outside
-from outpace.tune.loop.statement import function_of, in_script, source_of
+from outpace.tune.loop.names import FIXED, assigned, order, read, read_outside
+from outpace.tune.loop.statement import function_of, in_script, innermost, source_of
 
 LIBRARYS = -1  # arguments of a call that a library passes on in its own way
-_LEAVES = (ast.Return, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal)
 _CHANCE = ("random.", "np.random.", "numpy.random.")
 _CONTROL = (ast.For, ast.While, ast.If, ast.With, ast.Try, ast.FunctionDef, ast.ClassDef)
 
@@ -99,7 +98,7 @@ class Body:
     @functools.cached_property
     def unmovable(self) -> str:
         """Why what makes a step's inputs cannot run before the steps before it are complete; empty where it can."""
-        if any(isinstance(each, _LEAVES) for each in ast.walk(self.loop)):
+        if any(isinstance(each, FIXED) for each in ast.walk(self.loop)):
             return f"the loop at line {self.loop.lineno} can be left, or begun anew, in the midst of a step"
         if self.loop.orelse:
             return f"the loop at line {self.loop.lineno} has an `else`"
@@ -164,19 +163,6 @@ class Body:
             None,
         )
         return f"line {waiting.lineno} waits for each step" if waiting is not None else ""
-
-
-def innermost(tree: ast.AST, line: int) -> ast.For | ast.While | None:
-    """The innermost loop around a line, inside of the function that the line is in."""
-    found: ast.For | ast.While | None = None
-    node: ast.AST | None = tree
-    while node is not None:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-            found = None
-        if isinstance(node, (ast.For, ast.While)):
-            found = node
-        node = next((each for each in ast.iter_child_nodes(node) if _holds(each, line)), None)
-    return found
 
 
 def compiled_calls(node: ast.AST, names: Mapping[str, Any]) -> Iterator[tuple[ast.Call, JaxFunction, int]]:
@@ -278,8 +264,3 @@ def _library(function: types.FunctionType) -> bool:
     from outpace.capture import frames
 
     return not frames.users(function.__code__.co_filename)
-
-
-def _holds(node: ast.AST, line: int) -> bool:
-    first, last = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
-    return first is not None and last is not None and first <= line <= last

@@ -1,13 +1,26 @@
-"""What is known of a loop when it was found. Standard library only: it is imported before the script imports a framework."""
+"""How a loop is found that trains without any `fit`, within its first steps, and what is known of it then.
+
+Started before the script imports a framework, and imports none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from types import CodeType
 from typing import Any
 
 from outpace._dataclass import dataclass
-from outpace.tune.loop.jax_calls import JaxCalls
+from outpace.capture.options import CaptureOptions
+from outpace.capture.session import Session
+from outpace.capture.steps_tf import LoopSteps, hook_marks
+from outpace.capture.window import Candidate, StepWindow
+from outpace.tune.loop.jax_calls import JaxCalls, JaxSteps
+from outpace.tune.loop.statement import Statement
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,3 +35,142 @@ class Found:
     jax: JaxCalls | None = None
     whole: CodeType | None = None
     numbers: Sequence[Sequence[float]] = ()
+
+
+STEPS = 10  # of one kind, after which it is a loop that trains; preparations that look like one take no gradients
+
+_LOOKS = 100  # at gradients, for a loop around them
+
+
+class Loops(Session):
+    """Stands in for a capture's session: where that would open its window, the script has a loop of its own."""
+
+    def __init__(self, found: Callable[[Found], object], begins: Callable[[], object], *, numbers: bool = False) -> None:
+        """`found` is called in the loop's own thread, inside of a step; it may end the process. `begins`: at the first gradient that is taken
+        in a loop, and so before anything that this loop writes. `numbers`: keep what steps of JAX return."""
+        options = CaptureOptions(warmup=STEPS, steps=1, stop=False)
+        super().__init__(options, "", "", lambda *_: None, lambda *_: None, lambda: None)
+        self.window = StepWindow(options, self)
+        self._found = found
+        self._steps: LoopSteps | None = None
+        self._calls: JaxCalls | None = None
+        self._jax: JaxSteps | None = None
+        self._tapes, self._numbers = 0, numbers
+        self._begins: Callable[[], object] | None = begins
+        self._looks = 0
+        self._looked: weakref.WeakSet[Any] = weakref.WeakSet()  # functions that were given a data set
+        os.register_at_fork(after_in_child=self.rest)
+
+    def add_tensorflow(self, tf: Any) -> None:
+        """TensorFlow was imported."""
+        self.add_framework("tensorflow", tf)
+        self._steps = LoopSteps(self, tf)
+        self._steps.install(tf)
+        hook_marks(self, self._steps, tf.profiler.experimental, "Trace", "tensorflow")
+        self._hook_tapes(tf.GradientTape)
+        self._hook_whole(tf)
+
+    def add_jax(self, jax: Any) -> None:
+        """JAX was imported."""
+        self._calls = JaxCalls(jax, self._gradient)
+        self._calls.install()
+        self._jax = JaxSteps(self._calls, STEPS, self._found_jax, numbers=self._numbers)
+
+    def _found_jax(self, code: CodeType | None, count: int) -> None:
+        """A function of JAX was called again and again."""
+        assert self._jax is not None
+        self._tell_of(Found(self._read(count), code, self._calls, numbers=self._jax.numbers()))
+
+    def open(self, candidate: Candidate | None) -> bool:
+        """Enough steps of one kind were seen."""
+        assert self._steps is not None
+        if candidate is not None and (self._steps.trains or candidate.framework == "jax"):
+            jax = self._calls if candidate.framework == "jax" else None
+            numbers = self._jax.numbers() if self._jax is not None else ()
+            self._tell_of(Found(self._read(candidate.count), self._steps.code(candidate), jax, numbers=numbers))
+        return False
+
+    def _hook_tapes(self, kind: Any) -> None:
+        """See eager steps that read no data set."""
+        original, loops = kind.__enter__, self
+
+        def __enter__(self: Any) -> Any:
+            loops._gradient()
+            loops._taped()
+            return original(self)
+
+        kind.__enter__ = __enter__
+
+    def _gradient(self) -> None:
+        """A gradient is taken, or a function that takes one is traced."""
+        busy = self._steps is not None and self._steps.busy
+        if self._begins is None or busy or self._looks > _LOOKS or threading.current_thread() is not threading.main_thread():
+            return
+        self._looks += 1
+        if Statement.around(sys._getframe(2)) is not None:
+            begins, self._begins = self._begins, None
+            begins()
+
+    def _hook_whole(self, tf: Any) -> None:
+        """See functions that are given a data set, and train on all of it in one call."""
+        kind, data = type(tf.function(lambda: None)), tf.data.Dataset
+        original, loops = kind.__call__, self
+
+        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+            given = next((each for each in (*args, *kwargs.values()) if isinstance(each, data)), None)
+            if given is not None and self not in loops._looked:
+                loops._whole(self, given, args, kwargs)
+            return original(self, *args, **kwargs)
+
+        kind.__call__ = __call__
+
+    def _whole(self, function: Any, dataset: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A function's first call with a data set: its graph, which the call would make, tells whether it takes gradients."""
+        if self._steps is None or self._steps.outside():
+            return
+        self._looked.add(function)
+        before, self._steps.trains = self._steps.trains, False
+        with contextlib.suppress(Exception):  # the call itself shall raise it
+            function.get_concrete_function(*args, **kwargs)
+        trains, self._steps.trains = self._steps.trains, self._steps.trains or before
+        code = getattr(getattr(function, "python_function", None), "__code__", None)
+        if trains and isinstance(code, CodeType):
+            self._tell_of(Found(dataset, None, whole=code))
+
+    def _taped(self) -> None:
+        if self._steps is None or self._steps.outside():
+            return
+        self._tapes += 1
+        if self._tapes > STEPS and not self._steps.counted(self._tapes):
+            self._tell_of(Found(None, None))
+
+    def _tell_of(self, found: Found) -> None:
+        self.rest()
+        self._found(found)
+
+    def _read(self, count: int) -> Any:
+        """The data set that is read in most of so many steps."""
+        return self._steps.read(count) if self._steps is not None else None
+
+    def rest(self) -> None:
+        """See nothing more."""
+        self.window.disable()
+        if self._jax is not None:
+            self._jax.rest()
+
+    @contextlib.contextmanager
+    def resting(self) -> Iterator[None]:
+        """See nothing inside the block."""
+        steps, jax, listener = self._steps, self._calls, self._calls.listener if self._calls is not None else None
+        before = (steps.busy, steps.trains) if steps is not None else (False, False)
+        if steps is not None:
+            steps.busy = True
+        if jax is not None:
+            jax.listener = None
+        try:
+            yield
+        finally:
+            if steps is not None:
+                steps.busy, steps.trains = before
+            if jax is not None:
+                jax.listener = listener

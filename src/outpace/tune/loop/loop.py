@@ -12,21 +12,20 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 from outpace.capture.iterators import iterator_class
-from outpace.tune.loop.clock import Clock
 from outpace.tune.loop.found import Found
 from outpace.tune.loop.jax_calls import GRADIENT, JaxFunction
-from outpace.tune.loop.options import DONATED, SEVERAL
+from outpace.tune.loop.later import Kept, Syncs
 from outpace.tune.loop.reads import Reads
 from outpace.tune.loop.step import Step, called_by, users_frame
-from outpace.tune.loop.stepper import Active, Call, Calls, CallStepper, LoopStepper, finished
-from outpace.tune.loop.syncs import Kept, Syncs
+from outpace.tune.loop.stepper import Active, Call, Calls, CallStepper, Clock, LoopStepper, finished
+from outpace.tune.loop.weave import DONATED, SEVERAL
 from outpace.tune.reason import reason_of
 
 if TYPE_CHECKING:
     from outpace.tune.loop.donation import Donation
-    from outpace.tune.loop.outline import Outline
     from outpace.tune.loop.replayed import Replayed, ReplayStepper
     from outpace.tune.loop.statement import Statement
+    from outpace.tune.loop.step import Outline
     from outpace.tune.loop.woven import Woven
     from outpace.tune.program.source import Feed
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.model.errors import UsageError
-from outpace.tune.loop.agreement import nudged, objection, random
+from outpace.tune.loop.replayed import nudged, objection, random
 from outpace.tune.loop.stepper import LoopStepper
 from outpace.tune.numerics import Band, affordable, held, judge, ordered, same, shuffled
 

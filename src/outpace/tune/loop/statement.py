@@ -124,6 +124,19 @@ def loop_of(tree: ast.AST, line: int) -> ast.For | ast.While | None:
     return next((node for node in _around(tree, line) if isinstance(node, (ast.For, ast.While))), None)
 
 
+def innermost(tree: ast.AST, line: int) -> ast.For | ast.While | None:
+    """The innermost loop around a line, inside of the function that the line is in."""
+    found: ast.For | ast.While | None = None
+    node: ast.AST | None = tree
+    while node is not None:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            found = None
+        if isinstance(node, (ast.For, ast.While)):
+            found = node
+        node = next((each for each in ast.iter_child_nodes(node) if _holds(each, line)), None)
+    return found
+
+
 def _around(tree: ast.AST, line: int) -> Iterator[ast.AST]:
     """The nodes around a line, from the outermost on, inside of the innermost function."""
     path: list[ast.AST] = []

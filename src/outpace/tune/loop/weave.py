@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from outpace.tune.loop.body import Body
     from outpace.tune.loop.later import Later
 
+
 AT_ONCE = 100  # steps whose values are read together
 NAME = "_outpace"  # of the `Woven` that the loop speaks to
 
@@ -143,3 +144,6 @@ def _call(value: ast.expr, inputs: str) -> ast.expr:
     assert isinstance(call, ast.Call)
     call.args[0] = value
     return call
+
+
+SEVERAL, AHEAD, LATER, DONATED = "several", "ahead", "later", "donated"

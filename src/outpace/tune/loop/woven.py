@@ -19,9 +19,8 @@ from outpace.model.errors import CaptureError
 from outpace.tune.loop.batches import ahead, each_of, in_groups, on_device
 from outpace.tune.loop.body import Body
 from outpace.tune.loop.later import later_of
-from outpace.tune.loop.options import AHEAD, DONATED, LATER, SEVERAL
 from outpace.tune.loop.replayed import Replayed
-from outpace.tune.loop.weave import NAME, woven
+from outpace.tune.loop.weave import AHEAD, DONATED, LATER, NAME, SEVERAL, woven
 from outpace.tune.reason import reason_of
 
 if TYPE_CHECKING:

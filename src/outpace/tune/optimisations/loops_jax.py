@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from outpace.model.units import Unit, counted, humanize
 from outpace.tune.data.verify import Risk
-from outpace.tune.loop.options import AHEAD, DONATED, LATER, SEVERAL
-from outpace.tune.loop.weave import AT_ONCE
+from outpace.tune.loop.weave import AHEAD, AT_ONCE, DONATED, LATER, SEVERAL
 from outpace.tune.optimisations.compiled import FEWEST
 from outpace.tune.optimisations.knob import LoopKnob
 from outpace.tune.optimisations.loops_tensorflow import LoopGraph

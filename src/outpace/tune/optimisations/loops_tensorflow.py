@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from outpace.tune.data.verify import Risk
-from outpace.tune.loop.syncs import AT_ONCE
+from outpace.tune.loop.later import AT_ONCE
 from outpace.tune.optimisations.knob import LoopKnob, switched
 from outpace.tune.optimisations.optimisation import Answer, Applies, NotApplicable
 

@@ -27,8 +27,8 @@ from typing import Any
 from outpace.capture.ending import end_here
 from outpace.capture.imports import ImportHooks
 from outpace.capture.script import run_as_main
+from outpace.tune.loop.found import Loops
 from outpace.tune.loop.written import Unwritten
-from outpace.tune.loops import Loops
 from outpace.tune.program.source import Source
 
 COMPILED = ("jit_compile", "steps_per_execution", "run_eagerly")

@@ -15,8 +15,7 @@ from outpace.tune.loop.body import Body
 from outpace.tune.loop.jax_calls import SEVERAL_STEPS
 from outpace.tune.loop.later import Later
 from outpace.tune.loop.names import order
-from outpace.tune.loop.options import AHEAD, DONATED, LATER, SEVERAL
-from outpace.tune.loop.weave import AT_ONCE
+from outpace.tune.loop.weave import AHEAD, AT_ONCE, DONATED, LATER, SEVERAL
 from outpace.tune.loop.woven import Woven, listed, unpacked
 from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.patch.function_edit import edit_function

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import libcst as cst
 
-from outpace.tune.loop.outline import Outline
+from outpace.tune.loop.step import Outline
 from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.patch.function_edit import MAKER
 from outpace.tune.patch.written import Edits

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import libcst as cst
 
-from outpace.tune.loop.syncs import AT_ONCE, Movable, Syncs
+from outpace.tune.loop.later import AT_ONCE, Movable, Syncs
 from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.patch.source import SourceFile
 from outpace.tune.patch.written import Edits
