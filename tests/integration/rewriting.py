@@ -193,7 +193,7 @@ def epochs(dataset: Any) -> list[list[str]]:
 def tried(tf: Any, make: Case, rewrite: Any) -> dict[str, Any]:
     """What came of one rewrite on one pipeline."""
     from outpace.tune.data.tree import describe
-    from outpace.tune.optimisations.rewrite import Rewritten, attempt
+    from outpace.tune.optimisations.optimisation import Rewritten, attempt
 
     def fresh() -> Any:
         tf.random.set_seed(7)

@@ -24,7 +24,7 @@ from outpace.model.errors import RebuildError
 from outpace.tune.data.tree import describe
 from outpace.tune.data.verify import Difference, Risk, Verified, verify
 from outpace.tune.optimisations import all_rewrites
-from outpace.tune.optimisations.rewrite import Rewritten, attempt
+from outpace.tune.optimisations.optimisation import Rewritten, attempt
 
 REWRITES = {rewrite.id: rewrite for rewrite in all_rewrites()}
 numbers = lambda: tf.data.Dataset.range(20)

@@ -20,7 +20,7 @@ import keras
 sources.install(keras)
 import numpy as np
 from types import SimpleNamespace
-from outpace.tune.climb.parts import slow_parts
+from outpace.tune.climb.limits import slow_parts
 from outpace.tune.program.program import Program
 from outpace.tune.trial.statistics import Estimate
 

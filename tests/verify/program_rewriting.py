@@ -94,7 +94,7 @@ def outcomes(script: str, folder: str) -> dict[str, Any]:
     from outpace.tune.data import size
     from outpace.tune.data.tree import describe
     from outpace.tune.optimisations import all_rewrites
-    from outpace.tune.optimisations.rewrite import Rewritten, attempt
+    from outpace.tune.optimisations.optimisation import Rewritten, attempt
     from outpace.tune.program.program import Program
 
     size.SECONDS = 600.0  # how far elements are counted must not depend on how busy this machine is

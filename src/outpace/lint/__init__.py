@@ -5,7 +5,7 @@ A capture knows more: given its record, what the text only suggests is confirmed
 
 from __future__ import annotations
 
-from outpace.lint.message import Edit, Level, Message, Origin, Rule
+from outpace.lint.program import Edit, Level, Message, Origin, Rule
 from outpace.lint.rules import RULES
 from outpace.lint.run import files_in, lint_file, lint_text, newest_record, read_record
 

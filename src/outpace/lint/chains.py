@@ -9,8 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from outpace.lint import operations
-from outpace.lint.calls import Calls
+from outpace.lint.calls import SPLITTING, Calls, evident_names, key
 from outpace.lint.functions import Functions
 from outpace.lint.source import FUNCTIONS, Function, Source
 from outpace.lint.values import (
@@ -47,7 +46,7 @@ class Chains:
         self.running: list[ast.AST] = []
         self._called: set[ast.AST] = set()
         self._closures: dict[ast.AST, Frame] = {}
-        self._evident = operations.evident_names(source)
+        self._evident = evident_names(source)
         self._budget = _MOST_STATEMENTS
         self._calls = Calls(self)
         if source.imports("tensorflow", "keras", "tensorflow_datasets", "tf_keras"):
@@ -274,7 +273,7 @@ class Chains:
     def _perhaps(self, node: ast.Name | ast.Attribute, frame: Frame) -> Value:
         """An unknown value that the function treats as only a tf.data set can be treated."""
         scope = self.source.function_around(node) or self.source.tree
-        if operations.key(node) not in self._evident.get(scope, ()):
+        if key(node) not in self._evident.get(scope, ()):
             return None
         value = self.unknown(node, frame)
         if isinstance(node, ast.Name):
@@ -338,4 +337,4 @@ def _static(node: Function) -> bool:
 
 
 def _splitting(value: Datasets) -> bool:
-    return all(path.stage.op in operations.SPLITTING for path in value.paths)
+    return all(path.stage.op in SPLITTING for path in value.paths)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
-from outpace.lint.message import Level, Message, Origin
-from outpace.lint.program import Program
+from outpace.lint.program import Level, Message, Origin, Program
 from outpace.lint.rules import CHECKS, RULES
 from outpace.lint.source import Source
 from outpace.model.errors import NotFoundError, ProfileError, UsageError

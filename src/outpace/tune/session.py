@@ -13,16 +13,15 @@ from outpace.capture.pipeline import PipelineRecorder
 from outpace.capture.sources import SourceRecorder
 from outpace.model.errors import UsageError
 from outpace.tune.climb.climb import Climb
+from outpace.tune.climb.limits import slow_parts
 from outpace.tune.climb.outcome import Tuning
-from outpace.tune.climb.parts import slow_parts
 from outpace.tune.data.isolated import dispose
 from outpace.tune.data.tree import describe
 from outpace.tune.data.verify import Risk
 from outpace.tune.optimisations import all_rewrites, knobs
 from outpace.tune.optimisations.advice import advice_for
 from outpace.tune.optimisations.knob import serves
-from outpace.tune.optimisations.optimisation import Answer, Applies, NeedsConsent, Optimisation, asked
-from outpace.tune.optimisations.rewrite import Rewritten, attempt
+from outpace.tune.optimisations.optimisation import Answer, Applies, NeedsConsent, Optimisation, Rewritten, asked, attempt
 from outpace.tune.pages.progress import watching
 from outpace.tune.patch.make import recipe
 from outpace.tune.program.outside import effects

@@ -19,8 +19,8 @@ from outpace.model.units import counted
 from outpace.report import json_, terminal
 from outpace.store.tree import near
 from outpace.tune.climb.climb import NEAR
+from outpace.tune.climb.limits import BOUND
 from outpace.tune.climb.outcome import USED_UP, Climbed
-from outpace.tune.climb.parts import BOUND
 from outpace.tune.optimisations import knobs
 from outpace.tune.optimisations.optimisation import NeedsConsent
 from outpace.tune.pages.environment import page_of_plain

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from outpace.capture.pipeline import METHODS, SOURCES, PipelineRecorder
 from outpace.store.record import PipelineStage
-from outpace.tune.optimisations.rewrite import Patch
+from outpace.tune.optimisations.optimisation import Patch
 from outpace.tune.patch.calls import Call, Row
 from outpace.tune.patch.edit import Editor
 

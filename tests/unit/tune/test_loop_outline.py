@@ -15,8 +15,8 @@ pytest.importorskip("libcst")
 
 from outpace.tune.loop.statement import Statement
 from outpace.tune.loop.step import ON, STEP, Outline, outlined
-from outpace.tune.patch.outline_edit import write_outline
 from outpace.tune.patch.source import SourceFile
+from outpace.tune.patch.step_edit import write_outline
 from outpace.tune.patch.written import Edits
 
 HEAD = """import tensorflow as tf

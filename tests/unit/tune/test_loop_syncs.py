@@ -96,8 +96,8 @@ def test_what_comes_later_is_the_same(tmp_path: Path, on: bool) -> None:
 def test_the_patch_does_the_same(tmp_path: Path) -> None:
     """70 steps are no multiple of what is read at once."""
     pytest.importorskip("libcst")
-    from outpace.tune.patch.reads_edit import write_reads
     from outpace.tune.patch.source import SourceFile
+    from outpace.tune.patch.step_edit import write_reads
     from outpace.tune.patch.written import Edits
 
     syncs, _, names = looked(tmp_path, LOOP)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from outpace.store.record import PipelineStage
-from outpace.tune.optimisations.rewrite import Patch
+from outpace.tune.optimisations.optimisation import Patch
 from outpace.tune.patch.calls import Call, Row, Unpatchable, collapsed
 
 SOURCE, SHUFFLE, REPEAT, MAP, BATCH = range(5)

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("libcst")
 
-from outpace.tune.optimisations.rewrite import Patch
+from outpace.tune.optimisations.optimisation import Patch
 from outpace.tune.patch.calls import Unpatchable
 from tests.unit.tune.patching import Written
 

@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("libcst")
 
 from outpace.tune.patch.calls import Unpatchable
-from outpace.tune.patch.function_edit import decorate, edit_function
 from outpace.tune.patch.source import SourceFile
+from outpace.tune.patch.step_edit import decorate, edit_function
 from outpace.tune.patch.written import Edits
 
 JIT = {"jit_compile": "True"}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from outpace.lint.message import Message, Rule
-from outpace.lint.program import Program
+from outpace.lint.program import Message, Program, Rule
 from outpace.lint.rules import keras, loops, order, parallel, traced
 
 _GROUPS = (parallel, order, loops, keras, traced)

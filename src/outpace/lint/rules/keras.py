@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from outpace.lint.message import Edit, Level, Message, Rule
-from outpace.lint.program import Program
+from outpace.lint.program import Edit, Level, Message, Program, Rule
 
 OFTEN = 10  # batches; more often than that, TensorBoard's writing was asked for in most steps
 

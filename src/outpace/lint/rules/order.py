@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from outpace.lint.calls import BATCHING, READERS, UNBATCHING
 from outpace.lint.functions import Trait
-from outpace.lint.message import Level, Message, Rule
-from outpace.lint.operations import BATCHING, READERS, UNBATCHING
-from outpace.lint.program import Program
+from outpace.lint.program import Level, Message, Program, Rule
 from outpace.lint.values import Stage
 from outpace.store.record import PipelineStage
 

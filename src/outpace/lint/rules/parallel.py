@@ -7,10 +7,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from outpace.lint.calls import BATCHING, LOADERS, UNBATCHING
 from outpace.lint.functions import PYTHON_CALLS, STATEFUL, Trait
-from outpace.lint.message import Edit, Level, Message, Rule
-from outpace.lint.operations import BATCHING, LOADERS, UNBATCHING
-from outpace.lint.program import Program
+from outpace.lint.program import Edit, Level, Message, Program, Rule
 from outpace.lint.source import FUNCTIONS
 from outpace.lint.values import Stage
 from outpace.model.units import counted

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from outpace.lint.message import Level, Message, Rule
-from outpace.lint.program import Program
+from outpace.lint.program import Level, Message, Program, Rule
 from outpace.lint.source import FUNCTIONS, Function, inside, parameters
 from outpace.lint.steps import LOOPS, Loop
 from outpace.model.units import Unit, counted, humanize

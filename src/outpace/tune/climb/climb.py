@@ -32,8 +32,7 @@ from outpace.tune.data.tree import describe
 from outpace.tune.data.verify import Risk
 from outpace.tune.optimisations import all_rewrites, knobs
 from outpace.tune.optimisations.knob import serves
-from outpace.tune.optimisations.optimisation import Applies, NeedsConsent, asked
-from outpace.tune.optimisations.rewrite import Rewritten, attempt
+from outpace.tune.optimisations.optimisation import Applies, NeedsConsent, Rewritten, asked, attempt
 from outpace.tune.program.program import Program
 from outpace.tune.reason import reason_of
 from outpace.tune.trial.engine import Watch

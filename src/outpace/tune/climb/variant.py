@@ -8,7 +8,7 @@ from typing import Any, cast
 from outpace._dataclass import dataclass
 from outpace.tune.data.verify import Risk
 from outpace.tune.optimisations.knob import Knob
-from outpace.tune.optimisations.rewrite import Rewrite
+from outpace.tune.optimisations.optimisation import Rewrite
 from outpace.tune.program.program import Program
 
 _ORDER = (Risk.EXACT, Risk.REORDERED, Risk.STATISTICAL)

@@ -2,6 +2,10 @@
 
 A shuffle or repeat permutes and repeats positions and never looks at elements, so it may change places with a stage that makes one
 element of one element: the same order comes out, bit by bit, while the elements themselves are computed once.
+
+A traced function is split (`split`) into a prefix that depends on its argument alone, which can be cached, and the rest. A forward slice of
+its graph: an operation belongs to the rest when it is impure (random, variable, a Python function that something speaks against), reads a
+captured resource that may change, or depends on such an operation. The tensors on the border are what the prefix returns and the rest takes.
 """
 
 from __future__ import annotations
@@ -10,11 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from outpace.capture import stateful
 from outpace.model.errors import RebuildError
+from outpace.tune.data import functions
 from outpace.tune.data.classes import construct
 from outpace.tune.data.rebuild import rebuild, reused_functions
 from outpace.tune.data.tree import Pipeline, Stage
-from outpace.tune.purity.stages import constant, why_not_constant
+from outpace.tune.purity import traced
+from outpace.tune.purity.evidence import constant, why_not_constant
 
 MOVABLE = ("shuffle", "repeat", "prefetch", "with_options")  # they hand elements over as they are
 _STOP = ("take", "take_while", "choose_from_datasets")
@@ -116,3 +123,158 @@ def best_place(pipeline: Pipeline) -> tuple[Stage, Place]:
         except RebuildError as error:
             reasons.append(str(error))
     raise RebuildError(reasons[0] if reasons else "There is no stage to cache.")
+
+
+_IDLE = {"Placeholder", "Identity", "NoOp", "Const"}
+_UNCACHEABLE = ("resource", "variant")
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """A prefix and a suffix of one function (both traced), and what decides between them.
+
+    `work` counts the prefix's operations (moves and constants excluded), `border` describes the tensors handed over (name, type, shape),
+    `causes` are the types of the impure operations.
+    """
+
+    prefix: Any
+    suffix: Any
+    work: int
+    border: tuple[str, ...]
+    causes: tuple[str, ...]
+
+
+def split(wrapper: Any) -> Split:
+    """Split a traced function. Raises RebuildError when nothing, or everything, of it depends on the argument alone."""
+    graph = wrapper.function.graph
+    definition = graph.as_graph_def()
+    dirty, causes = _dirty(wrapper, definition)
+    if not dirty:
+        raise RebuildError("The whole function depends on its argument alone: cache after it instead of splitting it.")
+    border, clean = _border(wrapper, dirty)
+    work = [op.name for op in graph.get_operations() if op.name in clean and op.type not in _IDLE]
+    if not work:
+        raise RebuildError(f"Nothing of the function could be cached: all of it depends on {', '.join(causes)}.")
+    for tensor in border:
+        if tensor.dtype.name in _UNCACHEABLE:
+            raise RebuildError(
+                f"The function hands a {tensor.dtype.name} ({tensor.name}) from one part to the other, which cannot be cached."
+            )
+    prefix = _prefix(wrapper, definition, border, dirty)
+    suffix = _suffix(wrapper, definition, border, clean)
+    described = tuple(f"{tensor.name} {tensor.dtype.name} {tensor.shape}" for tensor in border)
+    return Split(prefix, suffix, len(work), described, causes)
+
+
+def _dirty(wrapper: Any, definition: Any) -> tuple[set[str], tuple[str, ...]]:
+    """Names of the operations that must run for every element anew, and the types that make them so. Operations come in
+    topological order. Automatic control dependencies tie every returned Identity to every stateful operation, and stateful operations to
+    each other: an Identity and a Python function are clean when their values are."""
+    library = {function.signature.name: function for function in definition.library.function}
+    arguments = {tensor.op.name for tensor in functions.flat_arguments(wrapper)}
+    clean = frozenset(call.token for call in traced.facts(wrapper).calls if call.doubt is None)
+    filled_once = traced.constant_tables(wrapper)
+    captured = {
+        inner.op.name
+        for inner, outer in zip(_captures(wrapper), wrapper.function.captured_inputs, strict=True)
+        if outer.dtype.name in _UNCACHEABLE and id(outer) not in filled_once
+    }
+    dirty: set[str] = set(captured)
+    causes = {"captured variable"} if captured else set()
+    for op in wrapper.function.graph.get_operations():
+        if op.name in arguments or op.name in captured:
+            continue
+        own = traced.impure(op, library, clean)
+        behind = any(i.op.name in dirty for i in op.inputs)
+        free = op.type == "Identity" or traced.calls_clean(op.node_def, clean)  # waits for others only by construction
+        ordered = not free and any(control.name in dirty for control in op.control_inputs)
+        if own or behind or ordered:
+            dirty.add(op.name)
+            causes |= {op.type} if own and op.type not in stateful.HARMLESS else set()
+    return dirty, tuple(sorted(causes))
+
+
+def _border(wrapper: Any, dirty: set[str]) -> tuple[list[Any], set[str]]:
+    """Clean tensors that the rest or the result reads, and the clean operations that depend on the argument (constants are simply
+    made on both sides)."""
+    graph = wrapper.function.graph
+    from_argument = {tensor.op.name for tensor in functions.flat_arguments(wrapper)}
+    for op in graph.get_operations():
+        if op.name not in dirty and any(i.op.name in from_argument for i in op.inputs):
+            from_argument.add(op.name)
+    clean = {name for name in from_argument if name not in dirty}
+    border: list[Any] = []
+    readers = [i for op in graph.get_operations() if op.name not in clean for i in op.inputs]
+    for tensor in [*readers, *graph.outputs]:
+        if tensor.op.name in clean and all(tensor is not known for known in border):
+            border.append(tensor)
+    return border, clean
+
+
+def _prefix(wrapper: Any, definition: Any, border: list[Any], dirty: set[str]) -> Any:
+    stripped = _without_control(definition, dirty)
+    pruned = _pruned(stripped, [tensor.op.name for tensor in border])
+    arguments = functions.flat_arguments(wrapper)
+
+    def body(flat: list[Any]) -> Any:
+        feeds = [(tensor.name, value) for tensor, value in zip(arguments, flat, strict=True)]
+        results = functions.imported(wrapper, pruned, feeds, border)
+        return tuple(results) if len(results) != 1 else results[0]
+
+    return functions.made(wrapper, wrapper._input_structure, body)
+
+
+def _suffix(wrapper: Any, definition: Any, border: list[Any], clean: set[str]) -> Any:
+    from tensorflow.python.framework import tensor_spec
+
+    outputs = list(wrapper.function.graph.outputs)
+    pruned = _pruned(definition, [tensor.op.name for tensor in outputs])
+    kept = [node for node in pruned.node if node.name not in clean]
+    del pruned.node[:]
+    pruned.node.extend(kept)
+    pruned = _without_control(pruned, clean)
+    specs = [tensor_spec.TensorSpec(tensor.shape, tensor.dtype) for tensor in border]
+
+    def body(flat: list[Any]) -> Any:
+        from tensorflow.python.data.util import structure
+
+        feeds = [(tensor.name, value) for tensor, value in zip(border, flat, strict=True)]
+        return structure.from_compatible_tensor_list(
+            wrapper.output_structure, functions.imported(wrapper, pruned, feeds, outputs)
+        )
+
+    return functions.made(wrapper, tuple(specs) if len(specs) != 1 else specs[0], body)
+
+
+def _without_control(definition: Any, names: set[str]) -> Any:
+    """A copy in which no operation waits for one of `names`; a NoOp only groups such waits."""
+    copy = type(definition)()
+    copy.CopyFrom(definition)
+    for node in copy.node:
+        if node.name not in names:
+            kept = [name for name in node.input if not (name.startswith("^") and name[1:] in names)]
+            del node.input[:]
+            node.input.extend(kept)
+    return copy
+
+
+def _pruned(definition: Any, fetches: list[str]) -> Any:
+    """The operations that the fetched ones need, with the whole function library (the prefix's calls and the suffix's)."""
+    nodes = {node.name: node for node in definition.node}
+    needed: set[str] = set()
+    todo = list(fetches)
+    while todo:
+        name = todo.pop()
+        if name in nodes and name not in needed:
+            needed.add(name)
+            todo += [text.removeprefix("^").split(":")[0] for text in nodes[name].input]
+    pruned = type(definition)()
+    pruned.node.extend(node for node in definition.node if node.name in needed)
+    pruned.library.CopyFrom(definition.library)
+    pruned.versions.CopyFrom(definition.versions)
+    return pruned
+
+
+def _captures(wrapper: Any) -> list[Any]:
+    graph = wrapper.function.graph
+    return list(graph.inputs[len(graph.inputs) - len(wrapper.function.captured_inputs) :])

@@ -78,7 +78,7 @@ def pinned(wrapper: Any, seed: int, every: bool = False) -> Any:
     """The same function with a fixed seed in every random op that has none (`every`: in all): what makes two runs comparable.
 
     Returns the function itself when it draws no unseeded random number. An op's seed comes from its name, so that parts of a
-    function (see split.py) get the same ones.
+    function (see caching.py) get the same ones.
     """
     own = traced.facts(wrapper)
     if not own.random or (own.random_seeded and not every):

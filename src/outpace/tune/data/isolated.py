@@ -6,14 +6,17 @@ let go: TensorFlow waits for their threads, often for tens of seconds, and does 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import os
+import random
 import shutil
+import sys
 import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from outpace.capture.family import noted
@@ -101,3 +104,20 @@ def settled(seconds: float) -> bool:
         thread.join(max(0.0, end - time.monotonic()))
     gc.collect()
     return not len(_watched) and not any(thread.is_alive() for thread in _disposing)
+
+
+@contextlib.contextmanager
+def chance_kept(seed: int | None = None) -> Iterator[None]:
+    """Put the random numbers of Python and NumPy back at the end; inside they begin from a seed where one is given."""
+    numpy = sys.modules.get("numpy")
+    state, other = random.getstate(), numpy.random.get_state() if numpy is not None else None
+    try:
+        if seed is not None:
+            random.seed(seed)
+            if numpy is not None:
+                numpy.random.seed(seed)
+        yield
+    finally:
+        random.setstate(state)
+        if numpy is not None:
+            numpy.random.set_state(other)

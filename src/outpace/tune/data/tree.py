@@ -12,7 +12,7 @@ from outpace.store.tree import near
 from outpace.tune.data.classes import KINDS, kind_of, op_of
 from outpace.tune.data.graph import functions_of, inputs_of
 from outpace.tune.purity import traced
-from outpace.tune.purity.stages import deterministic, plain
+from outpace.tune.purity.evidence import deterministic, plain
 from outpace.tune.purity.traced import FunctionFacts, PythonCall
 
 _SHOWN = (

@@ -11,8 +11,8 @@ from typing import Any
 
 from outpace.model.errors import RebuildError
 from outpace.model.units import counted
-from outpace.tune.data.chance import chance_kept
 from outpace.tune.data.comparable import Pinning, perturb_generators, variables_kept
+from outpace.tune.data.isolated import chance_kept
 from outpace.tune.data.tree import describe
 from outpace.tune.purity.evidence import key_of, rows, same
 from outpace.tune.reason import reason_of

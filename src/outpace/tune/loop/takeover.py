@@ -28,7 +28,7 @@ from outpace.tune.loop.stepper import Active, Clock
 from outpace.tune.loop.written import Unwritten
 from outpace.tune.optimisations import all_rewrites, knobs
 from outpace.tune.optimisations.knob import Knob
-from outpace.tune.optimisations.rewrite import Rewritten, attempt
+from outpace.tune.optimisations.optimisation import Rewritten, attempt
 from outpace.tune.program.program import Program
 from outpace.tune.reason import reason_of
 

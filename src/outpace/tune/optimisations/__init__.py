@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from outpace.tune.optimisations.environment import EnvironmentKnob
     from outpace.tune.optimisations.knob import Knob
-    from outpace.tune.optimisations.rewrite import Rewrite
+    from outpace.tune.optimisations.optimisation import Rewrite
 
 
 @functools.cache

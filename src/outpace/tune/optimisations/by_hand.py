@@ -9,8 +9,7 @@ from typing import Any
 from outpace.model.errors import RebuildError
 from outpace.tune.data import caching
 from outpace.tune.data.tree import Pipeline, Stage
-from outpace.tune.optimisations.optimisation import Answer, Explained, NotApplicable
-from outpace.tune.optimisations.rewrite import Patch, Rewrite
+from outpace.tune.optimisations.optimisation import Answer, Explained, NotApplicable, Patch, Rewrite
 from outpace.tune.purity.traced import called
 
 _SPATIAL = {"ReverseV2", "Transpose", "Slice", "StridedSlice", "CropAndResize", "PadV2", "Pad", "MirrorPad"}

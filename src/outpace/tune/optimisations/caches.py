@@ -10,12 +10,11 @@ from weakref import WeakKeyDictionary
 from outpace.model.errors import RebuildError
 from outpace.model.units import Unit, humanize
 from outpace.tune.data import caching, isolated, size
+from outpace.tune.data.caching import Split, split
 from outpace.tune.data.iterator import proved_cache
-from outpace.tune.data.split import Split, split
 from outpace.tune.data.tree import Pipeline, Stage, describe
 from outpace.tune.data.verify import Risk
-from outpace.tune.optimisations.optimisation import Answer, Applies, NotApplicable
-from outpace.tune.optimisations.rewrite import Patch, Rewrite, call_of, first_refusal
+from outpace.tune.optimisations.optimisation import Answer, Applies, NotApplicable, Patch, Rewrite, call_of, first_refusal
 from outpace.tune.purity import evidence
 
 _SIZES: WeakKeyDictionary[Any, size.CacheSize] = WeakKeyDictionary()

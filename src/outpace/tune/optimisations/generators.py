@@ -1,19 +1,29 @@
-"""What Python generators give: kept by item where it is the same in every epoch, and handed over several elements at a time."""
+"""Inputs that Python makes. What generators give is kept by item where it is the same in every epoch, or handed over several elements at a
+time; the batches of a `PyDataset` are kept in memory, or made by several threads ahead of the step."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from contextlib import AbstractContextManager, ExitStack
+from typing import TYPE_CHECKING, Any
 
+from outpace.capture.notes import usable_cpus
 from outpace.model.errors import RebuildError
 from outpace.model.units import Unit, humanize
-from outpace.tune.data import generators, kept_items
+from outpace.tune.data import generators
 from outpace.tune.data.rebuild import rebuild
+from outpace.tune.data.size import SHARE, available_memory, element_bytes
 from outpace.tune.data.tree import Pipeline, Stage
 from outpace.tune.data.verify import Risk
-from outpace.tune.optimisations.optimisation import Answer, Applies
-from outpace.tune.optimisations.rewrite import Patch, Rewrite, call_of, first_refusal
+from outpace.tune.optimisations.knob import ReaderKnob, Turned, switched
+from outpace.tune.optimisations.optimisation import Answer, Applies, NotApplicable, Patch, Rewrite, call_of, first_refusal
 from outpace.tune.purity import evidence
+from outpace.tune.purity.reading import doubt
+
+if TYPE_CHECKING:
+    from outpace.tune.program.program import Program
+    from outpace.tune.program.stepper import Reader, Stepper
+
 
 MOST, FEWEST = 32, 4  # elements at a time
 BYTES = 16 << 20  # of them together
@@ -35,7 +45,7 @@ class KeptItems(Rewrite):
                 plain = generators.generated(stage)
                 if plain.kept is not None:
                     continue
-                found = kept_items.keeping(plain)
+                found = generators.keeping(plain)
             except RebuildError as error:
                 refusals.append(str(error))
                 continue
@@ -53,7 +63,7 @@ class KeptItems(Rewrite):
     def apply(self, pipeline: Pipeline) -> Any:
         """The pipeline with a generator that looks its items up."""
         stage = _applied(self, pipeline)
-        kept = kept_items.keeping(generators.generated(stage))
+        kept = generators.keeping(generators.generated(stage))
         return rebuild(pipeline.dataset, [(stage.dataset, lambda old, inputs: generators.source(kept, old))])
 
     def proof(self, iterator: Any, rewritten: Pipeline) -> str | None:
@@ -66,7 +76,7 @@ class KeptItems(Rewrite):
         stage = _stage(self.applies(pipeline))
         if stage is None:
             return ()
-        kept = kept_items.keeping(generators.generated(stage))
+        kept = generators.keeping(generators.generated(stage))
         assert kept.split is not None
         note = f"put what {kept.user.__name__} does for an item into a function of {', '.join(kept.split.given)}, with @functools.cache"
         return (Patch(call_of(stage), note=note, generator=kept),)
@@ -149,4 +159,104 @@ def _applied(rewrite: Rewrite, pipeline: Pipeline) -> Stage:
     return stage
 
 
-OPTIMISATIONS = (KeptItems(), GeneratorChunks())
+_BY_EPOCH = ("on_epoch_begin", "on_epoch_end")
+
+
+class KeptBatches(ReaderKnob):
+    """Keeps what `__getitem__` returns, by its index; Keras shuffles the order of batches, not what they hold."""
+
+    id = "kept_batches"
+    title = "batches kept in memory"
+    practice = (
+        "Decorate __getitem__ of the PyDataset with functools.cache, so that each batch is made once and not in every epoch."
+    )
+    order = 1
+
+    def decorators(self, program: Program) -> dict[str, str]:
+        """`functools.cache` on `__getitem__`."""
+        return {"__getitem__": "functools.cache"}
+
+    def applies(self, program: Program, /) -> Answer:
+        """Where a PyDataset's batches are the same in every epoch, as its code shows, and fit into half of the free memory."""
+        x = program.source.py_dataset
+        if x is None:
+            return NotApplicable("the input is no PyDataset")
+        if program.batches is None:
+            return NotApplicable("the number of its batches is not known")
+        if x.use_multiprocessing:
+            return NotApplicable("its batches are made in other processes, each of which would keep all of them")
+        own = next((name for name in _BY_EPOCH if _overrides(x, name)), None)
+        if own is not None:
+            return NotApplicable(f"its {own} may change what a batch holds")
+        against = doubt(x.__getitem__)
+        if against is not None:
+            return NotApplicable(f"its batches may be others in the next epoch: {against}")
+        total, free = program.batches * element_bytes(program.spare), available_memory()
+        if total > SHARE * free:
+            return NotApplicable(
+                f"its batches take {humanize(total, Unit.BYTES)}, more than half of the {humanize(free, Unit.BYTES)} that are free"
+            )
+        return Applies(
+            f"{type(x).__name__}.__getitem__ makes the same batches in every epoch ({humanize(total, Unit.BYTES)})", Risk.EXACT
+        )
+
+    def applied(self, program: Program) -> AbstractContextManager[None]:
+        """Feeds that are made inside the block keep their batches, all in one memory."""
+
+        def on(back: ExitStack) -> None:
+            back.callback(setattr, program.source, "keeping", program.source.keeping)
+            program.source.keeping = True
+
+        return Turned(on)
+
+    def proof(self, program: Program, runner: Stepper | Reader) -> str | None:
+        """Batches came out of memory."""
+        hits = program.source.kept.hits if program.source.py_dataset is not None else 0
+        return f"{hits} batches were read from memory" if hits else None
+
+
+def _overrides(x: Any, name: str) -> bool:
+    import keras
+
+    return getattr(type(x), name, None) is not getattr(keras.utils.PyDataset, name, None)
+
+
+FEWEST_WORKERS = 2  # a single one runs in the thread that reads
+
+
+class Workers(ReaderKnob):
+    """As many threads as there are cores call `__getitem__`, where Keras would call it in one."""
+
+    id = "workers"
+    title = "workers of the PyDataset"
+    practice = "Let several threads make the batches: super().__init__(workers=os.cpu_count()) in the PyDataset's constructor."
+    order = 2
+
+    def keywords(self, program: Program) -> dict[str, str]:
+        """`workers=os.cpu_count()`."""
+        return {"workers": "os.cpu_count()"}
+
+    def applies(self, program: Program, /) -> Answer:
+        """Where a PyDataset is read by a single thread, and its code shows nothing that several threads could disturb."""
+        x = program.source.py_dataset
+        if x is None:
+            return NotApplicable("the input is no PyDataset")
+        if x.workers > 1 or x.use_multiprocessing:
+            return NotApplicable(f"it has workers already ({x.workers})")
+        against = doubt(x.__getitem__)
+        if against is not None:
+            return Applies(
+                f"one thread makes its batches, and several would share what its code shows: {against}", Risk.STATISTICAL
+            )
+        return Applies("one thread makes its batches, one after the other", Risk.EXACT)
+
+    def applied(self, program: Program) -> AbstractContextManager[None]:
+        """Feeds that are made inside the block have workers."""
+        return switched(program.source.py_dataset, workers=max(FEWEST_WORKERS, usable_cpus()))
+
+    def proof(self, program: Program, runner: Stepper | Reader) -> str | None:
+        """Keras made workers for what is read."""
+        return f"{runner.feed.workers} threads make batches" if runner.feed.workers > 1 else None
+
+
+OPTIMISATIONS = (KeptItems(), GeneratorChunks(), KeptBatches(), Workers())

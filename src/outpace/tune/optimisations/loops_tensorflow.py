@@ -65,8 +65,7 @@ class LoopGraph(LoopKnob):
 
     def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
         """Write the decorator. Raises Unpatchable where the function is not found."""
-        from outpace.tune.patch.function_edit import decorate
-        from outpace.tune.patch.outline_edit import write_outline
+        from outpace.tune.patch.step_edit import decorate, write_outline
 
         assert program.loop is not None and program.loop.eager_step is not None
         step = program.loop.eager_step
@@ -110,9 +109,7 @@ class LoopXla(LoopKnob):
     def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
         """Write the keyword. Raises Unpatchable where a function is not found."""
         from outpace.tune.loop.loop import in_keras
-        from outpace.tune.patch.function_edit import edit_function
-        from outpace.tune.patch.keras_edit import write_compile
-        from outpace.tune.patch.outline_edit import write_outline
+        from outpace.tune.patch.step_edit import edit_function, write_compile, write_outline
 
         assert program.loop is not None
         step = program.loop.eager_step
@@ -159,7 +156,7 @@ class LoopReads(LoopKnob):
 
     def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
         """Write a function that reads what was kept. Raises Unpatchable where a statement is not found."""
-        from outpace.tune.patch.reads_edit import write_reads
+        from outpace.tune.patch.step_edit import write_reads
 
         assert program.loop is not None and program.loop.syncs is not None
         write_reads(program.loop.syncs, edits_of)

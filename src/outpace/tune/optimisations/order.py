@@ -12,8 +12,16 @@ from outpace.tune.data.iterator import stages_of
 from outpace.tune.data.rebuild import rebuild, reused_functions
 from outpace.tune.data.tree import Pipeline, Stage
 from outpace.tune.data.verify import Risk
-from outpace.tune.optimisations.optimisation import Answer, Applies, NotApplicable
-from outpace.tune.optimisations.rewrite import Patch, Rewrite, call_of, first_refusal, moved_call
+from outpace.tune.optimisations.optimisation import (
+    Answer,
+    Applies,
+    NotApplicable,
+    Patch,
+    Rewrite,
+    call_of,
+    first_refusal,
+    moved_call,
+)
 
 
 def moved_before(pipeline: Pipeline, stage: Stage, passed: Sequence[Stage]) -> Any:

@@ -24,9 +24,8 @@ from outpace.model import (
 )
 from outpace.model.units import counted
 from outpace.tune.batch import BatchSizes, Size
-from outpace.tune.climb.limits import Beside
+from outpace.tune.climb.limits import BOUND, Beside
 from outpace.tune.climb.outcome import NOT_RACED, Tried, Tuning
-from outpace.tune.climb.parts import BOUND
 from outpace.tune.optimisations import all_rewrites
 from outpace.tune.optimisations.advice import Advice
 from outpace.tune.optimisations.compiled import callbacks_of_batches

@@ -18,8 +18,7 @@ from outpace.capture.pipeline import PipelineRecorder
 from outpace.model.errors import RebuildError
 from outpace.store.record import PipelineStage
 from outpace.tune.data.tree import Pipeline, Stage, describe
-from outpace.tune.optimisations.optimisation import NotApplicable
-from outpace.tune.optimisations.rewrite import Patch, Rewrite
+from outpace.tune.optimisations.optimisation import NotApplicable, Patch, Rewrite
 
 if TYPE_CHECKING:
     from outpace.tune.data.generators import Generated

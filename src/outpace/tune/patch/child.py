@@ -71,8 +71,8 @@ def observed(model: Any, source: Source, elements: int) -> dict[str, Any]:
     Of an input that is no pipeline of the user's, and cannot be built again, the first batches stand for its epochs.
     """
     from outpace.model.errors import RebuildError
-    from outpace.tune.data.chance import chance_kept
     from outpace.tune.data.comparable import Pinning, variables_kept
+    from outpace.tune.data.isolated import chance_kept
     from outpace.tune.data.tree import describe
     from outpace.tune.data.verify import EPOCHS, MOST
     from outpace.tune.program.stepper import quiesce

@@ -7,8 +7,7 @@ from typing import Any
 
 import libcst as cst
 
-from outpace.tune.data.generators import Generated, flat
-from outpace.tune.data.kept_items import arrays_of
+from outpace.tune.data.generators import Generated, arrays_of, flat
 from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.patch.source import SourceFile
 from outpace.tune.patch.written import Edits

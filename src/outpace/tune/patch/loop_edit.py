@@ -18,8 +18,8 @@ from outpace.tune.loop.names import order
 from outpace.tune.loop.weave import AHEAD, AT_ONCE, DONATED, LATER, SEVERAL
 from outpace.tune.loop.woven import Woven, listed, unpacked
 from outpace.tune.patch.calls import Unpatchable
-from outpace.tune.patch.function_edit import edit_function
 from outpace.tune.patch.source import SourceFile
+from outpace.tune.patch.step_edit import edit_function
 from outpace.tune.patch.written import Edits
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from outpace.model.files import whole
 from outpace.store.tree import near
 from outpace.tune.climb.variant import Variant
 from outpace.tune.data.tree import describe
-from outpace.tune.optimisations.rewrite import Patch
+from outpace.tune.optimisations.optimisation import Patch
 from outpace.tune.patch.calls import Unpatchable, follow
 from outpace.tune.program.program import Program, compiled_at
 
@@ -220,7 +220,7 @@ def _left(change: Change, reason: str, program: Program, best: Variant, recorder
 def _set_knob(
     keywords: dict[str, str], script: str | None, editor: Editor, edits: dict[str, Edits], at: tuple[str, int] | None
 ) -> dict[str, str]:
-    from outpace.tune.patch.keras_edit import compile_call
+    from outpace.tune.patch.step_edit import compile_call
     from outpace.tune.patch.written import Edits
 
     if not keywords:
@@ -241,7 +241,7 @@ def _edits_of(path: str, editor: Editor, edits: dict[str, Edits]) -> Edits:
 
 
 def _edit_reader(knob: ReaderKnob, program: Program, editor: Editor, edits: dict[str, Edits]) -> None:
-    from outpace.tune.patch.keras_edit import edit_class
+    from outpace.tune.patch.step_edit import edit_class
 
     edit_class(
         type(program.source.py_dataset),
