@@ -1,0 +1,87 @@
+"""What every rule on an input pipeline looks at."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+
+from outpace.metrics import cpu_saturation
+from outpace.metrics.between import between
+from outpace.metrics.budget import at_most
+from outpace.metrics.segments import Pipeline, StageWork
+from outpace.metrics.stage_labels import called, source
+from outpace.model import OUTSIDE, Category, Saving, Severity, Threshold, Unit
+from outpace.tools.tf_data.saving import Waiting, saving
+
+XPROF = "XProf's input pipeline page"
+HIGH = Threshold("highly input-bound", 0.20, Unit.FRACTION, XPROF)
+MODERATE = Threshold("moderately input-bound", 0.05, Unit.FRACTION, XPROF)
+SHARE = Threshold("worth acting on", 0.20, Unit.FRACTION, "share of the slowest segment's work; less cannot free the pipeline")
+CACHES = ("MemoryCache", "FileCache", "CacheDataset", "FileReader", "MemoryReader", "MemoryWriter", "FileWriter")
+
+
+class Context(Waiting):
+    """What all rules look at, and how bad it is."""
+
+    @property
+    def host(self) -> str:
+        """Its name."""
+        return self.timeline.host
+
+    @cached_property
+    def outside(self) -> float:
+        """Share of the time from the first step to the last that waits for input between the steps: marks that leave out the input."""
+        gaps = between(self.run).get(self.host)
+        return gaps.shares[Category.INPUT] if gaps is not None and gaps.often else 0.0
+
+    @cached_property
+    def severity(self) -> Severity:
+        """By the share of the step that waits for input, or that comes back at least if the slowest stage's results are kept; where the cores
+        are all busy, by half of what may come back."""
+        most = self.savings(self.pipeline.bottleneck) if self.pipeline.bottleneck else None
+        least = 0.0 if most is None else max(most.low, most.high / 2 if self.saturated else 0.0)
+        share = max(self.share, self.outside, least)
+        return Severity.HIGH if share >= HIGH.value else Severity.MODERATE if share >= MODERATE.value else Severity.INFO
+
+    @cached_property
+    def saturated(self) -> bool:
+        """Whether input and model want the same cores."""
+        rows = (
+            [r for r in cpu_saturation.cpu_saturation(self.run).records() if r["host"] == self.host]
+            if not self.run.has_device
+            else []
+        )
+        return any(cpu_saturation.shares_cores(row) for row in rows)
+
+    def savings(self, stage: StageWork) -> Saving | None:
+        """What keeping a stage's results saves, where that is worth the work."""
+        if self.outside > self.share:
+            part = min(1.0, stage.work / max(self.pipeline.segments[0].work, 1)) if self.pipeline.segments else 1.0
+            return at_most(part * self.outside, OUTSIDE, assumes="if no time between the steps waited for it")
+        found = saving(self, stage)
+        if found is not None and not stage.function and stage.type != "Generator":  # batches and slices: only their wait can go
+            found = replace(found, low=min(found.low, self.share), high=min(found.high, self.share))
+        return found if found is not None and found.high >= MODERATE.value else None
+
+    def called(self, stage: StageWork) -> str:
+        """A stage, as the user's source has it."""
+        return called(stage.type, source(stage.label, self.record))
+
+    def batched_behind(self, stage: StageWork) -> bool:
+        """Whether its elements are put together to batches after it."""
+        while (at := stage.parent) >= 0:
+            stage = self.pipeline.stages[at]
+            if "Batch" in stage.type:
+                return True
+        return False
+
+    def map_of(self, stage: StageWork) -> str:
+        """The call that holds a stage's function: of a map that was fused with its batch, the map alone."""
+        if not stage.type.startswith("MapAndBatch"):
+            return self.called(stage)
+        return called("Map", source(stage.label, self.record).partition(" + ")[0])
+
+
+def has_cache(pipeline: Pipeline) -> bool:
+    """Whether it keeps any stage's results."""
+    return any(stage.type.startswith(CACHES) for stage in pipeline.stages)

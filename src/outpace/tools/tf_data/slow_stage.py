@@ -1,0 +1,185 @@
+"""The stage that limits an input pipeline: why it takes its time, and what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from outpace.metrics.python_threads import busiest_line
+from outpace.metrics.segments import StageWork
+from outpace.metrics.stage_labels import location, stage_record
+from outpace.model import Certainty, Evidence, Finding, Severity, Unit, humanize
+from outpace.model.units import counted
+from outpace.tools.tf_data.context import HIGH, MODERATE, SHARE, Context, has_cache
+from outpace.tools.tf_data.saving import busy_without, fed_alike, kept, repeats
+
+_MOSTLY_WAITS = 0.5  # of a saving, for it to be as likely as the wait is sure
+_WORKS = 0.05  # cores: below, a thread was only met by chance
+_SEQUENTIAL = ("Map", "Interleave", "Filter")
+_MOST, _STARTING = 0.5, 0.75  # of a function's time, in one op, and in none
+_OF_IMAGES = re.compile(r"Decode(?:Jpeg|Png|Image|Bmp|Gif|AndCropJpeg)|Resize|CropAndResize")
+
+
+def slow_stage(context: Context) -> Iterator[Finding]:
+    """The finding on the stage with most work in the slowest segment."""
+    stage, segment = context.pipeline.bottleneck, context.pipeline.segments[0]
+    if stage is None:
+        return
+    busy = segment.busy
+    name = context.called(stage)
+    share = stage.work / max(segment.work, 1)
+    waiting = (
+        f"{context.share:.0%} of the step waits for input" if context.share >= 0.005 else "hardly any step waits for input"
+    )
+    sentence = f"{name} limits the input pipeline: {_why(stage, context)}; {waiting}."
+    if context.outside > context.share:
+        waiting = f"{context.outside:.0%} of the time waits for input between the steps"
+        sentence = f"{name} limits the input pipeline: {_why(stage, context)}; {waiting}."
+    elif context.share < MODERATE.value:
+        sentence = f"{name} competes with the model for cores: {_why(stage, context)}; {waiting}."
+    if context.severity is Severity.INFO:
+        sentence = f"The input pipeline keeps up ({waiting}); its slowest stage is {name}."
+    yield Finding(
+        id="slow_stage",
+        severity=context.severity,
+        sentence=sentence,
+        action=_action(stage, context),
+        evidence=(
+            Evidence("share of the step that waits for input", context.share, Unit.FRACTION, "overview.steps"),
+            Evidence("busy time per batch of the slowest segment", busy, Unit.PS, "segments"),
+            Evidence("this stage's share of that segment's work", min(share, 1.0), Unit.FRACTION, "stages"),
+        ),
+        threshold=HIGH if context.severity is Severity.HIGH else MODERATE,
+        counter_evidence=_against(context, stage),
+        location=place(context, stage),
+        host=context.host,
+        saving=None if context.severity is Severity.INFO else context.savings(stage),
+        explains=("input_bound", "cpu_contention", "time_outside_steps")
+        if context.outside > context.share
+        else ("input_bound", "cpu_contention"),
+        certainty=_certainty(context, stage),
+    )
+
+
+def _python_line(context: Context, stage: StageWork) -> tuple[str, str]:
+    """(line, function) of the user's Python that a stage spends its time in, where threads were sampled."""
+    if not stage.python and stage.type != "Generator":
+        return "", ""
+    lines = [busiest_line(context.run, context.host, native=native) for native in (True, False)]
+    source, function, cores = max(lines, key=lambda line: line[2])
+    return (source, function) if cores >= _WORKS else ("", "")
+
+
+def place(context: Context, stage: StageWork) -> str:
+    """Where the work stands: the line of Python that takes it, or the line that made the stage."""
+    return _python_line(context, stage)[0] or location(stage.label, context.record)
+
+
+def _certainty(context: Context, stage: StageWork) -> Certainty:
+    """A wait is measured; what the model gets back of the cores is only possible."""
+    saving = context.savings(stage)
+    mostly_waits = saving is None or max(context.share, context.outside) >= _MOSTLY_WAITS * saving.high
+    return Certainty.LIKELY if mostly_waits else Certainty.POSSIBLE
+
+
+def _why(stage: StageWork, context: Context) -> str:
+    each = humanize(stage.work / max(stage.calls, 1), Unit.PS)
+    one = "batch" if "Batch" in stage.type else "element"
+    line, function = _python_line(context, stage)
+    most = f", most of it at {line} in {function}()" if line else ""
+    if stage.type == "Generator":
+        return f"a Python generator takes {each} per element, sequentially{most}"
+    if stage.python:
+        return f"it runs Python for every element ({each} per {one}), serialised by the interpreter lock (GIL){most}"
+    if _sequential(stage):
+        return f"it runs sequentially ({each} per {one}){_not_parallel(stage, context)}"
+    if stage.asynchronous and stage.function:
+        return f"its function takes {each} per {one} on {stage.function_threads} threads{_spent(stage)}"
+    return f"it takes {each} per call on one thread"
+
+
+def _spent(stage: StageWork) -> str:
+    """What most of a function's time goes to."""
+    if stage.starting_share >= _STARTING:
+        return f", {stage.starting_share:.0%} of it to call it and to start its ops"
+    return f", most of it in {stage.top_op}" if stage.top_share >= _MOST else ""
+
+
+def _less_work(stage: StageWork, context: Context) -> str:
+    """How the function of a parallel stage takes less time."""
+    what = context.map_of(stage)
+    if stage.starting_share >= _STARTING and context.batched_behind(stage):
+        whole = " (tf.io.parse_example takes a batch of records)" if stage.top_op.startswith("ParseExample") else ""
+        return f"Call the function of {what} once per batch, where it can take one{whole}: move it behind .batch(). Or use more cores."
+    smaller = " (smaller images, decode once)" if _OF_IMAGES.search(stage.top_op) else ""
+    return f"Make {stage.top_op or 'the function'} in {what} cheaper{smaller}, or use more cores."
+
+
+def _sequential(stage: StageWork) -> bool:
+    """Whether its function runs for one element after the other: also in a map that was fused with its batch, which then is asynchronous."""
+    return stage.type in _SEQUENTIAL or (stage.type.startswith("MapAndBatch") and stage.function_threads == 1)
+
+
+def _not_parallel(stage: StageWork, context: Context) -> str:
+    reasons = stage_record(stage.label, context.record).get("stateful")
+    if reasons:
+        return f"; TensorFlow did not parallelise it because of {', '.join(map(str, reasons))}"
+    return "; TensorFlow auto-parallelises only stateless functions" if "Map" in stage.type else ""
+
+
+def _action(stage: StageWork, context: Context) -> str:
+    library = stage_record(stage.label, context.record).get("library")
+    if library and (stage.python or stage.type == "Generator"):
+        return (
+            "Prepare batches in several workers (keras.utils.PyDataset(workers=4, use_multiprocessing=True)). Or make the line that takes "
+            "the time cheaper, or cache its results where they do not change."
+        )
+    if library:
+        return (
+            "Use a larger batch, or pass a tf.data.Dataset of your own that ends in .batch(...).prefetch(tf.data.AUTOTUNE). "
+            f"{str(library).capitalize()} built this stage itself, from the arrays that it was given."
+        )
+    cache = (
+        "" if has_cache(context.pipeline) or not fed_alike(context, stage) else _where_to_cache(repeats(stage, context.record))
+    )
+    if stage.type == "Generator":
+        return (
+            "Write the data once as TFRecord files and read them with TFRecordDataset. Or build the dataset from files or arrays "
+            f"instead of from_generator.{cache}"
+        )
+    if stage.python:
+        return f"Replace py_function and numpy_function with TensorFlow ops (tf.io, tf.image), which run in parallel, without the GIL.{cache}"
+    if stage.type == "Filter":
+        return (
+            f"Compute what {context.called(stage)} tests in a map with num_parallel_calls=tf.data.AUTOTUNE before it, or filter once and save "
+            f"what is left: a filter tests one element after the other.{cache}"
+        )
+    if _sequential(stage):
+        return f"Set num_parallel_calls=tf.data.AUTOTUNE on {context.map_of(stage)}; random draws then come in another order.{cache}"
+    if stage.asynchronous and stage.function:
+        return f"{_less_work(stage, context)} The stage is parallel already.{cache}"
+    return (
+        f"Move work out of {context.called(stage)}, or run several copies of the pipeline with interleave over shards.{cache}"
+    )
+
+
+def _where_to_cache(share: float) -> str:
+    if share == 1:
+        return " If its result is the same in every epoch, put .cache() after it."
+    if share < SHARE.value:
+        return ""
+    return f" {int(share * 100)}% of its work is the same in every epoch: put that part into a map of its own, and .cache() between the two."
+
+
+def _against(context: Context, stage: StageWork) -> tuple[str, ...]:
+    notes = []
+    if not context.run.has_device:
+        notes.append("On a CPU-only host, input and model share the cores: parallelising a stage saves less than caching it.")
+    remaining = busy_without(context.pipeline, kept(context, stage))
+    if remaining > 0.5 * context.pipeline.segments[0].busy:
+        notes.append(f"Without this stage, the next slowest segment still needs {humanize(remaining, Unit.PS)} per batch.")
+    if context.severity is not Severity.INFO and not context.savings(stage):
+        notes.append("The profile gives no close estimate of the saving; 'outpace tune --only-limits SCRIPT' measures it.")
+    if len(context.waits) < 10:
+        notes.append(f"Only {counted(len(context.waits), 'step was', 'steps were')} captured.")
+    return tuple(notes)
