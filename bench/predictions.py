@@ -158,10 +158,11 @@ def race_instead_of_training(change: str, budget: float) -> None:
 
 def variant_with(change: str, program: Program, recorder: Any) -> Variant:
     """The program with one practice; raises ValueError where that does not apply."""
+    from outpace.tune.optimisations.rewrite import Rewritten, attempt
+
     from outpace.tune.climb.variant import Change, Variant
     from outpace.tune.data.tree import describe
     from outpace.tune.optimisations import all_rewrites
-    from outpace.tune.optimisations.rewrite import Rewritten, attempt
 
     rewrite = next(rewrite for rewrite in all_rewrites() if rewrite.id == change)
     found = attempt(rewrite, describe(program.dataset, recorder))
