@@ -140,7 +140,7 @@ def test_a_long_file_takes_a_fraction_of_a_second(folder: Path) -> None:
     part = TRAIN.replace("from helper import load, flip", HELPER).replace("\n", "\n    ")
     (folder / "long.py").write_text("".join(f"def part{n}():{part}\n" for n in range(14)))
     code = (
-        "import time; from outpace.tune.lint import lint_file\n"
+        "import time; from outpace.lint import lint_file\n"
         "start = time.process_time(); found, lines = lint_file('long.py')\n"
         "print(len(lines), len(found), time.process_time() - start)"
     )

@@ -28,7 +28,6 @@ _FETCHES = ("iterator_get_next", "__next__", "_next_internal")  # of tf.data: th
 _MOSTLY = 0.5
 _INTERPRETED = ("", "python")  # who runs below a line: nobody, or the standard library
 _HALF = 0.5  # of the step: what takes more cannot hide behind the rest
-_NAMED, _GOOD_PART = 3, 0.1  # lines of a function that are named, and what a line takes of it then
 _FEW_SAMPLES = 20  # of a function: below, chance may have picked the line
 _COMPARES = frozenset(("equal", "sort", "split", "repr", "str"))  # array_equal, array_split, ...: they convert nothing
 _COMPILED = {
@@ -84,7 +83,7 @@ class _Function:
     @property
     def places(self) -> str:
         """Its lines that take a good part of it, in their order: `train.py:68 and 72`; and how many others there are."""
-        much = sorted({line.line for line in self.lines[:_NAMED] if cost(line) >= _GOOD_PART * self.share} | {self.top.line})
+        much = sorted({line.line for line in self.lines[:3] if cost(line) >= self.share / 10} | {self.top.line})
         numbers = " and ".join(part for part in (", ".join(map(str, much[:-1])), str(much[-1])) if part)
         others = len({line.line for line in self.lines} - set(much))
         return f"{short(self.top.file)}:{numbers}" + (f" and {counted(others, 'more line')}" if others else "")
