@@ -82,8 +82,8 @@ class _Function:
 
     @property
     def places(self) -> str:
-        """Its lines that take a good part of it, in their order: `train.py:68 and 72`; and how many others there are."""
-        much = sorted({line.line for line in self.lines[:3] if cost(line) >= self.share / 10} | {self.top.line})
+        """Its longest lines, three at most, in their order: `train.py:68 and 72`; and how many others there are."""
+        much = sorted({line.line for line in self.lines[:3]})
         numbers = " and ".join(part for part in (", ".join(map(str, much[:-1])), str(much[-1])) if part)
         others = len({line.line for line in self.lines} - set(much))
         return f"{short(self.top.file)}:{numbers}" + (f" and {counted(others, 'more line')}" if others else "")
