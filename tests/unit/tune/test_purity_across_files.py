@@ -177,6 +177,15 @@ RUNNING: dict[str, tuple[str, str | None]] = {
 _numbers = itertools.count()
 
 
+@pytest.fixture(autouse=True)
+def _nothing_else_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The modules of other tests are no part of a program, whatever names they have."""
+    tests = str(Path(__file__).parents[2])
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None) or "").startswith(tests):
+            monkeypatch.delitem(sys.modules, name)
+
+
 @pytest.fixture
 def program(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ModuleType]:
     """The data module of a case, in a program of two modules that are loaded."""
