@@ -6,11 +6,13 @@ frame back to the line that the user wrote.
 
 from __future__ import annotations
 
+import inspect
 import linecache
 import os
 import re
 import sys
-from types import FrameType
+from types import CodeType, FrameType
+from typing import Any
 
 from outpace._dataclass import dataclass
 
@@ -52,6 +54,12 @@ def caller(depth: int = 2) -> Place | None:
             library = library or package
         frame = frame.f_back
     return None
+
+
+def code_of(function: Any) -> CodeType | None:
+    """Of the Python function, or method, that a `tf.function` was made of; TensorFlow wraps a method once more."""
+    code = getattr(inspect.unwrap(getattr(function, "python_function", None)), "__code__", None)  # type: ignore[arg-type]
+    return code if isinstance(code, CodeType) else None
 
 
 def users(filename: str) -> bool:

@@ -14,6 +14,7 @@ from types import CodeType
 from typing import Any
 
 from outpace.capture.choose import framework_in_use
+from outpace.capture.frames import code_of
 from outpace.capture.iterators import iterator_class
 from outpace.capture.session import Session
 from outpace.capture.timed import TimedWindow
@@ -88,13 +89,12 @@ class LoopSteps:
 
     def _called(self, function: Any, traced_tape: bool) -> None:
         """A function was called; `traced_tape`: and traced meanwhile, with a gradient tape in it."""
-        python = getattr(function, "python_function", None)
-        code = getattr(python, "__code__", None)
+        code = code_of(function)
         # By code, not object: a tf.function made anew in each iteration is still one step (and a mistake worth a profile).
-        key = code if isinstance(code, CodeType) else id(function)
+        key = code if code is not None else id(function)
         candidate = self._functions.get(key)
         if candidate is None:
-            candidate = self._functions[key] = Candidate("custom loop", what=getattr(python, "__name__", ""))
+            candidate = self._functions[key] = Candidate("custom loop", what=getattr(code, "co_name", ""))
         candidate.trains = candidate.trains or traced_tape
         self._window.end(candidate)
         self._window.begin(candidate, may_open=candidate.trains or not self._window.trained())

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("jax")
+pytest.importorskip("jax", exc_type=ImportError)
 
 import jax
 import jax.numpy as jnp
 
 from outpace.tune.data.verify import Difference, Risk, Verified
-from outpace.tune.loop.jax_calls import JaxCalls, JaxSteps
+from outpace.tune.loop.jax_calls import JaxCalls, JaxSteps, static_arguments
 from outpace.tune.patch.verify import compare
 
 
@@ -72,3 +72,18 @@ def test_other_numbers_are_a_difference() -> None:
         assert isinstance(compare(observed(own), observed(wrong), Risk.REORDERED), Difference)
     unknown = compare(observed([]), observed([]), Risk.REORDERED)
     assert isinstance(unknown, Verified) and "numbers" not in unknown.how[0]
+
+
+def test_a_trace_must_know_what_it_cannot_do_without() -> None:
+    def step(state: Any, batch: Any, size: int, scale: int, kind: str, deep: bool = False, loss: Any = jnp.sum) -> Any:
+        noise = jnp.ones((size, 2))
+        return state + loss(batch) * scale + noise.sum() * (kind == "a") + (1.0 if deep else 0.0)
+
+    def calls(*at: int, size: int = 4) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+        return [((jnp.ones(()), jnp.ones(3), size, each, "a"), {"deep": True, "loss": jnp.sum}) for each in at]
+
+    found = static_arguments(jax, step, calls(1, 2, 3))
+    assert set(found) == {"size", "kind", "deep", "loss"}
+    jax.jit(step, static_argnames=found)(*calls(1)[0][0])
+    assert static_arguments(jax, lambda state, size: state * size, [((jnp.ones(()), 3), {})] * 3) == ()
+    assert static_arguments(jax, step, [calls(1)[0], calls(1, size=5)[0]]) == (), "a size that changes would compile again"

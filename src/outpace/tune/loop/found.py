@@ -15,6 +15,7 @@ from types import CodeType
 from typing import Any
 
 from outpace._dataclass import dataclass
+from outpace.capture.frames import code_of
 from outpace.capture.options import CaptureOptions
 from outpace.capture.session import Session
 from outpace.capture.steps_tf import LoopSteps, hook_marks
@@ -133,8 +134,8 @@ class Loops(Session):
         with contextlib.suppress(Exception):  # the call itself shall raise it
             function.get_concrete_function(*args, **kwargs)
         trains, self._steps.trains = self._steps.trains, self._steps.trains or before
-        code = getattr(getattr(function, "python_function", None), "__code__", None)
-        if trains and isinstance(code, CodeType):
+        code = code_of(function)
+        if trains and code is not None:
             self._tell_of(Found(dataset, None, whole=code))
 
     def _taped(self) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import inspect
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Iterator
-from types import CodeType, ModuleType
+from collections.abc import Callable, Iterator, Sequence
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 COMPILED, GRADIENT = "compiled", "gradient"
@@ -168,6 +170,59 @@ class JaxSteps:
             step = max(self._counts, key=lambda key: (self._needed.get(key) == self._steps, self._counts[key]), default=None)
             rows = [each for each in kept if each[0] == step]
         return [row for _, _, found in rows for row in found]
+
+
+def static_arguments(jax: Any, function: Any, calls: Sequence[tuple[tuple[Any, ...], dict[str, Any]]]) -> tuple[str, ...]:
+    """The parameters whose values `jax.jit` of a function must know while it traces (`static_argnames`), from calls of it.
+
+    Values that are no numbers must be known; whole numbers that never change are where the trace fails without them.
+    """
+    try:
+        signature = inspect.signature(function)
+        bound = [signature.bind(*args, **kwargs) for args, kwargs in calls]
+    except (TypeError, ValueError):
+        return ()
+    given = {name: [each.arguments.get(name) for each in bound] for name in bound[0].arguments} if bound else {}
+    spread = {name for name, each in signature.parameters.items() if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD)}
+    same = {name for name, values in given.items() if name not in spread and _constant(values)}
+    never = {name for name in same if _no_array(given[name][0])}
+    for names in (never, same):
+        found = tuple(name for name in given if name in names)
+        with contextlib.suppress(Exception):  # what the trace raises, the call would raise too
+            jax.eval_shape(_fixed(function, signature, bound[0], found), *_free(bound[0], found))
+            return found
+    return ()
+
+
+def _fixed(
+    function: Any, signature: inspect.Signature, bound: inspect.BoundArguments, names: Sequence[str]
+) -> Callable[..., Any]:
+    """The function of its other arguments."""
+    free = [name for name in bound.arguments if name not in names]
+
+    def called(*values: Any) -> Any:
+        arguments = inspect.BoundArguments(signature, dict(bound.arguments))
+        arguments.arguments.update(zip(free, values, strict=True))
+        return function(*arguments.args, **arguments.kwargs)
+
+    return called
+
+
+def _free(bound: inspect.BoundArguments, names: Sequence[str]) -> list[Any]:
+    return [value for name, value in bound.arguments.items() if name not in names]
+
+
+def _constant(values: Sequence[Any]) -> bool:
+    """Whether values are one whole number, or one value that holds no array, in all calls."""
+    first = values[0]
+    return (isinstance(first, int) or _no_array(first)) and all(type(each) is type(first) and each == first for each in values)
+
+
+def _no_array(value: Any) -> bool:
+    """Whether a value is a text, a truth value, a function, or a tuple of such and of whole numbers."""
+    if isinstance(value, tuple):
+        return bool(value) and all(isinstance(each, int) or _no_array(each) for each in value)
+    return isinstance(value, (str, bool, FunctionType, type))
 
 
 def _numbers(jax: Any, result: Any, several: bool) -> list[list[float]]:

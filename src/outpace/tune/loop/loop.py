@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import sys
 import threading
 import weakref
@@ -11,9 +12,10 @@ from collections.abc import Callable, Sequence
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
+from outpace.capture.frames import code_of
 from outpace.capture.iterators import iterator_class
 from outpace.tune.loop.found import Found
-from outpace.tune.loop.jax_calls import GRADIENT, JaxFunction
+from outpace.tune.loop.jax_calls import GRADIENT, JaxFunction, static_arguments
 from outpace.tune.loop.later import Kept, Syncs
 from outpace.tune.loop.reads import Reads
 from outpace.tune.loop.step import Step, called_by, users_frame
@@ -163,16 +165,25 @@ class Loop:
             return self.variant(plain) if self.compiled and hasattr(plain, "_clone") else plain
         return self.variant(function) if self.compiled else function
 
+    @functools.cached_property
+    def static(self) -> tuple[str, ...]:
+        """The parameters of an eager step of JAX whose values a compiled one must know."""
+        step, jax = self.eager_step, self.jax
+        if jax is None or step is None or not isinstance(self.calls, Calls) or not self.calls.made:
+            return ()
+        found: list[tuple[str, ...]] = []
+        calls = [(call.args, call.kwargs) for call in self.calls.made]
+        self.clock.perform(self.inside(lambda: found.append(static_arguments(jax.jax, step.function, calls))))
+        return found[0]
+
     def codes(self) -> list[CodeType]:
         """The code of each `tf.function` that it calls, as the user wrote it."""
-        found = (getattr(function.python_function, "__code__", None) for function in self.functions)
-        return sorted(
-            {code for code in found if isinstance(code, CodeType)}, key=lambda code: (code.co_filename, code.co_firstlineno)
-        )
+        found = (code_of(function) for function in self.functions)
+        return sorted({code for code in found if code is not None}, key=lambda code: (code.co_filename, code.co_firstlineno))
 
     def models(self) -> list[Any]:
         """Keras models whose own step (`train_on_batch`) it calls."""
-        found = (function.python_function for function in self.functions if is_keras(function))
+        found = (inspect.unwrap(function.python_function) for function in self.functions if is_keras(function))
         cells = (dict(zip(each.__code__.co_freevars, each.__closure__ or (), strict=True)) for each in found)
         models = {id(cell["self"].cell_contents): cell["self"].cell_contents for cell in cells if "self" in cell}
         return list(models.values())
@@ -236,7 +247,7 @@ class Loop:
 
     def _call(self, original: Callable[..., Any], function: Any, *args: Any, **kwargs: Any) -> Any:
         """A `tf.function` is called by the loop."""
-        if getattr(getattr(function, "python_function", None), "__code__", None) is self.step:
+        if code_of(function) is self.step:
             if not self._by_reads:
                 if not self.clock.ticks:
                     self.reads.look_at(args)
@@ -339,7 +350,11 @@ class Loop:
     def graph_of(self, function: Any) -> Any:
         """The eager function as a graph; made once."""
         if self.graph is None:
-            self.graph = self._tf.function(function) if self.jax is None else self.jax.original["jit"](function)
+            if self.jax is None:
+                self.graph = self._tf.function(function)
+            else:
+                static = self.static
+                self.graph = self.jax.original["jit"](function, **({"static_argnames": static} if static else {}))
         return self.graph
 
     def _record(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -373,8 +388,8 @@ def in_keras(code: CodeType) -> bool:
 
 def is_keras(function: Any) -> bool:
     """Whether a `tf.function` is Keras' own."""
-    code = getattr(getattr(function, "python_function", None), "__code__", None)
-    return isinstance(code, CodeType) and in_keras(code)
+    code = code_of(function)
+    return code is not None and in_keras(code)
 
 
 def _nothing() -> None:

@@ -72,7 +72,8 @@ class LoopGraph(LoopKnob):
         if step.outline is not None:
             write_outline(step.outline, edits_of)
         else:
-            decorate(step.function.__code__, edits_of, self.maker)
+            static = program.loop.static
+            decorate(step.function.__code__, edits_of, self.maker, {"static_argnames": repr(static)} if static else None)
 
 
 class LoopXla(LoopKnob):

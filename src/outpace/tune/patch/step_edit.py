@@ -71,12 +71,16 @@ def _first_is(call: cst.Call, maker: str) -> bool:
     return bool(call.args) and call.args[0].keyword is None and _names(call.args[0].value, maker)
 
 
-def decorate(code: CodeType, edits_of: Callable[[str], Edits], maker: str = MAKER) -> None:
-    """Decorate a Python function, which runs this code, with what makes a graph of it. Raises Unpatchable where it is not found."""
+def decorate(
+    code: CodeType, edits_of: Callable[[str], Edits], maker: str = MAKER, options: Mapping[str, str] | None = None
+) -> None:
+    """Decorate a Python function, which runs this code, with what makes a graph of it, and its options. Raises Unpatchable where it is not
+    found."""
     edits, named, function = _place(code, edits_of, maker)
     if function.decorators:
         raise Unpatchable(f"{edits.file.name}:{code.co_firstlineno} {code.co_name} is decorated already")
-    edits.decorators[function] = named
+    said = ", ".join(f"{name}={value}" for name, value in options.items()) if options else ""
+    edits.decorators[function] = _made(edits, named, said, maker) if said else named
 
 
 def _place(code: CodeType, edits_of: Callable[[str], Edits], full: str = MAKER) -> tuple[Edits, str, cst.FunctionDef]:
