@@ -55,6 +55,7 @@ class Loop:
         self.recorded: list[Call] = []  # calls of the step's function, while they are `recording`
         self.recording = False
         self.graph: Any = None  # of the eager step
+        self.static: tuple[str, ...] = ()  # parameters of an eager step of JAX whose values a compiled one must know
         self.as_graph = False  # what is prepared now shall run it
         self.turned: frozenset[str] = frozenset()  # what else shall be on in what is prepared now
         self.syncs: Syncs | None = None  # where it reads values; None where that is not known
@@ -127,10 +128,17 @@ class Loop:
         replayed = self.woven.record(OBSERVED) if self.woven is not None else None
         self.calls = replayed if replayed is not None else Calls(tuple(self.record(OBSERVED)))
         self.observing(False)
+        if self.jax is not None and self.eager_step is not None:
+            self.clock.perform(self.inside(self._see_static))
         if self.donation is not None:
             self.donation.watch()
             self.clock.advance(WATCHED)
             self.donation.watched()
+
+    def _see_static(self) -> None:
+        assert self.jax is not None and self.eager_step is not None
+        calls = [(call.args, call.kwargs) for call in self.calls.made] if isinstance(self.calls, Calls) else []
+        self.static = static_arguments(self.jax.jax, self.eager_step.function, calls)
 
     def observing(self, on: bool) -> None:
         """From now on see which function makes its steps, or no longer."""
@@ -164,17 +172,6 @@ class Loop:
                 return self.graph_of(plain)
             return self.variant(plain) if self.compiled and hasattr(plain, "_clone") else plain
         return self.variant(function) if self.compiled else function
-
-    @functools.cached_property
-    def static(self) -> tuple[str, ...]:
-        """The parameters of an eager step of JAX whose values a compiled one must know."""
-        step, jax = self.eager_step, self.jax
-        if jax is None or step is None or not isinstance(self.calls, Calls) or not self.calls.made:
-            return ()
-        found: list[tuple[str, ...]] = []
-        calls = [(call.args, call.kwargs) for call in self.calls.made]
-        self.clock.perform(self.inside(lambda: found.append(static_arguments(jax.jax, step.function, calls))))
-        return found[0]
 
     def codes(self) -> list[CodeType]:
         """The code of each `tf.function` that it calls, as the user wrote it."""
@@ -353,8 +350,8 @@ class Loop:
             if self.jax is None:
                 self.graph = self._tf.function(function)
             else:
-                static = self.static
-                self.graph = self.jax.original["jit"](function, **({"static_argnames": static} if static else {}))
+                static = {"static_argnames": self.static} if self.static else {}
+                self.graph = self.jax.original["jit"](function, **static)
         return self.graph
 
     def _record(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
