@@ -67,6 +67,9 @@ for epoch in range(2):
 """
 
 
+called = list[tuple[Any, ...]]()  # what stood for the statements, by its arguments
+
+
 @pytest.fixture(autouse=True)
 def tensorflow(monkeypatch: pytest.MonkeyPatch) -> None:
     """A module of that name, of which nothing is needed but the name."""
@@ -77,17 +80,18 @@ def run(tmp_path: Path, text: str) -> tuple[Outline | None, list[Any]]:
     """The outline that is made in the first `tick`, and what the loop applies when it is run again with it."""
     made: list[Any] = []
     found: list[Outline | None] = []
+    called.clear()
 
     def tick() -> None:
         if found:
             return
         statement = Statement.around(sys._getframe(1))
         assert statement is not None
-        outline = outlined(statement)
+        outline = outlined(statement, sys._getframe(1))
         found.append(outline)
         made.clear()
         if outline is not None:
-            statement.frame.f_globals.update({ON: lambda: True, STEP: lambda *args: ("called", outline.function(*args))[1]})
+            outline.names.update({ON: lambda: True, STEP: lambda *args: (called.append(args), outline.function(*args))[1]})
             statement.run()
 
     linecache.clearcache()
@@ -99,7 +103,7 @@ def run(tmp_path: Path, text: str) -> tuple[Outline | None, list[Any]]:
 def test_the_step_is_cut_out_and_runs_in_its_place(tmp_path: Path) -> None:
     outline, made = run(tmp_path, LOOP)
     assert outline is not None and outline.given == ("x", "y") and outline.returned == ("loss",)
-    assert made[:4] == [2, 12, 2, 12]
+    assert made[:4] == [2, 12, 2, 12] and called
 
 
 def test_the_file_with_it(tmp_path: Path) -> None:
@@ -146,3 +150,49 @@ def test_what_stands_in_a_function_or_leaves_the_loop_is_left_alone(tmp_path: Pa
     assert run(tmp_path, "for x in [1]:\n    tick()\n")[0] is None
     leaving = LOOP.replace("        gradient = tape", "        if x > 5:\n            break\n        gradient = tape")
     assert run(tmp_path, leaving)[0] is None
+
+
+HELPER = """class Trainer:
+    def fit_epoch(self, optimizer, data, *, factor=1):
+        for x, y in data:
+            with tf.GradientTape() as tape:
+                loss = x * y * factor
+            gradient = tape.gradient(loss)
+            optimizer.apply_gradients(gradient)
+            tick()
+
+
+trainer = Trainer()
+for epoch in range(2):
+    trainer.fit_epoch(optimizer, [(1, 2), (3, 4)], factor=3)
+"""
+HELPER_WRITTEN = """@tf.function
+def train_step(x, y, factor, optimizer):
+    with tf.GradientTape() as tape:
+        loss = x * y * factor
+    gradient = tape.gradient(loss)
+    optimizer.apply_gradients(gradient)
+
+
+class Trainer:
+    def fit_epoch(self, optimizer, data, *, factor=1):
+        for x, y in data:
+            train_step(x, y, factor, optimizer)
+            tick()
+
+
+trainer = Trainer()
+for epoch in range(2):
+    trainer.fit_epoch(optimizer, [(1, 2), (3, 4)], factor=3)
+"""
+
+
+def test_the_loop_of_a_function_that_the_loop_calls(tmp_path: Path) -> None:
+    outline, made = run(tmp_path, HELPER)
+    assert outline is not None and outline.given == ("x", "y", "factor", "optimizer") and not outline.returned
+    assert made[:4] == [6, 36, 6, 36] and called
+    edits = Edits(SourceFile(str(tmp_path / "train.py")))
+    write_outline(outline, lambda _: edits)
+    text = edits.text()
+    assert text.removeprefix(HEAD).lstrip("\n") == HELPER_WRITTEN
+    compile(text, "train.py", "exec")

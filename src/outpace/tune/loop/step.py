@@ -16,7 +16,7 @@ from typing import Any
 from outpace._dataclass import dataclass
 from outpace.capture import frames
 from outpace.tune.loop.names import FIXED, order, read_outside
-from outpace.tune.loop.statement import Statement, in_script, loop_at, loop_of, source_of
+from outpace.tune.loop.statement import Statement, function_of, in_script, loop_at, loop_of, source_of
 
 
 @dataclass(eq=False)
@@ -98,8 +98,9 @@ ON, STEP = "_outpace_on", "_outpace_step"  # names that the loop gets
 
 @dataclass(frozen=True, eq=False)
 class Outline:
-    """Statements (so many) from line `first` to `last` of a file, which become a function. given, returned: the names that it needs and gives.
-    text: its definition, without a decorator. function: made of it."""
+    """Statements (so many) from line `first` to `last` of a file, which become a function: before their loop, or (`aside`) at the top of the
+    file, where a function that the loop calls has them. given, returned: the names that it needs and gives. text: its definition, without a
+    decorator. function: made of it. names: the globals of who calls it."""
 
     file: str
     first: int
@@ -111,6 +112,8 @@ class Outline:
     returned: tuple[str, ...]
     text: str
     function: types.FunctionType
+    names: MutableMapping[str, Any]
+    aside: bool = False
 
     @property
     def call(self) -> str:
@@ -119,20 +122,65 @@ class Outline:
         return f"{', '.join(self.returned)} = {call}" if self.returned else call
 
 
-def outlined(statement: Statement) -> Outline | None:
-    """The statements of a loop that take gradients by a tape and apply them; None where it has none.
+def outlined(statement: Statement, frame: FrameType | None = None) -> Outline | None:
+    """The statements of a loop that take gradients by a tape and apply them, or those of a loop in a function that it calls, which `frame` is
+    inside of; None where there are none.
 
-    The loop is changed: where `_outpace_on()` says so it calls `_outpace_step` in their place.
+    The loop, or that function, is changed: where `_outpace_on()` says so it calls `_outpace_step` in their place.
     """
+    found = _outlined(statement)
+    while found is None and frame is not None and frame is not statement.frame:
+        inner = loop_at(frame) if in_script(frame) else None
+        if inner is not None:
+            return _in_function(Statement(frame.f_code.co_filename, inner.lineno, frame, inner))
+        frame = frame.f_back
+    return found
+
+
+def _outlined(statement: Statement, aside: ast.AST | None = None) -> Outline | None:
+    """`aside`: the definition of the function that the statement stands in, from whose names the outline shall be free."""
     for body in _bodies(statement.node):
         found = _span(body, statement.frame.f_globals)
         if found is not None:
             first, last = found
-            made = _made(statement, body[first : last + 1])
+            made = _made(statement, body[first : last + 1], aside)
             if made is not None:
                 body[first : last + 1] = [_choice(made, body[first : last + 1])]
             return made
     return None
+
+
+def _in_function(statement: Statement) -> Outline | None:
+    """Of a loop in a function that is called again and again, and runs what is changed from its next call on."""
+    frame = statement.frame
+    caller = users_frame(frame.f_back)
+    held = Step.of(frame, caller) if caller is not None else None
+    tree, _ = source_of(frame)
+    definition = function_of(frame, tree)
+    node = loop_of(tree, statement.line)
+    if held is None or definition is tree or node is None:
+        return None
+    made = _outlined(Statement(statement.file, statement.line, frame, node), definition)
+    if made is None:
+        return None
+    whole = compile(ast.fix_missing_locations(tree), statement.file, "exec", dont_inherit=True)
+    code = next((each for each in _codes(whole) if _same(each, frame.f_code)), None)
+    if code is None:
+        return None
+    held.function.__code__ = code
+    return made
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _codes(each)
+
+
+def _same(new: CodeType, old: CodeType) -> bool:
+    """Whether one is of the same definition as the other, and can stand for it."""
+    return (new.co_name, new.co_firstlineno, new.co_freevars) == (old.co_name, old.co_firstlineno, old.co_freevars)
 
 
 def _bodies(node: ast.AST) -> Iterator[list[ast.stmt]]:
@@ -181,7 +229,7 @@ def _counts(statement: ast.stmt) -> bool:
     return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "update_state"
 
 
-def _made(statement: Statement, body: Sequence[ast.stmt]) -> Outline | None:
+def _made(statement: Statement, body: Sequence[ast.stmt], aside: ast.AST | None) -> Outline | None:
     """The function; None where the file is not the one that runs."""
     first, last = body[0].lineno, body[-1].end_lineno or body[-1].lineno
     tree, lines = source_of(statement.frame)
@@ -190,8 +238,14 @@ def _made(statement: Statement, body: Sequence[ast.stmt]) -> Outline | None:
         return None
     stored = {each.id for each in ast.walk(whole) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
     reads, writes = order(body)
+    if aside is not None:
+        stored |= {
+            *statement.frame.f_code.co_varnames,
+            *statement.frame.f_code.co_cellvars,
+            *statement.frame.f_code.co_freevars,
+        }
     given = tuple(name for name in reads if name in stored)
-    elsewhere = set(read_outside(tree, first, last))
+    elsewhere = set(read_outside(aside or tree, first, last))
     returned = tuple(name for name in writes if name in elsewhere or name in given)
     used = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)} | {
         each.name for each in ast.walk(tree) if isinstance(each, (ast.FunctionDef, ast.ClassDef))
@@ -210,15 +264,18 @@ def _made(statement: Statement, body: Sequence[ast.stmt]) -> Outline | None:
         given,
         returned,
         text,
-        _compiled(text, name, statement.frame),
+        _compiled(text, name, statement.frame, aside is not None),
+        statement.frame.f_globals,
+        aside is not None,
     )
 
 
-def _compiled(text: str, name: str, frame: types.FrameType) -> types.FunctionType:
-    """The function of a text, which sees what the frame sees; its source is at hand for who asks."""
+def _compiled(text: str, name: str, frame: types.FrameType, aside: bool) -> types.FunctionType:
+    """The function of a text, which sees what the frame sees, or (`aside`) only its file; its source is at hand for who asks."""
     file = f"{frame.f_code.co_filename}#{name}"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    names = frame.f_globals if frame.f_code.co_name == "<module>" else {**frame.f_globals, **frame.f_locals}
+    inside = frame.f_code.co_name != "<module>" and not aside
+    names = {**frame.f_globals, **frame.f_locals} if inside else frame.f_globals
     before = names.get(name)
     exec(compile(text, file, "exec", dont_inherit=True), names)
     made: types.FunctionType = names.pop(name)

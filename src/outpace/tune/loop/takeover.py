@@ -39,7 +39,7 @@ def take_over(
     """Call it in the script's main thread, from inside of a step. `tune` is called in another thread, and ends the process, as does
     `interrupted` at Ctrl-C. Raises UsageError where the loop's source is not at hand."""
     statement = loop_around(sys._getframe(1))
-    outline = outlined(statement) if found.jax is None else None
+    outline = outlined(statement, sys._getframe(1)) if found.jax is None else None
     eager = Step(outline.name, outline.function, None, None, outline) if outline is not None else None
     eager = eager or step_alone(found, statement, sys._getframe(1))
     loop = Loop(found, eager)
@@ -49,7 +49,7 @@ def take_over(
             statement.renewed.append(kept_arrays(statement.frame.f_locals))
     loop.install()
     if outline is not None:
-        statement.frame.f_globals.update({ON: loop.on, STEP: loop.step_of(outline)})
+        outline.names.update({ON: loop.on, STEP: loop.step_of(outline)})
     if found.jax is None:
         loop.syncs = syncs_of(statement)
         statement.frame.f_globals.update(loop.kept.names(loop.reads_later))

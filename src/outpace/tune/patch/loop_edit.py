@@ -85,15 +85,10 @@ def _found(body: Body, edits_of: Callable[[str], Edits]) -> tuple[Edits, cst.For
 def _write(woven: Woven, edits: Edits, node: cst.For) -> None:
     """The loop with all options that are turned on, and the functions that it needs before it."""
     made = _Loop(woven, edits.file, frozenset(edits.turned[node]))
-    outer = list(edits.file.above(node))
-    top = next((each for each in [node, *outer] if _at_top(edits.file, each)), node)
+    top = edits.file.top(node)
     edits.loops[node] = cst.parse_module(made.text).body
     edits.above[top] = cst.parse_module(made.functions).body if made.functions else ()
     edits.imports |= made.imports
-
-
-def _at_top(file: SourceFile, node: cst.CSTNode) -> bool:
-    return isinstance(next(iter(file.above(node)), None), cst.Module)
 
 
 class _Loop:

@@ -48,6 +48,10 @@ class SourceFile:
             yield parent
             parent = self._parents.get(parent)
 
+    def top(self, node: cst.CSTNode) -> cst.CSTNode:
+        """The statement of the file that a node is, or is inside of."""
+        return next((each for each in [node, *self.above(node)] if isinstance(self._parents.get(each), cst.Module)), node)
+
     def scope(self, node: cst.CSTNode) -> Scope | None:
         """The function or class around a node; None at the top of the file."""
         return next((above for above in self.above(node) if isinstance(above, Scope)), None)

@@ -160,8 +160,12 @@ def write_outline(outline: Outline, edits_of: Callable[[str], Edits], options: M
         raise Unpatchable(f"the statements at {where} were not found: the file was edited since")
     edits.outlined[first] = outline.statements, [cst.parse_statement(outline.call)]
     said = f"({', '.join(f'{name}={value}' for name, value in options.items())})" if options else ""
+    made = cst.parse_statement(f"@{maker}{said}\n{outline.text}")
+    if outline.aside:
+        edits.above[file.top(loop)] = [made]
+        return
     others = [each for each in edits.before.get(loop, []) if getattr(getattr(each, "name", None), "value", "") != outline.name]
-    edits.before[loop] = [cst.parse_statement(f"@{maker}{said}\n{outline.text}"), *others]
+    edits.before[loop] = [made, *others]
 
 
 _ARGUMENTS = {"optimizer", "loss", "metrics", "loss_weights", "jit_compile", "steps_per_execution", "run_eagerly"}
