@@ -91,7 +91,12 @@ def run(tmp_path: Path, text: str) -> tuple[Outline | None, list[Any]]:
         found.append(outline)
         made.clear()
         if outline is not None:
-            outline.names.update({ON: lambda: True, STEP: lambda *args: (called.append(args), outline.function(*args))[1]})
+
+            def counted(*args: Any) -> Any:
+                called.append(args)
+                return outline.function(*args)
+
+            outline.names.update({ON: lambda: True, STEP: counted})
             statement.run()
 
     linecache.clearcache()
@@ -196,3 +201,11 @@ def test_the_loop_of_a_function_that_the_loop_calls(tmp_path: Path) -> None:
     text = edits.text()
     assert text.removeprefix(HEAD).lstrip("\n") == HELPER_WRITTEN
     compile(text, "train.py", "exec")
+
+
+def test_a_step_that_only_some_rounds_make(tmp_path: Path) -> None:
+    updated = "".join(f"{line}\n" for line in LOOP.splitlines()[3:7])
+    some = f"for number in range(4):\n    draw = number\n    if number % 2 == 1:\n        x, y = draw, 2\n{updated}    tick()\n"
+    outline, made = run(tmp_path, some)
+    assert outline is not None and outline.given == ("x", "y") and "draw" not in outline.text
+    assert made[:2] == [2, 6] and called

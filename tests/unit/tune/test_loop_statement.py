@@ -104,3 +104,15 @@ def again(tmp_path: Path, text: str, times: int) -> list[int]:
     path.write_text(text)
     runpy.run_path(str(path), {"tick": once, "made": made})
     return made
+
+
+def test_what_a_second_run_would_not_go_over_again(tmp_path: Path) -> None:
+    def overwritten(head: str, loop: str) -> str:
+        run(tmp_path, f"{head}\n{loop}\n    tick()\n")
+        assert found[0] is not None
+        return found[0].overwritten
+
+    assert overwritten("data = [[1], [2]]", "for step, data in zip(range(2), iter(data)):") == "data"
+    assert overwritten("data = [[1], [2]]", "for batch in data:\n    data = [3]") == "data"
+    assert overwritten("data = [[1], [2]]", "for batch in [x for x in data]:\n    x = 3") == ""
+    assert overwritten("first = 0", "for first in range(first, 3):") == "", "a number is what it was when the loop was found"

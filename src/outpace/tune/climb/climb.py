@@ -24,7 +24,7 @@ from outpace.tune.climb.limits import (
     model_alone,
     raced,
 )
-from outpace.tune.climb.outcome import NOT_RACED, USED_UP, Climbed, Rung, Tried, ladder_of
+from outpace.tune.climb.outcome import ALL_BUT_LAST, NOT_RACED, USED_UP, Climbed, Rung, Tried, ladder_of
 from outpace.tune.climb.running import Copies, Running, buffer_bytes
 from outpace.tune.climb.variant import Change, Variant
 from outpace.tune.data.isolated import dispose
@@ -85,6 +85,10 @@ class Climb:
             self.watch.note("The program runs at the limit of its model, so the input is left alone.")
         raced_any = False  # the first race is run in any case: a budget that pays for none shows what fails, and says that it is too small
         while True:
+            if raced_any and self.budget.left <= 0:  # to look for more, and verify it, takes time too
+                ended = ALL_BUT_LAST
+                self._give_up(USED_UP)
+                break
             candidates = self._candidates(best, found, input_matters)
             if found is not None and not raced_any:
                 self._expect(found)
@@ -99,7 +103,7 @@ class Climb:
                 break
             paid = self.budget.affordable(candidates) or (candidates if not raced_any else [])
             if not paid:
-                ended = "the part of the budget that is not kept for the last race is used up"
+                ended = ALL_BUT_LAST
                 self._give_up(USED_UP)
                 break
             raced_any = True

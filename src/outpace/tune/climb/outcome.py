@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 NOT_RACED = "not raced"
 NOT_PROVEN = "not proven"
 USED_UP = "the budget was used up before; give it a larger one"
+ALL_BUT_LAST = "the part of the budget that is not kept for the last race is used up"  # why a climb ended
 
 
 @dataclass(frozen=True)

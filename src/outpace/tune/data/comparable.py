@@ -23,12 +23,13 @@ _WRITERS = ("Snapshot", "Save")
 class Pinning:
     """Makes comparable copies. One object serves both pipelines, so that both get the same pinned functions."""
 
-    def __init__(self, seed: int, elements: int, every: bool = False, serial: bool = False) -> None:
+    def __init__(self, seed: int, elements: int, every: bool = False, serial: bool = False, most: int | None = None) -> None:
         """Pin to `seed` what has no seed (`every`: also what has one), and let every source give at most `elements` elements.
 
         `serial`: a stateful function that runs in parallel is called one element after the other, since which of its calls draws first
-        is left to chance otherwise.
+        is left to chance otherwise. `most`: elements of an epoch that are compared; None before that is known.
         """
+        self.most = most
         self._serial = serial
         self.seed = seed
         self._every = every

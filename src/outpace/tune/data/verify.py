@@ -19,6 +19,8 @@ from outpace.tune.reason import reason_of
 
 ELEMENTS = 64  # source elements that a comparison runs
 MOST = 4 * ELEMENTS  # elements compared, where functions multiply them (interleave)
+FEWEST = 16  # elements compared of a pipeline without an end, which take as long as they like
+SOON = 1.0  # seconds of an epoch, after which more of them are not asked for
 EPOCHS = 2  # a cache answers from the second epoch on
 AGAIN = (0.5, 2.0)  # seconds, before two runs of a Python generator are compared once more
 _UNLIKE = "Two runs of the original differ as well"
@@ -64,7 +66,8 @@ def verify(
     risk: Risk = Risk.EXACT,
     options_change: bool = False,
 ) -> Verified | Difference:
-    """Compare structure, cardinality, options, and two epochs of the first `elements` of every source.
+    """Compare structure, cardinality, options, and two epochs of the first `elements` of every source; of a pipeline that repeats
+    without an end, as many as come soon.
 
     Unseeded randomness is pinned to the same seeds in both, elements are asked for in order, file caches are left out, variables get
     their values back. User functions do run (see effects.py). EXACT demands equality bit by bit; REORDERED the same multiset of
@@ -120,7 +123,7 @@ def _compared(original: Any, rewritten: Any, elements: int, risk: Risk) -> Verif
         how = (shown, "Stateful functions that run in parallel were called one after the other.") if serial else (shown,)
         return Verified(len(old[0]), EPOCHS, True, (*how, *resumed))
     if risk is Risk.STATISTICAL:
-        return _statistical(original, old, new, elements)
+        return _statistical(original, old, new, elements, pinning.most)
     if any(_first(a, b) is not None for a, b in zip(old, _run(original, pinning), strict=True)):
         return Difference(f"{_UNLIKE} ({first}), so equality cannot be shown.")
     if risk is Risk.REORDERED and all(_multiset(a) == _multiset(b) for a, b in zip(old, new, strict=True)):
@@ -143,9 +146,23 @@ def _run(dataset: Any, pinning: Pinning, perturbed: bool = False) -> list[Rows]:
         if perturbed:
             perturb_generators(dataset)
         try:
-            return [[rows(element) for element in islice(iter(copy), MOST)] for _ in range(EPOCHS)]
+            return [_epoch(copy, pinning) for _ in range(EPOCHS)]
         except tf.errors.OpError as error:
             raise RebuildError(f"it fails when it runs ({reason_of(error)}).") from error
+
+
+def _epoch(copy: Any, pinning: Pinning) -> Rows:
+    """One epoch; of what has no end as much as came soon the first time."""
+    found: Rows = []
+    endless = pinning.most is None and int(copy.cardinality()) == -1
+    began = time.monotonic()
+    for element in islice(iter(copy), pinning.most or MOST):
+        found.append(rows(element))
+        if endless and len(found) >= FEWEST and time.monotonic() - began > SOON:
+            break
+    if endless:
+        pinning.most = len(found)
+    return found
 
 
 def _first(old: Rows, new: Rows) -> str | None:
@@ -172,10 +189,10 @@ def _multiset(epoch: Rows) -> list[Any]:
     return sorted(repr(tuple(map(key_of, element))) for element in epoch)
 
 
-def _statistical(original: Any, old: list[Rows], new: list[Rows], elements: int) -> Verified | Difference:
+def _statistical(original: Any, old: list[Rows], new: list[Rows], elements: int, most: int | None) -> Verified | Difference:
     """Components that stay equal under other seeds do not depend on random numbers: these must be equal in both."""
-    other = _run(original, Pinning(_OTHER_SEED, elements, every=True), perturbed=True)
-    again = _run(original, Pinning(_SEED, elements))
+    other = _run(original, Pinning(_OTHER_SEED, elements, every=True, most=most), perturbed=True)
+    again = _run(original, Pinning(_SEED, elements, most=most))
     flat = [[element for epoch in epochs for element in epoch] for epochs in (old, new, other, again)]
     if len({len(element) for elements_ in flat for element in elements_}) > 1:
         return Difference("The number of components depends on chance.")

@@ -229,7 +229,7 @@ class Loop:
     def _next(self, original: Callable[..., Any], iterator: Any) -> Any:
         """A batch is read."""
         if not self._by_reads or not self.reads.trains(iterator):
-            if self.reads.evaluates(iterator, self.clock.steps):
+            if self.reads.evaluates(iterator, self.clock.ticks):
                 self.clock.aside()
             return original(iterator)
         if self.reads.begins(iterator):
@@ -322,11 +322,16 @@ class Loop:
             return False
         if self._by_switch:
             self.clock.tick()
-        return self.active.graph and not self.active.failure
+        return self.recording or (self.active.graph and not self.active.failure)
 
     def step_of(self, outline: Outline) -> Callable[..., Any]:
         """What stands for them."""
-        return lambda *args: self._as_active(outline.function, args, {})
+
+        def step(*args: Any) -> Any:
+            self._record(outline.function, args, {})
+            return self._as_active(outline.function, args, {})
+
+        return step
 
     def _as_active(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         variant = (lambda *a, **k: self.graph_of(function)(*a, **k)) if self.active.graph else None

@@ -15,29 +15,37 @@ class Reads:
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
         self._known = shape_of(dataset) if dataset is not None else ""
-        self._same: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+        self._shapes: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         self._last: weakref.ref[Any] | None = None
-        self._others: dict[int, int] = {}  # reads of other data sets
+        self._others: dict[
+            str, tuple[int, int]
+        ] = {}  # by shape of another data set: steps that read it, and the last one of them
 
     def trains(self, iterator: Any) -> bool:
         """Whether an iterator reads the training's data set, or one that the loop has made anew in the same way."""
         dataset = getattr(iterator, "_dataset", None)
         if dataset is None or dataset is self.dataset:
             return dataset is not None
-        if dataset not in self._same:
-            self._same[dataset] = shape_of(dataset) == self._known
-        return self._same[dataset]
+        return self._shape(dataset) == self._known
 
     def begins(self, iterator: Any) -> bool:
         """The training reads an iterator: whether it read another one before, and an epoch begins."""
         last, self._last = self._last, weakref.ref(iterator)
         return last is not None and last() is not iterator
 
-    def evaluates(self, iterator: Any, steps: int) -> bool:
-        """Another data set is read: one of the step's own, where that happens in most of so many steps, else an evaluation's."""
-        dataset = id(getattr(iterator, "_dataset", iterator))
-        self._others[dataset] = self._others.get(dataset, 0) + 1
-        return 2 * self._others[dataset] < steps
+    def evaluates(self, iterator: Any, step: int) -> bool:
+        """Another data set is read in the step of that number: one of the step's own (each `model.predict` makes one), where that happens in most
+        steps, else an evaluation's."""
+        dataset = getattr(iterator, "_dataset", None)
+        shape = self._shape(dataset) if dataset is not None else ""
+        steps, last = self._others.get(shape, (0, -1))
+        self._others[shape] = steps + (last != step), step
+        return 2 * self._others[shape][0] < step
+
+    def _shape(self, dataset: Any) -> str:
+        if dataset not in self._shapes:
+            self._shapes[dataset] = shape_of(dataset)
+        return self._shapes[dataset]
 
     def look_at(self, arguments: tuple[Any, ...]) -> None:
         """See whether the function of the steps is given an iterator, which it reads itself."""

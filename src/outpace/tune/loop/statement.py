@@ -75,6 +75,17 @@ class Statement:
         return {name: values[name] for name in stored if name in values and isinstance(values[name], _SIMPLE)}
 
     @property
+    def overwritten(self) -> str:
+        """What the loop goes over and then assigns anew, so that a second run would go over something else; empty for nothing."""
+        if not isinstance(self.node, ast.For):
+            return ""
+        stored = {each.id for each in ast.walk(self.node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+        inner = {each.id for each in ast.walk(self.node.iter) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+        read = (each.id for each in ast.walk(self.node.iter) if isinstance(each, ast.Name) and each.id in stored - inner)
+        values = {**self.frame.f_globals, **self.frame.f_locals}
+        return next((name for name in read if not isinstance(values.get(name), _SIMPLE)), "")
+
+    @property
     def _arguments(self) -> list[str]:
         return [name for name in self.frame.f_locals if name.isidentifier()]
 

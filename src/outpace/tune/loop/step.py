@@ -184,12 +184,13 @@ def _same(new: CodeType, old: CodeType) -> bool:
 
 
 def _bodies(node: ast.AST) -> Iterator[list[ast.stmt]]:
-    """The bodies of a loop and of loops in it, the innermost first; not those of functions."""
+    """The bodies of a loop, and of loops and conditions in it, the innermost first; not those of functions."""
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
             yield from _bodies(child)
-    if isinstance(node, (ast.For, ast.While)):
+    if isinstance(node, (ast.For, ast.While, ast.If)):
         yield node.body
+        yield node.orelse
 
 
 def _span(body: Sequence[ast.stmt], names: Mapping[str, Any]) -> tuple[int, int] | None:

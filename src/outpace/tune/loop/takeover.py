@@ -39,6 +39,11 @@ def take_over(
     """Call it in the script's main thread, from inside of a step. `tune` is called in another thread, and ends the process, as does
     `interrupted` at Ctrl-C. Raises UsageError where the loop's source is not at hand."""
     statement = loop_around(sys._getframe(1))
+    if name := statement.overwritten:
+        raise UsageError(
+            f"The loop at {statement.place} goes over {name}, and assigns {name} anew in each step: run again from its begin, as it has to be "
+            f"here, it would go over a batch. Give the batch another name."
+        )
     outline = outlined(statement, sys._getframe(1)) if found.jax is None else None
     eager = Step(outline.name, outline.function, None, None, outline) if outline is not None else None
     eager = eager or step_alone(found, statement, sys._getframe(1))
