@@ -59,6 +59,28 @@ def test_several_steps_in_a_call_give_the_numbers_of_each(calls: JaxCalls) -> No
     assert [row[0] for row in together] == pytest.approx([row[0] for row in plain])
 
 
+def test_an_update_of_each_parameter_is_no_step(calls: JaxCalls) -> None:
+    told: list[str] = []
+    steps = JaxSteps(calls, 10, lambda code, count: told.append(code.co_name if code is not None else ""))
+
+    def gradients_of(w: Any, x: Any) -> Any:
+        return jax.grad(lambda v: (v[0] * x + v[1]) ** 2)(w)
+
+    def update(state: Any, grad: Any) -> Any:
+        return state[0] - 0.1 * grad, state[1] + 1
+
+    gradients, updated = jax.jit(gradients_of), jax.jit(update)
+    parameters = [(jnp.ones(()), jnp.zeros(()))] * 30
+    for _ in range(8):
+        gradients((jnp.ones(()), jnp.ones(())), 1.0)
+        parameters = [updated(each, 0.5) for each in parameters]
+    assert told == []
+    for _ in range(3):
+        gradients((jnp.ones(()), jnp.ones(())), 1.0)
+    steps.rest()
+    assert told == ["gradients_of"]
+
+
 def observed(numbers: list[list[float]]) -> dict[str, object]:
     return {"spec": "", "stages": [], "epochs": [], "other": [], "compiled": {}, "numbers": numbers}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import runpy
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ def tick() -> None:
 
 def run(tmp_path: Path, text: str) -> dict[str, Any]:
     found.clear()
+    linecache.clearcache()
     path = tmp_path / "train.py"
     path.write_text(text)
     return runpy.run_path(str(path), {"tick": tick})

@@ -145,7 +145,7 @@ class JaxSteps:
     def _called(self, function: JaxFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         key = function.code or function
         count = self._counts[key] = self._counts.get(key, 0) + 1
-        if count > self._needed.get(key, count):
+        if count > self._needed.get(key, count) and (self._needed[key] == self._steps or not self._gradients_again):
             self.rest()
             self._found(None if function.kind == GRADIENT else function.code, count)
         before = self._calls.gradients
@@ -158,6 +158,11 @@ class JaxSteps:
             several = getattr(function, "__name__", "").startswith(SEVERAL_STEPS)
             self._numbers.append((key, several, _numbers(self._calls.jax, result[1] if several else result, several)))
         return result
+
+    @property
+    def _gradients_again(self) -> bool:
+        """Whether a function that takes gradients is called again and again: it is the step then, and no update of one parameter."""
+        return any(self._counts[key] > 1 for key, needed in self._needed.items() if needed == self._steps)
 
     def numbers(self) -> list[list[float]]:
         """The numbers that each step returned: those of calls of several steps, up to the first call of another kind, or else those of the

@@ -34,8 +34,8 @@ class Reads:
         return last is not None and last() is not iterator
 
     def evaluates(self, iterator: Any, step: int) -> bool:
-        """Another data set is read in the step of that number: one of the step's own (each `model.predict` makes one), where that happens in most
-        steps, else an evaluation's."""
+        """Another data set is read in the step of that number: one of the step's own (each `model.predict` makes one), where that happens in
+        most steps, else an evaluation's."""
         dataset = getattr(iterator, "_dataset", None)
         shape = self._shape(dataset) if dataset is not None else ""
         steps, last = self._others.get(shape, (0, -1))
