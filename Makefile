@@ -37,8 +37,8 @@ src/outpace/_native/core.so: .venv/.dependencies setup.py $(NATIVE)
 	$(BIN)/python setup.py -q build_ext --inplace --force
 
 fast: src/outpace/_native/core.so  ## the inner loop: no wheel, no framework, from the source tree (under a minute)
-	OUTPACE_FAST=1 PYTHONPATH=src $(BIN)/python -m pytest -n 2 -m "not verify and not slow" \
-	  tests/unit tests/golden tests/property tests/contract tests/architecture
+	OUTPACE_FAST=1 PYTHONPATH=src $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not verify and not slow" \
+	  tests/contract tests/golden tests/property tests/architecture tests/unit
 
 coverage: src/outpace/_native/core.so  ## which lines of the analysis half the fast tests run (at least 95 %)
 	OUTPACE_FAST=1 PYTHONPATH=src $(BIN)/python -m pytest -n 2 -m "not verify and not slow" --cov --cov-fail-under=95 --cov-report=term \

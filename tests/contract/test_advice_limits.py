@@ -18,6 +18,8 @@ from outpace.model import Threshold
 from tests.advice_cases import TOOLS as CASES_OF
 from tests.advice_cases.case import Case
 
+pytestmark = pytest.mark.slow  # each limit is moved, and its cases are judged again
+
 TOOLS = Path(__file__).parents[2] / "src" / "outpace" / "tools"
 FILES = ("findings", "background", "evaluation", "unsteady", "capture_findings", "facts", "growth", "saving")
 """Files of a tool in which its rules stand, and what they compare with."""

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from outpace.model import ProfileError
 from outpace.trace import Trace, read_trace
-from tests.support import FAST, PROFILES, profile_bytes, profile_path
+from tests.support import FAST, SOME, profile_bytes, profile_path
 from tests.xspace_proto import XSpace
 
 EXAMPLES = 20 if FAST else 300
 Event = tuple[Any, ...]
-SMALL = [p for p in PROFILES if p not in ("keras_fit_multi_step", "multi_host", "tfdata_heavy")]
+SMALL = [p for p in SOME if p not in ("keras_fit_multi_step", "multi_host", "tfdata_heavy")]
 
 
 def value_of(stat: Any, plane: Any) -> Any:
