@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from outpace.tune.data.verify import Difference, Risk, Verified
-from outpace.tune.loop.jax_calls import JaxCalls, JaxSteps, static_arguments
+from outpace.tune.loop.jax_calls import COMPILED, JaxCalls, JaxSteps, static_arguments
 from outpace.tune.patch.verify import compare
 
 
@@ -57,6 +57,19 @@ def test_several_steps_in_a_call_give_the_numbers_of_each(calls: JaxCalls) -> No
     steps.rest()
     assert len(plain) == len(together) == 8
     assert [row[0] for row in together] == pytest.approx([row[0] for row in plain])
+
+
+def test_a_compiled_gradient_stays_compiled(calls: JaxCalls) -> None:
+    traced: list[int] = []
+
+    def loss(w: Any) -> Any:
+        traced.append(1)
+        return w * w
+
+    made: Any = jax.jit(jax.grad(loss))
+    assert [float(made(at)) for at in (1.0, 2.0, 3.0)] == [2.0, 4.0, 6.0]
+    assert len(traced) == 1, "it is traced once, and not run op by op"
+    assert (made.maker, made.kind, made.code.co_name) == ("jit", COMPILED, "loss")
 
 
 def test_an_update_of_each_parameter_is_no_step(calls: JaxCalls) -> None:

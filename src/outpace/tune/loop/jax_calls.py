@@ -29,7 +29,8 @@ class JaxFunction:
     def __init__(self, calls: JaxCalls, maker: str, made: Any, python: Any, options: dict[str, Any] | None = None) -> None:
         self.calls, self.maker, self.made, self.python, self.options = calls, maker, made, python, options
         self.kind = _MAKERS[maker]
-        functools.update_wrapper(self, python if hasattr(python, "__name__") else made)
+        # Its names alone: the attributes of one that was made of another (`jit(grad(f))`) are not that one's.
+        functools.update_wrapper(self, python if hasattr(python, "__name__") else made, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call it; the listener is told where that is a step's."""
