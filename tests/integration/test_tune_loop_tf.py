@@ -96,3 +96,23 @@ def test_an_epoch_inside_of_a_function_has_its_input_tuned(tmp_path: Path) -> No
     assert done.returncode == 0, done.stderr[-3000:]
     assert "epoch loops over its data set inside of a tf.function: one call makes all steps" in done.stderr, done.stderr[-3000:]
     assert "would try: Cache in memory" in done.stdout and "tf.function:" not in done.stdout, done.stdout
+
+
+def test_two_methods_that_are_graphs_are_two_functions() -> None:
+    import tensorflow as tf
+
+    from outpace.capture.frames import code_of
+
+    class Trainer:
+        def train(self) -> None:
+            pass
+
+        def test(self) -> None:
+            pass
+
+    for name in ("train", "test"):
+        setattr(Trainer, name, tf.function(getattr(Trainer, name)))
+    trainer = Trainer()
+    found = [code_of(each) for each in (trainer.train, trainer.test)]
+    assert [code.co_name for code in found if code is not None] == ["train", "test"]
+    assert code_of(len) is None

@@ -58,7 +58,8 @@ def caller(depth: int = 2) -> Place | None:
 
 def code_of(function: Any) -> CodeType | None:
     """Of the Python function, or method, that a `tf.function` was made of; TensorFlow wraps a method once more."""
-    code = getattr(inspect.unwrap(getattr(function, "python_function", None)), "__code__", None)  # type: ignore[arg-type]
+    python = getattr(function, "python_function", None)
+    code = getattr(inspect.unwrap(python), "__code__", None) if callable(python) else None
     return code if isinstance(code, CodeType) else None
 
 

@@ -205,7 +205,13 @@ def test_the_loop_of_a_function_that_the_loop_calls(tmp_path: Path) -> None:
 
 def test_a_step_that_only_some_rounds_make(tmp_path: Path) -> None:
     updated = "".join(f"{line}\n" for line in LOOP.splitlines()[3:7])
-    some = f"for number in range(4):\n    draw = number\n    if number % 2 == 1:\n        x, y = draw, 2\n{updated}    tick()\n"
+    some = f"for number in range(4):\n    draw = number\n    if number % 2 == 1:\n        x, y = draw, 2\n{updated}        tick()\n"
     outline, made = run(tmp_path, some)
     assert outline is not None and outline.given == ("x", "y") and "draw" not in outline.text
     assert made[:2] == [2, 6] and called
+
+
+def test_a_branch_that_does_not_run_is_no_step(tmp_path: Path) -> None:
+    taped = "".join(f"{line}\n" for line in LOOP.splitlines()[3:7])
+    outline, _ = run(tmp_path, f"for x, y in [(1, 2), (3, 4)]:\n    if x < 0:\n{taped}    else:\n        tick()\n")
+    assert outline is None or "if x < 0" in outline.text, "the whole condition, or nothing"

@@ -19,7 +19,7 @@ from outpace.tune.reason import reason_of
 
 ELEMENTS = 64  # source elements that a comparison runs
 MOST = 4 * ELEMENTS  # elements compared, where functions multiply them (interleave)
-FEWEST = 16  # elements compared of a pipeline without an end, which take as long as they like
+FEWEST = 16  # elements compared of a pipeline without an end, however long they take
 SOON = 1.0  # seconds of an epoch, after which more of them are not asked for
 EPOCHS = 2  # a cache answers from the second epoch on
 AGAIN = (0.5, 2.0)  # seconds, before two runs of a Python generator are compared once more

@@ -129,15 +129,16 @@ class Loop:
         self.calls = replayed if replayed is not None else Calls(tuple(self.record(OBSERVED)))
         self.observing(False)
         if self.jax is not None and self.eager_step is not None:
-            self.clock.perform(self.inside(self._see_static))
+            self.clock.perform(self.inside(self.see_static))
         if self.donation is not None:
             self.donation.watch()
             self.clock.advance(WATCHED)
             self.donation.watched()
 
-    def _see_static(self) -> None:
+    def see_static(self) -> None:
+        """See what a compiled step must know, from the recorded calls; in the script's thread."""
         assert self.jax is not None and self.eager_step is not None
-        calls = [(call.args, call.kwargs) for call in self.calls.made] if isinstance(self.calls, Calls) else []
+        calls = [(call.args, call.kwargs) for call in self.recorded]
         self.static = static_arguments(self.jax.jax, self.eager_step.function, calls)
 
     def observing(self, on: bool) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace.capture import frames
+from outpace.tune.loop.names import assigned, read
 
 _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _SIMPLE = (int, float, bool, str, type(None))
@@ -79,11 +80,9 @@ class Statement:
         """What the loop goes over and then assigns anew, so that a second run would go over something else; empty for nothing."""
         if not isinstance(self.node, ast.For):
             return ""
-        stored = {each.id for each in ast.walk(self.node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
-        inner = {each.id for each in ast.walk(self.node.iter) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
-        read = (each.id for each in ast.walk(self.node.iter) if isinstance(each, ast.Name) and each.id in stored - inner)
         values = {**self.frame.f_globals, **self.frame.f_locals}
-        return next((name for name in read if not isinstance(values.get(name), _SIMPLE)), "")
+        both = sorted(read([self.node.iter]).intersection(assigned([self.node])))
+        return next((name for name in both if not isinstance(values.get(name), _SIMPLE)), "")
 
     @property
     def _arguments(self) -> list[str]:
@@ -144,7 +143,7 @@ def innermost(tree: ast.AST, line: int) -> ast.For | ast.While | None:
             found = None
         if isinstance(node, (ast.For, ast.While)):
             found = node
-        node = next((each for each in ast.iter_child_nodes(node) if _holds(each, line)), None)
+        node = next((each for each in ast.iter_child_nodes(node) if holds(each, line)), None)
     return found
 
 
@@ -156,12 +155,13 @@ def _around(tree: ast.AST, line: int) -> Iterator[ast.AST]:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
             path.clear()
         path.append(node)
-        inside = (each for each in ast.iter_child_nodes(node) if _holds(each, line))
+        inside = (each for each in ast.iter_child_nodes(node) if holds(each, line))
         node = next(inside, None)
     yield from path
 
 
-def _holds(node: ast.AST, line: int) -> bool:
+def holds(node: ast.AST, line: int) -> bool:
+    """Whether a line is one of a node's."""
     first, last = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
     return first is not None and last is not None and first <= line <= last
 
@@ -169,7 +169,7 @@ def _holds(node: ast.AST, line: int) -> bool:
 def function_of(frame: FrameType, tree: ast.AST) -> ast.AST:
     """The definition that a frame runs, in the tree of its file; the file where it is not found."""
     for node in ast.walk(tree):
-        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or not _holds(node, frame.f_lineno):
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or not holds(node, frame.f_lineno):
             continue
         if min([node.lineno, *(each.lineno for each in node.decorator_list)]) == frame.f_code.co_firstlineno:
             return node

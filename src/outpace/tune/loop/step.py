@@ -16,7 +16,8 @@ from typing import Any
 from outpace._dataclass import dataclass
 from outpace.capture import frames
 from outpace.tune.loop.names import FIXED, order, read_outside
-from outpace.tune.loop.statement import Statement, function_of, in_script, loop_at, loop_of, source_of
+from outpace.tune.loop.statement import Statement, function_of, holds, in_script, loop_at, loop_of, source_of
+from outpace.tune.purity.text import codes
 
 
 @dataclass(eq=False)
@@ -139,7 +140,7 @@ def outlined(statement: Statement, frame: FrameType | None = None) -> Outline | 
 
 def _outlined(statement: Statement, aside: ast.AST | None = None) -> Outline | None:
     """`aside`: the definition of the function that the statement stands in, from whose names the outline shall be free."""
-    for body in _bodies(statement.node):
+    for body in _bodies(statement.node, statement.frame.f_lineno):
         found = _span(body, statement.frame.f_globals)
         if found is not None:
             first, last = found
@@ -164,18 +165,11 @@ def _in_function(statement: Statement) -> Outline | None:
     if made is None:
         return None
     whole = compile(ast.fix_missing_locations(tree), statement.file, "exec", dont_inherit=True)
-    code = next((each for each in _codes(whole) if _same(each, frame.f_code)), None)
+    code = next((each for each in codes(whole) if _same(each, frame.f_code)), None)
     if code is None:
         return None
     held.function.__code__ = code
     return made
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for each in code.co_consts:
-        if isinstance(each, CodeType):
-            yield from _codes(each)
 
 
 def _same(new: CodeType, old: CodeType) -> bool:
@@ -183,14 +177,16 @@ def _same(new: CodeType, old: CodeType) -> bool:
     return (new.co_name, new.co_firstlineno, new.co_freevars) == (old.co_name, old.co_firstlineno, old.co_freevars)
 
 
-def _bodies(node: ast.AST) -> Iterator[list[ast.stmt]]:
-    """The bodies of a loop, and of loops and conditions in it, the innermost first; not those of functions."""
+def _bodies(node: ast.AST, line: int) -> Iterator[list[ast.stmt]]:
+    """The bodies of a loop, and of loops in it, the innermost first; not those of functions. Of a condition the branch that runs now, at that
+    line: another one may never run."""
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
-            yield from _bodies(child)
-    if isinstance(node, (ast.For, ast.While, ast.If)):
+            yield from _bodies(child, line)
+    if isinstance(node, (ast.For, ast.While)):
         yield node.body
-        yield node.orelse
+    if isinstance(node, ast.If):
+        yield from (branch for branch in (node.body, node.orelse) if any(holds(each, line) for each in branch))
 
 
 def _span(body: Sequence[ast.stmt], names: Mapping[str, Any]) -> tuple[int, int] | None:

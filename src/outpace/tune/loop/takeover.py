@@ -192,9 +192,14 @@ class Applied:
         loop = Loop(found, step, Running(lambda: self._turn_on(loop, wanted, statement)))
         loop.install()
         loop.observing(True)
+        loop.recording = True
 
     def _turn_on(self, loop: Loop, wanted: list[Knob], statement: Statement) -> None:
         loop.observing(False)
+        loop.recording = False
+        if loop.jax is not None and loop.eager_step is not None:
+            loop.inside(loop.see_static)()
+        loop.recorded.clear()
         program = Program.of_running(loop)
         with contextlib.ExitStack() as stack:
             for knob in wanted:

@@ -33,7 +33,7 @@ def edit_function(code: CodeType, options: Mapping[str, str], edits_of: Callable
     A decorator that another change has just written gets them, too. Raises Unpatchable where the place is not found.
     """
     edits, maker, function = _place(code, edits_of, full)
-    file, said = edits.file, ", ".join(f"{name}={value}" for name, value in options.items())
+    file, said = edits.file, _said(options)
     if edits.decorators.get(function) == maker:
         edits.decorators[function] = _made(edits, maker, said, full)
         return
@@ -54,6 +54,10 @@ def edit_function(code: CodeType, options: Mapping[str, str], edits_of: Callable
         count = counted(len(calls), "call") if calls else "no call"
         raise Unpatchable(f"{file.name}:{code.co_firstlineno} {code.co_name} is made a graph by {count} of {maker} in its file")
     edits.keywords[calls[0]] = {**edits.keywords.get(calls[0], {}), **options}
+
+
+def _said(options: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in options.items())
 
 
 def _made(edits: Edits, maker: str, options: str, full: str) -> str:
@@ -79,7 +83,7 @@ def decorate(
     edits, named, function = _place(code, edits_of, maker)
     if function.decorators:
         raise Unpatchable(f"{edits.file.name}:{code.co_firstlineno} {code.co_name} is decorated already")
-    said = ", ".join(f"{name}={value}" for name, value in options.items()) if options else ""
+    said = _said(options or {})
     edits.decorators[function] = _made(edits, named, said, maker) if said else named
 
 
@@ -159,7 +163,7 @@ def write_outline(outline: Outline, edits_of: Callable[[str], Edits], options: M
     if loop is None or first is None:
         raise Unpatchable(f"the statements at {where} were not found: the file was edited since")
     edits.outlined[first] = outline.statements, [cst.parse_statement(outline.call)]
-    said = f"({', '.join(f'{name}={value}' for name, value in options.items())})" if options else ""
+    said = f"({_said(options)})" if options else ""
     made = cst.parse_statement(f"@{maker}{said}\n{outline.text}")
     if outline.aside:
         edits.above[file.top(loop)] = [made]

@@ -77,7 +77,7 @@ def _facts(text: str) -> FileFacts | None:
         compiled = compile(text, "<file>", "exec", dont_inherit=True)
     except (SyntaxError, ValueError):
         return None
-    found = FileFacts(tree, list(_codes(compiled)))
+    found = FileFacts(tree, list(codes(compiled)))
     classes: dict[ast.AST, str] = {
         method: node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for method in node.body
     }
@@ -87,11 +87,12 @@ def _facts(text: str) -> FileFacts | None:
     return found
 
 
-def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+def codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    """A code object, and those of all functions in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from _codes(constant)
+            yield from codes(constant)
 
 
 def collect(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, found: FileFacts, kind: str = ANY) -> None:
