@@ -159,12 +159,15 @@ def test_a_promising_last_race_is_paid_for_beyond_the_budget() -> None:
 def test_a_race_that_screens_goes_on_until_its_rounds_tell_anything() -> None:
     """Of a budget for five rounds seven were run once, "a verdict needs 8", and a gain of three times was thrown away."""
     machine = Machine(3)
-    arms = [machine.arm("a"), machine.arm("b", 3.0)]
+    arms = [machine.arm("a"), machine.arm("b", 1.4)]
     each = 3 * SCREEN.block_seconds  # a round of two arms and the first one's second self
     found = run_experiment(arms, budget=5 * each, clock=machine.clock, protocol=SCREEN)
     assert found.verdict("b").decision is Decision.SEEMS_FASTER
     short = run_experiment(arms, budget=2 * each, clock=machine.clock, protocol=SCREEN)  # at most for as long again
     assert short.verdict("b").decision is Decision.REFUSED and 3 <= len(short.rates("a", Phase.SEARCH)) < SCREEN.least_rounds
+    large = [machine.arm("a"), machine.arm("b", 3.0)]  # that few rounds tell of
+    soon = run_experiment(large, budget=2 * each, clock=machine.clock, protocol=SCREEN)
+    assert soon.verdict("b").decision is Decision.SEEMS_FASTER and len(soon.rates("b", Phase.SEARCH)) == SCREEN.few_rounds
 
 
 def test_the_budget_learns_what_races_cost_here() -> None:

@@ -50,11 +50,13 @@ def test_the_second_self_of_a_baseline_that_failed_is_not_started() -> None:
 
 def test_blocks_are_about_as_long_as_asked_and_never_too_few_steps() -> None:
     machine = quiet()
-    slow = Arm("slow", lambda steps: machine.work(0.5 * steps))
-    experiment = race(machine, machine.arm("a"), slow)
+    slow = Arm("slow", lambda steps: machine.work(0.15 * steps))
+    slower = Arm("slower", lambda steps: machine.work(1.0 * steps))  # of which three would be a block of 3 s
+    experiment = race(machine, machine.arm("a"), slow, slower)
     lengths = {sample.arm: sample for sample in experiment.samples}
     assert lengths["a"].seconds == pytest.approx(0.15, rel=0.2)
     assert lengths["slow"].steps == 3
+    assert lengths["slower"].steps == 1
 
 
 def test_calls_around_a_block_are_not_timed_and_come_in_order() -> None:

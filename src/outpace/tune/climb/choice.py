@@ -98,6 +98,7 @@ FINAL_SHARE = 0.4  # of the budget, for the last race with its preparations
 RACE_SHARE = 0.45  # of what is left, for each further race
 DECIDING = FRESH.confirm_rounds  # of the last race, for what is promising
 ROUNDS = SCREEN.least_rounds  # of a race that tells anything
+FEW = SCREEN.few_rounds  # of a race that tells of what is large
 _BESIDE = 3  # arms beside those that are new: the base, its second self, the model alone
 _LAST, _LAST_NEW = 7, 3  # arms of a last race beside the rungs, where one more change is on top, and how many of them are new
 
@@ -139,9 +140,9 @@ class Budget:
         """Seconds that a race of so many new variants needs to tell anything; their base and its model alone may have to be prepared too."""
         return (variants + 2) * self.preparing + self._rounds(variants + _BESIDE)
 
-    def _rounds(self, arms: int) -> float:
-        """Seconds that the fewest rounds take with so many arms."""
-        return ROUNDS * arms * self.block
+    def _rounds(self, arms: int, rounds: int = ROUNDS) -> float:
+        """Seconds that so many rounds take with so many arms, by default the fewest that tell anything."""
+        return rounds * arms * self.block
 
     def affordable(self, variants: Sequence[_Variant]) -> Sequence[_Variant]:
         """As many of the variants, from the first on, as what is left pays a race for."""
@@ -149,10 +150,10 @@ class Budget:
 
     def for_race(self, variants: int, new: int) -> float:
         """Seconds for the rounds of a race of so many variants, after so many arms have been prepared: a share, which pays for the fewest
-        rounds, or all where the rest pays for no further race."""
-        rest = self.left - new * self.preparing
-        share = max(RACE_SHARE * rest, self._rounds(variants + _BESIDE))
-        return share if rest - share >= self.price(1) else rest
+        rounds, or all where the rest pays for no further race, and what tells of large differences in any case."""
+        rest, arms = self.left - new * self.preparing, variants + _BESIDE
+        share = max(RACE_SHARE * rest, self._rounds(arms))
+        return share if rest - share >= self.price(1) else max(rest, self._rounds(arms, FEW))
 
     def for_last(self, new: int) -> float:
         """Seconds for the last race's rounds, after so many arms have been prepared."""

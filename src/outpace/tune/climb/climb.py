@@ -12,6 +12,7 @@ from outpace.tune.climb.expected import Expected, expected
 from outpace.tune.climb.limits import (
     FRESH,
     INPUT,
+    LIMITS,
     MODEL,
     SCREEN,
     TODAY,
@@ -153,7 +154,7 @@ class Climb:
         self.watch.note("Measuring the speed limits: the model alone, the input alone, and the program as it is.")
         runs = [self._runs(self.start), *self._both_alone(self.start)]
         share = 1.0 if self.only_limits else LIMITS_SHARE
-        experiment = self._raced(runs, TODAY, share * self.budget.seconds, FRESH)
+        experiment = self._raced(runs, TODAY, share * self.budget.seconds, LIMITS)
         self.races.append(experiment)
         found = limits_of(experiment, experiment.reference(Phase.CONFIRM))
         self.program = replace(self.program, step_seconds=found.step_seconds)

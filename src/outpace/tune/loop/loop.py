@@ -20,7 +20,7 @@ from outpace.tune.loop.later import Kept, Syncs
 from outpace.tune.loop.reads import Reads
 from outpace.tune.loop.step import Step, called_by, users_frame
 from outpace.tune.loop.stepper import Active, Call, Calls, CallStepper, Clock, LoopStepper, finished
-from outpace.tune.loop.weave import DONATED, SEVERAL
+from outpace.tune.loop.weave import AHEAD, DONATED, SEVERAL
 from outpace.tune.reason import reason_of
 
 if TYPE_CHECKING:
@@ -97,10 +97,9 @@ class Loop:
         """Steps that one call makes then."""
         return self.woven.per_call if self.woven is not None and SEVERAL in active.turned else 1
 
-    @property
-    def early(self) -> int:
-        """Steps whose inputs another variant may have left."""
-        return EARLY if self.woven is not None else 0
+    def early(self, following: Active) -> int:
+        """Steps whose inputs the variant that ran last may have left, or the next one makes."""
+        return EARLY if {SEVERAL, AHEAD} & (self.active.turned | following.turned) else 0
 
     def reads_later(self) -> bool:
         """Whether values that a step reads shall be read later; those of steps before are read where they shall not."""

@@ -92,6 +92,7 @@ class LoopStepper(Runner):
 
     def drain(self) -> None:
         """Bring the pipeline's buffers from full, as they are after a rest, to what they hold while it trains."""
+        early = self.loop.early(self.active)
         if self.iterator is not None:
             waiting = buffered(self.iterator)
             if self._held is None:
@@ -99,7 +100,7 @@ class LoopStepper(Runner):
             else:
                 for _ in range(waiting - self._held):
                     next(self.iterator)
-        self.run(SETTLE + self.loop.early)
+        self.run(SETTLE + early)
 
     def rest(self) -> None:
         """A block is over: see what the buffers hold, and wait until they are full."""

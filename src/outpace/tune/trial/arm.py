@@ -74,6 +74,7 @@ class Arm:
 
 Clock = Callable[[], float]
 _MOST_STEPS = 10_000_000
+LONGEST = 4.0  # times a block's seconds: where the fewest steps take longer, there are fewer
 
 
 @dataclass(eq=False)
@@ -123,7 +124,7 @@ def prepare(lane: Lane, protocol: Protocol, warmup: float, clock: Clock) -> None
         work = run(lane, many, clock)
         done += work.steps
         lane.step_seconds = max(work.seconds, 1e-9) / max(work.steps, 1)
-        if clock() - started >= warmup and done >= protocol.block_steps:
+        if clock() - started >= warmup and done >= _fewest(lane, protocol):
             break
         if work.seconds < protocol.block_seconds / 2:  # a long chunk measures the step better
             many = min(2 * many, _MOST_STEPS)
@@ -144,7 +145,17 @@ def prepare(lane: Lane, protocol: Protocol, warmup: float, clock: Clock) -> None
 def fill(lane: Lane, seconds: float, protocol: Protocol) -> None:
     """Set the steps of a block so that it takes about `seconds`."""
     wanted = math.ceil(seconds / lane.step_seconds) if lane.step_seconds > 0 else protocol.block_steps
-    lane.steps = min(max(protocol.block_steps, wanted), _MOST_STEPS)
+    lane.steps = min(max(_fewest(lane, protocol), wanted), _MOST_STEPS)
+
+
+def _fewest(lane: Lane, protocol: Protocol) -> int:
+    """Steps of a block at least: slow ones are a block each, as their number is what a race cannot pay for."""
+    slow = LONGEST * protocol.block_seconds
+    return (
+        max(1, min(protocol.block_steps, math.floor(slow / lane.step_seconds)))
+        if lane.step_seconds > 0
+        else protocol.block_steps
+    )
 
 
 def run(lane: Lane, steps: int, clock: Clock) -> Work:

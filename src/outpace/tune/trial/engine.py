@@ -250,7 +250,7 @@ class _Race:
                 self.rounds = 0
                 continue
             self._drop(self.rounds)
-            if self.rounds >= protocol.least_rounds and all(self._settled(lane) for lane in self._others()):
+            if all(self._settled(lane) for lane in self._others()):
                 return True
         return not self._can_race()
 
@@ -259,9 +259,9 @@ class _Race:
         left = self._left(share)
         return left > 0 or (not self.protocol.confirm and self.rounds < self.protocol.least_rounds and left > -self.budget)
 
-    def _estimate(self, lane: Lane, level: float = LEVEL) -> Estimate | None:
+    def _estimate(self, lane: Lane, level: float = LEVEL, phase: Phase = Phase.SEARCH) -> Estimate | None:
         known = self._experiment()
-        return compare(known.reference(Phase.SEARCH), known.rates(lane.name, Phase.SEARCH), level)
+        return compare(known.reference(phase), known.rates(lane.name, phase), level)
 
     def _control(self, phase: Phase, level: float = LEVEL) -> Estimate | None:
         known = self._experiment()
@@ -295,7 +295,11 @@ class _Race:
         """Whether more rounds would hardly change what the search says of an arm."""
         effect, found = self.protocol.effect, self._estimate(lane)
         same = found is not None and 1 / (1 + effect) < found.low and found.high < 1 + effect
-        return same or claimed(self._estimate(lane, STRICT), self.protocol) is not None
+        return (same and self.rounds >= self.protocol.least_rounds) or self._told(lane, Phase.SEARCH)
+
+    def _told(self, lane: Lane, phase: Phase) -> bool:
+        """Whether the rounds of a phase show a difference by the strict interval."""
+        return claimed(self._estimate(lane, STRICT, phase), self.protocol) is not None
 
     def _confirm(self, suspects: list[Lane]) -> None:
         """Fresh rounds for every arm that seems to differ; how many is fixed here, before the first."""
@@ -318,7 +322,9 @@ class _Race:
             racing = [lane for lane in suspects if lane.racing and number < self.plan[lane.name]]
             if not racing or not (self.base.racing and self.again.racing):
                 return
-            if self._left() < 0 and number >= self.protocol.least_rounds:
+            if self._left() < 0 and (
+                number >= self.protocol.least_rounds or all(self._told(lane, Phase.CONFIRM) for lane in racing)
+            ):
                 return
             self._round(Phase.CONFIRM, number, [self.base, self.again, *racing])
             self.watch.round(self._experiment(), Phase.CONFIRM, number + 1, most, self._left())

@@ -44,6 +44,7 @@ class Protocol:
     warmup_seconds: untimed, after the first call (at most a twentieth of the budget).
     looks: rounds after which the search may drop arms or stop; `drop_after` is the first for dropping, `least_rounds` for anything else.
         Few looks at a stricter interval (99%) keep repeated looking from finding differences that are not there.
+    few_rounds: rounds that tell of a difference which is larger than `large` by that stricter interval: slow steps pay for no more.
     drop_below: an arm leaves the search when its upper end (95%) is below this ratio.
     search_share: part of the budget that the search may use; the rest belongs to the confirmation.
     search_rounds: rounds of the search, at most.
@@ -63,9 +64,11 @@ class Protocol:
     block_seconds: float = 0.15
     block_steps: int = 3
     warmup_seconds: float = 1.0
-    looks: tuple[int, ...] = (6, 8, 12, 18, 27, 40, 60, 90, 135, 200, 300, 450, 675, 1000)
+    looks: tuple[int, ...] = (4, 6, 8, 12, 18, 27, 40, 60, 90, 135, 200, 300, 450, 675, 1000)
     drop_after: int = 6
     least_rounds: int = 8
+    few_rounds: int = 4
+    large: float = 0.25
     drop_below: float = 0.97
     search_share: float = 0.5
     search_rounds: int = 1_000_000

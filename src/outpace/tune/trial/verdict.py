@@ -21,12 +21,14 @@ def judge(experiment: Experiment) -> tuple[Verdict, ...]:
 
 
 def claimed(estimate: Estimate | None, protocol: Protocol) -> Decision | None:
-    """The difference that an estimate speaks for: an interval that excludes 1 and a ratio of at least the smallest effect; else None."""
-    if estimate is None or estimate.rounds < protocol.least_rounds:
+    """The difference that an estimate speaks for: an interval that excludes 1 and a ratio of at least the smallest effect; else None. Of few
+    rounds the interval excludes whatever is not large, and is the strict one."""
+    if estimate is None or estimate.rounds < protocol.few_rounds:
         return None
-    if estimate.low > 1 and estimate.ratio >= 1 + protocol.effect:
+    excluded = 1 + protocol.large if estimate.rounds < protocol.least_rounds else 1.0
+    if estimate.low > excluded and estimate.ratio >= 1 + protocol.effect:
         return Decision.FASTER
-    if estimate.high < 1 and estimate.ratio <= 1 / (1 + protocol.effect):
+    if estimate.high < 1 / excluded and estimate.ratio <= 1 / (1 + protocol.effect):
         return Decision.SLOWER
     return None
 
@@ -87,7 +89,8 @@ def _decide(experiment: Experiment, trial: Trial, basis: _Basis) -> tuple[Decisi
     refusal = _too_little(experiment, basis)
     if estimate is None or refusal:
         return Decision.REFUSED, refusal or "It ran in no two rounds."
-    found = claimed(estimate if protocol.confirm else basis.strict, protocol)
+    strict = not protocol.confirm or estimate.rounds < protocol.least_rounds
+    found = claimed(basis.strict if strict else estimate, protocol)
     refusal = _too_noisy(protocol, found, estimate, basis.control)
     if refusal:
         return Decision.REFUSED, refusal
@@ -110,7 +113,7 @@ def _too_little(experiment: Experiment, basis: _Basis) -> str | None:
     """Why there are too few rounds to say anything."""
     least = experiment.protocol.least_rounds
     rounds = basis.estimate.rounds if basis.estimate else 0
-    if rounds >= least:
+    if rounds >= least or claimed(basis.strict, experiment.protocol) is not None:
         return None
     what = "fresh rounds" if basis.confirmed else "rounds"
     failure = experiment.trial(experiment.baseline).failure
