@@ -56,6 +56,24 @@ def test_an_eager_step_is_raced_compiled(tmp_path: Path) -> None:
         assert "+@jax.jit" in (tmp_path / "fast.patch").read_text()
 
 
+IN_THE_LOOP = SCRIPT.replace(
+    "        params = update(params, x[at : at + 64], y[at : at + 64])",
+    "        gradients = jax.grad(loss)(params, x[at : at + 64], y[at : at + 64])\n"
+    "        params = jax.tree.map(lambda leaf, gradient: leaf - 0.1 * gradient, params, gradients)",
+)
+
+
+@pytest.mark.verify
+def test_a_step_that_stands_in_the_loop_becomes_a_compiled_function(tmp_path: Path) -> None:
+    done = run(tmp_path, IN_THE_LOOP, "--budget", "12s", "--patch", "fast.patch")
+    assert done.returncode == 0, done.stderr[-3000:]
+    said = " ".join(done.stdout.split())
+    assert "train.py:20 to 21, runs eagerly" in said and "The step stands in the loop itself, and is compiled first" in said
+    if "with: jax.jit" in done.stdout:
+        text = (tmp_path / "fast.patch").read_text()
+        assert "+@jax.jit" in text and "train_step(params, at)" in text
+
+
 def test_a_compiled_step_is_found_by_its_calls(tmp_path: Path) -> None:
     done = run(tmp_path, SCRIPT.replace("def update", "@jax.jit\ndef update"), "--budget", "5s")
     assert done.returncode == 0, done.stderr[-3000:]

@@ -36,6 +36,12 @@ def test_more_is_allowed_where_one_rounding_of_the_state_does_as_much() -> None:
     assert "more than rounding" in (objection(BASE, BASE, changed(1 + 1e-3), changed(1 + 9e-3)) or "")
 
 
+def test_keys_of_random_numbers_are_not_moved() -> None:
+    jax = pytest.importorskip("jax", exc_type=ImportError)
+    key = jax.random.key(0)
+    assert nudged(key) is key and nudged(BASE[1]) is BASE[1] and np.all(nudged(BASE[0])[:2] != BASE[0][:2])
+
+
 def test_a_step_with_random_numbers_allows_what_they_do() -> None:
     assert random(BASE, changed(1.1)) and not random(BASE, BASE) and not random([], [])
     assert objection(BASE, changed(1.1), BASE, changed(1.5)) is None

@@ -15,6 +15,7 @@ CLEAN = {
     "a step": "def step(x, y):\n    grads = []\n    grads.append(x)\n    return model(x) + y\n",
     "a helper": "def loss(x):\n    return x * 2\n\ndef step(x):\n    return loss(x)\n",
     "a constant": "SCALE = 3.0\n\ndef step(x):\n    return x * SCALE\n",
+    "an optimiser that gives its state": "def step(x, state):\n    updates, state = tx.update(x, state)\n    return updates, state\n",
     "a metric": "def step(x):\n    metric.update_state(x)\n    return x\n",
     "set up once": (
         "class T:\n    def __init__(self):\n        self.weight = 2.0\n"
@@ -27,6 +28,7 @@ FROZEN = {
         "class T:\n    def go(self, x):\n        self.seen += 1\n        return x\nstep = T().go\n",
         "assigns self.seen",
     ),
+    "a dictionary": ("logs = {}\n\ndef step(x):\n    logs.update(x)\n", "logs.update"),
     "a list": ("losses = []\n\ndef step(x):\n    losses.append(x)\n", "losses.append"),
     "a value": ("def step(x):\n    return x.numpy()\n", "numpy"),
     "a number": ("def step(x):\n    return float(x)\n", "float"),

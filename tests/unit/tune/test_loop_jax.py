@@ -163,6 +163,11 @@ def test_a_loop_in_a_function_is_written_with_its_functions_before_that(tmp_path
         ("losses.append((i, loss.item()))", "losses.append(params)", "params is read after each step"),
         ("losses.append((i, loss.item()))", "loss.block_until_ready()", "waits for each step"),
         ("        # the step\n", "        rate = rate * 0.99\n", "rate, which the step needs, is counted on"),
+        (
+            "        total +=",
+            "        rate = rate * 0.99\n        total +=",
+            "rate, which each step needs, is changed after it",
+        ),
         ("x, rate)\n", "x, rate)\n        jax.debug.callback(print)\n", ""),
         ("step(params, momentum, x, rate)", "step(params, momentum, x, np.float32(int(rate)))", "may need values"),
         ("for i, x in enumerate(batches()):", "for i, x in enumerate(batches() if total < 9 else ()):", "depends on total"),

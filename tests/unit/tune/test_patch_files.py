@@ -58,6 +58,21 @@ def rows(*values: float) -> list[list[np.generic]]:
     return [[np.float32(value), np.int64(7)] for value in values]
 
 
+def test_numbers_of_steps() -> None:
+    """Those of eager gradients are a part of a step: what its function returns besides is not one of them."""
+    own, more = [[1.0, 0.5], [0.9, 0.4]], [[0.7, 1.0], [0.6, 0.9]]
+    before = {**observed([]), "numbers": own}
+    for eager, after, said in (
+        (False, [row[:1] for row in own], "first 2 steps return are the same"),
+        (True, more, "first 2 steps return are the same"),
+        (True, [[3.0], [4.0]], "the function of the step alone"),
+    ):
+        outcome = compare({**before, "eager": eager}, {**observed([]), "numbers": after}, Risk.REORDERED)
+        assert not isinstance(outcome, Difference) and said in outcome.how[0]
+    differs = compare({**before, "eager": False}, {**observed([]), "numbers": more}, Risk.REORDERED)
+    assert isinstance(differs, Difference) and "number 1 is 0.7 in the first" in differs.what
+
+
 def test_equal_runs_are_equal_bit_by_bit() -> None:
     outcome = compare(observed([rows(1, 2), rows(1, 2)]), observed([rows(1, 2), rows(1, 2)]), Risk.EXACT)
     assert isinstance(outcome, Verified) and outcome.bitwise

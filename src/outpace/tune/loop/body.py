@@ -150,6 +150,10 @@ class Body:
             why = next(_impure(each, self.names), None)
             if why is not None:
                 return why
+        changed = {*assigned(self.after), *_changed(self.after)}
+        other = next((name for name in self.fixed if name in changed), None)
+        if other is not None:
+            return f"{other}, which each step needs, is changed after it"
         reader = next((name for name in self.carried if name in read(self.after)), None)
         if reader is not None:
             return f"{reader} is read after each step"

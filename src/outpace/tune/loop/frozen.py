@@ -15,6 +15,9 @@ from typing import Any
 _CHANGES = frozenset(
     {"append", "extend", "insert", "add", "update", "pop", "popleft", "appendleft", "remove", "clear", "setdefault", "write"}
 )
+_GIVES = frozenset(
+    {"pop", "popleft", "setdefault", "write"}
+)  # of them those that give a value; one that another gives is its purpose
 _READS = frozenset({"numpy", "item", "tolist"})  # a tensor's value, which a graph does not have
 _CALLS = frozenset({"float", "int", "bool", "print", "input", "open", "next"})
 _CHANCE = ("random.", "numpy.random.", "secrets.", "time.", "datetime.", "os.")
@@ -49,8 +52,9 @@ def _found(function: Any, depth: int, seen: set[Any], given: Sequence[Any] = ())
     changing = _attributes(function)
     changed = {name for name in _contents(function) - own if hasattr(names.get(name), "__setitem__")}
     known = {**names, **dict(zip(code.co_varnames, given, strict=False))}
+    alone = {each.value for each in ast.walk(tree) if isinstance(each, ast.Expr)}
     for node in ast.walk(tree):
-        yield from _of(node, own)
+        yield from _of(node, own, node in alone)
         if isinstance(node, ast.Call) and (drawn := _chance(node.func, known)):
             yield f"calls {drawn}(), which a graph does only once"
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in changed:
@@ -63,8 +67,8 @@ def _found(function: Any, depth: int, seen: set[Any], given: Sequence[Any] = ())
                 yield from _found(names[node.id], depth + 1, seen)
 
 
-def _of(node: ast.AST, own: set[str]) -> Iterator[str]:
-    """What a node of the function's source does to Python's state."""
+def _of(node: ast.AST, own: set[str], alone: bool) -> Iterator[str]:
+    """What a node of the function's source does to Python's state. `alone`: it is a statement, and what it gives is not used."""
     if isinstance(node, (ast.Global, ast.Nonlocal)):
         yield f"assigns {', '.join(node.names)} outside of itself"
     if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
@@ -75,7 +79,8 @@ def _of(node: ast.AST, own: set[str]) -> Iterator[str]:
                 yield f"assigns {ast.unparse(target)}"
     if isinstance(node, ast.Call):
         text = ast.unparse(node.func)
-        if isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGES and _base(node.func) not in own:
+        changes = _CHANGES if alone else _GIVES  # `updates, state = optimizer.update(...)` changes nothing
+        if isinstance(node.func, ast.Attribute) and node.func.attr in changes and _base(node.func) not in own:
             yield f"calls {text}, which changes what lives on after the step"
         if isinstance(node.func, ast.Attribute) and node.func.attr in _READS:
             yield f"calls {text}(), which needs a value that a graph does not have"

@@ -171,9 +171,9 @@ def objection(base: Arrays, again: Arrays, moved: Arrays, variant: Arrays) -> st
 
 def nudged(value: Any) -> Any:
     """Every number of an array moved by one rounding, up or down; what is no floating number stays."""
-    array = np.asarray(value)
-    if "float" not in str(array.dtype):
+    if "float" not in str(value.dtype):  # the key of a random generator, for instance
         return value
+    array = np.asarray(value)
     epsilon = np.finfo(array.dtype).eps if array.dtype.kind == "f" else 2.0**-8
     signs = np.random.default_rng(0).choice((-1.0, 1.0), array.shape)
     return (array.astype(np.float64) * (1 + epsilon * signs)).astype(array.dtype)

@@ -9,6 +9,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -21,9 +22,10 @@ from outpace.tune.loop.body import Body
 from outpace.tune.loop.found import Found
 from outpace.tune.loop.later import syncs_of
 from outpace.tune.loop.loop import OBSERVED, Loop
+from outpace.tune.loop.outline import ON, STEP, outlined
 from outpace.tune.loop.reads import shape_of
 from outpace.tune.loop.statement import Statement
-from outpace.tune.loop.step import ON, STEP, Step, outlined
+from outpace.tune.loop.step import Step
 from outpace.tune.loop.stepper import Active, Clock
 from outpace.tune.loop.written import Unwritten
 from outpace.tune.optimisations import all_rewrites, knobs
@@ -44,11 +46,15 @@ def take_over(
             f"The loop at {statement.place} goes over {name}, and assigns {name} anew in each step: run again from its begin, as it has to be "
             f"here, it would go over a batch. Give the batch another name."
         )
-    outline = outlined(statement, sys._getframe(1)) if found.jax is None else None
+    outline = outlined(statement, sys._getframe(1), jax=found.jax is not None)
     eager = Step(outline.name, outline.function, None, None, outline) if outline is not None else None
+    if eager is not None and found.jax is not None:
+        found = replace(found, step=None)  # a function that it calls is a part of the step
     eager = eager or step_alone(found, statement, sys._getframe(1))
     loop = Loop(found, eager)
-    if found.jax is not None:
+    if found.jax is not None and outline is not None:
+        loop.unwoven = "the step stands in the loop itself, and is compiled first"
+    elif found.jax is not None:
         loop.weave(statement, sys._getframe(1))
         if loop.donation is not None:
             statement.renewed.append(kept_arrays(statement.frame.f_locals))

@@ -68,12 +68,12 @@ class LoopGraph(LoopKnob):
         from outpace.tune.patch.step_edit import decorate, write_outline
 
         assert program.loop is not None and program.loop.eager_step is not None
-        step = program.loop.eager_step
+        step, static = program.loop.eager_step, program.loop.static
+        options = {"static_argnames": repr(static)} if static else None
         if step.outline is not None:
-            write_outline(step.outline, edits_of)
+            write_outline(step.outline, edits_of, options, self.maker)
         else:
-            static = program.loop.static
-            decorate(step.function.__code__, edits_of, self.maker, {"static_argnames": repr(static)} if static else None)
+            decorate(step.function.__code__, edits_of, self.maker, options)
 
 
 class LoopXla(LoopKnob):

@@ -18,7 +18,7 @@ import pickle
 import random
 import sys
 import tokenize
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.machinery import SourceFileLoader
 from itertools import islice
 from pathlib import Path
@@ -27,7 +27,7 @@ from typing import Any
 from outpace.capture.ending import end_here
 from outpace.capture.imports import ImportHooks
 from outpace.capture.script import run_as_main
-from outpace.tune.loop.found import Loops
+from outpace.tune.loop.found import Found, Loops
 from outpace.tune.loop.written import Unwritten
 from outpace.tune.program.source import Source
 
@@ -117,9 +117,11 @@ def main() -> None:
     def on_numpy(numpy: Any) -> None:
         numpy.random.seed(SEED)
 
-    def write(model: Any, source: Source, numbers: Sequence[Sequence[float]] = ()) -> None:
+    def write(model: Any, source: Source, loop: Found | None = None) -> None:
+        numbers = [list(row) for row in loop.numbers] if loop is not None else []
+        eager = loop is not None and loop.jax is not None and loop.step is None
         try:
-            found = pickle.dumps({**observed(model, source, plan["elements"]), "numbers": [list(row) for row in numbers]})
+            found = pickle.dumps({**observed(model, source, plan["elements"]), "numbers": numbers, "eager": eager})
         except Exception as error:
             sys.stderr.write(f"\n{type(error).__name__}: {error}\n")
             end_here(1)
@@ -140,7 +142,7 @@ def main() -> None:
 
     hooks: Any = {"numpy": on_numpy, "keras": on_keras, "tf_keras": on_keras}
     if plan["loop"]:
-        loops = Loops(lambda found: write(None, Source(found.dataset, {}), found.numbers), Unwritten().begin, numbers=True)
+        loops = Loops(lambda found: write(None, Source(found.dataset, {}), found), Unwritten().begin, numbers=True)
         hooks = {"numpy": on_numpy, "tensorflow": loops.add_tensorflow, "jax": loops.add_jax}
     ImportHooks(hooks, lambda name, error: sys.exit(f"{name} could not be hooked: {error!r}")).install()
     code = 0

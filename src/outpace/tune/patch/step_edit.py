@@ -17,7 +17,7 @@ import libcst as cst
 from outpace.capture.frames import users
 from outpace.model.units import counted
 from outpace.tune.loop.later import AT_ONCE, Movable, Syncs
-from outpace.tune.loop.step import Outline
+from outpace.tune.loop.outline import Outline
 from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.patch.source import SourceFile
 from outpace.tune.patch.written import Edits
@@ -150,21 +150,23 @@ def _write(each: Movable, loop: cst.CSTNode, edits: Edits, number: str) -> None:
     edits.behind.setdefault(loop, []).append(cst.parse_statement(f"{reader}()"))
 
 
-def write_outline(outline: Outline, edits_of: Callable[[str], Edits], options: Mapping[str, str] | None = None) -> None:
+def write_outline(
+    outline: Outline, edits_of: Callable[[str], Edits], options: Mapping[str, str] | None = None, full: str = MAKER
+) -> None:
     """Edit the file of a loop; `options` of the graph, once more where it is known already. Raises Unpatchable where the statements are not
     found."""
     edits = edits_of(outline.file)
-    file, maker = edits.file, edits.file.spelled(MAKER)
+    file, maker = edits.file, edits.file.spelled(full)
     where = f"{file.name}:{outline.first}"
     if maker is None:
-        raise Unpatchable(f"{file.name} has no name for {MAKER}")
+        raise Unpatchable(f"{file.name} has no name for {full}")
     loop = file.starting(outline.loop_line, (cst.For, cst.While))
     first = file.starting(outline.first, (cst.BaseCompoundStatement, cst.SimpleStatementLine))
     if loop is None or first is None:
         raise Unpatchable(f"the statements at {where} were not found: the file was edited since")
     edits.outlined[first] = outline.statements, [cst.parse_statement(outline.call)]
-    said = f"({_said(options)})" if options else ""
-    made = cst.parse_statement(f"@{maker}{said}\n{outline.text}")
+    decorator = _made(edits, maker, _said(options), full) if options else maker
+    made = cst.parse_statement(f"@{decorator}\n{outline.text}")
     if outline.aside:
         edits.above[file.top(loop)] = [made]
         return

@@ -94,7 +94,7 @@ def compare(before: dict[str, Any], after: dict[str, Any], risk: Risk) -> Verifi
     lengths = [len(epoch) for epoch in before["epochs"]], [len(epoch) for epoch in after["epochs"]]
     if lengths[0] != lengths[1]:
         return Difference(f"The epochs had {lengths[0]} elements and have {lengths[1]}.")
-    steps = _steps(before.get("numbers", ()), after.get("numbers", ()))
+    steps = _steps(before.get("numbers", ()), after.get("numbers", ()), before.get("eager", False))
     if isinstance(steps, Difference):
         return steps
     if not lengths[0]:
@@ -126,15 +126,20 @@ def compare(before: dict[str, Any], after: dict[str, Any], risk: Risk) -> Verifi
     return Verified(number, EPOCHS, False, (f"{shown}; {random}.",))
 
 
-def _steps(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]) -> int | Difference:
-    """In how many steps each number that those of the patched program return is one of the program's own; 0 where there is none."""
+def _steps(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]], eager: bool = False) -> int | Difference:
+    """In how many steps each number that those of the patched program return is one of the program's own; 0 where there is none. `eager`: the
+    program's own are those of its gradients, which are a part of a step: then one in common is enough, and none tells nothing."""
     steps = min(len(before), len(after))
+    own = list(zip(*before[:steps], strict=True))
     for column, said in enumerate(zip(*after[:steps], strict=True)):
-        if not any(_close(said, own) for own in zip(*before[:steps], strict=True)):
+        same = any(_close(said, each) for each in own)
+        if same and eager:
+            return steps
+        if not same and not eager:
             return Difference(
                 f"The numbers that its steps return differ: number {column + 1} is {said[0]:.6g} in the first, {said[-1]:.6g} in step {steps}."
             )
-    return steps if steps and after[0] else 0
+    return steps if steps and after[0] and not eager else 0
 
 
 def _close(one: Sequence[float], other: Sequence[float]) -> bool:

@@ -1,0 +1,303 @@
+"""A step that is made of the loop's own statements: the function that a person would write of them, to put them into a graph."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import sys
+import textwrap
+import types
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+from outpace._dataclass import dataclass
+from outpace.tune.loop.body import meant
+from outpace.tune.loop.jax_calls import COMPILED, GRADIENT, JaxFunction
+from outpace.tune.loop.names import FIXED, assigned, order, read_outside
+from outpace.tune.loop.statement import Statement, function_of, holds, in_script, loop_at, loop_of, source_of
+from outpace.tune.loop.step import Step, users_frame
+from outpace.tune.purity.text import codes
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+TAPE = "GradientTape"
+_APPLIES = frozenset({"apply_gradients", "apply", "assign_sub", "minimize"})  # methods that change weights
+ON, STEP = "_outpace_on", "_outpace_step"  # names that the loop gets
+
+
+@dataclass(frozen=True, eq=False)
+class Outline:
+    """Statements (so many) from line `first` to `last` of a file, which become a function: before their loop, or (`aside`) at the top of the
+    file, where a function that the loop calls has them. given, returned: the names that it needs and gives. text: its definition, without a
+    decorator. function: made of it. names: the globals of who calls it."""
+
+    file: str
+    first: int
+    last: int
+    statements: int
+    loop_line: int
+    name: str
+    given: tuple[str, ...]
+    returned: tuple[str, ...]
+    text: str
+    function: types.FunctionType
+    names: MutableMapping[str, Any]
+    aside: bool = False
+
+    @property
+    def call(self) -> str:
+        """The statement that stands in their place."""
+        call = f"{self.name}({', '.join(self.given)})"
+        return f"{', '.join(self.returned)} = {call}" if self.returned else call
+
+
+def outlined(statement: Statement, frame: FrameType | None = None, *, jax: bool = False) -> Outline | None:
+    """The statements of a loop that take gradients and apply them, or those of a loop in a function that it calls, which `frame` is inside of;
+    None where there are none. `jax`: they train with JAX, else with TensorFlow.
+
+    The loop, or that function, is changed: where `_outpace_on()` says so it calls `_outpace_step` in their place.
+    """
+    span = _jax_span if jax else _span
+    found = _outlined(statement, span)
+    while found is None and frame is not None and frame is not statement.frame:
+        inner = loop_at(frame) if in_script(frame) else None
+        if inner is not None:
+            return _in_function(Statement(frame.f_code.co_filename, inner.lineno, frame, inner), span)
+        frame = frame.f_back
+    return found
+
+
+def _outlined(statement: Statement, span: Span, aside: ast.AST | None = None) -> Outline | None:
+    """`aside`: the definition of the function that the statement stands in, from whose names the outline shall be free."""
+    names = {**statement.frame.f_globals, **statement.frame.f_locals}
+    for body in _bodies(statement.node, statement.frame.f_lineno):
+        found = span(body, names)
+        if found is not None:
+            first, last = found
+            made = _made(statement, body[first : last + 1], aside)
+            if made is not None:
+                body[first : last + 1] = [_choice(made, body[first : last + 1])]
+            return made
+    return None
+
+
+def _in_function(statement: Statement, span: Span) -> Outline | None:
+    """Of a loop in a function that is called again and again, and runs what is changed from its next call on."""
+    frame = statement.frame
+    caller = users_frame(frame.f_back)
+    held = Step.of(frame, caller) if caller is not None else None
+    tree, _ = source_of(frame)
+    definition = function_of(frame, tree)
+    node = loop_of(tree, statement.line)
+    if held is None or definition is tree or node is None:
+        return None
+    made = _outlined(Statement(statement.file, statement.line, frame, node), span, definition)
+    if made is None:
+        return None
+    whole = compile(ast.fix_missing_locations(tree), statement.file, "exec", dont_inherit=True)
+    code = next((each for each in codes(whole) if _same(each, frame.f_code)), None)
+    if code is None:
+        return None
+    held.function.__code__ = code
+    return made
+
+
+def _same(new: CodeType, old: CodeType) -> bool:
+    """Whether one is of the same definition as the other, and can stand for it."""
+    return (new.co_name, new.co_firstlineno, new.co_freevars) == (old.co_name, old.co_firstlineno, old.co_freevars)
+
+
+def _bodies(node: ast.AST, line: int) -> Iterator[list[ast.stmt]]:
+    """The bodies of a loop, and of loops in it, the innermost first; not those of functions. Of a condition the branch that runs now, at that
+    line: another one may never run."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+            yield from _bodies(child, line)
+    if isinstance(node, (ast.For, ast.While)):
+        yield node.body
+    if isinstance(node, ast.If):
+        yield from (branch for branch in (node.body, node.orelse) if any(holds(each, line) for each in branch))
+
+
+Span = Callable[[Sequence[ast.stmt], Mapping[str, Any]], "tuple[int, int] | None"]
+
+
+def _span(body: Sequence[ast.stmt], names: Mapping[str, Any]) -> tuple[int, int] | None:
+    """The first statement that takes gradients, and the last one that applies them, or updates a metric right behind it."""
+    first = next((at for at, each in enumerate(body) if _tapes(each, names)), None)
+    if first is None:
+        return None
+    last = max((at for at in range(first, len(body)) if _applies(body[at])), default=None)
+    while last is not None and last + 1 < len(body) and _counts(body[last + 1]):
+        last += 1
+    inside = [each for statement in body[first : (last or 0) + 1] for each in ast.walk(statement)]
+    return None if last is None or any(isinstance(each, FIXED) for each in inside) else (first, last)
+
+
+def _tapes(statement: ast.stmt, names: Mapping[str, Any]) -> bool:
+    """Whether a statement takes gradients: by a tape of its own, or in a plain function of the user's that it calls."""
+    for each in ast.walk(statement):
+        if isinstance(each, ast.Call):
+            if ast.unparse(each.func).endswith(TAPE):
+                return True
+            target = names.get(each.func.id) if isinstance(each.func, ast.Name) else None
+            if isinstance(target, types.FunctionType) and TAPE in target.__code__.co_names:
+                return True
+    return False
+
+
+def _applies(statement: ast.stmt) -> bool:
+    return any(
+        isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr in _APPLIES
+        for each in ast.walk(statement)
+    )
+
+
+def _counts(statement: ast.stmt) -> bool:
+    """Whether a statement updates a metric: `accuracy.update_state(labels, logits)`."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "update_state"
+
+
+_GRADIENTS = frozenset({"grad", "value_and_grad"})
+
+
+def _jax_span(body: Sequence[ast.stmt], names: Mapping[str, Any]) -> tuple[int, int] | None:
+    """From the statement that takes gradients, or from what makes the arrays before it that a step leaves to the next one, to the last one
+    that assigns such. None where one of them does more than assign names, and where compiled functions make all of the step, or one function
+    of the user's."""
+    first = next((at for at, each in enumerate(body) if _differentiates(each, names)), None)
+    if first is None:
+        return None
+    last = max((at for at in range(first, len(body)) if _carries(body[at], body[first : at + 1], names)), default=first - 1)
+    inside = body[first : last + 1]
+    if not inside or not all(map(_assigns, inside)):
+        return None
+    by_functions = _carries(inside[0], inside[:1], names) or not any(_eager(each, names) for each in inside)
+    if by_functions and not _inline(inside[0], names):
+        return None
+    while first and _assigns(body[first - 1]) and _carries(body[first - 1], body[first - 1 : last + 1], names):
+        first -= 1
+    return first, last
+
+
+def _carries(statement: ast.stmt, step: Sequence[ast.stmt], names: Mapping[str, Any]) -> bool:
+    """Whether one of a step's statements assigns arrays that the next step needs."""
+    needed, made = order(step)
+    return any(name in needed and name in made and _arrays(names.get(name)) for name in assigned([statement]))
+
+
+def _arrays(value: Any) -> bool:
+    """Whether a value holds arrays of JAX."""
+    jax: Any = sys.modules["jax"]
+    return any(isinstance(leaf, jax.Array) for leaf in jax.tree_util.tree_leaves(value))
+
+
+def _assigns(statement: ast.stmt) -> bool:
+    """Whether a statement assigns names and nothing else."""
+    nodes = list(ast.walk(statement))
+    stored = [each for each in nodes if isinstance(getattr(each, "ctx", None), ast.Store)]
+    return (
+        isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign))
+        and all(isinstance(each, (ast.Name, ast.Tuple, ast.List, ast.Starred)) for each in stored)
+        and not any(isinstance(each, FIXED) for each in nodes)
+    )
+
+
+def _differentiates(statement: ast.stmt, names: Mapping[str, Any]) -> bool:
+    """Whether a statement takes gradients, itself or in a function that it calls."""
+    if _inline(statement, names):
+        return True
+    for function in _called(statement, names):
+        python = function.python if isinstance(function, JaxFunction) else function
+        if isinstance(python, JaxFunction) and python.kind == GRADIENT:
+            return True
+        if isinstance(python, types.FunctionType) and _GRADIENTS & set(python.__code__.co_names):
+            return True
+    return False
+
+
+def _inline(statement: ast.stmt, names: Mapping[str, Any]) -> bool:
+    """Whether a statement takes gradients itself: `jax.grad(loss)(weights)`, or a name for `jax.grad(loss)`."""
+    calls = (each.func for each in ast.walk(statement) if isinstance(each, ast.Call))
+    made = (each for each in calls if isinstance(each, ast.Call))
+    return any(ast.unparse(each.func).rpartition(".")[2] in _GRADIENTS for each in made) or any(
+        isinstance(function, JaxFunction) and function.kind == GRADIENT for function in _called(statement, names)
+    )
+
+
+def _called(statement: ast.stmt, names: Mapping[str, Any]) -> Iterator[Any]:
+    """What a statement calls, as far as that can be told."""
+    return (meant(each.func, names) for each in ast.walk(statement) if isinstance(each, ast.Call))
+
+
+def _eager(statement: ast.stmt, names: Mapping[str, Any]) -> bool:
+    """Whether a statement computes outside of compiled functions."""
+    called = list(_called(statement, names))
+    return not called or any(not isinstance(each, JaxFunction) or each.kind != COMPILED for each in called)
+
+
+def _made(statement: Statement, body: Sequence[ast.stmt], aside: ast.AST | None) -> Outline | None:
+    """The function; None where the file is not the one that runs."""
+    first, last = body[0].lineno, body[-1].end_lineno or body[-1].lineno
+    tree, lines = source_of(statement.frame)
+    whole = loop_of(tree, statement.line)
+    if whole is None:
+        return None
+    stored = {each.id for each in ast.walk(whole) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    reads, writes = order(body)
+    if aside is not None:
+        stored |= {
+            *statement.frame.f_code.co_varnames,
+            *statement.frame.f_code.co_cellvars,
+            *statement.frame.f_code.co_freevars,
+        }
+    given = tuple(name for name in reads if name in stored)
+    elsewhere = set(read_outside(aside or tree, first, last))
+    returned = tuple(name for name in writes if name in elsewhere or name in given)
+    used = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)} | {
+        each.name for each in ast.walk(tree) if isinstance(each, (ast.FunctionDef, ast.ClassDef))
+    }
+    name = next(each for each in ("train_step", *(f"train_step_{at}" for at in range(2, 100))) if each not in used)
+    text = f"def {name}({', '.join(given)}):\n"
+    text += textwrap.indent(textwrap.dedent("".join(lines[first - 1 : last])).rstrip() + "\n", "    ")
+    text += f"    return {', '.join(returned)}\n" if returned else ""
+    return Outline(
+        statement.file,
+        first,
+        last,
+        len(body),
+        statement.line,
+        name,
+        given,
+        returned,
+        text,
+        _compiled(text, name, statement.frame, aside is not None),
+        statement.frame.f_globals,
+        aside is not None,
+    )
+
+
+def _compiled(text: str, name: str, frame: types.FrameType, aside: bool) -> types.FunctionType:
+    """The function of a text, which sees what the frame sees, or (`aside`) only its file; its source is at hand for who asks."""
+    file = f"{frame.f_code.co_filename}#{name}"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    inside = frame.f_code.co_name != "<module>" and not aside
+    names = {**frame.f_globals, **frame.f_locals} if inside else frame.f_globals
+    before = names.get(name)
+    exec(compile(text, file, "exec", dont_inherit=True), names)
+    made: types.FunctionType = names.pop(name)
+    if before is not None:
+        names[name] = before
+    return made
+
+
+def _choice(made: Outline, body: Sequence[ast.stmt]) -> ast.stmt:
+    """`if _outpace_on(): a, b = _outpace_step(x, y)`, else the statements."""
+    call = ast.parse(made.call.replace(f"{made.name}(", f"{STEP}(", 1)).body
+    choice = ast.If(ast.parse(f"{ON}()", mode="eval").body, call, list(body))
+    for node in (choice, *ast.walk(choice.test), *(each for statement in call for each in ast.walk(statement))):
+        ast.copy_location(node, body[0])
+    return choice

@@ -1,0 +1,149 @@
+"""Statements of a JAX loop that become a function of their own."""
+
+from __future__ import annotations
+
+import linecache
+import runpy
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("libcst")
+pytest.importorskip("jax", exc_type=ImportError)
+
+import jax
+
+from outpace.tune.loop.frozen import frozen
+from outpace.tune.loop.jax_calls import JaxCalls
+from outpace.tune.loop.outline import Outline, outlined
+from outpace.tune.loop.statement import Statement
+from outpace.tune.patch.source import SourceFile
+from outpace.tune.patch.step_edit import write_outline
+from outpace.tune.patch.written import Edits
+
+HEAD = """import jax, jax.numpy as jnp
+import numpy as np
+from typing import NamedTuple, Any
+
+class Momentum(NamedTuple):
+    init: Any
+    update: Any
+
+def update(grads, state):
+    state = jax.tree.map(lambda v, g: 0.9 * v + g, state, grads)
+    return jax.tree.map(lambda v: -0.1 * v, state), state
+
+optimizer = Momentum(lambda tree: jax.tree.map(jnp.zeros_like, tree), update)
+data = np.random.default_rng(0).standard_normal((12, 8, 4)).astype("float32")
+params = {"w": jnp.ones(4), "b": jnp.zeros(())}
+state, key, losses = optimizer.init(params), jax.random.key(0), []
+
+def loss_of(params, x):
+    return jnp.mean((x @ params["w"] + params["b"] - 1) ** 2)
+
+grad_fn = jax.jit(jax.value_and_grad(loss_of))
+
+"""
+LOOP = """for epoch in range(2):
+    for x in data:
+        hook()
+        key, noise = jax.random.split(key)
+        # the step
+        loss, grads = jax.value_and_grad(loss_of)(params, x + jax.random.normal(noise, x.shape))
+        updates, state = optimizer.update(grads, state)
+        params = jax.tree.map(jnp.add, params, updates)
+        losses.append(float(loss))
+"""
+TAIL = """
+outcome = np.asarray(params["w"]), np.asarray(state["b"]), losses
+"""
+COMPILED = LOOP.replace("jax.value_and_grad(loss_of)(", "grad_fn(")
+WHOLE = """@jax.jit
+def train(params, state, x, key):
+    loss, grads = jax.value_and_grad(loss_of)(params, x)
+    updates, state = optimizer.update(grads, state)
+    return jax.tree.map(jnp.add, params, updates), state, loss
+
+for x in data:
+    hook()
+    params, state, loss = train(params, state, x, key)
+    key = jax.random.fold_in(key, 1)
+    losses.append(float(loss))
+"""
+
+
+@pytest.fixture(autouse=True)
+def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[JaxCalls]:
+    """JAX, whose functions tell where they were made."""
+    before = {name: getattr(jax, name) for name in ("jit", "pmap", "grad", "value_and_grad")}
+    made = JaxCalls(jax)
+    made.install()
+    yield made
+    for name, value in before.items():
+        setattr(jax, name, value)
+
+
+def run(path: Path, text: str) -> tuple[Outline | None, Any]:
+    """The outline that is made in the second step, and what the script comes to."""
+    found: list[Outline | None] = []
+    steps: list[int] = []
+
+    def hook() -> None:
+        steps.append(1)
+        if len(steps) == 2:
+            statement = Statement.around(sys._getframe(1))
+            assert statement is not None
+            found.append(outlined(statement, sys._getframe(1), jax=True))
+
+    linecache.clearcache()
+    path.write_text(text, encoding="utf-8")
+    outcome = runpy.run_path(str(path), {"hook": hook})["outcome"]
+    return found[0], outcome
+
+
+@pytest.mark.parametrize("loop", [LOOP, COMPILED], ids=["eager gradients", "compiled gradients"])
+@pytest.mark.parametrize("inside", [False, True], ids=["in the file", "in a function"])
+def test_the_step_from_its_random_numbers_to_its_weights(tmp_path: Path, loop: str, inside: bool) -> None:
+    text = HEAD + loop + TAIL
+    if inside:
+        body = "".join(f"    {line}\n" for line in loop.splitlines())
+        text = f"{HEAD}def main(params, state, key):\n{body}    return params, state\n\nparams, state = main(params, state, key)\n{TAIL}"
+    outline, before = run(tmp_path / "train.py", text)
+    assert outline is not None and set(outline.given) == {"key", "x", "params", "state"}
+    assert set(outline.returned) == {"key", "loss", "state", "params"}
+    assert "split(key)" in outline.text and "append" not in outline.text
+    assert frozen(outline.function) is None  # `updates, state = optimizer.update(...)` changes nothing
+    edits = Edits(SourceFile(str(tmp_path / "train.py")))
+    write_outline(outline, lambda _: edits, None, "jax.jit")
+    assert "@jax.jit\n" in edits.text() and "    # the step" in edits.text()
+    _, after = run(tmp_path / "patched.py", edits.text())
+    leaves = zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True)
+    assert all(np.allclose(a, b, atol=1e-5) for a, b in leaves)
+
+
+def test_options_of_the_compiled_function(tmp_path: Path) -> None:
+    outline, _ = run(tmp_path / "train.py", HEAD + LOOP + TAIL)
+    assert outline is not None
+    edits = Edits(SourceFile(str(tmp_path / "train.py")))
+    write_outline(outline, lambda _: edits, {"static_argnames": "('x',)"}, "jax.jit")
+    assert "@functools.partial(jax.jit, static_argnames=('x',))\ndef train_step(" in edits.text()
+
+
+OTHERS = {
+    "a compiled step": WHOLE,
+    "a step that is one function": WHOLE.replace("@jax.jit\n", ""),
+    "a value that is kept in between": LOOP.replace(
+        "        updates, state", "        losses.append(loss)\n        updates, state"
+    ),
+    "no gradient": "for x in data:\n    hook()\n    params = jax.tree.map(lambda leaf: leaf * 0.9, params)\n",
+    "weights of an object": LOOP.replace("        params = jax", "        hook.params = params = jax"),
+}
+
+
+@pytest.mark.parametrize("loop", OTHERS.values(), ids=OTHERS)
+def test_what_is_left_alone(tmp_path: Path, loop: str) -> None:
+    assert run(tmp_path / "train.py", HEAD + loop + TAIL)[0] is None
