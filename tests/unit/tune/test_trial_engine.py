@@ -10,6 +10,7 @@ import pytest
 from outpace.model import UsageError
 from outpace.tune.trial import Arm, Decision, Experiment, Facts, Per, Phase, Protocol, Watch, Work, run_experiment
 from outpace.tune.trial.engine import AGAIN
+from outpace.tune.trial.verdict import outrun
 from tests.unit.tune.simulated import STEP, Machine, simulate
 
 
@@ -318,3 +319,19 @@ def test_a_race_that_only_screens_calls_nothing_proven() -> None:
     assert decisions == {"same": Decision.SAME, "faster": Decision.SEEMS_FASTER, "slower": Decision.SEEMS_SLOWER}
     assert {sample.phase for sample in experiment.samples} == {Phase.SEARCH}
     assert experiment.winner == "a" and not any(verdict.confirmed for verdict in experiment.verdicts)
+
+
+def test_a_search_ends_where_an_arm_has_outrun_the_others() -> None:
+    """What the others are worth is asked on top of it."""
+    machine = quiet()
+    arms = [machine.arm("a"), machine.arm("little", 1.05), machine.arm("faster", 3.0)]
+    experiment = race(
+        machine,
+        *arms,
+        protocol=Protocol(confirm=False),
+        enough=lambda known: any(outrun(known, name, 1.5) for name in ("little", "faster")),
+    )
+    assert len(experiment.rates("a", Phase.SEARCH)) == experiment.protocol.few_rounds
+    assert outrun(experiment, "faster", 1.5) and not outrun(experiment, "faster", 4.0) and not outrun(experiment, "little", 1.0)
+    assert experiment.verdict("faster").decision is Decision.SEEMS_FASTER
+    assert experiment.verdict("little").decision is Decision.REFUSED

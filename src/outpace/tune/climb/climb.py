@@ -39,8 +39,10 @@ from outpace.tune.reason import reason_of
 from outpace.tune.trial.engine import Watch
 from outpace.tune.trial.record import Decision, Experiment, Phase, Protocol, Verdict
 from outpace.tune.trial.statistics import Estimate
+from outpace.tune.trial.verdict import outrun
 
 NEAR = 0.97  # of the limit: what is left is less than races can tell
+ENOUGH = 1.5  # lower end of a ratio that ends a race: what the others add to that is another question
 PROMISING = 1.10  # lower end of a ratio in the search: then the last race is paid for in any case
 FILL_SHARE = 0.15  # of the budget, for filling one cache
 BESIDE_SHARE = 0.03  # of the budget, for a model or an input beside the races
@@ -176,12 +178,18 @@ class Climb:
         return found
 
     def _raced(
-        self, runs: list[Running], baseline: str, seconds: float, protocol: Protocol, again: Running | None = None
+        self,
+        runs: list[Running],
+        baseline: str,
+        seconds: float,
+        protocol: Protocol,
+        again: Running | None = None,
+        enough: Callable[[Experiment], bool] | None = None,
     ) -> Experiment:
         """One race, each with orders of its own, and what it cost."""
         new, began = _new(runs) + (again is not None), self.budget.spent
         arms, second = [run.arm() for run in runs], again.arm() if again is not None else None
-        experiment = raced(arms, baseline, seconds, self.watch, protocol, len(self.races), second)
+        experiment = raced(arms, baseline, seconds, self.watch, protocol, len(self.races), second, enough)
         self.budget.learn(experiment, self.budget.spent - began, new)
         return experiment
 
@@ -246,10 +254,13 @@ class Climb:
         """Screen candidates against the best so far; the best from now on, and whether it trains at its model's limit.
 
         What seems faster is put together, each winner on top of the faster ones. What each of them adds is for the last race to prove.
+        What one that is much faster has left unjudged is raced on top of it.
         """
-        verdicts, at_limit = self._verdicts(best, candidates)
+        verdicts, at_limit, outran = self._verdicts(best, candidates)
         for variant in candidates:
             change, verdict = variant.changes[-1], verdicts[variant.name]
+            if outran and verdict.decision is Decision.REFUSED:
+                continue
             self.choice.learn(variant, verdict)
             self.tried[change.id] = Tried.judged(change.id, change.title, verdict, change.why)
             self.watch.learned(change.title, verdict)
@@ -269,14 +280,20 @@ class Climb:
         found = attempt(change.rewrite, describe(base.dataset, self.recorder))
         return base.with_change(change, found.dataset) if isinstance(found, Rewritten) else None
 
-    def _verdicts(self, base: Variant, others: Sequence[Variant]) -> tuple[dict[str, Verdict], bool]:
-        """One race of variants against a base, with the base's model alone beside them: does it train at that limit?"""
+    def _verdicts(self, base: Variant, others: Sequence[Variant]) -> tuple[dict[str, Verdict], bool, bool]:
+        """One race of variants against a base, with the base's model alone beside them: does it train at that limit, and has a variant that is
+        much faster ended the race?"""
         self.watch.note(f"Racing {', '.join(other.name for other in others)} against {base.name}.")
         runs = [self._runs(base), *(self._runs(other) for other in others), *self._alone(base)]
-        experiment = self._raced(runs, base.name, self.budget.for_race(len(others), _new(runs)), SCREEN)
+
+        def outran(known: Experiment) -> bool:
+            return any(outrun(known, other.name, ENOUGH) for other in others)
+
+        seconds = self.budget.for_race(len(others), _new(runs))
+        experiment = self._raced(runs, base.name, seconds, SCREEN, enough=outran)
         self.races.append(experiment)
         verdicts = {verdict.arm: verdict for verdict in experiment.verdicts}
-        return verdicts, self.memory is not None and self._at_limit(verdicts[MODEL].estimate)
+        return verdicts, self.memory is not None and self._at_limit(verdicts[MODEL].estimate), outran(experiment)
 
     def _learn_last(self, ladder: Sequence[Rung], dropped: Sequence[Variant], final: Experiment) -> None:
         """Note what the last race said of what seemed faster, or might be."""

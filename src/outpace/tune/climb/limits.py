@@ -9,6 +9,7 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -108,11 +109,19 @@ def raced(
     protocol: Protocol,
     seed: int = 0,
     again: Arm | None = None,
+    enough: Callable[[Experiment], bool] | None = None,
 ) -> Experiment:
     """A race of a climb: Ctrl-C ends the climb with it. `again`: a second instance of the baseline, for what two instances of the same
-    program differ by. Raises CaptureError where the program as it is fails."""
+    program differ by. `enough`: where its search may end. Raises CaptureError where the program as it is fails."""
     experiment = run_experiment(
-        arms, baseline=baseline, again=again, budget=max(LEAST, budget), watch=watch, protocol=protocol, seed=seed
+        arms,
+        baseline=baseline,
+        again=again,
+        budget=max(LEAST, budget),
+        watch=watch,
+        protocol=protocol,
+        seed=seed,
+        enough=enough,
     )
     if experiment.interrupted:
         raise KeyboardInterrupt

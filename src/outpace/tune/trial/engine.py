@@ -60,11 +60,13 @@ def run_experiment(
     sources: Mapping[str, str] | None = None,
     clock: Clock = time.perf_counter,
     watch: Watch | None = None,
+    enough: Callable[[Experiment], bool] | None = None,
 ) -> Experiment:
     """Race arms against the baseline (the first by default); `budget` is in seconds and begins after all warm-ups.
 
-    `again` is the arm that stands for the baseline's second self; by default the baseline itself runs twice in each round. An exception in
-    an arm ends that arm. Ctrl-C ends the race with what is known; every prepared arm is undone in any case.
+    `again` is the arm that stands for the baseline's second self; by default the baseline itself runs twice in each round. `enough`: asked at
+    the looks of the search, which ends where it says so. An exception in an arm ends that arm.
+    Ctrl-C ends the race with what is known; every prepared arm is undone in any case.
     Raises UsageError for fewer than two arms, names that are not unique, or an unknown baseline.
     """
     names = [arm.name for arm in arms]
@@ -77,6 +79,7 @@ def run_experiment(
     if budget <= 0:
         raise UsageError("The budget must be more than 0 seconds.")
     race = _Race(arms, baseline, again, budget, protocol or Protocol(), seed, sources or {}, clock, watch or Watch())
+    race.enough = enough or race.enough
     return race.run()
 
 
@@ -106,6 +109,7 @@ class _Race:
         self.environment = Environment.here()
         self.samples: list[Sample] = []
         self.plan: dict[str, int] = {}
+        self.enough: Callable[[Experiment], bool] = lambda known: False
         self.blocks = [protocol.block_seconds]
         self.rounds = 0  # of the search, in this stage
         self.interrupted = False
@@ -250,7 +254,7 @@ class _Race:
                 self.rounds = 0
                 continue
             self._drop(self.rounds)
-            if all(self._settled(lane) for lane in self._others()):
+            if all(self._settled(lane) for lane in self._others()) or self.enough(self._experiment()):
                 return True
         return not self._can_race()
 

@@ -33,6 +33,12 @@ def claimed(estimate: Estimate | None, protocol: Protocol) -> Decision | None:
     return None
 
 
+def outrun(experiment: Experiment, arm: str, times: float) -> bool:
+    """Whether the search shows an arm to be more than so many times as fast as the baseline, by the strict interval."""
+    found = compare(experiment.reference(Phase.SEARCH), experiment.rates(arm, Phase.SEARCH), STRICT)
+    return claimed(found, experiment.protocol) is Decision.FASTER and found is not None and found.low > times
+
+
 def biased(control: Estimate | None) -> bool:
     """Whether the baseline differs from itself."""
     return control is not None and not control.contains(1.0)
