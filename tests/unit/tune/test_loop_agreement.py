@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 import numpy as np
 import pytest
 
+from outpace.tune.loop.losses import compared
 from outpace.tune.loop.replayed import apart, nudged, objection, random
 
 BASE: list[np.ndarray[Any, Any]] = [np.asarray([1.0, -4.0, 0.0], np.float32), np.asarray(3, np.int64)]
@@ -34,6 +36,12 @@ def test_more_is_allowed_where_one_rounding_of_the_state_does_as_much() -> None:
     """The first step of Adam divides by gradients that may be next to nothing."""
     assert objection(BASE, BASE, changed(1 + 1e-3), changed(1 + 7e-3)) is None
     assert "more than rounding" in (objection(BASE, BASE, changed(1 + 1e-3), changed(1 + 9e-3)) or "")
+
+
+@pytest.mark.parametrize(("seconds", "steps"), [(None, 50), (0.1, 50), (0.5, 30), (2.0, 10), (60.0, 10)])
+def test_slow_steps_are_compared_over_fewer(seconds: float | None, steps: int) -> None:
+    program: Any = types.SimpleNamespace(step_seconds=seconds)
+    assert compared(program, 50) == steps
 
 
 def test_keys_of_random_numbers_are_not_moved() -> None:

@@ -321,6 +321,21 @@ def test_a_race_that_only_screens_calls_nothing_proven() -> None:
     assert experiment.winner == "a" and not any(verdict.confirmed for verdict in experiment.verdicts)
 
 
+def test_a_race_that_pays_for_no_round_more_has_no_rehearsal() -> None:
+    machine = quiet()
+    ran: list[int] = []
+
+    def run(steps: int) -> None:
+        ran.append(steps)
+        machine.work(2.0 * steps)
+
+    arms = [Arm("a", run), machine.arm("b")]
+    protocol = Protocol(search=False, least_rounds=4)
+    run_experiment(arms, budget=5.0, protocol=protocol, clock=machine.clock)
+    warm = 3  # the first call, and what is timed before the race
+    assert len(ran) <= warm + 2 * protocol.least_rounds  # with its second self
+
+
 def test_a_search_ends_where_an_arm_has_outrun_the_others() -> None:
     """What the others are worth is asked on top of it."""
     machine = quiet()

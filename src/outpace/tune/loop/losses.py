@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 STEPS = 50
 REPLAYED = 56  # steps of a loop of JAX: whole calls of several
+SECONDS, FEWEST = 15.0, 10  # that these steps may take; of slow ones fewer are compared, but so many
 _RANDOM = (
     " A step draws random numbers that come from none of its variables, so that its numbers alone decide, and no single step."
 )
@@ -60,13 +61,13 @@ def loop_band(program: Program, variant: Variant, *, seconds: float | None = Non
     """
     loop, kept = program.loop, Variables.here()
     assert loop is not None
-    if loop.woven is not None and (replayed := loop.woven.record(REPLAYED)) is not None:
+    if loop.woven is not None and (replayed := loop.woven.record(compared(program, REPLAYED))) is not None:
         run, first = _of_steps(program, loop, replayed, variant)
         order = list(range(len(replayed.made)))
     else:
         by_batches = program.limited and kept.held != ()
         run, count = _of_batches(program, kept) if by_batches else _of_calls(program, loop, kept)
-        order = [step % count for step in range(STEPS if kept.held else count)]
+        order = [step % count for step in range(compared(program, STEPS) if kept.held else count)]
         first = 1 if kept.held else count  # calls that leave no state behind are each a first step
     one = order[:first]
     try:
@@ -86,11 +87,16 @@ def loop_band(program: Program, variant: Variant, *, seconds: float | None = Non
     return replace(band, sentence=band.sentence + _RANDOM) if random(firsts[0].first, firsts[1].first) else band
 
 
+def compared(program: Program, most: int) -> int:
+    """Steps that are compared: as many as SECONDS hold."""
+    return most if program.step_seconds is None else max(FEWEST, min(most, int(SECONDS / program.step_seconds)))
+
+
 def _of_batches(program: Program, kept: Variables) -> tuple[Runs, int]:
     """Runs the loop itself on batches that are held in memory; how many there are."""
     from outpace.tune.program.source import Feed
 
-    loop, batches = program.loop, held(program, STEPS)
+    loop, batches = program.loop, held(program, compared(program, STEPS))
     assert loop is not None
 
     def run(variant: Variant | None, order: Sequence[int], nudged: bool = False) -> Run:

@@ -136,7 +136,8 @@ class _Race:
 
     def _measure(self) -> None:
         if not self.protocol.search:
-            self._rehearse()
+            if self.protocol.least_rounds * self._cost(self._racing()) < self._left():  # else there is nothing to plan
+                self._rehearse()
             self._confirm([lane for lane in self.lanes if lane.racing and lane is not self.base])
             return
         self._search()
