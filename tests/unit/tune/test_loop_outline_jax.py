@@ -125,6 +125,22 @@ def test_the_step_from_its_random_numbers_to_its_weights(tmp_path: Path, loop: s
     assert all(np.allclose(a, b, atol=1e-5) for a, b in leaves)
 
 
+def test_a_loss_that_is_defined_in_each_step_is_a_part_of_it(tmp_path: Path) -> None:
+    """Of another step's batch it would compute something else."""
+    loop = LOOP.replace(
+        "        # the step\n",
+        "        noise_of = lambda key: jax.random.normal(key, (8,))\n"
+        "        def loss_here(params):\n            return jnp.mean((x @ params['w'] - noise_of(noise)) ** 2)\n\n",
+    ).replace("(loss_of)(params, x + jax.random.normal(noise, x.shape))", "(loss_here)(params)")
+    outline, before = run(tmp_path / "train.py", HEAD + loop + TAIL)
+    assert outline is not None and set(outline.given) == {"key", "x", "params", "state"}
+    edits = Edits(SourceFile(str(tmp_path / "train.py")))
+    write_outline(outline, lambda _: edits, None, "jax.jit")
+    _, after = run(tmp_path / "patched.py", edits.text())
+    leaves = zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True)
+    assert all(np.allclose(a, b, atol=1e-5) for a, b in leaves)
+
+
 def test_options_of_the_compiled_function(tmp_path: Path) -> None:
     outline, _ = run(tmp_path / "train.py", HEAD + LOOP + TAIL)
     assert outline is not None

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 LEAVES = (ast.Return, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom, ast.Await)  # by which a step can be left
 FIXED = (*LEAVES, ast.Global, ast.Nonlocal)  # what means something else in a function of its own
-_INNER = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp, ast.Lambda)
+_INNER = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -52,10 +52,12 @@ def _names(node: ast.AST) -> Iterator[tuple[str, bool]]:
     if isinstance(node, ast.Name):
         yield node.id, isinstance(node.ctx, (ast.Store, ast.Del))
         return
-    if isinstance(node, _INNER):
+    if isinstance(node, (*_INNER, *_FUNCTIONS)):
         inner = {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
         inner |= {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
         yield from ((each.id, False) for each in ast.walk(node) if isinstance(each, ast.Name) and each.id not in inner)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node.name, True
         return
     if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
         yield node.target.id, False

@@ -161,6 +161,7 @@ def _counts(statement: ast.stmt) -> bool:
     return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "update_state"
 
 
+_BEYOND = (ast.Global, ast.Nonlocal, ast.Yield, ast.YieldFrom, ast.Await)  # what a function does beside returning
 _GRADIENTS = frozenset({"grad", "value_and_grad"})
 
 
@@ -178,15 +179,37 @@ def _jax_span(body: Sequence[ast.stmt], names: Mapping[str, Any]) -> tuple[int, 
     by_functions = _carries(inside[0], inside[:1], names) or not any(_eager(each, names) for each in inside)
     if by_functions and not _inline(inside[0], names):
         return None
-    while first and _assigns(body[first - 1]) and _carries(body[first - 1], body[first - 1 : last + 1], names):
-        first -= 1
-    return first, last
+    first = _begin(body, first, last, names)
+    return (first, last) if all(map(_assigns, body[first : last + 1])) else None
+
+
+def _begin(body: Sequence[ast.stmt], first: int, last: int, names: Mapping[str, Any]) -> int:
+    """Where a step begins whose gradients are taken by the first statement: with the functions that it defines for that, and the arrays that
+    it carries on right before."""
+    while True:
+        needed, _ = order(body[first : last + 1])
+        earliest = min((at for at in range(first) if _functions([body[at]], names) & set(needed)), default=first)
+        if (
+            earliest == first
+            and first
+            and _assigns(body[first - 1])
+            and _carries(body[first - 1], body[first - 1 : last + 1], names)
+        ):
+            earliest = first - 1
+        if earliest == first:
+            return first
+        first = earliest
 
 
 def _carries(statement: ast.stmt, step: Sequence[ast.stmt], names: Mapping[str, Any]) -> bool:
     """Whether one of a step's statements assigns arrays that the next step needs."""
     needed, made = order(step)
     return any(name in needed and name in made and _arrays(names.get(name)) for name in assigned([statement]))
+
+
+def _functions(statements: Sequence[ast.stmt], names: Mapping[str, Any]) -> set[str]:
+    """Names that statements give to functions."""
+    return {name for name in assigned(statements) if isinstance(names.get(name), types.FunctionType)}
 
 
 def _arrays(value: Any) -> bool:
@@ -196,7 +219,9 @@ def _arrays(value: Any) -> bool:
 
 
 def _assigns(statement: ast.stmt) -> bool:
-    """Whether a statement assigns names and nothing else."""
+    """Whether a statement assigns names, or defines a function, and does nothing else."""
+    if isinstance(statement, ast.FunctionDef):
+        return not any(isinstance(each, _BEYOND) for each in ast.walk(statement))
     nodes = list(ast.walk(statement))
     stored = [each for each in nodes if isinstance(getattr(each, "ctx", None), ast.Store)]
     return (
@@ -208,6 +233,8 @@ def _assigns(statement: ast.stmt) -> bool:
 
 def _differentiates(statement: ast.stmt, names: Mapping[str, Any]) -> bool:
     """Whether a statement takes gradients, itself or in a function that it calls."""
+    if isinstance(statement, ast.FunctionDef):
+        return False
     if _inline(statement, names):
         return True
     for function in _called(statement, names):
@@ -246,7 +273,7 @@ def _made(statement: Statement, body: Sequence[ast.stmt], aside: ast.AST | None)
     whole = loop_of(tree, statement.line)
     if whole is None:
         return None
-    stored = {each.id for each in ast.walk(whole) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    stored = set(assigned([whole]))
     reads, writes = order(body)
     if aside is not None:
         stored |= {
