@@ -79,7 +79,7 @@ def test_large_differences_are_found_soon() -> None:
 
 
 def test_few_rounds_tell_of_large_differences_alone() -> None:
-    """With a budget for one round: 600 races of equals gave no claim by few rounds, of twice as fast 576, of which 549 intervals hold it."""
+    """With a budget for four rounds: 600 races of equals gave no claim by few rounds, of twice as fast 578, of which 537 intervals hold it."""
     equal, twice = ([_in_haste(seed, rate) for seed in range(200)] for rate in (1.0, 2.0))
     wrong = [found.estimate for found in equal if found.decision in (Decision.FASTER, Decision.SLOWER)]
     assert len(wrong) <= 3 and all(each is not None and each.rounds >= 8 for each in wrong)
@@ -92,7 +92,7 @@ def test_few_rounds_tell_of_large_differences_alone() -> None:
 def _in_haste(seed: int, rate: float) -> Verdict:
     machine = Machine(seed)
     arms = [machine.arm("base"), machine.arm("v0", rate)]
-    return run_experiment(arms, budget=0.5, seed=seed, clock=machine.clock, protocol=Protocol(search=False)).verdict("v0")
+    return run_experiment(arms, budget=2.0, seed=seed, clock=machine.clock, protocol=Protocol(search=False)).verdict("v0")
 
 
 def test_several_arms_in_one_race() -> None:

@@ -12,7 +12,6 @@ from outpace.tune.climb.expected import Expected, expected
 from outpace.tune.climb.limits import (
     FRESH,
     INPUT,
-    LIMITS,
     MODEL,
     SCREEN,
     TODAY,
@@ -33,7 +32,7 @@ from outpace.tune.data.tree import describe
 from outpace.tune.data.verify import Risk
 from outpace.tune.optimisations import all_rewrites, knobs
 from outpace.tune.optimisations.knob import serves
-from outpace.tune.optimisations.optimisation import Applies, NeedsConsent, Rewritten, asked, attempt
+from outpace.tune.optimisations.optimisation import Applies, NeedsConsent, NotApplicable, Rewritten, asked, attempt
 from outpace.tune.program.program import Program
 from outpace.tune.reason import reason_of
 from outpace.tune.trial.engine import Watch
@@ -156,7 +155,7 @@ class Climb:
         self.watch.note("Measuring the speed limits: the model alone, the input alone, and the program as it is.")
         runs = [self._runs(self.start), *self._both_alone(self.start)]
         share = 1.0 if self.only_limits else LIMITS_SHARE
-        experiment = self._raced(runs, TODAY, share * self.budget.seconds, LIMITS)
+        experiment = self._raced(runs, TODAY, share * self.budget.seconds, FRESH)
         self.races.append(experiment)
         found = limits_of(experiment, experiment.reference(Phase.CONFIRM))
         self.program = replace(self.program, step_seconds=found.step_seconds)
@@ -215,6 +214,9 @@ class Climb:
     def _knobs(self, current: Variant, input_matters: bool) -> Iterator[Variant]:
         for knob in knobs():
             if not serves(knob, self.program) or (knob.reads and not input_matters) or self._over(knob.id, current):
+                continue
+            if knob.between and not input_matters and not self.program.limited:
+                self._note(knob.id, knob.title, NotApplicable.word, "the loop is as fast as its step's function alone")
                 continue
             answer = asked(knob, self.program, self.allowed)
             if isinstance(answer, Applies):

@@ -96,9 +96,6 @@ def input_alone(variant: Variant, name: str = INPUT) -> Variant:
 
 
 SCREEN, FRESH = Protocol(confirm=False, search_rounds=12), Protocol(search=False)
-LIMITS = Protocol(
-    search=False, least_rounds=Protocol.few_rounds
-)  # nothing is claimed of limits: their intervals are what they are
 
 
 def raced(

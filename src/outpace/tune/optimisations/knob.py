@@ -23,9 +23,11 @@ def serves(knob: Knob, program: Program) -> bool:
 
 class Knob(Optimisation["Program"], Protocol):
     """One optimisation of the training step of a model, or of a loop of the user's (`loops`), or (`reads`) of an input that is no pipeline
-    of tf.data. minor: usually a few per cent, so that others are raced before it."""
+    of tf.data. minor: usually a few per cent, so that others are raced before it. between: it changes what lies between the calls of a step's
+    function, and not these."""
 
     minor: bool = False
+    between: bool = False
     reads: bool = False
     loops: bool = False
 

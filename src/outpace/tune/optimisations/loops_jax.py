@@ -133,6 +133,7 @@ class LoopLater(Rewoven):
     practice = "Do not read values (float(loss), print) in every step, which waits for the device: keep the arrays, and read many at once."
     order = 25
     turns = LATER
+    between = True
 
     def fits(self, program: Program, woven: Woven) -> Answer:
         """Where each step reads values that nothing in the loop depends on."""
@@ -158,6 +159,7 @@ class LoopAhead(Rewoven):
     practice = "Make the next batches in a thread, and put them on the device (jax.device_put), while the device computes."
     order = 40
     turns = AHEAD
+    between = True
 
     def fits(self, program: Program, woven: Woven) -> Answer:
         """Where batches are made in Python between the steps, and nothing in a step is needed for that."""

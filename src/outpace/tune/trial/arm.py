@@ -15,7 +15,7 @@ from typing import Any
 from outpace._dataclass import dataclass
 from outpace.model.errors import CaptureError
 from outpace.tune.reason import reason_of
-from outpace.tune.trial.record import Per, Protocol
+from outpace.tune.trial.record import Per, Protocol, Trial
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,25 @@ class Lane:
     def cost(self) -> float:
         """Seconds that a block takes, about, with what is not timed."""
         return self.steps * self.step_seconds + self.untimed_seconds
+
+    @property
+    def trial(self) -> Trial:
+        """What is kept of it."""
+        return Trial(
+            arm=self.name,
+            what=self.arm.what,
+            risk=self.arm.risk,
+            step=self.facts.step,
+            examples=self.facts.examples,
+            first_seconds=self.first_seconds,
+            warmup_seconds=self.warmup_seconds,
+            warmup_steps=self.warmup_steps,
+            dropped=self.dropped,
+            failure=self.failure,
+            asked=self.asked,
+            proof=self.proof,
+            objection=self.objection,
+        )
 
     def fail(self, error: Exception) -> None:
         """The arm leaves the race."""

@@ -17,7 +17,7 @@ from dataclasses import replace
 from outpace.model.errors import UsageError
 from outpace.tune.trial.arm import Arm, Clock, Lane, fill, prepare, run
 from outpace.tune.trial.interrupts import Interrupts
-from outpace.tune.trial.record import Decision, Environment, Experiment, Phase, Protocol, Sample, Trial, Verdict, load
+from outpace.tune.trial.record import Decision, Environment, Experiment, Phase, Protocol, Sample, Verdict, load
 from outpace.tune.trial.statistics import LEVEL, STRICT, SUSPECT, Estimate, autocorrelation, compare, log_ratios, rounds_needed
 from outpace.tune.trial.verdict import biased, claimed, judge
 
@@ -162,7 +162,7 @@ class _Race:
         return {name: version for lane in self.lanes for name, version in lane.facts.versions.items()}
 
     def _experiment(self) -> Experiment:
-        trials = tuple(_trial(lane) for lane in (*self.lanes, self.again))
+        trials = tuple(lane.trial for lane in (*self.lanes, self.again))
         return Experiment(
             baseline=self.base.name,
             again=AGAIN,
@@ -262,7 +262,9 @@ class _Race:
     def _may_go_on(self, share: float) -> bool:
         """Whether time is left; where the race only screens, also until its rounds tell anything, at most for as long again."""
         left = self._left(share)
-        return left > 0 or (not self.protocol.confirm and self.rounds < self.protocol.least_rounds and left > -self.budget)
+        more = 0.0 if self.rounds < self.protocol.few_rounds else self._cost(self._racing())  # of another round
+        few = not self.protocol.confirm and self.rounds < self.protocol.least_rounds
+        return left > 0 or (few and left > more - self.budget)
 
     def _estimate(self, lane: Lane, level: float = LEVEL, phase: Phase = Phase.SEARCH) -> Estimate | None:
         known = self._experiment()
@@ -327,12 +329,15 @@ class _Race:
             racing = [lane for lane in suspects if lane.racing and number < self.plan[lane.name]]
             if not racing or not (self.base.racing and self.again.racing):
                 return
-            if self._left() < 0 and (
-                number >= self.protocol.least_rounds or all(self._told(lane, Phase.CONFIRM) for lane in racing)
-            ):
+            if self._left() < 0 and self._suffices(number, racing):
                 return
             self._round(Phase.CONFIRM, number, [self.base, self.again, *racing])
             self.watch.round(self._experiment(), Phase.CONFIRM, number + 1, most, self._left())
+
+    def _suffices(self, rounds: int, racing: list[Lane]) -> bool:
+        """Whether so many rounds are enough where no time is left; where as much again is gone, few are."""
+        late = rounds >= self.protocol.few_rounds and self._left() < -self.budget
+        return late or rounds >= self.protocol.least_rounds or all(self._told(lane, Phase.CONFIRM) for lane in racing)
 
     def _exhausted(self, suspects: list[Lane]) -> bool:
         """Whether a second confirmation with longer blocks is not possible."""
@@ -378,21 +383,3 @@ class _Race:
             if undo is not None:
                 with contextlib.suppress(Exception):
                     undo()
-
-
-def _trial(lane: Lane) -> Trial:
-    return Trial(
-        arm=lane.name,
-        what=lane.arm.what,
-        risk=lane.arm.risk,
-        step=lane.facts.step,
-        examples=lane.facts.examples,
-        first_seconds=lane.first_seconds,
-        warmup_seconds=lane.warmup_seconds,
-        warmup_steps=lane.warmup_steps,
-        dropped=lane.dropped,
-        failure=lane.failure,
-        asked=lane.asked,
-        proof=lane.proof,
-        objection=lane.objection,
-    )
