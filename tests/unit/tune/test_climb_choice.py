@@ -60,6 +60,7 @@ def test_the_bottleneck_comes_first() -> None:
     assert Choice().next(fits, limits(model=3.0, reading=1.1)) == [CACHE]
     assert Choice().next(fits, limits(model=1.05, reading=5.0)) == [XLA]
     assert Choice().next(fits, limits(model=1.3, reading=1.3)) == [CACHE, XLA]
+    assert Choice().next(fits, limits(model=1.2, reading=1.4)) == [XLA, CACHE]  # the more likely one first
     choice = Choice()
     choice.learn(CACHE, said(Decision.SAME))
     assert choice.next([POOL, BIAS, XLA], limits(model=3.0, reading=1.1)) == [XLA]

@@ -82,9 +82,8 @@ class Climb:
         best = self.start
         found = self._limits() if self.memory is not None else None
         beside = self._beside()
-        input_matters = beside.matters if beside is not None else found is None or not self._at_limit(found.model_ratio)
-        if not input_matters:
-            self.watch.note("The program runs at the limit of its model, so the input is left alone.")
+        hidden = found is not None and found.input_hidden
+        input_matters = self._input_matters(found, beside)
         raced_any = False  # the first race is run in any case: a budget that pays for none shows what fails, and says that it is too small
         while True:
             if raced_any and self.budget.left <= 0:  # to look for more, and verify it, takes time too
@@ -110,8 +109,8 @@ class Climb:
                 break
             raced_any = True
             before, (best, at_limit) = best, self._race(best, paid)
-            input_matters = not at_limit
-            if at_limit:
+            input_matters = not at_limit and not (hidden and best is self.start)
+            if not input_matters:
                 self._leave_input()
             if best is not before:
                 self.choice.reopen()
@@ -119,6 +118,18 @@ class Climb:
         climbed = replace(self._finish(found, best, ended), beside=beside)
         dispose([self.running.pop(key) for key in list(self.running)])
         return climbed
+
+    def _input_matters(self, found: Limits | None, beside: Beside | None) -> bool:
+        """Whether another input could make the program faster as it is; it is said where it could not."""
+        if beside is not None:
+            return beside.matters
+        if found is not None and self._at_limit(found.model_ratio):
+            self.watch.note("The program runs at the limit of its model, so the input is left alone.")
+            return False
+        if found is not None and found.input_hidden:
+            self.watch.note("The input alone is so fast that it can take no part of a step that counts: it is left alone.")
+            return False
+        return True
 
     @staticmethod
     def _at_limit(model_ratio: Estimate | None) -> bool:
@@ -236,9 +247,7 @@ class Climb:
         """Say of rewrites that fit, and were not raced, that no input can make it faster."""
         for change in (variant.changes[-1] for variant in self.waiting):
             if change.of_input:
-                self._note(
-                    change.id, change.title, NOT_RACED, "it trains as fast as its model alone, so its input is left alone"
-                )
+                self._note(change.id, change.title, NOT_RACED, "another input could not make it faster by what counts")
 
     def _give_up(self, why: str) -> None:
         for variant in self.waiting:

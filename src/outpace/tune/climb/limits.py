@@ -31,6 +31,7 @@ from outpace.tune.trial.record import Experiment, Phase, Protocol
 from outpace.tune.trial.statistics import Estimate, compare
 
 TODAY, MODEL, INPUT = "as it is", "model alone", "input alone"
+MATTERS = 0.03  # of a step: less is called no difference
 LEAST = 4.0  # seconds; a race that is given less proves nothing
 
 
@@ -59,6 +60,11 @@ class Limits:
     def step_seconds(self) -> float | None:
         """Of a step as it trains; None where no round told."""
         return 1 / self.rate if self.rate > 0 else None
+
+    @property
+    def input_hidden(self) -> bool:
+        """Whether reading takes less of a step than counts, even where both take turns."""
+        return self.input_ratio is not None and self.input_ratio.low > 1 / MATTERS
 
     @property
     def reached(self) -> Estimate | None:
@@ -163,7 +169,6 @@ def middle(rates: dict[int, float]) -> float:
     return math.exp(math.fsum(map(math.log, rates.values())) / len(rates)) if rates else math.nan
 
 
-MATTERS = 0.03  # of a step: less is called no difference
 _FIRST = 3  # calls that trace and compile
 _MOST = 1_000_000  # steps of an epoch that a callback ends
 
