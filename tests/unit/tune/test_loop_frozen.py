@@ -29,6 +29,11 @@ FROZEN = {
         "assigns self.seen",
     ),
     "a dictionary": ("logs = {}\n\ndef step(x):\n    logs.update(x)\n", "logs.update"),
+    "a generator of keys": (
+        "class Keys:\n    def __init__(self):\n        self.key = 0\n    def split(self):\n        self.key += 1\n        return self.key\n"
+        "class Holder:\n    pass\nhold = Holder()\nhold.keys = Keys()\n\ndef step(x):\n    return x * hold.keys.split()\n",
+        "calls hold.keys.split, which assigns self.key",
+    ),
     "a list": ("losses = []\n\ndef step(x):\n    losses.append(x)\n", "losses.append"),
     "a value": ("def step(x):\n    return x.numpy()\n", "numpy"),
     "a number": ("def step(x):\n    return float(x)\n", "float"),

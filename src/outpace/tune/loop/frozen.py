@@ -57,6 +57,9 @@ def _found(function: Any, depth: int, seen: set[Any], given: Sequence[Any] = ())
         yield from _of(node, own, node in alone)
         if isinstance(node, ast.Call) and (drawn := _chance(node.func, known)):
             yield f"calls {drawn}(), which a graph does only once"
+        method = _held(node.func, known) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+        if isinstance(node, ast.Call) and isinstance(method, types.FunctionType) and _users(method):
+            yield from (f"calls {ast.unparse(node.func)}, which {why}" for why in _found(method, depth + 1, seen))
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in changed:
             yield f"reads {node.id}, whose content the program changes"
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and node.attr in changing:
@@ -103,6 +106,20 @@ def _chance(called: ast.expr, known: Mapping[str, Any]) -> str:
     own = getattr(value, "__self__", None) if isinstance(value, (types.BuiltinMethodType, types.MethodType)) else None
     module = getattr(value, "__module__", "") if isinstance(value, types.BuiltinFunctionType) else ""
     return text if _draws(own) or f"{module or ''}.".startswith(_CHANCE) else ""
+
+
+def _held(node: ast.expr, known: Mapping[str, Any]) -> Any:
+    """What a name, or what is called of it, stands for; no code of the user's runs for that. None where it cannot be told."""
+    if isinstance(node, ast.Name):
+        return known.get(node.id)
+    if not isinstance(node, ast.Attribute):
+        return None
+    owner = _held(node.value, known)
+    kinds = owner.__mro__ if isinstance(owner, type) else type(owner).__mro__
+    for held in (getattr(owner, "__dict__", {}), *(vars(kind) for kind in kinds)):
+        if node.attr in held:
+            return held[node.attr]
+    return None
 
 
 def _draws(value: Any) -> bool:

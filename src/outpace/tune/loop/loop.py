@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from outpace.capture.frames import code_of
 from outpace.capture.iterators import iterator_class
 from outpace.tune.loop.found import Found
+from outpace.tune.loop.frozen import frozen
 from outpace.tune.loop.jax_calls import GRADIENT, JaxFunction, static_arguments
 from outpace.tune.loop.later import Kept, Syncs
 from outpace.tune.loop.reads import Reads
@@ -137,8 +138,9 @@ class Loop:
     def see_static(self) -> None:
         """See what a compiled step must know, from the recorded calls; in the script's thread."""
         assert self.jax is not None and self.eager_step is not None
-        calls = [(call.args, call.kwargs) for call in self.recorded]
-        self.static = static_arguments(self.jax.jax, self.eager_step.function, calls)
+        calls, function = [(call.args, call.kwargs) for call in self.recorded], self.eager_step.function
+        if frozen(function) is None:  # else its trace would reach Python's state
+            self.static = static_arguments(self.jax.jax, function, calls)
 
     def observing(self, on: bool) -> None:
         """From now on see which function makes its steps, or no longer."""
