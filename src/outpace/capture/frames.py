@@ -69,6 +69,11 @@ def users(filename: str) -> bool:
     return not (installed or filename.startswith(("<", _OWN, _LIBRARY)) or _GENERATED in filename)
 
 
+def in_keras(code: CodeType) -> bool:
+    """Whether code is Keras' own."""
+    return "/keras/src/" in code.co_filename.replace("\\", "/")
+
+
 def _package(filename: str) -> str | None:
     if filename.startswith(_OWN):
         return "outpace"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import sys
 import threading
 import weakref
@@ -12,7 +11,7 @@ from collections.abc import Callable, Sequence
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
-from outpace.capture.frames import code_of
+from outpace.capture.frames import code_of, in_keras
 from outpace.capture.iterators import iterator_class
 from outpace.tune.loop.found import Found
 from outpace.tune.loop.frozen import frozen
@@ -22,6 +21,7 @@ from outpace.tune.loop.reads import Reads
 from outpace.tune.loop.step import Step, called_by, users_frame
 from outpace.tune.loop.stepper import Active, Call, Calls, CallStepper, Clock, LoopStepper, finished
 from outpace.tune.loop.weave import AHEAD, DONATED, SEVERAL
+from outpace.tune.program.program import compiled_at, keras_model
 from outpace.tune.reason import reason_of
 
 if TYPE_CHECKING:
@@ -182,10 +182,14 @@ class Loop:
 
     def models(self) -> list[Any]:
         """Keras models whose own step (`train_on_batch`) it calls."""
-        found = (inspect.unwrap(function.python_function) for function in self.functions if is_keras(function))
-        cells = (dict(zip(each.__code__.co_freevars, each.__closure__ or (), strict=True)) for each in found)
-        models = {id(cell["self"].cell_contents): cell["self"].cell_contents for cell in cells if "self" in cell}
-        return list(models.values())
+        found = (keras_model(function) for function in self.compilable)
+        return list({id(model): model for model in found if model is not None}.values())
+
+    @property
+    def compilable(self) -> list[Any]:
+        """The functions that it calls, without those of Keras models which nobody compiled: they predict."""
+        models = ((function, keras_model(function)) for function in self.functions)
+        return [function for function, model in models if model is None or compiled_at(model) is not None]
 
     def places(self) -> list[str]:
         """Where the functions of the step, and the statements that become one, stand."""
@@ -256,7 +260,8 @@ class Loop:
         args = tuple(self.reads.given(each, self.active.iterator) for each in args)
         self._depth += 1
         try:
-            variant = (lambda *a, **k: original(self.variant(function), *a, **k)) if self.active.compiled else None
+            compiled = self.active.compiled and (function in self._variants or function in self.compilable)
+            variant = (lambda *a, **k: original(self.variant(function), *a, **k)) if compiled else None
             result = self._tried(variant, functools.partial(original, function), args, kwargs)
         finally:
             self._depth -= 1
@@ -383,17 +388,6 @@ class Loop:
                 self.values.append(float(value))
                 break
         return given
-
-
-def in_keras(code: CodeType) -> bool:
-    """Whether code is Keras' own."""
-    return "/keras/src/" in code.co_filename.replace("\\", "/")
-
-
-def is_keras(function: Any) -> bool:
-    """Whether a `tf.function` is Keras' own."""
-    code = code_of(function)
-    return code is not None and in_keras(code)
 
 
 def _nothing() -> None:

@@ -92,9 +92,9 @@ class LoopXla(LoopKnob):
     def applies(self, program: Program, /) -> Answer:
         """Where the loop calls a `tf.function` that XLA does not compile."""
         loop = program.loop
-        if loop is None or not loop.functions:
+        if loop is None or not loop.compilable:
             return NotApplicable("the step calls no tf.function, and XLA compiles graphs")
-        if all(getattr(function, "_jit_compile", None) for function in loop.functions):
+        if all(getattr(function, "_jit_compile", None) for function in loop.compilable):
             return NotApplicable("the functions of the step are compiled by XLA already")
         return Applies("the step runs without XLA, which may fuse its operations", Risk.REORDERED)
 
@@ -109,7 +109,7 @@ class LoopXla(LoopKnob):
 
     def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
         """Write the keyword. Raises Unpatchable where a function is not found."""
-        from outpace.tune.loop.loop import in_keras
+        from outpace.capture.frames import in_keras
         from outpace.tune.patch.step_edit import edit_function, write_compile, write_outline
 
         assert program.loop is not None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import sys
 import weakref
 from collections.abc import Mapping
@@ -46,6 +47,16 @@ def note_compiles(keras: Any) -> None:
 def compiled_at(model: Any) -> tuple[str, int] | None:
     """File and line; None where nobody noted it."""
     return _lines.get(model)
+
+
+def keras_model(function: Any) -> Any:
+    """The Keras model whose own `tf.function` this is; None for another function."""
+    code = frames.code_of(function)
+    if code is None or not frames.in_keras(code):
+        return None
+    python = inspect.unwrap(function.python_function)
+    cells = dict(zip(python.__code__.co_freevars, python.__closure__ or (), strict=True))
+    return cells["self"].cell_contents if "self" in cells else None
 
 
 @dataclass(frozen=True, eq=False)

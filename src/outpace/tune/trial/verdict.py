@@ -172,7 +172,7 @@ def _same(estimate: Estimate, confirmed: bool, protocol: Protocol) -> str:
     limits = f"between {(estimate.low - 1) * 100:+.1f} and {(estimate.high - 1) * 100:+.1f}%"
     if confirmed:
         return f"A difference seen at first was not confirmed on {estimate.rounds} fresh rounds; it is {limits}."
-    if not estimate.contains(1.0):
+    if not estimate.contains(1.0) and abs(math.log(estimate.ratio)) < math.log1p(protocol.effect):
         return f"Any difference is {limits}, less than the {protocol.effect * 100:g}% that count."
     return f"Any difference is {limits}."
 
