@@ -11,7 +11,7 @@ from outpace.tune.climb.choice import MOST_AT_ONCE, ROUNDS, Budget, Choice
 from outpace.tune.climb.limits import SCREEN, Limits
 from outpace.tune.climb.variant import Change, Variant
 from outpace.tune.data.verify import Risk
-from outpace.tune.trial import run_experiment
+from outpace.tune.trial import Arm, run_experiment
 from outpace.tune.trial.record import Decision, Phase, Verdict
 from outpace.tune.trial.statistics import Estimate
 from tests.unit.tune.simulated import Machine
@@ -169,6 +169,17 @@ def test_a_race_that_screens_goes_on_until_its_rounds_tell_anything() -> None:
     large = [machine.arm("a"), machine.arm("b", 3.0)]  # that few rounds tell of
     soon = run_experiment(large, budget=2 * each, clock=machine.clock, protocol=SCREEN)
     assert soon.verdict("b").decision is Decision.SEEMS_FASTER and len(soon.rates("b", Phase.SEARCH)) == SCREEN.few_rounds
+
+
+def test_what_is_raced_on_top_of_a_winner_costs_what_the_winner_cost() -> None:
+    machine = Machine(3, noise=0.0, drift=0.0, bursts=False)
+    budget = Budget(100.0, machine.clock)
+    slow = Arm("slow", lambda steps: machine.work(0.5 * steps))
+    race = run_experiment([slow, machine.arm("b")], budget=20.0, clock=machine.clock, protocol=SCREEN)
+    budget.learn(race, race.seconds, 0)
+    mixed = budget.block
+    budget.follow(race, "b")
+    assert budget.block == pytest.approx(SCREEN.block_seconds, rel=0.1) and budget.block < mixed / 2
 
 
 def test_the_budget_learns_what_races_cost_here() -> None:

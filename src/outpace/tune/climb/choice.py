@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import TypeVar
@@ -183,3 +184,10 @@ class Budget:
         if blocks:
             began, ended = min(each.when for each in blocks), max(each.when + each.seconds for each in blocks)
             self.block = (ended - began) / len(blocks)
+
+    def follow(self, experiment: Experiment, arm: str) -> None:
+        """The next race is one of this arm and of what is put on top of it: their blocks cost what its own cost in this race."""
+        blocks = [sample for sample in experiment.samples if sample.stage == 0]
+        spent = [after.when - each.when for each, after in itertools.pairwise(blocks) if each.arm == arm]
+        if spent:
+            self.block = sum(spent) / len(spent)

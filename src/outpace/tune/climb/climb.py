@@ -279,6 +279,8 @@ class Climb:
         winners.sort(key=lambda variant: -_ratio(verdicts[variant.name]))
         for variant in winners:
             best = self._together(best, variant) or best
+        if winners:
+            self.budget.follow(self.races[-1], winners[0].name)
         return best, at_limit and not winners
 
     def _together(self, base: Variant, other: Variant) -> Variant | None:
