@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 STEPS = 50
 REPLAYED = 56  # steps of a loop of JAX: whole calls of several
-SECONDS, FEWEST = 15.0, 10  # that these steps may take; of slow ones fewer are compared, but so many
+SECONDS, FEWEST = 5.0, 10  # that these steps may take, made four times and more; of slow ones fewer are compared, but so many
 _RANDOM = (
     " A step draws random numbers that come from none of its variables, so that its numbers alone decide, and no single step."
 )
