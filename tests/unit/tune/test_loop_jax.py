@@ -23,13 +23,14 @@ from outpace.model.errors import CaptureError
 from outpace.tune.loop.batches import ahead, in_groups
 from outpace.tune.loop.body import Body
 from outpace.tune.loop.donation import Donation
-from outpace.tune.loop.jax_calls import JaxCalls
 from outpace.tune.loop.later import later_of
 from outpace.tune.loop.weave import AHEAD, DONATED, LATER, SEVERAL
 from outpace.tune.loop.woven import unshared
 from outpace.tune.patch.loop_edit import write_donation, write_loop
 from outpace.tune.patch.source import SourceFile
 from outpace.tune.patch.written import Edits
+
+pytestmark = pytest.mark.usefixtures("calls")
 
 HEAD = """import jax, jax.numpy as jnp
 import numpy as np
@@ -68,17 +69,6 @@ outcome = np.asarray(params["w"]), np.asarray(momentum), total, losses
 """
 OPTIONS = (SEVERAL, AHEAD, LATER, DONATED)
 SETS = [each for size in range(1, 5) for each in itertools.combinations(OPTIONS, size)]
-
-
-@pytest.fixture(autouse=True)
-def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[JaxCalls]:
-    """JAX, whose functions tell where they were made."""
-    before = {name: getattr(jax, name) for name in ("jit", "pmap", "grad", "value_and_grad")}
-    made = JaxCalls(jax)
-    made.install()
-    yield made
-    for name, value in before.items():
-        setattr(jax, name, value)
 
 
 def run(path: Path, text: str) -> tuple[Body | str, Any]:

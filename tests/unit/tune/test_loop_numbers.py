@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,17 +15,6 @@ import jax.numpy as jnp
 from outpace.tune.data.verify import Difference, Risk, Verified
 from outpace.tune.loop.jax_calls import COMPILED, JaxCalls, JaxSteps, static_arguments
 from outpace.tune.patch.verify import compare
-
-
-@pytest.fixture
-def calls() -> Iterator[JaxCalls]:
-    """JAX, whose functions are seen."""
-    before = {name: getattr(jax, name) for name in ("jit", "pmap", "grad", "value_and_grad")}
-    made = JaxCalls(jax)
-    made.install()
-    yield made
-    for name, value in before.items():
-        setattr(jax, name, value)
 
 
 def test_several_steps_in_a_call_give_the_numbers_of_each(calls: JaxCalls) -> None:

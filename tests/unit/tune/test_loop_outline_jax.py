@@ -5,7 +5,6 @@ from __future__ import annotations
 import linecache
 import runpy
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,13 @@ pytest.importorskip("jax", exc_type=ImportError)
 import jax
 
 from outpace.tune.loop.frozen import frozen
-from outpace.tune.loop.jax_calls import JaxCalls
 from outpace.tune.loop.outline import Outline, outlined
 from outpace.tune.loop.statement import Statement
 from outpace.tune.patch.source import SourceFile
 from outpace.tune.patch.step_edit import write_outline
 from outpace.tune.patch.written import Edits
+
+pytestmark = pytest.mark.usefixtures("calls")
 
 HEAD = """import jax, jax.numpy as jnp
 import numpy as np
@@ -74,17 +74,6 @@ for x in data:
     key = jax.random.fold_in(key, 1)
     losses.append(float(loss))
 """
-
-
-@pytest.fixture(autouse=True)
-def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[JaxCalls]:
-    """JAX, whose functions tell where they were made."""
-    before = {name: getattr(jax, name) for name in ("jit", "pmap", "grad", "value_and_grad")}
-    made = JaxCalls(jax)
-    made.install()
-    yield made
-    for name, value in before.items():
-        setattr(jax, name, value)
 
 
 def run(path: Path, text: str) -> tuple[Outline | None, Any]:
