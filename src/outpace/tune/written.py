@@ -129,10 +129,12 @@ def _patch(plan: Mapping[str, Any], tuned: Tuned, path: Path) -> str:
 
 
 _LONGER = 2  # times the budget
+_COMPILED = "loop_jit"
 
 
 def following(climbed: Climbed, plan: Mapping[str, Any]) -> tuple[Command, ...]:
-    """A longer tuning where the budget was used up, and one that allows what was left out, where that may help.
+    """A longer tuning where the budget was used up, one that allows what was left out, where that may help, and that of the patched script,
+    where a step was compiled: what compiled steps of JAX can be given is not raced on top.
 
     `plan` holds the script and the options that it was tuned with.
     """
@@ -144,6 +146,10 @@ def following(climbed: Climbed, plan: Mapping[str, Any]) -> tuple[Command, ...]:
         longer = ["--budget", f"{_LONGER * plan['budget']:.0f}s"]
         found.append(
             _again(plan, [*allowed * plan["statistical"], *longer], f"has time for what was not raced: {', '.join(late)}")
+        )
+    if _COMPILED in climbed.best.practices:
+        found.append(
+            _again(plan, [], "once the patch is applied: may make several compiled steps per call, and give their state away")
         )
     if titles := list(worth_allowing(climbed)):
         budget = ["--budget", asked] if asked else []

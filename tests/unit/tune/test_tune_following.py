@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -11,7 +12,7 @@ from outpace.model import Command, Report
 from outpace.report import terminal
 from outpace.tune.climb.limits import TODAY, Limits
 from outpace.tune.climb.outcome import NOT_RACED, USED_UP, Climbed, Tried
-from outpace.tune.climb.variant import Variant
+from outpace.tune.climb.variant import Change, Variant
 from outpace.tune.optimisations.optimisation import NeedsConsent
 from outpace.tune.trial.statistics import Estimate
 from outpace.tune.written import following
@@ -50,6 +51,15 @@ def test_what_may_help_is_named(model_alone: tuple[float, float] | None, named: 
     (command,) = following(climbed(MAP, BFLOAT, model_alone=model_alone), PLAN)
     assert command.line == "outpace tune --allow statistical 'my train.py' --epochs 3"
     assert command.what == f"may change results: {', '.join(named)}"
+
+
+def test_a_step_that_was_compiled_is_tuned_once_more() -> None:
+    class Jit:
+        id, title, of_input = "loop_jit", "jax.jit", False
+
+    kept = dataclasses.replace(climbed(), best=Variant("jax.jit", None, (cast(Change, Jit()),)))
+    (again,) = following(kept, PLAN)
+    assert again.line == "outpace tune 'my train.py' --epochs 3" and again.what.startswith("once the patch is applied")
 
 
 def test_what_the_budget_did_not_pay_for_is_named() -> None:
