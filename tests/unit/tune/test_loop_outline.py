@@ -13,8 +13,9 @@ import pytest
 
 pytest.importorskip("libcst")
 
-from outpace.tune.loop.outline import ON, STEP, Outline, outlined
+from outpace.tune.loop.outline import ON, STEP, outlined
 from outpace.tune.loop.statement import Statement
+from outpace.tune.loop.step import Outline
 from outpace.tune.patch.source import SourceFile
 from outpace.tune.patch.step_edit import write_outline
 from outpace.tune.patch.written import Edits

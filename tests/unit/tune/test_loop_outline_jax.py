@@ -17,8 +17,9 @@ pytest.importorskip("jax", exc_type=ImportError)
 import jax
 
 from outpace.tune.loop.frozen import frozen
-from outpace.tune.loop.outline import Outline, outlined
+from outpace.tune.loop.outline import outlined
 from outpace.tune.loop.statement import Statement
+from outpace.tune.loop.step import Outline
 from outpace.tune.patch.source import SourceFile
 from outpace.tune.patch.step_edit import write_outline
 from outpace.tune.patch.written import Edits

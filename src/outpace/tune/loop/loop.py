@@ -26,9 +26,9 @@ from outpace.tune.reason import reason_of
 
 if TYPE_CHECKING:
     from outpace.tune.loop.donation import Donation
-    from outpace.tune.loop.outline import Outline
     from outpace.tune.loop.replayed import Replayed, ReplayStepper
     from outpace.tune.loop.statement import Statement
+    from outpace.tune.loop.step import Outline
     from outpace.tune.loop.woven import Woven
     from outpace.tune.program.source import Feed
 

@@ -7,16 +7,15 @@ import linecache
 import sys
 import textwrap
 import types
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from outpace._dataclass import dataclass
 from outpace.tune.loop.body import meant
 from outpace.tune.loop.jax_calls import COMPILED, GRADIENT, JaxFunction
 from outpace.tune.loop.names import FIXED, assigned, order, read_outside
 from outpace.tune.loop.statement import Statement, function_of, holds, in_script, loop_at, loop_of, source_of
-from outpace.tune.loop.step import Step, users_frame
+from outpace.tune.loop.step import Outline, Step, users_frame
 from outpace.tune.purity.text import codes
 
 if TYPE_CHECKING:
@@ -25,32 +24,6 @@ if TYPE_CHECKING:
 TAPE = "GradientTape"
 _APPLIES = frozenset({"apply_gradients", "apply", "assign_sub", "minimize"})  # methods that change weights
 ON, STEP = "_outpace_on", "_outpace_step"  # names that the loop gets
-
-
-@dataclass(frozen=True, eq=False)
-class Outline:
-    """Statements (so many) from line `first` to `last` of a file, which become a function: before their loop, or (`aside`) at the top of the
-    file, where a function that the loop calls has them. given, returned: the names that it needs and gives. text: its definition, without a
-    decorator. function: made of it. names: the globals of who calls it."""
-
-    file: str
-    first: int
-    last: int
-    statements: int
-    loop_line: int
-    name: str
-    given: tuple[str, ...]
-    returned: tuple[str, ...]
-    text: str
-    function: types.FunctionType
-    names: MutableMapping[str, Any]
-    aside: bool = False
-
-    @property
-    def call(self) -> str:
-        """The statement that stands in their place."""
-        call = f"{self.name}({', '.join(self.given)})"
-        return f"{', '.join(self.returned)} = {call}" if self.returned else call
 
 
 def outlined(statement: Statement, frame: FrameType | None = None, *, jax: bool = False) -> Outline | None:

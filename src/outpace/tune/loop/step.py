@@ -7,14 +7,37 @@ import os
 import types
 from collections.abc import Callable, MutableMapping
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace.capture import frames
 from outpace.tune.loop.statement import in_script, loop_at
 
-if TYPE_CHECKING:
-    from outpace.tune.loop.outline import Outline
+
+@dataclass(frozen=True, eq=False)
+class Outline:
+    """Statements (so many) from line `first` to `last` of a file, which become a function: before their loop, or (`aside`) at the top of the
+    file, where a function that the loop calls has them. given, returned: the names that it needs and gives. text: its definition, without a
+    decorator. function: made of it. names: the globals of who calls it."""
+
+    file: str
+    first: int
+    last: int
+    statements: int
+    loop_line: int
+    name: str
+    given: tuple[str, ...]
+    returned: tuple[str, ...]
+    text: str
+    function: types.FunctionType
+    names: MutableMapping[str, Any]
+    aside: bool = False
+
+    @property
+    def call(self) -> str:
+        """The statement that stands in their place."""
+        call = f"{self.name}({', '.join(self.given)})"
+        return f"{', '.join(self.returned)} = {call}" if self.returned else call
 
 
 @dataclass(eq=False)

@@ -17,7 +17,7 @@ import libcst as cst
 from outpace.capture.frames import users
 from outpace.model.units import counted
 from outpace.tune.loop.later import AT_ONCE, Movable, Syncs
-from outpace.tune.loop.outline import Outline
+from outpace.tune.loop.step import Outline
 from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.patch.source import SourceFile
 from outpace.tune.patch.written import Edits
