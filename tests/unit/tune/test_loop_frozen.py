@@ -34,6 +34,7 @@ FROZEN = {
         "class Holder:\n    pass\nhold = Holder()\nhold.keys = Keys()\n\ndef step(x):\n    return x * hold.keys.split()\n",
         "calls hold.keys.split, which assigns self.key",
     ),
+    "a list in a comprehension": ("losses = []\n\ndef step(xs):\n    [losses.append(x) for x in xs]\n", "losses.append"),
     "a list": ("losses = []\n\ndef step(x):\n    losses.append(x)\n", "losses.append"),
     "a value": ("def step(x):\n    return x.numpy()\n", "numpy"),
     "a number": ("def step(x):\n    return float(x)\n", "float"),

@@ -86,8 +86,8 @@ def _of_bottleneck(variants: list[Variant], limits: Limits | None) -> list[Varia
         return rewritten
     if turned and reading and model is not None and model.high < LITTLE:
         return turned
-    both = model, limits.input_ratio
-    by_model = both[0] is not None and both[1] is not None and both[0].ratio < both[1].ratio
+    alone = limits.input_ratio
+    by_model = model is not None and alone is not None and model.ratio < alone.ratio
     return turned + rewritten if by_model else rewritten + turned
 
 

@@ -52,9 +52,9 @@ def _found(function: Any, depth: int, seen: set[Any], given: Sequence[Any] = ())
     changing = _attributes(function)
     changed = {name for name in _contents(function) - own if hasattr(names.get(name), "__setitem__")}
     known = {**names, **dict(zip(code.co_varnames, given, strict=False))}
-    alone = {each.value for each in ast.walk(tree) if isinstance(each, ast.Expr)}
+    kept = {each.value for each in ast.walk(tree) if isinstance(each, (ast.Assign, ast.AnnAssign, ast.Return))}
     for node in ast.walk(tree):
-        yield from _of(node, own, node in alone)
+        yield from _of(node, own, node in kept)
         if isinstance(node, ast.Call) and (drawn := _chance(node.func, known)):
             yield f"calls {drawn}(), which a graph does only once"
         method = _held(node.func, known) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
@@ -70,8 +70,8 @@ def _found(function: Any, depth: int, seen: set[Any], given: Sequence[Any] = ())
                 yield from _found(names[node.id], depth + 1, seen)
 
 
-def _of(node: ast.AST, own: set[str], alone: bool) -> Iterator[str]:
-    """What a node of the function's source does to Python's state. `alone`: it is a statement, and what it gives is not used."""
+def _of(node: ast.AST, own: set[str], kept: bool) -> Iterator[str]:
+    """What a node of the function's source does to Python's state. `kept`: what it gives gets a name, or is returned."""
     if isinstance(node, (ast.Global, ast.Nonlocal)):
         yield f"assigns {', '.join(node.names)} outside of itself"
     if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
@@ -82,7 +82,7 @@ def _of(node: ast.AST, own: set[str], alone: bool) -> Iterator[str]:
                 yield f"assigns {ast.unparse(target)}"
     if isinstance(node, ast.Call):
         text = ast.unparse(node.func)
-        changes = _CHANGES if alone else _GIVES  # `updates, state = optimizer.update(...)` changes nothing
+        changes = _GIVES if kept else _CHANGES  # `updates, state = optimizer.update(...)` changes nothing
         if isinstance(node.func, ast.Attribute) and node.func.attr in changes and _base(node.func) not in own:
             yield f"calls {text}, which changes what lives on after the step"
         if isinstance(node.func, ast.Attribute) and node.func.attr in _READS:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
+from outpace.capture.frames import in_keras
 from outpace.tune.data.verify import Risk
 from outpace.tune.loop.later import AT_ONCE
 from outpace.tune.optimisations.knob import LoopKnob, switched
@@ -109,7 +110,6 @@ class LoopXla(LoopKnob):
 
     def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
         """Write the keyword. Raises Unpatchable where a function is not found."""
-        from outpace.capture.frames import in_keras
         from outpace.tune.patch.step_edit import edit_function, write_compile, write_outline
 
         assert program.loop is not None
