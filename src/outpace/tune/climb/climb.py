@@ -241,7 +241,8 @@ class Climb:
         return asked_for or self.choice.over(change) or change in current.practices
 
     def _note(self, change: str, title: str, decision: str, reason: str) -> None:
-        self.tried.setdefault(change, Tried(change, title, decision, reason))
+        if change not in self.tried or self.tried[change].ratio is None:  # what was raced is known better
+            self.tried[change] = Tried(change, title, decision, reason)
 
     def _leave_input(self) -> None:
         """Say of rewrites that fit, and were not raced, that no input can make it faster."""
@@ -281,6 +282,8 @@ class Climb:
             best = self._together(best, variant) or best
         if winners:
             self.budget.follow(self.races[-1], winners[0].name)
+            seconds = _seconds(self.program.kept_seconds or self.program.step_seconds, verdicts[winners[0].name])
+            self.program = replace(self.program, kept=best.practices, kept_seconds=seconds)
         return best, at_limit and not winners
 
     def _together(self, base: Variant, other: Variant) -> Variant | None:
@@ -372,6 +375,11 @@ class Climb:
 def _new(runs: Sequence[Running]) -> int:
     """How many of them are to be prepared."""
     return sum(1 for run in runs if run.runner is None)
+
+
+def _seconds(before: float | None, verdict: Verdict) -> float | None:
+    """A step's time after a change that was judged."""
+    return before / _ratio(verdict) if before is not None and _ratio(verdict) else before
 
 
 def _ratio(verdict: Verdict) -> float:

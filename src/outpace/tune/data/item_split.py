@@ -15,7 +15,7 @@ from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace.model.errors import RebuildError
-from outpace.tune.loop.names import FIXED, order
+from outpace.tune.loop.statement import FIXED, order
 from outpace.tune.purity import text
 from outpace.tune.purity.reading import doubt
 

@@ -5,17 +5,22 @@ from __future__ import annotations
 import itertools
 import queue
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import jax
 import numpy as np
 
 
-def in_groups(items: Iterable[Any], size: int, used: int) -> Iterator[tuple[list[Any], Any]]:
-    """Lists of `size` items, each with a stack of their first `used` parts; None for a stack where items are fewer, or of several shapes."""
+def in_groups(
+    items: Iterable[Any], size: int, used: int, left: Callable[[], int] | None = None
+) -> Iterator[tuple[list[Any], Any]]:
+    """Lists of `size` items, each with a stack of their first `used` parts; None for a stack where items are fewer, or of several shapes.
+
+    left: how many steps may still be made.
+    """
     items = iter(items)
-    while group := list(itertools.islice(items, size)):
+    while group := list(itertools.islice(items, size if left is None else max(1, min(size, left())))):
         parts = [item[:used] for item in group]
         shapes = {tuple((np.shape(leaf), np.result_type(leaf)) for leaf in jax.tree.leaves(part)) for part in parts}
         alike = len(group) == size and len(shapes) == 1

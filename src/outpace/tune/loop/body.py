@@ -9,14 +9,17 @@ import textwrap
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from outpace._dataclass import dataclass
 from outpace.tune.loop.frozen import frozen
 from outpace.tune.loop.jax_calls import COMPILED, JaxFunction
-from outpace.tune.loop.names import FIXED, assigned, order, read, read_outside
-from outpace.tune.loop.statement import function_of, in_script, innermost, source_of
+from outpace.tune.loop.statement import FIXED, assigned, function_of, in_script, innermost, order, read, read_outside, source_of
 
+if TYPE_CHECKING:
+    from outpace.tune.loop.step import Outline
+
+GRADIENTS = frozenset({"grad", "value_and_grad"})  # functions of JAX that take them
 LIBRARYS = -1  # arguments of a call that a library passes on in its own way
 _CHANCE = ("random.", "np.random.", "numpy.random.")
 _CONTROL = (ast.For, ast.While, ast.If, ast.With, ast.Try, ast.FunctionDef, ast.ClassDef)
@@ -27,7 +30,8 @@ class Body:
     """A `for` loop. before, steps, after: its statements up to the first call of a compiled function, those up to the last one, and the rest.
 
     carried: names that a step needs of the one before it. inputs, fixed: other names that it needs, which the loop assigns or not. results:
-    names that it gives to what comes after it. beside: names that the loop assigns, which only that reads.
+    names that it gives to what comes after it. beside: names that the loop assigns, which only that reads. outline: what some of its
+    statements shall become, whose call then stands for them.
     """
 
     frame: FrameType
@@ -42,6 +46,8 @@ class Body:
     fixed: tuple[str, ...]
     results: tuple[str, ...]
     beside: tuple[str, ...]
+    outline: Outline | None = None
+    framework: ClassVar[str] = "jax"
 
     @property
     def file(self) -> str:
@@ -52,6 +58,10 @@ class Body:
         """Statements as they stand in the file, with the comments right above them, from the left on, without a line's end."""
         if not statements:
             return ""
+        at = next((at for at, each in enumerate(statements) if _stands_for(each, self.outline)), None)
+        if at is not None and self.outline is not None:
+            parts = self.text(statements[:at]), self.outline.call, self.text(statements[at + 1 :])
+            return "\n".join(part for part in parts if part)
         first = statements[0].lineno - 1
         while first and self.lines[first - 1].lstrip().startswith("#"):
             first -= 1
@@ -60,28 +70,49 @@ class Body:
     @property
     def names(self) -> Mapping[str, Any]:
         """What its names meant when it was found."""
-        return {**vars(builtins), **self.frame.f_globals, **self.frame.f_locals}
+        return _names_of(self.frame, self.outline)
+
+    @property
+    def passed(self) -> tuple[str, ...]:
+        """Names of values that a call of several steps is given, besides the inputs."""
+        return self.fixed
 
     @classmethod
-    def around(cls, frame: FrameType | None) -> Body | str:
+    def makes_step(cls, statement: ast.stmt, names: Mapping[str, Any]) -> bool:
+        """Whether a statement calls a function that is compiled, or one of the user's that takes gradients."""
+        called = (meant(each.func, names) for each in ast.walk(statement) if isinstance(each, ast.Call))
+        return any(compiled_calls(statement, names)) or any(
+            isinstance(each, types.FunctionType) and GRADIENTS & set(each.__code__.co_names) for each in called
+        )
+
+    @classmethod
+    def around(cls, frame: FrameType | None, outline: Outline | None = None) -> Body | str:
         """Of the nearest of the user's frames that runs a loop; why not, where there is none whose steps can be told."""
         while frame is not None:
             if in_script(frame):
                 tree, lines = source_of(frame)
                 inner = innermost(tree, frame.f_lineno)
                 if inner is not None:
-                    return cls._of(frame, tree, lines, inner)
+                    return cls._of(frame, tree, lines, inner, outline)
             frame = frame.f_back
         return "the loop's source was not found"
 
     @classmethod
-    def _of(cls, frame: FrameType, tree: ast.Module, lines: Sequence[str], loop: ast.For | ast.While) -> Body | str:
+    def _of(
+        cls, frame: FrameType, tree: ast.Module, lines: Sequence[str], loop: ast.For | ast.While, outline: Outline | None
+    ) -> Body | str:
         if isinstance(loop, ast.While):
             return f"the loop at line {loop.lineno} is no `for` loop over its batches"
-        names = {**frame.f_globals, **frame.f_locals}
-        calls = [at for at, each in enumerate(loop.body) if any(compiled_calls(each, names))]
+        if outline is not None and not _with_call(loop, outline):
+            return f"the step at line {outline.first} stands in a branch of the loop"
+        names = _names_of(frame, outline)
+        calls = [
+            at
+            for at, each in enumerate(loop.body)
+            if _stands_for(each, outline) or (outline is None and cls.makes_step(each, names))
+        ]
         if not calls:
-            return f"the loop at line {loop.lineno} calls no function of jax.jit itself"
+            return f"the loop at line {loop.lineno} calls no function itself that makes its steps"
         first = _first(loop.body, calls[0], calls[-1], names)
         before, steps, after = loop.body[:first], loop.body[first : calls[-1] + 1], loop.body[calls[-1] + 1 :]
         needed, written = order(steps)
@@ -93,12 +124,12 @@ class Body:
         results = tuple(name for name in written if name not in carried and name in later)
         beside = tuple(sorted(name for name in made if name in later and name not in inputs and name not in written))
         parts = (tuple(before), tuple(steps), tuple(after))
-        return cls(frame, tree, lines, loop, *parts, carried, inputs, fixed, results, beside)
+        return cls(frame, tree, lines, loop, *parts, carried, inputs, fixed, results, beside, outline)
 
     @functools.cached_property
     def unmovable(self) -> str:
         """Why what makes a step's inputs cannot run before the steps before it are complete; empty where it can."""
-        if any(isinstance(each, FIXED) for each in ast.walk(self.loop)):
+        if any(isinstance(each, FIXED) for each in ast.walk(self.loop)) and not self.limit:
             return f"the loop at line {self.loop.lineno} can be left, or begun anew, in the midst of a step"
         if self.loop.orelse:
             return f"the loop at line {self.loop.lineno} has an `else`"
@@ -114,6 +145,27 @@ class Body:
         if twice:
             return f"{twice[0]} is assigned before the step and once more in it"
         return ""
+
+    @functools.cached_property
+    def limit(self) -> str:
+        """How many steps are left where a step may end in `break`, as an expression: `most - step` for `if step == most: break`, where the loop
+        counts in `step`; empty where nothing can leave it, or another thing can."""
+        leaving = [each for each in ast.walk(self.loop) if isinstance(each, FIXED)]
+        if len(leaving) != 1 or not isinstance(leaving[0], ast.Break):
+            return ""
+        ends = [each for each in self.after if isinstance(each, ast.If) and each.body[-1] is leaving[0] and not each.orelse]
+        counted = [each for each in self.after if _counts_one(each)]
+        test = ends[0].test if ends else None
+        if not isinstance(test, ast.Compare) or not isinstance(test.left, ast.Name) or len(test.ops) > 1:
+            return ""
+        name, most, changed = test.left.id, test.comparators[0], _stores([self.loop])
+        own = [each for each in counted if isinstance(each, ast.AugAssign) and ast.unparse(each.target) == name]
+        if len(own) != 1 or changed.count(name) != 1 or read([most]) & set(changed) or any(map(_is_call, ast.walk(most))):
+            return ""
+        if not isinstance(test.ops[0], (ast.Eq, ast.GtE, ast.Gt)):
+            return ""
+        late = isinstance(test.ops[0], ast.Gt) + (own[0].lineno > ends[0].lineno)
+        return f"{ast.unparse(most)} - {name}" + (f" + {late}" if late else "")
 
     @functools.cached_property
     def shared(self) -> str:
@@ -169,6 +221,30 @@ class Body:
         return f"line {waiting.lineno} waits for each step" if waiting is not None else ""
 
 
+def _names_of(frame: FrameType, outline: Outline | None) -> Mapping[str, Any]:
+    made = {outline.name: outline.function} if outline is not None else {}
+    return {**vars(builtins), **frame.f_globals, **frame.f_locals, **made}
+
+
+def _stands_for(statement: ast.stmt, outline: Outline | None) -> bool:
+    """Whether a statement is the call that stands for an outline's."""
+    return outline is not None and (statement.lineno, statement.end_lineno) == (outline.first, outline.last)
+
+
+def _with_call(loop: ast.For, outline: Outline) -> bool:
+    """Put the call of an outline into the place of its statements, where they are the loop's own; whether they are."""
+    at = next((at for at, each in enumerate(loop.body) if each.lineno == outline.first), None)
+    if at is None:
+        return False
+    call = ast.parse(outline.call).body[0]
+    for node in ast.walk(call):
+        if hasattr(node, "lineno"):
+            ast.copy_location(node, loop.body[at])
+    call.end_lineno = outline.last
+    loop.body[at : at + outline.statements] = [call]
+    return True
+
+
 def compiled_calls(node: ast.AST, names: Mapping[str, Any]) -> Iterator[tuple[ast.Call, JaxFunction, int]]:
     """The calls of functions that `jax.jit` made, and how many arguments these have been given before; LIBRARYS where a library
     is in between."""
@@ -221,6 +297,25 @@ def _arrays(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] in ("jaxlib", "jax")
 
 
+def _counts_one(statement: ast.stmt) -> bool:
+    """`step += 1`."""
+    return (
+        isinstance(statement, ast.AugAssign)
+        and isinstance(statement.op, ast.Add)
+        and isinstance(statement.value, ast.Constant)
+        and statement.value.value == 1
+    )
+
+
+def _stores(statements: Sequence[ast.AST]) -> list[str]:
+    nodes = (node for statement in statements for node in ast.walk(statement))
+    return [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+
+
+def _is_call(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call)
+
+
 def _given(value: Any) -> bool:
     """Whether a value is given to a function as an argument, and is no part of the program's code."""
     return not isinstance(value, (types.ModuleType, type)) and not callable(value)
@@ -268,3 +363,13 @@ def _library(function: types.FunctionType) -> bool:
     from outpace.capture import frames
 
     return not frames.users(function.__code__.co_filename)
+
+
+def listed(names: Sequence[str]) -> str:
+    """`(x, y)`, or `(x,)`."""
+    return f"({', '.join(names)}{',' if len(names) == 1 else ''})"
+
+
+def unpacked(body: Body, parts: Sequence[str]) -> list[str]:
+    """Assignments of a step's names, from tuples with the names of these parts."""
+    return [f"{listed(names)[1:-1]} = {part}" for part in parts if (names := getattr(body, part))]

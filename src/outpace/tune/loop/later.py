@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from outpace._dataclass import dataclass
-from outpace.tune.loop.names import LEAVES, assigned, order, read
-from outpace.tune.loop.statement import Statement, innermost
+from outpace.tune.loop.statement import LEAVES, Statement, assigned, innermost, order, read
 
 if TYPE_CHECKING:
     from outpace.tune.loop.body import Body

@@ -8,7 +8,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from types import CodeType, FrameType
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from outpace.capture.frames import code_of, in_keras
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from outpace.tune.loop.donation import Donation
     from outpace.tune.loop.replayed import Replayed, ReplayStepper
     from outpace.tune.loop.statement import Statement
-    from outpace.tune.loop.step import Outline
     from outpace.tune.loop.woven import Woven
     from outpace.tune.program.source import Feed
 
@@ -62,7 +61,7 @@ class Loop:
         self.syncs: Syncs | None = None  # where it reads values; None where that is not known
         self.kept = Kept()  # what reads them later
         self.woven: Woven | None = None  # the innermost loop of JAX's steps, where variants can be put into it
-        self.unwoven = "the loop does not train with JAX"  # why not
+        self.unwoven = "the loop's source is not at hand"  # why not
         self.donation: Donation | None = None
         self._tf: Any = sys.modules.get("tensorflow")
         self._undo = contextlib.ExitStack()
@@ -72,6 +71,7 @@ class Loop:
         self._reader: CodeType | None = None  # what reads the data set
         self._variants: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
         self._by_reads = found.dataset is not None  # else steps are calls
+        self._by_calls = not self._by_reads  # steps are calls of the compiled function
         self._by_switch = not self._by_reads and found.step is None  # steps are calls of the eager function
 
     @property
@@ -79,16 +79,11 @@ class Loop:
         """What it, or the function of its steps, reads in each of them; None where that is nothing of tf.data."""
         return self.reads.dataset
 
-    def weave(self, statement: Statement, frame: FrameType) -> None:
-        """Put into a loop of JAX what lets its steps run with one variant or another. `frame`: inside of one of its steps."""
-        from outpace.tune.loop.donation import Donation
-        from outpace.tune.loop.woven import Woven
-
-        made = Woven.into(statement, self, frame)
-        if isinstance(made, str):
-            self.unwoven = made
-            return
-        self.woven, self.unwoven, self.donation = made, "", Donation(made.body)
+    def weave(self, made: Woven | str, statement: Statement) -> None:
+        """Put into a loop what lets its steps run with one variant or another; a string says why there is nothing."""
+        self.unwoven = made if isinstance(made, str) else made.put(statement)
+        if not isinstance(made, str) and not self.unwoven:
+            self.woven, self._by_calls, self._by_switch = made, False, False
 
     def prepared(self) -> Active:
         """What steppers that are made now run with."""
@@ -125,8 +120,9 @@ class Loop:
     def observe(self) -> None:
         """Let it make some steps, and see which function of the user's makes them eagerly."""
         self.observing(True)
+        made = Calls(tuple(self.record(OBSERVED)))
         replayed = self.woven.record(OBSERVED) if self.woven is not None else None
-        self.calls = replayed if replayed is not None else Calls(tuple(self.record(OBSERVED)))
+        self.calls = replayed if replayed is not None else made
         self.observing(False)
         if self.jax is not None and self.eager_step is not None:
             self.clock.perform(self.inside(self.see_static))
@@ -193,7 +189,7 @@ class Loop:
 
     def places(self) -> list[str]:
         """Where the functions of the step, and the statements that become one, stand."""
-        if self.woven is not None:
+        if self.woven is not None and self.jax is not None:
             return [self.woven.place(self.woven.body.loop.lineno)]
         step = self.eager_step
         outlined = step is not None and step.outline is not None
@@ -251,9 +247,9 @@ class Loop:
     def _call(self, original: Callable[..., Any], function: Any, *args: Any, **kwargs: Any) -> Any:
         """A `tf.function` is called by the loop."""
         if code_of(function) is self.step:
-            if not self._by_reads:
-                if not self.clock.ticks:
-                    self.reads.look_at(args)
+            if not self._by_reads and not self.clock.ticks:
+                self.reads.look_at(args)
+            if self._by_calls:
                 self.clock.tick()
             self._record(function, args, kwargs)
         self.functions.add(function)
@@ -265,7 +261,7 @@ class Loop:
             result = self._tried(variant, functools.partial(original, function), args, kwargs)
         finally:
             self._depth -= 1
-        return self._noted(result)
+        return self.noted(result)
 
     def flat(self, result: Any) -> Sequence[Any]:
         """The leaves of what a function returned."""
@@ -280,7 +276,7 @@ class Loop:
             self._eager_part()
             return function.made(*args, **kwargs)
         if self.step is not None and function.code is self.step and not self._depth:
-            if not self._by_reads and self.woven is None:
+            if self._by_calls:
                 self.clock.tick()
             if self.recording:
                 self.recorded.append(
@@ -317,7 +313,7 @@ class Loop:
             self._record(step, args, kwargs)
             self._switching = True
             try:
-                return self._noted(self._as_active(function, args, kwargs))
+                return self.noted(self._as_active(function, args, kwargs))
             finally:
                 self._switching = False
 
@@ -331,12 +327,12 @@ class Loop:
             self.clock.tick()
         return self.recording or (self.active.graph and not self.active.failure)
 
-    def step_of(self, outline: Outline) -> Callable[..., Any]:
-        """What stands for them."""
+    def running(self, function: Any) -> Callable[..., Any]:
+        """The function that makes the steps, as the active variant runs it."""
 
-        def step(*args: Any) -> Any:
-            self._record(outline.function, args, {})
-            return self._as_active(outline.function, args, {})
+        def step(*args: Any, **kwargs: Any) -> Any:
+            self._record(function, args, kwargs)
+            return self._as_active(function, args, kwargs)
 
         return step
 
@@ -378,7 +374,7 @@ class Loop:
             self._variants[function] = made
         return self._variants[function]
 
-    def _noted(self, result: Any) -> Any:
+    def noted(self, result: Any) -> Any:
         """Keep the first number that a function of the step returns, where they are kept; the result itself."""
         given = result
         if isinstance(result, dict) and "loss" in result:  # of Keras' own step, beside the metrics

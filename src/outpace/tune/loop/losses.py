@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from outpace.tune.program.program import Program
 
 STEPS = 50
+NUDGES = 3  # states that differ by one rounding: what a single one does to a step is chance
 REPLAYED = 56  # steps of a loop of JAX: whole calls of several
 SECONDS, FEWEST = 5.0, 10  # that these steps may take, made four times and more; of slow ones fewer are compared, but so many
 _RANDOM = (
@@ -37,16 +38,18 @@ CALLS = 10  # of a step's function, where no data set can be given to it again
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Steps from one state. numbers: of each the loss, or how far the variables have moved. first: what the first one left, arrays."""
+    """Steps from one state. numbers: of each the loss, or how far the variables have moved. first: what the first one, or the first call of
+    several, left, arrays."""
 
     numbers: list[float]
     first: list[Any]
 
 
 class Runs(Protocol):
-    """Makes steps, one per place in `order`, from the state that was kept; `nudged`: with all its numbers moved by one rounding."""
+    """Makes steps, one per place in `order`, from the state that was kept; `nudge`: with all its numbers moved by one rounding, up or down by
+    that seed."""
 
-    def __call__(self, variant: Variant | None, order: Sequence[int], nudged: bool = False) -> Run:
+    def __call__(self, variant: Variant | None, order: Sequence[int], nudge: int = 0) -> Run:
         """The steps."""
 
 
@@ -65,14 +68,17 @@ def loop_band(program: Program, variant: Variant, *, seconds: float | None = Non
         run, first = _of_steps(program, loop, replayed, variant)
         order = list(range(len(replayed.made)))
     else:
+        with _applied(program, variant):
+            size = loop.per_call(loop.prepared())
         by_batches = program.limited and kept.held != ()
-        run, count = _of_batches(program, kept) if by_batches else _of_calls(program, loop, kept)
-        order = [step % count for step in range(compared(program, STEPS) if kept.held else count)]
-        first = 1 if kept.held else count  # calls that leave no state behind are each a first step
+        run, count = _of_batches(program, kept, size) if by_batches else _of_calls(program, loop, kept)
+        steps = max(compared(program, STEPS) // size, 2) * size if size > 1 else compared(program, STEPS)
+        order = [step % count for step in range(steps if kept.held else count)]
+        first = size if kept.held else count  # calls that leave no state behind are each a first step
     one = order[:first]
     try:
-        firsts = run(None, one), run(None, one), run(None, one, nudged=True), run(variant, one)
-        why = objection(*(each.first for each in firsts))
+        left, *own = (run(None, one, nudge).first for nudge in (0, 0, *range(1, 1 + NUDGES)))
+        why = objection(left, own, run(variant, one).first)
         if why is not None:
             return Band((), (), (), math.inf, None, None, False, f"It cannot be kept: {why}.")
         began = time.perf_counter()
@@ -84,7 +90,7 @@ def loop_band(program: Program, variant: Variant, *, seconds: float | None = Non
     finally:
         kept.restore()
     band = judge(base.numbers, tried.numbers, controls)
-    return replace(band, sentence=band.sentence + _RANDOM) if random(firsts[0].first, firsts[1].first) else band
+    return replace(band, sentence=band.sentence + _RANDOM) if random(left, own[0]) else band
 
 
 def compared(program: Program, most: int) -> int:
@@ -92,28 +98,29 @@ def compared(program: Program, most: int) -> int:
     return most if program.step_seconds is None else max(FEWEST, min(most, int(SECONDS / program.step_seconds)))
 
 
-def _of_batches(program: Program, kept: Variables) -> tuple[Runs, int]:
-    """Runs the loop itself on batches that are held in memory; how many there are."""
+def _of_batches(program: Program, kept: Variables, size: int) -> tuple[Runs, int]:
+    """Runs the loop itself on batches that are held in memory, `size` steps at a time; how many batches there are."""
     from outpace.tune.program.source import Feed
 
     loop, batches = program.loop, held(program, compared(program, STEPS))
     assert loop is not None
 
-    def run(variant: Variant | None, order: Sequence[int], nudged: bool = False) -> Run:
+    def run(variant: Variant | None, order: Sequence[int], nudge: int = 0) -> Run:
         feed = Feed(ordered(batches, order))
         with _applied(program, variant):
             stepper = LoopStepper(loop, feed)
         stepper.compile()  # its first step
-        kept.restore(nudged)
+        kept.restore(nudge)
         stepper.iterator = stepper.active.iterator = iter(feed.dataset)
         loop.keeps, numbers = True, list[float]()
         first: list[Any] = []
-        for at, _ in enumerate(order):
+        for at in range(0, len(order), size):
             loop.values.clear()
-            stepper.run(1)
-            numbers.append(loop.values[0] if loop.values and not loop.eager else kept.moved())
+            stepper.run(size)
+            losses = loop.values[:1] if size == 1 and not loop.eager else []  # a call of several steps may tell other ones
+            numbers.append(losses[0] if losses else kept.moved())
             if at == 0:
-                first = [*kept.now(), *(np.asarray(value) for value in loop.values[:1] if not loop.eager)]
+                first = [*kept.now(), *map(np.asarray, losses)]
         loop.keeps = False
         return Run(numbers, first)
 
@@ -125,14 +132,14 @@ def _of_steps(program: Program, loop: Loop, replayed: Replayed, variant: Variant
     with _applied(program, variant):
         size = loop.per_call(loop.prepared())
 
-    def run(variant: Variant | None, order: Sequence[int], nudged: bool = False) -> Run:
+    def run(variant: Variant | None, order: Sequence[int], nudge: int = 0) -> Run:
         with _applied(program, variant):
             active = loop.prepared()
         found: list[Run] = []
 
         def made() -> None:
             loop.active = active
-            found.append(Run(*replayed.run(active, order, size, nudged)))
+            found.append(Run(*replayed.run(active, order, size, nudge)))
 
         loop.clock.perform(loop.inside(made))
         return found[0]
@@ -146,8 +153,8 @@ def _of_calls(program: Program, loop: Loop, kept: Variables) -> tuple[Runs, int]
     if not calls:
         raise UsageError("The loop reads no data set of tf.data, and its step is no function whose calls could be made again.")
 
-    def run(variant: Variant | None, order: Sequence[int], nudged: bool = False) -> Run:
-        kept.restore(nudged)
+    def run(variant: Variant | None, order: Sequence[int], nudge: int = 0) -> Run:
+        kept.restore(nudge)
         with _applied(program, variant):
             function = loop.as_prepared(calls[0].function)
         numbers: list[float] = []
@@ -155,7 +162,7 @@ def _of_calls(program: Program, loop: Loop, kept: Variables) -> tuple[Runs, int]
 
         def made() -> None:
             for number, at in enumerate(order):
-                arrays = _returned(loop, calls[at], function, nudged)
+                arrays = _returned(loop, calls[at], function, nudge)
                 losses = [float(array) for array in arrays if array.ndim == 0 and array.dtype.kind == "f"]
                 norms = math.fsum(float(np.linalg.norm(array.ravel())) for array in arrays if array.dtype.kind == "f")
                 numbers.append(losses[0] if losses else kept.moved() if kept.held else norms)
@@ -168,12 +175,12 @@ def _of_calls(program: Program, loop: Loop, kept: Variables) -> tuple[Runs, int]
     return run, len(calls)
 
 
-def _returned(loop: Loop, call: Call, function: Any, nudge: bool) -> list[Any]:
+def _returned(loop: Loop, call: Call, function: Any, nudge: int) -> list[Any]:
     """The arrays that a call returns; `nudge`: of arguments that were moved by one rounding, where it is a function of them."""
     if nudge and loop.jax is not None:
         jax = loop.jax.jax
         args, kwargs = jax.tree_util.tree_map(
-            lambda leaf: nudged(leaf) if isinstance(leaf, jax.Array) else leaf, (call.args, call.kwargs)
+            lambda leaf: nudged(leaf, nudge) if isinstance(leaf, jax.Array) else leaf, (call.args, call.kwargs)
         )
         call = replace(call, args=args, kwargs=kwargs)
     leaves = loop.flat(call.make(function))
@@ -199,10 +206,10 @@ class Variables:
         found = [each for each in gc.get_objects() if issubclass(type(each), kind)] if kind is not None else []
         return cls(tuple((each, each.numpy()) for each in found if _readable(each)))
 
-    def restore(self, nudge: bool = False) -> None:
+    def restore(self, nudge: int = 0) -> None:
         """Put them back; `nudge`: each number moved by one rounding."""
         for variable, value in self.held:
-            variable.assign(nudged(value) if nudge and variable.trainable else value)
+            variable.assign(nudged(value, nudge) if nudge and variable.trainable else value)
 
     def now(self) -> list[Any]:
         """What they hold now."""

@@ -11,10 +11,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from outpace.tune.loop.body import meant
+from outpace.tune.loop.body import GRADIENTS, meant
 from outpace.tune.loop.jax_calls import COMPILED, GRADIENT, JaxFunction
-from outpace.tune.loop.names import FIXED, assigned, order, read_outside
-from outpace.tune.loop.statement import Statement, function_of, holds, in_script, loop_at, loop_of, source_of
+from outpace.tune.loop.statement import (
+    FIXED,
+    Statement,
+    assigned,
+    function_of,
+    holds,
+    in_script,
+    loop_at,
+    loop_of,
+    order,
+    read_outside,
+    source_of,
+)
 from outpace.tune.loop.step import Outline, Step, users_frame
 from outpace.tune.purity.text import codes
 
@@ -109,6 +120,11 @@ def _span(body: Sequence[ast.stmt], names: Mapping[str, Any]) -> tuple[int, int]
     return None if last is None or any(isinstance(each, FIXED) for each in inside) else (first, last)
 
 
+def takes_gradients(function: Any) -> bool:
+    """Whether something is a plain function of Python that takes gradients by a tape of its own."""
+    return isinstance(function, types.FunctionType) and TAPE in function.__code__.co_names
+
+
 def _tapes(statement: ast.stmt, names: Mapping[str, Any]) -> bool:
     """Whether a statement takes gradients: by a tape of its own, or in a plain function of the user's that it calls."""
     for each in ast.walk(statement):
@@ -116,7 +132,7 @@ def _tapes(statement: ast.stmt, names: Mapping[str, Any]) -> bool:
             if ast.unparse(each.func).endswith(TAPE):
                 return True
             target = names.get(each.func.id) if isinstance(each.func, ast.Name) else None
-            if isinstance(target, types.FunctionType) and TAPE in target.__code__.co_names:
+            if takes_gradients(target):
                 return True
     return False
 
@@ -135,7 +151,6 @@ def _counts(statement: ast.stmt) -> bool:
 
 
 _BEYOND = (ast.Global, ast.Nonlocal, ast.Yield, ast.YieldFrom, ast.Await)  # what a function does beside returning
-_GRADIENTS = frozenset({"grad", "value_and_grad"})
 
 
 def _jax_span(body: Sequence[ast.stmt], names: Mapping[str, Any]) -> tuple[int, int] | None:
@@ -204,6 +219,11 @@ def _assigns(statement: ast.stmt) -> bool:
     )
 
 
+def differentiates(function: Any) -> bool:
+    """Whether something is a plain function of Python that takes gradients with JAX."""
+    return isinstance(function, types.FunctionType) and bool(GRADIENTS & set(function.__code__.co_names))
+
+
 def _differentiates(statement: ast.stmt, names: Mapping[str, Any]) -> bool:
     """Whether a statement takes gradients, itself or in a function that it calls."""
     if isinstance(statement, ast.FunctionDef):
@@ -214,7 +234,7 @@ def _differentiates(statement: ast.stmt, names: Mapping[str, Any]) -> bool:
         python = function.python if isinstance(function, JaxFunction) else function
         if isinstance(python, JaxFunction) and python.kind == GRADIENT:
             return True
-        if isinstance(python, types.FunctionType) and _GRADIENTS & set(python.__code__.co_names):
+        if differentiates(python):
             return True
     return False
 
@@ -223,7 +243,7 @@ def _inline(statement: ast.stmt, names: Mapping[str, Any]) -> bool:
     """Whether a statement takes gradients itself: `jax.grad(loss)(weights)`, or a name for `jax.grad(loss)`."""
     calls = (each.func for each in ast.walk(statement) if isinstance(each, ast.Call))
     made = (each for each in calls if isinstance(each, ast.Call))
-    return any(ast.unparse(each.func).rpartition(".")[2] in _GRADIENTS for each in made) or any(
+    return any(ast.unparse(each.func).rpartition(".")[2] in GRADIENTS for each in made) or any(
         isinstance(function, JaxFunction) and function.kind == GRADIENT for function in _called(statement, names)
     )
 

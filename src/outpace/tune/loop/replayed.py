@@ -28,13 +28,13 @@ class Replayed:
     carried: Any
     made: tuple[tuple[Any, Any], ...]
 
-    def state(self, nudge: bool = False) -> Any:
-        """The first state, which a step may give away; `nudge`: each number moved by one rounding."""
+    def state(self, nudge: int = 0) -> Any:
+        """The first state, which a step may give away; `nudge`: each number moved by one rounding, up or down by that seed."""
         jax = _jax()
 
         def copied(leaf: Any) -> Any:
             if nudge and isinstance(leaf, jax.Array) and "float" in str(leaf.dtype):
-                return jax.device_put(nudged(leaf), leaf.sharding)
+                return jax.device_put(nudged(leaf, nudge), leaf.sharding)
             return leaf.copy() if hasattr(leaf, "is_deleted") else leaf
 
         return jax.tree.map(copied, self.carried)
@@ -43,7 +43,7 @@ class Replayed:
         """The inputs of steps in an order, put together."""
         return _jax().tree.map(lambda *leaves: np.stack(leaves), *(self.made[at][0] for at in order))
 
-    def run(self, active: Active, order: Sequence[int], size: int, nudge: bool = False) -> tuple[list[float], list[Any]]:
+    def run(self, active: Active, order: Sequence[int], size: int, nudge: int = 0) -> tuple[list[float], list[Any]]:
         """The first number that each step in an order gives, in calls of `size` where the variant makes several; where steps give none, how far
         the state has moved after each `size` of them. And the arrays that the first `size` of them left."""
         state, numbers, several = self.state(nudge), list[float](), _several(active)
@@ -153,15 +153,15 @@ def random(base: Arrays, again: Arrays) -> bool:
     return max(apart(base, again), default=0.0) > RELATIVE
 
 
-def objection(base: Arrays, again: Arrays, moved: Arrays, variant: Arrays) -> str | None:
+def objection(base: Arrays, own: Sequence[Arrays], variant: Arrays) -> str | None:
     """What speaks against a variant after one step from the same state; None for nothing.
 
-    again: the loop's own step, once more. moved: the same from a state in which every number was moved by one rounding. What these do to
-    the step, eight times over, a variant may do, too.
+    own: the loop's own step once more, and from states in which every number was moved by one rounding. What these do to the step, eight times
+    over, a variant may do, too.
     """
     if not base:
         return "its step changes nothing that could be compared: no variable of TensorFlow, and it returns no array"
-    by_itself = (max(pair) for pair in zip(apart(base, moved), apart(base, again), strict=True))
+    by_itself = map(max, zip(*(apart(base, each) for each in own), strict=True))
     allowed = [max(RELATIVE, AMPLIFIED * far) for far in by_itself]
     worst = max((far / most if far < math.inf else far, far) for far, most in zip(apart(base, variant), allowed, strict=False))
     if worst[0] > 1:
@@ -169,13 +169,13 @@ def objection(base: Arrays, again: Arrays, moved: Arrays, variant: Arrays) -> st
     return None
 
 
-def nudged(value: Any) -> Any:
+def nudged(value: Any, seed: int = 1) -> Any:
     """Every number of an array moved by one rounding, up or down; what is no floating number stays."""
     if "float" not in str(value.dtype):  # the key of a random generator, for instance
         return value
     array = np.asarray(value)
     epsilon = np.finfo(array.dtype).eps if array.dtype.kind == "f" else 2.0**-8
-    signs = np.random.default_rng(0).choice((-1.0, 1.0), array.shape)
+    signs = np.random.default_rng(seed).choice((-1.0, 1.0), array.shape)
     return (array.astype(np.float64) * (1 + epsilon * signs)).astype(array.dtype)
 
 

@@ -3,14 +3,16 @@ earlier tuning has kept, while it runs once."""
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import gc
 import signal
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -19,14 +21,16 @@ from outpace.capture.recording import tell
 from outpace.model.errors import UsageError
 from outpace.tune.data.tree import describe
 from outpace.tune.loop.body import Body
+from outpace.tune.loop.donation import Donation
 from outpace.tune.loop.found import Found
-from outpace.tune.loop.later import syncs_of
+from outpace.tune.loop.later import later_of, syncs_of
 from outpace.tune.loop.loop import OBSERVED, Loop
-from outpace.tune.loop.outline import ON, STEP, outlined
+from outpace.tune.loop.outline import ON, STEP, differentiates, outlined, takes_gradients
 from outpace.tune.loop.reads import shape_of
 from outpace.tune.loop.statement import Statement
-from outpace.tune.loop.step import Step
+from outpace.tune.loop.step import Outline, Step
 from outpace.tune.loop.stepper import Active, Clock
+from outpace.tune.loop.woven import Woven
 from outpace.tune.loop.written import Unwritten
 from outpace.tune.optimisations import all_rewrites, knobs
 from outpace.tune.optimisations.knob import Knob
@@ -48,27 +52,29 @@ def take_over(
         )
     outline = outlined(statement, sys._getframe(1), jax=found.jax is not None)
     eager = Step(outline.name, outline.function, None, None, outline) if outline is not None else None
+    eager = eager or called_step(found, statement, sys._getframe(1))
     if eager is not None and found.jax is not None:
         found = replace(found, step=None)  # a function that it calls is a part of the step
     eager = eager or step_alone(found, statement, sys._getframe(1))
+    if eager is not None and eager.outline is None:
+        hold_local(eager, statement)
     loop = Loop(found, eager)
-    if found.jax is not None and outline is not None:
-        loop.unwoven = "the step stands in the loop itself, and is compiled first"
-    elif found.jax is not None:
-        loop.weave(statement, sys._getframe(1))
-        if loop.donation is not None:
-            statement.renewed.append(kept_arrays(statement.frame.f_locals))
-    loop.install()
-    if outline is not None:
-        outline.names.update({ON: loop.on, STEP: loop.step_of(outline)})
     if found.jax is None:
         loop.syncs = syncs_of(statement)
         statement.frame.f_globals.update(loop.kept.names(loop.reads_later))
+    loop.weave(woven_of(loop, sys._getframe(1), outline), statement)
+    if loop.woven is not None and loop.jax is not None:
+        loop.donation = Donation(loop.woven.body)
+        statement.renewed.append(kept_arrays(statement.frame.f_locals))
+    loop.install()
+    if outline is not None:
+        outline.names.update({ON: loop.on, STEP: loop.running(outline.function)})
     signal.signal(signal.SIGINT, lambda number, frame: interrupted())  # the script's own code must not see it
     guard.begin()
     guard.mute()
-    threading.Thread(target=tune, args=(loop, statement), name="outpace-tuning", daemon=True).start()
-    _run(loop, statement)
+    with leave_tapes():
+        threading.Thread(target=tune, args=(loop, statement), name="outpace-tuning", daemon=True).start()
+        _run(loop, statement)
 
 
 def loop_around(frame: FrameType) -> Statement:
@@ -91,6 +97,63 @@ def step_alone(found: Found, statement: Statement, frame: FrameType) -> Step | N
             "function that the loop calls."
         )
     return step
+
+
+def called_step(found: Found, statement: Statement, frame: FrameType) -> Step | None:
+    """The eager function that makes the steps, where the loop calls it by a name; None where nothing shows that before a step runs."""
+    body = Body.around(frame) if found.jax is not None else None
+    if found.jax is None and statement.frame.f_code.co_name != "<module>":  # whose names can be changed now only
+        names: Mapping[str, Any] = statement.frame.f_locals
+        return next(
+            (Step(name, each, None, {}) for name, each in _called([statement.node], names) if takes_gradients(each)), None
+        )
+    if body is None or isinstance(body, str):
+        return None
+    names, holder = {**body.frame.f_globals, **body.frame.f_locals}, body.frame.f_globals
+    for name, each in _called(body.steps, names):
+        if differentiates(each) and (holder.get(name) is each or body.frame is statement.frame):
+            return Step(name, each, None, holder)
+    return None
+
+
+def _called(statements: Sequence[ast.AST], names: Mapping[str, Any]) -> Iterator[tuple[str, FunctionType]]:
+    """Plain functions that statements call, by name."""
+    for each in (node for statement in statements for node in ast.walk(statement)):
+        function = names.get(each.func.id) if isinstance(each, ast.Call) and isinstance(each.func, ast.Name) else None
+        if isinstance(function, FunctionType) and isinstance(each, ast.Call) and isinstance(each.func, ast.Name):
+            yield each.func.id, function
+
+
+def hold_local(step: Step, statement: Statement) -> None:
+    """Let the switch of a function that the loop's function alone knows be its name's value in each run of the loop."""
+    frame, held = statement.frame, dict[str, Any]()
+    if frame.f_code.co_name != "<module>" and step.owner is None and frame.f_locals.get(step.name) is step.function:
+        step.holder = held
+        statement.renewed.append(lambda now: {**now, **held})
+
+
+def woven_of(loop: Loop, frame: FrameType, outline: Outline | None) -> Woven | str:
+    """What can be put into the innermost loop around a frame, for several steps in one call and the like; why nothing can."""
+    if outline is not None and outline.aside:
+        return "the step stands in a function that the loop calls, and is compiled first"
+    if loop.jax is None:
+        from outpace.tune.loop.tensors import TensorBody, TensorWoven
+
+        found = TensorBody.around(frame, outline)
+        return TensorWoven(loop, found) if isinstance(found, TensorBody) else str(found)
+    body = Body.around(frame, outline)
+    return body if isinstance(body, str) else Woven(loop, body, later_of(body))
+
+
+def leave_tapes() -> contextlib.ExitStack:
+    """Let the gradient tapes that are open here record nothing more: the loop is run again inside of them, and they would hold on to whatever
+    it computes. They record again when what this returns is closed."""
+    tf: Any = sys.modules.get("tensorflow")
+    stopped = contextlib.ExitStack()
+    for each in gc.get_objects() if tf is not None else ():
+        if issubclass(type(each), tf.GradientTape) and each._recording:
+            stopped.enter_context(each.stop_recording())
+    return stopped
 
 
 def kept_arrays(values: Mapping[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:

@@ -16,64 +16,62 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from outpace.model.errors import CaptureError
-from outpace.tune.loop.batches import ahead, each_of, in_groups, on_device
-from outpace.tune.loop.body import Body
-from outpace.tune.loop.later import later_of
+from outpace.tune.loop.body import Body, listed, unpacked
 from outpace.tune.loop.replayed import Replayed
 from outpace.tune.loop.weave import AHEAD, DONATED, LATER, NAME, SEVERAL, woven
 from outpace.tune.reason import reason_of
 
 if TYPE_CHECKING:
+    from outpace.tune.loop.later import Later
     from outpace.tune.loop.loop import Loop
     from outpace.tune.loop.statement import Statement
 
-USUAL = 16  # steps per call
+USUAL, MOST = 16, 32  # steps per call: where an epoch's length is not known, and in any case
 _END = object()
 
 
 class Woven:
     """One loop. plain: whether its statements run as they stand. length: items of its last whole pass; 0 before."""
 
-    def __init__(self, loop: Loop, body: Body) -> None:
-        self.loop, self.body = loop, body
-        self.later = later_of(body)
+    def __init__(self, loop: Loop, body: Body, later: Later) -> None:
+        self.loop, self.body, self.later = loop, body, later
         self.plain, self.recording = True, False
         self.length = 0
         self.noted: list[tuple[Any, Any, Any]] = []  # what steps were given: the state, the inputs, the rest
-        self.step = _function(one_step(body), "one_step", body)
+        self.step = _function(one_step(body), "one_step", {**body.names, **_running(loop)})
         self.groups = 0  # that ran as one call
         self.made_ahead = 0  # inputs
         self.kept_steps = 0  # whose values were kept for later
+        self.left: Callable[[], int] | None = None
+        self.inside = True  # of the function that holds the outermost loop
         self._looked_at = False  # whether batches share memory
         self._compiled: dict[bool, Any] = {}
 
-    @classmethod
-    def into(cls, statement: Statement, loop: Loop, frame: types.FrameType) -> Woven | str:
-        """Change the innermost loop around a frame, in the statement that will run or in the function that it calls; why not."""
-        body = Body.around(frame)
-        if isinstance(body, str):
-            return body
-        made = cls(loop, body)
-        inside = body.frame is statement.frame
-        tree: Any = statement.node if inside else ast.parse("".join(body.lines))
+    def put(self, statement: Statement) -> str:
+        """Change the loop, in the statement that will run or in the function that it calls; why not, or nothing."""
+        body = self.body
+        self.inside = body.frame is statement.frame
+        tree: Any = statement.node if self.inside else ast.parse("".join(body.lines))
         found = [node for node in ast.walk(tree) if isinstance(node, ast.For) and node.lineno == body.loop.lineno]
         if len(found) != 1:
             return f"{len(found)} loops begin at line {body.loop.lineno}"
-        if inside and found[0] is statement.node:
-            statement.stands.extend(woven(body, found[0], made.later))
+        if self.inside and found[0] is statement.node:
+            statement.stands.extend(woven(body, found[0], self.later))
         else:
-            _splice(tree, found[0], woven(body, found[0], made.later))
-        if not inside and not _recompiled(tree, body):
+            _splice(tree, found[0], woven(body, found[0], self.later))
+        if not self.inside and not _recompiled(tree, body):
             return f"the function at line {body.frame.f_code.co_firstlineno} could not be changed"
-        body.frame.f_globals[NAME] = made
-        return made
+        body.frame.f_globals[NAME] = self
+        return ""
 
     def place(self, line: int) -> str:
         """A line of the loop's file, as the user knows it."""
         return f"{os.path.relpath(self.body.file)}:{line}"
 
-    def items(self, iterable: Iterable[Any], inputs: Any) -> Iterator[Any]:
-        """What the loop is to do next: an item of the iterable where it is `plain`, else inputs of some steps and a stack of them."""
+    def items(self, iterable: Iterable[Any], inputs: Any, left: Callable[[], int] | None = None) -> Iterator[Any]:
+        """What the loop is to do next: an item of the iterable where it is `plain`, else inputs of some steps and a stack of them. `left`: how
+        many steps it may still make."""
+        self.left = left
         self.length = self.length or operator.length_hint(iterable)
         source, count = iter(iterable), 0
         stream: Iterator[Any] | None = None
@@ -115,18 +113,20 @@ class Woven:
 
     def _stream(self, items: Iterator[Any], size: int, early: bool) -> Iterator[Any]:
         """Inputs of some steps, and a stack of them."""
+        from outpace.tune.loop.batches import ahead, in_groups, on_device
+
         used = len(self.body.inputs)
         checked = items if self._looked_at else unshared(items, size if size > 1 else 3)
         self._looked_at = True
         if size == 1:
             return (([item], None) for item in ahead(on_device(checked, used)))
-        groups = in_groups(checked, size, used)
+        groups = in_groups(checked, size, used, self.left)
         return ahead((group, sys.modules["jax"].device_put(stack)) for group, stack in groups) if early else groups
 
     @functools.cached_property
     def per_call(self) -> int:
-        """Steps per call: 16, or what an epoch holds by what is known when it is first asked for."""
-        return min(USUAL, self.length) if self.length else USUAL
+        """Steps per call: what divides an epoch well, by what is known when it is first asked for."""
+        return size_for(self.length)
 
     def several(self, carried: Any, stack: Any, fixed: Any, count: int) -> tuple[Any, list[Any]]:
         """Run steps in one call; the state after the last one, and the results of each."""
@@ -137,6 +137,8 @@ class Woven:
         except Exception as error:
             self.loop.active.failure = reason_of(error)
             return self._singly(carried, stack, fixed, count)
+        from outpace.tune.loop.batches import each_of
+
         self.groups += 1
         if donation is not None and donated and not donation.given_away:
             donation.count(self._jax.tree.leaves(carried))
@@ -146,7 +148,7 @@ class Woven:
         """The same, step by step."""
         results = []
         for at in range(count):
-            carried, result = self.step(carried, _part(stack, at), fixed)
+            carried, result = self.step(carried, self._part(stack, at), fixed)
             results.append(result)
         return carried, results
 
@@ -161,6 +163,14 @@ class Woven:
 
             self._compiled[donated] = self._jit(several_steps, **({"donate_argnums": (0,)} if donated else {}))
         return self._compiled[donated]
+
+    def _part(self, stack: Any, at: int) -> Any:
+        return self._jax.tree.map(lambda leaf: leaf[at], stack)
+
+    @property
+    def compiles(self) -> bool:
+        """Whether XLA has to be asked for: JAX needs no asking."""
+        return False
 
     @property
     def _jax(self) -> Any:
@@ -198,8 +208,15 @@ class Woven:
         return keeps
 
 
-def _part(stack: Any, at: int) -> Any:
-    return sys.modules["jax"].tree.map(lambda leaf: leaf[at], stack)
+def size_for(length: int) -> int:
+    """Steps per call: as few calls as an epoch of a length allows, those of single steps that are left over included."""
+    return min(range(1, MOST + 1), key=lambda size: (length // size + length % size, size)) if length else USUAL
+
+
+def _running(loop: Loop) -> dict[str, Any]:
+    """The function of an eager step of JAX as the active variant runs it, by its name."""
+    step = loop.eager_step if loop.jax is not None else None
+    return {step.name: loop.running(step.function)} if step is not None and step.owner is None else {}
 
 
 def _copied(leaf: Any) -> Any:
@@ -249,19 +266,8 @@ def one_step(body: Body) -> str:
     return "\n".join(lines) + "\n"
 
 
-def unpacked(body: Body, parts: Sequence[str]) -> list[str]:
-    """Assignments of a step's names, from tuples with the names of these parts."""
-    return [f"{listed(names)[1:-1]} = {part}" for part in parts if (names := getattr(body, part))]
-
-
-def listed(names: Sequence[str]) -> str:
-    """`(x, y)`, or `(x,)`."""
-    return f"({', '.join(names)}{',' if len(names) == 1 else ''})"
-
-
-def _function(text: str, name: str, body: Body) -> Any:
-    names = dict(body.names)
-    exec(compile(text, f"{body.file}#{name}", "exec", dont_inherit=True), names)
+def _function(text: str, name: str, names: dict[str, Any]) -> Any:
+    exec(compile(text, f"<{name}>", "exec", dont_inherit=True), names)
     return names[name]
 
 

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from outpace.model.units import Unit, counted, humanize
 from outpace.tune.data.verify import Risk
-from outpace.tune.loop.weave import AHEAD, AT_ONCE, DONATED, LATER, SEVERAL
-from outpace.tune.optimisations.compiled import FEWEST
+from outpace.tune.loop.weave import AHEAD, AT_ONCE, DONATED, LATER
 from outpace.tune.optimisations.knob import LoopKnob
-from outpace.tune.optimisations.loops_tensorflow import LoopGraph
+from outpace.tune.optimisations.loops_tensorflow import LoopGraph, LoopSeveral, Rewoven, unwoven
 from outpace.tune.optimisations.optimisation import Answer, Applies, NotApplicable
 
 if TYPE_CHECKING:
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from outpace.tune.loop.woven import Woven
     from outpace.tune.patch.written import Edits
     from outpace.tune.program.program import Program
-
-SHORT = 0.005  # seconds of a step: what a call costs is a small part of longer ones
 
 
 class LoopDonate(LoopKnob):
@@ -42,7 +39,7 @@ class LoopDonate(LoopKnob):
         """Where the loop replaces arguments by results, and nothing else holds the old values."""
         donation = _donation(program)
         if donation is None:
-            return _unwoven(program)
+            return unwoven(program)
         if donation.why:
             return NotApplicable(donation.why)
         said = ", ".join(name for each in donation.given.values() for name in each.said)
@@ -65,69 +62,10 @@ class LoopDonate(LoopKnob):
         write_donation(program.loop, edits_of)
 
 
-class Rewoven(LoopKnob):
-    """Writes the loop anew, in its source and in the process that runs it."""
-
-    framework = "jax"
-
-    def applies(self, program: Program, /) -> Answer:
-        """Where variants can be put into the loop, and this one fits."""
-        woven = _woven(program)
-        return _unwoven(program) if woven is None else self.fits(program, woven)
-
-    def fits(self, program: Program, woven: Woven) -> Answer:
-        """What it says of such a loop."""
-        raise NotImplementedError
-
-    def proof(self, program: Program, runner: object) -> str | None:
-        """What the loop has counted."""
-        woven = _woven(program)
-        return self.seen(woven) if woven is not None else None
-
-    def seen(self, woven: Woven) -> str | None:
-        """That it took effect; None where it did not."""
-        raise NotImplementedError
-
-    def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
-        """Write the loop anew. Raises Unpatchable where it is not found."""
-        from outpace.tune.patch.loop_edit import write_loop
-
-        assert program.loop is not None
-        write_loop(program.loop, edits_of, self.turns)
-
-
-class LoopSeveral(Rewoven):
-    """Runs steps of a loop in one call, by `jax.lax.scan` over their batches, which are put together."""
-
-    id = "loop_several"
-    title = "several steps per call"
-    practice = (
-        "Run several steps in one call (jax.lax.scan over their batches), so that Python is not in the way of short steps."
-    )
-    order = 20
-    turns = SEVERAL
-
-    def fits(self, program: Program, woven: Woven) -> Answer:
-        """Where steps are short, and the loop does nothing between them that could not wait."""
-        if woven.body.several:
-            return NotApplicable(woven.body.several)
-        if program.step_seconds is not None and program.step_seconds > SHORT:
-            return NotApplicable(f"a step takes {1000 * program.step_seconds:.1f} ms, of which a call is a small part")
-        if woven.per_call < FEWEST:
-            return NotApplicable(f"an epoch has {woven.per_call} steps")
-        return Applies(
-            f"every step is a call from Python; with {woven.per_call} steps per call, what follows a step comes once per call",
-            Risk.REORDERED,
-        )
-
-    def seen(self, woven: Woven) -> str | None:
-        """How many calls made several steps."""
-        return f"{woven.groups} calls made {woven.per_call} steps each" if woven.groups else None
-
-
 class LoopLater(Rewoven):
     """Keeps arrays, and reads their values later, so that Python does not wait for each step."""
 
+    framework = "jax"
     id = "loop_later"
     title = "values read later"
     practice = "Do not read values (float(loss), print) in every step, which waits for the device: keep the arrays, and read many at once."
@@ -154,6 +92,7 @@ class LoopLater(Rewoven):
 class LoopAhead(Rewoven):
     """Makes batches, and puts them on the device, while the steps before them run."""
 
+    framework = "jax"
     id = "loop_ahead"
     title = "batches made ahead"
     practice = "Make the next batches in a thread, and put them on the device (jax.device_put), while the device computes."
@@ -166,6 +105,8 @@ class LoopAhead(Rewoven):
         if program.loop is not None and program.loop.dataset is not None:
             return NotApplicable("its batches come from tf.data, which prefetches by itself")
         why = woven.body.unmovable or woven.body.shared
+        if not why and woven.body.limit:
+            why = f"the loop at line {woven.body.loop.lineno} can be left before all batches that were made are used"
         if why:
             return NotApplicable(why)
         return Applies("each batch is made in Python while the device waits for it", Risk.EXACT)
@@ -175,17 +116,14 @@ class LoopAhead(Rewoven):
         return f"{woven.made_ahead} steps read batches that a thread had made" if woven.made_ahead else None
 
 
-def _woven(program: Program) -> Woven | None:
-    return program.loop.woven if program.loop is not None else None
-
-
 def _donation(program: Program) -> Donation | None:
     return program.loop.donation if program.loop is not None else None
 
 
-def _unwoven(program: Program) -> NotApplicable:
-    """Why no variant can be put into the loop."""
-    return NotApplicable(program.loop.unwoven if program.loop is not None else "there is no loop")
-
-
-OPTIMISATIONS = (LoopGraph("loop_jit", "jax.jit", "jax"), LoopSeveral(), LoopLater(), LoopDonate(), LoopAhead())
+OPTIMISATIONS = (
+    LoopGraph("loop_jit", "jax.jit", "jax"),
+    LoopSeveral("loop_several", "jax.lax.scan", "jax"),
+    LoopLater(),
+    LoopDonate(),
+    LoopAhead(),
+)

@@ -10,13 +10,19 @@ from typing import TYPE_CHECKING
 from outpace.capture.frames import in_keras
 from outpace.tune.data.verify import Risk
 from outpace.tune.loop.later import AT_ONCE
+from outpace.tune.loop.weave import COMPILED, SEVERAL
+from outpace.tune.optimisations.compiled import FEWEST
 from outpace.tune.optimisations.knob import LoopKnob, switched
 from outpace.tune.optimisations.optimisation import Answer, Applies, NotApplicable
 
 if TYPE_CHECKING:
     from outpace.tune.loop.stepper import LoopStepper
+    from outpace.tune.loop.woven import Woven
     from outpace.tune.patch.written import Edits
     from outpace.tune.program.program import Program
+
+
+SHORT = 0.005  # seconds of a step: what a call costs is a small part of longer ones
 
 
 class LoopGraph(LoopKnob):
@@ -110,6 +116,7 @@ class LoopXla(LoopKnob):
 
     def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
         """Write the keyword. Raises Unpatchable where a function is not found."""
+        from outpace.tune.patch.loop_edit import write_loop
         from outpace.tune.patch.step_edit import edit_function, write_compile, write_outline
 
         assert program.loop is not None
@@ -123,6 +130,8 @@ class LoopXla(LoopKnob):
                 write_outline(step.outline, edits_of, self.keywords(program))
             else:
                 edit_function(code, self.keywords(program), edits_of)
+        if program.loop.woven is not None:
+            write_loop(program.loop, edits_of, COMPILED)
 
 
 class LoopReads(LoopKnob):
@@ -138,6 +147,8 @@ class LoopReads(LoopKnob):
     def applies(self, program: Program, /) -> Answer:
         """Where each step prints or appends values of tensors that nothing in the loop depends on."""
         syncs = program.loop.syncs if program.loop is not None else None
+        if "loop_calls" in program.kept:
+            return NotApplicable("with several steps per call, values are read once per call")
         if syncs is None or not syncs.found:
             return NotApplicable("no statement beside the step reads the value of a tensor in every step")
         file = os.path.basename(syncs.file)
@@ -163,4 +174,88 @@ class LoopReads(LoopKnob):
         write_reads(program.loop.syncs, edits_of)
 
 
-OPTIMISATIONS = (LoopGraph("loop_graph", "tf.function", "tensorflow"), LoopXla(), LoopReads())
+class Rewoven(LoopKnob):
+    """Writes the loop anew, in its source and in the process that runs it."""
+
+    def applies(self, program: Program, /) -> Answer:
+        """Where variants can be put into the loop, and this one fits."""
+        woven, loop = woven_of(program), program.loop
+        if woven is None or loop is None:
+            return unwoven(program)
+        if loop.eager and not {"loop_jit", "loop_graph"} & set(program.kept):
+            return NotApplicable("the step runs eagerly: that it be compiled comes first")
+        return self.fits(program, woven)
+
+    def fits(self, program: Program, woven: Woven) -> Answer:
+        """What it says of such a loop."""
+        raise NotImplementedError
+
+    def proof(self, program: Program, runner: object) -> str | None:
+        """What the loop has counted."""
+        woven = woven_of(program)
+        return self.seen(woven) if woven is not None else None
+
+    def seen(self, woven: Woven) -> str | None:
+        """That it took effect; None where it did not."""
+        raise NotImplementedError
+
+    def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
+        """Write the loop anew. Raises Unpatchable where it is not found."""
+        from outpace.tune.patch.loop_edit import write_loop
+
+        assert program.loop is not None
+        write_loop(program.loop, edits_of, self.turns)
+
+
+class LoopSeveral(Rewoven):
+    """Runs steps of a loop in one call, over their batches, which are put together."""
+
+    title = "several steps per call"
+    order = 20
+    turns = SEVERAL
+
+    def __init__(self, id: str, how: str, framework: str) -> None:
+        self.id, self.framework = id, framework
+        self.practice = (
+            f"Run several steps in one call ({how} over their batches), so that Python is not in the way of short steps."
+        )
+
+    def fits(self, program: Program, woven: Woven) -> Answer:
+        """Where steps are short, and the loop does nothing between them that could not wait."""
+        if woven.body.several:
+            return NotApplicable(woven.body.several)
+        if "loop_reads" in program.kept:
+            return NotApplicable("values are read later instead")
+        if program.loop is not None and program.loop.static:
+            return NotApplicable(f"the compiled step must know the value of {program.loop.static[0]}")
+        seconds = program.kept_seconds or program.step_seconds
+        if seconds is not None and seconds > SHORT:
+            return NotApplicable(f"a step takes {1000 * seconds:.1f} ms, of which a call is a small part")
+        if woven.per_call < FEWEST:
+            return NotApplicable(f"an epoch has {woven.per_call} steps")
+        return Applies(
+            f"every step is a call from Python; with {woven.per_call} steps per call, what follows a step comes once per call",
+            Risk.REORDERED,
+        )
+
+    def seen(self, woven: Woven) -> str | None:
+        """How many calls made several steps."""
+        return f"{woven.groups} calls made {woven.per_call} steps each" if woven.groups else None
+
+
+def woven_of(program: Program) -> Woven | None:
+    """What its loop speaks to; None where it is as it was."""
+    return program.loop.woven if program.loop is not None else None
+
+
+def unwoven(program: Program) -> NotApplicable:
+    """Why no variant can be put into the loop."""
+    return NotApplicable(program.loop.unwoven if program.loop is not None else "there is no loop")
+
+
+OPTIMISATIONS = (
+    LoopGraph("loop_graph", "tf.function", "tensorflow"),
+    LoopXla(),
+    LoopSeveral("loop_calls", "tf.map_fn in a tf.function", "tensorflow"),
+    LoopReads(),
+)

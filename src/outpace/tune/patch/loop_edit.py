@@ -1,25 +1,24 @@
-"""Writes a loop of JAX anew: several steps per call, batches made ahead, values read later; and the arguments that its step gives away."""
+"""Writes a loop anew: several steps per call, of JAX also batches made ahead, values read later, and the arguments that its step gives away."""
 
 from __future__ import annotations
 
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from outpace.tune.loop import batches
-from outpace.tune.loop.body import Body
+from outpace.tune.loop.body import Body, listed, unpacked
 from outpace.tune.loop.jax_calls import SEVERAL_STEPS
 from outpace.tune.loop.later import Later
-from outpace.tune.loop.names import order
-from outpace.tune.loop.weave import AHEAD, AT_ONCE, DONATED, LATER, SEVERAL
-from outpace.tune.loop.woven import Woven, listed, unpacked
+from outpace.tune.loop.statement import order
+from outpace.tune.loop.weave import AHEAD, AT_ONCE, COMPILED, DONATED, LATER, SEVERAL
+from outpace.tune.loop.woven import Woven
 from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.patch.source import SourceFile
-from outpace.tune.patch.step_edit import edit_function
+from outpace.tune.patch.step_edit import MAKER, STATEMENTS, edit_function, write_outline
 from outpace.tune.patch.written import Edits
 
 if TYPE_CHECKING:
@@ -69,8 +68,13 @@ def write_loop(loop: Loop, edits_of: Callable[[str], Edits], option: str) -> Non
     """Write the innermost loop of the steps anew, with one more option. Raises Unpatchable where it is not found."""
     assert loop.woven is not None
     edits, node = _found(loop.woven.body, edits_of)
-    edits.turned.setdefault(node, set()).add(option)
-    _write(loop.woven, edits, node)
+    turned = edits.turned.setdefault(node, set())
+    turned.add(option)
+    outline = loop.woven.body.outline
+    if outline is not None and edits.file.starting(outline.first, STATEMENTS) not in edits.outlined:
+        write_outline(outline, edits_of, full="jax.jit" if loop.woven.body.framework == "jax" else MAKER)
+    if turned - {COMPILED}:
+        _write(loop.woven, edits, node)
 
 
 def _found(body: Body, edits_of: Callable[[str], Edits]) -> tuple[Edits, cst.For]:
@@ -84,26 +88,45 @@ def _found(body: Body, edits_of: Callable[[str], Edits]) -> tuple[Edits, cst.For
 
 def _write(woven: Woven, edits: Edits, node: cst.For) -> None:
     """The loop with all options that are turned on, and the functions that it needs before it."""
-    made = _Loop(woven, edits.file, frozenset(edits.turned[node]))
-    top = edits.file.top(node)
+    kind = _Loop if woven.body.framework == "jax" else _TensorLoop
+    made = kind(woven, edits.file, frozenset(edits.turned[node]))
+    name, outer = made.names[SEVERAL_STEPS], _outermost(edits.file, node)
+    others = [each for each in edits.before.get(outer, []) if getattr(getattr(each, "name", None), "value", "") != name]
+    edits.before[outer] = [*others, *cst.parse_module(made.inner).body]
+    edits.above[edits.file.top(node)] = cst.parse_module(made.functions).body
     edits.loops[node] = cst.parse_module(made.text).body
-    edits.above[top] = cst.parse_module(made.functions).body if made.functions else ()
     edits.imports |= made.imports
 
 
+def _outermost(file: SourceFile, node: cst.For) -> cst.CSTNode:
+    """The outermost loop around a loop, in the same function."""
+    scope = file.scope(node)
+    around = [each for each in [node, *file.above(node)] if isinstance(each, (cst.For, cst.While))]
+    return [each for each in around if file.scope(each) is scope][-1]
+
+
 class _Loop:
-    """The text of a loop with some options, and of the functions that it calls."""
+    """The text of a loop with some options, and of the functions that it calls: at the top of the file, or, where they need what only the
+    function around the loop knows, `inner` ones."""
+
+    uses: Mapping[str, str] = {"jax": "jax", "np": "numpy"}  # modules, by what our own sources call them
 
     def __init__(self, woven: Woven, file: SourceFile, turned: frozenset[str]) -> None:
         self.body, self.file, self.turned, self.woven = woven.body, file, turned, woven
         self.gives_away = woven.loop.donation is not None and woven.loop.donation.already
         self.imports: set[str] = set()
-        self.jax, self.numpy = self._module("jax"), self._module("numpy")
+        self.modules = {short: self._module(name) for short, name in self.uses.items()}
         self.names = {name: file.unused(name) for name in ("group", "stack", "results", "kept", SEVERAL_STEPS, "inputs")}
         self.helpers: dict[str, str] = {}
         self.text = self._loop()
-        functions = [*self.helpers.values(), *([self._scan()] if SEVERAL in turned else [])]
-        self.functions = "".join(f"\n\n{each.strip()}\n" for each in functions)
+        scan = [self._scan()] if SEVERAL in turned else []
+        local = _local(self.body) if scan else None
+        if local is not None and not woven.inside:
+            raise Unpatchable(
+                f"the step calls {local}, which only the function around the loop knows, and that is called again and again"
+            )
+        self.functions = "".join(f"\n\n{each.strip()}\n" for each in (*self.helpers.values(), *(scan if local is None else ())))
+        self.inner = "".join(f"{each.strip()}\n" for each in scan) if local is not None else ""
 
     def _module(self, name: str) -> str:
         found = self.file.spelled(name)
@@ -115,17 +138,13 @@ class _Loop:
         """A function that is written into the file, by its name there."""
         name = self.file.unused(function.__name__)
         text = inspect.getsource(function)
-        used = {"jax": self.jax, "np": self.numpy}
-        self.helpers[name] = _plain(text, function.__name__, name, used)
+        self.helpers[name] = _plain(text, function.__name__, name, self.modules)
         self.imports |= {module for module in ("itertools", "queue", "threading") if f"{module}." in text}
         return name
 
     def _scan(self) -> str:
         """The function that makes several steps in one call."""
-        local = _local(self.body)
-        if local is not None:
-            raise Unpatchable(f"the step calls {local}, which only the function around the loop knows")
-        jit = f"{self.jax}.jit"
+        jit = f"{self.modules['jax']}.jit"
         if DONATED in self.turned or self.gives_away:
             self.imports.add("functools")
             jit = f"functools.partial({jit}, donate_argnums=(0,))"
@@ -136,7 +155,7 @@ class _Loop:
             step=textwrap.indent(step, " " * 8),
             carried=listed(self.body.carried),
             results=listed(self.body.results),
-            jax=self.jax,
+            jax=self.modules["jax"],
         )
 
     def _loop(self) -> str:
@@ -152,18 +171,22 @@ class _Loop:
         names = listed((*body.inputs, *body.beside))
         inputs, items = self._inputs(names)
         used = len(body.inputs)
+        from outpace.tune.loop import batches
+
         if SEVERAL not in turned:
             items = f"{self._helper(batches.ahead)}({self._helper(batches.on_device)}({items}, {used}))"
             inner = "\n".join(part for part in (body.text(body.steps), rest) if part)
             return f"{inputs}{begin}for {names[1:-1]} in {items}:\n" + textwrap.indent(inner, "    ") + "\n" + end
-        items = f"{self._helper(batches.in_groups)}({items}, {self.woven.per_call}, {used})"
+        items = f"{self._helper(batches.in_groups)}({items}, {self.woven.per_call}, {used}{self._left})"
         if AHEAD in turned:
             group, stack = self.names["group"], self.names["stack"]
-            items = f"{self._helper(batches.ahead)}(({group}, {self.jax}.device_put({stack})) for {group}, {stack} in {items})"
+            items = f"{self._helper(batches.ahead)}(({group}, {self.modules['jax']}.device_put({stack})) for {group}, {stack} in {items})"
         return inputs + begin + self._grouped(items, names, rest) + end
 
     def _grouped(self, items: str, names: str, rest: str) -> str:
         """The loop over groups of steps."""
+        from outpace.tune.loop import batches
+
         group, found, results = self.names["group"], self.names["results"], listed(self.body.results)
         text = _SEVERAL.format(
             group=group,
@@ -180,7 +203,17 @@ class _Loop:
         )
         if rest or self.body.results:
             text += f"    for {names}, {results} in zip({group}, {found}):\n" + textwrap.indent(rest or "pass", " " * 8) + "\n"
-        return text.lstrip("\n")
+        return text.lstrip("\n") + self._end
+
+    @property
+    def _left(self) -> str:
+        """The argument of groups that says how many steps may still be made."""
+        return f", lambda: {self.body.limit}" if self.body.limit else ""
+
+    @property
+    def _end(self) -> str:
+        """What a `break` of the rest, which leaves the group's loop alone, comes to."""
+        return "    else:\n        continue\n    break\n" if self.body.limit else ""
 
     def _inputs(self, names: str) -> tuple[str, str]:
         """What stands before the loop, and gives the inputs of the steps one after the other."""
@@ -208,6 +241,69 @@ class _Loop:
         """The statements that need values, for all that is kept."""
         moved = self.body.text(self.body.after[later.first : later.last + 1])
         return f"for {listed(later.names)[1:-1] or '_'} in {self.names['kept']}:\n" + textwrap.indent(moved, "    ") + "\n"
+
+
+_SEVERAL_TENSORS = """
+for {group}, {stack} in {items}:
+    if {stack} is None:
+        {found} = []
+        for {names} in {group}:
+{single}
+            {found}.append({results})
+    else:
+        {found} = {each_of}({several}({given}), len({group}))
+"""
+_SEVERAL_ALONE = """
+for {group}, {stack} in {items}:
+    if {stack} is None:
+        for {names} in {group}:
+{single}
+    else:
+        {several}({given})
+"""
+
+
+class _TensorLoop(_Loop):
+    """Likewise, of TensorFlow."""
+
+    uses: Mapping[str, str] = {"tf": "tensorflow"}
+
+    def _scan(self) -> str:
+        """The function that makes several steps in one call."""
+        from outpace.tune.loop.tensors import TensorBody
+
+        body = self.body
+        assert isinstance(body, TensorBody)
+        tf = self.modules["tf"]
+        options = "(jit_compile=True)" if COMPILED in self.turned or self.woven.compiles else ""
+        return f"@{tf}.function{options}\n{body.scan(self.names[SEVERAL_STEPS], tf)}"
+
+    def _loop(self) -> str:
+        from outpace.tune.loop import tensors
+
+        body = self.body
+        names = listed((*body.inputs, *body.beside))
+        inputs, items = self._inputs(names)
+        items = f"{self._helper(tensors.in_groups)}({items}, {self.woven.per_call}, {len(body.inputs)}{self._left})"
+        group, stack, found, results = self.names["group"], self.names["stack"], self.names["results"], listed(body.results)
+        text = (_SEVERAL_TENSORS if body.results else _SEVERAL_ALONE).format(
+            group=group,
+            stack=stack,
+            found=found,
+            items=items,
+            names=names[1:-1] or "_",
+            single=textwrap.indent(body.text(body.steps), " " * 12),
+            results=results,
+            given=", ".join((stack, *body.passed)),
+            several=self.names[SEVERAL_STEPS],
+            each_of=self._helper(tensors.each_of) if body.results else "",
+        )
+        rest = body.text(body.after)
+        if rest and body.results:
+            text += f"    for {names}, {results} in zip({group}, {found}):\n" + textwrap.indent(rest, " " * 8) + "\n"
+        elif rest:
+            text += f"    for {names[1:-1] or '_'} in {group}:\n" + textwrap.indent(rest, " " * 8) + "\n"
+        return inputs + text.lstrip("\n") + self._end
 
 
 def _plain(text: str, old: str, new: str, used: dict[str, str]) -> str:
@@ -246,8 +342,9 @@ def _local(body: Body) -> str | None:
     """A name that the step reads and only the function around the loop knows; None for none."""
     if body.frame.f_code.co_name == "<module>":
         return None
-    known = {*body.carried, *body.inputs, *body.fixed}
-    return next((name for name in order(body.steps)[0] if name not in known and name in body.frame.f_locals), None)
+    known = {*body.carried, *body.inputs, *body.passed}
+    made = {body.outline.name} if body.outline is not None else set()
+    return next((name for name in order(body.steps)[0] if name not in known and name in {*body.frame.f_locals, *made}), None)
 
 
 def _source(body: Body, node: ast.AST) -> str:

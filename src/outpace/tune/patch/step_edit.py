@@ -24,6 +24,7 @@ from outpace.tune.patch.written import Edits
 from outpace.tune.program.program import compiled_at
 
 MAKER = "tf.function"
+STATEMENTS = (cst.BaseCompoundStatement, cst.SimpleStatementLine)
 
 
 def edit_function(code: CodeType, options: Mapping[str, str], edits_of: Callable[[str], Edits], full: str = MAKER) -> None:
@@ -161,7 +162,7 @@ def write_outline(
     if maker is None:
         raise Unpatchable(f"{file.name} has no name for {full}")
     loop = file.starting(outline.loop_line, (cst.For, cst.While))
-    first = file.starting(outline.first, (cst.BaseCompoundStatement, cst.SimpleStatementLine))
+    first = file.starting(outline.first, STATEMENTS)
     if loop is None or first is None:
         raise Unpatchable(f"the statements at {where} were not found: the file was edited since")
     edits.outlined[first] = outline.statements, [cst.parse_statement(outline.call)]

@@ -107,10 +107,8 @@ class _Rewriter(cst.CSTTransformer):
                 self.lines[line] = segment
 
     def on_leave(self, original_node: Any, updated_node: Any) -> Any:
-        """What stands in the place of a loop, and before a statement."""
+        """What stands before a statement."""
         left = super().on_leave(original_node, updated_node)
-        if original_node in self.edits.loops:
-            left = cst.FlattenSentinel(_led(self.edits.loops[original_node], updated_node.leading_lines))
         if self.edits.first.get(original_node):
             left = cst.FlattenSentinel(
                 [*_led(self.edits.first[original_node], updated_node.leading_lines), *_led(_several(left), ())]
@@ -146,7 +144,7 @@ class _Rewriter(cst.CSTTransformer):
         return updated_node.with_changes(body=body)
 
     def leave_For(self, original_node: cst.For, updated_node: cst.For) -> Any:
-        """What stands around a loop now."""
+        """What stands around a loop now, or in its place."""
         return self._around(original_node, updated_node)
 
     def leave_While(self, original_node: cst.While, updated_node: cst.While) -> Any:
@@ -155,16 +153,18 @@ class _Rewriter(cst.CSTTransformer):
 
     def _around(self, original: cst.For | cst.While, updated: cst.For | cst.While) -> Any:
         before, behind = list(self.edits.before.get(original, [])), self.edits.behind.get(original, [])
-        if not before and not behind:
-            return updated
+        loop: list[Any] = [updated]
+        if original in self.edits.loops:
+            loop = _led(self.edits.loops[original], updated.leading_lines)
         blank, apart = cst.EmptyLine(indent=False), True
         for at, each in enumerate(before):
             apart = apart or isinstance(each, cst.FunctionDef)
             before[at] = each.with_changes(leading_lines=[blank] if apart else [])
             apart = isinstance(each, cst.FunctionDef)
         if before:
-            updated = updated.with_changes(leading_lines=[blank, *updated.leading_lines])
-        return cst.FlattenSentinel([*before, updated, *behind])
+            above = [line for line in loop[0].leading_lines if line.comment is not None]
+            loop = _led(loop, [blank, *above])
+        return cst.FlattenSentinel([*before, *loop, *behind])
 
     def leave_Decorator(self, original_node: cst.Decorator, updated_node: cst.Decorator) -> cst.Decorator:
         """Decorators that get arguments."""

@@ -69,6 +69,7 @@ class Program:
     outside: what reading the data set changes besides, as it was; None where nothing is put back, because the process ends.
     remark: why the input alone is tuned, where that was not asked for; `untuned` is the model then.
     step_seconds: of a training step as it is, once it was measured. loop: the user's own, where it is one; then there is no `model`.
+    kept: ids of what the fastest variant so far has, and its step's time.
     """
 
     model: Any
@@ -83,6 +84,8 @@ class Program:
     step_seconds: float | None = None
     untuned: Any = None
     loop: Loop | None = None
+    kept: tuple[str, ...] = ()
+    kept_seconds: float | None = None
 
     @classmethod
     def of(cls, model: Any, x: Any, *, keeps: bool = True, **arguments: Any) -> Program:

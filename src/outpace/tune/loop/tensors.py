@@ -1,0 +1,276 @@
+"""Several steps of a TensorFlow loop in one call: whether its statements allow that, what trials run, and what a patch writes word for word."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import itertools
+import linecache
+import textwrap
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import tensorflow as tf
+
+from outpace.tune.loop.body import Body, listed, meant
+from outpace.tune.loop.later import Later
+from outpace.tune.loop.outline import TAPE, takes_gradients
+from outpace.tune.loop.statement import assigned, loop_of, order
+from outpace.tune.loop.woven import Woven, size_for
+from outpace.tune.reason import reason_of
+
+if TYPE_CHECKING:
+    from outpace.tune.loop.loop import Loop
+
+_SIMPLE = (int, float, complex, bool, str, bytes, type(None), range, slice)
+_HOLDS = (list, tuple, dict, set, frozenset)
+_SHOWS = ("tqdm", "logging", "_io", "time", "datetime")  # modules of objects that show or note something
+_PLAIN = ("builtins", "numpy", "collections", "itertools")
+_MANY = 1000  # items of a list: more are data
+_NEVER = frozenset({"eval", "exec", "globals", "locals", "vars", "getattr", "open"})
+_SCAN = '''def {name}({given}):
+    """Steps one after the other in one call: the results of each."""
+
+    def one_step(inputs):
+{step}
+        return {results}
+
+    return {tf}.map_fn(one_step, stack, fn_output_signature={signature}, parallel_iterations=1)
+'''
+
+
+def in_groups(
+    items: Iterable[Any], size: int, used: int, left: Callable[[], int] | None = None
+) -> Iterator[tuple[list[Any], Any]]:
+    """Lists of `size` items, each with a stack of their first `used` parts; None for a stack where items are fewer, or of several shapes.
+
+    left: how many steps may still be made.
+    """
+    items = iter(items)
+    while group := list(itertools.islice(items, size if left is None else max(1, min(size, left())))):
+        parts = [item[:used] for item in group]
+        shapes = {tuple((leaf.dtype, tuple(leaf.shape)) for leaf in tf.nest.flatten(part)) for part in parts}
+        if len(group) < size or len(shapes) > 1:
+            yield group, None
+        else:
+            yield group, tf.nest.map_structure(lambda *leaves: tf.stack(leaves), *parts) if used else tf.range(size)
+
+
+def each_of(results: Any, count: int) -> list[Any]:
+    """The results of each of so many steps, of a stack of them."""
+    columns = [tf.unstack(leaf, count) for leaf in tf.nest.flatten(results)]
+    return [tf.nest.pack_sequence_as(results, row) for row in zip(*columns, strict=True)]
+
+
+class TensorBody(Body):
+    """A `for` loop whose steps functions of TensorFlow make, which hold their state in variables."""
+
+    framework: ClassVar[str] = "tensorflow"
+
+    @classmethod
+    def makes_step(cls, statement: ast.stmt, names: Mapping[str, Any]) -> bool:
+        """Whether a statement calls a `tf.function`, or a function of the user's that takes gradients."""
+        called = (meant(each.func, names) for each in ast.walk(statement) if isinstance(each, ast.Call))
+        return any(map(_makes_step, called))
+
+    @functools.cached_property
+    def several(self) -> str:
+        """Why its steps cannot run several at a time, in one call; empty where they can."""
+        if self.unmovable:
+            return self.unmovable
+        if self.carried:
+            return f"{self.carried[0]} is passed on from step to step"
+        for each in self.steps:
+            if not (isinstance(each, (ast.Assign, ast.Expr)) and self._calls(each)):
+                return f"the step at line {each.lineno} is more than calls of functions and assignments of names"
+        for name in (*self.inputs, *self.results):
+            if not all(map(_is_array, tf.nest.flatten(self.names.get(name)))):
+                return f"{name}, which the step {'needs' if name in self.inputs else 'gives'}, is no tensor"
+        around = loop_of(self.tree, self.loop.lineno)
+        changed = set(assigned([around])) if around is not None else set()
+        needed, _ = order(self.steps)
+        new = next((each for each in needed if each in changed and each not in self.inputs and not self._is_tensor(each)), None)
+        if new is not None:
+            return f"{new}, which the step needs, changes from epoch to epoch"
+        return _disturbance([self.loop.iter, *self.before, *self.after], self.names)
+
+    @property
+    def passed(self) -> tuple[str, ...]:
+        """Names of values that a call of several steps is given: what else a step needs are the program's objects."""
+        return tuple(name for name in self.fixed if isinstance(self.names.get(name), _SIMPLE) or self._is_tensor(name))
+
+    def _is_tensor(self, name: str) -> bool:
+        return _is_array(self.names.get(name))
+
+    def _calls(self, statement: ast.Assign | ast.Expr) -> bool:
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        stored = [each for target in targets for each in ast.walk(target)]
+        return isinstance(statement.value, ast.Call) and not any(
+            isinstance(each, (ast.Attribute, ast.Subscript)) for each in stored
+        )
+
+    def scan(self, name: str, module: str) -> str:
+        """The source of a function that makes several steps. `module`: how its file calls TensorFlow."""
+        unpacked = f"{listed(self.inputs)[1:-1]} = inputs\n" if self.inputs else ""
+        values = [self.names.get(each) for each in self.results]
+        said = ", ".join(_signature(each, module) for each in values)
+        return _SCAN.format(
+            name=name,
+            given=", ".join(("stack", *self.passed)),
+            step=textwrap.indent(unpacked + self.text(self.steps), " " * 8),
+            results=listed(self.results) if self.results else f"{module}.constant(0)",
+            tf=module,
+            signature=f"({said}{',' if len(values) == 1 else ''})" if values else f"{module}.int32",
+        )
+
+
+def _makes_step(function: Any) -> bool:
+    if hasattr(type(function), "get_concrete_function"):
+        return True
+    python = inspect.unwrap(getattr(function, "__func__", function)) if callable(function) else None
+    return takes_gradients(python)
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, tf.Tensor) or (type(value).__module__ == "numpy" and hasattr(value, "shape"))
+
+
+def _signature(value: Any, module: str) -> str:
+    """What tells `map_fn` of tensors like these, as source text."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key!r}: {_signature(each, module)}" for key, each in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        inner = ", ".join(_signature(each, module) for each in value)
+        return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' if len(value) == 1 else ''})"
+    return f"{module}.{tf.as_dtype(value.dtype).name}"
+
+
+def _disturbance(statements: Sequence[ast.AST], names: Mapping[str, Any]) -> str:
+    """Why what a loop does besides its steps must stay between them: it may look at what they change, or change what they need."""
+    nodes = [node for statement in statements for node in ast.walk(statement)]
+    counted = {id(node) for each in nodes if isinstance(each, ast.Expr) for node in _metric(each.value, names)}
+    for node in (each for each in nodes if isinstance(each, ast.Name) and id(each) not in counted):
+        if isinstance(node.ctx, ast.Load) and (node.id in _NEVER or not _calm(names.get(node.id), set())):
+            return (
+                f"line {node.lineno} uses {node.id} between steps, which may look at the weights, or change what a step needs"
+            )
+    return ""
+
+
+def _metric(node: ast.expr, names: Mapping[str, Any]) -> Iterator[ast.AST]:
+    """The metric of `metric.update_state(...)`."""
+    func = node.func if isinstance(node, ast.Call) else None
+    if isinstance(func, ast.Attribute) and func.attr == "update_state" and hasattr(meant(func.value, names), "result"):
+        yield func.value
+
+
+def _calm(value: Any, seen: set[int]) -> bool:
+    """Whether an object neither holds weights nor anything else that a step of TensorFlow may change or need."""
+    if id(value) in seen or isinstance(value, (*_SIMPLE, types.ModuleType, types.BuiltinFunctionType)) or _is_array(value):
+        return True
+    seen.add(id(value))
+    if isinstance(value, _HOLDS):
+        inner = list(value.values()) if isinstance(value, dict) else list(value)
+        return len(inner) > _MANY or all(_calm(each, seen) for each in inner)
+    if isinstance(value, types.GeneratorType):
+        return value.gi_frame is None or _calm(dict(value.gi_frame.f_locals), seen)
+    if isinstance(value, types.MethodType):
+        return _calm(value.__self__, seen) and _calm(value.__func__, seen)
+    if isinstance(value, types.FunctionType):
+        return _calm_function(value, seen)
+    if isinstance(value, type):
+        return value.__module__ in _PLAIN
+    return _is_data(value) or _settings(value)
+
+
+def _is_data(value: Any) -> bool:
+    """Whether an object holds data, or shows and notes what it is given."""
+    kind = type(value)
+    return (
+        isinstance(value, (tf.data.Dataset, tf.data.Iterator))
+        or kind.__module__.partition(".")[0] in (*_PLAIN, *_SHOWS)
+        or kind.__name__ in ("Progbar", "_ResourceSummaryWriter")
+    )
+
+
+def _settings(value: Any) -> bool:
+    """Whether an object holds numbers and words alone."""
+    held = getattr(value, "__dict__", None)
+    return bool(held) and all(isinstance(each, _SIMPLE) for each in vars(value).values())
+
+
+def _calm_function(function: types.FunctionType, seen: set[int]) -> bool:
+    """Likewise, of a function: by what it reaches."""
+    code = function.__code__
+    cells = [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
+    reached = [function.__globals__[name] for name in code.co_names if name in function.__globals__]
+    return TAPE not in code.co_names and all(_calm(each, seen) for each in (*cells, *reached, *(function.__defaults__ or ())))
+
+
+def _filled(cell: types.CellType) -> bool:
+    try:
+        return cell.cell_contents is not cell
+    except ValueError:
+        return False
+
+
+class TensorWoven(Woven):
+    """A loop of TensorFlow that makes several steps in one call where that is active."""
+
+    body: TensorBody
+
+    def __init__(self, loop: Loop, body: TensorBody) -> None:
+        super().__init__(loop, body, Later((), why="values are read where several steps are one call, or by themselves"))
+        self._functions: dict[bool, Any] = {}
+
+    @functools.cached_property
+    def per_call(self) -> int:
+        """Steps per call: what divides an epoch well, where its length is known."""
+        dataset = self.loop.dataset
+        known = int(dataset.cardinality()) if dataset is not None else self.length
+        return size_for(max(known, 0))
+
+    def record(self, steps: int) -> None:
+        """Its steps have no state that could be given to them again."""
+        return
+
+    def _stream(self, items: Iterator[Any], size: int, early: bool) -> Iterator[Any]:
+        return in_groups(items, size, len(self.body.inputs), self.left)
+
+    def several(self, carried: Any, stack: Any, fixed: Any, count: int) -> tuple[Any, list[Any]]:
+        """Run steps in one call; no state, and the results of each."""
+        given = [value for name, value in zip(self.body.fixed, fixed, strict=True) if name in self.body.passed]
+        found: list[Any] = []
+        try:
+            self.loop.inside(lambda: found.append(self.function(self.compiles)(stack, *given)))()
+        except Exception as error:
+            self.loop.active.failure = reason_of(error)
+            return self._singly(carried, stack, fixed, count)
+        self.groups += 1
+        self.loop.active.calls += self.loop.active.compiled
+        results = each_of(found[0], count) if self.body.results else [()] * count
+        for each in results:
+            self.loop.noted(each)
+        return carried, results
+
+    def _part(self, stack: Any, at: int) -> Any:
+        return tf.nest.map_structure(lambda leaf: leaf[at], stack) if self.body.inputs else ()
+
+    @property
+    def compiles(self) -> bool:
+        """Whether XLA compiles the call: where that is active, or the user's own functions are compiled."""
+        own = [getattr(function, "_jit_compile", None) for function in self.loop.compilable]
+        return self.loop.active.compiled or (bool(own) and all(own))
+
+    def function(self, compiled: bool) -> Any:
+        """What makes several steps, made once."""
+        if compiled not in self._functions:
+            name, file = "several_steps", f"{self.body.file}#several_steps"
+            text = self.body.scan(name, "tf")
+            linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)  # AutoGraph asks for it
+            names = {**self.body.names, "tf": tf}
+            exec(compile(text, file, "exec", dont_inherit=True), names)
+            self._functions[compiled] = tf.function(names[name], jit_compile=compiled or None)
+        return self._functions[compiled]

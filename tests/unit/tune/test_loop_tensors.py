@@ -1,0 +1,225 @@
+"""Loops of TensorFlow written anew: several steps in one call do what the loop did, and loops are refused of which that may not be true."""
+
+from __future__ import annotations
+
+import linecache
+import logging
+import runpy
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("libcst")
+pytest.importorskip("tensorflow", exc_type=ImportError)
+
+import tensorflow as tf
+
+from outpace.tune.loop.takeover import leave_tapes
+from outpace.tune.loop.tensors import TensorBody, each_of, in_groups
+from outpace.tune.loop.weave import COMPILED, SEVERAL
+from outpace.tune.loop.woven import size_for
+from outpace.tune.patch.calls import Unpatchable
+from outpace.tune.patch.loop_edit import write_loop
+from outpace.tune.patch.source import SourceFile
+from outpace.tune.patch.written import Edits
+
+HEAD = """import logging
+import numpy as np
+import tensorflow as tf
+
+rng = np.random.default_rng(0)
+data = tf.data.Dataset.from_tensor_slices(rng.standard_normal((42, 4)).astype("float32")).batch(4)
+weights, count = tf.Variable(tf.ones(4)), tf.Variable(0)
+losses, rate, total, log = [], 0.1, 0.0, logging.getLogger("loop")
+
+@tf.function
+def step(x, rate):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((tf.linalg.matvec(x, weights) - 1) ** 2)
+    weights.assign_sub(rate * tape.gradient(loss, weights))
+    count.assign_add(1)
+    return loss, tf.reduce_max(x)
+
+"""
+LOOP = """for epoch in range(3):
+    for i, x in enumerate(data):
+        log.warning("a step")
+        # the step
+        loss, most = step(x, rate)
+        total += float(loss)
+        losses.append((i, float(loss), most.numpy()))  # as numbers
+"""
+TAIL = """
+outcome = weights.numpy(), count.numpy(), total, losses
+"""
+
+
+def run(path: Path, text: str) -> tuple[TensorBody | str, Any]:
+    """The loop as it is found in its second step, and what the script comes to."""
+    found: list[TensorBody | str] = []
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            frame = sys._getframe(1)
+            while frame.f_code.co_filename != str(path) and frame.f_back is not None:
+                frame = frame.f_back
+            body = TensorBody.around(frame)
+            found.append(body if isinstance(body, TensorBody) else str(body))
+
+    handler = Handler()
+    logging.getLogger("loop").addHandler(handler)
+    linecache.clearcache()
+    path.write_text(text, encoding="utf-8")
+    try:
+        outcome = runpy.run_path(str(path))["outcome"]
+    finally:
+        logging.getLogger("loop").removeHandler(handler)
+    return found[1], outcome
+
+
+def patched(path: Path, body: TensorBody, options: tuple[str, ...] = (SEVERAL,), *, inside: bool = True) -> str:
+    loop = SimpleNamespace(donation=None)
+    loop.woven = SimpleNamespace(body=body, per_call=4, loop=loop, compiles=False, inside=inside)
+    edits = Edits(SourceFile(str(path)))
+    for option in options:
+        write_loop(loop, lambda _: edits, option)  # type: ignore[arg-type]  # all that it asks for
+    return edits.text()
+
+
+def same(one: Any, other: Any) -> None:
+    leaves = zip(tf.nest.flatten(one), tf.nest.flatten(other), strict=True)
+    assert all(np.allclose(a, b, atol=1e-6) for a, b in leaves)
+
+
+@pytest.mark.parametrize("options", [(SEVERAL,), (SEVERAL, COMPILED), (COMPILED, SEVERAL)], ids="+".join)
+def test_a_loop_comes_to_the_same(tmp_path: Path, options: tuple[str, ...]) -> None:
+    body, before = run(tmp_path / "train.py", HEAD + LOOP + TAIL)
+    assert isinstance(body, TensorBody) and body.several == "" and body.passed == ("rate",)
+    text = patched(tmp_path / "train.py", body, options)
+    assert text.count("jit_compile=True") == (COMPILED in options) and "# the step" in text and "# as numbers" in text
+    assert "several_steps(stack, rate)" in text and "fn_output_signature=(tf.float32, tf.float32)" in text
+    _, after = run(tmp_path / "patched.py", text)
+    same(before, after)
+
+
+def test_a_step_whose_results_nobody_reads(tmp_path: Path) -> None:
+    text = HEAD + LOOP[: LOOP.index("        loss, most")] + "        step(x, rate)\n" + TAIL
+    body, before = run(tmp_path / "train.py", text)
+    assert isinstance(body, TensorBody) and body.several == ""
+    changed = patched(tmp_path / "train.py", body)
+    assert "each_of" not in changed
+    _, after = run(tmp_path / "patched.py", changed)
+    same(before, after)
+
+
+def test_a_step_that_needs_no_batch(tmp_path: Path) -> None:
+    loop = "for i in range(10):\n    log.warning(i)\n    loss, most = step(fixed, rate)\n    losses.append(float(loss))\n"
+    text = HEAD + "fixed = tf.ones((2, 4))\n" + loop + TAIL
+    body, before = run(tmp_path / "train.py", text)
+    assert isinstance(body, TensorBody) and body.several == "" and body.passed == ("fixed", "rate")
+    _, after = run(tmp_path / "patched.py", patched(tmp_path / "train.py", body))
+    same(before, after)
+
+
+BREAKS = {
+    "== end": ("        number += 1\n        if number == end:\n            break\n", "end - number"),
+    "> end": ("        number += 1\n        if number > end:\n            break\n", "end - number + 1"),
+    ">= before": (
+        "        if number >= end:\n            print('end')\n            break\n        number += 1\n",
+        "end - number + 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_a_loop_that_ends_at_a_count(tmp_path: Path, name: str) -> None:
+    tail, left = BREAKS[name]
+    head = HEAD + "number, end = 0, 17\n"
+    text = head + LOOP + tail + "    if number >= end:\n        break\n" + TAIL + "outcome = (*outcome, number)\n"
+    body, before = run(tmp_path / "train.py", text)
+    assert isinstance(body, TensorBody) and body.several == "" and body.limit == left
+    changed = patched(tmp_path / "train.py", body)
+    assert f"lambda: {left})" in changed
+    _, after = run(tmp_path / "patched.py", changed)
+    same(before, after)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["number += 2", "number = number + 1", "number += 1\n        number += 1", "end -= 1; number += 1"]
+)
+def test_a_loop_whose_end_cannot_be_counted(tmp_path: Path, wrong: str) -> None:
+    tail = f"        {wrong}\n        if number >= end:\n            break\n"
+    body, _ = run(tmp_path / "train.py", HEAD + "number, end = 0, 17\n" + LOOP + tail + TAIL)
+    assert isinstance(body, TensorBody) and "can be left" in body.several
+
+
+def test_what_only_a_function_knows_stays_in_it(tmp_path: Path) -> None:
+    head, _, step = HEAD.partition("@tf.function")
+    inside = "".join(f"    {line}\n" if line else "\n" for line in ("@tf.function" + step + LOOP).splitlines())
+    text = f"{head}def main(rate, total):\n{inside}    return total\n\ntotal = main(rate, total)\n" + TAIL
+    body, before = run(tmp_path / "train.py", text)
+    assert isinstance(body, TensorBody) and body.several == ""
+    changed = patched(tmp_path / "train.py", body)
+    assert changed.index("def main") < changed.index("    def several_steps") < changed.index("    for epoch")
+    _, after = run(tmp_path / "patched.py", changed)
+    same(before, after)
+    with pytest.raises(Unpatchable, match="step, which only the function around the loop knows"):
+        patched(tmp_path / "train.py", body, inside=False)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("# the step", "if i > 99: break", "can be left"),
+        ("total +=", "total += weights.numpy().sum() +", "uses weights between steps"),
+        ("total +=", "total += look() +", "uses look between steps"),
+        ("        # the step\n", "        count.assign(0)\n", "uses count between steps"),
+        ("        # the step\n", "        rate = rate * 0.9\n", "rate, which the step needs, is counted on"),
+        ("for i, x in", "rate = rate * 0.9\n    for i, x in", "rate, which the step needs, changes from epoch to epoch"),
+        ("step(x, rate)", "step(x, 0.1 * i)", "i, which the step needs, is no tensor"),
+        ("loss, most = step(x, rate)", "loss, most = seen = step(x, rate)", ""),
+        ("loss, most = step(x, rate)", "box[0] = loss, most = step(x, rate)", "more than calls of functions"),
+        ("enumerate(data)", "enumerate(data.take(int(count) + 99))", "uses count between steps"),
+        ("# the step", "noise = tf.random.normal((2,)) * np.float32(rate)", ""),
+        ("        total", "        mean.update_state(loss)\n        total", ""),
+        ("        total", "        print(mean.result(), file=sink)\n        total", "uses mean between steps"),
+        ("        total", "        print(plain(loss), file=sink)\n        total", ""),
+    ],
+)  # fmt: skip
+def test_which_steps_can_be_put_together(tmp_path: Path, old: str, new: str, why: str) -> None:
+    more = "import io\nsink, box = io.StringIO(), [0]\nmean = tf.keras.metrics.Mean()\n"
+    more += "def look():\n    return float(weights[0])\ndef plain(value):\n    return round(float(value), 2)\n"
+    body, _ = run(tmp_path / "train.py", HEAD + more + LOOP.replace(old, new, 1) + TAIL)
+    assert isinstance(body, TensorBody), body
+    assert why in body.several and bool(body.several) == bool(why), body.several
+
+
+def test_groups_of_equal_shapes_and_their_results() -> None:
+    items = [(tf.zeros(4), at) for at in range(5)] + [(tf.zeros(3), 5)]
+    found = [(len(group), None if stack is None else tuple(stack[0].shape)) for group, stack in in_groups(items, 2, 1)]
+    assert found == [(2, (2, 4)), (2, (2, 4)), (2, None)]
+    rows = each_of((tf.range(3), {"a": tf.range(3, 6)}), 3)
+    assert [(int(one), int(other["a"])) for one, other in rows] == [(0, 3), (1, 4), (2, 5)]
+
+
+@pytest.mark.parametrize(("length", "size"), [(0, 16), (1, 1), (7, 7), (30, 30), (32, 32), (64, 32), (63, 21), (1000, 27)])
+def test_a_call_divides_an_epoch(length: int, size: int) -> None:
+    assert size_for(length) == size
+
+
+def test_open_tapes_record_nothing_more() -> None:
+    variable = tf.Variable(2.0)
+    with tf.GradientTape(persistent=True) as outer:
+        before = variable * variable
+        with leave_tapes():
+            after = variable * before
+            with tf.GradientTape() as inner:
+                own = variable * variable
+        again = before * 3.0
+    assert float(inner.gradient(own, variable)) == 4
+    nothing, something = outer.gradient([after], variable), outer.gradient(again, variable)
+    assert nothing is None and float(something) == 12
