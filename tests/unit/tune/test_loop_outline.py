@@ -152,6 +152,22 @@ def test_a_metric_behind_the_gradients_is_part_of_the_step(tmp_path: Path) -> No
     assert "print" not in outline.text and made[:4] == [2, 2, 12, 12]
 
 
+def test_a_metric_that_each_epoch_makes_anew_stays_outside(tmp_path: Path) -> None:
+    """A graph that is given another object is built again."""
+    head = "class Metric:\n    def update_state(self, x, loss):\n        made.append(loss)\n\n"
+    updated = LOOP.replace("(gradient)\n\n", "(gradient)\n        metric.update_state(x, loss)\n\n")
+    updated = updated.replace("for epoch in range(2):\n", "for epoch in range(2):\n    metric = Metric()\n")
+    outline, _ = run(tmp_path, head + updated)
+    assert outline is not None and "metric" not in outline.text, outline
+
+
+def test_a_number_of_the_epoch_leaves_the_step_as_it_is(tmp_path: Path) -> None:
+    outline, _ = run(
+        tmp_path, LOOP.replace("        gradient = tape", "        loss = loss + epoch\n        gradient = tape", 1)
+    )
+    assert outline is None
+
+
 def test_what_stands_in_a_function_or_leaves_the_loop_is_left_alone(tmp_path: Path) -> None:
     assert run(tmp_path, "for x in [1]:\n    tick()\n")[0] is None
     leaving = LOOP.replace("        gradient = tape", "        if x > 5:\n            break\n        gradient = tape")

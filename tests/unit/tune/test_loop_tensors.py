@@ -125,6 +125,24 @@ def test_a_step_that_needs_no_batch(tmp_path: Path) -> None:
     same(before, after)
 
 
+def test_arguments_that_numpy_makes_are_made_before_the_step(tmp_path: Path) -> None:
+    loop = """for epoch in range(2):
+    order = rng.permutation(40)
+    for at in range(0, 40, 4):
+        log.warning("a step")
+        # of these rows
+        loss, most = step(tf.constant(rows[order[at : at + 4]]), rate=rate)
+        losses.append(float(loss))
+"""
+    text = HEAD + 'rows = rng.standard_normal((40, 4)).astype("float32")\n' + loop + TAIL
+    body, before = run(tmp_path / "train.py", text)
+    assert isinstance(body, TensorBody) and body.several == "" and body.inputs == ("x",), body
+    changed = patched(tmp_path / "train.py", body)
+    assert "        x = tf.constant(rows[order[at:at + 4]])\n" in changed and "step(x, rate=rate)" in changed
+    _, after = run(tmp_path / "patched.py", changed)
+    same(before, after)
+
+
 BREAKS = {
     "== end": ("        number += 1\n        if number == end:\n            break\n", "end - number"),
     "> end": ("        number += 1\n        if number > end:\n            break\n", "end - number + 1"),

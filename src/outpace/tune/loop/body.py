@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from outpace.tune.loop.step import Outline
 
 GRADIENTS = frozenset({"grad", "value_and_grad"})  # functions of JAX that take them
+SAID = "said"  # of a statement that stands in no file: its text
 LIBRARYS = -1  # arguments of a call that a library passes on in its own way
 _CHANCE = ("random.", "np.random.", "numpy.random.")
 _CONTROL = (ast.For, ast.While, ast.If, ast.With, ast.Try, ast.FunctionDef, ast.ClassDef)
@@ -56,12 +57,18 @@ class Body:
 
     def text(self, statements: Sequence[ast.stmt]) -> str:
         """Statements as they stand in the file, with the comments right above them, from the left on, without a line's end."""
+        parts, plain = list[str](), list[ast.stmt]()
+        for each in statements:
+            said = getattr(each, SAID, None)
+            if said is None:
+                plain.append(each)
+                continue
+            parts, plain = [*parts, self._source(plain), said], []
+        return "\n".join(part for part in (*parts, self._source(plain)) if part)
+
+    def _source(self, statements: Sequence[ast.stmt]) -> str:
         if not statements:
             return ""
-        at = next((at for at, each in enumerate(statements) if _stands_for(each, self.outline)), None)
-        if at is not None and self.outline is not None:
-            parts = self.text(statements[:at]), self.outline.call, self.text(statements[at + 1 :])
-            return "\n".join(part for part in parts if part)
         first = statements[0].lineno - 1
         while first and self.lines[first - 1].lstrip().startswith("#"):
             first -= 1
@@ -86,6 +93,10 @@ class Body:
         )
 
     @classmethod
+    def prepare(cls, loop: ast.For, names: Mapping[str, Any]) -> None:
+        """Change what stands in the way of running several steps, without a change of what the loop does; done alike to the loop that runs."""
+
+    @classmethod
     def around(cls, frame: FrameType | None, outline: Outline | None = None) -> Body | str:
         """Of the nearest of the user's frames that runs a loop; why not, where there is none whose steps can be told."""
         while frame is not None:
@@ -106,6 +117,7 @@ class Body:
         if outline is not None and not _with_call(loop, outline):
             return f"the step at line {outline.first} stands in a branch of the loop"
         names = _names_of(frame, outline)
+        cls.prepare(loop, names)
         calls = [
             at
             for at, each in enumerate(loop.body)
@@ -241,6 +253,7 @@ def _with_call(loop: ast.For, outline: Outline) -> bool:
         if hasattr(node, "lineno"):
             ast.copy_location(node, loop.body[at])
     call.end_lineno = outline.last
+    setattr(call, SAID, outline.call)
     loop.body[at : at + outline.statements] = [call]
     return True
 

@@ -23,6 +23,7 @@ from outpace.tune.loop.statement import (
     loop_at,
     loop_of,
     order,
+    read,
     read_outside,
     source_of,
 )
@@ -57,7 +58,7 @@ def _outlined(statement: Statement, span: Span, aside: ast.AST | None = None) ->
     """`aside`: the definition of the function that the statement stands in, from whose names the outline shall be free."""
     names = {**statement.frame.f_globals, **statement.frame.f_locals}
     for body in _bodies(statement.node, statement.frame.f_lineno):
-        found = span(body, names)
+        found = span(body, names, _around(statement.node, body))
         if found is not None:
             first, last = found
             made = _made(statement, body[first : last + 1], aside)
@@ -65,6 +66,14 @@ def _outlined(statement: Statement, span: Span, aside: ast.AST | None = None) ->
                 body[first : last + 1] = [_choice(made, body[first : last + 1])]
             return made
     return None
+
+
+def _around(loop: ast.For | ast.While, body: Sequence[ast.stmt]) -> set[str]:
+    """Names that a loop assigns around the body of the loop in it whose body this is."""
+    loops = [each for each in ast.walk(loop) if isinstance(each, (ast.For, ast.While))]
+    inner = next((each for each in reversed(loops) if any(node is body[0] for node in ast.walk(each))), None)
+    own = assigned([inner]) if inner is not None else []
+    return set(assigned([loop])) - set(own)
 
 
 def _in_function(statement: Statement, span: Span) -> Outline | None:
@@ -105,17 +114,21 @@ def _bodies(node: ast.AST, line: int) -> Iterator[list[ast.stmt]]:
         yield from (branch for branch in (node.body, node.orelse) if any(holds(each, line) for each in branch))
 
 
-Span = Callable[[Sequence[ast.stmt], Mapping[str, Any]], "tuple[int, int] | None"]
+Span = Callable[[Sequence[ast.stmt], Mapping[str, Any], "set[str]"], "tuple[int, int] | None"]
 
 
-def _span(body: Sequence[ast.stmt], names: Mapping[str, Any]) -> tuple[int, int] | None:
-    """The first statement that takes gradients, and the last one that applies them, or updates a metric right behind it."""
+def _span(body: Sequence[ast.stmt], names: Mapping[str, Any], changing: set[str]) -> tuple[int, int] | None:
+    """The first statement that takes gradients, and the last one that applies them, or updates a metric right behind it. None where they need
+    numbers of the loops around. `changing`: names that these assign. A graph is built anew for each object, and each number, that it is given.
+    """
     first = next((at for at, each in enumerate(body) if _tapes(each, names)), None)
     if first is None:
         return None
     last = max((at for at in range(first, len(body)) if _applies(body[at])), default=None)
-    while last is not None and last + 1 < len(body) and _counts(body[last + 1]):
+    while last is not None and last + 1 < len(body) and _counts(body[last + 1], changing):
         last += 1
+    if last is not None and any(name in changing and _number(names.get(name)) for name in order(body[first : last + 1])[0]):
+        return None
     inside = [each for statement in body[first : (last or 0) + 1] for each in ast.walk(statement)]
     return None if last is None or any(isinstance(each, FIXED) for each in inside) else (first, last)
 
@@ -144,16 +157,20 @@ def _applies(statement: ast.stmt) -> bool:
     )
 
 
-def _counts(statement: ast.stmt) -> bool:
-    """Whether a statement updates a metric: `accuracy.update_state(labels, logits)`."""
-    call = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "update_state"
+def _counts(statement: ast.stmt, changing: set[str]) -> bool:
+    """Whether a statement updates a metric that the loop does not make anew: `accuracy.update_state(labels, logits)`."""
+    func = statement.value.func if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) else None
+    return isinstance(func, ast.Attribute) and func.attr == "update_state" and not read([func.value]) & changing
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 _BEYOND = (ast.Global, ast.Nonlocal, ast.Yield, ast.YieldFrom, ast.Await)  # what a function does beside returning
 
 
-def _jax_span(body: Sequence[ast.stmt], names: Mapping[str, Any]) -> tuple[int, int] | None:
+def _jax_span(body: Sequence[ast.stmt], names: Mapping[str, Any], changing: set[str]) -> tuple[int, int] | None:
     """From the statement that takes gradients, or from what makes the arrays before it that a step leaves to the next one, to the last one
     that assigns such. None where one of them does more than assign names, and where compiled functions make all of the step, or one function
     of the user's."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import tensorflow as tf
 
-from outpace.tune.loop.body import Body, listed, meant
+from outpace.tune.loop.body import SAID, Body, listed, meant
 from outpace.tune.loop.later import Later
 from outpace.tune.loop.outline import TAPE, takes_gradients
 from outpace.tune.loop.statement import assigned, loop_of, order
@@ -75,6 +75,14 @@ class TensorBody(Body):
         called = (meant(each.func, names) for each in ast.walk(statement) if isinstance(each, ast.Call))
         return any(map(_makes_step, called))
 
+    @classmethod
+    def prepare(cls, loop: ast.For, names: Mapping[str, Any]) -> None:
+        """Let what makes a step's arguments by Python or NumPy be statements before it: of what several steps are given, TensorFlow alone can
+        make something."""
+        for at, each in reversed(list(enumerate(loop.body))):
+            if isinstance(each, (ast.Assign, ast.Expr)) and isinstance(each.value, ast.Call) and cls.makes_step(each, names):
+                loop.body[at : at + 1] = [*_arguments_of(each, each.value, names, loop), each]
+
     @functools.cached_property
     def several(self) -> str:
         """Why its steps cannot run several at a time, in one call; empty where they can."""
@@ -85,8 +93,9 @@ class TensorBody(Body):
         for each in self.steps:
             if not (isinstance(each, (ast.Assign, ast.Expr)) and self._calls(each)):
                 return f"the step at line {each.lineno} is more than calls of functions and assignments of names"
+        made = {name for each in self.before if hasattr(each, SAID) for name in assigned([each])}
         for name in (*self.inputs, *self.results):
-            if not all(map(_is_array, tf.nest.flatten(self.names.get(name)))):
+            if name not in made and not all(map(_is_array, tf.nest.flatten(self.names.get(name)))):
                 return f"{name}, which the step {'needs' if name in self.inputs else 'gives'}, is no tensor"
         around = loop_of(self.tree, self.loop.lineno)
         changed = set(assigned([around])) if around is not None else set()
@@ -131,6 +140,59 @@ def _makes_step(function: Any) -> bool:
         return True
     python = inspect.unwrap(getattr(function, "__func__", function)) if callable(function) else None
     return takes_gradients(python)
+
+
+def _arguments_of(statement: ast.stmt, call: ast.Call, names: Mapping[str, Any], loop: ast.For) -> list[ast.stmt]:
+    """Statements that make the arguments of a call, which names stand for then."""
+    places: list[tuple[Any, str]] = [
+        (arg, name) for arg, name in zip(call.args, _parameters(meant(call.func, names)), strict=False)
+    ]
+    places += [(word.value, word.arg) for word in call.keywords if word.arg is not None]
+    if any(isinstance(arg, ast.Starred) for arg in call.args) or len(places) < len(call.args) + len(call.keywords):
+        return []
+    taken = {*names, *(each.id for each in ast.walk(loop) if isinstance(each, ast.Name))}
+    made: dict[str, ast.expr] = {}
+    for value, wanted in places:
+        if not _by_tensorflow(value, names) and _gives_tensor(value, names):
+            name = next(each for each in (wanted, *(f"{wanted}_{at}" for at in range(2, 100))) if each not in taken)
+            taken.add(name)
+            made[name] = value
+    stands = {id(value): ast.copy_location(ast.Name(name, ast.Load()), value) for name, value in made.items()}
+    call.args = [stands.get(id(arg), arg) for arg in call.args]
+    for word in call.keywords:
+        word.value = stands.get(id(word.value), word.value)
+    before: list[ast.stmt] = [
+        ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], value), statement) for name, value in made.items()
+    ]
+    for each in (*before, statement) if made else ():
+        ast.fix_missing_locations(each)
+        setattr(each, SAID, ast.unparse(each))
+    return before
+
+
+def _parameters(function: Any) -> list[str]:
+    """Names of a function's arguments by place."""
+    try:
+        return list(inspect.signature(getattr(function, "python_function", function)).parameters)
+    except (TypeError, ValueError):
+        return []
+
+
+def _by_tensorflow(node: ast.expr, names: Mapping[str, Any]) -> bool:
+    """Whether an expression is a name or a constant, or made of tensors by TensorFlow alone."""
+    if isinstance(node, (ast.Name, ast.Constant)):
+        return True
+    found = [names.get(each.id) for each in ast.walk(node) if isinstance(each, ast.Name)]
+    return all(
+        isinstance(each, tf.Tensor) or getattr(each, "__name__", "").startswith(("tensorflow", "keras")) for each in found
+    )
+
+
+def _gives_tensor(node: ast.expr, names: Mapping[str, Any]) -> bool:
+    """Whether an expression is a call of TensorFlow, or a part of an array."""
+    if isinstance(node, ast.Call):
+        return (getattr(meant(node.func, names), "__module__", None) or "").startswith("tensorflow")
+    return isinstance(node, ast.Subscript) and _is_array(meant(node.value, names))
 
 
 def _is_array(value: Any) -> bool:

@@ -55,6 +55,7 @@ class Woven:
         found = [node for node in ast.walk(tree) if isinstance(node, ast.For) and node.lineno == body.loop.lineno]
         if len(found) != 1:
             return f"{len(found)} loops begin at line {body.loop.lineno}"
+        body.prepare(found[0], body.names)
         if self.inside and found[0] is statement.node:
             statement.stands.extend(woven(body, found[0], self.later))
         else:
