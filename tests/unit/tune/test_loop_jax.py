@@ -146,6 +146,22 @@ def test_a_loop_in_a_function_is_written_with_its_functions_before_that(tmp_path
     same(before, after)  # `outer` among them, which would be gone without the copy
 
 
+LOOKS = {
+    "the state": "        if i % 3 == 0:\n            losses.append((i, float(params['b'])))\n",
+    "a counter": "        count += 1\n        if count % 7 == 0:\n            losses.append((i, float(momentum.sum())))\n",
+    "the end": "        count += 1\n        if count >= 17:\n            break\n",
+}
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_what_looks_at_the_state_now_and_then_comes_in_time(tmp_path: Path, name: str) -> None:
+    text = HEAD + "count = 0\n" + LOOP.replace("    rate =", LOOKS[name] + "    rate =") + TAIL
+    body, before = run(tmp_path / "train.py", text)
+    assert isinstance(body, Body) and body.several == "" and body.ends
+    _, after = run(tmp_path / "patched.py", patched(tmp_path / "train.py", found(body), (SEVERAL,)))
+    same(before, after)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [

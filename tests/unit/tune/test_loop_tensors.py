@@ -143,33 +143,49 @@ def test_arguments_that_numpy_makes_are_made_before_the_step(tmp_path: Path) -> 
     same(before, after)
 
 
-BREAKS = {
-    "== end": ("        number += 1\n        if number == end:\n            break\n", "end - number"),
-    "> end": ("        number += 1\n        if number > end:\n            break\n", "end - number + 1"),
+ENDS = {
+    "== end": ("        number += 1\n        if number == end:\n            break\n", "(number + n) == end"),
+    "> end": ("        number += 1\n        if number > end:\n            break\n", "(number + n) > end"),
     ">= before": (
         "        if number >= end:\n            print('end')\n            break\n        number += 1\n",
-        "end - number + 1",
+        "(number + n - 1) >= end",
+    ),
+    "a metric": (
+        "        number += 1\n        if i % 3 == 0:\n            losses.append(weights.numpy().sum())\n",
+        "item[1] % 3 == 0",
+    ),
+    "a counter": (
+        "        number += 1\n        if number % 7 == 0:\n            weights.assign(weights * 0.5)\n",
+        "(number + n) % 7 == 0",
     ),
 }
 
 
-@pytest.mark.parametrize("name", BREAKS)
-def test_a_loop_that_ends_at_a_count(tmp_path: Path, name: str) -> None:
-    tail, left = BREAKS[name]
+@pytest.mark.parametrize("name", ENDS)
+def test_what_looks_at_the_weights_now_and_then_comes_in_time(tmp_path: Path, name: str) -> None:
+    tail, ends = ENDS[name]
     head = HEAD + "number, end = 0, 17\n"
-    text = head + LOOP + tail + "    if number >= end:\n        break\n" + TAIL + "outcome = (*outcome, number)\n"
+    after = "    if number >= end:\n        break\n" if "break" in tail else ""
+    text = head + LOOP + tail + after + TAIL + "outcome = (*outcome, number)\n"
     body, before = run(tmp_path / "train.py", text)
-    assert isinstance(body, TensorBody) and body.several == "" and body.limit == left
+    assert isinstance(body, TensorBody) and body.several == "" and body.ends == ends
     changed = patched(tmp_path / "train.py", body)
-    assert f"lambda: {left})" in changed
-    _, after = run(tmp_path / "patched.py", changed)
-    same(before, after)
+    assert f"lambda item, n: {body.ends})" in changed
+    _, after_it = run(tmp_path / "patched.py", changed)
+    same(before, after_it)
 
 
 @pytest.mark.parametrize(
-    "wrong", ["number += 2", "number = number + 1", "number += 1\n        number += 1", "end -= 1; number += 1"]
+    "wrong",
+    [
+        "number += 2",
+        "number = number + 1",
+        "number += 1\n        number += 1",
+        "end -= 1; number += 1",
+        "number += int(loss > 0)",
+    ],
 )
-def test_a_loop_whose_end_cannot_be_counted(tmp_path: Path, wrong: str) -> None:
+def test_a_loop_whose_end_cannot_be_foreseen(tmp_path: Path, wrong: str) -> None:
     tail = f"        {wrong}\n        if number >= end:\n            break\n"
     body, _ = run(tmp_path / "train.py", HEAD + "number, end = 0, 17\n" + LOOP + tail + TAIL)
     assert isinstance(body, TensorBody) and "can be left" in body.several
@@ -193,6 +209,7 @@ def test_what_only_a_function_knows_stays_in_it(tmp_path: Path) -> None:
     ("old", "new", "why"),
     [
         ("# the step", "if i > 99: break", "can be left"),
+        ("        total", "        if float(loss) < 0: break\n        total", "can be left"),
         ("total +=", "total += weights.numpy().sum() +", "uses weights between steps"),
         ("total +=", "total += look() +", "uses look between steps"),
         ("        # the step\n", "        count.assign(0)\n", "uses count between steps"),
@@ -227,6 +244,11 @@ def test_groups_of_equal_shapes_and_their_results() -> None:
 @pytest.mark.parametrize(("length", "size"), [(0, 16), (1, 1), (7, 7), (30, 30), (32, 32), (64, 32), (63, 21), (1000, 27)])
 def test_a_call_divides_an_epoch(length: int, size: int) -> None:
     assert size_for(length) == size
+
+
+@pytest.mark.parametrize(("length", "period", "size"), [(0, 100, 25), (125, 100, 25), (1000, 50, 25), (0, 7, 7)])
+def test_a_call_divides_what_lies_between_two_looks(length: int, period: int, size: int) -> None:
+    assert size_for(length, period) == size
 
 
 def test_open_tapes_record_nothing_more() -> None:

@@ -24,11 +24,13 @@ DECIDED = (Decision.UNPROVEN, Decision.FAILED, Decision.UNSAFE)  # whatever else
 @dataclass(eq=False)
 class Choice:
     """open: races that each optimisation may still take part in, of those that were raced and not found faster. undecided: what would be faster
-    by its ratio, but was too noisy to say so, with that ratio. refused: what the last race with it could not judge."""
+    by its ratio, but was too noisy to say so, with that ratio. refused: what the last race with it could not judge. raced: what took part in a
+    race, judged or not."""
 
     open: dict[str, int] = field(default_factory=dict)
     undecided: dict[str, tuple[float, Variant]] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
+    raced: set[str] = field(default_factory=set)
 
     def over(self, change: str) -> bool:
         """Whether an optimisation is decided."""
@@ -36,11 +38,11 @@ class Choice:
 
     def next(self, variants: list[Variant], limits: Limits | None) -> list[Variant]:
         """What to race of the variants that fit, the first of them first: those of the bottleneck's part of the step, where `limits` show one;
-        once they were raced and judged, the other part's too; then also what usually adds little."""
+        once they were raced and judged, the other part's too; then also what usually adds little. What took part in no race yet comes first."""
         large = [variant for variant in variants if not variant.changes[-1].minor]
         groups = (_of_bottleneck(large, limits), large, variants)
         found = next((group for group in groups if any(self._unknown(variant.changes[-1].id) for variant in group)), variants)
-        return sorted(found, key=lambda each: (each.changes[-1].minor, each.changes[-1].id in self.open))[:MOST_AT_ONCE]
+        return sorted(found, key=lambda each: (each.changes[-1].minor, each.changes[-1].id in self.raced))[:MOST_AT_ONCE]
 
     def _unknown(self, change: str) -> bool:
         """Whether no race could judge an optimisation so far."""
@@ -49,6 +51,7 @@ class Choice:
     def learn(self, variant: Variant, verdict: Verdict) -> None:
         """What a race said of a variant's last change."""
         change, decision = variant.changes[-1].id, verdict.decision
+        self.raced.add(change)
         self.undecided.pop(change, None)
         self.refused.discard(change)
         if decision is Decision.REFUSED:

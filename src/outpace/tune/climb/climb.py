@@ -269,6 +269,7 @@ class Climb:
         What one that is much faster has left unjudged is raced on top of it.
         """
         verdicts, at_limit, outran = self._verdicts(best, candidates)
+        self.choice.raced |= {variant.changes[-1].id for variant in candidates}
         for variant in candidates:
             change, verdict = variant.changes[-1], verdicts[variant.name]
             if outran and verdict.decision is Decision.REFUSED:

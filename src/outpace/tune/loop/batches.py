@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -13,14 +12,21 @@ import numpy as np
 
 
 def in_groups(
-    items: Iterable[Any], size: int, used: int, left: Callable[[], int] | None = None
+    items: Iterable[Any], size: int, used: int, ends: Callable[[Any, int], bool] | None = None
 ) -> Iterator[tuple[list[Any], Any]]:
     """Lists of `size` items, each with a stack of their first `used` parts; None for a stack where items are fewer, or of several shapes.
 
-    left: how many steps may still be made.
+    ends: whether a list ends with an item, the n-th of it.
     """
     items = iter(items)
-    while group := list(itertools.islice(items, size if left is None else max(1, min(size, left())))):
+    while True:
+        group = []
+        for item in items:
+            group.append(item)
+            if len(group) == size or (ends is not None and ends(item, len(group))):
+                break
+        if not group:
+            return
         parts = [item[:used] for item in group]
         shapes = {tuple((np.shape(leaf), np.result_type(leaf)) for leaf in jax.tree.leaves(part)) for part in parts}
         alike = len(group) == size and len(shapes) == 1

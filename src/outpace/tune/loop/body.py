@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import copy
 import functools
 import textwrap
 import types
@@ -13,15 +14,27 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from outpace._dataclass import dataclass
 from outpace.tune.loop.frozen import frozen
-from outpace.tune.loop.jax_calls import COMPILED, JaxFunction
-from outpace.tune.loop.statement import FIXED, assigned, function_of, in_script, innermost, order, read, read_outside, source_of
+from outpace.tune.loop.jax_calls import compiled_calls
+from outpace.tune.loop.statement import (
+    FIXED,
+    assigned,
+    counts_one,
+    function_of,
+    in_script,
+    innermost,
+    meant,
+    order,
+    read,
+    read_outside,
+    source_of,
+    stores,
+)
 
 if TYPE_CHECKING:
     from outpace.tune.loop.step import Outline
 
 GRADIENTS = frozenset({"grad", "value_and_grad"})  # functions of JAX that take them
 SAID = "said"  # of a statement that stands in no file: its text
-LIBRARYS = -1  # arguments of a call that a library passes on in its own way
 _CHANCE = ("random.", "np.random.", "numpy.random.")
 _CONTROL = (ast.For, ast.While, ast.If, ast.With, ast.Try, ast.FunctionDef, ast.ClassDef)
 
@@ -141,15 +154,15 @@ class Body:
     @functools.cached_property
     def unmovable(self) -> str:
         """Why what makes a step's inputs cannot run before the steps before it are complete; empty where it can."""
-        if any(isinstance(each, FIXED) for each in ast.walk(self.loop)) and not self.limit:
+        if any(map(_leaves, (*self.before, *self.steps, *self.rest))):
             return f"the loop at line {self.loop.lineno} can be left, or begun anew, in the midst of a step"
         if self.loop.orelse:
             return f"the loop at line {self.loop.lineno} has an `else`"
         needed, made = order(self.before)
-        counted = [name for name in needed if name in made]
+        counted = [name for name in needed if name in made and name not in assigned([self.loop.target])]
         if counted:
             return f"{counted[0]}, which the step needs, is counted on in each step"
-        changed = {*assigned(self.steps), *assigned(self.after), *_changed(self.after)} - set(made)
+        changed = {*assigned(self.steps), *assigned(self.rest), *_changed(self.rest)} - set(made)
         both = sorted(changed & {*needed, *read([self.loop.iter])})
         if both:
             return f"what is read before a step depends on {both[0]}, which the step before it changes"
@@ -159,25 +172,61 @@ class Body:
         return ""
 
     @functools.cached_property
-    def limit(self) -> str:
-        """How many steps are left where a step may end in `break`, as an expression: `most - step` for `if step == most: break`, where the loop
-        counts in `step`; empty where nothing can leave it, or another thing can."""
-        leaving = [each for each in ast.walk(self.loop) if isinstance(each, FIXED)]
-        if len(leaving) != 1 or not isinstance(leaving[0], ast.Break):
-            return ""
-        ends = [each for each in self.after if isinstance(each, ast.If) and each.body[-1] is leaving[0] and not each.orelse]
-        counted = [each for each in self.after if _counts_one(each)]
-        test = ends[0].test if ends else None
-        if not isinstance(test, ast.Compare) or not isinstance(test.left, ast.Name) or len(test.ops) > 1:
-            return ""
-        name, most, changed = test.left.id, test.comparators[0], _stores([self.loop])
-        own = [each for each in counted if isinstance(each, ast.AugAssign) and ast.unparse(each.target) == name]
-        if len(own) != 1 or changed.count(name) != 1 or read([most]) & set(changed) or any(map(_is_call, ast.walk(most))):
-            return ""
-        if not isinstance(test.ops[0], (ast.Eq, ast.GtE, ast.Gt)):
-            return ""
-        late = isinstance(test.ops[0], ast.Gt) + (own[0].lineno > ends[0].lineno)
-        return f"{ast.unparse(most)} - {name}" + (f" + {late}" if late else "")
+    def looks(self) -> tuple[ast.If, ...]:
+        """Conditions after a step that look at what several steps change, or end the loop, and are known before the step: several steps end
+        where one of them holds, so that what it does comes at its own time."""
+        found = (each for each in self.after if isinstance(each, ast.If) and self.disturbs(each))
+        return tuple(each for each in found if _leaves_well(each) and self._foreseen(each) is not None)
+
+    @property
+    def rest(self) -> tuple[ast.stmt, ...]:
+        """What comes after a step, without these."""
+        return tuple(each for each in self.after if each not in self.looks)
+
+    def disturbs(self, statement: ast.stmt) -> bool:
+        """Whether a statement after a step may not wait until several steps are made."""
+        return _leaves(statement) or bool(read([statement]) & set(self.carried))
+
+    @functools.cached_property
+    def ends(self) -> str:
+        """Whether several steps end with one of them, as an expression of `item` (its inputs, and what is beside them) and `n` (its number,
+        from 1 on); empty where nothing ends them before they are as many as can be."""
+        found = [text for each in self.looks if (text := self._foreseen(each))]
+        return " or ".join(found if len(found) == 1 else (f"({each})" for each in found))
+
+    @property
+    def breaks(self) -> bool:
+        """Whether the loop may end there."""
+        return any(map(_leaves, self.looks))
+
+    @property
+    def period(self) -> int:
+        """Every how many steps such a condition holds, where that is plain; else 0."""
+        for each in (node for look in self.looks for node in ast.walk(look.test)):
+            if isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mod):
+                value = each.right.value if isinstance(each.right, ast.Constant) else self.names.get(ast.unparse(each.right))
+                return value if isinstance(value, int) else 0
+        return 0
+
+    def _foreseen(self, condition: ast.If) -> str | None:
+        """The test of a condition, asked before the steps are made; None where it depends on what they give."""
+        item, stored = (*self.inputs, *self.beside), stores([self.loop])
+        counted = {
+            ast.unparse(each.target): each.lineno for each in self.after if isinstance(each, ast.AugAssign) and counts_one(each)
+        }
+        test = copy.deepcopy(condition.test)
+        if any(isinstance(each, (ast.Call, ast.NamedExpr, ast.Await)) for each in ast.walk(test)) or {"item", "n"} & read(
+            [test]
+        ):
+            return None
+        for each in [node for node in ast.walk(test) if isinstance(node, ast.Name)]:
+            if each.id in item:
+                each.id = f"item[{item.index(each.id)}]"
+            elif each.id in counted and stored.count(each.id) == 1:
+                each.id = f"({each.id} + n)" if counted[each.id] < condition.lineno else f"({each.id} + n - 1)"
+            elif each.id in stored or not isinstance(self.names.get(each.id), (int, float, str, type(None))):
+                return None
+        return ast.unparse(test)
 
     @functools.cached_property
     def shared(self) -> str:
@@ -214,20 +263,15 @@ class Body:
             why = next(_impure(each, self.names), None)
             if why is not None:
                 return why
-        changed = {*assigned(self.after), *_changed(self.after)}
+        changed = {*assigned(self.rest), *_changed(self.rest)}
         other = next((name for name in self.fixed if name in changed), None)
         if other is not None:
             return f"{other}, which each step needs, is changed after it"
-        reader = next((name for name in self.carried if name in read(self.after)), None)
+        reader = next((name for name in self.carried if name in read(self.rest)), None)
         if reader is not None:
             return f"{reader} is read after each step"
         waiting = next(
-            (
-                n
-                for each in self.after
-                for n in ast.walk(each)
-                if isinstance(n, ast.Attribute) and n.attr == "block_until_ready"
-            ),
+            (n for each in self.rest for n in ast.walk(each) if isinstance(n, ast.Attribute) and n.attr == "block_until_ready"),
             None,
         )
         return f"line {waiting.lineno} waits for each step" if waiting is not None else ""
@@ -258,41 +302,6 @@ def _with_call(loop: ast.For, outline: Outline) -> bool:
     return True
 
 
-def compiled_calls(node: ast.AST, names: Mapping[str, Any]) -> Iterator[tuple[ast.Call, JaxFunction, int]]:
-    """The calls of functions that `jax.jit` made, and how many arguments these have been given before; LIBRARYS where a library
-    is in between."""
-    for each in ast.walk(node):
-        if isinstance(each, ast.Call):
-            function: Any = meant(each.func, names)
-            given = 0
-            while isinstance(function, functools.partial):
-                function, given = function.func, given + len(function.args)
-            if not isinstance(function, JaxFunction):  # what a library has put around one
-                function = next((held for held in _held(function) if isinstance(held, JaxFunction)), None)
-                given = LIBRARYS
-            if isinstance(function, JaxFunction) and function.kind == COMPILED:
-                yield each, function, given
-
-
-def _held(function: Any) -> list[Any]:
-    """What an object that can be called, and is no function, has for attributes."""
-    simple = isinstance(function, (types.FunctionType, types.MethodType, types.BuiltinFunctionType, type, types.ModuleType))
-    return list(getattr(function, "__dict__", {}).values()) if callable(function) and not simple else []
-
-
-def meant(node: ast.AST, names: Mapping[str, Any]) -> Any:
-    """What a name, or an attribute of one, stands for; None where that cannot be told."""
-    if isinstance(node, ast.Name):
-        return names.get(node.id)
-    if isinstance(node, ast.Attribute):
-        owner = meant(node.value, names)
-        try:
-            return getattr(owner, node.attr, None) if owner is not None else None
-        except Exception:  # a property of the user's
-            return None
-    return None
-
-
 def _first(body: Sequence[ast.stmt], first: int, last: int, names: Mapping[str, Any]) -> int:
     """The first statement of a step: of arrays that a statement before the calls carries from step to step it is a part, too."""
     for at in range(first):
@@ -310,23 +319,15 @@ def _arrays(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] in ("jaxlib", "jax")
 
 
-def _counts_one(statement: ast.stmt) -> bool:
-    """`step += 1`."""
-    return (
-        isinstance(statement, ast.AugAssign)
-        and isinstance(statement.op, ast.Add)
-        and isinstance(statement.value, ast.Constant)
-        and statement.value.value == 1
+def _leaves(statement: ast.AST) -> bool:
+    return any(isinstance(each, FIXED) for each in ast.walk(statement))
+
+
+def _leaves_well(condition: ast.If) -> bool:
+    """Whether a condition leaves its loop by nothing but a `break` at its end."""
+    return not any(map(_leaves, (*condition.body[:-1], *condition.orelse))) and (
+        isinstance(condition.body[-1], ast.Break) or not _leaves(condition.body[-1])
     )
-
-
-def _stores(statements: Sequence[ast.AST]) -> list[str]:
-    nodes = (node for statement in statements for node in ast.walk(statement))
-    return [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
-
-
-def _is_call(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call)
 
 
 def _given(value: Any) -> bool:

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
-from outpace.tune.loop.body import LIBRARYS, compiled_calls
-from outpace.tune.loop.jax_calls import JaxFunction
+from outpace.tune.loop.jax_calls import LIBRARYS, JaxFunction, compiled_calls
 
 if TYPE_CHECKING:
     from outpace.tune.loop.body import Body

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import functools
 import inspect
 import itertools
 import threading
+import types
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
+
+from outpace.tune.loop.statement import meant
 
 COMPILED, GRADIENT = "compiled", "gradient"
 _MAKERS = {"jit": COMPILED, "pmap": COMPILED, "grad": GRADIENT, "value_and_grad": GRADIENT}
 
+LIBRARYS = -1  # arguments of a call that a library passes on in its own way
 SEVERAL_STEPS = "several_steps"  # what a patch calls the function that makes them
 DONATE = ("donate_argnums", "donate_argnames")
 UNTAPED_FACTOR = 10  # times as many calls, where no gradient was seen
@@ -248,3 +253,25 @@ def _carries(jax: Any, result: Any, args: tuple[Any, ...]) -> bool:
 def _form(jax: Any, tree: Any) -> Any:
     leaves, form = jax.tree_util.tree_flatten(tree)
     return form, tuple(getattr(leaf, "shape", None) for leaf in leaves)
+
+
+def compiled_calls(node: ast.AST, names: Mapping[str, Any]) -> Iterator[tuple[ast.Call, JaxFunction, int]]:
+    """The calls of functions that `jax.jit` made, and how many arguments these have been given before; LIBRARYS where a library
+    is in between."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Call):
+            function: Any = meant(each.func, names)
+            given = 0
+            while isinstance(function, functools.partial):
+                function, given = function.func, given + len(function.args)
+            if not isinstance(function, JaxFunction):  # what a library has put around one
+                function = next((held for held in _held(function) if isinstance(held, JaxFunction)), None)
+                given = LIBRARYS
+            if isinstance(function, JaxFunction) and function.kind == COMPILED:
+                yield each, function, given
+
+
+def _held(function: Any) -> list[Any]:
+    """What an object that can be called, and is no function, has for attributes."""
+    simple = isinstance(function, (types.FunctionType, types.MethodType, types.BuiltinFunctionType, type, types.ModuleType))
+    return list(getattr(function, "__dict__", {}).values()) if callable(function) and not simple else []

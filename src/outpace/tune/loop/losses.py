@@ -76,6 +76,8 @@ def loop_band(program: Program, variant: Variant, *, seconds: float | None = Non
         order = [step % count for step in range(steps if kept.held else count)]
         first = size if kept.held else count  # calls that leave no state behind are each a first step
     one = order[:first]
+    if loop.woven is not None:
+        loop.woven.whole = True
     try:
         left, *own = (run(None, one, nudge).first for nudge in (0, 0, *range(1, 1 + NUDGES)))
         why = objection(left, own, run(variant, one).first)
@@ -89,6 +91,8 @@ def loop_band(program: Program, variant: Variant, *, seconds: float | None = Non
         controls = [run(None, shuffled(order, seed)).numbers for seed in seeds]
     finally:
         kept.restore()
+        if loop.woven is not None:
+            loop.woven.whole = False
     band = judge(base.numbers, tried.numbers, controls)
     return replace(band, sentence=band.sentence + _RANDOM) if random(left, own[0]) else band
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from outpace.tune.loop.body import GRADIENTS, meant
+from outpace.tune.loop.body import GRADIENTS
 from outpace.tune.loop.jax_calls import COMPILED, GRADIENT, JaxFunction
 from outpace.tune.loop.statement import (
     FIXED,
@@ -22,6 +22,7 @@ from outpace.tune.loop.statement import (
     in_script,
     loop_at,
     loop_of,
+    meant,
     order,
     read,
     read_outside,

@@ -12,7 +12,7 @@ import inspect
 import linecache
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from types import CodeType, FrameType
 from typing import Any
@@ -238,3 +238,32 @@ def _names(node: ast.AST) -> Iterator[tuple[str, bool]]:
         children.sort(key=lambda child: child is not value)
     for child in children:
         yield from _names(child)
+
+
+def meant(node: ast.AST, names: Mapping[str, Any]) -> Any:
+    """What a name, or an attribute of one, stands for; None where that cannot be told."""
+    if isinstance(node, ast.Name):
+        return names.get(node.id)
+    if isinstance(node, ast.Attribute):
+        owner = meant(node.value, names)
+        try:
+            return getattr(owner, node.attr, None) if owner is not None else None
+        except Exception:  # a property of the user's
+            return None
+    return None
+
+
+def counts_one(statement: ast.stmt) -> bool:
+    """Whether a statement is `step += 1`."""
+    return (
+        isinstance(statement, ast.AugAssign)
+        and isinstance(statement.op, ast.Add)
+        and isinstance(statement.value, ast.Constant)
+        and statement.value.value == 1
+    )
+
+
+def stores(statements: Sequence[ast.AST]) -> list[str]:
+    """Names that are assigned, as often as they are."""
+    nodes = (node for statement in statements for node in ast.walk(statement))
+    return [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-import itertools
 import linecache
 import textwrap
 import types
@@ -14,10 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import tensorflow as tf
 
-from outpace.tune.loop.body import SAID, Body, listed, meant
+from outpace.tune.loop.body import SAID, Body, listed
 from outpace.tune.loop.later import Later
 from outpace.tune.loop.outline import TAPE, takes_gradients
-from outpace.tune.loop.statement import assigned, loop_of, order
+from outpace.tune.loop.statement import assigned, loop_of, meant, order
 from outpace.tune.loop.woven import Woven, size_for
 from outpace.tune.reason import reason_of
 
@@ -42,14 +41,21 @@ _SCAN = '''def {name}({given}):
 
 
 def in_groups(
-    items: Iterable[Any], size: int, used: int, left: Callable[[], int] | None = None
+    items: Iterable[Any], size: int, used: int, ends: Callable[[Any, int], bool] | None = None
 ) -> Iterator[tuple[list[Any], Any]]:
     """Lists of `size` items, each with a stack of their first `used` parts; None for a stack where items are fewer, or of several shapes.
 
-    left: how many steps may still be made.
+    ends: whether a list ends with an item, the n-th of it.
     """
     items = iter(items)
-    while group := list(itertools.islice(items, size if left is None else max(1, min(size, left())))):
+    while True:
+        group = []
+        for item in items:
+            group.append(item)
+            if len(group) == size or (ends is not None and ends(item, len(group))):
+                break
+        if not group:
+            return
         parts = [item[:used] for item in group]
         shapes = {tuple((leaf.dtype, tuple(leaf.shape)) for leaf in tf.nest.flatten(part)) for part in parts}
         if len(group) < size or len(shapes) > 1:
@@ -103,7 +109,11 @@ class TensorBody(Body):
         new = next((each for each in needed if each in changed and each not in self.inputs and not self._is_tensor(each)), None)
         if new is not None:
             return f"{new}, which the step needs, changes from epoch to epoch"
-        return _disturbance([self.loop.iter, *self.before, *self.after], self.names)
+        return _disturbance([self.loop.iter, *self.before, *self.rest], self.names)
+
+    def disturbs(self, statement: ast.stmt) -> bool:
+        """Whether a statement after a step may not wait until several steps are made."""
+        return super().disturbs(statement) or bool(_disturbance([statement], self.names))
 
     @property
     def passed(self) -> tuple[str, ...]:
@@ -292,14 +302,14 @@ class TensorWoven(Woven):
         """Steps per call: what divides an epoch well, where its length is known."""
         dataset = self.loop.dataset
         known = int(dataset.cardinality()) if dataset is not None else self.length
-        return size_for(max(known, 0))
+        return size_for(max(known, 0), self.body.period)
 
     def record(self, steps: int) -> None:
         """Its steps have no state that could be given to them again."""
         return
 
     def _stream(self, items: Iterator[Any], size: int, early: bool) -> Iterator[Any]:
-        return in_groups(items, size, len(self.body.inputs), self.left)
+        return in_groups(items, size, len(self.body.inputs), None if self.whole else self.ends)
 
     def several(self, carried: Any, stack: Any, fixed: Any, count: int) -> tuple[Any, list[Any]]:
         """Run steps in one call; no state, and the results of each."""

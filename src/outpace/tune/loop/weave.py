@@ -47,7 +47,7 @@ def woven(body: Body, loop: ast.For, later: Later) -> list[ast.stmt]:
     if body.unmovable:
         loop.body = plain
         loop.target = _target(f"{NAME}_item")
-        loop.iter = _call(loop.iter, "None", body.limit)
+        loop.iter = _call(loop.iter, "None", "")
         return [*begin, loop, *end]
     other = _other(body, loop, steps, after)
     inputs = _parsed(
@@ -62,7 +62,7 @@ def woven(body: Body, loop: ast.For, later: Later) -> list[ast.stmt]:
     choice = _parsed(f"if {NAME}.plain:\n    pass\nelse:\n    pass", loop)[0]
     assert isinstance(choice, ast.If)
     choice.body, choice.orelse = plain, other
-    loop.target, loop.iter, loop.body = _target(f"{NAME}_item"), _call(loop.iter, f"{NAME}_inputs", body.limit), [choice]
+    loop.target, loop.iter, loop.body = _target(f"{NAME}_item"), _call(loop.iter, f"{NAME}_inputs", body.ends), [choice]
     return [*begin, *inputs, loop, *end]
 
 
@@ -114,7 +114,7 @@ def _other(body: Body, loop: ast.For, steps: Sequence[ast.stmt], after: Sequence
     assert isinstance(one, ast.For)
     one.body = [*copy.deepcopy(list(steps)), *one.body]
     rest.body = [*copy.deepcopy(list(after)), *rest.body]
-    if body.limit:  # a `break` of the rest leaves the group's loop alone
+    if body.breaks:  # a `break` of the rest leaves the group's loop alone
         rest.orelse = _parsed("continue", loop)
         found += _parsed("break", loop)
     return found
@@ -142,9 +142,8 @@ def _stored(target: ast.expr, name: str) -> ast.stmt:
     return ast.Assign([copy.deepcopy(target)], ast.Name(name, ast.Load()))
 
 
-def _call(value: ast.expr, inputs: str, limit: str) -> ast.expr:
-    left = f", lambda: {limit}" if limit else ""
-    call = ast.parse(f"{NAME}.items(None, {inputs}{left})", mode="eval").body
+def _call(value: ast.expr, inputs: str, ends: str) -> ast.expr:
+    call = ast.parse(f"{NAME}.items(None, {inputs}{f', lambda item, n: {ends}' if ends else ''})", mode="eval").body
     assert isinstance(call, ast.Call)
     call.args[0] = value
     return call

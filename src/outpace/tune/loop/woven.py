@@ -42,7 +42,8 @@ class Woven:
         self.groups = 0  # that ran as one call
         self.made_ahead = 0  # inputs
         self.kept_steps = 0  # whose values were kept for later
-        self.left: Callable[[], int] | None = None
+        self.ends: Callable[[Any, int], bool] | None = None
+        self.whole = False  # steps are compared: they end where they are as many as can be, and nowhere else
         self.inside = True  # of the function that holds the outermost loop
         self._looked_at = False  # whether batches share memory
         self._compiled: dict[bool, Any] = {}
@@ -69,10 +70,10 @@ class Woven:
         """A line of the loop's file, as the user knows it."""
         return f"{os.path.relpath(self.body.file)}:{line}"
 
-    def items(self, iterable: Iterable[Any], inputs: Any, left: Callable[[], int] | None = None) -> Iterator[Any]:
-        """What the loop is to do next: an item of the iterable where it is `plain`, else inputs of some steps and a stack of them. `left`: how
-        many steps it may still make."""
-        self.left = left
+    def items(self, iterable: Iterable[Any], inputs: Any, ends: Callable[[Any, int], bool] | None = None) -> Iterator[Any]:
+        """What the loop is to do next: an item of the iterable where it is `plain`, else inputs of some steps and a stack of them. `ends`: see
+        `Body.ends`."""
+        self.ends = ends
         self.length = self.length or operator.length_hint(iterable)
         source, count = iter(iterable), 0
         stream: Iterator[Any] | None = None
@@ -121,13 +122,13 @@ class Woven:
         self._looked_at = True
         if size == 1:
             return (([item], None) for item in ahead(on_device(checked, used)))
-        groups = in_groups(checked, size, used, self.left)
+        groups = in_groups(checked, size, used, None if self.whole else self.ends)
         return ahead((group, sys.modules["jax"].device_put(stack)) for group, stack in groups) if early else groups
 
     @functools.cached_property
     def per_call(self) -> int:
         """Steps per call: what divides an epoch well, by what is known when it is first asked for."""
-        return size_for(self.length)
+        return size_for(self.length, self.body.period)
 
     def several(self, carried: Any, stack: Any, fixed: Any, count: int) -> tuple[Any, list[Any]]:
         """Run steps in one call; the state after the last one, and the results of each."""
@@ -209,9 +210,18 @@ class Woven:
         return keeps
 
 
-def size_for(length: int) -> int:
-    """Steps per call: as few calls as an epoch of a length allows, those of single steps that are left over included."""
-    return min(range(1, MOST + 1), key=lambda size: (length // size + length % size, size)) if length else USUAL
+def size_for(length: int, period: int = 0) -> int:
+    """Steps per call: as few calls as an epoch of a length allows, those of single steps that are left over included. period: every how many
+    steps they end in any case. 0 for what is not known."""
+
+    def calls(steps: int, size: int) -> int:
+        return steps // size + steps % size
+
+    def cost(size: int) -> int:
+        known = length or period
+        return known // period * calls(period, size) + calls(known % period, size) if period else calls(known, size)
+
+    return min(range(1, MOST + 1), key=lambda size: (cost(size), size)) if length or period else USUAL
 
 
 def _running(loop: Loop) -> dict[str, Any]:

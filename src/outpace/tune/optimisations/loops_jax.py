@@ -105,8 +105,8 @@ class LoopAhead(Rewoven):
         if program.loop is not None and program.loop.dataset is not None:
             return NotApplicable("its batches come from tf.data, which prefetches by itself")
         why = woven.body.unmovable or woven.body.shared
-        if not why and woven.body.limit:
-            why = f"the loop at line {woven.body.loop.lineno} can be left before all batches that were made are used"
+        if not why and woven.body.looks:
+            why = f"line {woven.body.looks[0].lineno} may end the loop, or look at its state, before all batches that were made are used"
         if why:
             return NotApplicable(why)
         return Applies("each batch is made in Python while the device waits for it", Risk.EXACT)

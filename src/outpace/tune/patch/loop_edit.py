@@ -177,7 +177,7 @@ class _Loop:
             items = f"{self._helper(batches.ahead)}({self._helper(batches.on_device)}({items}, {used}))"
             inner = "\n".join(part for part in (body.text(body.steps), rest) if part)
             return f"{inputs}{begin}for {names[1:-1]} in {items}:\n" + textwrap.indent(inner, "    ") + "\n" + end
-        items = f"{self._helper(batches.in_groups)}({items}, {self.woven.per_call}, {used}{self._left})"
+        items = f"{self._helper(batches.in_groups)}({items}, {self.woven.per_call}, {used}{self._ends})"
         if AHEAD in turned:
             group, stack = self.names["group"], self.names["stack"]
             items = f"{self._helper(batches.ahead)}(({group}, {self.modules['jax']}.device_put({stack})) for {group}, {stack} in {items})"
@@ -206,14 +206,14 @@ class _Loop:
         return text.lstrip("\n") + self._end
 
     @property
-    def _left(self) -> str:
-        """The argument of groups that says how many steps may still be made."""
-        return f", lambda: {self.body.limit}" if self.body.limit else ""
+    def _ends(self) -> str:
+        """The argument of groups that says where one ends."""
+        return f", lambda item, n: {self.body.ends}" if self.body.ends else ""
 
     @property
     def _end(self) -> str:
         """What a `break` of the rest, which leaves the group's loop alone, comes to."""
-        return "    else:\n        continue\n    break\n" if self.body.limit else ""
+        return "    else:\n        continue\n    break\n" if self.body.breaks else ""
 
     def _inputs(self, names: str) -> tuple[str, str]:
         """What stands before the loop, and gives the inputs of the steps one after the other."""
@@ -284,7 +284,7 @@ class _TensorLoop(_Loop):
         body = self.body
         names = listed((*body.inputs, *body.beside))
         inputs, items = self._inputs(names)
-        items = f"{self._helper(tensors.in_groups)}({items}, {self.woven.per_call}, {len(body.inputs)}{self._left})"
+        items = f"{self._helper(tensors.in_groups)}({items}, {self.woven.per_call}, {len(body.inputs)}{self._ends})"
         group, stack, found, results = self.names["group"], self.names["stack"], self.names["results"], listed(body.results)
         text = (_SEVERAL_TENSORS if body.results else _SEVERAL_ALONE).format(
             group=group,
