@@ -32,6 +32,9 @@ def ask(loop, statement):
             if wrong and knob.id in ("loop_graph", "loop_jit"):
                 right, of = loop.graph_of, changed
                 loop.graph_of = lambda function: of(right(function))
+            if wrong and knob.id == "loop_calls":
+                several, both = loop.woven.function, changed
+                loop.woven.function = lambda compiled: both(several(compiled))
             change = Change(knob, applies.sentence, Risk.REORDERED)
             band = loop_band(program, Variant("as it is", program.dataset).with_change(change), seconds=2)
             said[knob.id] = [band.inside, band.sentence, len(band.base)]

@@ -101,6 +101,14 @@ def asked(text: str, folder: Path, *args: str, jax: bool = False, parts: Mapping
 
 
 @needs_tensorflow
+@pytest.mark.parametrize("wrong", [False, True])
+def test_several_steps_in_one_call_leave_what_single_ones_leave(tmp_path: Path, wrong: bool) -> None:
+    text = TENSORFLOW.replace("def train_step", "@tf.function\ndef train_step")
+    inside, sentence, *_ = asked(text, tmp_path, *(["wrong"] if wrong else []))["loop_calls"]
+    assert inside != wrong, sentence
+
+
+@needs_tensorflow
 def test_a_graph_of_a_step_with_dropout_and_a_changed_rate_agrees(tmp_path: Path) -> None:
     """Keras' random numbers come from variables, and its learning rate is one: both are kept right in a graph."""
     found = asked(TENSORFLOW, tmp_path, parts={"EPOCH": "optimizer.learning_rate.assign(0.01 / (1 + epoch))"})

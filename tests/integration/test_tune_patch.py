@@ -247,7 +247,7 @@ model.fit(INPUT, verbose=0)
 INPUTS = {
     "arrays": ("x, y, batch_size=14, validation_split=0.1", "0", "11 elements of 2 epochs equal bit by bit"),
     "batches": ("Batches()", "number", "10 elements of 2 epochs equal bit by bit"),
-    "batches of chance": ("Batches()", "os.urandom(1)[0]", "It changes arguments of compile alone, which were checked"),
+    "batches of chance": ("Batches()", "os.urandom(1)[0]", "It changes the training step alone, which was checked"),
 }
 
 

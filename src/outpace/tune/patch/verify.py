@@ -20,7 +20,7 @@ from outpace.tune.patch.make import SourcePatch
 from outpace.tune.purity.evidence import same
 
 STEP_ONLY = (
-    "It changes arguments of compile alone, which were checked; the batches were not compared, for two runs of the program as it is read "
+    "It changes the training step alone, which was checked; the batches were not compared, for two runs of the program as it is read "
     "different ones."
 )
 STEP_OF_LOOP = "It changes the function of the step alone, whose results were compared; the loop reads no data set of tf.data."
