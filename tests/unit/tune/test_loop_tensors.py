@@ -233,6 +233,15 @@ def test_which_steps_can_be_put_together(tmp_path: Path, old: str, new: str, why
     assert why in body.several and bool(body.several) == bool(why), body.several
 
 
+def test_a_loop_inside_of_a_step_is_no_loop_over_batches(tmp_path: Path) -> None:
+    inner = "        for _ in range(2):\n            log.warning(i)\n            loss, most = step(x, rate)\n"
+    body, _ = run(tmp_path / "train.py", HEAD + "for i, x in enumerate(data):\n    if True:\n" + inner + TAIL)
+    assert isinstance(body, TensorBody) and body.several == "" and body.reason(None) == ""
+    assert "does not go over the batches itself" in body.reason(tf.data.Dataset.range(3))
+    body, _ = run(tmp_path / "train.py", HEAD + LOOP + TAIL)
+    assert isinstance(body, TensorBody) and body.reason(tf.data.Dataset.range(3)) == ""
+
+
 def test_groups_of_equal_shapes_and_their_results() -> None:
     items = [(tf.zeros(4), at) for at in range(5)] + [(tf.zeros(3), 5)]
     found = [(len(group), None if stack is None else tuple(stack[0].shape)) for group, stack in in_groups(items, 2, 1)]

@@ -140,7 +140,8 @@ def woven_of(loop: Loop, frame: FrameType, outline: Outline | None) -> Woven | s
         from outpace.tune.loop.tensors import TensorBody, TensorWoven
 
         found = TensorBody.around(frame, outline)
-        return TensorWoven(loop, found) if isinstance(found, TensorBody) else str(found)
+        why = found.reason(loop.dataset) if isinstance(found, TensorBody) else found
+        return TensorWoven(loop, found) if isinstance(found, TensorBody) and not why else str(why)
     body = Body.around(frame, outline)
     return body if isinstance(body, str) else Woven(loop, body, later_of(body))
 

@@ -115,6 +115,15 @@ class TensorBody(Body):
         """Whether a statement after a step may not wait until several steps are made."""
         return super().disturbs(statement) or bool(_disturbance([statement], self.names))
 
+    def reason(self, dataset: Any) -> str:
+        """Why the loop is left as it is; empty where its steps can run several at a time. `dataset`: what the program reads in each step."""
+        read_here = (
+            meant(each, self.names) for each in ast.walk(self.loop.iter) if isinstance(each, (ast.Name, ast.Attribute))
+        )
+        if dataset is not None and not any(isinstance(each, (tf.data.Dataset, tf.data.Iterator)) for each in read_here):
+            return f"the loop at line {self.loop.lineno} does not go over the batches itself"
+        return self.several
+
     @property
     def passed(self) -> tuple[str, ...]:
         """Names of values that a call of several steps is given: what else a step needs are the program's objects."""
