@@ -146,6 +146,21 @@ def test_a_loop_in_a_function_is_written_with_its_functions_before_that(tmp_path
     same(before, after)  # `outer` among them, which would be gone without the copy
 
 
+def test_slices_among_the_arguments_are_made_before_the_step(tmp_path: Path) -> None:
+    loop = """for epoch in range(3):
+    for at in range(0, 40, 4):
+        hook()
+        params, momentum, loss = step(params, momentum, data[at : at + 4], rate)  # of these rows
+        losses.append(loss)
+"""
+    body, before = run(tmp_path / "train.py", HEAD + loop + TAIL)
+    assert isinstance(body, Body) and body.several == "" and body.inputs == ("x",)
+    text = patched(tmp_path / "train.py", found(body), (SEVERAL,))
+    assert "        x = data[at:at + 4]\n" in text
+    _, after = run(tmp_path / "patched.py", text)
+    same(before, after)
+
+
 LOOKS = {
     "the state": "        if i % 3 == 0:\n            losses.append((i, float(params['b'])))\n",
     "a counter": "        count += 1\n        if count % 7 == 0:\n            losses.append((i, float(momentum.sum())))\n",

@@ -17,7 +17,10 @@ from outpace.tune.loop.frozen import frozen
 from outpace.tune.loop.jax_calls import compiled_calls
 from outpace.tune.loop.statement import (
     FIXED,
+    SAID,
+    arguments_before,
     assigned,
+    changed_in_place,
     counts_one,
     function_of,
     in_script,
@@ -34,7 +37,6 @@ if TYPE_CHECKING:
     from outpace.tune.loop.step import Outline
 
 GRADIENTS = frozenset({"grad", "value_and_grad"})  # functions of JAX that take them
-SAID = "said"  # of a statement that stands in no file: its text
 _CHANCE = ("random.", "np.random.", "numpy.random.")
 _CONTROL = (ast.For, ast.While, ast.If, ast.With, ast.Try, ast.FunctionDef, ast.ClassDef)
 
@@ -107,7 +109,20 @@ class Body:
 
     @classmethod
     def prepare(cls, loop: ast.For, names: Mapping[str, Any]) -> None:
-        """Change what stands in the way of running several steps, without a change of what the loop does; done alike to the loop that runs."""
+        """Let slices of arrays among a step's arguments be made before it: where several steps are one function, their bounds have no values.
+        Nothing else that the loop does changes. The loop that runs is prepared alike."""
+        changing = {*assigned([loop.target]), *assigned(loop.body)}
+
+        def sliced(node: ast.expr) -> bool:
+            bounds = [each for each in ast.walk(node) if isinstance(each, ast.Slice)]
+            return isinstance(node, ast.Subscript) and any(read([each]) & changing for each in bounds)
+
+        for at, each in reversed(list(enumerate(loop.body))):
+            if isinstance(each, ast.Assign) and isinstance(each.value, ast.Call) and cls.makes_step(each, names):
+                loop.body[at : at + 1] = [
+                    *arguments_before(each, each.value, meant(each.value.func, names), names, loop, sliced),
+                    each,
+                ]
 
     @classmethod
     def around(cls, frame: FrameType | None, outline: Outline | None = None) -> Body | str:
@@ -162,7 +177,7 @@ class Body:
         counted = [name for name in needed if name in made and name not in assigned([self.loop.target])]
         if counted:
             return f"{counted[0]}, which the step needs, is counted on in each step"
-        changed = {*assigned(self.steps), *assigned(self.rest), *_changed(self.rest)} - set(made)
+        changed = {*assigned(self.steps), *assigned(self.rest), *changed_in_place(self.rest)} - set(made)
         both = sorted(changed & {*needed, *read([self.loop.iter])})
         if both:
             return f"what is read before a step depends on {both[0]}, which the step before it changes"
@@ -263,7 +278,7 @@ class Body:
             why = next(_impure(each, self.names), None)
             if why is not None:
                 return why
-        changed = {*assigned(self.rest), *_changed(self.rest)}
+        changed = {*assigned(self.rest), *changed_in_place(self.rest)}
         other = next((name for name in self.fixed if name in changed), None)
         if other is not None:
             return f"{other}, which each step needs, is changed after it"
@@ -333,15 +348,6 @@ def _leaves_well(condition: ast.If) -> bool:
 def _given(value: Any) -> bool:
     """Whether a value is given to a function as an argument, and is no part of the program's code."""
     return not isinstance(value, (types.ModuleType, type)) and not callable(value)
-
-
-def _changed(statements: Sequence[ast.stmt]) -> Iterator[str]:
-    """Names whose objects are changed in place: `x[i] = y`, `x.y = z`, `x.append(y)`."""
-    for node in (each for statement in statements for each in ast.walk(statement)):
-        if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store):
-            yield from read([node.value])
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
-            yield from read([node.value.func.value])
 
 
 def _stored(statement: ast.stmt) -> Iterator[ast.AST]:

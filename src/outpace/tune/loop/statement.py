@@ -23,6 +23,7 @@ from outpace.capture import frames
 _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _SIMPLE = (int, float, bool, str, type(None))
 _NAME = "_loop"
+SAID = "said"  # of a statement that stands in no file: its text
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,3 +268,55 @@ def stores(statements: Sequence[ast.AST]) -> list[str]:
     """Names that are assigned, as often as they are."""
     nodes = (node for statement in statements for node in ast.walk(statement))
     return [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+
+
+def arguments_before(
+    statement: ast.stmt,
+    call: ast.Call,
+    function: Any,
+    names: Mapping[str, Any],
+    loop: ast.For,
+    wanted: Callable[[ast.expr], bool],
+) -> list[ast.stmt]:
+    """Statements that make those arguments of a call that are `wanted`, for which names stand in it then."""
+    places: list[tuple[Any, str]] = [(arg, name) for arg, name in zip(call.args, _parameters(function), strict=False)]
+    places += [(word.value, word.arg) for word in call.keywords if word.arg is not None]
+    if any(isinstance(arg, ast.Starred) for arg in call.args) or len(places) < len(call.args) + len(call.keywords):
+        return []
+    taken = {*names, *(each.id for each in ast.walk(loop) if isinstance(each, ast.Name))}
+    made: dict[str, ast.expr] = {}
+    for value, said in places:
+        if wanted(value):
+            name = next(each for each in (said, *(f"{said}_{at}" for at in range(2, 100))) if each not in taken)
+            taken.add(name)
+            made[name] = value
+    stands = {id(value): ast.copy_location(ast.Name(name, ast.Load()), value) for name, value in made.items()}
+    call.args = [stands.get(id(arg), arg) for arg in call.args]
+    for word in call.keywords:
+        word.value = stands.get(id(word.value), word.value)
+    before: list[ast.stmt] = [
+        ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], value), statement) for name, value in made.items()
+    ]
+    for each in (*before, statement) if made else ():
+        ast.fix_missing_locations(each)
+        setattr(each, SAID, ast.unparse(each))
+    return before
+
+
+def _parameters(function: Any) -> list[str]:
+    """Names of a function's arguments by place."""
+    try:
+        return list(
+            inspect.signature(getattr(function, "python_function", getattr(function, "python", None) or function)).parameters
+        )
+    except (TypeError, ValueError):
+        return []
+
+
+def changed_in_place(statements: Sequence[ast.stmt]) -> Iterator[str]:
+    """Names whose objects are changed in place: `x[i] = y`, `x.y = z`, `x.append(y)`."""
+    for node in (each for statement in statements for each in ast.walk(statement)):
+        if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store):
+            yield from read([node.value])
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
+            yield from read([node.value.func.value])

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import tensorflow as tf
 
-from outpace.tune.loop.body import SAID, Body, listed
+from outpace.tune.loop.body import Body, listed
 from outpace.tune.loop.later import Later
 from outpace.tune.loop.outline import TAPE, takes_gradients
-from outpace.tune.loop.statement import assigned, loop_of, meant, order
+from outpace.tune.loop.statement import SAID, arguments_before, assigned, loop_of, meant, order
 from outpace.tune.loop.woven import Woven, size_for
 from outpace.tune.reason import reason_of
 
@@ -87,7 +87,11 @@ class TensorBody(Body):
         make something."""
         for at, each in reversed(list(enumerate(loop.body))):
             if isinstance(each, (ast.Assign, ast.Expr)) and isinstance(each.value, ast.Call) and cls.makes_step(each, names):
-                loop.body[at : at + 1] = [*_arguments_of(each, each.value, names, loop), each]
+                wanted = functools.partial(_outside, names=names)
+                loop.body[at : at + 1] = [
+                    *arguments_before(each, each.value, meant(each.value.func, names), names, loop, wanted),
+                    each,
+                ]
 
     @functools.cached_property
     def several(self) -> str:
@@ -161,40 +165,9 @@ def _makes_step(function: Any) -> bool:
     return takes_gradients(python)
 
 
-def _arguments_of(statement: ast.stmt, call: ast.Call, names: Mapping[str, Any], loop: ast.For) -> list[ast.stmt]:
-    """Statements that make the arguments of a call, which names stand for then."""
-    places: list[tuple[Any, str]] = [
-        (arg, name) for arg, name in zip(call.args, _parameters(meant(call.func, names)), strict=False)
-    ]
-    places += [(word.value, word.arg) for word in call.keywords if word.arg is not None]
-    if any(isinstance(arg, ast.Starred) for arg in call.args) or len(places) < len(call.args) + len(call.keywords):
-        return []
-    taken = {*names, *(each.id for each in ast.walk(loop) if isinstance(each, ast.Name))}
-    made: dict[str, ast.expr] = {}
-    for value, wanted in places:
-        if not _by_tensorflow(value, names) and _gives_tensor(value, names):
-            name = next(each for each in (wanted, *(f"{wanted}_{at}" for at in range(2, 100))) if each not in taken)
-            taken.add(name)
-            made[name] = value
-    stands = {id(value): ast.copy_location(ast.Name(name, ast.Load()), value) for name, value in made.items()}
-    call.args = [stands.get(id(arg), arg) for arg in call.args]
-    for word in call.keywords:
-        word.value = stands.get(id(word.value), word.value)
-    before: list[ast.stmt] = [
-        ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], value), statement) for name, value in made.items()
-    ]
-    for each in (*before, statement) if made else ():
-        ast.fix_missing_locations(each)
-        setattr(each, SAID, ast.unparse(each))
-    return before
-
-
-def _parameters(function: Any) -> list[str]:
-    """Names of a function's arguments by place."""
-    try:
-        return list(inspect.signature(getattr(function, "python_function", function)).parameters)
-    except (TypeError, ValueError):
-        return []
+def _outside(node: ast.expr, names: Mapping[str, Any]) -> bool:
+    """Whether an argument is to be made before the step."""
+    return not _by_tensorflow(node, names) and _gives_tensor(node, names)
 
 
 def _by_tensorflow(node: ast.expr, names: Mapping[str, Any]) -> bool:
