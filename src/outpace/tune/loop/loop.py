@@ -26,6 +26,7 @@ from outpace.tune.reason import reason_of
 
 if TYPE_CHECKING:
     from outpace.tune.loop.donation import Donation
+    from outpace.tune.loop.losses import Variables
     from outpace.tune.loop.replayed import Replayed, ReplayStepper
     from outpace.tune.loop.statement import Statement
     from outpace.tune.loop.woven import Woven
@@ -61,6 +62,7 @@ class Loop:
         self.syncs: Syncs | None = None  # where it reads values; None where that is not known
         self.kept = Kept()  # what reads them later
         self.woven: Woven | None = None  # the innermost loop of JAX's steps, where variants can be put into it
+        self.began: Variables | None = None  # what variables of TensorFlow held when it was observed
         self.unwoven = "the loop's source is not at hand"  # why not
         self.donation: Donation | None = None
         self._tf: Any = sys.modules.get("tensorflow")
@@ -119,11 +121,14 @@ class Loop:
 
     def observe(self) -> None:
         """Let it make some steps, and see which function of the user's makes them eagerly."""
+        from outpace.tune.loop.losses import Variables
+
         self.observing(True)
         made = Calls(tuple(self.record(OBSERVED)))
         replayed = self.woven.record(OBSERVED) if self.woven is not None else None
         self.calls = replayed if replayed is not None else made
         self.observing(False)
+        self.began = Variables.here()
         if self.jax is not None and self.eager_step is not None:
             self.clock.perform(self.inside(self.see_static))
         if self.donation is not None:
@@ -134,7 +139,7 @@ class Loop:
     def see_static(self) -> None:
         """See what a compiled step must know, from the recorded calls; in the script's thread."""
         assert self.jax is not None and self.eager_step is not None
-        calls, function = [(call.args, call.kwargs) for call in self.recorded], self.eager_step.function
+        calls, function = [(call.args, call.kwargs) for call in self.recorded], self.eager_step.traced
         if frozen(function) is None:  # else its trace would reach Python's state
             self.static = static_arguments(self.jax.jax, function, calls)
 
@@ -353,14 +358,15 @@ class Loop:
         return result
 
     def graph_of(self, function: Any) -> Any:
-        """The eager function as a graph; made once."""
+        """The eager function as a graph, made once; what its `return` reads is read of what that returns."""
+        step = self.eager_step
+        peeled = step.peeled if step is not None and function is step.function else None
         if self.graph is None:
-            if self.jax is None:
-                self.graph = self._tf.function(function)
-            else:
-                static = {"static_argnames": self.static} if self.static else {}
-                self.graph = self.jax.original["jit"](function, **static)
-        return self.graph
+            traced = function if peeled is None else peeled.function
+            static = {"static_argnames": self.static} if self.static else {}
+            self.graph = self._tf.function(traced) if self.jax is None else self.jax.original["jit"](traced, **static)
+        graph = self.graph
+        return graph if peeled is None else lambda *args, **kwargs: peeled.read(graph(*args, **kwargs))
 
     def _record(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if self.recording:

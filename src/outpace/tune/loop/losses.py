@@ -15,14 +15,13 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.model.errors import UsageError
-from outpace.tune.loop.replayed import nudged, objection, random
+from outpace.tune.loop.replayed import Replayed, nudged, objection, random
 from outpace.tune.loop.stepper import LoopStepper
 from outpace.tune.numerics import Band, affordable, held, judge, ordered, same, shuffled
 
 if TYPE_CHECKING:
     from outpace.tune.climb.variant import Variant
     from outpace.tune.loop.loop import Loop
-    from outpace.tune.loop.replayed import Replayed
     from outpace.tune.loop.stepper import Call
     from outpace.tune.program.program import Program
 
@@ -54,17 +53,20 @@ class Runs(Protocol):
 
 
 def loop_band(program: Program, variant: Variant, *, seconds: float | None = None) -> Band:
-    """Run steps of the loop, of its controls (other orders of batches) and of the variant, each from the state that its variables have now;
-    they are put back afterwards.
+    """Run steps of the loop, of its controls (other orders of batches) and of the variant, each from the state that it had when it was taken
+    over: the trials train on, and where a loss is next to nothing its gradients are rounding alone. What variables hold now is put back.
 
     After one step the variables, and what functions of the step return, may differ by rounding alone (`agreement`). After that the first number
     that a function of the step returns is compared, its loss as a rule; where there is none, how far the variables have moved. A loop that
     reads no tf.data runs on; of its steps the calls of their function are made again.
     Raises UsageError where there are none.
     """
-    loop, kept = program.loop, Variables.here()
+    loop, now = program.loop, Variables.here()
     assert loop is not None
+    kept = now.as_in(loop.began) if loop.began is not None else now
     if loop.woven is not None and (replayed := loop.woven.record(compared(program, REPLAYED))) is not None:
+        if isinstance(loop.calls, Replayed):
+            replayed = replace(replayed, carried=loop.calls.carried)
         run, first = _of_steps(program, loop, replayed, variant)
         order = list(range(len(replayed.made)))
     else:
@@ -90,7 +92,7 @@ def loop_band(program: Program, variant: Variant, *, seconds: float | None = Non
         seeds = () if same(base.numbers, tried.numbers) else range(1, 1 + affordable(seconds, spent))
         controls = [run(None, shuffled(order, seed)).numbers for seed in seeds]
     finally:
-        kept.restore()
+        now.restore()
         if loop.woven is not None:
             loop.woven.whole = False
     band = judge(base.numbers, tried.numbers, controls)
@@ -209,6 +211,11 @@ class Variables:
         kind = getattr(sys.modules.get("tensorflow"), "Variable", None)
         found = [each for each in gc.get_objects() if issubclass(type(each), kind)] if kind is not None else []
         return cls(tuple((each, each.numpy()) for each in found if _readable(each)))
+
+    def as_in(self, other: Variables) -> Variables:
+        """The same variables, with what they held in another one where it has them."""
+        before = {id(variable): value for variable, value in other.held}
+        return Variables(tuple((variable, before.get(id(variable), value)) for variable, value in self.held))
 
     def restore(self, nudge: int = 0) -> None:
         """Put them back; `nudge`: each number moved by one rounding."""

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import functools
 import inspect
+import linecache
 import os
+import sys
+import textwrap
 import types
 from collections.abc import Callable, MutableMapping
 from types import CodeType, FrameType
@@ -51,6 +56,16 @@ class Step:
     holder: MutableMapping[str, Any] | None
     outline: Outline | None = None  # the loop's own statements, which it was made of
 
+    @functools.cached_property
+    def peeled(self) -> Peeled | None:
+        """The function without the values that its `return` reads; None where that reads none, or another place may."""
+        return Peeled.of(self.function) if self.outline is None else None
+
+    @property
+    def traced(self) -> types.FunctionType:
+        """What a graph is made of."""
+        return self.function if self.peeled is None else self.peeled.function
+
     @classmethod
     def of(cls, frame: FrameType, caller: FrameType) -> Step | None:
         """The function that a frame runs, which another one called; None where nothing holds it by a name."""
@@ -91,6 +106,101 @@ class Step:
             setattr(self.owner, self.function.__name__, switch)
         elif self.holder is not None:
             self.holder[self.name] = switch
+
+
+@dataclass(frozen=True, eq=False)
+class Peeled:
+    """A function whose `return` gives tensors for the values that another one's reads of them. reads: by place in what it returns, how the
+    other one reads the value: as `{}.numpy()` or `float({})`, or (`{}`) not; single: it returns one thing, and no tuple."""
+
+    function: types.FunctionType
+    definition: ast.FunctionDef
+    reads: tuple[str, ...]
+    single: bool
+
+    @classmethod
+    def of(cls, function: types.FunctionType) -> Peeled | None:
+        """None where the function's last statement is not its one `return`, or reads no values."""
+        try:
+            node = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+        except (OSError, TypeError, SyntaxError, IndexError):
+            return None
+        last = node.body[-1] if isinstance(node, ast.FunctionDef) and not node.decorator_list else None
+        returns = [each for each in ast.walk(node) if isinstance(each, (ast.Return, ast.Yield, ast.YieldFrom))]
+        if not isinstance(node, ast.FunctionDef) or not isinstance(last, ast.Return) or last.value is None or returns != [last]:
+            return None
+        parts = last.value.elts if isinstance(last.value, ast.Tuple) else [last.value]
+        found = [_read(part) for part in parts]
+        reads = tuple(how for _, how in found)
+        if set(reads) == {"{}"} or "__class__" in function.__code__.co_freevars or node.args.vararg or node.args.kwarg:
+            return None
+        tensors = [tensor for tensor, _ in found]
+        last.value = ast.Tuple(tensors, ast.Load()) if isinstance(last.value, ast.Tuple) else tensors[0]
+        return cls(_made(node, function), node, reads, not isinstance(last.value, ast.Tuple))
+
+    def read(self, result: Any) -> Any:
+        """What the other function returns, of what this one does."""
+        values = (result,) if self.single else result
+        found = tuple(_VALUES[how](value) for how, value in zip(self.reads, values, strict=True))
+        return found[0] if self.single else found
+
+    def wrapper(self, name: str) -> str:
+        """The source of the other function, which calls this one by a name."""
+        function = ast.FunctionDef(self.definition.name, self.definition.args, [ast.Pass()], [])
+        arguments = [each.arg for each in (*self.definition.args.posonlyargs, *self.definition.args.args)]
+        call = f"{arguments.pop(0)}.{name}" if self.method else name
+        call += f"({', '.join([*arguments, *(f'{each.arg}={each.arg}' for each in self.definition.args.kwonlyargs)])})"
+        if self.single:
+            text = f"return {self.reads[0].format(call)}"
+        else:
+            names = [f"result_{at}" for at in range(1, len(self.reads) + 1)]
+            values = ", ".join(how.format(each) for how, each in zip(self.reads, names, strict=True))
+            text = f"{', '.join(names)} = {call}\n    return {values}"
+        if sys.version_info >= (3, 12):
+            function.type_params = []
+        head = ast.unparse(ast.fix_missing_locations(function)).removesuffix("pass").rstrip()
+        return f"{head}\n    {text}\n"
+
+    @property
+    def method(self) -> bool:
+        """Whether it is a method."""
+        return "." in self.function.__qualname__.rpartition("<locals>.")[2]
+
+
+_VALUES: dict[str, Callable[[Any], Any]] = {
+    "{}": lambda value: value,
+    "{}.numpy()": lambda value: value.numpy(),
+    "{}.item()": lambda value: value.item(),
+    "float({})": float,
+}
+
+
+def _read(node: ast.expr) -> tuple[ast.expr, str]:
+    """What an expression reads the value of, and how; itself where it reads none."""
+    if isinstance(node, ast.Call) and not node.keywords:
+        if isinstance(node.func, ast.Attribute) and node.func.attr in ("numpy", "item") and not node.args:
+            return node.func.value, f"{{}}.{node.func.attr}()"
+        if isinstance(node.func, ast.Name) and node.func.id == "float" and len(node.args) == 1:
+            inner, how = _read(node.args[0])
+            return (inner, "float({})") if how in ("{}", "{}.numpy()", "{}.item()") else (node.args[0], "float({})")
+    return node, "{}"
+
+
+def _made(node: ast.FunctionDef, like: types.FunctionType) -> types.FunctionType:
+    """A function of a definition that sees what another one sees; its source is at hand for who asks."""
+    file, free = f"{like.__code__.co_filename}#{node.name}", like.__code__.co_freevars
+    text = ast.unparse(ast.fix_missing_locations(node)) + "\n"
+    if free:
+        text = f"def around({', '.join(free)}):\n" + textwrap.indent(text, "    ") + f"    return {node.name}\n"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    codes = [compile(text, file, "exec", dont_inherit=True)]
+    while codes[0].co_name != node.name:
+        codes = [const for each in codes for const in each.co_consts if isinstance(const, CodeType)]
+    cells = dict(zip(free, like.__closure__ or (), strict=True))
+    closure = tuple(cells[name] for name in codes[0].co_freevars)
+    made = types.FunctionType(codes[0], like.__globals__, node.name, like.__defaults__, closure)
+    made.__kwdefaults__, made.__qualname__ = like.__kwdefaults__, like.__qualname__
+    return made
 
 
 def users_frame(frame: FrameType | None) -> FrameType | None:

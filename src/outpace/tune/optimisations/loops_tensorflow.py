@@ -52,7 +52,7 @@ class LoopGraph(LoopKnob):
                 f"the step runs eagerly, but stands in the loop itself: put it into a function, and decorate that with @{self.maker}"
             )
         why = frozen(
-            step.function, [call.args for call in loop.calls.made] if isinstance(loop.calls, Calls) and not self._jax else ()
+            step.traced, [call.args for call in loop.calls.made] if isinstance(loop.calls, Calls) and not self._jax else ()
         )
         if why is not None:
             return NotApplicable(f"the step, {step.place}, runs eagerly, and would change its meaning in a graph: it {why}")
@@ -72,13 +72,15 @@ class LoopGraph(LoopKnob):
 
     def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
         """Write the decorator. Raises Unpatchable where the function is not found."""
-        from outpace.tune.patch.step_edit import decorate, write_outline
+        from outpace.tune.patch.step_edit import decorate, write_outline, write_peeled
 
         assert program.loop is not None and program.loop.eager_step is not None
         step, static = program.loop.eager_step, program.loop.static
         options = {"static_argnames": repr(static)} if static else None
         if step.outline is not None:
             write_outline(step.outline, edits_of, options, self.maker)
+        elif step.peeled is not None:
+            write_peeled(step.function.__code__, step.peeled, edits_of, options, self.maker)
         else:
             decorate(step.function.__code__, edits_of, self.maker, options)
 
@@ -117,7 +119,7 @@ class LoopXla(LoopKnob):
     def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
         """Write the keyword. Raises Unpatchable where a function is not found."""
         from outpace.tune.patch.loop_edit import write_loop
-        from outpace.tune.patch.step_edit import edit_function, write_compile, write_outline
+        from outpace.tune.patch.step_edit import edit_function, write_compile, write_outline, write_peeled
 
         assert program.loop is not None
         step = program.loop.eager_step
@@ -128,6 +130,8 @@ class LoopXla(LoopKnob):
                 continue
             if step is not None and step.outline is not None and code is step.function.__code__:
                 write_outline(step.outline, edits_of, self.keywords(program))
+            elif step is not None and step.peeled is not None and code is step.peeled.function.__code__:
+                write_peeled(step.function.__code__, step.peeled, edits_of, self.keywords(program))
             else:
                 edit_function(code, self.keywords(program), edits_of)
         if program.loop.woven is not None:
@@ -226,6 +230,9 @@ class LoopSeveral(Rewoven):
             return NotApplicable(woven.body.several)
         if "loop_reads" in program.kept:
             return NotApplicable("values are read later instead")
+        step = program.loop.eager_step if program.loop is not None else None
+        if step is not None and step.peeled is not None:
+            return NotApplicable(f"{step.name} returns numbers, so each step is waited for: let it return tensors")
         if program.loop is not None and program.loop.static:
             return NotApplicable(f"the compiled step must know the value of {program.loop.static[0]}")
         seconds = program.kept_seconds or program.step_seconds

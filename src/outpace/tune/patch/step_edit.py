@@ -5,6 +5,7 @@ reads the values of many steps at once.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import os
 import sys
@@ -17,7 +18,7 @@ import libcst as cst
 from outpace.capture.frames import users
 from outpace.model.units import counted
 from outpace.tune.loop.later import AT_ONCE, Movable, Syncs
-from outpace.tune.loop.step import Outline
+from outpace.tune.loop.step import Outline, Peeled
 from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.patch.source import SourceFile
 from outpace.tune.patch.written import Edits
@@ -86,6 +87,34 @@ def decorate(
         raise Unpatchable(f"{edits.file.name}:{code.co_firstlineno} {code.co_name} is decorated already")
     said = _said(options or {})
     edits.decorators[function] = _made(edits, named, said, maker) if said else named
+
+
+def write_peeled(
+    code: CodeType,
+    peeled: Peeled,
+    edits_of: Callable[[str], Edits],
+    options: Mapping[str, str] | None = None,
+    maker: str = MAKER,
+) -> None:
+    """Let a function, which runs this code, read what one of its own returns, which is a graph. Raises Unpatchable where it is not found."""
+    edits, named, function = _place(code, edits_of, maker)
+    if function.decorators:
+        raise Unpatchable(f"{edits.file.name}:{code.co_firstlineno} {code.co_name} is decorated already")
+    *body, last = function.body.body
+    above = last.leading_lines if isinstance(last, cst.SimpleStatementLine) else ()
+    name = edits.file.unused(f"{code.co_name}_tensors")
+    decorator = _made(edits, named, _said(options), maker) if options else named
+    value = cst.parse_statement(ast.unparse(peeled.definition.body[-1]))
+    assert isinstance(value, cst.SimpleStatementLine)
+    inner = function.with_changes(
+        name=cst.Name(name),
+        decorators=[cst.Decorator(cst.parse_expression(decorator))],
+        body=function.body.with_changes(body=[*body, value.with_changes(leading_lines=above)]),
+    )
+    outer = cst.parse_statement(peeled.wrapper(name))
+    assert isinstance(outer, cst.FunctionDef)
+    blank = [cst.EmptyLine(indent=False)] * (1 if isinstance(edits.file.block(function), cst.IndentedBlock) else 2)
+    edits.functions[function] = (inner, outer.with_changes(params=function.params, leading_lines=blank))
 
 
 def _place(code: CodeType, edits_of: Callable[[str], Edits], full: str = MAKER) -> tuple[Edits, str, cst.FunctionDef]:
