@@ -208,6 +208,18 @@ def test_what_only_a_function_knows_stays_in_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
+        ("loss, most = step(x, rate)", "loss, most = step(x, rate)\n        print(i, file=sink)\n        step(x, rate)", "more than calls"),
+        ("# the step", "losses.append(0)", "what is read before a step depends on losses"),
+        (
+            "# the step\n        loss, most = step(x, rate)\n",
+            "box.append(i)\n        loss, most = step(x, rate)\n        print(len(box), file=sink)\n",
+            "box, which makes batches, is used by the rest",
+        ),
+        (
+            "# the step\n        loss, most = step(x, rate)\n",
+            "noise = rng.random()\n        loss, most = step(x, rate)\n        print(rng.random(), file=sink)\n",
+            "rng, which makes batches, is used by the rest",
+        ),
         ("# the step", "if i > 99: break", "can be left"),
         ("        total", "        if float(loss) < 0: break\n        total", "can be left"),
         ("total +=", "total += weights.numpy().sum() +", "uses weights between steps"),

@@ -22,10 +22,12 @@ from outpace.tune.loop.statement import (
     assigned,
     changed_in_place,
     counts_one,
+    draws,
     function_of,
     in_script,
     innermost,
     meant,
+    moves_on,
     order,
     read,
     read_outside,
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from outpace.tune.loop.step import Outline
 
 GRADIENTS = frozenset({"grad", "value_and_grad"})  # functions of JAX that take them
-_CHANCE = ("random.", "np.random.", "numpy.random.")
 _CONTROL = (ast.For, ast.While, ast.If, ast.With, ast.Try, ast.FunctionDef, ast.ClassDef)
 
 
@@ -149,7 +150,7 @@ class Body:
         calls = [
             at
             for at, each in enumerate(loop.body)
-            if _stands_for(each, outline) or (outline is None and cls.makes_step(each, names))
+            if stands_for(each, outline) or (outline is None and cls.makes_step(each, names))
         ]
         if not calls:
             return f"the loop at line {loop.lineno} calls no function itself that makes its steps"
@@ -245,22 +246,15 @@ class Body:
 
     @functools.cached_property
     def shared(self) -> str:
-        """Why what makes a step's inputs cannot run in another thread; empty where it can."""
-        drawn = next(
-            (each for each in ast.walk(self.loop) if isinstance(each, ast.Attribute) and ast.unparse(each).startswith(_CHANCE)),
-            None,
-        )
-        ours = [ast.unparse(each) for statement in (*self.before, self.loop.iter) for each in ast.walk(statement)]
-        if (
-            drawn is not None
-            and any(each.startswith(_CHANCE) for each in ours)
-            and any(
-                ast.unparse(each).startswith(_CHANCE)
-                for statement in (*self.steps, *self.after)
-                for each in ast.walk(statement)
-            )
-        ):
+        """Why what makes the inputs of several steps must not run before what comes after the first of them; empty where it may."""
+        made, others = [*self.before, self.loop.iter], [*self.steps, *self.rest]
+        if draws(made) and draws(others):
             return "batches and the rest of the loop draw from the same random numbers"
+        both = read(made) & read(others)
+        drawn = sorted(name for name in both if moves_on(self.names.get(name)))
+        grown = sorted(set(changed_in_place(self.before)) & read(others))
+        if drawn or grown:
+            return f"{(drawn or grown)[0]}, which makes batches, is used by the rest of the loop"
         return ""
 
     @functools.cached_property
@@ -285,6 +279,8 @@ class Body:
         reader = next((name for name in self.carried if name in read(self.rest)), None)
         if reader is not None:
             return f"{reader} is read after each step"
+        if self.shared:
+            return self.shared
         waiting = next(
             (n for each in self.rest for n in ast.walk(each) if isinstance(n, ast.Attribute) and n.attr == "block_until_ready"),
             None,
@@ -297,7 +293,7 @@ def _names_of(frame: FrameType, outline: Outline | None) -> Mapping[str, Any]:
     return {**vars(builtins), **frame.f_globals, **frame.f_locals, **made}
 
 
-def _stands_for(statement: ast.stmt, outline: Outline | None) -> bool:
+def stands_for(statement: ast.stmt, outline: Outline | None) -> bool:
     """Whether a statement is the call that stands for an outline's."""
     return outline is not None and (statement.lineno, statement.end_lineno) == (outline.first, outline.last)
 

@@ -23,6 +23,7 @@ from outpace.capture import frames
 _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _SIMPLE = (int, float, bool, str, type(None))
 _NAME = "_loop"
+_CHANCE = ("random.", "np.random.", "numpy.random.")
 SAID = "said"  # of a statement that stands in no file: its text
 
 
@@ -320,3 +321,18 @@ def changed_in_place(statements: Sequence[ast.stmt]) -> Iterator[str]:
             yield from read([node.value])
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
             yield from read([node.value.func.value])
+
+
+def draws(statements: Sequence[ast.AST]) -> bool:
+    """Whether statements draw from the random numbers of Python's or NumPy's modules."""
+    nodes = (each for statement in statements for each in ast.walk(statement) if isinstance(each, ast.Attribute))
+    return any(ast.unparse(each).startswith(_CHANCE) for each in nodes)
+
+
+def moves_on(value: Any) -> bool:
+    """Whether an object is a generator of random numbers, or an iterator."""
+    return (
+        hasattr(value, "__next__")
+        or type(value).__module__.partition(".")[0] == "random"
+        or "numpy.random" in type(value).__module__
+    )

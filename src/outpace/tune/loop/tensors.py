@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import tensorflow as tf
 
-from outpace.tune.loop.body import Body, listed
+from outpace.tune.loop.body import Body, listed, stands_for
 from outpace.tune.loop.later import Later
 from outpace.tune.loop.outline import TAPE, takes_gradients
 from outpace.tune.loop.statement import SAID, arguments_before, assigned, loop_of, meant, order
@@ -101,7 +101,8 @@ class TensorBody(Body):
         if self.carried:
             return f"{self.carried[0]} is passed on from step to step"
         for each in self.steps:
-            if not (isinstance(each, (ast.Assign, ast.Expr)) and self._calls(each)):
+            step = stands_for(each, self.outline) or self.makes_step(each, self.names)
+            if not (step and isinstance(each, (ast.Assign, ast.Expr)) and self._calls(each)):
                 return f"the step at line {each.lineno} is more than calls of functions and assignments of names"
         made = {name for each in self.before if hasattr(each, SAID) for name in assigned([each])}
         for name in (*self.inputs, *self.results):
@@ -113,7 +114,7 @@ class TensorBody(Body):
         new = next((each for each in needed if each in changed and each not in self.inputs and not self._is_tensor(each)), None)
         if new is not None:
             return f"{new}, which the step needs, changes from epoch to epoch"
-        return _disturbance([self.loop.iter, *self.before, *self.rest], self.names)
+        return self.shared or _disturbance([self.loop.iter, *self.before, *self.rest], self.names)
 
     def disturbs(self, statement: ast.stmt) -> bool:
         """Whether a statement after a step may not wait until several steps are made."""
@@ -235,7 +236,7 @@ def _calm(value: Any, seen: set[int]) -> bool:
     if isinstance(value, types.FunctionType):
         return _calm_function(value, seen)
     if isinstance(value, type):
-        return value.__module__ in _PLAIN
+        return value.__module__.partition(".")[0] in (*_PLAIN, *_SHOWS)
     return _is_data(value) or _settings(value)
 
 
