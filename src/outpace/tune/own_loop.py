@@ -16,14 +16,13 @@ from outpace.tune.data.isolated import isolated
 from outpace.tune.loop.found import Found
 from outpace.tune.loop.jax_calls import JaxCalls
 from outpace.tune.loop.loop import Loop
-from outpace.tune.loop.losses import Variables
 from outpace.tune.loop.step import Step
 from outpace.tune.loop.stepper import Left
 from outpace.tune.pages.progress import watching
 from outpace.tune.program.outside import Outside
 from outpace.tune.program.program import Program
 from outpace.tune.program.python_state import PythonState
-from outpace.tune.program.state import Snapshot
+from outpace.tune.program.state import Snapshot, Variables
 from outpace.tune.reason import reason_of
 from outpace.tune.session import BUDGET, Tuned, tune_program
 from outpace.tune.trial.engine import Watch

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from outpace.tune.loop.losses import compared
-from outpace.tune.loop.replayed import apart, nudged, objection, random
+from outpace.tune.loop.replayed import apart, objection, random
+from outpace.tune.program.state import nudged
 
 BASE: list[np.ndarray[Any, Any]] = [np.asarray([1.0, -4.0, 0.0], np.float32), np.asarray(3, np.int64)]
 

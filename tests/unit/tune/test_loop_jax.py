@@ -55,6 +55,7 @@ def batches():
         yield data[at : at + 4]
 
 """
+HEAD += "buffer = np.zeros((4, 4), 'float32')\n\ndef report():\n    return [float(params[name].sum()) for name in params]\n\n"
 LOOP = """for epoch in range(3):
     for i, x in enumerate(batches()):
         hook()
@@ -182,6 +183,17 @@ def test_what_looks_at_the_state_now_and_then_comes_in_time(tmp_path: Path, name
     [
         ("hook()", "hook()\n        if i > 99: break", "can be left"),
         ("losses.append((i, loss.item()))", "losses.append(params)", "params is read after each step"),
+        ("losses.append((i, loss.item()))", "losses.append(report())", "params is read after each step"),
+        (
+            "losses.append((i, loss.item()))",
+            "if i % 3 == 0: pass\n        else: losses.append(params)",
+            "params is read after each step",
+        ),
+        (
+            "params, momentum, loss = step(params, momentum, x, rate)",
+            "buffer[:] = x\n        params, momentum, loss = step(params, momentum, buffer, rate)",
+            "buffer, which the step needs, is changed in place",
+        ),
         ("losses.append((i, loss.item()))", "loss.block_until_ready()", "waits for each step"),
         ("        # the step\n", "        rate = rate * 0.99\n", "rate, which the step needs, is counted on"),
         (
@@ -306,8 +318,8 @@ def test_batches_of_one_memory_are_refused() -> None:
             yield (held,)
 
     with pytest.raises(CaptureError, match="share memory"):
-        list(unshared(shared(), 4))
-    assert len(list(unshared(iter([(np.zeros(3),)] * 5), 4))) == 5
+        list(unshared(shared(), 4, jax.tree.leaves))
+    assert len(list(unshared(iter([(np.zeros(3),)] * 5), 4, jax.tree.leaves))) == 5
 
 
 def test_what_fails_ahead_fails_in_the_loop() -> None:

@@ -116,6 +116,20 @@ def test_a_step_whose_results_nobody_reads(tmp_path: Path) -> None:
     same(before, after)
 
 
+def test_names_of_the_last_step_are_there_behind_the_loop(tmp_path: Path) -> None:
+    text = (
+        HEAD
+        + LOOP[: LOOP.index("        loss, most")]
+        + "        step(x, rate)\n"
+        + TAIL
+        + "outcome = (*outcome, i, x.numpy())\n"
+    )
+    body, before = run(tmp_path / "train.py", text.replace("42, 4", "40, 4").replace("batch(4)", "batch(5)"))
+    assert isinstance(body, TensorBody) and body.several == ""
+    _, after = run(tmp_path / "patched.py", patched(tmp_path / "train.py", body))
+    same(before, after)
+
+
 def test_a_step_that_needs_no_batch(tmp_path: Path) -> None:
     loop = "for i in range(10):\n    log.warning(i)\n    loss, most = step(fixed, rate)\n    losses.append(float(loss))\n"
     text = HEAD + "fixed = tf.ones((2, 4))\n" + loop + TAIL
@@ -209,6 +223,12 @@ def test_what_only_a_function_knows_stays_in_it(tmp_path: Path) -> None:
     ("old", "new", "why"),
     [
         ("loss, most = step(x, rate)", "loss, most = step(x, rate)\n        print(i, file=sink)\n        step(x, rate)", "more than calls"),
+        ("        total", "        rate = rate * 0.9\n        total", "rate, which each step needs, is changed after it"),
+        ("        total", "        if i % 3 == 0: pass\n        else: look()\n        total", "uses look between steps"),
+        ("total +=", "total += sum(weights.numpy()[at] for at in range(2)) +", "uses weights between steps"),
+        ("total +=", "total += nested() +", "uses nested between steps"),
+        ("        total", "        if float(loss) < 0: raise ValueError\n        total", "can be left"),
+        ("        total", "        kept.check()\n        total", "uses kept between steps"),
         ("# the step", "losses.append(0)", "what is read before a step depends on losses"),
         (
             "# the step\n        loss, most = step(x, rate)\n",
@@ -239,6 +259,8 @@ def test_what_only_a_function_knows_stays_in_it(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_which_steps_can_be_put_together(tmp_path: Path, old: str, new: str, why: str) -> None:
     more = "import io\nsink, box = io.StringIO(), [0]\nmean = tf.keras.metrics.Mean()\n"
+    more += "def nested():\n    return sum(float(weights[at]) for at in range(2))\n"
+    more += "class Kept:\n    def __init__(self):\n        self.every = 3\n    def check(self):\n        weights.numpy()\nkept = Kept()\n"
     more += "def look():\n    return float(weights[0])\ndef plain(value):\n    return round(float(value), 2)\n"
     body, _ = run(tmp_path / "train.py", HEAD + more + LOOP.replace(old, new, 1) + TAIL)
     assert isinstance(body, TensorBody), body

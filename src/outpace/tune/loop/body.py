@@ -16,9 +16,9 @@ from outpace._dataclass import dataclass
 from outpace.tune.loop.frozen import frozen
 from outpace.tune.loop.jax_calls import compiled_calls
 from outpace.tune.loop.statement import (
-    FIXED,
     SAID,
     arguments_before,
+    asks_for_one,
     assigned,
     changed_in_place,
     counts_one,
@@ -26,9 +26,11 @@ from outpace.tune.loop.statement import (
     function_of,
     in_script,
     innermost,
+    leaves,
     meant,
     moves_on,
     order,
+    reached,
     read,
     read_outside,
     source_of,
@@ -170,7 +172,7 @@ class Body:
     @functools.cached_property
     def unmovable(self) -> str:
         """Why what makes a step's inputs cannot run before the steps before it are complete; empty where it can."""
-        if any(map(_leaves, (*self.before, *self.steps, *self.rest))):
+        if any(map(leaves, (*self.before, *self.steps, *self.rest))):
             return f"the loop at line {self.loop.lineno} can be left, or begun anew, in the midst of a step"
         if self.loop.orelse:
             return f"the loop at line {self.loop.lineno} has an `else`"
@@ -178,6 +180,11 @@ class Body:
         counted = [name for name in needed if name in made and name not in assigned([self.loop.target])]
         if counted:
             return f"{counted[0]}, which the step needs, is counted on in each step"
+        refilled = sorted(set(changed_in_place(self.before)) & read(self.steps))
+        if refilled:
+            return f"{refilled[0]}, which the step needs, is changed in place before it"
+        if any("StopIteration" in line for line in self.lines) and any(map(asks_for_one, self.before)):
+            return "the loop ends where an iterator does, in the midst of a step"
         changed = {*assigned(self.steps), *assigned(self.rest), *changed_in_place(self.rest)} - set(made)
         both = sorted(changed & {*needed, *read([self.loop.iter])})
         if both:
@@ -191,7 +198,7 @@ class Body:
     def looks(self) -> tuple[ast.If, ...]:
         """Conditions after a step that look at what several steps change, or end the loop, and are known before the step: several steps end
         where one of them holds, so that what it does comes at its own time."""
-        found = (each for each in self.after if isinstance(each, ast.If) and self.disturbs(each))
+        found = (each for each in self.after if isinstance(each, ast.If) and not each.orelse and self.disturbs(each))
         return tuple(each for each in found if _leaves_well(each) and self._foreseen(each) is not None)
 
     @property
@@ -201,7 +208,7 @@ class Body:
 
     def disturbs(self, statement: ast.stmt) -> bool:
         """Whether a statement after a step may not wait until several steps are made."""
-        return _leaves(statement) or bool(read([statement]) & set(self.carried))
+        return leaves(statement) or bool(reached([statement], self.names) & set(self.carried))
 
     @functools.cached_property
     def ends(self) -> str:
@@ -213,7 +220,7 @@ class Body:
     @property
     def breaks(self) -> bool:
         """Whether the loop may end there."""
-        return any(map(_leaves, self.looks))
+        return any(map(leaves, self.looks))
 
     @property
     def period(self) -> int:
@@ -276,7 +283,7 @@ class Body:
         other = next((name for name in self.fixed if name in changed), None)
         if other is not None:
             return f"{other}, which each step needs, is changed after it"
-        reader = next((name for name in self.carried if name in read(self.rest)), None)
+        reader = next((name for name in self.carried if name in reached(self.rest, self.names)), None)
         if reader is not None:
             return f"{reader} is read after each step"
         if self.shared:
@@ -330,14 +337,10 @@ def _arrays(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] in ("jaxlib", "jax")
 
 
-def _leaves(statement: ast.AST) -> bool:
-    return any(isinstance(each, FIXED) for each in ast.walk(statement))
-
-
 def _leaves_well(condition: ast.If) -> bool:
     """Whether a condition leaves its loop by nothing but a `break` at its end."""
-    return not any(map(_leaves, (*condition.body[:-1], *condition.orelse))) and (
-        isinstance(condition.body[-1], ast.Break) or not _leaves(condition.body[-1])
+    return not any(map(leaves, condition.body[:-1])) and (
+        isinstance(condition.body[-1], ast.Break) or not leaves(condition.body[-1])
     )
 
 

@@ -18,15 +18,15 @@ from outpace.tune.loop.frozen import frozen
 from outpace.tune.loop.jax_calls import GRADIENT, JaxFunction, static_arguments
 from outpace.tune.loop.later import Kept, Syncs
 from outpace.tune.loop.reads import Reads
-from outpace.tune.loop.step import Step, called_by, users_frame
+from outpace.tune.loop.step import PLAIN, Plain, Step, called_by, users_frame
 from outpace.tune.loop.stepper import Active, Call, Calls, CallStepper, Clock, LoopStepper, finished
 from outpace.tune.loop.weave import AHEAD, DONATED, SEVERAL
 from outpace.tune.program.program import compiled_at, keras_model
+from outpace.tune.program.state import Variables
 from outpace.tune.reason import reason_of
 
 if TYPE_CHECKING:
     from outpace.tune.loop.donation import Donation
-    from outpace.tune.loop.losses import Variables
     from outpace.tune.loop.replayed import Replayed, ReplayStepper
     from outpace.tune.loop.statement import Statement
     from outpace.tune.loop.woven import Woven
@@ -70,6 +70,7 @@ class Loop:
         self._main = threading.get_ident()
         self._depth = 0
         self._observing = self._switching = False
+        self._plain = Plain()
         self._reader: CodeType | None = None  # what reads the data set
         self._variants: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
         self._by_reads = found.dataset is not None  # else steps are calls
@@ -121,8 +122,6 @@ class Loop:
 
     def observe(self) -> None:
         """Let it make some steps, and see which function of the user's makes them eagerly."""
-        from outpace.tune.loop.losses import Variables
-
         self.observing(True)
         made = Calls(tuple(self.record(OBSERVED)))
         replayed = self.woven.record(OBSERVED) if self.woven is not None else None
@@ -343,7 +342,10 @@ class Loop:
 
     def _as_active(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         variant = (lambda *a, **k: self.graph_of(function)(*a, **k)) if self.active.graph else None
-        return self._tried(variant, function, args, kwargs)
+        result = self._tried(variant, function, args, kwargs)
+        if (self.recording or self.active.graph) and self._plain.differs(self.flat(result), self.recording):
+            self.active.failure = self.active.failure or PLAIN
+        return result
 
     def _tried(self, variant: Any, plain: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The variant's result; the plain function's without a variant, and where that fails, which the loop must not meet."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import math
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,9 +13,10 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.model.errors import UsageError
-from outpace.tune.loop.replayed import Replayed, nudged, objection, random
+from outpace.tune.loop.replayed import Replayed, objection, random
 from outpace.tune.loop.stepper import LoopStepper
 from outpace.tune.numerics import Band, affordable, held, judge, ordered, same, shuffled
+from outpace.tune.program.state import Variables, nudged
 
 if TYPE_CHECKING:
     from outpace.tune.climb.variant import Variant
@@ -197,45 +196,3 @@ def _returned(loop: Loop, call: Call, function: Any, nudge: int) -> list[Any]:
 
 def _applied(program: Program, variant: Variant | None) -> Any:
     return contextlib.nullcontext() if variant is None else variant.applied(program)
-
-
-@dataclass(frozen=True, eq=False)
-class Variables:
-    """All variables of the process, and what they held."""
-
-    held: tuple[tuple[Any, Any], ...]
-
-    @classmethod
-    def here(cls) -> Variables:
-        """All, as they are now."""
-        kind = getattr(sys.modules.get("tensorflow"), "Variable", None)
-        found = [each for each in gc.get_objects() if issubclass(type(each), kind)] if kind is not None else []
-        return cls(tuple((each, each.numpy()) for each in found if _readable(each)))
-
-    def as_in(self, other: Variables) -> Variables:
-        """The same variables, with what they held in another one where it has them."""
-        before = {id(variable): value for variable, value in other.held}
-        return Variables(tuple((variable, before.get(id(variable), value)) for variable, value in self.held))
-
-    def restore(self, nudge: int = 0) -> None:
-        """Put them back; `nudge`: each number moved by one rounding."""
-        for variable, value in self.held:
-            variable.assign(nudged(value, nudge) if nudge and variable.trainable else value)
-
-    def now(self) -> list[Any]:
-        """What they hold now."""
-        return [np.array(variable.numpy()) for variable, _ in self.held]
-
-    def moved(self) -> float:
-        """How far the trainable ones are from what they held: the Euclidean distance."""
-        parts = (np.asarray(v.numpy() - value, np.float64) for v, value in self.held if v.trainable and v.dtype.is_floating)
-        return math.sqrt(math.fsum(float((part * part).sum()) for part in parts))
-
-
-def _readable(variable: Any) -> bool:
-    """Whether a variable is one of the eager program, and not a graph's."""
-    try:
-        variable.numpy()
-    except Exception:
-        return False
-    return True

@@ -14,6 +14,7 @@ from outpace._dataclass import dataclass
 from outpace.model.errors import CaptureError
 from outpace.tune.loop.stepper import Active, finished
 from outpace.tune.loop.weave import SEVERAL
+from outpace.tune.program.state import nudged
 from outpace.tune.program.stepper import SETTLE, Runner, quiesce
 
 if TYPE_CHECKING:
@@ -167,16 +168,6 @@ def objection(base: Arrays, own: Sequence[Arrays], variant: Arrays) -> str | Non
     if worst[0] > 1:
         return f"after one step from the same state the results differ by {worst[1]:.1e} of their size, which is more than rounding"
     return None
-
-
-def nudged(value: Any, seed: int = 1) -> Any:
-    """Every number of an array moved by one rounding, up or down; what is no floating number stays."""
-    if "float" not in str(value.dtype):  # the key of a random generator, for instance
-        return value
-    array = np.asarray(value)
-    epsilon = np.finfo(array.dtype).eps if array.dtype.kind == "f" else 2.0**-8
-    signs = np.random.default_rng(seed).choice((-1.0, 1.0), array.shape)
-    return (array.astype(np.float64) * (1 + epsilon * signs)).astype(array.dtype)
 
 
 def _apart(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> float:

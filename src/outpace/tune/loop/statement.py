@@ -14,15 +14,17 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace.capture import frames
+from outpace.tune.purity.text import codes
 
 _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _SIMPLE = (int, float, bool, str, type(None))
 _NAME = "_loop"
+_EXITS = frozenset({"sys.exit", "exit", "quit", "os._exit"})
 _CHANCE = ("random.", "np.random.", "numpy.random.")
 SAID = "said"  # of a statement that stands in no file: its text
 
@@ -202,6 +204,18 @@ def read(body: Sequence[ast.AST]) -> set[str]:
     return {name for statement in body for name, stored in _names(statement) if not stored}
 
 
+def reached(body: Sequence[ast.AST], names: Mapping[str, Any]) -> set[str]:
+    """Names that are read, by the statements or by plain functions that these name, and those that they name."""
+    found, todo = read(body), list(read(body))
+    while todo:
+        function = names.get(todo.pop())
+        if isinstance(function, FunctionType):
+            new = {name for code in codes(function.__code__) for name in (*code.co_names, *code.co_freevars)} - found
+            found |= new
+            todo += new
+    return found
+
+
 def assigned(body: Sequence[ast.AST]) -> list[str]:
     """Names that are assigned, in order."""
     return order(body)[1]
@@ -336,3 +350,17 @@ def moves_on(value: Any) -> bool:
         or type(value).__module__.partition(".")[0] == "random"
         or "numpy.random" in type(value).__module__
     )
+
+
+def leaves(statement: ast.AST) -> bool:
+    """Whether the loop may be left by a statement."""
+    return any(
+        isinstance(each, (*FIXED, ast.Raise)) or (isinstance(each, ast.Call) and ast.unparse(each.func) in _EXITS)
+        for each in ast.walk(statement)
+    )
+
+
+def asks_for_one(statement: ast.AST) -> bool:
+    """Whether a statement calls `next` of an iterator that may be at its end."""
+    calls = (each for each in ast.walk(statement) if isinstance(each, ast.Call))
+    return any(isinstance(each.func, ast.Name) and each.func.id == "next" and len(each.args) == 1 for each in calls)

@@ -10,7 +10,7 @@ import os
 import sys
 import textwrap
 import types
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 from types import CodeType, FrameType
 from typing import Any
 
@@ -201,6 +201,22 @@ def _made(node: ast.FunctionDef, like: types.FunctionType) -> types.FunctionType
     made = types.FunctionType(codes[0], like.__globals__, node.name, like.__defaults__, closure)
     made.__kwdefaults__, made.__qualname__ = like.__kwdefaults__, like.__qualname__
     return made
+
+
+PLAIN = "the step returns plain values of Python's, for which a graph gives arrays"
+
+
+class Plain:
+    """Which parts of what a step returns are plain values of Python's."""
+
+    def __init__(self) -> None:
+        self._known: list[bool] = []
+
+    def differs(self, parts: Sequence[Any], its_own: bool) -> bool:
+        """Whether others are than those of the step as it is (`its_own`: these are they)."""
+        found = [isinstance(each, (bool, int, float, str)) for each in parts]
+        self._known = found if its_own else self._known or found
+        return found != self._known
 
 
 def users_frame(frame: FrameType | None) -> FrameType | None:

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import tensorflow as tf
 
+from outpace.capture.frames import users
 from outpace.tune.loop.body import Body, listed, stands_for
 from outpace.tune.loop.later import Later
 from outpace.tune.loop.outline import TAPE, takes_gradients
-from outpace.tune.loop.statement import SAID, arguments_before, assigned, loop_of, meant, order
-from outpace.tune.loop.woven import Woven, size_for
+from outpace.tune.loop.statement import SAID, arguments_before, assigned, changed_in_place, loop_of, meant, order
+from outpace.tune.loop.woven import Woven, size_for, unshared
+from outpace.tune.purity.text import codes
 from outpace.tune.reason import reason_of
 
 if TYPE_CHECKING:
@@ -108,6 +110,9 @@ class TensorBody(Body):
         for name in (*self.inputs, *self.results):
             if name not in made and not all(map(_is_array, tf.nest.flatten(self.names.get(name)))):
                 return f"{name}, which the step {'needs' if name in self.inputs else 'gives'}, is no tensor"
+        later = {*assigned(self.rest), *changed_in_place(self.rest)} & {*order(self.steps)[0]}
+        if later:
+            return f"{sorted(later)[0]}, which each step needs, is changed after it"
         around = loop_of(self.tree, self.loop.lineno)
         changed = set(assigned([around])) if around is not None else set()
         needed, _ = order(self.steps)
@@ -223,8 +228,10 @@ def _metric(node: ast.expr, names: Mapping[str, Any]) -> Iterator[ast.AST]:
 
 def _calm(value: Any, seen: set[int]) -> bool:
     """Whether an object neither holds weights nor anything else that a step of TensorFlow may change or need."""
-    if id(value) in seen or isinstance(value, (*_SIMPLE, types.ModuleType, types.BuiltinFunctionType)) or _is_array(value):
+    if id(value) in seen or isinstance(value, (*_SIMPLE, types.BuiltinFunctionType)) or _is_array(value):
         return True
+    if isinstance(value, types.ModuleType):
+        return not users(getattr(value, "__file__", None) or "<built-in>")
     seen.add(id(value))
     if isinstance(value, _HOLDS):
         inner = list(value.values()) if isinstance(value, dict) else list(value)
@@ -237,7 +244,9 @@ def _calm(value: Any, seen: set[int]) -> bool:
         return _calm_function(value, seen)
     if isinstance(value, type):
         return value.__module__.partition(".")[0] in (*_PLAIN, *_SHOWS)
-    return _is_data(value) or _settings(value)
+    return _is_data(value) or (
+        _settings(value) and all(_calm(each, seen) for each in vars(type(value)).values() if callable(each))
+    )
 
 
 def _is_data(value: Any) -> bool:
@@ -258,10 +267,11 @@ def _settings(value: Any) -> bool:
 
 def _calm_function(function: types.FunctionType, seen: set[int]) -> bool:
     """Likewise, of a function: by what it reaches."""
-    code = function.__code__
+    names = {name for code in codes(function.__code__) for name in code.co_names}
     cells = [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
-    reached = [function.__globals__[name] for name in code.co_names if name in function.__globals__]
-    return TAPE not in code.co_names and all(_calm(each, seen) for each in (*cells, *reached, *(function.__defaults__ or ())))
+    reached = [function.__globals__[name] for name in names if name in function.__globals__]
+    given = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+    return TAPE not in names and all(_calm(each, seen) for each in (*cells, *reached, *given))
 
 
 def _filled(cell: types.CellType) -> bool:
@@ -292,7 +302,9 @@ class TensorWoven(Woven):
         return
 
     def _stream(self, items: Iterator[Any], size: int, early: bool) -> Iterator[Any]:
-        return in_groups(items, size, len(self.body.inputs), None if self.whole else self.ends)
+        checked = items if self._looked_at else unshared(items, size, tf.nest.flatten)
+        self._looked_at = True
+        return in_groups(checked, size, len(self.body.inputs), None if self.whole else self.ends)
 
     def several(self, carried: Any, stack: Any, fixed: Any, count: int) -> tuple[Any, list[Any]]:
         """Run steps in one call; no state, and the results of each."""

@@ -118,7 +118,7 @@ class Woven:
         from outpace.tune.loop.batches import ahead, in_groups, on_device
 
         used = len(self.body.inputs)
-        checked = items if self._looked_at else unshared(items, size if size > 1 else 3)
+        checked = items if self._looked_at else unshared(items, size if size > 1 else 3, self._jax.tree.leaves)
         self._looked_at = True
         if size == 1:
             return (([item], None) for item in ahead(on_device(checked, used)))
@@ -254,12 +254,12 @@ class _Gate:
             raise
 
 
-def unshared(items: Iterator[Any], first: int) -> Iterator[Any]:
+def unshared(items: Iterator[Any], first: int, flat: Callable[[Any], Sequence[Any]]) -> Iterator[Any]:
     """The items. Raises CaptureError where one of the first ones changes while the next ones are made: they share memory."""
     seen: list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]] = []
     for at, item in enumerate(items):
         if at < first:
-            leaves = sys.modules["jax"].tree.leaves(item)
+            leaves = flat(item)
             if any(array.tobytes() != before.tobytes() for array, before in seen):
                 raise CaptureError("the loop's batches share memory, so that one changes while the next one is made")
             seen += [(leaf, leaf.copy()) for leaf in leaves if isinstance(leaf, np.ndarray) and leaf.dtype != object]

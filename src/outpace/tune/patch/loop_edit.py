@@ -13,7 +13,7 @@ import libcst as cst
 from outpace.tune.loop.body import Body, listed, unpacked
 from outpace.tune.loop.jax_calls import SEVERAL_STEPS
 from outpace.tune.loop.later import Later
-from outpace.tune.loop.statement import order
+from outpace.tune.loop.statement import function_of, order, read_outside
 from outpace.tune.loop.weave import AHEAD, AT_ONCE, COMPILED, DONATED, LATER, SEVERAL
 from outpace.tune.loop.woven import Woven
 from outpace.tune.patch.calls import Unpatchable
@@ -201,7 +201,7 @@ class _Loop:
             several=self.names[SEVERAL_STEPS],
             each_of=self._helper(batches.each_of),
         )
-        if rest or self.body.results:
+        if rest or self.body.results or _outlives(self.body):
             text += f"    for {names}, {results} in zip({group}, {found}):\n" + textwrap.indent(rest or "pass", " " * 8) + "\n"
         return text.lstrip("\n") + self._end
 
@@ -301,8 +301,8 @@ class _TensorLoop(_Loop):
         rest = body.text(body.after)
         if rest and body.results:
             text += f"    for {names}, {results} in zip({group}, {found}):\n" + textwrap.indent(rest, " " * 8) + "\n"
-        elif rest:
-            text += f"    for {names[1:-1] or '_'} in {group}:\n" + textwrap.indent(rest, " " * 8) + "\n"
+        elif rest or _outlives(body):
+            text += f"    for {names[1:-1] or '_'} in {group}:\n" + textwrap.indent(rest or "pass", " " * 8) + "\n"
         return inputs + text.lstrip("\n") + self._end
 
 
@@ -336,6 +336,12 @@ class _Plain(cst.CSTTransformer):
     def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
         """Names of modules, and the function's own."""
         return cst.parse_expression(self._names.get(original_node.value, original_node.value))
+
+
+def _outlives(body: Body) -> bool:
+    """Whether what makes the steps' inputs gives names that are read behind the loop."""
+    behind = read_outside(function_of(body.frame, body.tree), body.loop.lineno, body.loop.end_lineno or body.loop.lineno)
+    return bool({*body.inputs, *body.beside} & set(behind))
 
 
 def _local(body: Body) -> str | None:

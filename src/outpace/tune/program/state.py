@@ -5,6 +5,8 @@ What the functions of an input pipeline change outside of it is kept by `outside
 
 from __future__ import annotations
 
+import gc
+import math
 import random
 import sys
 from typing import Any
@@ -138,3 +140,55 @@ def _keras_seeds() -> Any:
     """Keras' own global seed generator, if anything has asked for it yet."""
     module = sys.modules.get("keras.src.backend.common.global_state")
     return module.get_global_attribute("global_seed_generator") if module is not None else None
+
+
+@dataclass(frozen=True, eq=False)
+class Variables:
+    """All variables of the process, and what they held."""
+
+    held: tuple[tuple[Any, Any], ...]
+
+    @classmethod
+    def here(cls) -> Variables:
+        """All, as they are now."""
+        kind = getattr(sys.modules.get("tensorflow"), "Variable", None)
+        found = [each for each in gc.get_objects() if issubclass(type(each), kind)] if kind is not None else []
+        return cls(tuple((each, each.numpy()) for each in found if _readable(each)))
+
+    def as_in(self, other: Variables) -> Variables:
+        """The same variables, with what they held in another one where it has them."""
+        before = {id(variable): value for variable, value in other.held}
+        return Variables(tuple((variable, before.get(id(variable), value)) for variable, value in self.held))
+
+    def restore(self, nudge: int = 0) -> None:
+        """Put them back; `nudge`: each number moved by one rounding."""
+        for variable, value in self.held:
+            variable.assign(nudged(value, nudge) if nudge and variable.trainable else value)
+
+    def now(self) -> list[Any]:
+        """What they hold now."""
+        return [np.array(variable.numpy()) for variable, _ in self.held]
+
+    def moved(self) -> float:
+        """How far the trainable ones are from what they held: the Euclidean distance."""
+        parts = (np.asarray(v.numpy() - value, np.float64) for v, value in self.held if v.trainable and v.dtype.is_floating)
+        return math.sqrt(math.fsum(float((part * part).sum()) for part in parts))
+
+
+def _readable(variable: Any) -> bool:
+    """Whether a variable is one of the eager program, and not a graph's."""
+    try:
+        variable.numpy()
+    except Exception:
+        return False
+    return True
+
+
+def nudged(value: Any, seed: int = 1) -> Any:
+    """Every number of an array moved by one rounding, up or down; what is no floating number stays."""
+    if "float" not in str(value.dtype):  # the key of a random generator, for instance
+        return value
+    array = np.asarray(value)
+    epsilon = np.finfo(array.dtype).eps if array.dtype.kind == "f" else 2.0**-8
+    signs = np.random.default_rng(seed).choice((-1.0, 1.0), array.shape)
+    return (array.astype(np.float64) * (1 + epsilon * signs)).astype(array.dtype)
