@@ -134,7 +134,7 @@ _COMPILED = "loop_jit"
 
 def following(climbed: Climbed, plan: Mapping[str, Any]) -> tuple[Command, ...]:
     """A longer tuning where the budget was used up, one that allows what was left out, where that may help, and that of the patched script,
-    where a step was compiled: what compiled steps of JAX can be given is not raced on top.
+    where a step of JAX was compiled: that it gives its state away is not raced on top.
 
     `plan` holds the script and the options that it was tuned with.
     """
@@ -148,9 +148,7 @@ def following(climbed: Climbed, plan: Mapping[str, Any]) -> tuple[Command, ...]:
             _again(plan, [*allowed * plan["statistical"], *longer], f"has time for what was not raced: {', '.join(late)}")
         )
     if _COMPILED in climbed.best.practices:
-        found.append(
-            _again(plan, [], "once the patch is applied: may make several compiled steps per call, and give their state away")
-        )
+        found.append(_again(plan, [], "once the patch is applied: may give the compiled step's state away"))
     if titles := list(worth_allowing(climbed)):
         budget = ["--budget", asked] if asked else []
         found.append(_again(plan, [*allowed, *budget], f"may change results: {', '.join(titles)}"))
