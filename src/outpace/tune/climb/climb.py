@@ -241,7 +241,7 @@ class Climb:
         return asked_for or self.choice.over(change) or change in current.practices
 
     def _note(self, change: str, title: str, decision: str, reason: str) -> None:
-        if change not in self.tried or self.tried[change].ratio is None:  # what was raced is known better
+        if change not in self.tried or not self.tried[change].why:  # what a race has judged is known better
             self.tried[change] = Tried(change, title, decision, reason)
 
     def _leave_input(self) -> None:
