@@ -101,7 +101,7 @@ def test_what_fits_a_compiled_step_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.verify
 def test_several_steps_per_call_are_raced_and_written(tmp_path: Path) -> None:
-    done = run(tmp_path, COMPILED.replace("        print(float(value))\n", ""), "--budget", "30s", "--patch", "fast.patch")
+    done = run(tmp_path, COMPILED.replace("print(float(value))", "last = value"), "--budget", "30s", "--patch", "fast.patch")
     assert done.returncode == 0, done.stderr[-3000:]
     assert "Racing several steps per call" in done.stderr and "unsafe" not in done.stdout
     if "with: several steps per call" in done.stdout:
