@@ -1,4 +1,4 @@
-"""The innermost loop around a step of JAX, taken apart: what makes its inputs, the calls of compiled functions, and what comes after them."""
+"""The innermost loop around a step, taken apart: what makes its inputs, the calls that make the step, and what comes after them."""
 
 from __future__ import annotations
 
@@ -106,9 +106,7 @@ class Body:
     def makes_step(cls, statement: ast.stmt, names: Mapping[str, Any]) -> bool:
         """Whether a statement calls a function that is compiled, or one of the user's that takes gradients."""
         called = (meant(each.func, names) for each in ast.walk(statement) if isinstance(each, ast.Call))
-        return any(compiled_calls(statement, names)) or any(
-            isinstance(each, types.FunctionType) and GRADIENTS & set(each.__code__.co_names) for each in called
-        )
+        return any(compiled_calls(statement, names)) or any(map(differentiates, called))
 
     @classmethod
     def prepare(cls, loop: ast.For, names: Mapping[str, Any]) -> None:
@@ -293,6 +291,11 @@ class Body:
             None,
         )
         return f"line {waiting.lineno} waits for each step" if waiting is not None else ""
+
+
+def differentiates(function: Any) -> bool:
+    """Whether something is a plain function of Python that takes gradients with JAX."""
+    return isinstance(function, types.FunctionType) and bool(GRADIENTS & set(function.__code__.co_names))
 
 
 def _names_of(frame: FrameType, outline: Outline | None) -> Mapping[str, Any]:

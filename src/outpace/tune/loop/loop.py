@@ -61,7 +61,7 @@ class Loop:
         self.turned: frozenset[str] = frozenset()  # what else shall be on in what is prepared now
         self.syncs: Syncs | None = None  # where it reads values; None where that is not known
         self.kept = Kept()  # what reads them later
-        self.woven: Woven | None = None  # the innermost loop of JAX's steps, where variants can be put into it
+        self.woven: Woven | None = None  # the innermost loop around the steps, where variants can be put into it
         self.began: Variables | None = None  # what variables of TensorFlow held when it was observed
         self.unwoven = "the loop's source is not at hand"  # why not
         self.donation: Donation | None = None
@@ -343,7 +343,8 @@ class Loop:
     def _as_active(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         variant = (lambda *a, **k: self.graph_of(function)(*a, **k)) if self.active.graph else None
         result = self._tried(variant, function, args, kwargs)
-        if (self.recording or self.active.graph) and self._plain.differs(self.flat(result), self.recording):
+        first = self.active.graph and self.active.calls == 1
+        if (self.recording or first) and self._plain.differs(self.flat(result), self.recording):
             self.active.failure = self.active.failure or PLAIN
         return result
 

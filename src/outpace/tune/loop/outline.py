@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from outpace.tune.loop.body import GRADIENTS
+from outpace.tune.loop.body import GRADIENTS, differentiates
 from outpace.tune.loop.jax_calls import COMPILED, GRADIENT, JaxFunction
 from outpace.tune.loop.statement import (
     FIXED,
@@ -235,11 +235,6 @@ def _assigns(statement: ast.stmt) -> bool:
         and all(isinstance(each, (ast.Name, ast.Tuple, ast.List, ast.Starred)) for each in stored)
         and not any(isinstance(each, FIXED) for each in nodes)
     )
-
-
-def differentiates(function: Any) -> bool:
-    """Whether something is a plain function of Python that takes gradients with JAX."""
-    return isinstance(function, types.FunctionType) and bool(GRADIENTS & set(function.__code__.co_names))
 
 
 def _differentiates(statement: ast.stmt, names: Mapping[str, Any]) -> bool:

@@ -20,12 +20,12 @@ import numpy as np
 from outpace.capture.recording import tell
 from outpace.model.errors import UsageError
 from outpace.tune.data.tree import describe
-from outpace.tune.loop.body import Body
+from outpace.tune.loop.body import Body, differentiates
 from outpace.tune.loop.donation import Donation
 from outpace.tune.loop.found import Found
 from outpace.tune.loop.later import later_of, syncs_of
 from outpace.tune.loop.loop import OBSERVED, Loop
-from outpace.tune.loop.outline import ON, STEP, differentiates, outlined, takes_gradients
+from outpace.tune.loop.outline import ON, STEP, outlined, takes_gradients
 from outpace.tune.loop.reads import shape_of
 from outpace.tune.loop.statement import Statement
 from outpace.tune.loop.step import Outline, Step

@@ -1,4 +1,7 @@
-"""Several steps of a TensorFlow loop in one call: whether its statements allow that, what trials run, and what a patch writes word for word."""
+"""Several steps of a TensorFlow loop in one call: whether its statements allow that, what trials run, and what a patch writes word for word.
+
+Groups and their results stand in `batches.py` once more: a patched program has one framework, and imports no other.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ import tensorflow as tf
 
 from outpace.capture.frames import users
 from outpace.tune.loop.body import Body, listed, stands_for
+from outpace.tune.loop.jax_calls import SEVERAL_STEPS
 from outpace.tune.loop.later import Later
 from outpace.tune.loop.outline import TAPE, takes_gradients
 from outpace.tune.loop.statement import SAID, arguments_before, assigned, changed_in_place, loop_of, meant, order
@@ -334,7 +338,7 @@ class TensorWoven(Woven):
     def function(self, compiled: bool) -> Any:
         """What makes several steps, made once."""
         if compiled not in self._functions:
-            name, file = "several_steps", f"{self.body.file}#several_steps"
+            name, file = SEVERAL_STEPS, f"{self.body.file}#{SEVERAL_STEPS}"
             text = self.body.scan(name, "tf")
             linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)  # AutoGraph asks for it
             names = {**self.body.names, "tf": tf}

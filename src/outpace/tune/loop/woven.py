@@ -1,4 +1,4 @@
-"""What a loop of JAX speaks to while it is tuned: its items as the active variant wants them, and several steps in one call."""
+"""What a loop speaks to while it is tuned: its items as the active variant wants them, and several steps in one call."""
 
 from __future__ import annotations
 
@@ -115,15 +115,15 @@ class Woven:
 
     def _stream(self, items: Iterator[Any], size: int, early: bool) -> Iterator[Any]:
         """Inputs of some steps, and a stack of them."""
-        from outpace.tune.loop.batches import ahead, in_groups, on_device
-
         used = len(self.body.inputs)
         checked = items if self._looked_at else unshared(items, size if size > 1 else 3, self._jax.tree.leaves)
         self._looked_at = True
         if size == 1:
-            return (([item], None) for item in ahead(on_device(checked, used)))
-        groups = in_groups(checked, size, used, None if self.whole else self.ends)
-        return ahead((group, sys.modules["jax"].device_put(stack)) for group, stack in groups) if early else groups
+            return (([item], None) for item in self._batches.ahead(self._batches.on_device(checked, used)))
+        groups: Iterator[Any] = self._batches.in_groups(checked, size, used, None if self.whole else self.ends)
+        if early:
+            groups = self._batches.ahead((group, self._jax.device_put(stack)) for group, stack in groups)
+        return groups
 
     @functools.cached_property
     def per_call(self) -> int:
@@ -139,12 +139,10 @@ class Woven:
         except Exception as error:
             self.loop.active.failure = reason_of(error)
             return self._singly(carried, stack, fixed, count)
-        from outpace.tune.loop.batches import each_of
-
         self.groups += 1
         if donation is not None and donated and not donation.given_away:
             donation.count(self._jax.tree.leaves(carried))
-        return state, each_of(results, count)
+        return state, self._batches.each_of(results, count)
 
     def _singly(self, carried: Any, stack: Any, fixed: Any, count: int) -> tuple[Any, list[Any]]:
         """The same, step by step."""
@@ -173,6 +171,13 @@ class Woven:
     def compiles(self) -> bool:
         """Whether XLA has to be asked for: JAX needs no asking."""
         return False
+
+    @functools.cached_property
+    def _batches(self) -> Any:
+        """What needs JAX to be there."""
+        from outpace.tune.loop import batches
+
+        return batches
 
     @property
     def _jax(self) -> Any:
