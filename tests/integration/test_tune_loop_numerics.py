@@ -102,8 +102,15 @@ def asked(text: str, folder: Path, *args: str, jax: bool = False, parts: Mapping
 
 @needs_tensorflow
 @pytest.mark.parametrize("wrong", [False, True])
-def test_several_steps_in_one_call_leave_what_single_ones_leave(tmp_path: Path, wrong: bool) -> None:
+@pytest.mark.parametrize("arrays", [False, True])
+def test_several_steps_in_one_call_leave_what_single_ones_leave(tmp_path: Path, wrong: bool, arrays: bool) -> None:
+    """Of tf.data, and of arrays, of which the steps are made again that the loop has made."""
     text = TENSORFLOW.replace("def train_step", "@tf.function\ndef train_step")
+    if arrays:
+        text = text.replace("a, b in data", "at in range(0, 640, 16)").replace(
+            "step(a, b)\n", "step(x[at:at + 16], y[at:at + 16])\n"
+        )
+        text = text.replace("def train_step(x[at:at + 16], y[at:at + 16])", "def train_step(a, b)")
     inside, sentence, *_ = asked(text, tmp_path, *(["wrong"] if wrong else []))["loop_calls"]
     assert inside != wrong, sentence
 

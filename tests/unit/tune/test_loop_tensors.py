@@ -130,29 +130,31 @@ def test_names_of_the_last_step_are_there_behind_the_loop(tmp_path: Path) -> Non
     same(before, after)
 
 
-def test_a_step_that_needs_no_batch(tmp_path: Path) -> None:
-    loop = "for i in range(10):\n    log.warning(i)\n    loss, most = step(fixed, rate)\n    losses.append(float(loss))\n"
-    text = HEAD + "fixed = tf.ones((2, 4))\n" + loop + TAIL
+@pytest.mark.parametrize("fixed", ["fixed", "inputs", "stack"])
+def test_a_step_that_needs_no_batch(tmp_path: Path, fixed: str) -> None:
+    loop = "for i in range(10):\n    log.warning(i)\n    loss, most = step(FIXED, rate)\n    losses.append(float(loss))\n"
+    text = (HEAD + "FIXED = tf.ones((2, 4))\n" + loop + TAIL).replace("FIXED", fixed)
     body, before = run(tmp_path / "train.py", text)
-    assert isinstance(body, TensorBody) and body.several == "" and body.passed == ("fixed", "rate")
+    assert isinstance(body, TensorBody) and body.several == "" and body.passed == (fixed, "rate")
     _, after = run(tmp_path / "patched.py", patched(tmp_path / "train.py", body))
     same(before, after)
 
 
-def test_arguments_that_numpy_makes_are_made_before_the_step(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rows", ["rows", "items", "inputs", "group", "results"])
+def test_arguments_that_numpy_makes_are_made_before_the_step(tmp_path: Path, rows: str) -> None:
     loop = """for epoch in range(2):
     order = rng.permutation(40)
     for at in range(0, 40, 4):
         log.warning("a step")
         # of these rows
-        loss, most = step(tf.constant(rows[order[at : at + 4]]), rate=rate)
+        loss, most = step(tf.constant(ROWS[order[at : at + 4]]), rate=rate)
         losses.append(float(loss))
 """
-    text = HEAD + 'rows = rng.standard_normal((40, 4)).astype("float32")\n' + loop + TAIL
+    text = (HEAD + 'ROWS = rng.standard_normal((40, 4)).astype("float32")\n' + loop + TAIL).replace("ROWS", rows)
     body, before = run(tmp_path / "train.py", text)
     assert isinstance(body, TensorBody) and body.several == "" and body.inputs == ("x",), body
     changed = patched(tmp_path / "train.py", body)
-    assert "        x = tf.constant(rows[order[at:at + 4]])\n" in changed and "step(x, rate=rate)" in changed
+    assert f"        x = tf.constant({rows}[order[at:at + 4]])\n" in changed and "step(x, rate=rate)" in changed
     _, after = run(tmp_path / "patched.py", changed)
     same(before, after)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import time
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.model.errors import UsageError
+from outpace.model.errors import CaptureError, UsageError
 from outpace.tune.loop.replayed import Replayed, objection, random
 from outpace.tune.loop.stepper import LoopStepper
 from outpace.tune.numerics import Band, affordable, held, judge, ordered, same, shuffled
@@ -72,7 +73,10 @@ def loop_band(program: Program, variant: Variant, *, seconds: float | None = Non
         with _applied(program, variant):
             size = loop.per_call(loop.prepared())
         by_batches = program.limited and kept.held != ()
-        run, count = _of_batches(program, kept, size) if by_batches else _of_calls(program, loop, kept)
+        if by_batches:
+            run, count = _of_batches(program, kept, size)
+        else:
+            run, count = _of_several(program, loop, kept, size) if size > 1 else _of_calls(program, loop, kept)
         steps = max(compared(program, STEPS) // size, 2) * size if size > 1 else compared(program, STEPS)
         order = [step % count for step in range(steps if kept.held else count)]
         first = size if kept.held else count  # calls that leave no state behind are each a first step
@@ -150,6 +154,37 @@ def _of_steps(program: Program, loop: Loop, replayed: Replayed, variant: Variant
         return found[0]
 
     return run, size
+
+
+def _of_several(program: Program, loop: Loop, kept: Variables, size: int) -> tuple[Runs, int]:
+    """Makes steps of a loop of TensorFlow again, which it has just made, `size` of them in one call where the variant does; how many there
+    are."""
+    from outpace.tune.loop.tensors import TensorWoven
+
+    assert isinstance(loop.woven, TensorWoven)
+    woven, made = loop.woven, loop.woven.made(compared(program, STEPS))
+
+    def run(variant: Variant | None, order: Sequence[int], nudge: int = 0) -> Run:
+        kept.restore(nudge)
+        with _applied(program, variant):
+            loop.active = active = loop.prepared()
+        numbers, first = list[float](), list[Any]()
+
+        def again() -> None:
+            for at in range(0, len(order), size):
+                results = woven.again([made[each] for each in order[at : at + size]], active)
+                arrays = [[np.asarray(leaf) for leaf in loop.flat(each)] for each in results]
+                losses = [[float(array) for array in each if array.ndim == 0 and array.dtype.kind == "f"] for each in arrays]
+                numbers.extend([each[0] for each in losses] if all(losses) else [kept.moved()])
+                if not at:
+                    first.extend([*kept.now(), *itertools.chain(*arrays)])
+
+        loop.clock.perform(loop.inside(again))
+        if active.failure:
+            raise CaptureError(active.failure)
+        return Run(numbers, first)
+
+    return run, len(made)
 
 
 def _of_calls(program: Program, loop: Loop, kept: Variables) -> tuple[Runs, int]:

@@ -22,12 +22,14 @@ from outpace.tune.loop.jax_calls import SEVERAL_STEPS
 from outpace.tune.loop.later import Later
 from outpace.tune.loop.outline import TAPE, takes_gradients
 from outpace.tune.loop.statement import SAID, arguments_before, assigned, changed_in_place, loop_of, meant, order
+from outpace.tune.loop.weave import SEVERAL
 from outpace.tune.loop.woven import Woven, size_for, unshared
 from outpace.tune.purity.text import codes
 from outpace.tune.reason import reason_of
 
 if TYPE_CHECKING:
     from outpace.tune.loop.loop import Loop
+    from outpace.tune.loop.stepper import Active
 
 _SIMPLE = (int, float, complex, bool, str, bytes, type(None), range, slice)
 _HOLDS = (list, tuple, dict, set, frozenset)
@@ -38,11 +40,11 @@ _NEVER = frozenset({"eval", "exec", "globals", "locals", "vars", "getattr", "ope
 _SCAN = '''def {name}({given}):
     """Steps one after the other in one call: the results of each."""
 
-    def one_step(inputs):
+    def one_step({inputs}):
 {step}
         return {results}
 
-    return {tf}.map_fn(one_step, stack, fn_output_signature={signature}, parallel_iterations=1)
+    return {tf}.map_fn(one_step, {stack}, fn_output_signature={signature}, parallel_iterations=1)
 '''
 
 
@@ -155,17 +157,25 @@ class TensorBody(Body):
 
     def scan(self, name: str, module: str) -> str:
         """The source of a function that makes several steps. `module`: how its file calls TensorFlow."""
-        unpacked = f"{listed(self.inputs)[1:-1]} = inputs\n" if self.inputs else ""
+        inputs, stack = (_beside(each, self.fixed) for each in ("inputs", "stack"))
+        unpacked = f"{listed(self.inputs)[1:-1]} = {inputs}\n" if self.inputs else ""
         values = [self.names.get(each) for each in self.results]
         said = ", ".join(_signature(each, module) for each in values)
         return _SCAN.format(
             name=name,
-            given=", ".join(("stack", *self.passed)),
+            inputs=inputs,
+            stack=stack,
+            given=", ".join((stack, *self.passed)),
             step=textwrap.indent(unpacked + self.text(self.steps), " " * 8),
             results=listed(self.results) if self.results else f"{module}.constant(0)",
             tf=module,
             signature=f"({said}{',' if len(values) == 1 else ''})" if values else f"{module}.int32",
         )
+
+
+def _beside(name: str, taken: Sequence[str]) -> str:
+    """The name, with a line behind it where that is taken."""
+    return _beside(f"{name}_", taken) if name in taken else name
 
 
 def _makes_step(function: Any) -> bool:
@@ -301,9 +311,21 @@ class TensorWoven(Woven):
         known = int(dataset.cardinality()) if dataset is not None else self.length
         return size_for(max(known, 0), self.body.period)
 
+    def note(self, carried: Any, inputs: Any, fixed: Any) -> None:
+        """A step begins, and is recorded."""
+        self.noted.append((carried, inputs, fixed))
+
     def record(self, steps: int) -> None:
         """Its steps have no state that could be given to them again."""
         return
+
+    def again(self, made: Sequence[tuple[Any, Any, Any]], active: Active) -> list[Any]:
+        """Make steps again that were recorded, in one call where several are active; the results of each."""
+        inputs, fixed = [each for _, each, _ in made], made[0][2]
+        _, stack = next(in_groups(inputs, len(made), len(self.body.inputs)))
+        if SEVERAL in active.turned and stack is not None:
+            return self.several((), stack, fixed, len(made))[1]
+        return [self.step((), each, fixed)[1] for each in inputs]
 
     def _stream(self, items: Iterator[Any], size: int, early: bool) -> Iterator[Any]:
         checked = items if self._looked_at else unshared(items, size, tf.nest.flatten)

@@ -195,13 +195,18 @@ class Woven:
             carried = self._jax.tree.map(_copied, carried)
         self.noted.append((carried if not self.noted else None, inputs, fixed))
 
-    def record(self, steps: int) -> Replayed | None:
-        """Let the loop make some steps, and keep what they were given; None where nothing was."""
+    def made(self, steps: int) -> list[tuple[Any, Any, Any]]:
+        """Let the loop make some steps; what each was given: the state, the inputs, the rest."""
         self.loop.active = self.loop.plain
         self.noted, self.recording = [], True
         self.loop.clock.advance(steps)
         self.recording = False
         noted, self.noted = self.noted, []
+        return noted
+
+    def record(self, steps: int) -> Replayed | None:
+        """Let the loop make some steps, and keep what they were given; None where nothing was."""
+        noted = self.made(steps)
         return (
             Replayed(self, noted[0][0], tuple((inputs, fixed) for _, inputs, fixed in noted))
             if noted and self.body.carried

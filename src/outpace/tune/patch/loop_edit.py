@@ -116,7 +116,9 @@ class _Loop:
         self.gives_away = woven.loop.donation is not None and woven.loop.donation.already
         self.imports: set[str] = set()
         self.modules = {short: self._module(name) for short, name in self.uses.items()}
-        self.names = {name: file.unused(name) for name in ("group", "stack", "results", "kept", SEVERAL_STEPS, "inputs")}
+        self.names = {
+            name: file.unused(name) for name in ("group", "stack", "results", "kept", SEVERAL_STEPS, "inputs", "items")
+        }
         self.helpers: dict[str, str] = {}
         self.text = self._loop()
         scan = [self._scan()] if SEVERAL in turned else []
@@ -222,8 +224,12 @@ class _Loop:
         target = _source(body, body.loop.target)
         if not body.before:
             return "", f"({names} for {target} in {iterated})"
-        name, held = self.names["inputs"], textwrap.indent(body.text(body.before), " " * 8)
-        return f"def {name}(items):\n    for {target} in items:\n{held}\n        yield {names}\n\n\n", f"{name}({iterated})"
+        name, items = (
+            self.names["inputs"],
+            self.names["items"],
+        )  # that nothing else in the file is called: its statements stand between
+        held = textwrap.indent(body.text(body.before), " " * 8)
+        return f"def {name}({items}):\n    for {target} in {items}:\n{held}\n        yield {names}\n\n\n", f"{name}({iterated})"
 
     def _rest(self, later: Later | None) -> str:
         """What comes after a step."""
