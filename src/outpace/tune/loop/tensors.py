@@ -14,6 +14,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import tensorflow as tf
 
 from outpace.capture.frames import users
@@ -65,17 +66,21 @@ def in_groups(
         if not group:
             return
         parts = [item[:used] for item in group]
-        shapes = {tuple((leaf.dtype, tuple(leaf.shape)) for leaf in tf.nest.flatten(part)) for part in parts}
+        shapes = {tuple((leaf.dtype, leaf.shape) for leaf in tf.nest.flatten(part)) for part in parts}
         if len(group) < size or len(shapes) > 1:
             yield group, None
+        elif used:
+            kinds = tf.nest.map_structure(lambda leaf: np if isinstance(leaf, np.ndarray) else tf, parts[0])
+            yield group, tf.nest.map_structure(lambda module, *leaves: module.stack(leaves), kinds, *parts)
         else:
-            yield group, tf.nest.map_structure(lambda *leaves: tf.stack(leaves), *parts) if used else tf.range(size)
+            yield group, tf.range(size)
 
 
 def each_of(results: Any, count: int) -> list[Any]:
     """The results of each of so many steps, of a stack of them."""
     columns = [tf.unstack(leaf, count) for leaf in tf.nest.flatten(results)]
-    return [tf.nest.pack_sequence_as(results, row) for row in zip(*columns, strict=True)]
+    rows = zip(*columns, strict=True)
+    return list(rows) if all(map(tf.is_tensor, results)) else [tf.nest.pack_sequence_as(results, row) for row in rows]
 
 
 class TensorBody(Body):

@@ -272,7 +272,7 @@ for {group}, {stack} in {items}:
 class _TensorLoop(_Loop):
     """Likewise, of TensorFlow."""
 
-    uses: Mapping[str, str] = {"tf": "tensorflow"}
+    uses: Mapping[str, str] = {"tf": "tensorflow", "np": "numpy"}
 
     def _scan(self) -> str:
         """The function that makes several steps in one call."""
