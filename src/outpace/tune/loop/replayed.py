@@ -136,6 +136,11 @@ RELATIVE = 1e-5  # of an array's largest number
 AMPLIFIED = (
     8  # times what moving every number of the state by one rounding does to the same step: another order of sums rounds often
 )
+CANCELLED = (
+    2.0**-9
+)  # of an array's largest number: where one rounding does more, half of float32's digits are gone, and it holds what is
+# left of sums whose terms cancel, such as gradients of a bias before a normalisation, which are nothing but rounding
+SUMMED = 100  # times what one rounding does there: another order rounds once per term, and not once per number of the state
 
 Arrays = Sequence[np.ndarray[Any, Any]]
 
@@ -157,17 +162,24 @@ def random(base: Arrays, again: Arrays) -> bool:
 def objection(base: Arrays, own: Sequence[Arrays], variant: Arrays) -> str | None:
     """What speaks against a variant after one step from the same state; None for nothing.
 
-    own: the loop's own step once more, and from states in which every number was moved by one rounding. What these do to the step, eight times
-    over, a variant may do, too.
+    own: the loop's own step once more, and from states in which every number was moved by one rounding. What these do to the step, `AMPLIFIED`
+    times over, a variant may do, too; `SUMMED` times where that says that nothing but rounding is left.
     """
     if not base:
         return "its step changes nothing that could be compared: no variable of TensorFlow, and it returns no array"
-    by_itself = map(max, zip(*(apart(base, each) for each in own), strict=True))
-    allowed = [max(RELATIVE, AMPLIFIED * far) for far in by_itself]
+    again, *moved = (apart(base, each) for each in own)
+    nudges = map(max, zip(*moved, strict=True)) if moved else [0.0] * len(base)
+    allowed = [_allowed(*each) for each in zip(base, again, nudges, strict=True)]
     worst = max((far / most if far < math.inf else far, far) for far, most in zip(apart(base, variant), allowed, strict=False))
     if worst[0] > 1:
         return f"after one step from the same state the results differ by {worst[1]:.1e} of their size, which is more than rounding"
     return None
+
+
+def _allowed(array: np.ndarray[Any, Any], again: float, nudge: float) -> float:
+    """How far a variant may be from an array, in parts of its largest number, by what the step once more, and one rounding, do to it."""
+    cancelled = nudge > CANCELLED and again <= RELATIVE and array.dtype in (np.float32, np.float64)
+    return max(RELATIVE, AMPLIFIED * again, (SUMMED if cancelled else AMPLIFIED) * nudge)
 
 
 def _apart(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> float:
