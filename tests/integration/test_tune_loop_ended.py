@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.programs import needs_jax, needs_tensorflow, started
+from tests.integration.programs import needs_jax, needs_tensorflow, run_program, started
 from tests.integration.test_users_files import hashes, quiet
 
 TENSORFLOW = """
@@ -148,6 +148,27 @@ def test_a_killed_command_takes_the_loop_with_it(framework: str, tmp_path: Path)
     until(process, STAGES[framework])
     time.sleep(0.5)
     ended(process, signal.SIGKILL, tmp_path, before)
+
+
+@needs_tensorflow
+def test_no_source_of_a_graph_is_left(tmp_path: Path) -> None:
+    """TensorFlow removes what it wrote for debuggers when the interpreter ends, which a process that is ended at once does not see."""
+    text = """
+    import os, sys, tensorflow as tf
+    from outpace.capture.ending import end_here
+
+    @tf.function
+    def step(x):
+        return x + 1 if x > 0 else x
+
+    step(tf.constant(1.0))
+    print([name for name in os.listdir(os.environ["TMPDIR"]) if "autograph" in name])
+    end_here(0)
+    """
+    (tmp_path / "temporary").mkdir()
+    made = run_program(text, tmp_path, TMPDIR=str(tmp_path / "temporary"))
+    assert made.code == 0 and "autograph" in made.out, made
+    assert not list((tmp_path / "temporary").glob("*autograph*"))
 
 
 MOMENTS = [(framework, at) for framework in SCRIPTS for at in range(8)]

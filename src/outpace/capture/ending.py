@@ -31,6 +31,7 @@ def end_here(code: int) -> NoReturn:
     flushing = threading.Thread(target=flush_files, name="outpace-ending", daemon=True)
     flushing.start()  # a thread of the script's may hold a file, and wait for us
     flushing.join(LONGEST)
+    remove_graph_sources()
     os._exit(code)
 
 
@@ -41,6 +42,14 @@ def flush_files() -> None:
         if issubclass(type(item), kinds):
             with contextlib.suppress(Exception):
                 item.flush()
+
+
+def remove_graph_sources() -> None:
+    """Remove what TensorFlow wrote into the folder for temporary files, and would remove in an exit handler: the source of each graph."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("__autograph_generated_file"):
+            with contextlib.suppress(Exception):
+                os.remove(str(module.__file__))
 
 
 _last: list[tuple[str, Outcome, int]] = []
