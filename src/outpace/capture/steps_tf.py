@@ -20,6 +20,7 @@ from outpace.capture.session import Session
 from outpace.capture.timed import TimedWindow
 from outpace.capture.window import Candidate
 
+Reader = tuple[CodeType, int]  # what reads a data set: the code, and the line in it
 UNTAPED_FACTOR = 10  # reads without a gradient tape in between (counting words, say) need that many times the warm-up
 
 
@@ -42,6 +43,7 @@ class LoopSteps:
         self.trains = False  # a gradient tape was used at all
         self._loops: weakref.WeakKeyDictionary[Any, Candidate] = weakref.WeakKeyDictionary()  # by data set
         self._iterators: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._readers: weakref.WeakKeyDictionary[Any, Reader] = weakref.WeakKeyDictionary()  # by data set
 
     def install(self, tf: Any) -> None:
         """Hook the classes of functions, iterators and tapes; a part that this TensorFlow lacks is left out."""
@@ -59,6 +61,10 @@ class LoopSteps:
         """The data set that the script itself reads in most of so many steps; None where there is none."""
         read = [(each.count, dataset) for dataset, each in self._loops.items() if 2 * each.count >= count]
         return max(read, key=lambda each: each[0], default=(0, None))[1]
+
+    def reader(self, dataset: Any) -> Reader | None:
+        """Where a data set was read last: the code, and the line in it; None where it was not."""
+        return self._readers.get(dataset) if dataset is not None else None
 
     def counted(self, count: int) -> bool:
         """Whether anything was seen in most of so many steps."""
@@ -114,8 +120,10 @@ class LoopSteps:
         original, steps = kind.__next__, self
 
         def __next__(self: Any) -> Any:
-            if not steps.outside() and not _from_keras(sys._getframe(1).f_code.co_filename):
+            frame = sys._getframe(1)
+            if not steps.outside() and not _from_keras(frame.f_code.co_filename):
                 steps._read(self)
+                steps._readers[getattr(self, "_dataset", self)] = frame.f_code, frame.f_lineno
             return original(self)
 
         kind.__next__ = __next__

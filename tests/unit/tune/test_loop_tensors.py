@@ -255,7 +255,9 @@ def test_what_only_a_function_knows_stays_in_it(tmp_path: Path) -> None:
         ("enumerate(data)", "enumerate(data.take(int(count) + 99))", "uses count between steps"),
         ("# the step", "noise = tf.random.normal((2,)) * np.float32(rate)", ""),
         ("        total", "        mean.update_state(loss)\n        total", ""),
-        ("        total", "        print(mean.result(), file=sink)\n        total", "uses mean between steps"),
+        ("        total", "        print(mean.result(), file=sink)\n        total", ""),
+        ("        total", "        mean.update_state(loss)\n        print(mean.result(), file=sink)\n        total", "uses mean between"),
+        ("        total", "        print((lambda: mean.result())(), file=sink)\n        total", "uses mean between steps"),
         ("        total", "        print(plain(loss), file=sink)\n        total", ""),
     ],
 )  # fmt: skip
@@ -266,7 +268,8 @@ def test_which_steps_can_be_put_together(tmp_path: Path, old: str, new: str, why
     more += "def look():\n    return float(weights[0])\ndef plain(value):\n    return round(float(value), 2)\n"
     body, _ = run(tmp_path / "train.py", HEAD + more + LOOP.replace(old, new, 1) + TAIL)
     assert isinstance(body, TensorBody), body
-    assert why in body.several and bool(body.several) == bool(why), body.several
+    found = body.reason(None)
+    assert why in found and bool(found) == bool(why), found
 
 
 def test_a_loop_inside_of_a_step_is_no_loop_over_batches(tmp_path: Path) -> None:
@@ -276,6 +279,28 @@ def test_a_loop_inside_of_a_step_is_no_loop_over_batches(tmp_path: Path) -> None
     assert "does not go over the batches itself" in body.reason(tf.data.Dataset.range(3))
     body, _ = run(tmp_path / "train.py", HEAD + LOOP + TAIL)
     assert isinstance(body, TensorBody) and body.reason(tf.data.Dataset.range(3)) == ""
+    body, _ = run(tmp_path / "train.py", HEAD + "def made():\n    return data\n" + LOOP.replace("(data)", "(made())") + TAIL)
+    assert isinstance(body, TensorBody) and "does not go over" in body.reason(tf.data.Dataset.range(3))
+    code, line = body.frame.f_code, body.loop.lineno
+    assert body.reason(tf.data.Dataset.range(3), (code, line)) == ""
+    assert "does not go over" in body.reason(tf.data.Dataset.range(3), (code, line + 1))
+
+
+def test_what_metrics_say_after_each_step_is_asked_for_in_it(tmp_path: Path) -> None:
+    metric = "mean = tf.keras.metrics.Mean()\n" + HEAD.replace(
+        "    count.assign_add(1)", "    count.assign_add(1)\n    mean.update_state(loss)"
+    )
+    head = metric.replace("mean =", "import tensorflow as tf\nmean =", 1)
+    text = head + LOOP.replace("most.numpy()", "mean.result().numpy()") + TAIL
+    body, before = run(tmp_path / "train.py", text)
+    assert isinstance(body, TensorBody) and body.several == "" and body.results == ("loss", "mean_result"), body
+    changed = patched(tmp_path / "train.py", body)
+    assert (
+        "            mean_result = mean.result()\n" in changed
+        and "losses.append((i, float(loss), mean_result.numpy()))" in changed
+    )
+    _, after = run(tmp_path / "patched.py", changed)
+    same(before, after)
 
 
 def test_groups_of_equal_shapes_and_their_results() -> None:

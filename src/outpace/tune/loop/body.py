@@ -16,6 +16,7 @@ from outpace._dataclass import dataclass
 from outpace.tune.loop.frozen import frozen
 from outpace.tune.loop.jax_calls import compiled_calls
 from outpace.tune.loop.statement import (
+    GIVES,
     SAID,
     arguments_before,
     asks_for_one,
@@ -150,7 +151,7 @@ class Body:
         calls = [
             at
             for at, each in enumerate(loop.body)
-            if stands_for(each, outline) or (outline is None and cls.makes_step(each, names))
+            if stands_for(each, outline) or hasattr(each, GIVES) or (outline is None and cls.makes_step(each, names))
         ]
         if not calls:
             return f"the loop at line {loop.lineno} calls no function itself that makes its steps"

@@ -18,7 +18,7 @@ from outpace._dataclass import dataclass
 from outpace.capture.frames import code_of
 from outpace.capture.options import CaptureOptions
 from outpace.capture.session import Session
-from outpace.capture.steps_tf import LoopSteps, hook_marks
+from outpace.capture.steps_tf import LoopSteps, Reader, hook_marks
 from outpace.capture.window import Candidate, StepWindow
 from outpace.tune.loop.jax_calls import JaxCalls, JaxSteps
 from outpace.tune.loop.statement import Statement
@@ -29,13 +29,14 @@ class Found:
     """A loop that trains. dataset: what the script reads in each step; None where that is nothing of tf.data. step: the code of the function
     whose calls are its steps then; None where they are made eagerly. jax: what the script calls of JAX, where that trains. whole: the code
     of a `tf.function` that is given the data set and makes all its steps in one call; then no step of it can be seen. numbers: that its
-    steps of JAX returned so far, where these were asked for."""
+    steps of JAX returned so far, where these were asked for. reader: what reads the data set."""
 
     dataset: Any
     step: CodeType | None
     jax: JaxCalls | None = None
     whole: CodeType | None = None
     numbers: Sequence[Sequence[float]] = ()
+    reader: Reader | None = None
 
 
 STEPS = 10  # of one kind, after which it is a loop that trains; preparations that look like one take no gradients
@@ -88,7 +89,8 @@ class Loops(Session):
         if candidate is not None and (self._steps.trains or candidate.framework == "jax"):
             jax = self._calls if candidate.framework == "jax" else None
             numbers = self._jax.numbers() if self._jax is not None else ()
-            self._tell_of(Found(self._read(candidate.count), self._steps.code(candidate), jax, numbers=numbers))
+            dataset = self._read(candidate.count)
+            self._tell_of(Found(dataset, self._steps.code(candidate), jax, None, numbers, self._steps.reader(dataset)))
         return False
 
     def _hook_tapes(self, kind: Any) -> None:

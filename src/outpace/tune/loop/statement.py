@@ -27,6 +27,7 @@ _NAME = "_loop"
 _EXITS = frozenset({"sys.exit", "exit", "quit", "os._exit"})
 _CHANCE = ("random.", "np.random.", "numpy.random.")
 SAID = "said"  # of a statement that stands in no file: its text
+GIVES = "gives"  # of such a one that is a part of a step: the value of its name
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from outpace.capture.recording import tell
+from outpace.capture.steps_tf import Reader
 from outpace.model.errors import UsageError
 from outpace.tune.data.tree import describe
 from outpace.tune.loop.body import Body, differentiates
@@ -62,7 +63,7 @@ def take_over(
     if found.jax is None:
         loop.syncs = syncs_of(statement)
         statement.frame.f_globals.update(loop.kept.names(loop.reads_later))
-    loop.weave(woven_of(loop, sys._getframe(1), outline), statement)
+    loop.weave(woven_of(loop, sys._getframe(1), outline, found.reader), statement)
     if loop.woven is not None and loop.jax is not None:
         loop.donation = Donation(loop.woven.body)
         statement.renewed.append(kept_arrays(statement.frame.f_locals))
@@ -132,15 +133,16 @@ def hold_local(step: Step, statement: Statement) -> None:
         statement.renewed.append(lambda now: {**now, **held})
 
 
-def woven_of(loop: Loop, frame: FrameType, outline: Outline | None) -> Woven | str:
-    """What can be put into the innermost loop around a frame, for several steps in one call and the like; why nothing can."""
+def woven_of(loop: Loop, frame: FrameType, outline: Outline | None, reader: Reader | None = None) -> Woven | str:
+    """What can be put into the innermost loop around a frame, for several steps in one call and the like; why nothing can. `reader`: what reads
+    the loop's data set."""
     if outline is not None and outline.aside:
         return "the step stands in a function that the loop calls, and is compiled first"
     if loop.jax is None:
         from outpace.tune.loop.tensors import TensorBody, TensorWoven
 
         found = TensorBody.around(frame, outline)
-        why = found.reason(loop.dataset) if isinstance(found, TensorBody) else found
+        why = found.reason(loop.dataset, reader) if isinstance(found, TensorBody) else found
         return TensorWoven(loop, found) if isinstance(found, TensorBody) and not why else str(why)
     body = Body.around(frame, outline)
     return body if isinstance(body, str) else Woven(loop, body, later_of(body))

@@ -22,13 +22,14 @@ from outpace.tune.loop.body import Body, listed, stands_for
 from outpace.tune.loop.jax_calls import SEVERAL_STEPS
 from outpace.tune.loop.later import Later
 from outpace.tune.loop.outline import TAPE, takes_gradients
-from outpace.tune.loop.statement import SAID, arguments_before, assigned, changed_in_place, loop_of, meant, order
-from outpace.tune.loop.weave import SEVERAL
+from outpace.tune.loop.statement import GIVES, SAID, arguments_before, assigned, changed_in_place, loop_of, meant, order
+from outpace.tune.loop.weave import SEVERAL, results_in_step
 from outpace.tune.loop.woven import Woven, size_for, unshared
 from outpace.tune.purity.text import codes
 from outpace.tune.reason import reason_of
 
 if TYPE_CHECKING:
+    from outpace.capture.steps_tf import Reader
     from outpace.tune.loop.loop import Loop
     from outpace.tune.loop.stepper import Active
 
@@ -92,12 +93,15 @@ class TensorBody(Body):
     def makes_step(cls, statement: ast.stmt, names: Mapping[str, Any]) -> bool:
         """Whether a statement calls a `tf.function`, or a function of the user's that takes gradients."""
         called = (meant(each.func, names) for each in ast.walk(statement) if isinstance(each, ast.Call))
-        return any(map(_makes_step, called))
+        return hasattr(statement, GIVES) or any(map(_makes_step, called))
 
     @classmethod
     def prepare(cls, loop: ast.For, names: Mapping[str, Any]) -> None:
         """Let what makes a step's arguments by Python or NumPy be statements before it: of what several steps are given, TensorFlow alone can
-        make something."""
+        make something. And let what metrics say after each step be a part of it."""
+        steps = [at for at, each in enumerate(loop.body) if cls.makes_step(each, names)]
+        if steps:
+            results_in_step(loop, steps[-1], names)
         for at, each in reversed(list(enumerate(loop.body))):
             if isinstance(each, (ast.Assign, ast.Expr)) and isinstance(each.value, ast.Call) and cls.makes_step(each, names):
                 wanted = functools.partial(_outside, names=names)
@@ -105,6 +109,12 @@ class TensorBody(Body):
                     *arguments_before(each, each.value, meant(each.value.func, names), names, loop, wanted),
                     each,
                 ]
+
+    @property
+    def names(self) -> Mapping[str, Any]:
+        """What its names meant when it was found."""
+        given = {name: getattr(each, GIVES) for each in self.steps if hasattr(each, GIVES) for name in assigned([each])}
+        return {**super().names, **given}
 
     @functools.cached_property
     def several(self) -> str:
@@ -130,20 +140,23 @@ class TensorBody(Body):
         new = next((each for each in needed if each in changed and each not in self.inputs and not self._is_tensor(each)), None)
         if new is not None:
             return f"{new}, which the step needs, changes from epoch to epoch"
-        return self.shared or _disturbance([self.loop.iter, *self.before, *self.rest], self.names)
+        return self.shared or _disturbance([*self.before, *self.rest], self.names)
 
     def disturbs(self, statement: ast.stmt) -> bool:
         """Whether a statement after a step may not wait until several steps are made."""
         return super().disturbs(statement) or bool(_disturbance([statement], self.names))
 
-    def reason(self, dataset: Any) -> str:
-        """Why the loop is left as it is; empty where its steps can run several at a time. `dataset`: what the program reads in each step."""
+    def reason(self, dataset: Any, reader: Reader | None = None) -> str:
+        """Why the loop is left as it is; empty where its steps can run several at a time. `dataset`: what the program reads in each step;
+        `reader`: where."""
         read_here = (
             meant(each, self.names) for each in ast.walk(self.loop.iter) if isinstance(each, (ast.Name, ast.Attribute))
         )
-        if dataset is not None and not any(isinstance(each, (tf.data.Dataset, tf.data.Iterator)) for each in read_here):
+        header = range(self.loop.lineno, (self.loop.iter.end_lineno or self.loop.lineno) + 1)
+        itself = reader is not None and reader[0] is self.frame.f_code and reader[1] in header
+        if dataset is not None and not itself and not any(map(_is_read, read_here)):
             return f"the loop at line {self.loop.lineno} does not go over the batches itself"
-        return self.several
+        return self.several or ("" if itself else _disturbance([self.loop.iter], self.names))
 
     @property
     def passed(self) -> tuple[str, ...]:
@@ -210,6 +223,10 @@ def _gives_tensor(node: ast.expr, names: Mapping[str, Any]) -> bool:
     if isinstance(node, ast.Call):
         return (getattr(meant(node.func, names), "__module__", None) or "").startswith("tensorflow")
     return isinstance(node, ast.Subscript) and _is_array(meant(node.value, names))
+
+
+def _is_read(value: Any) -> bool:
+    return isinstance(value, (tf.data.Dataset, tf.data.Iterator))
 
 
 def _is_array(value: Any) -> bool:

@@ -19,8 +19,10 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from outpace.tune.loop.statement import GIVES, SAID, assigned, meant
 
 if TYPE_CHECKING:
     from outpace.tune.loop.body import Body
@@ -64,6 +66,59 @@ def woven(body: Body, loop: ast.For, later: Later) -> list[ast.stmt]:
     choice.body, choice.orelse = plain, other
     loop.target, loop.iter, loop.body = _target(f"{NAME}_item"), _call(loop.iter, f"{NAME}_inputs", body.ends), [choice]
     return [*begin, *inputs, loop, *end]
+
+
+def results_in_step(loop: ast.For, last: int, names: Mapping[str, Any]) -> None:
+    """Let what metrics say after each step (`accuracy.result()`) be asked for in the step, where nothing between the two may change it: names
+    stand for it behind the step's last statement, and right before them statements that assign these."""
+    after = loop.body[last + 1 :]
+    found = {ast.unparse(node): node for each in after for node in _asked(each, names)}
+    taken = {*names, *(each.id for each in ast.walk(loop) if isinstance(each, ast.Name))}
+    stands = dict[str, str]()
+    for text, call in found.items():
+        holder = text.removesuffix(".result()")
+        nodes = (node for each in after for node in ast.walk(each) if isinstance(node, (ast.Name, ast.Attribute)))
+        uses = [node for node in nodes if ast.unparse(node) == holder]
+        asked = [node for each in after for node in _asked(each, names) if ast.unparse(node) == text]
+        name = f"{holder.rpartition('.')[2]}_result"
+        if len(uses) == len(asked) and name not in taken and holder.partition(".")[0] not in assigned([loop]):
+            stands[text] = name
+            made = ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], copy.deepcopy(call)), call)
+            setattr(made, SAID, f"{name} = {text}")
+            setattr(made, GIVES, meant(call.func, names)())
+            loop.body.insert(last + 1, ast.fix_missing_locations(made))
+    for each in after:
+        if any(ast.unparse(node) in stands for node in _asked(each, names)):
+            _Standing(stands).visit(each)
+            setattr(each, SAID, ast.unparse(ast.fix_missing_locations(each)))
+
+
+def _asked(statement: ast.stmt, names: Mapping[str, Any]) -> list[ast.Call]:
+    """What a statement that runs in every step asks metrics of Keras for, and not a function that it makes."""
+    ours = isinstance(statement, ast.If) and ast.unparse(statement.test).startswith(NAME)
+    if not ours and not isinstance(statement, (ast.Expr, ast.Assign, ast.AugAssign)):
+        return []
+    apart = {id(node) for each in ast.walk(statement) if isinstance(each, ast.Lambda) for node in ast.walk(each)}
+    calls = (each for each in ast.walk(statement) if isinstance(each, ast.Call) and id(each) not in apart)
+    return [each for each in calls if not each.args and not each.keywords and _of_metric(each.func, names)]
+
+
+def _of_metric(func: ast.expr, names: Mapping[str, Any]) -> bool:
+    """Whether a function is `metric.result`."""
+    metric = meant(func.value, names) if isinstance(func, ast.Attribute) and func.attr == "result" else None
+    return hasattr(metric, "update_state") and type(metric).__module__.partition(".")[0] == "keras"
+
+
+class _Standing(ast.NodeTransformer):
+    """Names in the place of calls."""
+
+    def __init__(self, stands: Mapping[str, str]) -> None:
+        self._stands = stands
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """The name, or the call as it is."""
+        name = self._stands.get(ast.unparse(node))
+        return ast.copy_location(ast.Name(name, ast.Load()), node) if name is not None else self.generic_visit(node)
 
 
 def _kept(later: Later, loop: ast.For, after: Sequence[ast.stmt]) -> ast.stmt:
