@@ -90,7 +90,8 @@ class Loops(Session):
             jax = self._calls if candidate.framework == "jax" else None
             numbers = self._jax.numbers() if self._jax is not None else ()
             dataset = self._read(candidate.count)
-            self._tell_of(Found(dataset, self._steps.code(candidate), jax, None, numbers, self._steps.reader(dataset)))
+            code, reader = self._steps.code(candidate), self._steps.reader(dataset)
+            self._tell_of(Found(dataset, code, jax, numbers=numbers, reader=reader))
         return False
 
     def _hook_tapes(self, kind: Any) -> None:
