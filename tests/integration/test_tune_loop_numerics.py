@@ -140,6 +140,15 @@ def test_what_python_changes_is_not_frozen_in_a_graph(trap: str, tmp_path: Path)
 
 
 @needs_tensorflow
+@pytest.mark.parametrize("draws", [True, False])
+def test_xla_may_make_other_random_numbers_of_the_same_seeds(tmp_path: Path, draws: bool) -> None:
+    """Dropout of Keras has its seeds in variables; of these XLA makes other numbers. Without it nothing may differ."""
+    text = TENSORFLOW.replace("def train_step", "@tf.function\ndef train_step")
+    inside, sentence, *_ = asked(text if draws else text.replace("Dropout(0.2)", "Dropout(0.0)"), tmp_path)["loop_xla"]
+    assert inside and ("other random numbers of the same seeds" in sentence) == draws, sentence
+
+
+@needs_tensorflow
 def test_random_numbers_of_no_variable_are_compared_by_the_losses(tmp_path: Path) -> None:
     inside, sentence, steps = asked(TENSORFLOW, tmp_path, parts={"PREPARED": "tf.nn.dropout(a, 0.1)"})["loop_graph"]
     assert inside and steps == 50 and "draws random numbers that come from none of its variables" in sentence, sentence

@@ -32,6 +32,7 @@ SECONDS, FEWEST = 5.0, 10  # that these steps may take, made four times and more
 _RANDOM = (
     " A step draws random numbers that come from none of its variables, so that its numbers alone decide, and no single step."
 )
+_REDRAWN = " XLA makes other random numbers of the same seeds (for dropout, say), so that its numbers alone decide, beside those of others."
 CALLS = 10  # of a step's function, where no data set can be given to it again
 
 
@@ -46,7 +47,7 @@ class Run:
 
 class Runs(Protocol):
     """Makes steps, one per place in `order`, from the state that was kept; `nudge`: with all its numbers moved by one rounding, up or down by
-    that seed."""
+    that seed; below 0 with other seeds of what is random."""
 
     def __call__(self, variant: Variant | None, order: Sequence[int], nudge: int = 0) -> Run:
         """The steps."""
@@ -84,8 +85,7 @@ def loop_band(program: Program, variant: Variant, *, seconds: float | None = Non
     if loop.woven is not None:
         loop.woven.whole = True
     try:
-        left, *own = (run(None, one, nudge).first for nudge in (0, 0, *range(1, 1 + NUDGES)))
-        why = objection(left, own, run(variant, one).first)
+        why, chance = _agreed(run, one, variant, _compiles(program, variant))
         if why is not None:
             return Band((), (), (), math.inf, None, None, False, f"It cannot be kept: {why}.")
         began = time.perf_counter()
@@ -93,13 +93,35 @@ def loop_band(program: Program, variant: Variant, *, seconds: float | None = Non
         spent = time.perf_counter() - began
         tried = run(variant, order)
         seeds = () if same(base.numbers, tried.numbers) else range(1, 1 + affordable(seconds, spent))
-        controls = [run(None, shuffled(order, seed)).numbers for seed in seeds]
+        controls = [run(None, shuffled(order, seed), -seed if chance == _REDRAWN else 0).numbers for seed in seeds]
     finally:
         now.restore()
         if loop.woven is not None:
             loop.woven.whole = False
     band = judge(base.numbers, tried.numbers, controls)
-    return replace(band, sentence=band.sentence + _RANDOM) if random(left, own[0]) else band
+    return replace(band, sentence=band.sentence + chance)
+
+
+def _agreed(run: Runs, one: Sequence[int], variant: Variant, redraws: bool) -> tuple[str | None, str]:
+    """What speaks against a variant after its first step, or nothing; and what chance has to do with it, as a sentence. `redraws`: the variant
+    may make other random numbers of the same seeds."""
+    left, *own = (run(None, one, nudge).first for nudge in (0, 0, *range(1, 1 + NUDGES)))
+    found = run(variant, one).first
+    why = objection(left, own, found)
+    if random(left, own[0]):
+        return why, _RANDOM
+    if why is not None and redraws:
+        other = run(None, one, -1).first
+        if random(left, other) and objection(left, [other, *own], found) is None:
+            return None, _REDRAWN
+    return why, ""
+
+
+def _compiles(program: Program, variant: Variant) -> bool:
+    """Whether XLA compiles a variant: of the same seeds it makes other random numbers than TensorFlow's own kernels."""
+    loop = program.loop
+    with _applied(program, variant):
+        return loop is not None and loop.prepared().compiled
 
 
 def compared(program: Program, most: int) -> int:

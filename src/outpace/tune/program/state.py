@@ -161,9 +161,12 @@ class Variables:
         return Variables(tuple((variable, before.get(id(variable), value)) for variable, value in self.held))
 
     def restore(self, nudge: int = 0) -> None:
-        """Put them back; `nudge`: each number moved by one rounding."""
+        """Put them back; `nudge`: each number moved by one rounding. Below 0: with other seeds in the generators of Keras' layers."""
         for variable, value in self.held:
-            variable.assign(nudged(value, nudge) if nudge and variable.trainable else value)
+            if nudge < 0 and "seed_generator_state" in variable.name:
+                variable.assign(value + np.asarray(-nudge, value.dtype))
+            else:
+                variable.assign(nudged(value, nudge) if nudge > 0 and variable.trainable else value)
 
     def now(self) -> list[Any]:
         """What they hold now."""
