@@ -122,6 +122,8 @@ def test_a_chain_that_is_returned(tmp_path: Path) -> None:
         ("import tensorflow as tf", "tf.data.AUTOTUNE"),
         ("import tensorflow", "tensorflow.data.AUTOTUNE"),
         ("import tensorflow as T", "T.data.AUTOTUNE"),
+        ("import tensorflow.compat.v2 as tf", "tf.data.AUTOTUNE"),
+        ("from tensorflow.compat.v2.data import AUTOTUNE", "AUTOTUNE"),
         ("from tensorflow import data", "data.AUTOTUNE"),
         ("from tensorflow import data as tfd", "tfd.AUTOTUNE"),
         ("from tensorflow.data import AUTOTUNE, Dataset", "AUTOTUNE"),

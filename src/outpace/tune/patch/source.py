@@ -16,6 +16,8 @@ from outpace.tune.patch.calls import Unpatchable
 
 Scope = cst.FunctionDef | cst.Lambda | cst.ClassDef
 
+_SECOND = "tensorflow.compat.v2"  # TensorFlow itself, by another name
+
 
 class SourceFile:
     """One parsed file. Raises Unpatchable when it cannot be read."""
@@ -116,7 +118,7 @@ class SourceFile:
         names: dict[str, str] = {}
         tree = ast.parse(self.text)
         for node in ast.walk(tree):
-            names.update(_imported(node))
+            names.update({name: _plain(meant) for name, meant in _imported(node).items()})
         for node in tree.body:  # AUTOTUNE = tf.data.AUTOTUNE
             if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
                 head, _, rest = ast.unparse(node.value).partition(".")
@@ -138,6 +140,11 @@ class SourceFile:
     def _end(self, call: cst.Call) -> tuple[int, int]:
         end = self.position(call).end
         return end.line, end.column
+
+
+def _plain(meant: str) -> str:
+    """What a name stands for, by its usual name."""
+    return "tensorflow" + meant[len(_SECOND) :] if f"{meant}.".startswith(f"{_SECOND}.") else meant
 
 
 def _imported(node: ast.AST) -> dict[str, str]:
