@@ -116,6 +116,23 @@ def test_several_steps_in_one_call_leave_what_single_ones_leave(tmp_path: Path, 
 
 
 @needs_tensorflow
+def test_what_metrics_say_after_each_step_is_compared_with_the_rest(tmp_path: Path) -> None:
+    """The loop that runs is changed as the one that was looked at, and what it does with the values runs."""
+    text = TENSORFLOW.replace("def train_step", "mean, shown = keras.metrics.Mean(), []\n@tf.function\ndef train_step")
+    text = text.replace("AFTER", "mean.update_state(loss)")
+    text = text.replace(
+        "        train_step(a, b)",
+        "        loss = train_step(a, b)\n        shown.append((float(loss), mean.result().numpy()))",
+    )
+    text = text.replace(
+        "loop.observe()", "loop.observe(); said['after'] = len(loop.woven.body.after) if loop.woven else loop.unwoven"
+    )
+    found = asked(text, tmp_path)
+    inside, sentence, *_ = found["loop_calls"]
+    assert inside and found["after"] == 1, (sentence, found)
+
+
+@needs_tensorflow
 def test_a_graph_of_a_step_with_dropout_and_a_changed_rate_agrees(tmp_path: Path) -> None:
     """Keras' random numbers come from variables, and its learning rate is one: both are kept right in a graph."""
     found = asked(TENSORFLOW, tmp_path, parts={"EPOCH": "optimizer.learning_rate.assign(0.01 / (1 + epoch))"})

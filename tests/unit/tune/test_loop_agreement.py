@@ -43,7 +43,13 @@ def test_what_cancels_is_nothing_but_rounding() -> None:
     """A bias before a batch normalisation has no gradient: what there is of one depends on the order of the sums."""
     noise = [BASE, changed(1 + 1e-2), BASE]
     assert objection(BASE, noise, changed(1.9)) is None
-    assert "more than rounding" in (objection(BASE, noise, changed(2.1)) or "")
+    assert (
+        "more than rounding" in (objection(BASE, noise, changed(2.1)) or "")
+        and objection(BASE, noise, changed(0.0)) is not None
+    )
+    assert "more than rounding" in (
+        objection(BASE[:1], [each[:1] for each in noise], changed(1.9)[:1]) or ""
+    )  # everything is amplified
     half = [array.astype(np.float16) if array.ndim else array for array in BASE]
     own = [half, [half[0] * np.float16(1.01), half[1]]]
     assert "more than rounding" in (objection(half, own, [half[0] * np.float16(1.2), half[1]]) or "")

@@ -303,6 +303,50 @@ def test_what_metrics_say_after_each_step_is_asked_for_in_it(tmp_path: Path) -> 
     same(before, after)
 
 
+METRICS = """val = tf.keras.metrics.Mean()
+gen, disc = (tf.keras.metrics.Mean(name=name) for name in "gd")
+class Box: pass
+box, two = Box(), Box()
+box.loss, two.loss = gen, disc
+val.update_state(1.0)
+def evaluate():
+    val.reset_state()
+    val.update_state(tf.reduce_sum(weights))
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("after", "why"),
+    [
+        ("losses.append((float(box.loss.result()), float(two.loss.result())))", ""),
+        ("if i % 5 == 0:\n            evaluate()\n        losses.append(float(val.result()))", "uses val between steps"),
+        ("disc.update_state(loss)\n        losses.append(float(two.loss.result()))", "uses two between steps"),
+        ("losses.append(float(val.result()) if i > 3 else None)", "uses val between steps"),
+    ],
+)
+def test_metrics_with_other_names_and_other_changes(tmp_path: Path, after: str, why: str) -> None:
+    step = "    count.assign_add(1)\n    box.loss.update_state(loss)\n    two.loss.update_state(-loss)"
+    head = HEAD.replace("    count.assign_add(1)", step).replace("@tf.function", METRICS + "@tf.function")
+    text = head + LOOP[: LOOP.index("        losses")] + f"        {after}\n" + TAIL
+    body, before = run(tmp_path / "train.py", text)
+    assert isinstance(body, TensorBody) and why in body.several and bool(why) == bool(body.several), body
+    if not why:
+        _, made = run(tmp_path / "patched.py", patched(tmp_path / "train.py", body))
+        same(before, made)
+
+
+def test_a_file_that_imports_numpy_in_a_function_alone(tmp_path: Path) -> None:
+    text = "def made():\n    import numpy as np\n    return np.random.default_rng(0)\n" + HEAD.replace(
+        "import numpy as np\n", ""
+    )
+    text = text.replace("np.random.default_rng(0)\ndata", "made()\ndata") + LOOP + TAIL
+    body, before = run(tmp_path / "train.py", text)
+    assert isinstance(body, TensorBody) and body.several == ""
+    _, after = run(tmp_path / "patched.py", patched(tmp_path / "train.py", body))
+    same(before, after)
+
+
 def test_groups_of_equal_shapes_and_their_results() -> None:
     items = [(tf.zeros(4), at) for at in range(5)] + [(tf.zeros(3), 5)]
     found = [(len(group), None if stack is None else tuple(stack[0].shape)) for group, stack in in_groups(items, 2, 1)]

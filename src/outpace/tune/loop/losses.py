@@ -112,9 +112,14 @@ def _agreed(run: Runs, one: Sequence[int], variant: Variant, redraws: bool) -> t
         return why, _RANDOM
     if why is not None and redraws:
         other = run(None, one, -1).first
-        if random(left, other) and objection(left, [other, *own], found) is None:
+        if random(_floats(left), _floats(other)) and objection(left, [other, *own], found) is None:
             return None, _REDRAWN
     return why, ""
+
+
+def _floats(arrays: Sequence[Any]) -> list[Any]:
+    """Without the seeds themselves."""
+    return [array for array in arrays if array.dtype.kind == "f"]
 
 
 def _compiles(program: Program, variant: Variant) -> bool:
@@ -185,6 +190,8 @@ def _of_several(program: Program, loop: Loop, kept: Variables, size: int) -> tup
 
     assert isinstance(loop.woven, TensorWoven)
     woven, made = loop.woven, loop.woven.made(compared(program, STEPS))
+    if not made:
+        raise UsageError("The loop has made no step that could be made again.")
 
     def run(variant: Variant | None, order: Sequence[int], nudge: int = 0) -> Run:
         kept.restore(nudge)

@@ -136,11 +136,9 @@ RELATIVE = 1e-5  # of an array's largest number
 AMPLIFIED = (
     8  # times what moving every number of the state by one rounding does to the same step: another order of sums rounds often
 )
-CANCELLED = (
-    2.0**-9
-)  # of an array's largest number: where one rounding does more, half of float32's digits are gone, and it holds what is
-# left of sums whose terms cancel, such as gradients of a bias before a normalisation, which are nothing but rounding
-SUMMED = 100  # times what one rounding does there: another order rounds once per term, and not once per number of the state
+# Where one rounding does more than that to an array of float32, and not to most others, 14 of its 24 bits are gone, and it holds what is left
+# of sums whose terms cancel, such as the gradient of a bias before a normalisation. There another order rounds once per term.
+CANCELLED, SUMMED, MOST = 2.0**-9, 100, 0.99  # of its largest number; times what one rounding does, up to so much of it
 
 Arrays = Sequence[np.ndarray[Any, Any]]
 
@@ -168,18 +166,20 @@ def objection(base: Arrays, own: Sequence[Arrays], variant: Arrays) -> str | Non
     if not base:
         return "its step changes nothing that could be compared: no variable of TensorFlow, and it returns no array"
     again, *moved = (apart(base, each) for each in own)
-    nudges = map(max, zip(*moved, strict=True)) if moved else [0.0] * len(base)
-    allowed = [_allowed(*each) for each in zip(base, again, nudges, strict=True)]
+    nudges = list(map(max, zip(*moved, strict=True))) if moved else [0.0] * len(base)
+    few = 2 * sum(nudge > CANCELLED for nudge in nudges) <= len(nudges)
+    allowed = [_allowed(*each, few) for each in zip(base, again, nudges, strict=True)]
     worst = max((far / most if far < math.inf else far, far) for far, most in zip(apart(base, variant), allowed, strict=False))
     if worst[0] > 1:
         return f"after one step from the same state the results differ by {worst[1]:.1e} of their size, which is more than rounding"
     return None
 
 
-def _allowed(array: np.ndarray[Any, Any], again: float, nudge: float) -> float:
-    """How far a variant may be from an array, in parts of its largest number, by what the step once more, and one rounding, do to it."""
-    cancelled = nudge > CANCELLED and again <= RELATIVE and array.dtype in (np.float32, np.float64)
-    return max(RELATIVE, AMPLIFIED * again, (SUMMED if cancelled else AMPLIFIED) * nudge)
+def _allowed(array: np.ndarray[Any, Any], again: float, nudge: float, few: bool) -> float:
+    """How far a variant may be from an array, in parts of its largest number, by what the step once more, and one rounding, do to it; `few`: to
+    few arrays as much."""
+    cancelled = few and nudge > CANCELLED and again <= RELATIVE and array.dtype == np.float32
+    return max(RELATIVE, AMPLIFIED * again, AMPLIFIED * nudge, min(SUMMED * nudge, MOST) if cancelled else 0.0)
 
 
 def _apart(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> float:

@@ -18,12 +18,13 @@ import numpy as np
 import tensorflow as tf
 
 from outpace.capture.frames import users
+from outpace.model.errors import CaptureError
 from outpace.tune.loop.body import Body, listed, stands_for
 from outpace.tune.loop.jax_calls import SEVERAL_STEPS
 from outpace.tune.loop.later import Later
 from outpace.tune.loop.outline import TAPE, takes_gradients
 from outpace.tune.loop.statement import GIVES, SAID, arguments_before, assigned, changed_in_place, loop_of, meant, order
-from outpace.tune.loop.weave import SEVERAL, results_in_step
+from outpace.tune.loop.weave import NAME, SEVERAL, results_in_step
 from outpace.tune.loop.woven import Woven, size_for, unshared
 from outpace.tune.purity.text import codes
 from outpace.tune.reason import reason_of
@@ -42,11 +43,11 @@ _NEVER = frozenset({"eval", "exec", "globals", "locals", "vars", "getattr", "ope
 _SCAN = '''def {name}({given}):
     """Steps one after the other in one call: the results of each."""
 
-    def one_step({inputs}):
+    def {one_step}({inputs}):
 {step}
         return {results}
 
-    return {tf}.map_fn(one_step, {stack}, fn_output_signature={signature}, parallel_iterations=1)
+    return {tf}.map_fn({one_step}, {stack}, fn_output_signature={signature}, parallel_iterations=1)
 '''
 
 
@@ -101,7 +102,9 @@ class TensorBody(Body):
         make something. And let what metrics say after each step be a part of it."""
         steps = [at for at, each in enumerate(loop.body) if cls.makes_step(each, names)]
         if steps:
-            results_in_step(loop, steps[-1], names)
+            results_in_step(
+                loop, steps[0], steps[-1], names, lambda statements: not _disturbance(statements, names, metrics=False)
+            )
         for at, each in reversed(list(enumerate(loop.body))):
             if isinstance(each, (ast.Assign, ast.Expr)) and isinstance(each.value, ast.Call) and cls.makes_step(each, names):
                 wanted = functools.partial(_outside, names=names)
@@ -111,10 +114,10 @@ class TensorBody(Body):
                 ]
 
     @property
-    def names(self) -> Mapping[str, Any]:
-        """What its names meant when it was found."""
+    def known(self) -> Mapping[str, Any]:
+        """What its names meant, with those of its own."""
         given = {name: getattr(each, GIVES) for each in self.steps if hasattr(each, GIVES) for name in assigned([each])}
-        return {**super().names, **given}
+        return {**self.names, **given}
 
     @functools.cached_property
     def several(self) -> str:
@@ -129,7 +132,7 @@ class TensorBody(Body):
                 return f"the step at line {each.lineno} is more than calls of functions and assignments of names"
         made = {name for each in self.before if hasattr(each, SAID) for name in assigned([each])}
         for name in (*self.inputs, *self.results):
-            if name not in made and not all(map(_is_array, tf.nest.flatten(self.names.get(name)))):
+            if name not in made and not all(map(_is_array, tf.nest.flatten(self.known.get(name)))):
                 return f"{name}, which the step {'needs' if name in self.inputs else 'gives'}, is no tensor"
         later = {*assigned(self.rest), *changed_in_place(self.rest)} & {*order(self.steps)[0]}
         if later:
@@ -140,11 +143,11 @@ class TensorBody(Body):
         new = next((each for each in needed if each in changed and each not in self.inputs and not self._is_tensor(each)), None)
         if new is not None:
             return f"{new}, which the step needs, changes from epoch to epoch"
-        return self.shared or _disturbance([*self.before, *self.rest], self.names)
+        return self.shared or _disturbance([self.loop.iter, *self.before, *self.rest], self.known)
 
     def disturbs(self, statement: ast.stmt) -> bool:
         """Whether a statement after a step may not wait until several steps are made."""
-        return super().disturbs(statement) or bool(_disturbance([statement], self.names))
+        return super().disturbs(statement) or bool(_disturbance([statement], self.known))
 
     def reason(self, dataset: Any, reader: Reader | None = None) -> str:
         """Why the loop is left as it is; empty where its steps can run several at a time. `dataset`: what the program reads in each step;
@@ -156,7 +159,7 @@ class TensorBody(Body):
         itself = reader is not None and reader[0] is self.frame.f_code and reader[1] in header
         if dataset is not None and not itself and not any(map(_is_read, read_here)):
             return f"the loop at line {self.loop.lineno} does not go over the batches itself"
-        return self.several or ("" if itself else _disturbance([self.loop.iter], self.names))
+        return self.several
 
     @property
     def passed(self) -> tuple[str, ...]:
@@ -175,14 +178,15 @@ class TensorBody(Body):
 
     def scan(self, name: str, module: str) -> str:
         """The source of a function that makes several steps. `module`: how its file calls TensorFlow."""
-        inputs, stack = (_beside(each, self.fixed) for each in ("inputs", "stack"))
+        inputs, stack, step = (_beside(each, order(self.steps)[0]) for each in ("inputs", "stack", "one_step"))
         unpacked = f"{listed(self.inputs)[1:-1]} = {inputs}\n" if self.inputs else ""
-        values = [self.names.get(each) for each in self.results]
+        values = [self.known.get(each) for each in self.results]
         said = ", ".join(_signature(each, module) for each in values)
         return _SCAN.format(
             name=name,
             inputs=inputs,
             stack=stack,
+            one_step=step,
             given=", ".join((stack, *self.passed)),
             step=textwrap.indent(unpacked + self.text(self.steps), " " * 8),
             results=listed(self.results) if self.results else f"{module}.constant(0)",
@@ -243,10 +247,12 @@ def _signature(value: Any, module: str) -> str:
     return f"{module}.{tf.as_dtype(value.dtype).name}"
 
 
-def _disturbance(statements: Sequence[ast.AST], names: Mapping[str, Any]) -> str:
-    """Why what a loop does besides its steps must stay between them: it may look at what they change, or change what they need."""
+def _disturbance(statements: Sequence[ast.AST], names: Mapping[str, Any], *, metrics: bool = True) -> str:
+    """Why what a loop does besides its steps must stay between them: it may look at what they change, or change what they need. `metrics`: it
+    may give something to a metric."""
     nodes = [node for statement in statements for node in ast.walk(statement)]
-    counted = {id(node) for each in nodes if isinstance(each, ast.Expr) for node in _metric(each.value, names)}
+    counted = {id(node) for each in nodes if metrics and isinstance(each, ast.Expr) for node in _metric(each.value, names)}
+    counted |= {id(each) for each in nodes if isinstance(each, ast.Name) and each.id.startswith(NAME)}  # of ours
     for node in (each for each in nodes if isinstance(each, ast.Name) and id(each) not in counted):
         if isinstance(node.ctx, ast.Load) and (node.id in _NEVER or not _calm(names.get(node.id), set())):
             return (
@@ -345,7 +351,9 @@ class TensorWoven(Woven):
         """Make steps again that were recorded, in one call where several are active; the results of each."""
         inputs, fixed = [each for _, each, _ in made], made[0][2]
         _, stack = next(in_groups(inputs, len(made), len(self.body.inputs)))
-        if SEVERAL in active.turned and stack is not None:
+        if SEVERAL in active.turned:
+            if stack is None:
+                raise CaptureError("the steps that were compared have inputs of several shapes")
             return self.several((), stack, fixed, len(made))[1]
         return [self.step((), each, fixed)[1] for each in inputs]
 

@@ -19,10 +19,10 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from outpace.tune.loop.statement import GIVES, SAID, assigned, meant
+from outpace.tune.loop.statement import GIVES, SAID, meant
 
 if TYPE_CHECKING:
     from outpace.tune.loop.body import Body
@@ -68,37 +68,51 @@ def woven(body: Body, loop: ast.For, later: Later) -> list[ast.stmt]:
     return [*begin, *inputs, loop, *end]
 
 
-def results_in_step(loop: ast.For, last: int, names: Mapping[str, Any]) -> None:
-    """Let what metrics say after each step (`accuracy.result()`) be asked for in the step, where nothing between the two may change it: names
-    stand for it behind the step's last statement, and right before them statements that assign these."""
-    after = loop.body[last + 1 :]
-    found = {ast.unparse(node): node for each in after for node in _asked(each, names)}
+def results_in_step(
+    loop: ast.For, first: int, last: int, names: Mapping[str, Any], calm: Callable[[Sequence[ast.stmt]], bool]
+) -> None:
+    """Let what metrics say after each step (`accuracy.result()`) be asked for in the step: names stand for it behind the step's last statement,
+    and right behind that statements assign them.
+
+    first, last: where the step's statements are. calm: whether statements leave every metric, and all that a step changes, alone; those before
+    the step, and behind it up to the last that asks, have to, once the names stand in them.
+    """
+    asking = [at for at in range(last + 1, len(loop.body)) if _asked(loop.body[at], names)]
+    between = loop.body[last + 1 : asking[-1] + 1] if asking else []
+    calls = {ast.unparse(call): call for each in between for call in _asked(each, names)}
     taken = {*names, *(each.id for each in ast.walk(loop) if isinstance(each, ast.Name))}
-    stands = dict[str, str]()
-    for text, call in found.items():
-        holder = text.removesuffix(".result()")
-        nodes = (node for each in after for node in ast.walk(each) if isinstance(node, (ast.Name, ast.Attribute)))
-        uses = [node for node in nodes if ast.unparse(node) == holder]
-        asked = [node for each in after for node in _asked(each, names) if ast.unparse(node) == text]
-        name = f"{holder.rpartition('.')[2]}_result"
-        if len(uses) == len(asked) and name not in taken and holder.partition(".")[0] not in assigned([loop]):
-            stands[text] = name
-            made = ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], copy.deepcopy(call)), call)
-            setattr(made, SAID, f"{name} = {text}")
-            setattr(made, GIVES, meant(call.func, names)())
-            loop.body.insert(last + 1, ast.fix_missing_locations(made))
-    for each in after:
-        if any(ast.unparse(node) in stands for node in _asked(each, names)):
-            _Standing(stands).visit(each)
-            setattr(each, SAID, ast.unparse(ast.fix_missing_locations(each)))
+    stands, made = dict[str, str](), list[ast.stmt]()
+    for text, call in calls.items():
+        assert isinstance(call.func, ast.Attribute)
+        wished = f"{ast.unparse(call.func.value).replace('.', '_')}_result"
+        name = next(each for each in (wished, *(f"{wished}_{at}" for at in range(2, 100))) if each not in taken)
+        taken.add(name)
+        try:
+            value = meant(call.func, names)()
+        except Exception:  # it has seen nothing yet
+            return
+        stands[text] = name
+        made.append(ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], copy.deepcopy(call)), call))
+        setattr(made[-1], SAID, f"{name} = {text}")
+        setattr(made[-1], GIVES, value)
+    standing = [_Standing(stands).visit(copy.deepcopy(each)) if _asked(each, names) else each for each in between]
+    if not made or not calm([*loop.body[:first], *standing]):
+        return
+    for old, new in zip(between, standing, strict=True):
+        if old is not new:
+            setattr(ast.fix_missing_locations(new), SAID, ast.unparse(new))
+    loop.body[last + 1 : last + 1 + len(between)] = [*map(ast.fix_missing_locations, made), *standing]
+
+
+_LATER = (ast.Lambda, ast.IfExp, ast.BoolOp, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)  # or never, or often
 
 
 def _asked(statement: ast.stmt, names: Mapping[str, Any]) -> list[ast.Call]:
-    """What a statement that runs in every step asks metrics of Keras for, and not a function that it makes."""
+    """What a statement that runs in every step asks metrics of Keras for, once."""
     ours = isinstance(statement, ast.If) and ast.unparse(statement.test).startswith(NAME)
     if not ours and not isinstance(statement, (ast.Expr, ast.Assign, ast.AugAssign)):
         return []
-    apart = {id(node) for each in ast.walk(statement) if isinstance(each, ast.Lambda) for node in ast.walk(each)}
+    apart = {id(node) for each in ast.walk(statement) if isinstance(each, _LATER) for node in ast.walk(each)}
     calls = (each for each in ast.walk(statement) if isinstance(each, ast.Call) and id(each) not in apart)
     return [each for each in calls if not each.args and not each.keywords and _of_metric(each.func, names)]
 

@@ -38,7 +38,7 @@ class Woven:
         self.plain, self.recording = True, False
         self.length = 0
         self.noted: list[tuple[Any, Any, Any]] = []  # what steps were given: the state, the inputs, the rest
-        self.step = _function(one_step(body), "one_step", {**body.names, **_running(loop)})
+        self.step = _function(one_step(body), f"{NAME}_one_step", {**body.names, **_running(loop)})
         self.groups = 0  # that ran as one call
         self.made_ahead = 0  # inputs
         self.kept_steps = 0  # whose values were kept for later
@@ -57,6 +57,8 @@ class Woven:
         if len(found) != 1:
             return f"{len(found)} loops begin at line {body.loop.lineno}"
         body.prepare(found[0], body.names)
+        if len(found[0].body) != len((*body.before, *body.steps, *body.after)):
+            return f"the loop at line {body.loop.lineno} is not the one that was looked at"
         if self.inside and found[0] is statement.node:
             statement.stands.extend(woven(body, found[0], self.later))
         else:
@@ -280,7 +282,7 @@ def unshared(items: Iterator[Any], first: int, flat: Callable[[Any], Sequence[An
 
 def one_step(body: Body) -> str:
     """The source of a function of the loop's step: what it carries, is given and reads besides; what it carries on, and its results."""
-    lines = ["def one_step(carried, inputs, fixed):"]
+    lines = [f"def {NAME}_one_step(carried, inputs, fixed):"]
     lines += [f"    {line}" for line in unpacked(body, ("carried", "inputs", "fixed"))]
     lines += [textwrap.indent(body.text(body.steps), "    ")]
     lines += [f"    return {listed(body.carried)}, {listed(body.results)}"]

@@ -131,7 +131,7 @@ class _Loop:
         self.inner = "".join(f"{each.strip()}\n" for each in scan) if local is not None else ""
 
     def _module(self, name: str) -> str:
-        found = self.file.spelled(name)
+        found = self.file.spelled(name, anywhere=False)  # functions of ours stand at the top of the file
         if found is None:
             self.imports.add(name)
         return found or name
@@ -224,10 +224,7 @@ class _Loop:
         target = _source(body, body.loop.target)
         if not body.before:
             return "", f"({names} for {target} in {iterated})"
-        name, items = (
-            self.names["inputs"],
-            self.names["items"],
-        )  # that nothing else in the file is called: its statements stand between
+        name, items = self.names["inputs"], self.names["items"]
         held = textwrap.indent(body.text(body.before), " " * 8)
         return f"def {name}({items}):\n    for {target} in {items}:\n{held}\n        yield {names}\n\n\n", f"{name}({iterated})"
 

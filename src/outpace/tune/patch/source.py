@@ -112,12 +112,14 @@ class SourceFile:
             )
         return found[alike.index(stage)]
 
-    def spelled(self, full: str) -> str | None:
-        """How this file would write `tf.data.AUTOTUNE`: by the name under which it imported TensorFlow, or a part of it."""
+    def spelled(self, full: str, *, anywhere: bool = True) -> str | None:
+        """How this file would write `tf.data.AUTOTUNE`: by the name under which it imported TensorFlow, or a part of it; `anywhere`: in a
+        function, too."""
         wanted = full.replace("tf.", "tensorflow.", 1) if full.startswith("tf.") else full
         names: dict[str, str] = {}
         tree = ast.parse(self.text)
-        for node in ast.walk(tree):
+        inner = () if anywhere else (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        for node in (node for each in tree.body if not isinstance(each, inner) for node in ast.walk(each)):
             names.update({name: _plain(meant) for name, meant in _imported(node).items()})
         for node in tree.body:  # AUTOTUNE = tf.data.AUTOTUNE
             if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
