@@ -76,8 +76,10 @@ def loop_band(program: Program, variant: Variant, *, seconds: float | None = Non
         by_batches = program.limited and kept.held != ()
         if by_batches:
             run, count = _of_batches(program, kept, size)
+        elif size > 1 and loop.jax is None:
+            run, count = _of_several(program, loop, kept, size)
         else:
-            run, count = _of_several(program, loop, kept, size) if size > 1 else _of_calls(program, loop, kept)
+            run, count = _of_calls(program, loop, kept)
         steps = max(compared(program, STEPS) // size, 2) * size if size > 1 else compared(program, STEPS)
         order = [step % count for step in range(steps if kept.held else count)]
         first = size if kept.held else count  # calls that leave no state behind are each a first step
