@@ -30,12 +30,13 @@ FOR_TYPES_ALONE = {
     ("outpace.trace.source", "outpace.trace.trace"): "a trace has a source, which writes lines of a trace",
     (
         "outpace.tune.loop.loop",
+        "outpace.tune.loop.models",
         "outpace.tune.loop.replayed",
         "outpace.tune.loop.stepper",
         "outpace.tune.loop.woven",
         "outpace.tune.program.program",
         "outpace.tune.program.stepper",
-    ): "a program may be a loop, which makes steppers of its own, and those of a model run a program",
+    ): "a program may be a loop, which makes steppers of its own and holds the models that it calls; steppers of a model run a program",
 }
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
 import pytest
 
 from outpace.tools import discover
-from tests.architecture.source import FILES, SOURCE, functions, imported, literals, place
+from tests.architecture.source import FILES, SOURCE, functions, imported, literals, place, tree
 
 LONGEST_FILE, LONGEST_FUNCTION = 400, 60
 
@@ -29,6 +30,17 @@ def test_files_are_short() -> None:
 def test_functions_are_short() -> None:
     long = {name for path in FILES for name, length in functions(path) if length > LONGEST_FUNCTION}
     assert long == set(LONG_FUNCTIONS)
+
+
+def test_a_module_that_is_run_is_whole_by_then() -> None:
+    """What is defined behind `if __name__ == "__main__"` is not there where the module is run."""
+    cut = {
+        place(p)
+        for p in FILES
+        for each in tree(p).body[:-1]
+        if isinstance(each, ast.If) and "__main__" in ast.unparse(each.test)
+    }
+    assert cut == set()
 
 
 @pytest.mark.parametrize("tool", [t.id for t in discover()])

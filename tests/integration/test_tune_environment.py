@@ -67,7 +67,7 @@ found = race_batch_sizes(program, budget=4)
 fixed = keras.Sequential([keras.Input((8,), batch_size=8), FixedSize(), keras.layers.Dense(1)])
 fixed.compile("sgd", "mse")
 refused = race_batch_sizes(Program.of(fixed, tf.data.Dataset.from_tensor_slices((x, y)).batch(8)), budget=4)
-table = list(table_of(found).records())
+table = list(batch_table(found).records())
 print(json.dumps({
     "kept": before == [w.tobytes() for w in model.get_weights()], "left": found.left, "advice": found.advice,
     "batches": [row["batch"] for row in table], "per": found.experiment.protocol.per.value,

@@ -74,10 +74,24 @@ def test_a_step_that_stands_in_the_loop_becomes_a_compiled_function(tmp_path: Pa
         assert "+@jax.jit" in text and ("train_step(params, at)" in text or "train_step(params, x[" in text)
 
 
-def test_a_compiled_step_is_found_by_its_calls(tmp_path: Path) -> None:
-    done = run(tmp_path, SCRIPT.replace("def update", "@jax.jit\ndef update"), "--budget", "5s")
+BESIDE = """
+def collect():
+    return sum([number * number for number in range(20_000)])
+
+@jax.jit
+def update"""
+
+
+def test_a_compiled_step_is_found_by_its_calls_and_the_lines_that_take_the_rest_of_the_time_by_samples(tmp_path: Path) -> None:
+    text = SCRIPT.replace("\ndef update", BESIDE).replace(
+        "        params = update", "        collect()\n        params = update"
+    )
+    done = run(tmp_path, text, "--budget", "5s")
     assert done.returncode == 0, done.stderr[-3000:]
-    assert "tuning the loop at train.py:19" in done.stderr and "The step is compiled already" in done.stdout
+    assert "tuning the loop at train.py:22" in done.stderr and "The step is compiled already" in done.stdout
+    said = " ".join(done.stdout.split())
+    found = re.search(r"A step spends (\d+)% in train\.py:15 \(collect", said)
+    assert found is not None and int(found[1]) > 50 and "Where a step's time goes" in said, said
 
 
 COMPILED = SCRIPT.replace("def update", "@jax.jit\ndef update").replace(

@@ -26,16 +26,16 @@ from outpace.tune.trial.statistics import Estimate
 
 class Told(Climb):
     def _verdicts(self, base, others):
-        verdicts, at_limit = super()._verdicts(base, others)
+        verdicts, *_ = super()._verdicts(base, others)
         said = {"steps_per_execution": (Decision.SEEMS_FASTER, 2.0), "jit_compile": (Decision.REFUSED, 1.2)}
         for other in others:
             decision, ratio = said.get(other.changes[-1].id, (Decision.SAME, 1.0))
             estimate = Estimate(ratio, ratio / 1.3, ratio * 1.3, 12, 0.1)
             verdicts[other.name] = replace(verdicts[other.name], decision=decision, estimate=estimate)
-        return verdicts, False
+        return verdicts, False, False
 
 Budget.affordable = lambda self, variants: variants  # a slow machine shall not change what is tested
-Budget.pays_one_more = lambda *_: True
+Budget.pays_one_more = lambda *_, **__: True
 notes = []
 class Listening(Watch):
     def note(self, text):

@@ -17,7 +17,7 @@ EXACT, REORDERED, STATISTICAL = "exact", "reordered", "statistical"
 # Which rewrites each program accepts, by risk; all others are refused with a reason.
 ACCEPTED: dict[str, dict[str, str]] = {
     "functional": {"any_order": REORDERED, "thread_pool": EXACT},
-    "generator_fed": {"cache": EXACT, "thread_pool": EXACT},
+    "generator_fed": {"cache": EXACT, "generator_chunks": EXACT, "thread_pool": EXACT},
     "interleave": {"cache": EXACT, "parallel_interleave": EXACT, "thread_pool": EXACT},
     "mixed_precision": {},
     "multi_input": {"split_map": EXACT, "thread_pool": EXACT},

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable
 from types import CodeType
 from typing import Any
@@ -42,6 +43,7 @@ class LoopSteps:
         self._functions: dict[Any, Candidate] = {}
         self.trains = False  # a gradient tape was used at all
         self._loops: weakref.WeakKeyDictionary[Any, Candidate] = weakref.WeakKeyDictionary()  # by data set
+        self._recent: deque[weakref.ref[Any]] = deque(maxlen=4)  # data sets of the last reads
         self._iterators: weakref.WeakSet[Any] = weakref.WeakSet()
         self._readers: weakref.WeakKeyDictionary[Any, Reader] = weakref.WeakKeyDictionary()  # by data set
 
@@ -58,9 +60,13 @@ class LoopSteps:
         return next((key for key, each in self._functions.items() if each is candidate and isinstance(key, CodeType)), None)
 
     def read(self, count: int) -> Any:
-        """The data set that the script itself reads in most of so many steps; None where there is none."""
-        read = [(each.count, dataset) for dataset, each in self._loops.items() if 2 * each.count >= count]
-        return max(read, key=lambda each: each[0], default=(0, None))[1]
+        """The data set that the script itself reads in most of so many steps; None where there is none. One that it read before, to count its
+        examples for instance, is none that it reads now."""
+        recent = {id(each()) for each in self._recent}
+        read = [
+            (id(dataset) in recent, each.count, dataset) for dataset, each in self._loops.items() if 2 * each.count >= count
+        ]
+        return max(read, key=lambda each: each[:2], default=(False, 0, None))[2]
 
     def reader(self, dataset: Any) -> Reader | None:
         """Where a data set was read last: the code, and the line in it; None where it was not."""
@@ -135,6 +141,7 @@ class LoopSteps:
             for function in self._functions.values():  # an epoch's end or a validation lies within this step
                 function.interrupted = function.interrupted or function.began is not None
         dataset = getattr(iterator, "_dataset", iterator)
+        self._recent.append(weakref.ref(dataset))
         candidate = self._loops.setdefault(dataset, Candidate("eager loop"))
         if candidate.began is not None:
             candidate.interrupted = candidate.interrupted or fresh

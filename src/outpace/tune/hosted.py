@@ -44,6 +44,9 @@ KERAS_2 = (
 )
 
 
+FIRST_STEP = 120.0  # seconds that a loop which is run again gets for it
+
+
 class Hosted:
     """Takes over one `fit`: `plan["fit"]` counts from 1."""
 
@@ -190,7 +193,8 @@ class Hosted:
     def _tuned_loop(self, loop: Loop) -> int:
         from outpace.tune.program.program import Program
 
-        loop.clock.begun.wait()
+        if not loop.clock.begun.wait(FIRST_STEP):
+            self.refuse(f"the loop ran again for {FIRST_STEP:.0f} s, and no step of it was seen.")
         loop.observe()
         code = self._tuned(Program.of_loop(loop))
         self._tell_unwritten()

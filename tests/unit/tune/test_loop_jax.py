@@ -151,13 +151,16 @@ def test_slices_among_the_arguments_are_made_before_the_step(tmp_path: Path) -> 
     loop = """for epoch in range(3):
     for at in range(0, 40, 4):
         hook()
-        params, momentum, loss = step(params, momentum, data[at : at + 4], rate)  # of these rows
+        # of these rows
+        params, momentum, loss = step(params, momentum, data[at : at + 4], rate)
         losses.append(loss)
 """
     body, before = run(tmp_path / "train.py", HEAD + loop + TAIL)
     assert isinstance(body, Body) and body.several == "" and body.inputs == ("x",)
     text = patched(tmp_path / "train.py", found(body), (SEVERAL,))
-    assert "        x = data[at:at + 4]\n" in text
+    assert "        x = data[at:at + 4]\n" in text and text.count("# of these rows\n    ") == text.count(
+        "= step(params, momentum, x, rate)"
+    )
     _, after = run(tmp_path / "patched.py", text)
     same(before, after)
 

@@ -106,7 +106,8 @@ DECIDING = FRESH.confirm_rounds  # of the last race, for what is promising
 ROUNDS = SCREEN.least_rounds  # of a race that tells anything
 FEW = SCREEN.few_rounds  # of a race that tells of what is large
 _BESIDE = 3  # arms beside those that are new: the base, its second self, the model alone
-_LAST, _LAST_NEW = 7, 3  # arms of a last race beside the rungs, where one more change is on top, and how many of them are new
+_LAST, _LAST_NEW = 3, 1  # arms of a last race beside the rungs, where one more change is on top, and how many of them are new
+_ALONE, _ALONE_NEW = 4, 2  # and of the model and the input alone, with that change and without it
 
 _Variant = TypeVar("_Variant")
 
@@ -173,9 +174,11 @@ class Budget:
         self.seconds += added
         return added
 
-    def pays_one_more(self, rungs: int) -> bool:
-        """Whether a last race of so many rungs has the fewest rounds with one more change on top, and what is alone for both."""
-        return self.for_last(_LAST_NEW) >= self._rounds(rungs + _LAST)
+    def pays_one_more(self, rungs: int, *, alone: bool = True) -> bool:
+        """Whether a last race of so many rungs has the fewest rounds with one more change on top; `alone`: beside the model and the input alone
+        of both."""
+        arms, new = (_LAST + _ALONE, _LAST_NEW + _ALONE_NEW) if alone else (_LAST, _LAST_NEW)
+        return self.for_last(new) >= self._rounds(rungs + arms)
 
     def learn(self, experiment: Experiment, seconds: float, new: int) -> None:
         """What a race cost that took so long with its preparations, those of so many new arms."""

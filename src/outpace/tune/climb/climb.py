@@ -21,6 +21,7 @@ from outpace.tune.climb.limits import (
     in_memory,
     input_alone,
     limits_of,
+    loop_lines,
     model_alone,
     raced,
 )
@@ -115,7 +116,8 @@ class Climb:
             if best is not before:
                 self.choice.reopen()
             self._forget(best)
-        climbed = replace(self._finish(found, best, ended), beside=beside)
+        climbed = self._finish(found, best, ended)
+        climbed = replace(climbed, beside=beside, lines=loop_lines(self.program, self._runs(climbed.best).runner))
         dispose([self.running.pop(key) for key in list(self.running)])
         return climbed
 
@@ -325,7 +327,7 @@ class Climb:
 
     def _with_promising(self, best: Variant) -> Variant:
         """The best with the most promising of what is undecided on top: the last race has more rounds than those before."""
-        if not self.budget.pays_one_more(len(best.rungs)):
+        if not self.budget.pays_one_more(len(best.rungs), alone=self.memory is not None):
             return best
         for found in self.choice.promising:
             made = self._together(best, found)

@@ -1,27 +1,36 @@
-"""How fast a program could be: the model alone, the input alone, and both together; and the parts of a model that take most of its step."""
+"""How fast a program could be: the model alone, the input alone, and both together; and the parts of a model, or the lines of a loop, that take
+most of its step."""
 
 from __future__ import annotations
 
 import glob
 import importlib
+import linecache
 import math
 import os
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 from outpace._dataclass import dataclass
+from outpace.capture.sampler import FrameSampler
 from outpace.capture.sources import SourceRecorder
 from outpace.capture.steps_keras import of_keras_2, steps_per_execution
 from outpace.metrics.model_parts import model_parts
-from outpace.model import Table
+from outpace.metrics.python_samples import OUTPACE, YOURS, places_of
+from outpace.metrics.python_time import interval
+from outpace.metrics.source_line import source_line
+from outpace.model import Field, Table, Unit
 from outpace.model.errors import CaptureError
+from outpace.store.record import PythonSamples
 from outpace.timeline import Run
 from outpace.trace import open_trace
 from outpace.tune.climb.variant import Variant
+from outpace.tune.loop.stepper import LoopStepper
 from outpace.tune.program.program import Program
 from outpace.tune.program.source import Feed
 from outpace.tune.program.stepper import Stepper
@@ -259,3 +268,60 @@ def _profiled(program: Program, sources: SourceRecorder | None) -> Table | None:
         }
         table = model_parts(Run.of([open_trace(file, _HOST)], folder, records={_HOST: record}))
     return table if len(table) else None
+
+
+LINES = (
+    Field("line", Unit.TEXT, "line of your own code: the innermost one of the training thread's stack"),
+    Field("function", Unit.TEXT, "function that holds it"),
+    Field("text", Unit.TEXT, "its source", "Code"),
+    Field(
+        "share",
+        Unit.FRACTION,
+        "the line's share of the step time, with what libraries do below it; what is computed while Python goes on is the time of the line "
+        "that waits for it",
+        "Of step",
+    ),
+    Field("low", Unit.FRACTION, "lower end of the share's 95% CI", "From"),
+    Field("high", Unit.FRACTION, "upper end of it", "To"),
+)
+SAMPLED = 3.0  # seconds at least: some 300 moments
+_LEAST_SHARE = 0.01
+
+
+def loop_lines(program: Program, runner: object) -> Table | None:
+    """The lines of a script whose loop it is that a step's time goes to, the largest share first; None where it is no loop, or cannot be
+    sampled."""
+    loop = program.loop
+    if loop is None or not isinstance(runner, LoopStepper):
+        return None
+    made = list[FrameSampler]()
+    try:
+        loop.clock.perform(lambda: made.append(FrameSampler()))  # which sets up signals, in the thread that they come to
+        runner.drain()
+        made[0].start()
+        try:
+            steps, end = 1, time.monotonic() + SAMPLED
+            while time.monotonic() < end:  # whose steps may take a millisecond or a minute
+                runner.run(steps)
+                steps *= 2
+        finally:
+            samples = made[0].stop()
+    except Exception:  # a tuning without this table is a tuning all the same
+        return None
+    return _lines(samples) if samples is not None else None
+
+
+def _lines(samples: PythonSamples) -> Table | None:
+    places = [place for place, *_ in places_of({}, {"frames": samples.frames, "stacks": samples.stacks})]
+    weights: dict[tuple[str, int, str], int] = defaultdict(int)
+    met = [(places[stack], weight) for _, weight, stack in samples.samples if places[stack][3] != OUTPACE]
+    for (file, line, function, who), weight in met:
+        if who == YOURS:
+            weights[file, line, function] += weight
+    total = sum(weight for _, weight in met)
+    rows = [
+        (source_line(file, line), function, linecache.getline(file, line).strip(), share, *interval(share, len(met)))
+        for (file, line, function), weight in weights.items()
+        if (share := weight / total) >= _LEAST_SHARE
+    ]
+    return Table.from_rows("lines", "Where a step's time goes", LINES, sorted(rows, key=lambda row: -row[3])) if rows else None

@@ -82,6 +82,7 @@ class Climbed:
     only an input was read). tried: every optimisation. ladder: the changes that were kept, in order. final: the last race, on fresh rounds;
     None where nothing seemed or might be faster. ended: why the climb ended, as a clause. expected: what was predicted before any optimisation
     was raced. added: seconds that the budget was extended by. beside: of a model whose step is not tuned, how fast it is beside its input.
+    lines: of a loop's script, with what was kept, where a step's time goes (`limits.LINES`).
     """
 
     limits: Limits | None
@@ -96,6 +97,7 @@ class Climbed:
     expected: tuple[Expected, ...] = ()
     beside: Beside | None = None
     added: float = 0.0
+    lines: Table | None = None
 
     @property
     def experiments(self) -> tuple[Experiment, ...]:

@@ -196,8 +196,12 @@ class Running:
         from outpace.tune.loop.losses import loop_band
         from outpace.tune.numerics import loss_band
 
+        knob = self.variant.changes[-1].knob
+        assert knob is not None
         band = loss_band if self.program.loop is None else loop_band
         try:
+            if knob.compares:
+                return knob.objection(self.program)
             return band(self.program, self.variant, seconds=CHECK_SECONDS).objection
         except Exception as error:  # without a `loss` in the logs, for instance
             return f"Its losses could not be compared: {reason_of(error)}"

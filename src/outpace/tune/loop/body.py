@@ -6,6 +6,7 @@ import ast
 import builtins
 import copy
 import functools
+import itertools
 import textwrap
 import types
 from collections.abc import Iterator, Mapping, Sequence
@@ -76,22 +77,21 @@ class Body:
 
     def text(self, statements: Sequence[ast.stmt]) -> str:
         """Statements as they stand in the file, with the comments right above them, from the left on, without a line's end."""
-        parts, plain = list[str](), list[ast.stmt]()
-        for each in statements:
-            said = getattr(each, SAID, None)
-            if said is None:
-                plain.append(each)
-                continue
-            parts, plain = [*parts, self._source(plain), said], []
-        return "\n".join(part for part in (*parts, self._source(plain)) if part)
+        last = {each.lineno: each for each in (*self.before, *self.steps, *self.after)}  # several may say one line
+        parts = list[str]()
+        for plain, group in itertools.groupby(statements, lambda each: not hasattr(each, SAID)):
+            some = list(group)
+            for each in () if plain else some:
+                parts += [self._source(each.lineno, each.lineno - 1)] if last.get(each.lineno) is each else []
+                parts.append(getattr(each, SAID))
+            parts += [self._source(some[0].lineno, some[-1].end_lineno or 0)] if plain else []
+        return "\n".join(part for part in parts if part)
 
-    def _source(self, statements: Sequence[ast.stmt]) -> str:
-        if not statements:
-            return ""
-        first = statements[0].lineno - 1
-        while first and self.lines[first - 1].lstrip().startswith("#"):
+    def _source(self, first: int, last: int) -> str:
+        """Lines of the file, by their numbers, with the comments right above the first one."""
+        while first > 1 and self.lines[first - 2].lstrip().startswith("#"):
             first -= 1
-        return textwrap.dedent("".join(self.lines[first : statements[-1].end_lineno])).rstrip()
+        return textwrap.dedent("".join(self.lines[first - 1 : last])).rstrip()
 
     @property
     def names(self) -> Mapping[str, Any]:

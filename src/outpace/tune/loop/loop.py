@@ -27,6 +27,7 @@ from outpace.tune.reason import reason_of
 
 if TYPE_CHECKING:
     from outpace.tune.loop.donation import Donation
+    from outpace.tune.loop.models import Models
     from outpace.tune.loop.replayed import Replayed, ReplayStepper
     from outpace.tune.loop.statement import Statement
     from outpace.tune.loop.woven import Woven
@@ -65,6 +66,7 @@ class Loop:
         self.began: Variables | None = None  # what variables of TensorFlow held when it was observed
         self.unwoven = "the loop's source is not at hand"  # why not
         self.donation: Donation | None = None
+        self.eager_models: Models | None = None
         self._tf: Any = sys.modules.get("tensorflow")
         self._undo = contextlib.ExitStack()
         self._main = threading.get_ident()
@@ -123,9 +125,8 @@ class Loop:
     def observe(self) -> None:
         """Let it make some steps, and see which function of the user's makes them eagerly."""
         self.observing(True)
-        made = Calls(tuple(self.record(OBSERVED)))
-        replayed = self.woven.record(OBSERVED) if self.woven is not None else None
-        self.calls = replayed if replayed is not None else made
+        made, woven = Calls(tuple(self.record(OBSERVED))), self.woven
+        self.calls = (woven.record(OBSERVED) if woven is not None else None) or made
         self.observing(False)
         self.began = Variables.here()
         if self.jax is not None and self.eager_step is not None:
@@ -208,10 +209,10 @@ class Loop:
         """Take the loop's reads and calls over, in the script's thread."""
         owned = iterator_class()
         if owned is not None:
-            self._hook(owned, "__next__", self._next)
+            self.hook(owned, "__next__", self._next)
         if self._tf is not None:
-            self._hook(type(self._tf.function(_nothing)), "__call__", self._call)
-            self._hook(self._tf.GradientTape, "__enter__", self._taped)
+            self.hook(type(self._tf.function(_nothing)), "__call__", self._call)
+            self.hook(self._tf.GradientTape, "__enter__", self._taped)
         if self.jax is not None:
             self.jax.hand_over(self._call_jax)
         if self.eager_step is not None and self.eager_step.outline is None:
@@ -221,7 +222,8 @@ class Loop:
         """Give the frameworks' reads and calls back."""
         self._undo.close()
 
-    def _hook(self, kind: Any, name: str, ours: Callable[..., Any]) -> None:
+    def hook(self, kind: Any, name: str, ours: Callable[..., Any]) -> None:
+        """Take over calls of a method that the script's thread makes itself, outside of graphs; `ours` is given the original one first."""
         original = getattr(kind, name)
         self._undo.callback(setattr, kind, name, original)
 
@@ -283,9 +285,8 @@ class Loop:
             if self._by_calls:
                 self.clock.tick()
             if self.recording:
-                self.recorded.append(
-                    Call(function.made, args, kwargs).copied() if function.gives_away else Call(function.made, args, kwargs)
-                )
+                call = Call(function.made, args, kwargs)
+                self.recorded.append(call.copied() if function.gives_away else call)
         if self.donation is not None:
             return self.donation.call(function, args, kwargs, DONATED in self.active.turned and not self.active.failure)
         return function.made(*args, **kwargs)

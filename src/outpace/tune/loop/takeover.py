@@ -26,6 +26,7 @@ from outpace.tune.loop.donation import Donation
 from outpace.tune.loop.found import Found
 from outpace.tune.loop.later import later_of, syncs_of
 from outpace.tune.loop.loop import OBSERVED, Loop
+from outpace.tune.loop.models import Models
 from outpace.tune.loop.outline import ON, STEP, outlined, takes_gradients
 from outpace.tune.loop.reads import shape_of
 from outpace.tune.loop.statement import Statement
@@ -68,6 +69,9 @@ def take_over(
         loop.donation = Donation(loop.woven.body)
         statement.renewed.append(kept_arrays(statement.frame.f_locals))
     loop.install()
+    if found.jax is None:
+        loop.eager_models = Models(loop, statement)
+        loop.eager_models.install()
     if outline is not None:
         outline.names.update({ON: loop.on, STEP: loop.running(outline.function)})
     signal.signal(signal.SIGINT, lambda number, frame: interrupted())  # the script's own code must not see it

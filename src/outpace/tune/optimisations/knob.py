@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -24,10 +24,11 @@ def serves(knob: Knob, program: Program) -> bool:
 class Knob(Optimisation["Program"], Protocol):
     """One optimisation of the training step of a model, or of a loop of the user's (`loops`), or (`reads`) of an input that is no pipeline
     of tf.data. minor: usually a few per cent, so that others are raced before it. between: it changes what lies between the calls of a step's
-    function, and not these."""
+    function, and not these. compares: what it changes is compared by itself, and not by what the program learns."""
 
     minor: bool = False
     between: bool = False
+    compares: bool = False
     reads: bool = False
     loops: bool = False
 
@@ -38,6 +39,10 @@ class Knob(Optimisation["Program"], Protocol):
 
     def applied(self, program: Program) -> AbstractContextManager[None]:
         """The knob is turned inside the block, and turned back after it. Functions must be made and traced inside."""
+
+    def objection(self, program: Program) -> str | None:
+        """What speaks against it, by a comparison of its own (`compares`); None for nothing."""
+        return None
 
     def proof(self, program: Program, runner: Any) -> str | None:
         """Evidence from the traced function or a call that the knob took effect, or None. runner: the `Stepper` that runs, or where the
@@ -66,6 +71,10 @@ class LoopKnob(Knob, Protocol):
         """Steppers that are made inside the block have it turned on."""
         assert program.loop is not None
         return switched(program.loop, turned=program.loop.turned | {self.turns})
+
+    def places(self, program: Program) -> Sequence[str]:
+        """Where it is written."""
+        return program.loop.places() if program.loop is not None else ()
 
     def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
         """Write it; `edits_of`: the edits of a file by its path. Raises Unpatchable where the place is not found."""

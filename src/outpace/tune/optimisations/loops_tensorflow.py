@@ -1,21 +1,23 @@
-"""Optimisations of a TensorFlow loop of the user's own: its step as a graph, compiled by XLA, its values read later."""
+"""Optimisations of a TensorFlow loop of the user's own: its step as a graph, compiled by XLA, its values read later, its models as graphs."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from outpace.capture.frames import in_keras
 from outpace.tune.data.verify import Risk
 from outpace.tune.loop.later import AT_ONCE
+from outpace.tune.loop.models import MODELS
 from outpace.tune.loop.weave import COMPILED, SEVERAL
 from outpace.tune.optimisations.compiled import FEWEST
 from outpace.tune.optimisations.knob import LoopKnob, switched
 from outpace.tune.optimisations.optimisation import Answer, Applies, NotApplicable
 
 if TYPE_CHECKING:
+    from outpace.tune.loop.models import Called, Models
     from outpace.tune.loop.stepper import LoopStepper
     from outpace.tune.loop.woven import Woven
     from outpace.tune.patch.written import Edits
@@ -178,6 +180,62 @@ class LoopReads(LoopKnob):
         write_reads(program.loop.syncs, edits_of)
 
 
+class LoopModels(LoopKnob):
+    """Lets Keras models that the loop calls eagerly run as graphs."""
+
+    id = "loop_models"
+    title = "models as graphs"
+    practice = (
+        "Let the models that the loop calls eagerly run as graphs: model.call = tf.function(model.call), before the loop."
+    )
+    framework = "tensorflow"
+    order = 30
+    turns = MODELS
+    between = compares = True
+
+    def applies(self, program: Program, /) -> Answer:
+        """Where each step calls models eagerly, and nothing in them would be frozen in a graph."""
+        models = program.loop.eager_models if program.loop is not None else None
+        found = models.often("loop_graph" in program.kept) if models is not None else ()
+        if models is None or not found:
+            return NotApplicable("no step calls a Keras model eagerly")
+        if "loop_graph" not in program.kept and isinstance(OPTIMISATIONS[0].applies(program), Applies):
+            return NotApplicable("the step runs eagerly: that it be compiled comes first")
+        fitting = [f"{each.name} ({each.place})" for each in found if models.unfit(each) is None]
+        if not fitting:
+            return NotApplicable(str(models.unfit(found[0])))
+        said = f"every step calls {' and '.join(fitting)} eagerly, one operation after the other; as a graph it is one call"
+        return Applies(said, Risk.REORDERED)
+
+    def objection(self, program: Program) -> str | None:
+        """By what the models compute: the step is as it was."""
+        models, fitting = self._fitting(program)
+        why = models.objection(fitting)
+        return f"It cannot be kept: {why}." if why is not None else None
+
+    def proof(self, program: Program, runner: object) -> str | None:
+        """How many calls ran as graphs."""
+        models, _ = self._fitting(program)
+        return f"{models.made} calls of models ran as graphs" if models.made else None
+
+    def places(self, program: Program) -> Sequence[str]:
+        """The lines that call the models."""
+        return [f"{each.place} {each.name}" for each in self._fitting(program)[1]]
+
+    def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
+        """Write an assignment for each, before the loop. Raises Unpatchable where that is not found."""
+        from outpace.tune.patch.step_edit import write_models
+
+        models, fitting = self._fitting(program)
+        write_models(models.file, models.line, [each.name for each in fitting], edits_of)
+
+    @staticmethod
+    def _fitting(program: Program) -> tuple[Models, list[Called]]:
+        assert program.loop is not None and program.loop.eager_models is not None
+        models = program.loop.eager_models
+        return models, [each for each in models.often("loop_graph" in program.kept) if models.unfit(each) is None]
+
+
 class Rewoven(LoopKnob):
     """Writes the loop anew, in its source and in the process that runs it."""
 
@@ -265,4 +323,5 @@ OPTIMISATIONS = (
     LoopXla(),
     LoopSeveral("loop_calls", "tf.map_fn in a tf.function", "tensorflow"),
     LoopReads(),
+    LoopModels(),
 )

@@ -50,6 +50,8 @@ TRIED = (
     Field("verdict", Unit.TEXT, "what the race says"),
 )
 PARTS = ("part", "source", "share", "forward_ps", "backward_ps", "top_op")
+LINES = ("line", "text", "share", "low", "high")
+SAMPLED = "of the fastest that was proven; each sample of the training thread is the time of your innermost line, which calls or waits"
 BATCHES = ("batch", "rate", "ratio", "low", "high", "verdict")
 LADDER = (
     Field("practice", Unit.TEXT, "what was changed, on top of the lines above", "Optimisation"),
@@ -62,6 +64,7 @@ LADDER = (
     Field("total_high", Unit.RATIO, "upper end of it", "To "),
 )
 _NAN = math.nan
+_MUCH = 0.1  # of a step, of a line that is named
 _FEW = 4  # of which the reasons are told in the terminal, too
 
 
@@ -92,6 +95,8 @@ def page_of(tuned: Tuning) -> Page:
     if tuned.parts is not None:
         remark = "of one step on a batch in memory, under the profiler"
         sections.append(Rows(tuned.parts, PARTS, limit=6, remark=remark))
+    if tuned.climbed.lines is not None:
+        sections.append(Rows(tuned.climbed.lines, LINES, limit=6, remark=SAMPLED))
     if tuned.recipe:
         sections.append(Text("How to keep it", "\n".join(f"{at}. {line}" for at, line in enumerate(tuned.recipe, start=1))))
         sections.extend(_break_even(tuned))
@@ -185,7 +190,8 @@ def _nothing_kept(tuned: Tuning) -> str:
     if model is not None and len(climbed.races) == 1:
         low, high = (max(0.0, 1 - 1 / end) for end in (model.low, model.high))
         what = "any input" if tuned.program.limited else "what the loop does around it"
-        return f"Without {what} a step would be {low:.0%} to {high:.0%} shorter. Nothing was raced: {climbed.ended}.{_largest(tuned)}"
+        around = _busiest(tuned) if not tuned.program.limited and model.low >= BOUND else ""
+        return f"Without {what} a step would be {low:.0%} to {high:.0%} shorter. Nothing was raced: {climbed.ended}.{_largest(tuned)}{around}"
     return f"Nothing was proven to make the {tuned.work} faster ({climbed.ended}).{_holding(tuned)}"
 
 
@@ -206,8 +212,16 @@ def _holding(tuned: Tuning) -> str:
         return ""
     low, high = (1 - 1 / end for end in (model.low, model.high))
     if not tuned.program.limited:
-        return f" The bottleneck is what the loop does around its step, as its input: without it a step is {low:.0%} to {high:.0%} shorter."
+        around = "what the loop does around its step, as its input: without it"
+        return f" The bottleneck is {around} a step is {low:.0%} to {high:.0%} shorter.{_busiest(tuned)}"
     return f" The input is the bottleneck: with its batch in memory a step is {low:.0%} to {high:.0%} shorter."
+
+
+def _busiest(tuned: Tuning) -> str:
+    """The lines of a loop that take most of its time, as a further sentence; empty where that was not looked at."""
+    rows = list(tuned.climbed.lines.records())[:3] if tuned.climbed.lines is not None else []
+    named = ", ".join(f"{row['share']:.0%} in {row['line']} ({row['function']})" for row in rows if row["share"] >= _MUCH)
+    return f" A step spends {named}." if named else ""
 
 
 def _share(estimate: Estimate) -> str:

@@ -26,7 +26,7 @@ from outpace.tune.patch.calls import Unpatchable, follow
 from outpace.tune.program.program import Program, compiled_at
 
 if TYPE_CHECKING:
-    from outpace.tune.climb.variant import Change, Variant
+    from outpace.tune.climb.variant import Change
     from outpace.tune.optimisations.knob import LoopKnob, ReaderKnob
     from outpace.tune.patch.edit import Editor
     from outpace.tune.patch.written import Edits
@@ -133,7 +133,7 @@ def recipe(program: Program, best: Variant, recorder: PipelineRecorder | None) -
     dataset = describe(program.dataset, recorder) if program.dataset is not None else None
     for change in best.changes:
         if change.knob is not None and program.loop is not None:
-            said += [f"{place}: {change.knob.practice}" for place in program.loop.places()]
+            said += [f"{place}: {change.knob.practice}" for place in cast("LoopKnob", change.knob).places(program)]
             keywords = ", ".join(f"{name}={value}" for name, value in change.knob.keywords(program).items())
             said += [f"compile(..., {keywords})" for _ in program.loop.models() if keywords]
         elif change.knob is not None:

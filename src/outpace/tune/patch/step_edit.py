@@ -9,7 +9,7 @@ import ast
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
@@ -155,6 +155,17 @@ def write_reads(syncs: Syncs, edits_of: Callable[[str], Edits]) -> None:
         raise Unpatchable(f"the loop at {edits.file.name}:{syncs.line} was not found: the file was edited since")
     for at, each in enumerate(syncs.movable, start=1):
         _write(each, loop, edits, str(at) if at > 1 else "")
+
+
+def write_models(path: str, line: int, names: Sequence[str], edits_of: Callable[[str], Edits]) -> None:
+    """Let models run as graphs, by statements before the loop at a line. Raises Unpatchable where that is not found."""
+    edits = edits_of(path)
+    loop, maker = edits.file.starting(line, (cst.For, cst.While)), edits.file.spelled(MAKER)
+    if loop is None or maker is None:
+        why = f"{edits.file.name} has no name for {MAKER}" if loop is not None else "the file was edited since"
+        raise Unpatchable(f"the models that the loop at {edits.file.name}:{line} calls were not written: {why}")
+    made = "\n".join(f"{name}.call = {maker}({name}.call)" for name in names)
+    edits.first[loop] = [*edits.first.get(loop, ()), *cst.parse_module(made).body]
 
 
 def _write(each: Movable, loop: cst.CSTNode, edits: Edits, number: str) -> None:

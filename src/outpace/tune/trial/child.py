@@ -193,10 +193,6 @@ def _run(script: str, argv: list[str], module: bool, channel: Channel, first_epo
     hooks.ended()
 
 
-if __name__ == "__main__":
-    main(sys.argv[1:])
-
-
 # A checkpoint of a race would stand in the place of the user's own; BackupAndRestore would even begin with it.
 WRITERS = ("ModelCheckpoint", "BackupAndRestore", "CSVLogger", "TensorBoard", "RemoteMonitor")
 
@@ -216,3 +212,7 @@ def without_writers(callbacks: Any, keras: Any) -> tuple[Any, list[str]]:
         return kept, names
     callbacks.callbacks = kept
     return callbacks, names
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

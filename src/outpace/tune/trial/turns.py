@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
+from outpace.capture.ending import remove_graph_sources
 from outpace.capture.options import CaptureOptions, Outcome
 from outpace.capture.profilers import framework_versions
 from outpace.capture.session import Session
@@ -159,6 +160,7 @@ class Turns:
         try:
             order = self._channel.receive()
         except Closed:
+            remove_graph_sources()
             os._exit(0)  # the race is over; a pipeline of this process might hang at the interpreter's own end
         self._wanted, self._settle = order["steps"], order["settle"]
         self._done, self._seconds = 0, 0.0
