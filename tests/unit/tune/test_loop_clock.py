@@ -60,6 +60,21 @@ def test_what_is_set_aside_counts_neither_as_a_step_nor_as_time() -> None:
     assert work.steps == 3 and work.seconds < 0.2
 
 
+def test_what_lies_between_two_passes_is_no_part_of_a_step_but_what_steps_left_to_devices_is() -> None:
+    clock = Clock(lambda: time.sleep(0.05))
+
+    def step(at: int) -> None:
+        if at == 1:
+            clock.between()
+            time.sleep(0.3)
+
+    looping(clock, step)
+    work = clock.advance(3)
+    assert work.steps == 3 and 0.1 <= work.seconds < 0.3  # the device's time of the pass, and of the block
+    ((start, end),) = clock.apart
+    assert 0.3 <= end - start < 0.4
+
+
 def test_the_finish_of_a_block_belongs_to_it() -> None:
     clock = Clock(lambda: time.sleep(0.1))
     looping(clock)

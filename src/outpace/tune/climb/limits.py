@@ -3,6 +3,7 @@ most of its step."""
 
 from __future__ import annotations
 
+import bisect
 import glob
 import importlib
 import linecache
@@ -12,9 +13,9 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
 from outpace.capture.sampler import FrameSampler
@@ -30,7 +31,7 @@ from outpace.store.record import PythonSamples
 from outpace.timeline import Run
 from outpace.trace import open_trace
 from outpace.tune.climb.variant import Variant
-from outpace.tune.loop.stepper import LoopStepper
+from outpace.tune.loop.stepper import LoopStepper, finished
 from outpace.tune.program.program import Program
 from outpace.tune.program.source import Feed
 from outpace.tune.program.stepper import Stepper
@@ -38,6 +39,9 @@ from outpace.tune.trial.arm import Arm
 from outpace.tune.trial.engine import Watch, run_experiment
 from outpace.tune.trial.record import Experiment, Phase, Protocol
 from outpace.tune.trial.statistics import Estimate, compare
+
+if TYPE_CHECKING:
+    from outpace.tune.loop.loop import Loop
 
 TODAY, MODEL, INPUT = "as it is", "model alone", "input alone"
 MATTERS = 0.03  # of a step: less is called no difference
@@ -278,7 +282,7 @@ LINES = (
         "share",
         Unit.FRACTION,
         "the line's share of the step time, with what libraries do below it; what is computed while Python goes on is the time of the line "
-        "that waits for it",
+        "that waits for it, and of the step itself where none does",
         "Of step",
     ),
     Field("low", Unit.FRACTION, "lower end of the share's 95% CI", "From"),
@@ -298,6 +302,8 @@ def loop_lines(program: Program, runner: object) -> Table | None:
     try:
         loop.clock.perform(lambda: made.append(FrameSampler()))  # which sets up signals, in the thread that they come to
         runner.drain()
+        loop.clock.apart.clear()
+        began = time.perf_counter()
         made[0].start()
         try:
             steps, end = 1, time.monotonic() + SAMPLED
@@ -308,13 +314,39 @@ def loop_lines(program: Program, runner: object) -> Table | None:
             samples = made[0].stop()
     except Exception:  # a tuning without this table is a tuning all the same
         return None
-    return _lines(samples) if samples is not None else None
+    return _lines(samples, loop, began) if samples is not None else None
 
 
-def _lines(samples: PythonSamples) -> Table | None:
-    places = [place for place, *_ in places_of({}, {"frames": samples.frames, "stacks": samples.stacks})]
+def _step_of(
+    loop: Loop, stack: Sequence[tuple[int, int]], frames: Sequence[tuple[str, str, int, str]]
+) -> tuple[str, int, str, str]:
+    """Where the step is made that a stack waits for: behind the last one of a call, or at the end of a pass, no line of the user's does."""
+    if loop.woven is not None:
+        body = loop.woven.body
+        return body.file, body.steps[-1].lineno, body.frame.f_code.co_name, YOURS
+    file, line, function = next(
+        ((frames[at][0], line, frames[at][1]) for at, line in reversed(stack) if not frames[at][3]), ("", 0, "")
+    )
+    return file, line, function, YOURS if file else OUTPACE
+
+
+def _lines(samples: PythonSamples, loop: Loop, began: float) -> Table | None:
+    """`began`: when the samples did, by the clock that notes what was no part of a step."""
+    frames = samples.frames
+    places = [
+        (_step_of(loop, stack, frames) if (who, function) == (OUTPACE, finished.__name__) else place)
+        for stack, (place, who, function) in zip(
+            samples.stacks, places_of({}, {"frames": frames, "stacks": samples.stacks}), strict=True
+        )
+    ]
+    apart = [((start - began) * 1e9, (end - began) * 1e9) for start, end in loop.clock.apart]
+    starts = [start for start, _ in apart]
     weights: dict[tuple[str, int, str], int] = defaultdict(int)
-    met = [(places[stack], weight) for _, weight, stack in samples.samples if places[stack][3] != OUTPACE]
+    met = [
+        (places[stack], weight)
+        for moment, weight, stack in samples.samples
+        if places[stack][3] != OUTPACE and not ((at := bisect.bisect(starts, moment)) and moment < apart[at - 1][1])
+    ]
     for (file, line, function, who), weight in met:
         if who == YOURS:
             weights[file, line, function] += weight

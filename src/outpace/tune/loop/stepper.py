@@ -6,6 +6,7 @@ import math
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -155,12 +156,16 @@ def finished() -> None:
             array.block_until_ready()
 
 
+_MOST_APART = 10_000
+
+
 class Left(BaseException):
     """The loop is left: nothing is tuned any more. No exception of the user's, so that none of their handlers takes it."""
 
 
 class Clock:
-    """Steps of a loop, counted and timed at their begin. The script calls `tick`, `aside` and `stop`, the tuning `advance` and `perform`."""
+    """Steps of a loop, counted and timed at their begin. The script calls `tick`, `aside`, `between` and `stop`, the tuning `advance` and
+    `perform`. apart: from when to when what ran last was no part of a step, by `time.perf_counter`."""
 
     def __init__(self, finish: Callable[[], None] = lambda: None) -> None:
         """`finish` waits until the steps so far are complete, on devices too; it is called in the script's thread."""
@@ -168,11 +173,12 @@ class Clock:
         self.size = 1  # steps that are made at once until the next begin
         self.ended = ""  # why the loop runs no more
         self.begun = threading.Event()  # its first step, or its end
+        self.apart: deque[tuple[float, float]] = deque(maxlen=_MOST_APART)
         self._finish = finish
         self._go, self._done = threading.Semaphore(0), threading.Semaphore(0)
         self._left = 0
         self._made = 0
-        self._began = self._cpu = self._step = 0.0
+        self._began = self._cpu = self._apart_cpu = self._step = 0.0
         self._work = Work(0, 0.0)
         self._running = self._aside = self._leaving = False
         self._job: Callable[[], None] | None = None
@@ -208,6 +214,8 @@ class Clock:
         if self._running:
             if self._aside:  # the steps' time does not hold this one
                 self._began += now - self._step
+                self._cpu += time.process_time() - self._apart_cpu
+                self.apart.append((self._step, now))
             else:
                 self._made += self.size
             self._step, self._aside, self.size = now, False, 1
@@ -224,7 +232,15 @@ class Clock:
 
     def aside(self) -> None:
         """The step that runs holds something that is no part of a step: an evaluation, the end of an epoch."""
-        self._aside = True
+        if not self._aside:
+            self._aside, self._apart_cpu = True, time.process_time()
+
+    def between(self) -> None:
+        """A pass over the data is over: what runs until the next step begins is no part of one. What steps have handed to devices is."""
+        if self._running and not self._aside:
+            self._finish()
+            self._step = time.perf_counter()
+        self.aside()
 
     def stop(self, why: str) -> NoReturn:
         """The loop runs no more. The tuning is told, and the script's thread waits for the end of the process."""

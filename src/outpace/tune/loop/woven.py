@@ -107,6 +107,7 @@ class Woven:
             self.plain, count = True, count + 1
             yield item
         self.length = count
+        self.loop.clock.between()
 
     def _wanted(self, inputs: Any) -> tuple[int, bool]:
         """Steps per call, and whether their inputs are made ahead."""

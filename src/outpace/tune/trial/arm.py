@@ -85,7 +85,9 @@ class Lane:
     arm: Arm
     steps: int = 1
     step_seconds: float = 0.0
-    untimed_seconds: float = 0.0  # of the last block: begin, drain, end
+    untimed_seconds: float = 0.0  # of the last block: begin, drain, end, and what the arm does not count
+    uncounted_seconds: float = 0.0  # of these, what the arm does not count: a loop's evaluations between its steps
+    stretch: float = 1.0  # how much longer steps take with it
     racing: bool = True
     prepared: bool = False
     first_seconds: float | None = None
@@ -139,13 +141,15 @@ def prepare(lane: Lane, protocol: Protocol, warmup: float, clock: Clock) -> None
     run(lane, 1, clock)
     lane.first_seconds = clock() - started
     started, many, done = clock(), 1, 0
+    counted, uncounted = 1e-9, 0.0
     while True:
         work = run(lane, many, clock)
-        done += work.steps
+        done, counted, uncounted = done + work.steps, counted + work.seconds, uncounted + lane.uncounted_seconds
         lane.step_seconds = max(work.seconds, 1e-9) / max(work.steps, 1)
+        lane.stretch = 1 + uncounted / counted
         if clock() - started >= warmup and done >= _fewest(lane, protocol):
             break
-        if work.seconds < protocol.block_seconds / 2:  # a long chunk measures the step better
+        if work.seconds < min(1, LONGEST / lane.stretch) * protocol.block_seconds / 2:  # a long chunk measures the step better
             many = min(2 * many, _MOST_STEPS)
     lane.warmup_seconds, lane.warmup_steps = clock() - started, done
     if arm.facts is not None:
@@ -162,7 +166,8 @@ def prepare(lane: Lane, protocol: Protocol, warmup: float, clock: Clock) -> None
 
 
 def fill(lane: Lane, seconds: float, protocol: Protocol) -> None:
-    """Set the steps of a block so that it takes about `seconds`."""
+    """Set the steps of a block so that it takes about `seconds`, and with what is not counted not much longer."""
+    seconds *= min(1, LONGEST / lane.stretch)
     wanted = math.ceil(seconds / lane.step_seconds) if lane.step_seconds > 0 else protocol.block_steps
     lane.steps = min(max(_fewest(lane, protocol), wanted), _MOST_STEPS)
 
@@ -192,7 +197,7 @@ def run(lane: Lane, steps: int, clock: Clock) -> Work:
         if arm.end is not None:
             arm.end()
     work = told if isinstance(told, Work) else Work(steps, seconds, cpu)
-    lane.untimed_seconds = max(0.0, clock() - began - work.seconds)
+    lane.untimed_seconds, lane.uncounted_seconds = max(0.0, clock() - began - work.seconds), max(0.0, seconds - work.seconds)
     return work
 
 
