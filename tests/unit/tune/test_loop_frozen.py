@@ -21,6 +21,11 @@ CLEAN = {
         "class T:\n    def __init__(self):\n        self.weight = 2.0\n"
         "    def go(self, x):\n        return x * self.weight\nstep = T().go\n"
     ),
+    "set up by a method": (
+        "class T:\n    def __init__(self):\n        self.optimizer = None\n    def ready(self):\n        self.optimizer = object()\n"
+        "    def go(self, x):\n        return self.optimizer\n    def fit(self, data):\n        for x in data:\n            self.go(x)\n"
+        "t = T()\nt.ready()\nt.fit([])\nstep = t.go\n"
+    ),
 }
 FROZEN = {
     "a counter": ("count = 0\n\ndef step(x):\n    global count\n    count += 1\n    return x\n", "assigns count outside"),
@@ -57,6 +62,18 @@ FROZEN = {
         "class T:\n    def __init__(self):\n        self.rate = 0.1\n    def go(self, x):\n        return x * self.rate\n"
         "t = T()\nstep = t.go\nfor at in range(0):\n    t.rate = 0.2\n",
         "reads self.rate",
+    ),
+    "an object that a loop makes anew": (
+        "class T:\n    def __init__(self):\n        self.optimizer = None\n    def again(self):\n        self.optimizer = object()\n"
+        "    def epoch(self):\n        self.again()\n    def go(self, x):\n        return self.optimizer\n"
+        "t = T()\nt.epoch()\nstep = t.go\nfor at in range(0):\n    t.epoch()\n",
+        "reads self.optimizer",
+    ),
+    "an object that a callback makes anew": (
+        "class T:\n    def __init__(self):\n        self.optimizer = None\n    def again(self):\n        self.optimizer = object()\n"
+        "    def go(self, x):\n        return self.optimizer\n"
+        "t = T()\nt.again()\nhooks = [t.again]\nstep = t.go\nfor hook in hooks:\n    hook()\n",
+        "reads self.optimizer",
     ),
     "a rate in a dictionary": (
         "hyper = {'rate': 0.1}\n\ndef step(x):\n    return x * hyper['rate']\n\nfor at in range(0):\n    hyper['rate'] *= 0.9\n",
@@ -101,17 +118,21 @@ def made(tmp_path: Path, text: str) -> Any:
     return module.step
 
 
+def bound(step: Any) -> tuple[Any, list[tuple[Any, ...]]]:
+    """A function, and a call of it as far as it is known."""
+    owner = getattr(step, "__self__", None)
+    return getattr(step, "__func__", step), [(owner,)] if owner is not None else []
+
+
 @pytest.mark.parametrize("name", CLEAN)
 def test_nothing_is_frozen(tmp_path: Path, name: str) -> None:
-    assert frozen(made(tmp_path, CLEAN[name])) is None
+    assert frozen(*bound(made(tmp_path, CLEAN[name]))) is None
 
 
 @pytest.mark.parametrize("name", FROZEN)
 def test_what_is_frozen_is_named(tmp_path: Path, name: str) -> None:
     text, said = FROZEN[name]
-    step = made(tmp_path, text)
-    bound = getattr(step, "__self__", None)
-    assert said in (frozen(getattr(step, "__func__", step), [(bound,)] if bound is not None else ()) or "")
+    assert said in (frozen(*bound(made(tmp_path, text))) or "")
 
 
 def test_python_numbers_that_change_from_call_to_call(tmp_path: Path) -> None:

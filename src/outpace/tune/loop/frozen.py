@@ -24,6 +24,9 @@ _CHANCE = ("random.", "numpy.random.", "secrets.", "time.", "datetime.", "os.")
 _SEEDS = (".set_seed", ".set_random_seed")  # of a framework: in a graph, only while it is traced
 _SCALARS = (int, float, bool, str)
 _DEEPEST = 4
+_CONSTRUCTORS = ("__init__", "build")
+# Functions that frameworks and Python call.
+_BY_OTHERS = frozenset({"call", "run", "train_step", "test_step", "predict_step"})
 
 
 def frozen(function: Any, calls: Sequence[tuple[Any, ...]] = ()) -> str | None:
@@ -62,7 +65,7 @@ def _found(function: Any, depth: int, seen: set[Any], given: Sequence[Any] = ())
             yield from (f"calls {ast.unparse(node.func)}, which {why}" for why in _found(method, depth + 1, seen))
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in changed:
             yield f"reads {node.id}, whose content the program changes"
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and node.attr in changing:
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and _changes(node, changing, known):
             yield f"reads {ast.unparse(node)}, which the program assigns again"
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in names and node.id not in own:
             yield from _constant(node.id, names[node.id], function)
@@ -170,17 +173,44 @@ def _files(function: Any) -> list[ast.Module]:
     return [_parsed(path) for path in dict.fromkeys((own, script)) if path]
 
 
-def _attributes(function: Any) -> set[str]:
-    """The attributes that a function's file, or the script, assigns, but in constructors."""
+def _changes(node: ast.Attribute, changing: tuple[set[str], set[str]], known: Mapping[str, Any]) -> bool:
+    """Whether an attribute may be another one in a later step. What is no number is assigned while a program is set up, or by what a loop
+    reaches."""
+    anywhere, in_loops = changing
+    value = _held(node, known)
+    return node.attr in (anywhere if value is None or isinstance(value, _SCALARS) else in_loops)
+
+
+def _attributes(function: Any) -> tuple[set[str], set[str]]:
+    """The attributes that a function's file, or the script, assigns, but in constructors; and those of them that loops assign, or functions
+    that a loop reaches: by its names, or because others call them."""
     found: set[str] = set()
     todo: list[ast.AST] = [*_files(function)]
     while todo:
         node = todo.pop()
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             found.add(node.attr)
-        if not (isinstance(node, ast.FunctionDef) and node.name in ("__init__", "build")):
+        if not (isinstance(node, ast.FunctionDef) and node.name in _CONSTRUCTORS):
             todo += ast.iter_child_nodes(node)
-    return found
+    trees = _files(function)
+    functions = [node for tree in trees for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    called = {id(node.func) for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    names = {said for tree in trees for node in ast.walk(tree) if id(node) not in called and (said := _mentioned(node))}
+    reached: list[ast.AST] = [node for tree in trees for node in ast.walk(tree) if isinstance(node, (ast.For, ast.While))]
+    others = [each for each in functions if each.name not in _CONSTRUCTORS]
+    reached += [each for each in others if each.name in _BY_OTHERS or each.name.startswith(("__", "on_"))]
+    for each in reached:  # which grows
+        names |= {said for node in ast.walk(each) if (said := _mentioned(node))}
+        reached += [new for new in others if new.name in names and new not in reached]
+    stored = (node for each in reached for node in ast.walk(each))
+    return found, {node.attr for node in stored if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
+
+
+def _mentioned(node: ast.AST) -> str:
+    """The name, or the attribute's, that a node reads; empty for none."""
+    if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+        return node.id if isinstance(node, ast.Name) else node.attr
+    return ""
 
 
 def _assigned(name: str, function: Any) -> int:
