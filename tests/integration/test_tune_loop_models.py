@@ -61,6 +61,8 @@ DROPS = (
     .replace("keras.layers.Dense(2)", "keras.layers.Dropout(0.5)")
 )
 HEAD = "agent = Agent()\n"
+EAGER = "agent.policy(state, training=True)[0]"
+ASKED = "agent.policy.predict(state.repeat({}, 0), verbose=0)[0]"
 REFUSED = {
     "counts": (COUNTS + HEAD + "agent.policy = Counting()\n", "Counting.call assigns self.calls"),
     "drops": (DROPS + HEAD + "agent.policy = Counting()\n", "Counting.call takes no `training`"),
@@ -79,6 +81,50 @@ def test_models_that_a_graph_would_change_are_left_eager(tmp_path: Path, name: s
     done = run(tmp_path, SCRIPT.replace(HEAD, head), "--dry-run")
     assert done.returncode == 0, done.stderr[-3000:]
     assert f"not applicable: models as graphs: {why}" in done.stdout, done.stdout
+
+
+def test_a_model_that_predicts_many_examples_is_left_as_it_is(tmp_path: Path) -> None:
+    done = run(tmp_path, SCRIPT.replace(EAGER, ASKED.format(1000)), "--dry-run")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "models as graphs: train.py:26 gives Sequential.predict more than 256 examples" in done.stdout, done.stdout
+
+
+def test_what_stands_for_predict_gives_what_it_gives() -> None:
+    text = """
+import numpy as np, keras, tensorflow as tf
+from outpace.tune.loop.models import predicted
+
+keras.utils.set_random_seed(0)
+a, b = keras.Input((4,)), keras.Input((2,))
+model = keras.Model([a, b], keras.layers.Dropout(0.5)(keras.layers.Dense(3)(keras.layers.concatenate([a, b]))))
+short = predicted(model)
+for examples in (1, 33, 1000):
+    given = [np.random.rand(examples, 4), np.random.rand(examples, 2)]
+    left, right = model.predict(given, verbose=0), short(given, verbose=0)
+    assert type(left) is type(right) and left.dtype == right.dtype
+    np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-6)
+heads = keras.Model(a, [keras.layers.Dense(2)(a), keras.layers.Dense(1)(a)])
+for left, right in zip(heads.predict(given[0], verbose=0), predicted(heads)(given[0][:256]), strict=True):
+    np.testing.assert_allclose(left[:256], right, rtol=1e-5, atol=1e-6)
+data = tf.data.Dataset.from_tensors((tuple(given),))
+assert short(data, steps=1).shape == (1000, 3)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, timeout=120, check=False, env=environment()
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.verify
+def test_a_model_that_every_step_asks_to_predict_is_raced_as_a_graph_and_written(tmp_path: Path) -> None:
+    done = run(tmp_path, SCRIPT.replace(EAGER, ASKED.format(1)), "--budget", "40s", "--patch", "fast.patch")
+    assert done.returncode == 0, done.stderr[-3000:]
+    said = " ".join(done.stdout.split())
+    assert "models as graphs: Every step calls agent.policy.predict (train.py:26)" in said, said
+    patch = (tmp_path / "fast.patch").read_text()
+    assert "+agent.policy.predict = predicted(agent.policy)\n while True:" in patch and "+def predicted(model):\n" in patch, (
+        said
+    )
 
 
 @pytest.mark.verify

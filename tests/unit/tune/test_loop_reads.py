@@ -31,6 +31,14 @@ def test_a_data_set_made_anew_in_each_step_is_part_of_it(read: reads.Reads) -> N
     assert not any(read.evaluates(of("predict"), step) for step in range(1, 30) for _ in range(2))
 
 
+def test_steps_whose_predict_a_graph_stands_for_say_nothing_about_what_a_step_reads(read: reads.Reads) -> None:
+    assert not any(read.evaluates(of("predict"), step) for step in range(1, 4))
+    for step in range(4, 204):
+        for _ in range(2):
+            read.spare(step)
+    assert not read.evaluates(of("predict"), 204)
+
+
 def test_many_batches_of_an_evaluation_are_one(read: reads.Reads) -> None:
     assert all(read.evaluates(of("test"), step) for step in (10, 20, 30) for _ in range(100))
     assert not any(read.evaluates(of("target"), step) for step in (1, 2, 3)), "each kind for itself"

@@ -1,4 +1,5 @@
-"""Keras models that a loop calls eagerly, one operation after the other: to choose an action, to sample, for a metric; and each as a graph."""
+"""Keras models that a loop calls eagerly, one operation after the other, or whose `predict` it calls with a few examples (to choose an action,
+to sample, for a metric); and each as a graph."""
 
 from __future__ import annotations
 
@@ -29,14 +30,32 @@ OFTEN = 3  # calls, in as many steps that are observed
 _KEPT = 2  # calls that are compared
 _NUDGES = 3  # states that differ by one rounding
 _DEEPEST = 3  # attributes that lead to a model
+CALL, PREDICT = "call", "predict"
+FEW = 256  # examples: what `predict` does for more is worth its time
+# What stands for a model's `predict`: that makes a data set of what it is given, and a loop over its batches.
+PREDICTED = f"""\
+def {{name}}(model):
+    call, whole = {{maker}}(lambda x: model(x, training=False)), model.predict
+
+    def predict(x, **options):
+        shape = getattr(x[0] if isinstance(x, list) else x, "shape", None)
+        few = shape and shape[0] <= {FEW} and {{{{*options}}}} <= {{{{"batch_size", "verbose"}}}}
+        if not few:
+            return whole(x, **options)
+        found = call(x)
+        return [each.numpy() for each in found] if isinstance(found, list) else found.numpy()
+
+    return predict"""
 
 
 @dataclass(eq=False)
 class Called:
-    """A model that was called. name: what leads to it from before the loop; empty for nothing. place: the line of the first call. calls: the
-    arguments of the first ones. seen: calls while the loop was observed; beside: calls while its step ran as a graph."""
+    """A model that was called. method: `call` or `predict`. name: what leads to it from before the loop; empty for nothing. place: the line of
+    the first call. graph: what runs in the method's place. calls: the arguments of the first ones. seen: calls while the loop was observed;
+    beside: calls while its step ran as a graph."""
 
     model: Any
+    method: str
     name: str
     place: str
     graph: Any
@@ -50,7 +69,7 @@ class Models:
 
     def __init__(self, loop: Loop, statement: Statement) -> None:
         self._loop, self._statement = loop, statement
-        self._called: dict[int, Called] = {}
+        self._called: dict[tuple[int, str], Called] = {}
         self._unfit: dict[int, str | None] = {}
         self._inside = False
         self.made = 0  # calls as graphs
@@ -70,16 +89,25 @@ class Models:
         keras = sys.modules.get("keras")
         if keras is not None and keras.__version__ >= "3" and keras.backend.backend() == "tensorflow":
             self._loop.hook(keras.Model, "__call__", self._call)
+            self._loop.hook(keras.Model, "predict", self._predict)
 
     def _call(self, original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> Any:
-        """A model is called eagerly; one that it consists of is a part of the call."""
-        known, active = self._called.get(id(model)), self._loop.active
-        if self._inside or "call" in vars(model) or not (self._loop.recording or known is not None):
+        """A model is called eagerly."""
+        return self._met(CALL, original, model, args, kwargs)
+
+    def _predict(self, original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> Any:
+        """A model is asked to predict."""
+        return self._met(PREDICT, original, model, args, kwargs)
+
+    def _met(self, method: str, original: Callable[..., Any], model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of a call, or of its graph; a model that it consists of is a part of the call."""
+        known, active = self._called.get((id(model), method)), self._loop.active
+        if self._inside or method in vars(model) or not (self._loop.recording or known is not None):
             return original(model, *args, **kwargs)
         self._inside = True
         try:
             if self._loop.recording:
-                known = self._note(model, args, kwargs)
+                known = self._note(method, model, args, kwargs)
             assert known is not None
             known.beside += active.graph
             if MODELS in active.turned and not active.failure and self.unfit(known) is None:
@@ -89,23 +117,24 @@ class Models:
                     active.failure = reason_of(error)
                 else:
                     self.made += 1
+                    self._loop.reads.spare(self._loop.clock.ticks)
                     return result
             return original(model, *args, **kwargs)
         finally:
             self._inside = False
 
-    def _note(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Called:
-        if id(model) not in self._called:
-            frame, tf = users_frame(sys._getframe(2)), sys.modules["tensorflow"]
+    def _note(self, method: str, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Called:
+        key, tf = (id(model), method), sys.modules["tensorflow"]
+        if key not in self._called:
+            frame = users_frame(sys._getframe(3))
             place = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}" if frame is not None else ""
-            self._called[id(model)] = Called(model, self._name(model), place, tf.function(model.call))
-        found = self._called[id(model)]
+            graph = tf.function(model.call) if method == CALL else predicted(model)
+            self._called[key] = Called(model, method, self._name(model), place, graph)
+        found = self._called[key]
         found.seen += 1
         if len(found.calls) < _KEPT:
             found.calls.append(
-                sys.modules["tensorflow"].nest.map_structure(
-                    lambda leaf: leaf.copy() if isinstance(leaf, np.ndarray) else leaf, (args, kwargs)
-                )
+                tf.nest.map_structure(lambda leaf: leaf.copy() if isinstance(leaf, np.ndarray) else leaf, (args, kwargs))
             )
         return found
 
@@ -129,6 +158,8 @@ class Models:
                 why = frozen(function, [values]) if code is not None and frames.users(code.co_filename) else None
                 if why is not None:
                     return f"{type(layer).__name__}.{function.__name__} {why}"
+        if called.method == PREDICT:
+            return _unpredictable(called)
         function = type(called.model).call
         if "training" not in inspect.signature(function).parameters and any(map(_trains, layers_of(called.model))):
             return f"{type(called.model).__name__}.call takes no `training`, which its layers ask for"
@@ -162,7 +193,8 @@ class Models:
         def made(call: tuple[tuple[Any, ...], dict[str, Any]], nudge: int = 0, *, graph: bool = False) -> list[Any]:
             kept.restore(nudge)
             args, kwargs = call
-            result = _by_graph(called, type(model).__call__, args, kwargs) if graph else model(*args, **kwargs)
+            plain = getattr(type(model), "__call__" if called.method == CALL else PREDICT)
+            result = _by_graph(called, plain, args, kwargs) if graph else plain(model, *args, **kwargs)
             return [*(np.asarray(leaf) for leaf in self._loop.flat(result)), *kept.now()]
 
         try:
@@ -179,12 +211,37 @@ class Models:
 
 
 def _by_graph(called: Called, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a model whose `call` is a graph meanwhile."""
+    """Call a model whose `call` is a graph meanwhile, or what stands for its `predict`."""
+    if called.method == PREDICT:
+        return called.graph(*args, **kwargs)
     vars(called.model)["call"] = called.graph
     try:
         return original(called.model, *args, **kwargs)
     finally:
         del vars(called.model)["call"]
+
+
+def predicted(model: Any) -> Any:
+    """What stands for a model's `predict`, as a patch writes it."""
+    made: dict[str, Any] = {"tf": sys.modules["tensorflow"]}
+    exec(PREDICTED.format(name="predicted", maker="tf.function"), made)
+    return made["predicted"](model)
+
+
+def _unpredictable(called: Called) -> str | None:
+    """Why a call of a graph would not be what a model's `predict` is; None where it would."""
+    own, kerass = type(called.model), sys.modules["keras"].Model
+    name = own.__name__
+    for method in (PREDICT, "predict_step", "make_predict_function"):
+        if getattr(own, method) is not getattr(kerass, method):
+            return f"{name}.{method} is its own"
+    for args, kwargs in called.calls:
+        leaves: list[Any] = args[0] if args and isinstance(args[0], list) else [*args]
+        if len(args) != 1 or not {*kwargs} <= {"batch_size", "verbose"} or not all(hasattr(each, "shape") for each in leaves):
+            return f"{called.place} gives {name}.predict more than arrays"
+        if any(not each.shape or each.shape[0] > FEW for each in leaves):
+            return f"{called.place} gives {name}.predict more than {FEW} examples"
+    return None
 
 
 def _trains(layer: Any) -> bool:

@@ -17,9 +17,9 @@ class Reads:
         self._known = shape_of(dataset) if dataset is not None else ""
         self._shapes: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         self._last: weakref.ref[Any] | None = None
-        self._others: dict[
-            str, tuple[int, int]
-        ] = {}  # by shape of another data set: steps that read it, and the last one of them
+        self._spared, self._last_spared = 0, -1  # steps that read no other data set, as a graph stood for `predict`
+        # By shape of another data set: steps that read it, and the last one of them.
+        self._others: dict[str, tuple[int, int]] = {}
 
     def trains(self, iterator: Any) -> bool:
         """Whether an iterator reads the training's data set, or one that the loop has made anew in the same way."""
@@ -40,7 +40,11 @@ class Reads:
         shape = self._shape(dataset) if dataset is not None else ""
         steps, last = self._others.get(shape, (0, -1))
         self._others[shape] = steps + (last != step), step
-        return 2 * self._others[shape][0] < step
+        return 2 * self._others[shape][0] < step - self._spared
+
+    def spare(self, step: int) -> None:
+        """The step of that number asks a graph in the place of a `model.predict`: it says nothing about what steps read."""
+        self._spared, self._last_spared = self._spared + (self._last_spared != step), step
 
     def _shape(self, dataset: Any) -> str:
         if dataset not in self._shapes:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from outpace.capture.frames import in_keras
 from outpace.tune.data.verify import Risk
 from outpace.tune.loop.later import AT_ONCE
-from outpace.tune.loop.models import MODELS
+from outpace.tune.loop.models import CALL, MODELS, PREDICT
 from outpace.tune.loop.weave import COMPILED, SEVERAL
+from outpace.tune.optimisations.advice import listed
 from outpace.tune.optimisations.compiled import FEWEST
 from outpace.tune.optimisations.knob import LoopKnob, switched
 from outpace.tune.optimisations.optimisation import Answer, Applies, NotApplicable
@@ -181,12 +182,13 @@ class LoopReads(LoopKnob):
 
 
 class LoopModels(LoopKnob):
-    """Lets Keras models that the loop calls eagerly run as graphs."""
+    """Lets Keras models that the loop calls eagerly, or asks to predict a few examples, run as graphs."""
 
     id = "loop_models"
     title = "models as graphs"
     practice = (
-        "Let the models that the loop calls eagerly run as graphs: model.call = tf.function(model.call), before the loop."
+        "Let the models that the loop calls eagerly, or asks to predict a few examples, run as graphs: model.call = tf.function(model.call) "
+        "before the loop, and tf.function(model)(x).numpy() for model.predict(x)."
     )
     framework = "tensorflow"
     order = 30
@@ -199,13 +201,20 @@ class LoopModels(LoopKnob):
         found = models.often("loop_graph" in program.kept) if models is not None else ()
         if models is None or not found:
             return NotApplicable("no step calls a Keras model eagerly")
-        if "loop_graph" not in program.kept and isinstance(OPTIMISATIONS[0].applies(program), Applies):
+        ready = self._ready(program, found)
+        if not ready:
             return NotApplicable("the step runs eagerly: that it be compiled comes first")
-        fitting = [f"{each.name} ({each.place})" for each in found if models.unfit(each) is None]
+        fitting = [each for each in ready if models.unfit(each) is None]
         if not fitting:
-            return NotApplicable(str(models.unfit(found[0])))
-        said = f"every step calls {' and '.join(fitting)} eagerly, one operation after the other; as a graph it is one call"
-        return Applies(said, Risk.REORDERED)
+            return NotApplicable(str(models.unfit(ready[0])))
+        called = listed([f"{each.name} ({each.place})" for each in fitting if each.method == CALL])
+        asked = listed([f"{each.name}.predict ({each.place})" for each in fitting if each.method == PREDICT])
+        said = (
+            [f"every step calls {called} eagerly, one operation after the other; as a graph it is one call"] if called else []
+        )
+        if asked:
+            said.append(f"every step calls {asked}, which makes a data set and a loop of a few examples; a graph is one call")
+        return Applies("; ".join(said), Risk.REORDERED)
 
     def objection(self, program: Program) -> str | None:
         """By what the models compute: the step is as it was."""
@@ -227,13 +236,19 @@ class LoopModels(LoopKnob):
         from outpace.tune.patch.step_edit import write_models
 
         models, fitting = self._fitting(program)
-        write_models(models.file, models.line, [each.name for each in fitting], edits_of)
+        write_models(models.file, models.line, [(each.name, each.method) for each in fitting], edits_of)
 
     @staticmethod
-    def _fitting(program: Program) -> tuple[Models, list[Called]]:
+    def _ready(program: Program, found: Sequence[Called]) -> list[Called]:
+        """Those that are no part of a step which shall become a graph first: a graph predicts nothing."""
+        first = "loop_graph" not in program.kept and isinstance(OPTIMISATIONS[0].applies(program), Applies)
+        return [each for each in found if each.method == PREDICT or not first]
+
+    def _fitting(self, program: Program) -> tuple[Models, list[Called]]:
         assert program.loop is not None and program.loop.eager_models is not None
         models = program.loop.eager_models
-        return models, [each for each in models.often("loop_graph" in program.kept) if models.unfit(each) is None]
+        ready = self._ready(program, models.often("loop_graph" in program.kept))
+        return models, [each for each in ready if models.unfit(each) is None]
 
 
 class Rewoven(LoopKnob):

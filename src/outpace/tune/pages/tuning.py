@@ -170,7 +170,7 @@ def _break_even(tuned: Tuning) -> Iterator[Text]:
     steps, planned = tuned.climbed.break_even_steps, tuned.program.steps
     if steps is None:
         return
-    said = f"The first call, which traces and compiles, takes longer; {steps:,} steps make up for it."
+    said = f"The first call, which traces and compiles, takes longer, and pays off after {counted(steps, 'step')}."
     if planned is not None:
         said += f" This fit makes {planned:,}{', too few for that' if planned < steps else ''}."
     yield Text("Break-even", said)
@@ -191,7 +191,8 @@ def _nothing_kept(tuned: Tuning) -> str:
         low, high = (max(0.0, 1 - 1 / end) for end in (model.low, model.high))
         what = "any input" if tuned.program.limited else "what the loop does around it"
         around = _busiest(tuned) if not tuned.program.limited and model.low >= BOUND else ""
-        return f"Without {what} a step would be {low:.0%} to {high:.0%} shorter. Nothing was raced: {climbed.ended}.{_largest(tuned)}{around}"
+        shorter = f"would be {low:.0%} to {high:.0%} shorter" if high >= 0.005 else "takes as long"
+        return f"Without {what} a step {shorter}. Nothing was raced: {climbed.ended}.{_largest(tuned)}{around}"
     return f"Nothing was proven to make the {tuned.work} faster ({climbed.ended}).{_holding(tuned)}"
 
 

@@ -18,6 +18,7 @@ import libcst as cst
 from outpace.capture.frames import users
 from outpace.model.units import counted
 from outpace.tune.loop.later import AT_ONCE, Movable, Syncs
+from outpace.tune.loop.models import CALL, PREDICT, PREDICTED
 from outpace.tune.loop.step import Outline, Peeled
 from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.patch.source import SourceFile
@@ -157,15 +158,23 @@ def write_reads(syncs: Syncs, edits_of: Callable[[str], Edits]) -> None:
         _write(each, loop, edits, str(at) if at > 1 else "")
 
 
-def write_models(path: str, line: int, names: Sequence[str], edits_of: Callable[[str], Edits]) -> None:
-    """Let models run as graphs, by statements before the loop at a line. Raises Unpatchable where that is not found."""
+def write_models(path: str, line: int, methods: Sequence[tuple[str, str]], edits_of: Callable[[str], Edits]) -> None:
+    """Let methods of models (their names, and `call` or `predict`) run as graphs, by statements before the loop at a line. Raises Unpatchable
+    where that is not found."""
     edits = edits_of(path)
     loop, maker = edits.file.starting(line, (cst.For, cst.While)), edits.file.spelled(MAKER)
     if loop is None or maker is None:
         why = f"{edits.file.name} has no name for {MAKER}" if loop is not None else "the file was edited since"
         raise Unpatchable(f"the models that the loop at {edits.file.name}:{line} calls were not written: {why}")
-    made = "\n".join(f"{name}.call = {maker}({name}.call)" for name in names)
-    edits.first[loop] = [*edits.first.get(loop, ()), *cst.parse_module(made).body]
+    graphs = {CALL: maker, PREDICT: edits.file.unused("predicted")}
+    shared = [PREDICTED.format(name=graphs[PREDICT], maker=maker)] if any(method == PREDICT for _, method in methods) else []
+    made = [
+        f"{name}.{method} = {graphs[method]}({name}{'' if method == PREDICT else f'.{method}'})" for name, method in methods
+    ]
+    statements = [*cst.parse_module("\n".join([*shared, *made])).body]
+    for at in range(2 if shared else 0):
+        statements[at] = statements[at].with_changes(leading_lines=[cst.EmptyLine(indent=False)])
+    edits.first[loop] = [*edits.first.get(loop, ()), *statements]
 
 
 def _write(each: Movable, loop: cst.CSTNode, edits: Edits, number: str) -> None:
