@@ -17,7 +17,7 @@ from typing import Any
 from outpace._dataclass import dataclass
 
 LIBRARIES = ("tensorflow", "keras", "tf_keras", "tensorflow_datasets")
-_GENERATED = "__autograph_generated_file"
+GENERATED = "__autograph_generated_file"
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _PACKAGE = re.compile(r"[/\\](?:site|dist)-packages[/\\]([A-Za-z0-9_]+)[/\\]")
@@ -43,8 +43,8 @@ def caller(depth: int = 2) -> Place | None:
     library: str | None = None
     while frame is not None:
         name = frame.f_code.co_filename
-        if _GENERATED in name:
-            return _mapped(library)
+        if GENERATED in name:
+            return mapped(library)
         package = _package(name)
         if package is None and not name.startswith("<frozen"):
             return Place(os.path.abspath(name) if not name.startswith("<") else name, frame.f_lineno, library)
@@ -66,7 +66,7 @@ def code_of(function: Any) -> CodeType | None:
 def users(filename: str) -> bool:
     """Whether a file is the user's own: no library's, not the interpreter's, not ours."""
     installed = any(folder in filename for folder in (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}"))
-    return not (installed or filename.startswith(("<", _OWN, _LIBRARY)) or _GENERATED in filename)
+    return not (installed or filename.startswith(("<", _OWN, _LIBRARY)) or GENERATED in filename)
 
 
 def in_keras(code: CodeType) -> bool:
@@ -86,7 +86,7 @@ def _autograph(filename: str) -> bool:
     return "autograph" in filename or "traceback_utils" in filename
 
 
-def _mapped(library: str | None) -> Place | None:
+def mapped(library: str | None) -> Place | None:
     """The user's line as TensorFlow maps it; private, so any surprise means no place."""
     try:
         from tensorflow.python.util import tf_stack
@@ -96,6 +96,6 @@ def _mapped(library: str | None) -> Place | None:
         return None
     for frame in reversed(frames):
         name = str(frame.filename)
-        if _GENERATED not in name and _package(name) is None and not name.startswith("<"):
+        if GENERATED not in name and _package(name) is None and not name.startswith("<"):
             return Place(os.path.abspath(name), int(frame.lineno), library)
     return None

@@ -13,8 +13,10 @@ from typing import Any
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep  # the whole package
 
 
-def run_as_main(script: str, argv: Sequence[str], module: bool) -> None:
-    """Execute the script in a fresh `__main__`; whatever it raises comes out."""
+def run_as_main(
+    script: str, argv: Sequence[str], module: bool, compiled: Callable[[bytes, str], CodeType] | None = None
+) -> None:
+    """Execute the script in a fresh `__main__`; whatever it raises comes out. `compiled`: makes the code of a script's text and its path."""
     main = ModuleType("__main__")
     vars(main).update(__builtins__=__builtins__, __file__=script, __cached__=None, __package__=None)
     if module:
@@ -22,7 +24,7 @@ def run_as_main(script: str, argv: Sequence[str], module: bool) -> None:
         code = _module_code(script, main)
     else:
         _set_path(script if os.path.isdir(script) else os.path.dirname(os.path.realpath(script)))
-        code = _script_code(script, main)
+        code = _script_code(script, main, compiled or _plain_code)
     sys.argv = [main.__file__ or script if module else script, *argv]
     sys.modules["__main__"] = main
     exec(code, vars(main))
@@ -35,7 +37,11 @@ def _set_path(folder: str) -> None:
     sys.path[0] = folder
 
 
-def _script_code(script: str, main: ModuleType) -> CodeType:
+def _plain_code(text: bytes, path: str) -> CodeType:
+    return compile(text, path, "exec", dont_inherit=True)  # no frames of the loader in a syntax error
+
+
+def _script_code(script: str, main: ModuleType, compiled: Callable[[bytes, str], CodeType]) -> CodeType:
     path = os.path.join(os.getcwd(), script.removeprefix("./"))  # absolute, as the interpreter makes it
     if os.path.isdir(path):
         path = os.path.join(path, "__main__.py")
@@ -43,7 +49,7 @@ def _script_code(script: str, main: ModuleType) -> CodeType:
     main.__loader__ = loader
     main.__spec__ = None
     main.__file__ = path
-    return compile(loader.get_data(path), path, "exec", dont_inherit=True)  # no frames of the loader in a syntax error
+    return compiled(loader.get_data(path), path)
 
 
 def _module_code(name: str, main: ModuleType) -> CodeType:
@@ -100,4 +106,4 @@ def _without_own(trace: TracebackType | None) -> TracebackType | None:
 
 def _is_launcher(item: TracebackType) -> bool:
     code = item.tb_frame.f_code
-    return code.co_filename.startswith(_OWN) and code.co_name in ("run_as_main", "_script_code", "_module_code")
+    return code.co_filename.startswith(_OWN) and code.co_name in ("run_as_main", "_script_code", "_module_code", "_plain_code")

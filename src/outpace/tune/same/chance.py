@@ -1,0 +1,112 @@
+"""Chance fixed by the place that asks for it: Python's, NumPy's and TensorFlow's random numbers, and what seeds itself by the system's entropy.
+
+Two texts of a program draw the same numbers where the same line of the user's draws for the same time, whatever else has drawn in between."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import sys
+from collections.abc import Callable, Mapping
+from types import FrameType, ModuleType
+from typing import Any
+
+from outpace.capture.frames import GENERATED, mapped
+
+SEED = 20_011
+
+
+class Chance:
+    """Fixes chance in this process. users: whether a file is one of the user's. lines: by file, for each line of an edited text that of the
+    original, so that a place keeps its numbers where lines moved."""
+
+    def __init__(self, users: Callable[[str], bool], lines: Mapping[str, Mapping[int, int]]) -> None:
+        self._users, self._lines = users, lines
+        self._counts: dict[tuple[str, int], int] = {}
+
+    def begin(self) -> None:
+        """Of Python, before anything else is imported."""
+        random.seed(SEED)
+        os.urandom = self._urandom
+        random._urandom = self._urandom  # type: ignore[attr-defined]  # the name that it was imported by
+        plain = random.Random.seed
+
+        def seed(this: random.Random, a: Any = None, version: int = 2) -> None:
+            plain(this, self.seed() if a is None else a, version)
+
+        random.Random.seed = seed  # type: ignore[method-assign]  # this process does nothing else
+
+    def on_numpy(self, numpy: ModuleType) -> None:
+        """Its global state, and generators without a seed."""
+        chance: Any = numpy.random
+        chance.seed(SEED)
+        for name in ("default_rng", "RandomState", "SeedSequence"):
+            self._seeded(chance, name)
+
+    def on_tensorflow(self, tf: ModuleType) -> None:
+        """Its global seed, and a seed for each place that gives none."""
+        tf.random.set_seed(SEED)
+        found: Any = sys.modules.get("tensorflow.python.framework.random_seed")
+        plain = getattr(found, "get_seed", None)
+        if plain is None:
+            return
+
+        def get_seed(op_seed: int | None) -> Any:
+            return plain(self.seed() % 2**31 if op_seed is None else op_seed)
+
+        found.get_seed = get_seed
+        from outpace.tune.same.chance_tf import Hashed
+
+        Hashed(tf, lambda: None if in_pipeline(tf) else self._number(sys._getframe(1))).install()
+
+    def seed(self) -> int:
+        """A number for the user's line that asks, and for the how manieth time."""
+        place = self._place(sys._getframe(1))
+        count = self._counts[place] = self._counts.get(place, 0) + 1
+        return int.from_bytes(hashlib.blake2b(f"{place} {count}".encode(), digest_size=7).digest(), "little")
+
+    def _number(self, frame: FrameType | None) -> int:
+        """A number for the user's line, the same each time."""
+        return int.from_bytes(hashlib.blake2b(str(self._place(frame)).encode(), digest_size=4).digest(), "little")
+
+    def _place(self, frame: FrameType | None) -> tuple[str, int]:
+        while frame is not None:
+            file, line = frame.f_code.co_filename, frame.f_lineno
+            if GENERATED in file and (place := mapped(None)) is not None:
+                file, line = place.file, place.line
+            if self._users(file):
+                return os.path.basename(file), self._lines.get(os.path.realpath(file), {}).get(line, line)
+            frame = frame.f_back
+        return "", 0
+
+    def _urandom(self, size: int) -> bytes:
+        return random.Random(self.seed()).randbytes(size)
+
+    def _seeded(self, owner: Any, name: str) -> None:
+        plain = getattr(owner, name)
+        if isinstance(plain, type):
+            chance = self
+
+            class Seeded(plain):  # type: ignore[misc, valid-type]  # the class itself, but for a seed that is missing
+                def __init__(self, seed: Any = None, *args: Any, **kwargs: Any) -> None:
+                    super().__init__(chance.seed() % 2**32 if seed is None else seed, *args, **kwargs)
+
+            Seeded.__name__, Seeded.__qualname__, Seeded.__module__ = plain.__name__, plain.__qualname__, plain.__module__
+            setattr(owner, name, Seeded)
+            return
+
+        def seeded(seed: Any = None, *args: Any, **kwargs: Any) -> Any:
+            return plain(self.seed() if seed is None else seed, *args, **kwargs)
+
+        setattr(owner, name, seeded)
+
+
+def in_pipeline(tf: Any) -> bool:
+    """Whether a function of a tf.data pipeline is being traced."""
+    graph: Any = tf.compat.v1.get_default_graph() if not tf.executing_eagerly() else None
+    while graph is not None:
+        if str(getattr(graph, "name", "")).startswith(("Dataset", "ParallelMap", "__inference_Dataset")):
+            return True
+        graph = getattr(graph, "outer_graph", None)
+    return False

@@ -1,0 +1,134 @@
+"""Random numbers of TensorFlow that are the same op by op, in a graph and compiled by XLA: a hash of a seed and of each number's place.
+
+The generators that these use differ (Philox and ThreeFry, and streams that count what each graph has drawn); where two texts are compared all
+of them are replaced. Uniform, normal and truncated normal numbers, and what TensorFlow and Keras make of them: dropout, initial values, noise.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+_MODULES = ("tensorflow.python.ops.stateless_random_ops", "tensorflow.python.ops.random_ops")
+_STATELESS = {
+    "stateless_random_uniform": "uniform",
+    "stateless_random_normal": "normal",
+    "stateless_truncated_normal": "truncated",
+}
+_STATEFUL = {"random_uniform": "uniform", "random_normal": "normal", "truncated_normal": "truncated"}
+_GOLDEN, _FIRST, _SECOND = (
+    0x9E3779B9,
+    0x7FEB352D,
+    0x846CA68B,
+)  # the last two: an avalanche of 32 bits found by search (C. Wellons 2018)
+
+
+class Hashed:
+    """Puts the hash in place of TensorFlow's generators. place: the user's line that asks, or None inside of a pipeline, whose numbers stay
+    TensorFlow's own."""
+
+    def __init__(self, tf: Any, place: Callable[[], int | None]) -> None:
+        self._tf, self._place = tf, place
+        self._counts: dict[int, Any] = {}
+
+    def install(self) -> None:
+        """Under all names that a function has."""
+        for module, names in zip(_MODULES, (_STATELESS, _STATEFUL), strict=True):
+            owner = sys.modules.get(module)
+            for name, kind in names.items():
+                plain = getattr(owner, name, None)
+                if plain is not None:
+                    self._replace(plain, self._stateless(kind) if names is _STATELESS else self._stateful(plain, kind))
+
+    def _replace(self, plain: Any, ours: Any) -> None:
+        made = functools.wraps(plain)(ours)
+        for module in [
+            each for name, each in list(sys.modules.items()) if name.startswith(("tensorflow", "keras", "tf_keras"))
+        ]:
+            for name, value in list(vars(module).items()):
+                if value is plain:
+                    setattr(module, name, made)
+
+    def _stateless(self, kind: str) -> Callable[..., Any]:
+        def draw(shape: Any, seed: Any, *args: Any, **kwargs: Any) -> Any:
+            kwargs.pop("alg", None)
+            return self.draw(kind, shape, self._tf.cast(seed, self._tf.int64), *args, **kwargs)
+
+        return draw
+
+    def _stateful(self, plain: Any, kind: str) -> Callable[..., Any]:
+        def draw(shape: Any, *args: Any, seed: Any = None, **kwargs: Any) -> Any:
+            place = self._place()
+            if place is None:
+                return plain(shape, *args, seed=seed, **kwargs)
+            key = place if seed is None else place ^ int(seed)
+            return self.draw(kind, shape, self._counted(key), *args, **kwargs)
+
+        return draw
+
+    def _counted(self, place: int) -> Any:
+        """A seed that moves on with each run of the user's line."""
+        tf = self._tf
+        if place not in self._counts:
+            with tf.init_scope():
+                self._counts[place] = tf.Variable(0, dtype=tf.int64, trainable=False)
+        count = self._counts[place].assign_add(1, read_value=True)
+        return tf.stack([tf.constant(place % 2**31, tf.int64), tf.cast(count, tf.int64)])
+
+    def draw(
+        self,
+        kind: str,
+        shape: Any,
+        seed: Any,
+        first: Any = 0.0,
+        second: Any = None,
+        dtype: Any = None,
+        name: str | None = None,
+        **named: Any,
+    ) -> Any:
+        """Numbers of a kind; `first` and `second` are the bounds, or mean and standard deviation."""
+        tf = self._tf
+        first = named.get("minval", named.get("mean", first))
+        second = named.get("maxval", named.get("stddev", second))
+        dtype = tf.as_dtype(dtype or tf.float32)
+        shape = tf.cast(tf.convert_to_tensor(shape), tf.int32)
+        if kind == "uniform":
+            return self._uniform(shape, seed, first, second, dtype)
+        mean, deviation = tf.cast(first, tf.float32), tf.cast(1.0 if second is None else second, tf.float32)
+        one = self._unit(shape, seed, 0)
+        if kind == "normal":
+            pair = tf.sqrt(-2.0 * tf.math.log(one + 2.0**-25)) * tf.cos(6.2831853 * self._unit(shape, seed, 1))
+        else:
+            pair = 1.4142135 * tf.math.erfinv((2.0 * one - 1.0) * 0.9544997)  # within two standard deviations
+        return tf.cast(mean + deviation * pair, dtype)
+
+    def _uniform(self, shape: Any, seed: Any, low: Any, high: Any, dtype: Any) -> Any:
+        tf = self._tf
+        unit = self._unit(shape, seed, 0)
+        low, high = 0 if low is None else low, 1 if high is None else high
+        if dtype.is_integer:
+            span = tf.cast(tf.cast(high, tf.int64) - tf.cast(low, tf.int64), tf.float32)
+            return tf.cast(tf.cast(low, tf.int64) + tf.cast(tf.floor(unit * span), tf.int64), dtype)
+        low, high = tf.cast(low, tf.float32), tf.cast(high, tf.float32)
+        return tf.cast(low + unit * (high - low), dtype)
+
+    def _unit(self, shape: Any, seed: Any, part: int) -> Any:
+        """Numbers from 0 to 1, without 1."""
+        tf = self._tf
+        seed = tf.cast(tf.reshape(seed, [-1]), tf.uint32)
+        at = tf.cast(tf.range(tf.reduce_prod(shape)), tf.uint32) * tf.constant(_GOLDEN, tf.uint32)
+        mixed = self._mixed(at + seed[0] + tf.constant(part * 0x51ED270B % 2**32, tf.uint32))
+        mixed = self._mixed(mixed + seed[-1] * tf.constant(_GOLDEN, tf.uint32))
+        shift = tf.bitwise.right_shift(mixed, tf.constant(8, tf.uint32))
+        return tf.reshape(tf.cast(shift, tf.float32) * 2.0**-24, shape)
+
+    def _mixed(self, bits: Any) -> Any:
+        tf = self._tf
+
+        def folded(value: Any, by: int) -> Any:
+            return tf.bitwise.bitwise_xor(value, tf.bitwise.right_shift(value, tf.constant(by, tf.uint32)))
+
+        bits = folded(bits, 16) * tf.constant(_FIRST, tf.uint32)
+        return folded(folded(bits, 15) * tf.constant(_SECOND, tf.uint32), 16)

@@ -1,0 +1,254 @@
+"""Compares what runs of two texts left behind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+
+from outpace._dataclass import dataclass
+from outpace.model.units import counted
+from outpace.tune.same.marks import END
+from outpace.tune.same.record import Record
+from outpace.tune.same.state import State
+
+ONE_STEP = 1e-5  # of the largest number of an array: what another order of additions makes of a step in float32
+LATER = 5e-6  # likewise after several, beside what one rounding at the start has grown to
+SPREADS = 16.0  # times that: an edit rounds in every step, and the sample is one
+AGREED = 1e-3  # of what training has changed: two runs of one text that differ by more tell nothing
+TELLS = 0.1  # of what training has changed: a tolerance above it hides what it should find
+PRINTED = 2e-3  # of a number that is printed: few digits are
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_PROGRESS = re.compile(r"\x08|━|[mµn]?s/(?:step|epoch|it)\b|\bit/s\b|\d+%\|")
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """same: whether the edited text is the same program; None where that is not proven. why: in a sentence without its subject's name.
+    compared: values. missed: lines of branches that did not run. faults: places that differ, or that could not be compared."""
+
+    same: bool | None
+    why: str
+    compared: int = 0
+    passes: int = 0
+    missed: tuple[int, ...] = ()
+    faults: tuple[str, ...] = field(default_factory=tuple)
+
+    @property
+    def sentence(self) -> str:
+        """What was compared, or why it is not kept."""
+        if self.same:
+            missed = (
+                f"; {counted(len(self.missed), 'branch', 'branches')} did not run (line {', '.join(map(str, self.missed))})"
+            )
+            return f"compared to step {self.passes}, {counted(self.compared, 'value')}{missed if self.missed else ''}"
+        return self.why
+
+
+def judge(
+    originals: Sequence[Record], edited: Record, dead: frozenset[str] = frozenset(), missed: Sequence[int] = ()
+) -> Judgement:
+    """originals: two runs of the original, and one that was nudged. dead: names of the loop's function that the original sets anew before it
+    reads them, so that an edit may leave them out."""
+    one, two, nudged = originals
+    if one.ended not in ("", "cut"):
+        return Judgement(None, f"The script as it is ends with {one.ended}, so nothing can be compared.")
+    if edited.ended != one.ended and edited.ended not in ("", "cut"):
+        return Judgement(False, f"The edited script ends with {edited.ended}.", faults=(edited.ended,))
+    seen = _Comparison(one, two, nudged, edited, dead)
+    return seen.judgement(tuple(missed))
+
+
+class _Comparison:
+    def __init__(self, one: Record, two: Record, nudged: Record, edited: Record, dead: frozenset[str]) -> None:
+        self.one, self.two, self.nudged, self.edited, self.dead = one, two, nudged, edited, dead
+        self.faults: list[str] = []
+        self.missing: dict[str, str] = {}
+        self.compared = 0
+        self.first: State | None = None
+        self.changed: set[str] = set()
+        self.told: set[str] = set()
+        self.spreads: dict[str, float] = {}
+
+    def judgement(self, missed: tuple[int, ...]) -> Judgement:
+        keys = [key for key in self.one.marks if key in self.two.marks and key in self.nudged.marks]
+        common = [key for key in keys if key in self.edited.marks]
+        for key in keys:
+            if key in self.edited.marks:
+                self._mark(key)
+            elif key[2] == END and self.edited.ended == self.one.ended:
+                self.faults.append(f"{_said(key)} is not reached")
+        for loop, passes in self.one.passes.items():
+            if self.edited.passes.get(loop) != passes == self.two.passes.get(loop):
+                self.faults.append(f"{passes} passes of a loop became {self.edited.passes.get(loop, 0)}")
+        self._printed()
+        passes = max((key[2] for key in common), default=0)
+        if self.faults:
+            said = "; ".join(self.faults[:_SHOWN]) + (
+                f" and {len(self.faults) - _SHOWN} more" if len(self.faults) > _SHOWN else ""
+            )
+            return Judgement(False, f"It is another program: {said}.", self.compared, passes, missed, tuple(self.faults))
+        why = self._unproven(passes)
+        if why is not None:
+            return Judgement(None, why, self.compared, passes, missed, tuple(self.missing))
+        return Judgement(True, "the same program", self.compared, passes, missed)
+
+    def _unproven(self, passes: int) -> str | None:
+        if passes < 1:
+            return "No pass of its loop could be compared."
+        if self.missing:
+            path, why = next(iter(self.missing.items()))
+            return f"It could not be compared in all that it holds: {path} {why}."
+        if not self.changed:
+            return "Nothing that training changes was found, so nothing can be compared."
+        untold = sorted(self.changed - self.told)
+        if untold:
+            return f"Two runs of the script as it is differ as well, in {untold[0]}, so that it cannot be compared."
+        return None
+
+    def _mark(self, key: tuple[str, int, int]) -> None:
+        one, two, nudged, edited = (each.marks[key] for each in (self.one, self.two, self.nudged, self.edited))
+        self.first = self.first or one
+        for path, value in one.values.items():
+            other = two.find(path)
+            if isinstance(value, str):
+                self._text(key, path, value, other, nudged.find(path), edited)
+            elif isinstance(other, np.ndarray) and other.shape == value.shape:
+                self._number(key, path, value, other, nudged.find(path), edited)
+
+    def _text(self, key: Any, path: str, value: str, other: Any, nudged: Any, edited: State) -> None:
+        if not (isinstance(other, str) and isinstance(nudged, str)) or not value == other == nudged:
+            return
+        found = edited.find(path)
+        if found is None:
+            self._absent(path, edited)
+        elif not isinstance(found, str) or found != value:
+            self.faults.append(f"{_said(key)}: {path} {value[:40]} is {str(found)[:40]}")
+        else:
+            self.compared += 1
+
+    def _number(self, key: Any, path: str, value: Any, other: Any, nudged: Any, edited: State) -> None:
+        value, other = _wide(value), _wide(other)
+        change = self._change(path, value)
+        scale = _largest(value)
+        between = _distance(value, other)
+        if isinstance(nudged, np.ndarray) and nudged.shape == value.shape:
+            self.spreads[path] = max(self.spreads.get(path, 0.0), _distance(value, _wide(nudged)))
+        spread = max(self.spreads.get(path, 0.0), between)
+        floor = (ONE_STEP if key[2] == 1 else LATER) * scale if value.dtype.kind != "i" else 0.0
+        if not np.isfinite(spread) or between > max(AGREED * max(change, scale * 1e-3), floor):
+            return
+        found = edited.find(path)
+        if found is None:
+            self._absent(path, edited)
+            return
+        if not isinstance(found, np.ndarray) or found.shape != value.shape:
+            self.faults.append(f"{_said(key)}: {path} has another shape or type")
+            return
+        tolerance = floor + SPREADS * spread
+        if tolerance <= TELLS * change or not spread:
+            self.told.add(path)
+        self.compared += 1
+        away = _distance(value, _wide(found))
+        if not away <= tolerance:
+            self.faults.append(f"{_said(key)}: {path} is off by {away:.3g}, of {scale:.3g}")
+
+    def _change(self, path: str, value: Any) -> float:
+        """How far the value is from what it was at the first mark."""
+        assert self.first is not None
+        start = self.first.find(path)
+        if not isinstance(start, np.ndarray) or start.shape != value.shape:
+            return 0.0
+        away = _distance(value, _wide(start))
+        if away and value.size > 1 and value.dtype.kind == "f" and self._lives(path):
+            self.changed.add(path)
+        return away
+
+    def _lives(self, path: str) -> bool:
+        return _root(path) not in self.dead
+
+    def _absent(self, path: str, edited: State) -> None:
+        if not self._lives(path):
+            return
+        opaque = next((kind for at, kind in edited.unread.items() if path.startswith(at)), None)
+        self.missing.setdefault(path, f"is inside of a {opaque}" if opaque else "is not there")
+
+    def _printed(self) -> None:
+        lines = [_lines(each.printed) for each in (self.one, self.two, self.nudged, self.edited)]
+        one, two, nudged, edited = lines
+        if len(one) == len(two) == len(nudged) != len(edited) and self.one.ended == self.edited.ended == "":
+            self.faults.append(f"it prints {counted(len(edited), 'line')} instead of {len(one)}")
+        for at in range(min(map(len, lines))):
+            if _alike(one[at], two[at]) and _alike(one[at], nudged[at]) and not _alike(one[at], edited[at], 2):
+                self.faults.append(f"it prints {edited[at][:60]!r} for {one[at][:60]!r}")
+
+
+def _said(key: tuple[str, int, int]) -> str:
+    loop, entry, passes = key
+    if loop == "script":
+        return "at the end"
+    if loop in ("fit", "epoch"):
+        return "after fit" if loop == "fit" else f"after epoch {entry}"
+    return (
+        f"behind the loop, time {entry}" if passes == END else f"at step {passes}" + (f" of epoch {entry}" if entry > 1 else "")
+    )
+
+
+def _root(path: str) -> str:
+    """The name that a path begins with: `main:loss` of `main:loss[0].x`."""
+    return re.split(r"[\[.<{(]", path.rpartition(":")[2], maxsplit=1)[0] if ":" in path else path
+
+
+def _wide(value: Any) -> Any:
+    if value.dtype.kind in "bui":
+        return value.astype(np.int64)
+    if value.dtype.kind in "fc":
+        return value.astype(np.complex128 if value.dtype.kind == "c" else np.float64)
+    return value
+
+
+def _largest(value: Any) -> float:
+    if value.dtype.kind not in "ifc" or not value.size:
+        return 0.0
+    finite = np.abs(value[np.isfinite(value)])
+    return float(finite.max()) if finite.size else 0.0
+
+
+def _distance(one: Any, two: Any) -> float:
+    """The largest difference of two arrays of one shape; infinite where one is no number and the other is."""
+    if one.dtype.kind not in "ifc" or two.dtype.kind not in "ifc":
+        return 0.0 if np.array_equal(one, two) else float("inf")
+    if not one.size:
+        return 0.0
+    with np.errstate(invalid="ignore"):
+        away = np.abs(one - two)
+    alike = (one == two) | (np.isnan(one) & np.isnan(two))
+    away = np.where(alike, 0.0, away)
+    return float("inf") if np.isnan(away).any() else float(away.max())
+
+
+def _lines(printed: Sequence[str]) -> list[str]:
+    return [line for line in printed if line.strip() and not _PROGRESS.search(line)]
+
+
+def _alike(one: str, two: str, times: float = 1.0) -> bool:
+    """Whether lines have the same words, and numbers that are close."""
+    if one == two:
+        return True
+    if _NUMBER.sub("#", one) != _NUMBER.sub("#", two):
+        return False
+    pairs = zip(_NUMBER.findall(one), _NUMBER.findall(two), strict=True)
+    return all(
+        abs(float(a) - float(b)) <= times * (PRINTED * max(abs(float(a)), abs(float(b))) + _last_digit(a)) for a, b in pairs
+    )
+
+
+def _last_digit(number: str) -> float:
+    """What the last digit of a printed number stands for; nothing of a whole one."""
+    mantissa, _, power = number.lower().partition("e")
+    _, point, digits = mantissa.partition(".")
+    return 10.0 ** (int(power or 0) - len(digits)) if point else 0.0

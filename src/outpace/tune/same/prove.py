@@ -1,0 +1,119 @@
+"""Runs texts of a script in processes of their own, and judges the edited ones by the original."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
+from pathlib import Path
+
+from outpace._dataclass import dataclass
+from outpace.model.errors import TuneError
+from outpace.tune.same.judge import Judgement, judge
+from outpace.tune.same.marks import header_of, loops_of
+from outpace.tune.same.names import dead_names
+from outpace.tune.same.record import FIT, Place, Record
+from outpace.tune.same.texts import lines_between
+
+CUT = 64  # passes
+LIMIT = 300.0  # seconds of a run
+NUDGE = 7
+Texts = Mapping[str, str]  # by absolute path
+
+
+@dataclass(eq=False)
+class Original:
+    """A script as it is, and the loop or the `fit` that trains; it runs when it is first asked for. folder: where it runs. cut: passes of the
+    loop that are compared. Ends with the context."""
+
+    script: str
+    argv: Sequence[str] = ()
+    module: bool = False
+    place: Place = Place()
+    fit: int = 1
+    folder: str | None = None
+    cut: int = CUT
+    limit: float = LIMIT
+    _records: list[Record] = field(default_factory=list)
+    _private: tempfile.TemporaryDirectory[str] | None = None
+
+    def __enter__(self) -> Original:
+        self._private = tempfile.TemporaryDirectory(prefix="outpace-same-")
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        assert self._private is not None
+        self._private.cleanup()
+
+    @property
+    def records(self) -> list[Record]:
+        """Of two plain runs, and of a nudged one. Raises TuneError where the script does not come to its training."""
+        if not self._records:
+            self._records = [self._run({}, nudge=nudge) for nudge in (None, None, NUDGE)]
+        return self._records
+
+    def against(self, texts: Texts, grouped: bool = False) -> Judgement:
+        """Whether the script with edited texts is the same program. grouped: an item of the edited loop begins with a list of the original's."""
+        try:
+            originals = self.records
+            edited = self._run(texts, grouped)
+        except TuneError as error:
+            return Judgement(None, str(error))
+        return judge(originals, edited, self._dead(), self._missed(originals[0]))
+
+    def _dead(self) -> frozenset[str]:
+        if self.place.function == FIT:
+            return frozenset()
+        return dead_names(Path(self.place.file).read_text(encoding="utf-8"), self.place)
+
+    def _missed(self, one: Record) -> list[int]:
+        """Lines of branches of the loop that did not run."""
+        if self.place.function == FIT:
+            return []
+        tree = ast.parse(Path(self.place.file).read_text(encoding="utf-8"))
+        loop = next(node for name, path, node in loops_of(tree) if (name, path) == (self.place.function, self.place.path))
+        ran = one.ran.get(self.place.file, frozenset())
+        return sorted(
+            line
+            for line in one.branches.get(self.place.file, ())
+            if loop.lineno <= line <= (loop.end_lineno or 0) and line not in ran
+        )
+
+    def _run(self, texts: Texts, grouped: bool = False, nudge: int | None = None) -> Record:
+        assert self._private is not None, "it runs inside of its context"
+        folder = Path(tempfile.mkdtemp(dir=self._private.name))
+        files, lines = {}, {}
+        for at, (path, text) in enumerate(texts.items()):
+            files[path] = str(folder / f"text-{at}")
+            Path(files[path]).write_text(text, encoding="utf-8")
+            lines[os.path.realpath(path)] = lines_between(text, Path(path).read_text(encoding="utf-8"))
+        place = self.place
+        plan = {
+            "texts": files, "lines": lines, "script": self.script, "argv": list(self.argv), "module": self.module, "fit": self.fit,
+            "place": {"file": place.file, "function": place.function, "path": list(place.path)},
+            "header": header_of(Path(place.file).read_text(encoding="utf-8"), place) if place.file else None,
+            "grouped": grouped, "cut": self.cut, "nudge": nudge, "limit": self.limit, "result": str(folder / "record"),
+        }  # fmt: skip
+        (folder / "plan").write_text(json.dumps(plan), encoding="utf-8")
+        return self._finished(folder)
+
+    def _finished(self, folder: Path) -> Record:
+        command = [sys.executable, "-m", "outpace.tune.same.child", str(folder / "plan")]
+        with open(folder / "out", "wb") as out, open(folder / "err", "wb") as err:
+            try:
+                subprocess.run(
+                    command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=self.folder, timeout=self.limit + 60,
+                    env={"TF_FORCE_GPU_ALLOW_GROWTH": "true", "XLA_PYTHON_CLIENT_PREALLOCATE": "false", **os.environ, "PYTHONHASHSEED": "0"},
+                )  # fmt: skip
+            except subprocess.TimeoutExpired:
+                raise TuneError(f"A run to compare with was not over after {self.limit + 60:.0f} s.") from None
+        if not (folder / "record").exists():
+            said = (folder / "err").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            raise TuneError(f"A run to compare with ended without a result: {said[-1] if said else 'it said nothing'}")
+        printed = (folder / "out").read_text(encoding="utf-8", errors="replace").replace("\r", "\n").splitlines()
+        return replace(Record.read(folder / "record"), printed=tuple(printed))

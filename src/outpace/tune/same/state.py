@@ -1,0 +1,353 @@
+"""The state that a program holds, by path of names: numbers and texts, in frames, modules, objects, closures, containers, iterators.
+
+A container is read once; further paths to it are aliases. Standard library and NumPy; frameworks are read by the protocols of their values."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import itertools
+import random
+import sys
+import types
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field
+from enum import Enum
+from types import FrameType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from outpace._dataclass import dataclass
+
+MOST_NODES = 200_000  # containers that are read
+MOST_ITEMS = 50_000  # of one container
+DEEPEST = 24  # names of a path
+MOST_BYTES = 1 << 28  # of arrays in one reading; larger ones are sampled
+SAMPLE = 4096  # numbers that stand for a large array, beside its sums
+_LONGEST_TEXT = 4096
+_NUMBERS = (bool, int, float, complex, np.generic)
+_TEXTS = (str, bytes, bytearray, range, slice, Enum, type(Ellipsis), np.dtype)
+# What holds nothing of a program's meaning, by the module of its class.
+_QUIET = frozenset({"threading", "_thread", "logging", "importlib", "typing", "re", "io", "_io", "abc", "contextlib", "warnings", "inspect",
+                    "multiprocessing", "subprocess", "socket", "traceback", "argparse", "rich", "tqdm", "absl", "ctypes"})  # fmt: skip
+# Libraries whose objects are read by their variables alone, not by their attributes.
+_BY_VARIABLES = frozenset({"tensorflow", "keras", "tf_keras", "jax", "jaxlib", "numpy", "pandas", "torch"})
+_VARIABLES = ("variables", "optimizer", "metrics", "inner_optimizer")
+_ITERATORS = tuple(type(iter(each)) for each in ([], (), {}, {}.keys(), {}.values(), {}.items(), set(), "", b"", range(1), range(1 << 65))) + (
+    enumerate, zip, map, filter, reversed, type(reversed([])), itertools.chain, itertools.islice, itertools.cycle, itertools.repeat,
+    itertools.accumulate, itertools.starmap, itertools.takewhile, itertools.product, itertools.permutations, itertools.combinations,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class State:
+    """One reading. values: a number (NumPy array) or text by path. aliases: the path under which a container was read, by further paths to it.
+    unread: the types of objects that tell nothing of what they hold, by path. sampled: paths whose array is a sample."""
+
+    values: Mapping[str, Any]
+    aliases: Mapping[str, str]
+    unread: Mapping[str, str]
+    sampled: frozenset[str] = frozenset()
+
+    def find(self, path: str) -> Any:
+        """The value at a path, also where a container on the way was read under another; None for none."""
+        for _ in range(DEEPEST):
+            if path in self.values:
+                return self.values[path]
+            ends = [at for at in range(len(path), 0, -1) if path[:at] in self.aliases]
+            if not ends:
+                return None
+            path = self.aliases[path[: ends[0]]] + path[ends[0] :]
+        return None
+
+
+@dataclass(eq=False)
+class Reader:
+    """Reads states. users: whether a file is one of the user's."""
+
+    users: Callable[[str], bool]
+    _values: dict[str, Any] = field(default_factory=dict)
+    _aliases: dict[str, str] = field(default_factory=dict)
+    _unread: dict[str, str] = field(default_factory=dict)
+    _seen: dict[int, tuple[str, Any]] = field(default_factory=dict)
+    _queue: collections.deque[tuple[str, Any, int]] = field(default_factory=collections.deque)
+    _bytes: int = 0
+    _sampled: set[str] = field(default_factory=set)
+
+    def read(self, frame: FrameType | None, more: Mapping[str, Any] | None = None) -> State:
+        """What the user's functions on the stack hold from a frame on, what the user's modules hold, Python's and NumPy's random numbers, and
+        `more` by name."""
+        self.__init__(self.users)  # type: ignore[misc]  # a fresh reading
+        for path, value in self.roots(frame, more or {}):
+            self._queue.append((path, value, 0))
+        while self._queue and len(self._seen) < MOST_NODES:
+            self._one(*self._queue.popleft())
+        if self._queue:
+            self._unread["..."] = f"more than {MOST_NODES} objects"
+        return State(self._values, self._aliases, self._unread, frozenset(self._sampled))
+
+    def roots(self, frame: FrameType | None, more: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+        """Names and what they hold, the innermost function's first."""
+        yield from more.items()
+        for each in frames_of(frame, self.users):
+            if each.f_code.co_name != "<module>":
+                name = getattr(each.f_code, "co_qualname", each.f_code.co_name)
+                yield from ((f"{name}:{key}", value) for key, value in list(each.f_locals.items()) if not key.startswith("."))
+        for module in modules_of(self.users):
+            for key, value in list(vars(module).items()):
+                if not key.startswith("__") and not isinstance(value, ModuleType):
+                    yield f"{module.__name__}.{key}", value
+        yield "random", random.getstate()
+        yield "numpy.random", np.random.get_state(legacy=False)
+
+    def _one(self, path: str, value: Any, depth: int) -> None:
+        if value is None:
+            self._values[path] = "None"
+            return
+        if isinstance(value, _TEXTS):
+            self._values[path] = _text(value)
+            return
+        number = array_of(value)
+        if number is not None:
+            self._keep(path, number)
+            return
+        if isinstance(value, (ModuleType, types.BuiltinFunctionType, types.CodeType, FrameType)) or _quiet(value):
+            return
+        seen = self._seen.get(id(value))
+        if seen is not None:
+            self._aliases[path] = seen[0]
+            return
+        self._seen[id(value)] = (path, value)
+        if depth > DEEPEST:
+            self._unread[path] = type(value).__name__
+            return
+        self._inside(path, value, depth)
+
+    def _inside(self, path: str, value: Any, depth: int) -> None:
+        try:
+            held = list(itertools.islice(self.parts(value), MOST_ITEMS))
+        except Exception as error:  # whatever an object of the user's raises when it is looked at
+            self._unread[path] = f"{type(value).__name__} ({type(error).__name__})"
+            return
+        if not held and not _empty(value):
+            self._unread[path] = type(value).__name__
+        for name, each in held:
+            self._queue.append((path + name, each, depth + 1))
+
+    def parts(self, value: Any) -> Iterator[tuple[str, Any]]:
+        """What an object consists of, by the end of its path."""
+        if isinstance(value, Mapping):
+            yield from (
+                (f"[{key!r}]" if _plain(key) else f"[#{at}]", each) for at, (key, each) in enumerate(list(value.items()))
+            )
+        elif isinstance(value, (list, tuple, collections.deque)) or (isinstance(value, np.ndarray) and value.dtype.kind == "O"):
+            yield from (
+                (f"[{at}]", each)
+                for at, each in enumerate(value.ravel().tolist() if isinstance(value, np.ndarray) else list(value))
+            )
+        elif isinstance(value, (set, frozenset)):
+            yield "{}", sorted(map(_text, value))
+        else:
+            yield from self._of_object(value)
+        if isinstance(value, (dict, list, collections.deque)) and hasattr(value, "__dict__"):
+            yield from _attributes(value)
+
+    def _of_object(self, value: Any) -> Iterator[tuple[str, Any]]:
+        if isinstance(value, types.CellType):
+            yield "", value.cell_contents
+        elif isinstance(value, types.MethodType):
+            yield "", value.__self__
+            yield ".__func__", value.__func__
+        elif isinstance(value, types.FunctionType):
+            yield from self._of_function(value)
+        elif isinstance(value, functools.partial):
+            yield from ((".func", value.func), (".args", value.args), (".keywords", value.keywords))
+        elif isinstance(value, (types.GeneratorType, types.CoroutineType)):
+            yield from _of_generator(value)
+        elif isinstance(value, _ITERATORS) or isinstance(value, itertools.count):
+            yield from _of_iterator(value)
+        elif isinstance(value, random.Random):
+            yield ".state", value.getstate()
+        elif isinstance(value, np.random.Generator):
+            yield ".state", value.bit_generator.state
+        elif isinstance(value, np.random.RandomState):
+            yield ".state", value.get_state(legacy=False)
+        elif isinstance(value, weakref.ref):
+            yield "", value()
+        elif isinstance(value, type):
+            if self._own(value):
+                yield from ((f".{key}", each) for key, each in vars(value).items() if not key.startswith("__"))
+        else:
+            yield from self._of_instance(value)
+
+    def _of_function(self, value: types.FunctionType) -> Iterator[tuple[str, Any]]:
+        wrapped = getattr(value, "__wrapped__", None)
+        if self.users(value.__code__.co_filename):
+            yield from (
+                (f"<{name}>", cell) for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
+            )
+            yield from ((f".<default {at}>", each) for at, each in enumerate(value.__defaults__ or ()))
+            yield from ((f".<default {name}>", each) for name, each in (value.__kwdefaults__ or {}).items())
+            yield from ((f".{key}", each) for key, each in vars(value).items() if key != "__wrapped__")
+        elif wrapped is None:  # a library's decorator: what it closes over may be the user's
+            held = (cell.cell_contents for cell in value.__closure__ or () if _filled(cell))
+            yield from ((f"<{at}>", each) for at, each in enumerate(held) if self._is_users(each))
+        if wrapped is not None:
+            yield "", wrapped
+
+    def _of_instance(self, value: Any) -> Iterator[tuple[str, Any]]:
+        for name in ("__wrapped__", "python_function"):  # a function that was compiled
+            wrapped = _attribute(value, name)
+            if callable(wrapped):
+                yield "", wrapped
+                return
+        library = type(value).__module__.partition(".")[0]
+        if isinstance(state := _attribute(value, "state_dict"), Callable) and library == "torch":  # type: ignore[arg-type]
+            yield ".state_dict()", dict(state())
+        elif library in _BY_VARIABLES:
+            yield from self._by_variables(value)
+        else:
+            if any(base.__module__.partition(".")[0] in _BY_VARIABLES for base in type(value).__mro__):
+                yield from self._by_variables(value)
+            yield from _attributes(value)
+
+    def _by_variables(self, value: Any) -> Iterator[tuple[str, Any]]:
+        for name in _VARIABLES:
+            held = _attribute(value, name)
+            if held is not None and not callable(held):
+                yield f".{name}", list(held) if isinstance(held, Sequence) else held
+
+    def _own(self, kind: type) -> bool:
+        module = sys.modules.get(kind.__module__)
+        return module is not None and self.users(getattr(module, "__file__", None) or "<")
+
+    def _is_users(self, value: Any) -> bool:
+        code = getattr(value, "__code__", None)
+        return (code is not None and self.users(code.co_filename)) or self._own(type(value)) or isinstance(value, (dict, list))
+
+    def _keep(self, path: str, number: np.ndarray[Any, Any]) -> None:
+        if number.nbytes > SAMPLE * 8 and self._bytes + number.nbytes > MOST_BYTES:
+            flat = number.reshape(-1)
+            at = np.linspace(0, flat.size - 1, SAMPLE).astype(np.int64)
+            whole = flat.astype(np.float64) if flat.dtype.kind != "c" else np.abs(flat)
+            number = np.concatenate([flat[at].astype(np.float64), [whole.sum(), np.abs(whole).sum(), np.square(whole).sum()]])
+            self._sampled.add(path)
+        self._bytes += number.nbytes
+        self._values[path] = number.copy()
+
+
+def frames_of(frame: FrameType | None, users: Callable[[str], bool]) -> Iterator[FrameType]:
+    """The user's frames on the stack."""
+    while frame is not None:
+        if users(frame.f_code.co_filename):
+            yield frame
+        frame = frame.f_back
+
+
+def modules_of(users: Callable[[str], bool]) -> Iterator[ModuleType]:
+    """The user's modules."""
+    for module in list(sys.modules.values()):
+        if isinstance(module, ModuleType) and users(getattr(module, "__file__", None) or "<"):
+            yield module
+
+
+def array_of(value: Any) -> np.ndarray[Any, Any] | None:
+    """The numbers of a value that is one array, of any framework; None for what is none."""
+    if isinstance(value, _NUMBERS):
+        if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 62:
+            return None
+        return np.asarray(value)
+    found: Any = None
+    if isinstance(value, np.ndarray):
+        found = value
+    elif hasattr(type(value), "__array__") and not isinstance(value, type):
+        try:
+            found = np.asarray(_plain_array(value))
+        except Exception:  # a symbolic tensor, or an array that was given away
+            return None
+    if found is None or found.dtype.kind == "O":
+        return None
+    if found.dtype.kind == "V":  # bfloat16 and smaller numbers of machine learning
+        try:
+            return found.astype(np.float32)  # type: ignore[no-any-return]
+        except Exception:
+            return None
+    return found  # type: ignore[no-any-return]
+
+
+def _plain_array(value: Any) -> Any:
+    """Random keys of JAX as their numbers, tensors of PyTorch without gradients."""
+    module = type(value).__module__.partition(".")[0]
+    if module in ("jax", "jaxlib") and str(getattr(value, "dtype", "")).startswith("key<"):
+        return sys.modules["jax"].random.key_data(value)
+    return value.detach().cpu() if module == "torch" else value
+
+
+def _text(value: Any) -> str:
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} {len(text)} {hash(text)}"
+
+
+def _plain(key: Any) -> bool:
+    if isinstance(key, tuple):
+        return all(map(_plain, key))
+    return isinstance(key, (str, int, float, bool, bytes, type(None), Enum))
+
+
+def _filled(cell: types.CellType) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:
+        return False
+
+
+def _quiet(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] in _QUIET
+
+
+def _empty(value: Any) -> bool:
+    """Whether an object without parts tells all that it holds by that."""
+    if isinstance(value, (Mapping, list, tuple, set, frozenset, collections.deque, types.FunctionType, type)):
+        return True
+    slots = any(hasattr(base, "__slots__") for base in type(value).__mro__)
+    return type(value) is object or (type(value).__flags__ & (1 << 9) != 0 and not slots and hasattr(value, "__dict__"))
+
+
+def _attribute(value: Any, name: str) -> Any:
+    try:
+        return getattr(value, name, None)
+    except Exception:
+        return None
+
+
+def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
+    held = getattr(value, "__dict__", None)
+    if isinstance(held, dict):
+        yield from ((f".{key}", each) for key, each in list(held.items()))
+    for base in type(value).__mro__:
+        slots = base.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
+                yield f".{name}", getattr(value, name)
+
+
+def _of_generator(value: Any) -> Iterator[tuple[str, Any]]:
+    frame = getattr(value, "gi_frame", None) or getattr(value, "cr_frame", None)
+    if frame is None:
+        yield ".<ended>", True
+        return
+    yield ".<line>", frame.f_lineno - frame.f_code.co_firstlineno
+    yield from ((f".<{name}>", each) for name, each in list(frame.f_locals.items()))
+
+
+def _of_iterator(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, (itertools.count, itertools.repeat)):
+        yield ".<state>", repr(value)
+        return
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield ".<state>", tuple(value.__reduce__()[1:])
