@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from outpace.tune.same.judge import Judgement, judge
 from outpace.tune.same.prove import Original, Texts
-from outpace.tune.same.record import Place, Record
+from outpace.tune.same.record import Record
+from outpace.tune.texts.place import Place
 
 __all__ = ["Judgement", "Original", "Place", "Record", "Texts", "judge"]

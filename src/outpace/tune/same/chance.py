@@ -35,7 +35,7 @@ class Chance:
         def seed(this: random.Random, a: Any = None, version: int = 2) -> None:
             plain(this, self.seed() if a is None else a, version)
 
-        random.Random.seed = seed  # type: ignore[method-assign]  # this process does nothing else
+        random.Random.seed = seed  # type: ignore[method-assign, assignment]  # this process does nothing else
 
     def on_numpy(self, numpy: ModuleType) -> None:
         """Its global state, and generators without a seed."""

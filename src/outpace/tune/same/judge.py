@@ -11,7 +11,7 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.model.units import counted
-from outpace.tune.same.marks import END
+from outpace.tune.same.passes import END
 from outpace.tune.same.record import Record
 from outpace.tune.same.state import State
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from outpace.tune.same.marks import Loop, loops_of
-from outpace.tune.same.record import Place
+from outpace.tune.texts.place import Loop, Place, loops_of
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 

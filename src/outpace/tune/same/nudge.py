@@ -70,7 +70,8 @@ class Nudge:
     def _moved(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         share = _ROUNDING.get(array.dtype.itemsize, 2.0**-11)
         signs = self._chance.integers(0, 2, array.shape, np.int8) * 2.0 - 1.0
-        return (array * (1 + 2 * share * signs)).astype(array.dtype)
+        moved: np.ndarray[Any, Any] = (array * (1 + 2 * share * signs)).astype(array.dtype)
+        return moved
 
     def _variable(self, value: Any) -> Any:
         try:

@@ -15,10 +15,10 @@ from pathlib import Path
 from outpace._dataclass import dataclass
 from outpace.model.errors import TuneError
 from outpace.tune.same.judge import Judgement, judge
-from outpace.tune.same.marks import header_of, loops_of
 from outpace.tune.same.names import dead_names
-from outpace.tune.same.record import FIT, Place, Record
-from outpace.tune.same.texts import lines_between
+from outpace.tune.same.record import Record
+from outpace.tune.texts.edition import Edition
+from outpace.tune.texts.place import FIT, Place, loops_of
 
 CUT = 64  # passes
 LIMIT = 300.0  # seconds of a run
@@ -58,7 +58,7 @@ class Original:
         return self._records
 
     def against(self, texts: Texts, grouped: bool = False) -> Judgement:
-        """Whether the script with edited texts is the same program. grouped: an item of the edited loop begins with a list of the original's."""
+        """Whether the script with edited texts is the same program. grouped: see `Edition`."""
         try:
             originals = self.records
             edited = self._run(texts, grouped)
@@ -87,17 +87,10 @@ class Original:
     def _run(self, texts: Texts, grouped: bool = False, nudge: int | None = None) -> Record:
         assert self._private is not None, "it runs inside of its context"
         folder = Path(tempfile.mkdtemp(dir=self._private.name))
-        files, lines = {}, {}
-        for at, (path, text) in enumerate(texts.items()):
-            files[path] = str(folder / f"text-{at}")
-            Path(files[path]).write_text(text, encoding="utf-8")
-            lines[os.path.realpath(path)] = lines_between(text, Path(path).read_text(encoding="utf-8"))
-        place = self.place
+        edition = Edition(texts, self.place, self.fit, grouped).write(folder)
         plan = {
-            "texts": files, "lines": lines, "script": self.script, "argv": list(self.argv), "module": self.module, "fit": self.fit,
-            "place": {"file": place.file, "function": place.function, "path": list(place.path)},
-            "header": header_of(Path(place.file).read_text(encoding="utf-8"), place) if place.file else None,
-            "grouped": grouped, "cut": self.cut, "nudge": nudge, "limit": self.limit, "result": str(folder / "record"),
+            "edition": str(edition), "script": self.script, "argv": list(self.argv), "module": self.module, "cut": self.cut,
+            "nudge": nudge, "limit": self.limit, "result": str(folder / "record"),
         }  # fmt: skip
         (folder / "plan").write_text(json.dumps(plan), encoding="utf-8")
         return self._finished(folder)

@@ -11,23 +11,6 @@ from pathlib import Path
 from outpace._dataclass import dataclass
 from outpace.tune.same.state import State
 
-FIT = "fit"
-
-
-@dataclass(frozen=True)
-class Place:
-    """A loop of a text. file: absolute. function: its qualified name, `<module>` outside of all. path: numbers of loops, from the function's
-    n-th one inwards; `fit` calls of Keras have none of all that."""
-
-    file: str = ""
-    function: str = FIT
-    path: tuple[int, ...] = ()
-
-    def __str__(self) -> str:
-        if not self.file:
-            return "fit"
-        return f"{os.path.basename(self.file)} {self.function} loop {'.'.join(str(at + 1) for at in self.path)}"
-
 
 @dataclass(frozen=True)
 class Record:

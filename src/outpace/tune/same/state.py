@@ -11,7 +11,7 @@ import random
 import sys
 import types
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from enum import Enum
 from types import FrameType, ModuleType
@@ -35,9 +35,11 @@ _QUIET = frozenset({"threading", "_thread", "logging", "importlib", "typing", "r
 # Libraries whose objects are read by their variables alone, not by their attributes.
 _BY_VARIABLES = frozenset({"tensorflow", "keras", "tf_keras", "jax", "jaxlib", "numpy", "pandas", "torch"})
 _VARIABLES = ("variables", "optimizer", "metrics", "inner_optimizer")
-_ITERATORS = tuple(type(iter(each)) for each in ([], (), {}, {}.keys(), {}.values(), {}.items(), set(), "", b"", range(1), range(1 << 65))) + (
-    enumerate, zip, map, filter, reversed, type(reversed([])), itertools.chain, itertools.islice, itertools.cycle, itertools.repeat,
-    itertools.accumulate, itertools.starmap, itertools.takewhile, itertools.product, itertools.permutations, itertools.combinations,
+_HELD: tuple[Any, ...] = ([], (), {}, {}.keys(), {}.values(), {}.items(), set(), "", b"", range(1), range(1 << 65))
+_ITERATORS = (
+    *(type(iter(each)) for each in _HELD), type(reversed([])), enumerate, zip, map, filter, reversed, itertools.count, itertools.chain,
+    itertools.islice, itertools.cycle, itertools.repeat, itertools.accumulate, itertools.starmap, itertools.takewhile, itertools.product,
+    itertools.permutations, itertools.combinations,
 )  # fmt: skip
 
 
@@ -155,32 +157,15 @@ class Reader:
             yield from _attributes(value)
 
     def _of_object(self, value: Any) -> Iterator[tuple[str, Any]]:
-        if isinstance(value, types.CellType):
-            yield "", value.cell_contents
-        elif isinstance(value, types.MethodType):
-            yield "", value.__self__
-            yield ".__func__", value.__func__
-        elif isinstance(value, types.FunctionType):
+        if isinstance(value, types.FunctionType):
             yield from self._of_function(value)
-        elif isinstance(value, functools.partial):
-            yield from ((".func", value.func), (".args", value.args), (".keywords", value.keywords))
-        elif isinstance(value, (types.GeneratorType, types.CoroutineType)):
-            yield from _of_generator(value)
-        elif isinstance(value, _ITERATORS) or isinstance(value, itertools.count):
-            yield from _of_iterator(value)
-        elif isinstance(value, random.Random):
-            yield ".state", value.getstate()
-        elif isinstance(value, np.random.Generator):
-            yield ".state", value.bit_generator.state
-        elif isinstance(value, np.random.RandomState):
-            yield ".state", value.get_state(legacy=False)
-        elif isinstance(value, weakref.ref):
-            yield "", value()
         elif isinstance(value, type):
             if self._own(value):
                 yield from ((f".{key}", each) for key, each in vars(value).items() if not key.startswith("__"))
         else:
-            yield from self._of_instance(value)
+            kinds = (read for kind, read in _BUILT_IN if isinstance(value, kind))
+            read = next(kinds, None)
+            yield from read(value) if read is not None else self._of_instance(value)
 
     def _of_function(self, value: types.FunctionType) -> Iterator[tuple[str, Any]]:
         wrapped = getattr(value, "__wrapped__", None)
@@ -351,3 +336,17 @@ def _of_iterator(value: Any) -> Iterator[tuple[str, Any]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield ".<state>", tuple(value.__reduce__()[1:])
+
+
+# How the parts of objects of Python's and NumPy's own are read.
+_BUILT_IN: tuple[tuple[Any, Callable[[Any], Iterable[tuple[str, Any]]]], ...] = (
+    (types.CellType, lambda value: [("", value.cell_contents)]),
+    (types.MethodType, lambda value: [("", value.__self__), (".__func__", value.__func__)]),
+    (functools.partial, lambda value: [(".func", value.func), (".args", value.args), (".keywords", value.keywords)]),
+    ((types.GeneratorType, types.CoroutineType), _of_generator),
+    (_ITERATORS, _of_iterator),
+    (random.Random, lambda value: [(".state", value.getstate())]),
+    (np.random.Generator, lambda value: [(".state", value.bit_generator.state)]),
+    (np.random.RandomState, lambda value: [(".state", value.get_state(legacy=False))]),
+    (weakref.ref, lambda value: [("", value())]),
+)

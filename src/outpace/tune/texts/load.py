@@ -1,0 +1,94 @@
+"""Edited texts in place of files, for this process: Python reads them, and no file is touched; and marks in what it compiles of the user's."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import io
+import linecache
+import os
+import tokenize
+from collections.abc import Mapping
+from importlib.machinery import SourceFileLoader
+from types import CodeType
+from typing import Any, cast
+
+from outpace.capture.frames import users
+from outpace.tune.texts.marks import branches_of, instrumented
+from outpace.tune.texts.place import FIT, Place
+
+
+def substitute(texts: Mapping[str, bytes]) -> None:
+    """Let the import system read these texts instead of the files, and none of their compiled copies."""
+    plain_data, plain_stats = SourceFileLoader.get_data, SourceFileLoader.path_stats
+
+    def get_data(self: Any, path: Any) -> bytes:
+        found = texts.get(os.path.realpath(path))
+        return found if found is not None else plain_data(self, path)
+
+    def path_stats(self: Any, path: Any) -> Any:
+        if os.path.realpath(path) in texts:
+            raise OSError  # no times: the loader then neither reads nor writes a compiled copy
+        return plain_stats(self, path)
+
+    read = linecache.updatecache  # AutoGraph reads a function by its lines, and asks for them to be read again
+
+    def updatecache(filename: str, module_globals: Any = None) -> list[str]:
+        content = texts.get(os.path.realpath(filename))
+        if content is None:
+            return read(filename, module_globals)
+        encoding = tokenize.detect_encoding(io.BytesIO(content).readline)[0]
+        lines = io.TextIOWrapper(io.BytesIO(content), encoding).readlines()
+        linecache.cache[filename] = (len(content), None, lines, filename)
+        return lines
+
+    linecache.updatecache = updatecache
+    SourceFileLoader.get_data = get_data  # type: ignore[method-assign]  # this process does nothing else
+    SourceFileLoader.path_stats = path_stats  # type: ignore[method-assign]  # likewise
+
+
+class Marking:
+    """Compiles the user's files with marks. header: what the loop of the original goes over. endless: the loop begins again where it ends.
+    branches: the first lines of all branches, by file."""
+
+    def __init__(self, place: Place, header: str | None, *, endless: bool = False) -> None:
+        self._place = place if place.function != FIT else None
+        self._header, self._endless = header, endless
+        self.branches: dict[str, frozenset[int]] = {}
+
+    def install(self) -> None:
+        """For what is imported; the script itself is compiled by `compiled`."""
+        plain_compile, plain_stats, ours = SourceFileLoader.source_to_code, SourceFileLoader.path_stats, self.compiled
+
+        def source_to_code(self: Any, data: Any, path: Any, **options: Any) -> CodeType:
+            file = os.fsdecode(path)
+            return ours(data, file) if users(os.path.realpath(file)) else plain_compile(self, data, path, **options)
+
+        def path_stats(self: Any, path: Any) -> Any:
+            if users(os.path.realpath(path)):
+                raise OSError  # no times: the loader then neither reads nor writes a compiled copy
+            return plain_stats(self, path)
+
+        SourceFileLoader.source_to_code = source_to_code  # type: ignore[method-assign]  # this process does nothing else
+        SourceFileLoader.path_stats = path_stats  # type: ignore[method-assign]  # likewise
+
+    def compiled(self, data: bytes, path: str) -> CodeType:
+        """The code of a user's file."""
+        tree = cast("ast.Module", compile(data, path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True))
+        file = os.path.realpath(path)
+        self.branches[file] = branches_of(tree)
+        marked = instrumented(tree, file, self._place, self._header, endless=self._endless)
+        made: CodeType = compile(marked, path, "exec", dont_inherit=True)
+        return made
+
+
+def lines_between(new: str, old: str) -> dict[int, int]:
+    """For each line of a new text that stands in the old one too, its number there, whatever its indentation; also where it moved, if the old
+    text has it once."""
+    lines = [[line.strip() for line in text.splitlines()] for text in (new, old)]
+    blocks = difflib.SequenceMatcher(None, lines[0], lines[1], autojunk=False).get_matching_blocks()
+    found = {block.a + at + 1: block.b + at + 1 for block in blocks for at in range(block.size)}
+    for at, line in enumerate(lines[0], start=1):
+        if at not in found and lines[1].count(line) == 1:
+            found[at] = lines[1].index(line) + 1
+    return found

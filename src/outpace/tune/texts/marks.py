@@ -1,0 +1,133 @@
+"""Calls in a text as it is compiled: at the end of each pass of some loops, around what these go over, and in each branch.
+
+The text that Python's tools read stays as it is; what runs is the tree with calls in it, by names that `builtins` holds (`install`)."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable
+from typing import cast
+
+from outpace.tune.texts.place import Loop, Place, loops_of
+
+_PASS, _CUT, _MORE, _ENTER, _LEFT, _RAN = (f"_outpace_{name}" for name in ("pass", "cut", "more", "enter", "left", "ran"))
+
+
+def instrumented(
+    tree: ast.Module, file: str, place: Place | None, header: str | None = None, *, endless: bool = False
+) -> ast.Module:
+    """The tree with marks at the loop of a place and at those around it, where it is in this file, and with marks in each branch.
+
+    header: what the loop of the original goes over, which an edited one may hold inside of its own header or before it. endless: what the loop
+    goes over is handed on as a function that makes it anew, and is not cut.
+    """
+    if place is not None and place.file == file:
+        around = {place.path[:length] for length in range(1, len(place.path) + 1)}
+        for name, path, node in [*loops_of(tree)]:
+            if name == place.function and path in around:
+                _mark(node, ".".join(map(str, path)), header if path == place.path else None, endless)
+        _Left().visit(tree)
+    _Branches(file).visit(tree)
+    return ast.fix_missing_locations(tree)
+
+
+def _call(name: str, *arguments: ast.expr) -> ast.Call:
+    return ast.Call(ast.Name(name, ast.Load()), [*arguments], [])
+
+
+def _mark(node: Loop, key: str, header: str | None, endless: bool) -> None:
+    said = ast.Constant(key)
+    node._outpace_key = key  # type: ignore[union-attr]
+    if isinstance(node, ast.While):
+        node.test = ast.BoolOp(ast.And(), [_call(_MORE, said), node.test])
+        return
+    if endless:
+        made = ast.Lambda(ast.arguments([], [], None, [], [], None, []), node.iter)
+        node.iter = _call(_PASS, said, made)
+        return
+    cut = _Cut(header, key)
+    node.iter = cast("ast.expr", cut.visit(node.iter))
+    if not cut.found:
+        node.iter = _call(_CUT, said, node.iter)
+    node.iter = _call(_PASS, said, node.iter)
+
+
+class _Cut(ast.NodeTransformer):
+    """Puts the cut around the user's own expression in the header of a loop."""
+
+    def __init__(self, header: str | None, key: str) -> None:
+        self.header, self.key, self.found = header, key, 0
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        """Replace the expression itself."""
+        if self.header is not None and isinstance(node, ast.expr) and not self.found and ast.unparse(node) == self.header:
+            self.found = 1
+            return _call(_CUT, ast.Constant(self.key), node)
+        return super().visit(node)  # type: ignore[no-any-return]
+
+
+class _Left(ast.NodeTransformer):
+    """Says before a loop that it begins, and behind it that it is over."""
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        """Statements are put beside those that have a key."""
+        super().generic_visit(node)
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(node, name, None)
+            if isinstance(block, list) and any(hasattr(each, "_outpace_key") for each in block):
+                setattr(node, name, [one for each in block for one in self._around(each)])
+        return node
+
+    def _around(self, each: ast.stmt) -> list[ast.stmt]:
+        key = getattr(each, "_outpace_key", None)
+        if key is None:
+            return [each]
+        calls = [ast.copy_location(ast.Expr(_call(name, ast.Constant(key))), each) for name in (_ENTER, _LEFT)]
+        return [calls[0], each, calls[1]]
+
+
+class _Branches(ast.NodeTransformer):
+    """Notes which branches run."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.lines: set[int] = set()
+
+    def _noted(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        if not body:
+            return body
+        line = body[0].lineno
+        said = ast.Expr(_call(_RAN, ast.Constant(self.file), ast.Constant(line)))
+        return [ast.copy_location(said, body[0]), *body]
+
+    def visit_If(self, node: ast.If) -> ast.If:
+        """Both of its branches."""
+        self.generic_visit(node)
+        node.body = self._noted(node.body)
+        if node.orelse and not isinstance(node.orelse[0], ast.If):
+            node.orelse = self._noted(node.orelse)
+        return node
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.ExceptHandler:
+        """What runs for an exception."""
+        self.generic_visit(node)
+        node.body = self._noted(node.body)
+        return node
+
+
+def branches_of(tree: ast.Module) -> frozenset[int]:
+    """The first lines of all branches, as they are noted."""
+    lines = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.If, ast.ExceptHandler)):
+            lines.add(node.body[0].lineno)
+        if isinstance(node, ast.If) and node.orelse and not isinstance(node.orelse[0], ast.If):
+            lines.add(node.orelse[0].lineno)
+    return frozenset(lines)
+
+
+def install(**functions: Callable[..., object]) -> None:
+    """Let every module see what the calls mean: `pass_`, `cut`, `more`, `enter`, `left`, `ran`."""
+    for name, function in functions.items():
+        setattr(builtins, f"_outpace_{name.rstrip('_')}", function)
