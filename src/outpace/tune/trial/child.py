@@ -25,7 +25,7 @@ from outpace.capture.recording import tell
 from outpace.capture.script import hide_own_frames, run_as_main
 from outpace.capture.steps_keras import KerasSteps, wrap
 from outpace.capture.steps_tf import LoopSteps, hook_marks
-from outpace.tune.trial.channel import Channel
+from outpace.tune.trial.channel import EDITION, Channel
 from outpace.tune.trial.turns import Observer, RaceSession, run_hook
 
 HOOK = "outpace_race"
@@ -36,9 +36,9 @@ _PR_SET_PDEATHSIG = 1
 class Hooks:
     """Connects the frameworks' imports to the race's session, as the launcher of `outpace profile` does to a capture's."""
 
-    def __init__(self, channel: Channel, first_epoch: float) -> None:
-        """first_epoch: seconds that a `fit` gets to end its first epoch before it is timed."""
-        self._channel = channel
+    def __init__(self, channel: Channel, first_epoch: float, fit: int = 1) -> None:
+        """first_epoch: seconds that a `fit` gets to end its first epoch before it is timed. fit: which one it is, others train as they are."""
+        self._channel, self._fits, self._fit = channel, 0, fit
         self.observer = Observer()
         self.session = RaceSession(channel, self.observer, first_epoch)
         self._loops: LoopSteps | None = None
@@ -84,6 +84,10 @@ class Hooks:
 
         @functools.wraps(original)
         def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+            hooks._fits += 1
+            if hooks._fits < hooks._fit:
+                with hooks.session.resting():
+                    return original(self, *args, **kwargs)
             call = signature.bind(self, *args, **kwargs)
             call.arguments["epochs"] = ENDLESS
             call.arguments["callbacks"], off = without_writers(call.arguments.get("callbacks"), keras)
@@ -180,6 +184,9 @@ def main(arguments: list[str]) -> None:
 def _run(script: str, argv: list[str], module: bool, channel: Channel, first_epoch: float) -> None:
     from outpace.capture.imports import ImportHooks
 
+    edition = os.environ.pop(EDITION, "")
+    if edition:
+        _run_edited(edition, script, argv, module, channel, first_epoch)
     if not module and has_hook(script):
         observer = Observer()
         ImportHooks({"tensorflow": observer.on_tensorflow}, _not_hooked).install()
@@ -191,6 +198,29 @@ def _run(script: str, argv: list[str], module: bool, channel: Channel, first_epo
     os.register_at_fork(after_in_child=hooks.session.window.disable)
     run_as_main(script, argv, module)
     hooks.ended()
+
+
+def _run_edited(edition: str, script: str, argv: list[str], module: bool, channel: Channel, first_epoch: float) -> NoReturn:
+    """Race the loop, or the `fit`, of a script of which some texts stand in for files."""
+    from outpace.capture.imports import ImportHooks
+    from outpace.tune.texts.edition import Loaded
+    from outpace.tune.texts.load import Marking, substitute
+    from outpace.tune.trial.passes import Passes, frameworks
+
+    loaded = Loaded.read(edition)
+    substitute(loaded.texts)
+    hooks = Hooks(channel, first_epoch, loaded.fit)
+    if not loaded.place.file:
+        hooks.install()
+        run_as_main(script, argv, module)
+        hooks.ended()
+    passes, marking = Passes(hooks.session, loaded, first_epoch), Marking(loaded.place, loaded.header, endless=True)
+    marking.install()
+    passes.install()
+    ImportHooks(frameworks(hooks.session), _not_hooked).install()
+    run_as_main(script, argv, module, marking.compiled)
+    channel.send(ended=passes.seen)
+    end_here(0)
 
 
 # A checkpoint of a race would stand in the place of the user's own; BackupAndRestore would even begin with it.

@@ -13,15 +13,18 @@ import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import field
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
 from outpace.capture.recording import tell
 from outpace.model.errors import CaptureError, NotFoundError, UsageError
 from outpace.model.units import counted
 from outpace.tune.trial.arm import Arm, Facts, Work
-from outpace.tune.trial.channel import Channel, Closed
+from outpace.tune.trial.channel import EDITION, Channel, Closed
 from outpace.tune.trial.interrupts import Interrupts
+
+if TYPE_CHECKING:
+    from outpace.tune.texts.edition import Edition
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _PYTHON = frozenset({"python", "python3"})
@@ -87,7 +90,8 @@ _LAST_LINES = 3
 
 class ScriptArm:
     """One script in a process. noting: variables that make the process note something down; they are no part of its command.
-    first_epoch: seconds that a `fit` gets to end its first epoch, in which caches fill, before it is timed."""
+    first_epoch: seconds that a `fit`, or the loop, gets to end its first epoch, in which caches fill, before it is timed. edition: texts
+    that stand in for the script's files, and the loop or the `fit` that is raced."""
 
     def __init__(
         self,
@@ -95,8 +99,10 @@ class ScriptArm:
         noting: Mapping[str, str] | None = None,
         start_seconds: float = START_SECONDS,
         first_epoch: float = 0.0,
+        edition: Edition | None = None,
     ) -> None:
-        self.command, self._first_epoch = command, first_epoch
+        self.command, self._first_epoch, self._edition = command, first_epoch, edition
+        self._texts: tempfile.TemporaryDirectory[str] | None = None
         self._noting, self._start_seconds = dict(noting or {}), start_seconds
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
@@ -148,7 +154,7 @@ class ScriptArm:
                     stderr=self._log,
                     pass_fds=(theirs[0], ours[1]),
                     start_new_session=True,
-                    env={**_environment(), **self.command.environment, **self._noting},
+                    env={**_environment(), **self.command.environment, **self._noting, **self._edited()},
                 )
         except OSError as error:
             raise CaptureError(f"Python could not be started for {self.command}: {error}.") from error
@@ -170,6 +176,13 @@ class ScriptArm:
             )
         self._facts = Facts(ready["step"], ready["examples"], ready["versions"], time.perf_counter() - began)
         self.pause()
+
+    def _edited(self) -> dict[str, str]:
+        """The variable that names the texts, which are written down for as long as the process lives."""
+        if self._edition is None:
+            return {}
+        self._texts = tempfile.TemporaryDirectory(prefix="outpace-texts-")
+        return {EDITION: str(self._edition.write(self._texts.name))}
 
     def run(self, steps: int) -> Work:
         """Run a block in the process. Raises CaptureError when the script ended or failed."""
@@ -200,7 +213,9 @@ class ScriptArm:
             self._channel.close()
         if self._log is not None:
             self._log.close()
-        self._process = self._channel = self._log = None
+        if self._texts is not None:
+            self._texts.cleanup()
+        self._process = self._channel = self._log = self._texts = None
 
     def _signal(self, number: int) -> None:
         """Signal the process group; the process itself is not waited for before `close`, so its number is not given away."""

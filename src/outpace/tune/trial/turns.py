@@ -17,7 +17,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -194,10 +194,16 @@ class RaceSession(Session):
         self.examples: Callable[[], float | None] = lambda: None
         self.writers: list[str] = []  # callbacks that were switched off
         self._first_epoch, self._began, self._epochs = first_epoch, math.nan, 0
+        self._rests = False
 
     def open(self, candidate: Candidate | None) -> bool:
         """The warm-up of a kind of step is over: it is the step, unless it trains nothing."""
-        if candidate is None or candidate.mode in _NO_TRAINING or (candidate.mode == "keras fit" and not self._steady()):
+        if (
+            self._rests
+            or candidate is None
+            or candidate.mode in _NO_TRAINING
+            or (candidate.mode == "keras fit" and not self._steady())
+        ):
             return False
         examples = self.examples() if candidate.mode == "keras fit" else None
         size = f", {examples:g} examples" if examples else ""
@@ -205,6 +211,15 @@ class RaceSession(Session):
             f"{describe(candidate)}{size}", examples, self.writers, candidate.mode != "keras fit" or self._epochs > 0
         )
         return True
+
+    @contextlib.contextmanager
+    def resting(self) -> Iterator[None]:
+        """What trains inside is not what is raced."""
+        self._rests = True
+        try:
+            yield
+        finally:
+            self._rests = False
 
     def epoch_ended(self, callbacks: object) -> None:
         """An epoch of `fit` is over."""
