@@ -29,7 +29,8 @@ _SHOWN = 3
 @dataclass(frozen=True)
 class Judgement:
     """same: whether the edited text is the same program; None where that is not proven. why: in a sentence without its subject's name.
-    compared: values. missed: lines of branches that did not run. faults: places that differ, or that could not be compared."""
+    compared: values. missed: lines of branches that did not run. faults: places that differ, or that could not be compared. runs: whether the
+    edited text came through its passes at all."""
 
     same: bool | None
     why: str
@@ -37,6 +38,7 @@ class Judgement:
     passes: int = 0
     missed: tuple[int, ...] = ()
     faults: tuple[str, ...] = field(default_factory=tuple)
+    runs: bool = True
 
     @property
     def sentence(self) -> str:
@@ -56,9 +58,9 @@ def judge(
     reads them, so that an edit may leave them out."""
     one, two, nudged = originals
     if one.ended not in ("", "cut"):
-        return Judgement(None, f"The script as it is ends with {one.ended}, so nothing can be compared.")
+        return Judgement(None, f"The script as it is ends with {one.ended}, so nothing can be compared.", runs=False)
     if edited.ended != one.ended and edited.ended not in ("", "cut"):
-        return Judgement(False, f"The edited script ends with {edited.ended}.", faults=(edited.ended,))
+        return Judgement(False, f"The edited script ends with {edited.ended}.", faults=(edited.ended,), runs=False)
     seen = _Comparison(one, two, nudged, edited, dead)
     return seen.judgement(tuple(missed))
 

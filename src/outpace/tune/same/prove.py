@@ -8,7 +8,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import field, replace
 from pathlib import Path
 
@@ -39,7 +40,7 @@ class Original:
     folder: str | None = None
     cut: int = CUT
     limit: float = LIMIT
-    _records: list[Record] = field(default_factory=list)
+    _waiting: list[Callable[[], Record]] = field(default_factory=list)
     _private: tempfile.TemporaryDirectory[str] | None = None
 
     def __enter__(self) -> Original:
@@ -53,17 +54,27 @@ class Original:
     @property
     def records(self) -> list[Record]:
         """Of two plain runs, and of a nudged one. Raises TuneError where the script does not come to its training."""
-        if not self._records:
-            self._records = [self._run({}, nudge=nudge) for nudge in (None, None, NUDGE)]
-        return self._records
+        if not self._waiting:
+            self._waiting = [self._later(nudge, None) for nudge in (None, None, NUDGE)]
+        return [each() for each in self._waiting]
+
+    def prepare(self, pool: Executor) -> None:
+        """Begin to run the original, beside whatever else is done."""
+        self._waiting = self._waiting or [self._later(nudge, pool) for nudge in (None, None, NUDGE)]
+
+    def _later(self, nudge: int | None, pool: Executor | None) -> Callable[[], Record]:
+        if pool is not None:
+            return pool.submit(self._run, {}, nudge=nudge).result
+        found = self._run({}, nudge=nudge)
+        return lambda: found
 
     def against(self, texts: Texts, grouped: bool = False) -> Judgement:
         """Whether the script with edited texts is the same program. grouped: see `Edition`."""
         try:
-            originals = self.records
             edited = self._run(texts, grouped)
+            originals = self.records
         except TuneError as error:
-            return Judgement(None, str(error))
+            return Judgement(None, str(error), runs=False)
         return judge(originals, edited, self._dead(), self._missed(originals[0]))
 
     def _dead(self) -> frozenset[str]:

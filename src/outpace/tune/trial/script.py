@@ -91,7 +91,8 @@ _LAST_LINES = 3
 class ScriptArm:
     """One script in a process. noting: variables that make the process note something down; they are no part of its command.
     first_epoch: seconds that a `fit`, or the loop, gets to end its first epoch, in which caches fill, before it is timed. edition: texts
-    that stand in for the script's files, and the loop or the `fit` that is raced."""
+    that stand in for the script's files, and the loop or the `fit` that is raced.
+    folder: where it runs; the present one by default."""
 
     def __init__(
         self,
@@ -100,8 +101,9 @@ class ScriptArm:
         start_seconds: float = START_SECONDS,
         first_epoch: float = 0.0,
         edition: Edition | None = None,
+        folder: str | None = None,
     ) -> None:
-        self.command, self._first_epoch, self._edition = command, first_epoch, edition
+        self.command, self._first_epoch, self._edition, self._folder = command, first_epoch, edition, folder
         self._texts: tempfile.TemporaryDirectory[str] | None = None
         self._noting, self._start_seconds = dict(noting or {}), start_seconds
         self._process: subprocess.Popen[bytes] | None = None
@@ -154,6 +156,7 @@ class ScriptArm:
                     stderr=self._log,
                     pass_fds=(theirs[0], ours[1]),
                     start_new_session=True,
+                    cwd=self._folder,
                     env={**_environment(), **self.command.environment, **self._noting, **self._edited()},
                 )
         except OSError as error:

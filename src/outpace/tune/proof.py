@@ -1,0 +1,136 @@
+"""The proof of what a search found: the edited script is the same program, and it is faster; both of the texts that are handed over.
+
+The original and the edited text run in processes of their own (`same`), then race each other (`trial`), two processes of each at least. Of a
+stack of changes each is taken out once: one that adds nothing goes, wherever it stands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from outpace._dataclass import dataclass
+from outpace.tune.same import Judgement, Original
+from outpace.tune.searched import Searched, Stack
+from outpace.tune.texts.edition import Edition
+from outpace.tune.texts.place import Place
+from outpace.tune.trial.engine import Watch, run_experiment
+from outpace.tune.trial.record import Decision, Experiment, Protocol
+from outpace.tune.trial.script import Command, ScriptArm
+from outpace.tune.trial.statistics import Estimate
+
+TODAY = "as it is"
+COMPARED = 15.0  # seconds of steps that are compared
+FEWEST, MOST = 16, 1024  # passes
+GROUPED = 64  # passes, at least, where groups are made
+FIRST_EPOCH = 15.0  # seconds that a loop gets to run through its data once before it is timed
+MOST_FEWER = 3  # changes that are taken out, one at a time
+
+
+@dataclass(frozen=True)
+class Proof:
+    """stack: what is kept; None for nothing. judgement: of the whole stack. race: of the texts; None where they are not the same program.
+    gain: of what is kept. dropped: changes that added nothing. why: what stands in the way, in a sentence; empty where it is kept."""
+
+    stack: Stack | None
+    judgement: Judgement
+    race: Experiment | None = None
+    gain: Estimate | None = None
+    dropped: tuple[str, ...] = ()
+    why: str = ""
+
+
+def passes_for(step_seconds: float, grouped: bool) -> int:
+    """How many passes are compared: a power of two, so that groups end with them."""
+    wanted = COMPARED / step_seconds if step_seconds > 0 else MOST
+    least = GROUPED if grouped else FEWEST
+    power: int = 2 ** int(math.log2(max(wanted, 1)))
+    return max(least, min(MOST, power))
+
+
+def prove(searched: Searched, command: Command, budget: float, folder: str | None, watch: Watch) -> Proof:
+    """Prove the stack of a search, with `budget` seconds for the race; `folder` is where the script runs."""
+    stack, place = searched.stack, searched.place
+    assert stack is not None
+    if place is None:
+        why = "One call makes all of its steps, which cannot be compared one by one."
+        return Proof(None, Judgement(None, why), why=why)
+    watch.note("Is the edited script the same program? Running both, and comparing what they hold.")
+    with Original(
+        command.parts[0],
+        command.parts[1:],
+        command.module,
+        place,
+        searched.fit,
+        folder,
+        passes_for(searched.step_seconds, stack.grouped),
+    ) as original:
+        judgement = _judged(original, stack, searched.consents)
+        if judgement.same is not True:
+            return Proof(None, judgement, why=judgement.why)
+        watch.note(f"It is: {judgement.sentence}.")
+        return _raced(searched, stack, original, judgement, command, budget, folder, watch)
+
+
+def _judged(original: Original, stack: Stack, consents: bool) -> Judgement:
+    with ThreadPoolExecutor(2) as pool:
+        original.prepare(pool)
+        found = original.against(stack.texts, stack.grouped)
+    if consents and found.same is not True and found.runs:
+        return Judgement(True, "allowed", found.compared, found.passes, found.missed, found.faults)
+    return found
+
+
+def _raced(
+    searched: Searched,
+    stack: Stack,
+    original: Original,
+    judgement: Judgement,
+    command: Command,
+    budget: float,
+    folder: str | None,
+    watch: Watch,
+) -> Proof:
+    assert searched.place is not None
+    fewer = searched.fewer[:MOST_FEWER]
+    watch.note(f"Racing the edited script against the original: {stack.name}.")
+    first = min(FIRST_EPOCH, budget / 4)
+
+    def arm(name: str, edited: Stack | None) -> ScriptArm:
+        return ScriptArm(command, first_epoch=first, edition=_edition(edited, searched), folder=folder)
+
+    arms = [arm(TODAY, None).arm(TODAY), *(arm(each.name, each).arm(each.name) for each in (stack, *fewer))]
+    race = run_experiment(arms, baseline=TODAY, budget=budget, protocol=Protocol(), watch=watch)
+    kept, dropped = _useful(race, stack, fewer)
+    if kept is not stack:
+        judgement = _judged(original, kept, searched.consents)
+        if judgement.same is not True:
+            kept, dropped = stack, ()
+    verdict = race.verdict(kept.name)
+    if verdict.decision is not Decision.FASTER:
+        return Proof(
+            None,
+            judgement,
+            race,
+            why=f"The edited script, raced against the original, is not proven to be faster: {verdict.reason}",
+        )
+    return Proof(kept, judgement, race, verdict.estimate, dropped)
+
+
+def _edition(stack: Stack | None, searched: Searched) -> Edition:
+    place = searched.place or Place()
+    if stack is None:
+        return Edition({}, place, searched.fit)
+    return Edition(stack.texts, place, searched.fit, stack.grouped)
+
+
+def _useful(race: Experiment, stack: Stack, fewer: Sequence[Stack]) -> tuple[Stack, tuple[str, ...]]:
+    """The stack, or that without the change which adds least, where it adds nothing by the same rounds; and what was dropped."""
+    whole = race.verdict(stack.name).estimate
+    rest = [(each, found) for each in fewer if (found := race.verdict(each.name).estimate) is not None]
+    if whole is None or not rest:
+        return stack, ()
+    best, found = max(rest, key=lambda each: each[1].ratio)
+    if found.ratio < whole.ratio or race.verdict(best.name).decision is not Decision.FASTER:
+        return stack, ()
+    return best, tuple(title for title in stack.titles if title not in best.titles)
