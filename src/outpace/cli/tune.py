@@ -14,6 +14,7 @@ import typer
 from outpace.cli.options import PASSED_ON, Color, Html, Module, Width, of_script
 
 if TYPE_CHECKING:
+    from outpace.capture.options import Outcome
     from outpace.tune.climb.environment import EnvironmentOutcome
 
 _BUDGET, _LIMITS_BUDGET = "140s", "20s"
@@ -226,8 +227,9 @@ def _say_what_would_be_tried() -> None:
 
 
 def _tune_script(plan: dict[str, Any]) -> int:
-    """Tune as planned: wait for the script's process, which dies when the tuning is over, and start the script anew where it is to train; the
-    exit code. Does not come back where the script trains afterwards: this process becomes the script's then.
+    """Tune as planned: wait for the script's process, which dies when the tuning is over and writes no file of the user's, put what was asked
+    for to its places, and start the script anew where it is to train, tuned or not; the exit code. Does not come back where the script trains
+    afterwards: this process becomes the script's then.
 
     plan: what `hosted` reads, without its files, and `then`.
     """
@@ -235,7 +237,8 @@ def _tune_script(plan: dict[str, Any]) -> int:
     from outpace.capture.recording import tell
     from outpace.capture.relaunch import become, python_command, script_command
     from outpace.capture.runner import watched
-    from outpace.model.errors import TuneError
+    from outpace.model.errors import OutputError
+    from outpace.tune.handing import delivered
 
     trains = plan["then"] != "stop" and not plan["dry_run"]
     if trains:
@@ -244,25 +247,33 @@ def _tune_script(plan: dict[str, Any]) -> int:
         plan = {**plan, "folder": os.getcwd()}
         files = {"outcome": os.path.join(family.folder, "outcome.json"), "kept": os.path.join(family.folder, "kept.json")}
         code, outcome = watched(python_command(_HOSTED, json.dumps({**plan, **files, "recipe": None})), files["outcome"])
-        if outcome is not None and not outcome.stopped:  # the script came to its own end
-            family.release()
         recipe = _read(files["kept"])
-    if outcome is None:  # the script ended itself, or something else did
-        if code == 0:
-            tell("the script ended by itself before any tuning")
-        return code if code or trains else TuneError.exit_code
-    if not outcome.stopped:
-        if code and code != _INTERRUPTED:
-            tell(f"nothing is tuned: the script ended with exit code {code} before its training could be tuned")
-        elif code == 0 and outcome.reason:
-            tell(outcome.reason)
-            return code if trains else TuneError.exit_code
-        return code
-    if not trains or code == _INTERRUPTED:
+        if not delivered(family.folder):
+            code = code or OutputError.exit_code
+    if outcome is None or not outcome.stopped:
+        code = _untuned(code, outcome, trains)
+    if not trains or code == _INTERRUPTED or (outcome is None and code):
         return code
     if plan["then"] == "apply" and recipe.get("practices"):
         become(python_command(_HOSTED, json.dumps({**plan, "outcome": os.devnull, "recipe": recipe})))
     become(script_command(plan["script"], plan["argv"], plan["module"]))
+
+
+def _untuned(code: int, outcome: Outcome | None, trains: bool) -> int:
+    """Say why nothing was tuned of a script that ended by itself, and that nothing is left of it; the exit code where it does not train."""
+    from outpace.capture.recording import tell
+    from outpace.model.errors import TuneError
+
+    if code == _INTERRUPTED or (outcome is None and code):  # something else ended it
+        return code
+    if outcome is None:
+        tell("the script ended by itself before any tuning")
+    elif code:
+        tell(f"nothing is tuned: the script ended with exit code {code} before its training could be tuned")
+    elif outcome.reason:
+        tell(outcome.reason)
+    tell("it ran without writing any file of yours" + ("; it is started anew, and trains" if trains else ""))
+    return code or TuneError.exit_code
 
 
 def _read(path: str) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """The script's process of `outpace tune`: `python -m outpace.tune.hosted PLAN` runs the script up to a Keras `fit`, tunes it there, and ends.
 
-The process dies with what the trials have changed in it: nothing has to be put back, and none of the script's own code runs afterwards
-(`capture.ending`). The command, which waits, starts the script anew where it is to train. With a recipe in the plan the process turns that on
-at the same `fit` and trains. Nothing but the standard library is imported before the script imports a framework.
+The process dies with what the trials have changed in it, and no file of the user's changes (`guard`): nothing has to be put back, and none of
+the script's own code runs afterwards (`capture.ending`). The command, which waits, starts the script anew where it is to train. With a recipe
+in the plan the process is not guarded, turns that on at the same `fit` and trains. Nothing but the standard library is imported before the
+script imports a framework.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from outpace.capture.recording import tell
 from outpace.capture.script import hide_own_frames, run_as_main
 from outpace.model.errors import OutpaceError, TuneError, UsageError
 from outpace.model.units import counted
+from outpace.tune import guard
 from outpace.tune.loop.found import Loops
-from outpace.tune.loop.written import Unwritten
+from outpace.tune.loop.muted import Muted
 
 if TYPE_CHECKING:
     from outpace.tune.loop.found import Found
@@ -45,6 +47,7 @@ KERAS_2 = (
 
 
 FIRST_STEP = 120.0  # seconds that a loop which is run again gets for it
+_NAMED = 8  # files that are told by name
 
 
 class Hosted:
@@ -55,7 +58,7 @@ class Hosted:
         self.recorder: Any = None
         self.sources: Any = None
         self.fits = 0
-        self._guard = Unwritten()
+        self._guard = None if plan["recipe"] is not None else guard.begin([os.path.dirname(plan["outcome"])])
         self._loops = Loops(self.take_over_loop, self._begin_loop) if plan["recipe"] is None else None
         self._applied: Applied | None = None
         if plan["recipe"] is not None and plan["recipe"]["loop"]:
@@ -140,8 +143,7 @@ class Hosted:
         self._ending(lambda: self._tuned_fit(model, arguments))
 
     def _begin_loop(self) -> None:
-        """A loop makes its first step: nothing that it would write is written, also where Ctrl-C ends it."""
-        self._guard.begin()
+        """A loop makes its first step: Ctrl-C ends it, and none of its own code runs."""
         signal.signal(signal.SIGINT, lambda number, frame: self._ending(_interrupt))
 
     def take_over_loop(self, found: Found) -> NoReturn:
@@ -153,7 +155,7 @@ class Hosted:
         if found.whole is not None:
             self._ending(lambda: self._tuned_whole(found))
         try:
-            take_over(found, self._guard, self._tune_loop, lambda: self._ending(_interrupt))
+            take_over(found, Muted(), self._tune_loop, lambda: self._ending(_interrupt))
         except UsageError as error:
             self.refuse(str(error))
 
@@ -196,13 +198,14 @@ class Hosted:
         if not loop.clock.begun.wait(FIRST_STEP):
             self.refuse(f"the loop ran again for {FIRST_STEP:.0f} s, and no step of it was seen.")
         loop.observe()
-        code = self._tuned(Program.of_loop(loop))
-        self._tell_unwritten()
-        return code
+        return self._tuned(Program.of_loop(loop))
 
     def _tell_unwritten(self) -> None:
-        if self._guard.off:
-            tell(f"meanwhile the loop did not write: {', '.join(sorted(self._guard.off))}")
+        """What the script would have changed, had it not been guarded."""
+        names = self._guard.changed() if self._guard is not None else []
+        if names:
+            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+            tell(f"meanwhile the script did not write: {', '.join(names[:_NAMED])}{more}")
 
     def _ending(self, tuned: Callable[[], int]) -> NoReturn:
         """Tune, and end the process, whatever comes of it."""
@@ -226,6 +229,7 @@ class Hosted:
 
     def _tuned(self, program: Program) -> int:
         """Tune and report; the exit code."""
+        from outpace.tune.handing import hand_over
         from outpace.tune.pages.progress import shown
         from outpace.tune.session import plan, tune_program
         from outpace.tune.written import Clock, report
@@ -255,9 +259,10 @@ class Hosted:
             )
         with open(self.plan["kept"], "w", encoding="utf-8") as file:
             json.dump(recipe_of(tuned), file)
-        code = report(self.plan, tuned)
-        tell(clock.sentence(tuned))
-        return code
+        files = report(self.plan, tuned)
+        self._tell_unwritten()
+        hand_over(os.path.dirname(self.plan["outcome"]), files, clock.sentence(tuned))
+        return 0
 
     def apply(self, model: Any, arguments: dict[str, Any]) -> dict[str, Any]:
         """Turn the recipe on; the arguments that `fit` shall train with."""
@@ -299,7 +304,8 @@ class Hosted:
         finally:
             hide_own_frames()
             if os.getpid() == self._pid and self.plan["recipe"] is None:
-                self._tell_unwritten()
+                if self.plan["then"] == "stop" or self.plan["dry_run"]:  # else it is started anew
+                    self._tell_unwritten()
                 announce(self.plan["outcome"], Outcome(reason=self._why_nothing(), exit_code=code))
 
     def _why_nothing(self) -> str:

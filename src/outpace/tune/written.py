@@ -1,9 +1,12 @@
-"""What `outpace tune` prints, the files that were asked for, and the commands that catch up on what a tuning left out."""
+"""What `outpace tune` prints, the files that were asked for, and the commands that catch up on what a tuning left out.
+
+The files are made in the folder of the command (`handing`), which brings them to the user's places: this process is guarded."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import shlex
 import sys
 import time
@@ -13,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from outpace.capture.recording import tell
-from outpace.model.errors import OutputError
 from outpace.model.report import Command, Report
 from outpace.model.units import counted
 from outpace.report import json_, terminal
@@ -21,6 +23,7 @@ from outpace.store.tree import near
 from outpace.tune.climb.climb import NEAR
 from outpace.tune.climb.limits import BOUND
 from outpace.tune.climb.outcome import USED_UP, Climbed
+from outpace.tune.handing import Handed
 from outpace.tune.optimisations import knobs
 from outpace.tune.optimisations.optimisation import NeedsConsent
 from outpace.tune.pages.environment import page_of_plain
@@ -28,8 +31,8 @@ from outpace.tune.pages.tuning import ID
 from outpace.tune.session import Tuned
 
 
-def report(plan: Mapping[str, Any], tuned: Tuned) -> int:
-    """Print the report and write the files of a plan; 0, or the exit code for a file that could not be written."""
+def report(plan: Mapping[str, Any], tuned: Tuned) -> list[Handed]:
+    """Print the report and make the files of a plan."""
     environment = plan.get("environment")
     made = tuned.report_of(plan["script"], *([page_of_plain(environment)] if environment else []))
     made = replace(made, next=following(tuned.climbed, plan))
@@ -38,13 +41,13 @@ def report(plan: Mapping[str, Any], tuned: Tuned) -> int:
     else:
         terminal.print_report(made, width=plan["width"], color=plan["color"], tools=[ID], commands=True)
     sys.stdout.flush()
-    files: list[tuple[str, Callable[[Path], str]]] = [
+    room = Path(plan["outcome"]).parent
+    files: list[tuple[str, Callable[[Path, str], list[Handed]]]] = [
         ("html", functools.partial(_html, made)),
         ("out", functools.partial(_races, tuned)),
         ("patch", functools.partial(_patch, plan, tuned)),
     ]
-    written = [_told(write, Path(plan[name])) for name, write in files if plan[name]]
-    return 0 if all(written) else OutputError.exit_code
+    return [handed for name, make in files if plan[name] for handed in make(room / f"handed-{name}", plan[name])]
 
 
 class Clock:
@@ -72,33 +75,26 @@ class Clock:
         return f"tuning took {self._ended - self._began:.0f} s of {self._plan['budget']:.0f} s{more}; {whole}"
 
 
-def _told(write: Callable[[Path], str], place: Path) -> bool:
-    """Write, and say where. A file that cannot be written is said too, and does not keep the others from being written."""
-    try:
-        tell(write(place))
-    except OutputError as error:
-        tell(str(error))
-        return False
-    return True
-
-
-def _html(made: Report, path: Path) -> str:
+def _html(made: Report, private: Path, place: str) -> list[Handed]:
     from outpace.report import html
 
-    return f"the HTML report is {html.write(made, path)}"
+    return [Handed(str(html.write(made, private)), place, "The report", f"the HTML report is {place}")]
 
 
-def _races(tuned: Tuned, folder: Path) -> str:
+def _races(tuned: Tuned, private: Path, place: str) -> list[Handed]:
     from outpace.tune.trial.record import write_experiment
 
     races = tuned.climbed.experiments
-    for at, experiment in enumerate(races):
-        write_experiment(experiment, folder / f"race-{at}.jsonl")
-    return f"the samples of {counted(len(races), 'race')} are in {folder}"
+    names = [f"race-{at}.jsonl" for at in range(len(races))]
+    said = [""] * (len(races) - 1) + [f"the samples of {counted(len(races), 'race')} are in {place}"]
+    made = [str(write_experiment(experiment, private / name)) for name, experiment in zip(names, races, strict=True)]
+    return [
+        Handed(path, os.path.join(place, name), "The record", what) for path, name, what in zip(made, names, said, strict=False)
+    ]
 
 
-def _patch(plan: Mapping[str, Any], tuned: Tuned, path: Path) -> str:
-    """Write the change of the source, after the patched program was run up to its fit and compared."""
+def _patch(plan: Mapping[str, Any], tuned: Tuned, private: Path, place: str) -> list[Handed]:
+    """The change of the source, after the patched program was run up to its fit and compared."""
     from outpace.tune.data.verify import Difference
     from outpace.tune.patch import verify_patch, write_patch
 
@@ -106,7 +102,8 @@ def _patch(plan: Mapping[str, Any], tuned: Tuned, path: Path) -> str:
     for left in patch.left:
         tell(left.sentence)
     if not patch.files:
-        return "there is nothing to write as a patch"
+        tell("there is nothing to write as a patch")
+        return []
     if patch.left:
         tell("the patch holds only a part of what was raced, and alone gains less than that")
     tell("running the patched program up to its training, to compare its elements with the original's")
@@ -122,10 +119,11 @@ def _patch(plan: Mapping[str, Any], tuned: Tuned, path: Path) -> str:
         folder=plan["folder"],
     )
     if isinstance(outcome, Difference):
-        return f"no patch is written, because the patched program differs: {outcome.what}"
-    write_patch(patch, path)
-    place = near(str(path))
-    return f"the patch is {place} (apply it with: {patch.command} < {place}): {' '.join(outcome.how)}"
+        tell(f"no patch is written, because the patched program differs: {outcome.what}")
+        return []
+    write_patch(patch, private)
+    said = f"the patch is {near(place)} (apply it with: {patch.command} < {near(place)}): {' '.join(outcome.how)}"
+    return [Handed(str(private), place, "The patch", said, new=True)]
 
 
 _LONGER = 2  # times the budget

@@ -102,8 +102,10 @@ class _Search:
             time.monotonic() - self.began,
         )
 
-    def _process(self, variables: Mapping[str, str], noting: Mapping[str, str] | None = None) -> ScriptArm:
-        return ScriptArm(replace(self.command, environment=variables), noting)
+    def _process(
+        self, variables: Mapping[str, str], noting: Mapping[str, str] | None = None, keep: Sequence[str] = ()
+    ) -> ScriptArm:
+        return ScriptArm(replace(self.command, environment=variables), noting, keep=keep)
 
     def _candidates(self, knobs: Sequence[EnvironmentKnob]) -> Iterator[Candidate]:
         for knob in knobs:
@@ -166,8 +168,9 @@ class _Search:
     def _with(self, stack: contextlib.ExitStack, candidate: Candidate, base: ScriptArm) -> ScriptArm:
         """The process of a setting on top of the variables of `base`, where it notes down evidence as long as `stack` is open."""
         setting = candidate.setting
-        noting = setting.noting(stack.enter_context(tempfile.TemporaryDirectory())) if setting.noting else {}
-        return self._process({**base.command.environment, **setting.variables}, noting)
+        keep = [stack.enter_context(tempfile.TemporaryDirectory())] if setting.noting else []
+        noting = setting.noting(keep[0]) if setting.noting else {}
+        return self._process({**base.command.environment, **setting.variables}, noting, keep)
 
     def _arm(self, candidate: Candidate, name: str, process: ScriptArm, base: ScriptArm) -> Arm:
         """A setting's process as an arm, which proves its effect against the process of the baseline: that one is ready by then."""

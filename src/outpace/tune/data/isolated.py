@@ -22,6 +22,7 @@ from typing import Any
 from outpace.capture.family import noted
 from outpace.capture.interrupt import OnTermination
 from outpace.model.errors import RebuildError
+from outpace.tune import guard
 from outpace.tune.data.classes import construct
 from outpace.tune.data.rebuild import Edit, copied
 
@@ -31,8 +32,9 @@ _ending: list[OnTermination] = []  # one for all folders
 
 
 def new_folder(parent: str) -> str:
-    """A new folder below `parent`. It is removed when this process ends, also by SIGTERM, or with its family, also by SIGKILL."""
-    folder = noted(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+    """A new folder below `parent`, or in the room of a guarded process. It is removed when this process ends, also by SIGTERM, or with its
+    family, also by SIGKILL."""
+    folder = noted(tempfile.mkdtemp(prefix=_PREFIX, dir=guard.room(parent)))
     _folders[folder] = os.getpid()
     if not _ending:
         atexit.register(_remove)

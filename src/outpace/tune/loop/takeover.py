@@ -27,13 +27,13 @@ from outpace.tune.loop.found import Found
 from outpace.tune.loop.later import later_of, syncs_of
 from outpace.tune.loop.loop import OBSERVED, Loop
 from outpace.tune.loop.models import Models
+from outpace.tune.loop.muted import Muted
 from outpace.tune.loop.outline import ON, STEP, outlined, takes_gradients
 from outpace.tune.loop.reads import shape_of
 from outpace.tune.loop.statement import Statement
 from outpace.tune.loop.step import Outline, Step
 from outpace.tune.loop.stepper import Active, Clock
 from outpace.tune.loop.woven import Woven
-from outpace.tune.loop.written import Unwritten
 from outpace.tune.optimisations import all_rewrites, knobs
 from outpace.tune.optimisations.knob import Knob
 from outpace.tune.optimisations.optimisation import Rewritten, attempt
@@ -42,7 +42,7 @@ from outpace.tune.reason import reason_of
 
 
 def take_over(
-    found: Found, guard: Unwritten, tune: Callable[[Loop, Statement], object], interrupted: Callable[[], object]
+    found: Found, muted: Muted, tune: Callable[[Loop, Statement], object], interrupted: Callable[[], object]
 ) -> NoReturn:
     """Call it in the script's main thread, from inside of a step. `tune` is called in another thread, and ends the process, as does
     `interrupted` at Ctrl-C. Raises UsageError where the loop's source is not at hand."""
@@ -75,8 +75,7 @@ def take_over(
     if outline is not None:
         outline.names.update({ON: loop.on, STEP: loop.running(outline.function)})
     signal.signal(signal.SIGINT, lambda number, frame: interrupted())  # the script's own code must not see it
-    guard.begin()
-    guard.mute()
+    muted.begin()
     with leave_tapes():
         threading.Thread(target=tune, args=(loop, statement), name="outpace-tuning", daemon=True).start()
         _run(loop, statement)

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 from outpace.model.errors import RebuildError
 from outpace.model.units import Unit, humanize
+from outpace.tune import guard
 from outpace.tune.data import caching, isolated, size
 from outpace.tune.data.caching import Split, split
 from outpace.tune.data.iterator import proved_cache
@@ -89,7 +90,7 @@ class CacheOnDisk(Rewrite):
     opt_in = True
 
     def __init__(self, folder: str | None = None) -> None:
-        self.folder = folder or tempfile.gettempdir()
+        self.folder = folder or guard.room(tempfile.gettempdir())
 
     def applies(self, pipeline: Pipeline, /) -> Answer:
         """Where the elements do not fit into memory, and do into half of the free disk."""

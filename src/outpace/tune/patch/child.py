@@ -27,8 +27,8 @@ from typing import Any
 from outpace.capture.ending import end_here
 from outpace.capture.imports import ImportHooks
 from outpace.capture.script import run_as_main
+from outpace.tune import guard
 from outpace.tune.loop.found import Found, Loops
-from outpace.tune.loop.written import Unwritten
 from outpace.tune.program.source import Source
 
 COMPILED = ("jit_compile", "steps_per_execution", "run_eagerly")
@@ -109,9 +109,11 @@ def _plain(value: Any) -> Any:
 
 
 def main() -> None:
-    """Run the script; what it did is in the plan's `result`, or the reason why there is nothing."""
+    """Run the script, guarded; what it did is in the plan's `result`, or the reason why there is nothing."""
     plan = json.loads(sys.argv[1])
-    substitute({os.path.realpath(path): Path(text).read_bytes() for path, text in plan["texts"].items()})
+    texts = {os.path.realpath(path): Path(text).read_bytes() for path, text in plan["texts"].items()}
+    guard.begin([os.path.dirname(plan["result"])])
+    substitute(texts)
     random.seed(SEED)
 
     def on_numpy(numpy: Any) -> None:
@@ -142,7 +144,7 @@ def main() -> None:
 
     hooks: Any = {"numpy": on_numpy, "keras": on_keras, "tf_keras": on_keras}
     if plan["loop"]:
-        loops = Loops(lambda found: write(None, Source(found.dataset, {}), found), Unwritten().begin, numbers=True)
+        loops = Loops(lambda found: write(None, Source(found.dataset, {}), found), lambda: None, numbers=True)
         hooks = {"numpy": on_numpy, "tensorflow": loops.add_tensorflow, "jax": loops.add_jax}
     ImportHooks(hooks, lambda name, error: sys.exit(f"{name} could not be hooked: {error!r}")).install()
     code = 0

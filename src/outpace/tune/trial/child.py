@@ -1,6 +1,7 @@
-"""A variant's process: `python -m outpace.tune.trial.child READ WRITE PARENT SCRIPT ARGS...` runs the script and pauses it between blocks.
+"""A variant's process: `python -m outpace.tune.trial.child READ WRITE PARENT FIRST_EPOCH KEEP SCRIPT ARGS...` runs the script, guarded, and
+pauses it between blocks.
 
-`-m MODULE` stands for SCRIPT as it does for Python.
+KEEP is a JSON list of folders that the process really writes to. `-m MODULE` stands for SCRIPT as it does for Python.
 
 Nothing but the standard library is imported before the script runs. A script with a function `outpace_race()` is loaded without running
 its `if __name__ == "__main__"` part, and the step that the function returns is raced. Any other script runs as `python SCRIPT` does, and
@@ -13,6 +14,7 @@ import ast
 import ctypes
 import functools
 import inspect
+import json
 import os
 import runpy
 import signal
@@ -25,6 +27,7 @@ from outpace.capture.recording import tell
 from outpace.capture.script import hide_own_frames, run_as_main
 from outpace.capture.steps_keras import KerasSteps, wrap
 from outpace.capture.steps_tf import LoopSteps, hook_marks
+from outpace.tune import guard
 from outpace.tune.trial.channel import EDITION, Channel
 from outpace.tune.trial.turns import Observer, RaceSession, run_hook
 
@@ -163,10 +166,11 @@ def _die_with(parent: int) -> None:
 def main(arguments: list[str]) -> None:
     """Entry of the process."""
     read, write, parent = (int(text) for text in arguments[:3])
-    first_epoch = float(arguments[3])
-    module = arguments[4] == "-m"
-    script, *argv = arguments[5:] if module else arguments[4:]
-    _die_with(parent)
+    first_epoch, keep = float(arguments[3]), json.loads(arguments[4])
+    module = arguments[5] == "-m"
+    script, *argv = arguments[6:] if module else arguments[5:]
+    guard.begin(keep)
+    _die_with(parent)  # only now: a change of rights forgets it
     os.set_inheritable(read, False)
     os.set_inheritable(write, False)
     channel = Channel(read, write)
@@ -223,7 +227,8 @@ def _run_edited(edition: str, script: str, argv: list[str], module: bool, channe
     end_here(0)
 
 
-# A checkpoint of a race would stand in the place of the user's own; BackupAndRestore would even begin with it.
+# The guard keeps the user's files; these are off because their writing would be timed, and BackupAndRestore would begin with an earlier
+# training's backup.
 WRITERS = ("ModelCheckpoint", "BackupAndRestore", "CSVLogger", "TensorBoard", "RemoteMonitor")
 
 

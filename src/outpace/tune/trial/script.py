@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import IO, TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
+from outpace.capture.family import noted
 from outpace.capture.recording import tell
 from outpace.model.errors import CaptureError, NotFoundError, UsageError
 from outpace.model.units import counted
@@ -92,7 +95,7 @@ class ScriptArm:
     """One script in a process. noting: variables that make the process note something down; they are no part of its command.
     first_epoch: seconds that a `fit`, or the loop, gets to end its first epoch, in which caches fill, before it is timed. edition: texts
     that stand in for the script's files, and the loop or the `fit` that is raced.
-    folder: where it runs; the present one by default."""
+    folder: where it runs; the present one by default. keep: folders that the process writes to (`guard`)."""
 
     def __init__(
         self,
@@ -102,10 +105,12 @@ class ScriptArm:
         first_epoch: float = 0.0,
         edition: Edition | None = None,
         folder: str | None = None,
+        keep: Sequence[str] = (),
     ) -> None:
         self.command, self._first_epoch, self._edition, self._folder = command, first_epoch, edition, folder
         self._texts: tempfile.TemporaryDirectory[str] | None = None
         self._noting, self._start_seconds = dict(noting or {}), start_seconds
+        self._keep, self._room = tuple(keep), ""
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
         self._log: IO[bytes] | None = None
@@ -137,6 +142,7 @@ class ScriptArm:
             return
         began = time.perf_counter()
         theirs, ours = os.pipe(), os.pipe()
+        self._room = noted(tempfile.mkdtemp(prefix="outpace-trial-"))
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process, `close` closes it
         head = [
             sys.executable,
@@ -146,6 +152,7 @@ class ScriptArm:
             str(ours[1]),
             str(os.getpid()),
             str(self._first_epoch),
+            json.dumps([self._room, *self._keep]),
         ]
         try:
             with Interrupts() as interrupts, interrupts.shield():  # a process that nobody knows yet could not be ended
@@ -216,6 +223,8 @@ class ScriptArm:
             self._channel.close()
         if self._log is not None:
             self._log.close()
+        if self._room:
+            shutil.rmtree(self._room, ignore_errors=True)
         if self._texts is not None:
             self._texts.cleanup()
         self._process = self._channel = self._log = self._texts = None
