@@ -80,16 +80,21 @@ def estimate(logs: Sequence[float], level: float = LEVEL) -> Estimate | None:
     count = len(logs)
     if count < 2:
         return None
+    middle, error, kept = trimmed(logs)
+    half = student(level, kept - 1) * error
+    return Estimate(math.exp(middle), math.exp(middle - half), math.exp(middle + half), count, error * math.sqrt(count))
+
+
+def trimmed(values: Sequence[float]) -> tuple[float, float, int]:
+    """The trimmed mean, its standard error, and how many values were kept, of at least two."""
+    count = len(values)
     cut = int(TRIMMED * count)
-    ordered = sorted(logs)
+    ordered = sorted(values)
     kept = ordered[cut : count - cut]
-    middle = math.fsum(kept) / len(kept)
     winsorised = [kept[0]] * cut + kept + [kept[-1]] * cut
     mean = math.fsum(winsorised) / count
     variance = math.fsum((value - mean) ** 2 for value in winsorised) / (count - 1)
-    error = math.sqrt(variance / count) / (1 - 2 * cut / count)
-    half = student(level, len(kept) - 1) * error
-    return Estimate(math.exp(middle), math.exp(middle - half), math.exp(middle + half), count, error * math.sqrt(count))
+    return math.fsum(kept) / len(kept), math.sqrt(variance / count) / (1 - 2 * cut / count), len(kept)
 
 
 def student(level: float, freedom: int) -> float:
