@@ -16,9 +16,11 @@ from outpace.cli.options import PASSED_ON, Color, Html, Module, Width, of_script
 if TYPE_CHECKING:
     from outpace.capture.options import Outcome
     from outpace.tune.climb.environment import EnvironmentOutcome
+    from outpace.tune.searched import Searched
 
 _BUDGET, _LIMITS_BUDGET = "140s", "20s"
 _INTERRUPTED, _HOSTED = 130, "outpace.tune.hosted"
+_LEAST_RACE = 0.25  # of the budget, for the race of the edited script
 _ENVIRONMENT_SHARE = 0.5  # of the budget, where the environment is tried too
 
 
@@ -52,7 +54,7 @@ Afterwards = Annotated[
     Then,
     typer.Option(
         "--then",
-        help="stop: end the script; continue: restart it unchanged; apply: restart it and train with the winner (a fit; of a loop by --patch).",
+        help="stop: end the script; continue: restart it unchanged; apply: restart it and train with what was proven.",
     ),
 ]
 Allowed = Annotated[
@@ -68,12 +70,6 @@ TryEnvironment = Annotated[
     typer.Option(
         "--environment",
         help="First try settings that must be made before TensorFlow starts; the script runs several times.",
-    ),
-]
-StrictBudget = Annotated[
-    bool,
-    typer.Option(
-        "--strict-budget", help="Never exceed the budget, not even for a deciding last race (up to twice the budget)."
     ),
 ]
 OnlyLimits = Annotated[
@@ -102,7 +98,6 @@ def tune(
     budget: HowLong = None,
     then: Afterwards = Then.STOP,
     allow: Allowed = None,
-    strict_budget: StrictBudget = False,
     only_limits: OnlyLimits = False,
     environment: TryEnvironment = False,
     batch_sizes: TryBatchSizes = False,
@@ -136,7 +131,6 @@ def tune(
         "began": time.monotonic(),
         "asked_budget": budget,
         "budget": seconds(budget or (_LIMITS_BUDGET if only_limits else _BUDGET)),
-        "strict": strict_budget,
         "then": then.value,
         "statistical": Allow.STATISTICAL in (allow or []),
         "batch_sizes": batch_sizes,
@@ -227,8 +221,8 @@ def _say_what_would_be_tried() -> None:
 
 
 def _tune_script(plan: dict[str, Any]) -> int:
-    """Tune as planned: wait for the script's process, which dies when the tuning is over and writes no file of the user's, put what was asked
-    for to its places, and start the script anew where it is to train, tuned or not; the exit code. Does not come back where the script trains
+    """Tune as planned: wait for the script's process, which searches, dies when that is over and writes no file of the user's; prove what it
+    found, report, and start the script anew where it is to train, tuned or not; the exit code. Does not come back where the script trains
     afterwards: this process becomes the script's then.
 
     plan: what `hosted` reads, without its files, and `then`.
@@ -237,26 +231,55 @@ def _tune_script(plan: dict[str, Any]) -> int:
     from outpace.capture.recording import tell
     from outpace.capture.relaunch import become, python_command, script_command
     from outpace.capture.runner import watched
-    from outpace.model.errors import OutputError
-    from outpace.tune.handing import delivered
+    from outpace.tune.searched import Searched
 
     trains = plan["then"] != "stop" and not plan["dry_run"]
     if trains:
         tell("the script runs twice: what it does before its training is done again, in a new process, for that")
+    texts: dict[str, str] = {}
     with Family() as family:
-        plan = {**plan, "folder": os.getcwd()}
-        files = {"outcome": os.path.join(family.folder, "outcome.json"), "kept": os.path.join(family.folder, "kept.json")}
-        code, outcome = watched(python_command(_HOSTED, json.dumps({**plan, **files, "recipe": None})), files["outcome"])
-        recipe = _read(files["kept"])
-        if not delivered(family.folder):
-            code = code or OutputError.exit_code
+        files = {"outcome": os.path.join(family.folder, "outcome.json"), "found": os.path.join(family.folder, "found")}
+        code, outcome = watched(python_command(_HOSTED, json.dumps({**plan, **files})), files["outcome"])
+        searched = Searched.read(files["found"])
+        if searched is not None and code != _INTERRUPTED:
+            code, texts = _concluded(plan, searched)
     if outcome is None or not outcome.stopped:
         code = _untuned(code, outcome, trains)
     if not trains or code == _INTERRUPTED or (outcome is None and code):
         return code
-    if plan["then"] == "apply" and recipe.get("practices"):
-        become(python_command(_HOSTED, json.dumps({**plan, "outcome": os.devnull, "recipe": recipe})))
+    if plan["then"] == "apply" and texts:
+        from outpace.tune.edited import edited_command
+
+        become(edited_command(texts, plan["script"], plan["argv"], plan["module"]))
     become(script_command(plan["script"], plan["argv"], plan["module"]))
+
+
+def _concluded(plan: dict[str, Any], searched: Searched) -> tuple[int, dict[str, str]]:
+    """Prove what a search found, and report; the exit code, and the texts that were proven."""
+    from outpace.capture.recording import tell
+    from outpace.tune.pages.progress import shown
+    from outpace.tune.proof import prove
+    from outpace.tune.trial.script import Command
+    from outpace.tune.written import report, times
+
+    proof, began, raced = None, time.monotonic(), 0.0
+    if searched.stack is not None:
+        command = Command((plan["script"], *plan["argv"]), plan["module"])
+        try:
+            with shown() as watch:
+                proof = prove(
+                    searched, command, max(plan["budget"] - searched.seconds, _LEAST_RACE * plan["budget"]), None, watch
+                )
+        except KeyboardInterrupt:
+            tell("interrupted; what was found is not proven")
+            return _INTERRUPTED, {}
+        raced = proof.race.seconds if proof.race is not None else 0.0
+    code = report(plan, searched, proof)
+    if searched.unwritten:
+        tell(searched.unwritten)
+    whole = time.monotonic() - plan["began"]
+    tell(times(searched.seconds, raced, plan["budget"], whole, began - plan["began"] - searched.seconds))
+    return code, proof.stack.texts if proof is not None and proof.stack is not None else {}
 
 
 def _untuned(code: int, outcome: Outcome | None, trains: bool) -> int:
@@ -274,13 +297,3 @@ def _untuned(code: int, outcome: Outcome | None, trains: bool) -> int:
         tell(outcome.reason)
     tell("it ran without writing any file of yours" + ("; it is started anew, and trains" if trains else ""))
     return code or TuneError.exit_code
-
-
-def _read(path: str) -> dict[str, Any]:
-    """The recipe, as `hosted.recipe_of` makes it; empty where nothing was tuned."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            recipe: dict[str, Any] = json.load(file)
-            return recipe
-    except (OSError, ValueError):
-        return {}

@@ -1,9 +1,9 @@
-"""The script's process of `outpace tune`: `python -m outpace.tune.hosted PLAN` runs the script up to a Keras `fit`, tunes it there, and ends.
+"""The script's process of `outpace tune`: `python -m outpace.tune.hosted PLAN` runs the script up to a Keras `fit`, or into its loop,
+searches there for what makes it faster, and ends.
 
 The process dies with what the trials have changed in it, and no file of the user's changes (`guard`): nothing has to be put back, and none of
-the script's own code runs afterwards (`capture.ending`). The command, which waits, starts the script anew where it is to train. With a recipe
-in the plan the process is not guarded, turns that on at the same `fit` and trains. Nothing but the standard library is imported before the
-script imports a framework.
+the script's own code runs afterwards (`capture.ending`). The command, which waits, proves what was found, and starts the script anew where it
+is to train. Nothing but the standard library is imported before the script imports a framework.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from types import ModuleType
@@ -30,15 +31,15 @@ from outpace.model.units import counted
 from outpace.tune import guard
 from outpace.tune.loop.found import Loops
 from outpace.tune.loop.muted import Muted
+from outpace.tune.texts.load import source_of
+from outpace.tune.texts.place import Place, loop_at
 
 if TYPE_CHECKING:
     from outpace.tune.loop.found import Found
     from outpace.tune.loop.loop import Loop
     from outpace.tune.loop.statement import Statement
-    from outpace.tune.loop.takeover import Applied
     from outpace.tune.pages.progress import Progress
     from outpace.tune.program.program import Program
-    from outpace.tune.session import Tuned
 
 KERAS_2 = (
     "This fit is Keras 2's (tf_keras), of which outpace tune tunes the input alone, where it is a tf.data.Dataset. "
@@ -46,6 +47,7 @@ KERAS_2 = (
 )
 
 
+SEARCH_SHARE = 0.7  # of the budget; the rest is for the race of the edited script
 FIRST_STEP = 120.0  # seconds that a loop which is run again gets for it
 _NAMED = 8  # files that are told by name
 
@@ -58,11 +60,8 @@ class Hosted:
         self.recorder: Any = None
         self.sources: Any = None
         self.fits = 0
-        self._guard = None if plan["recipe"] is not None else guard.begin([os.path.dirname(plan["outcome"])])
-        self._loops = Loops(self.take_over_loop, self._begin_loop) if plan["recipe"] is None else None
-        self._applied: Applied | None = None
-        if plan["recipe"] is not None and plan["recipe"]["loop"]:
-            self._loops = Loops(self._apply_to_loop, lambda: None)
+        self._guard = guard.begin([os.path.dirname(plan["outcome"])])
+        self._loops = Loops(self.take_over_loop, self._begin_loop)
         self._pid = os.getpid()
         self._watch: Progress | None = None
 
@@ -74,17 +73,13 @@ class Hosted:
 
         self.recorder = PipelineRecorder(False)
         self.recorder.install(tf)
-        if self.plan["recipe"] is not None and self._loops is not None:
-            self._applying().add_tensorflow(tf)
-        if self._loops is not None:
-            self._loops.add_tensorflow(tf)
-            self.sources = SourceRecorder()
-            TraceRecorder(self.sources.traced).install(tf)
+        self._loops.add_tensorflow(tf)
+        self.sources = SourceRecorder()
+        TraceRecorder(self.sources.traced).install(tf)
 
     def on_jax(self, jax: ModuleType) -> None:
         """JAX was imported, perhaps by TensorFlow or Keras."""
-        if self._loops is not None:
-            self._loops.add_jax(jax)
+        self._loops.add_jax(jax)
 
     def on_keras(self, keras: Any) -> None:
         """Keras was imported: put ourselves before `fit`."""
@@ -108,8 +103,6 @@ class Hosted:
                 return hosted._fitting(original, self, *args, **kwargs)
             bound = dict(signature.bind(self, *args, **kwargs).arguments)
             model = bound.pop(next(iter(signature.parameters)))
-            if hosted.plan["recipe"] is not None:
-                return original(model, **hosted.apply(model, bound))
             if second and not isinstance(bound.get("x"), sys.modules["tensorflow"].data.Dataset):
                 hosted.refuse(KERAS_2)
             hosted.tune(model, bound)
@@ -130,15 +123,12 @@ class Hosted:
 
     def _fitting(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         """Another `fit`, or an evaluation, runs as it is; its steps are no loop of the script's."""
-        if self._loops is None:
-            return original(*args, **kwargs)
         with self._loops.resting():
             return original(*args, **kwargs)
 
     def tune(self, model: Any, arguments: dict[str, Any]) -> NoReturn:
         """Tune a fit, report, and end the process."""
-        if self._loops is not None:
-            self._loops.rest()
+        self._loops.rest()
         tell(f"tuning the fit at {_line()}" + (f", number {self.fits}" if self.fits > 1 else " (--fit N for the N-th one)"))
         self._ending(lambda: self._tuned_fit(model, arguments))
 
@@ -159,26 +149,10 @@ class Hosted:
         except UsageError as error:
             self.refuse(str(error))
 
-    def _applying(self) -> Applied:
-        from outpace.tune.loop.takeover import Applied
-
-        self._applied = self._applied or Applied(self.plan["recipe"], lambda: self.recorder)
-        return self._applied
-
-    def _apply_to_loop(self, found: Found) -> None:
-        """Turn the recipe on in a loop, which goes on."""
-        from outpace.tune.loop.takeover import loop_around, step_alone
-
-        try:
-            statement = loop_around(sys._getframe(1))
-            self._applying().take_over(found, step_alone(found, statement, sys._getframe(1)), statement)
-        except UsageError as error:
-            tell(f"not applied: {error}")
-
     def _tune_loop(self, loop: Loop, statement: Statement) -> NoReturn:
         """In a thread of its own."""
         tell(f"tuning the loop at {statement.place}")
-        self._ending(lambda: self._tuned_loop(loop))
+        self._ending(lambda: self._tuned_loop(loop, statement))
 
     def _tuned_whole(self, found: Found) -> int:
         """The input of a function that makes all steps in one call."""
@@ -190,22 +164,21 @@ class Hosted:
             f"{place} loops over its data set inside of a tf.function: one call makes all steps, which nothing outside can tell apart or time. "
             "So the step is not tuned, and its input is, by how fast it is read."
         )
-        return self._tuned(replace(Program.of_input(found.dataset), remark=remark))
+        return self._tuned(replace(Program.of_input(found.dataset), remark=remark), None)
 
-    def _tuned_loop(self, loop: Loop) -> int:
+    def _tuned_loop(self, loop: Loop, statement: Statement) -> int:
         from outpace.tune.program.program import Program
 
         if not loop.clock.begun.wait(FIRST_STEP):
             self.refuse(f"the loop ran again for {FIRST_STEP:.0f} s, and no step of it was seen.")
         loop.observe()
-        return self._tuned(Program.of_loop(loop))
+        return self._tuned(Program.of_loop(loop), place_of(loop, statement))
 
-    def _tell_unwritten(self) -> None:
-        """What the script would have changed, had it not been guarded."""
-        names = self._guard.changed() if self._guard is not None else []
-        if names:
-            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-            tell(f"meanwhile the script did not write: {', '.join(names[:_NAMED])}{more}")
+    def _unwritten(self) -> str:
+        """What the script would have changed, had it not been guarded, as a sentence; empty for nothing."""
+        names = self._guard.changed()
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        return f"meanwhile the script did not write: {', '.join(names[:_NAMED])}{more}" if names else ""
 
     def _ending(self, tuned: Callable[[], int]) -> NoReturn:
         """Tune, and end the process, whatever comes of it."""
@@ -225,57 +198,39 @@ class Hosted:
         from outpace.tune.program.program import Program
 
         named = {name: value for name, value in arguments.items() if name != "x"}
-        return self._tuned(Program.of(model, arguments.get("x"), keeps=False, **named))
+        return self._tuned(Program.of(model, arguments.get("x"), keeps=False, **named), Place())
 
-    def _tuned(self, program: Program) -> int:
-        """Tune and report; the exit code."""
-        from outpace.tune.handing import hand_over
+    def _tuned(self, program: Program, place: Place | None) -> int:
+        """Search, and hand over what was found; the exit code."""
+        from outpace.tune.handing import searched_of
         from outpace.tune.pages.progress import shown
         from outpace.tune.session import plan, tune_program
-        from outpace.tune.written import Clock, report
 
-        clock = Clock(self.plan)
         if program.remark:
             tell(program.remark)
         if self.plan["dry_run"]:
             sys.stdout.write("\n".join(plan(program, self.recorder)) + "\n")
             return 0
-        self._watch = shown()
-        with self._watch as watch, clock.tuning():
+        self._watch, began = shown(), time.monotonic()
+        with self._watch as watch:
             tuned = tune_program(
                 program,
                 self.recorder,
-                budget=self.plan["budget"],
+                budget=self.plan["budget"] * (1.0 if self.plan["only_limits"] else SEARCH_SHARE),
                 allow_statistical=self.plan["statistical"],
                 batch_sizes=self.plan["batch_sizes"],
                 only_limits=self.plan["only_limits"],
-                strict=self.plan["strict"],
                 watch=watch,
                 sources=self.sources,
             )
+        seconds = time.monotonic() - began
         if program.source.generator is not None and program.source.generator.ended:
             tell(
                 f"the generator ended during the trials: its first {program.source.generator.ended} batches were read again and again"
             )
-        with open(self.plan["kept"], "w", encoding="utf-8") as file:
-            json.dump(recipe_of(tuned), file)
-        files = report(self.plan, tuned)
-        self._tell_unwritten()
-        hand_over(os.path.dirname(self.plan["outcome"]), files, clock.sentence(tuned))
+        searched = searched_of(self.plan, tuned, place, seconds, self._unwritten())
+        searched.write(self.plan["found"])
         return 0
-
-    def apply(self, model: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Turn the recipe on; the arguments that `fit` shall train with."""
-        from outpace.tune.program.program import Program
-        from outpace.tune.session import kept
-
-        named = {name: value for name, value in arguments.items() if name != "x"}
-        recipe = self.plan["recipe"]
-        program = replace(Program.unread(model, arguments.get("x"), **named), step_seconds=recipe["step_seconds"])
-        dataset, left = kept(program, recipe["practices"], self.recorder)
-        for sentence in left:
-            tell(f"not applied: {sentence}")
-        return {**arguments, "x": dataset if program.own_pipeline else program.source.x}
 
     def refuse(self, why: str) -> NoReturn:
         """Say why nothing is tuned, and end the process."""
@@ -303,9 +258,11 @@ class Hosted:
             raise
         finally:
             hide_own_frames()
-            if os.getpid() == self._pid and self.plan["recipe"] is None:
-                if self.plan["then"] == "stop" or self.plan["dry_run"]:  # else it is started anew
-                    self._tell_unwritten()
+            if os.getpid() == self._pid:
+                if (self.plan["then"] == "stop" or self.plan["dry_run"]) and (
+                    said := self._unwritten()
+                ):  # else it is started anew
+                    tell(said)
                 announce(self.plan["outcome"], Outcome(reason=self._why_nothing(), exit_code=code))
 
     def _why_nothing(self) -> str:
@@ -315,14 +272,11 @@ class Hosted:
         return "the script called no Keras fit, so there was nothing to tune"
 
 
-def recipe_of(tuned: Tuned) -> dict[str, Any]:
-    """What was kept, for the process that trains with it: ids of the `practices`, `step_seconds`, which they go by, whether it is a `loop`, and
-    the pipeline that this `reads`."""
-    from outpace.tune.loop.takeover import reads_of
-
-    loop = tuned.program.loop
-    found = {"practices": tuned.best.practices, "step_seconds": tuned.program.step_seconds}
-    return {**found, "loop": loop is not None, "reads": reads_of(loop) if loop is not None else ""}
+def place_of(loop: Loop, statement: Statement) -> Place | None:
+    """The innermost loop of the user's around the steps."""
+    body = loop.woven.body if loop.woven is not None else None
+    file, line = (body.file, body.loop.lineno) if body is not None else (statement.file, statement.frame.f_lineno)
+    return loop_at(source_of(file), line, os.path.realpath(file))
 
 
 def _interrupt() -> NoReturn:

@@ -41,7 +41,8 @@ class Searched:
     """kept: the report where the search is right; without: where nothing of it is kept. stack: what seemed faster; None for nothing. fewer: the
     same without one of its changes each. place: the loop that trains; a `fit` has none of its own, and is counted. seen: ratio by the search.
     bounds: how near that is to the limits, in a sentence. consents: what it changes beyond rounding was allowed. step_seconds: of a step as it
-    is. left: sentences about changes that no edit can make. said: about the time that all took."""
+    is. left: sentences about changes that no edit can make. seconds: that the search took. unwritten: what the script did not write
+    meanwhile, in a sentence."""
 
     kept: Report
     without: Report
@@ -55,7 +56,8 @@ class Searched:
     step_seconds: float
     races: tuple[Experiment, ...]
     left: tuple[str, ...] = ()
-    said: str = ""
+    seconds: float = 0.0
+    unwritten: str = ""
 
     def write(self, path: str) -> None:
         """Leave it for the command."""

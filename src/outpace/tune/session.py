@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from outpace.capture.pipeline import PipelineRecorder
@@ -21,7 +20,7 @@ from outpace.tune.data.verify import Risk
 from outpace.tune.optimisations import all_rewrites, knobs
 from outpace.tune.optimisations.advice import advice_for
 from outpace.tune.optimisations.knob import serves
-from outpace.tune.optimisations.optimisation import Answer, Applies, NeedsConsent, Optimisation, Rewritten, asked, attempt
+from outpace.tune.optimisations.optimisation import Answer, Applies, NeedsConsent, Optimisation, asked
 from outpace.tune.pages.progress import watching
 from outpace.tune.patch.make import recipe
 from outpace.tune.program.outside import effects
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
 BUDGET = 140.0  # seconds, preparations included: enough for about three races of half a dozen variants
 BATCHES_SHARE = 0.2  # of the budget, for larger batches where they are asked for
-ANY_MODEL = ("jit_compile", "steps_per_execution", "run_eagerly")  # knobs that ask nothing of a model's layers
 SAFE = frozenset({Risk.EXACT, Risk.REORDERED})
 
 
@@ -100,14 +98,13 @@ def tune_program(
     allow_statistical: bool = False,
     batch_sizes: bool = False,
     only_limits: bool = False,
-    strict: bool = False,
     watch: Watch | None = None,
     sources: SourceRecorder | None = None,
 ) -> Tuned:
     """Climb. Where the program keeps its state (`Program.of`), the model, its optimizer and the random numbers are put back as they were,
     whatever happens.
 
-    `batch_sizes`: measure larger batches too, for a fifth of the budget. `only_limits`, `strict`: see `Climb`. `sources`: names the
+    `batch_sizes`: measure larger batches too, for a fifth of the budget. `only_limits`: see `Climb`. `sources`: names the
     model's parts. Raises CaptureError where the program itself fails in its trials. KeyboardInterrupt passes through, after everything was
     put back.
     """
@@ -115,7 +112,7 @@ def tune_program(
     snapshot = Snapshot.of(program.model) if program.outside is not None else None
     allowed = SAFE | {Risk.STATISTICAL} if allow_statistical else SAFE
     climb = Climb(
-        program, recorder, budget - share, frozenset(allowed), watch or Watch(), only_limits=only_limits, strict=strict
+        program, recorder, budget - share, frozenset(allowed), watch or Watch(), only_limits=only_limits
     )
     left: tuple[str, ...] = ()
     with Interrupts() as interrupts:
@@ -146,26 +143,6 @@ def _put_back(climb: Climb, program: Program, snapshot: Snapshot) -> tuple[str, 
     if left:  # an interrupted tuning has no page that could say it
         climb.watch.note(f"Not put back: {', '.join(left)}.")
     return left
-
-
-def kept(program: Program, practices: Sequence[str], recorder: PipelineRecorder | None) -> tuple[Any, list[str]]:
-    """Turn on, for good, what an earlier tuning of the same program has kept, by id; the data set to train with, and what does not apply."""
-    rewrites, turned = {each.id: each for each in all_rewrites()}, {each.id: each for each in knobs()}
-    dataset, left = program.dataset, []
-    for practice in practices:
-        if practice in turned and not (turned[practice].reads or program.model.built or practice in ANY_MODEL):
-            left.append(f"{turned[practice].title}: the model is not built before its fit")
-            continue
-        if practice in turned:
-            turned[practice].applied(program).__enter__()  # never left: that is what applying means
-            program.model.train_function = None
-            continue
-        found = attempt(rewrites[practice], describe(dataset, recorder))
-        if isinstance(found, Rewritten):
-            dataset = found.dataset
-        else:
-            left.append(found.sentence)
-    return dataset, left
 
 
 def _let_go(climb: Climb) -> None:

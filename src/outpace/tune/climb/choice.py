@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import TypeVar
 
 from outpace._dataclass import dataclass
-from outpace.tune.climb.limits import FRESH, SCREEN, Limits
+from outpace.tune.climb.limits import SCREEN, Limits
 from outpace.tune.climb.variant import Variant
 from outpace.tune.trial.record import Decision, Experiment, Verdict
 from outpace.tune.trial.statistics import Estimate
@@ -102,7 +102,6 @@ def _far(alone: Estimate | None) -> bool:
 LIMITS_SHARE = 0.07  # of the budget, for the race of the limits
 FINAL_SHARE = 0.4  # of the budget, for the last race with its preparations
 RACE_SHARE = 0.45  # of what is left, for each further race
-DECIDING = FRESH.confirm_rounds  # of the last race, for what is promising
 ROUNDS = SCREEN.least_rounds  # of a race that tells anything
 FEW = SCREEN.few_rounds  # of a race that tells of what is large
 _BESIDE = 3  # arms beside those that are new: the base, its second self, the model alone
@@ -122,21 +121,14 @@ class Budget:
     preparing: float = 0.0
     block: float = 0.35
     prepared: int = 0  # arms so far
-    strict: bool = False  # nothing may be added
 
     def __post_init__(self) -> None:
         self.began = self.clock()
-        self.asked = self.seconds
 
     @property
     def spent(self) -> float:
         """Seconds since the climb began."""
         return self.clock() - self.began
-
-    @property
-    def added(self) -> float:
-        """Seconds that were added for the last race."""
-        return self.seconds - self.asked
 
     @property
     def left(self) -> float:
@@ -165,14 +157,6 @@ class Budget:
     def for_last(self, new: int) -> float:
         """Seconds for the last race's rounds, after so many arms have been prepared."""
         return self.seconds - self.spent - new * self.preparing
-
-    def extended(self, arms: int, new: int) -> float:
-        """Make room for a last race of so many arms, so many of them new, whose rounds decide; by how many seconds the budget grows for that
-        (0 where it need not, or must not), at most to the double."""
-        missing = DECIDING * arms * self.block - self.for_last(new)
-        added = 0.0 if self.strict else max(0.0, min(missing, self.asked - self.added))
-        self.seconds += added
-        return added
 
     def pays_one_more(self, rungs: int, *, alone: bool = True) -> bool:
         """Whether a last race of so many rungs has the fewest rounds with one more change on top; `alone`: beside the model and the input alone

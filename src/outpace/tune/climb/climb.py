@@ -43,7 +43,6 @@ from outpace.tune.trial.verdict import outrun
 
 NEAR = 0.97  # of the limit: what is left is less than races can tell
 ENOUGH = 1.5  # lower end of a ratio that ends a race: what the others add to that is another question
-PROMISING = 1.10  # lower end of a ratio in the search: then the last race is paid for in any case
 FILL_SHARE = 0.15  # of the budget, for filling one cache
 BESIDE_SHARE = 0.03  # of the budget, for a model or an input beside the races
 
@@ -61,12 +60,11 @@ class Climb:
         clock: Callable[[], float] = time.monotonic,
         *,
         only_limits: bool = False,
-        strict: bool = False,
     ) -> None:
         """`allowed`: the risks that an optimisation may carry; `budget` in seconds, preparations included. `only_limits`: measure the limits,
-        say what is expected of which optimisation, and race none. `strict`: the budget is not extended for the last race."""
+        say what is expected of which optimisation, and race none."""
         self.program, self.recorder, self.allowed, self.watch = program, recorder, allowed, watch
-        self.budget, self.only_limits = Budget(budget, clock, strict=strict), only_limits
+        self.budget, self.only_limits = Budget(budget, clock), only_limits
         self.tried: dict[str, Tried] = {}
         self.choice = Choice()
         self.waiting: list[Variant] = []  # what fits and was not raced yet
@@ -349,7 +347,6 @@ class Climb:
             self.watch.note(f"Before and after: {best.name}.")
             runs = [self._runs(self.start), *map(self._runs, rungs), *(run for both in alone.values() for run in both)]
             runs = list(dict.fromkeys(runs))  # one may be alone for both
-            self._extend(best, runs)
             # Prepared anew: two instances of one program differ by a little for as long as they live, and no number of rounds shows that.
             again = Running(self.program, self.start, TODAY, self.copies, self.reading)
             final = self._raced(runs, TODAY, self.budget.for_last(_new(runs) + 1), FRESH, again)
@@ -361,18 +358,7 @@ class Climb:
                 model, reading = [*(run.name for run in alone[best]), INPUT][:2]
                 reached = limits_of(final, final.rates(best.name, Phase.CONFIRM), (model, reading))
         tried, outlook = tuple(self.tried.values()), tuple(self.expected.values())
-        spent, added = self.budget.spent, self.budget.added
-        return Climbed(found, reached, tried, best, ladder, tuple(self.races), final, spent, ended, outlook, added=added)
-
-    def _extend(self, best: Variant, runs: Sequence[Running]) -> None:
-        """Give the last race the rounds that decide, beyond the budget, where what it is about is promising."""
-        lows = (self.tried[change].ratio for change in best.practices if change in self.tried)
-        if any(ratio is not None and ratio[1] > PROMISING for ratio in lows):
-            added = self.budget.extended(len(runs) + 1, _new(runs))
-            if added >= 1:
-                self.watch.note(
-                    f"The last race gets {added:.0f} s more than the budget, so that it can decide (not with --strict-budget)."
-                )
+        return Climbed(found, reached, tried, best, ladder, tuple(self.races), final, self.budget.spent, ended, outlook)
 
 
 def _new(runs: Sequence[Running]) -> int:

@@ -81,7 +81,7 @@ class Climbed:
     limits: at the start, and reached: those of the best variant (None where the last race kept less than it measured the limits of, or
     only an input was read). tried: every optimisation. ladder: the changes that were kept, in order. final: the last race, on fresh rounds;
     None where nothing seemed or might be faster. ended: why the climb ended, as a clause. expected: what was predicted before any optimisation
-    was raced. added: seconds that the budget was extended by. beside: of a model whose step is not tuned, how fast it is beside its input.
+    was raced. beside: of a model whose step is not tuned, how fast it is beside its input.
     lines: of a loop's script, with what was kept, where a step's time goes (`limits.LINES`).
     """
 
@@ -96,7 +96,6 @@ class Climbed:
     ended: str
     expected: tuple[Expected, ...] = ()
     beside: Beside | None = None
-    added: float = 0.0
     lines: Table | None = None
 
     @property

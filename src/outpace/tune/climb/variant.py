@@ -69,11 +69,6 @@ class Variant:
         return max((change.risk for change in self.changes), key=_ORDER.index, default=Risk.EXACT)
 
     @property
-    def step_only(self) -> bool:
-        """Whether what is read stays as it is."""
-        return not any(change.of_input for change in self.changes)
-
-    @property
     def knobs(self) -> tuple[Knob, ...]:
         """The knobs that are turned."""
         return tuple(change.knob for change in self.changes if change.knob is not None)

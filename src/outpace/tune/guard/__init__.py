@@ -53,8 +53,8 @@ class Inherited:
 
 @dataclass(frozen=True)
 class Guard:
-    """A guard that was begun. how: "overlay" or "redirect"; why: the reason where it is no overlay; seconds: what it took; room: a folder of the
-    real disk for large files of Outpace's own; sealed: what Python's functions do not see cannot write either."""
+    """A guard that was begun. how: "overlay" or "redirect"; why: the reason where it is no overlay; seconds: what it took; room: a folder of
+    the real disk for large files of Outpace's own; sealed: what Python's functions do not see cannot write either."""
 
     how: str
     why: str

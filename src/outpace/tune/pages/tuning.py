@@ -155,12 +155,17 @@ def headline(tuned: Tuning) -> str:
         return _nothing_kept(tuned) + (f" {climbed.beside.sentence}" if climbed.beside is not None else "")
     names = " and ".join(change.title for change in tuned.best.changes)
     what = "Input speed-up" if not tuned.program.trains else "Speed-up"
-    said = f"{what} {found.ratio:.2f}x, 95% CI {found.low:.2f} to {found.high:.2f}, with: {names}."
+    return f"{what} {found.ratio:.2f}x, 95% CI {found.low:.2f} to {found.high:.2f}, with: {names}. {bounds_of(tuned)}".strip()
+
+
+def bounds_of(tuned: Tuning) -> str:
+    """How near the best variant is to the limits, in a sentence; empty where that is not known."""
+    climbed = tuned.climbed
     limits = climbed.reached
     if limits is None or limits.of_turns is None or limits.reached is None:
-        return said + (f" Before: {climbed.beside.sentence}" if climbed.beside is not None else "")
+        return f"Before: {climbed.beside.sentence}" if climbed.beside is not None else ""
     return (
-        f"{said} That is {_share(limits.reached)} of the overlapped bound (input and model fully overlapped), "
+        f"By the search that is {_share(limits.reached)} of the overlapped bound (input and model fully overlapped), "
         f"and {_share(limits.of_turns)} of the serial bound (one after the other)."
     )
 

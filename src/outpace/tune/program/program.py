@@ -19,7 +19,7 @@ from outpace.capture.choose import keras_backend
 from outpace.capture.steps_keras import of_keras_2, steps_per_execution
 from outpace.model.errors import UsageError
 from outpace.tune.program.outside import Outside
-from outpace.tune.program.source import Feed, Source
+from outpace.tune.program.source import Source
 from outpace.tune.program.state import Snapshot, layers_of, optimizers_of
 from outpace.tune.reason import reason_of
 
@@ -136,21 +136,6 @@ class Program:
             return cls(None, None, False, {}, None, None, None, source, loop=loop)
         spare = _first(source, None, Snapshot.of(None))
         return cls(None, loop.dataset, True, {}, source.batches, spare, None, source, loop=loop)
-
-    @classmethod
-    def of_running(cls, loop: Loop) -> Program:
-        """A loop that trains and goes on, of which nothing is read."""
-        return cls(None, loop.dataset, loop.dataset is not None, {}, None, None, None, Source(loop.dataset, {}), loop=loop)
-
-    @classmethod
-    def unread(cls, model: Any, x: Any, **arguments: Any) -> Program:
-        """The program with nothing of it read or built, to turn on what an earlier tuning has kept."""
-        source = Source(x, arguments)
-        return cls(model, x, source.own, dict(arguments), source.batches, None, None, source)
-
-    def feed(self, dataset: Any | None = None) -> Feed:
-        """What a trial reads of a data set, by default the program's own."""
-        return self.source.feed(self.dataset if dataset is None else dataset)
 
     @property
     def trains(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
@@ -14,6 +15,7 @@ from outpace.capture.ending import end_here
 from outpace.capture.frames import users
 from outpace.capture.imports import ImportHooks
 from outpace.capture.script import run_as_main
+from outpace.tune import guard
 from outpace.tune.same.chance import Chance
 from outpace.tune.same.fits import Fits
 from outpace.tune.same.nudge import Nudge
@@ -93,7 +95,8 @@ class Run:
 def main() -> None:
     """Run the script; the record is written in any case."""
     plan = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    run = Run(plan)
+    run = Run(plan)  # which reads its texts
+    guard.begin([os.path.dirname(plan["result"])])
     chance = Chance(users, run.loaded.lines)
     chance.begin()
     chance.on_numpy(sys.modules["numpy"])

@@ -19,6 +19,7 @@ from outpace.tune.same.judge import Judgement, judge
 from outpace.tune.same.names import dead_names
 from outpace.tune.same.record import Record
 from outpace.tune.texts.edition import Edition
+from outpace.tune.texts.load import source_of
 from outpace.tune.texts.place import FIT, Place, loops_of
 
 CUT = 64  # passes
@@ -80,13 +81,13 @@ class Original:
     def _dead(self) -> frozenset[str]:
         if self.place.function == FIT:
             return frozenset()
-        return dead_names(Path(self.place.file).read_text(encoding="utf-8"), self.place)
+        return dead_names(source_of(self.place.file), self.place)
 
     def _missed(self, one: Record) -> list[int]:
         """Lines of branches of the loop that did not run."""
         if self.place.function == FIT:
             return []
-        tree = ast.parse(Path(self.place.file).read_text(encoding="utf-8"))
+        tree = ast.parse(source_of(self.place.file))
         loop = next(node for name, path, node in loops_of(tree) if (name, path) == (self.place.function, self.place.path))
         ran = one.ran.get(self.place.file, frozenset())
         return sorted(

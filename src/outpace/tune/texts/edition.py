@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from outpace._dataclass import dataclass
-from outpace.tune.texts.load import lines_between
+from outpace.tune.texts.load import encoded, lines_between, source_of
 from outpace.tune.texts.place import Place, header_of
 
 
@@ -31,10 +31,10 @@ class Edition:
         texts, lines = {}, {}
         for at, (path, text) in enumerate(self.texts.items()):
             texts[path] = str(base / f"text-{at}")
-            Path(texts[path]).write_text(text, encoding="utf-8")
-            lines[os.path.realpath(path)] = lines_between(text, Path(path).read_text(encoding="utf-8"))
+            Path(texts[path]).write_bytes(encoded(text))
+            lines[os.path.realpath(path)] = lines_between(text, source_of(path))
         place = {"file": self.place.file, "function": self.place.function, "path": list(self.place.path)}
-        header = header_of(Path(self.place.file).read_text(encoding="utf-8"), self.place) if self.place.file else None
+        header = header_of(source_of(self.place.file), self.place) if self.place.file else None
         said: dict[str, Any] = {
             "texts": texts,
             "lines": lines,

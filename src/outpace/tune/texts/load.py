@@ -82,6 +82,18 @@ class Marking:
         return made
 
 
+def source_of(path: str) -> str:
+    """A file of Python as text."""
+    with tokenize.open(path) as file:
+        return file.read()
+
+
+def encoded(text: str) -> bytes:
+    """A text of Python as its own first lines say that a file of it is written."""
+    declared = tokenize.detect_encoding(io.BytesIO(text.encode("utf-8")).readline)[0]
+    return text.encode(declared)
+
+
 def lines_between(new: str, old: str) -> dict[int, int]:
     """For each line of a new text that stands in the old one too, its number there, whatever its indentation; also where it moved, if the old
     text has it once."""
