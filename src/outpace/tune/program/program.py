@@ -19,7 +19,7 @@ from outpace.capture.choose import keras_backend
 from outpace.capture.steps_keras import of_keras_2, steps_per_execution
 from outpace.model.errors import UsageError
 from outpace.tune.program.outside import Outside
-from outpace.tune.program.source import Source
+from outpace.tune.program.source import Feed, Source
 from outpace.tune.program.state import Snapshot, layers_of, optimizers_of
 from outpace.tune.reason import reason_of
 
@@ -136,6 +136,10 @@ class Program:
             return cls(None, None, False, {}, None, None, None, source, loop=loop)
         spare = _first(source, None, Snapshot.of(None))
         return cls(None, loop.dataset, True, {}, source.batches, spare, None, source, loop=loop)
+
+    def feed(self, dataset: Any | None = None) -> Feed:
+        """What a trial reads of a data set, by default the program's own."""
+        return self.source.feed(self.dataset if dataset is None else dataset)
 
     @property
     def trains(self) -> bool:
