@@ -11,19 +11,26 @@ import threading
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from outpace.tune.guard.mounts import below
+from outpace.tune.guard.mounts import ancestors, below
 
+_MOST_LINKS = 40
 _NOT_FILES = ("/dev", "/proc", "/sys")
 
 
 class Mirror:
-    """The user's tree as the script sees it. used: something was written; aside: threads that look at what really is there."""
+    """The user's tree as the script sees it. aside: threads that look at what really is there."""
 
     def __init__(self, private: str, keep: tuple[str, ...]) -> None:
-        self.used = False
+        self._used = False
         self.files, self._gone = os.path.join(private, "files"), os.path.join(private, "gone")
         self.exempt = (os.path.realpath(private), *map(os.path.realpath, keep), *_NOT_FILES)
         self.aside = threading.local()
+
+    @property
+    def used(self) -> bool:
+        """Whether something was written, or removed, by any process of the script's."""
+        self._used = self._used or bool(os.listdir(self.files) or os.listdir(self._gone))
+        return self._used
 
     def written(self) -> Iterator[str]:
         """Paths of files that were written or removed."""
@@ -59,9 +66,19 @@ class Mirror:
         base = os.readlink(f"/proc/self/fd/{folder}") if folder is not None else os.getcwd()
         text = os.path.join(base, text)
         if follow:
-            return os.path.realpath(text)
+            return self._followed(os.path.realpath(text))
         text = text.rstrip("/") or "/"
-        return os.path.join(os.path.realpath(os.path.dirname(text)), os.path.basename(text))
+        return os.path.join(self._followed(os.path.realpath(os.path.dirname(text))), os.path.basename(text))
+
+    def _followed(self, path: str) -> str:
+        """Where a path leads by symbolic links of the mirror's."""
+        for _ in range(_MOST_LINKS if self.used else 0):
+            link = next((each for each in ancestors(path, "/") if os.path.islink(self.files + each)), "")
+            if not link:
+                return path
+            target = os.path.join(os.path.dirname(link), os.readlink(self.files + link))
+            path = os.path.realpath(os.path.join(target, os.path.relpath(path, link)))
+        return path
 
     def mirror(self, user: str) -> str:
         """Where what is written there stands."""
@@ -89,7 +106,6 @@ class Mirror:
 
     def hide(self, user: str) -> None:
         """From now on nothing stands there."""
-        self.used = True
         if os.path.lexists(user):
             with open(self.mark(user), "w", encoding="utf-8", errors="surrogateescape") as file:
                 file.write(user)
@@ -101,7 +117,6 @@ class Mirror:
             fail(errno.ENOENT, user)
         if not os.access(self.where(user if os.path.exists(self.where(user)) else folder), os.W_OK):
             fail(errno.EACCES, user)
-        self.used = True
         os.makedirs(os.path.dirname(mirror), exist_ok=True)
         if not os.path.lexists(mirror) and keeps and os.path.isfile(self.where(user)):
             shutil.copy2(user, mirror)

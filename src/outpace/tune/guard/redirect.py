@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from outpace.tune.guard.mirror import Mirror, fail
-from outpace.tune.guard.mounts import below
 
 VARIABLE = "OUTPACE_REDIRECT"  # private folder and kept ones, for Python processes that the script starts
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -32,11 +31,11 @@ try:
     go_on()
 except ImportError:
     pass
-del sys.modules["sitecustomize"]
+own = sys.modules.pop("sitecustomize")
 try:
     import sitecustomize
 except ImportError:
-    pass
+    sys.modules["sitecustomize"] = own
 """
 
 
@@ -63,7 +62,6 @@ def go_on() -> None:
     folders = os.environ.get(VARIABLE, "").split(os.pathsep)
     if folders[0]:
         made = Redirect(folders[0], tuple(folders[1:]))
-        made.used = True
         made.install()
 
 
@@ -180,7 +178,7 @@ class Redirect(Mirror):
             fail(errno.ENOENT, user)
         if os.path.isdir(self.where(user)):
             fail(errno.EISDIR, user)
-        return original(self.room(user, keeps=not flags & os.O_TRUNC), flags, mode)
+        return original(self.room(user, keeps=not flags & os.O_TRUNC), flags | os.O_CREAT, mode)
 
     def _mkdir(self, original: Callable[..., None], path: Any, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
         user = self.user(path, dir_fd, follow=False)
@@ -285,9 +283,7 @@ class Redirect(Mirror):
             return original(src, dst, *args, **kwargs)
         if self.exists(user):
             fail(errno.EEXIST, user)
-        text = os.fsdecode(src)
-        whole = text if os.path.isabs(text) else os.path.normpath(os.path.join(os.path.dirname(user), text))
-        return original(self.where(whole) if not any(below(whole, each) for each in self.exempt) else whole, self.room(user))
+        return original(src, self.room(user))
 
     def _touch(self, original: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
         user = self.user(path, kwargs.get("dir_fd"))
