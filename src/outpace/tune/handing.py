@@ -15,6 +15,7 @@ from outpace.tune.climb.limits import BOUND
 from outpace.tune.climb.outcome import USED_UP, Climbed
 from outpace.tune.climb.variant import Variant
 from outpace.tune.data.verify import Risk
+from outpace.tune.loop.weave import SEVERAL
 from outpace.tune.optimisations import knobs
 from outpace.tune.optimisations.optimisation import NeedsConsent
 from outpace.tune.pages.environment import page_of_plain
@@ -24,8 +25,6 @@ from outpace.tune.reason import reason_of
 from outpace.tune.searched import Searched, Stack
 from outpace.tune.session import Tuned
 from outpace.tune.texts.place import Place
-
-_SEVERAL = "steps_per_call"  # of a loop: its items are groups then
 
 
 def searched_of(plan: Mapping[str, Any], tuned: Tuned, place: Place | None, seconds: float, unwritten: str) -> Searched:
@@ -74,14 +73,14 @@ def _stacks(tuned: Tuned) -> tuple[Stack | None, tuple[Stack, ...], tuple[str, .
         return None, (), ()
     patch = tuned.patch()
     left = tuple(each.sentence for each in patch.left)
-    whole = _stack(tuned.best, patch)
+    whole = _stack(tuned, tuned.best, patch)
     if whole is None:
         return None, (), left
     changes, fewer = [each for each in tuned.best.changes if each.title in patch.titles], []
     for at in range(len(changes)) if len(changes) > 1 else ():
         rest = replace(tuned.best, changes=tuple(changes[:at] + changes[at + 1 :]))
         try:
-            made = _stack(rest, patch_of(tuned.program, rest, tuned.recorder, None))
+            made = _stack(tuned, rest, patch_of(tuned.program, rest, tuned.recorder, None))
         except (UsageError, KeyError, ValueError, AssertionError, AttributeError) as error:  # one stands on another
             tell(f"{changes[at].title} cannot be taken out alone: {reason_of(error)}")
             continue
@@ -90,12 +89,17 @@ def _stacks(tuned: Tuned) -> tuple[Stack | None, tuple[Stack, ...], tuple[str, .
     return whole, tuple(fewer), left
 
 
-def _stack(variant: Variant, patch: SourcePatch) -> Stack | None:
+def _stack(tuned: Tuned, variant: Variant, patch: SourcePatch) -> Stack | None:
     if not patch.files:
         return None
     held = [each for each in variant.changes if each.title in patch.titles]
-    grouped = any(each.id == _SEVERAL and each.knob is not None and each.knob.loops for each in held)
-    return Stack(tuple(each.id for each in held), tuple(each.title for each in held), patch, grouped)
+    loop = tuned.program.loop
+    grouped = loop is not None and loop.woven is not None and any(getattr(each.knob, "turns", "") == SEVERAL for each in held)
+    every = loop.woven.per_call if grouped and loop is not None and loop.woven is not None else 1
+    for each in held:
+        if each.knob is not None and not each.knob.loops:
+            every = max(every, int(each.knob.keywords(tuned.program).get("steps_per_execution", "1")))
+    return Stack(tuple(each.id for each in held), tuple(each.title for each in held), patch, grouped, every)
 
 
 _LONGER = 2  # times the budget

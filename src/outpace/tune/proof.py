@@ -22,7 +22,7 @@ from outpace.tune.trial.statistics import Estimate
 TODAY = "as it is"
 COMPARED = 15.0  # seconds of steps that are compared
 FEWEST, MOST = 16, 1024  # passes
-GROUPED = 64  # passes, at least, where groups are made
+GROUPS = 4  # at least, where several passes are made in one call
 FIRST_EPOCH = 15.0  # seconds that a loop gets to run through its data once before it is timed
 MOST_FEWER = 3  # changes that are taken out, one at a time
 
@@ -40,12 +40,12 @@ class Proof:
     why: str = ""
 
 
-def passes_for(step_seconds: float, grouped: bool) -> int:
-    """How many passes are compared: a power of two, so that groups end with them."""
+def passes_for(step_seconds: float, every: int = 1) -> int:
+    """How many passes are compared, of which `every` so many are made in one call: a power of two of calls."""
     wanted = COMPARED / step_seconds if step_seconds > 0 else MOST
-    least = GROUPED if grouped else FEWEST
-    power: int = 2 ** int(math.log2(max(wanted, 1)))
-    return max(least, min(MOST, power))
+    least = max(FEWEST, GROUPS * every)
+    calls: int = 2 ** round(math.log2(max(least, min(MOST, wanted)) / every))
+    return every * calls
 
 
 def prove(searched: Searched, command: Command, budget: float, folder: str | None, watch: Watch) -> Proof:
@@ -63,7 +63,8 @@ def prove(searched: Searched, command: Command, budget: float, folder: str | Non
         place,
         searched.fit,
         folder,
-        passes_for(searched.step_seconds, stack.grouped),
+        passes_for(searched.step_seconds, stack.every),
+        stack.every,
     ) as original:
         judgement = _judged(original, stack, searched.consents)
         if judgement.same is not True:

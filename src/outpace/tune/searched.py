@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Stack:
-    """Changes together as one edit. ids, titles: those that the patch holds. grouped: see `texts.edition.Edition`."""
+    """Changes together as one edit. ids, titles: those that the patch holds. grouped: see `texts.edition.Edition`. every: steps of one call."""
 
     ids: tuple[str, ...]
     titles: tuple[str, ...]
     patch: SourcePatch
     grouped: bool = False
+    every: int = 1
 
     @property
     def name(self) -> str:

@@ -111,9 +111,7 @@ def tune_program(
     share = BATCHES_SHARE * budget if batch_sizes and program.model is not None else 0.0
     snapshot = Snapshot.of(program.model) if program.outside is not None else None
     allowed = SAFE | {Risk.STATISTICAL} if allow_statistical else SAFE
-    climb = Climb(
-        program, recorder, budget - share, frozenset(allowed), watch or Watch(), only_limits=only_limits
-    )
+    climb = Climb(program, recorder, budget - share, frozenset(allowed), watch or Watch(), only_limits=only_limits)
     left: tuple[str, ...] = ()
     with Interrupts() as interrupts:
         try:

@@ -27,15 +27,17 @@ from outpace.tune.texts.load import Marking, substitute
 
 
 class Run:
-    """One run, as a plan says: `edition` (a file), `script`, `argv`, `module`, `cut` (passes), `nudge` (a seed, or null), `limit` (seconds),
+    """One run, as a plan says: `edition` (a file), `script`, `argv`, `module`, `cut` and `every` (passes), `nudge` (a seed, or null), `limit` (seconds),
     `result` (where the record goes)."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self.plan = plan
         self.loaded = loaded = Loaded.read(plan["edition"])
         self.marking = Marking(loaded.place, loaded.header)
-        self.marks = Passes(plan["cut"], loaded.grouped, self._began, self._passed, ".".join(map(str, loaded.place.path)))
-        self.fits = Fits(loaded.fit, plan["cut"], self._fit_began, self._fit_passed)
+        self.marks = Passes(
+            plan["cut"], plan["every"], loaded.grouped, self._began, self._passed, ".".join(map(str, loaded.place.path))
+        )
+        self.fits = Fits(loaded.fit, plan["cut"], plan["every"], self._fit_began, self._fit_passed)
         self.read: dict[tuple[str, int, int], State] = {}
         self._reader = Reader(users)
         self._start = self._last = time.monotonic()

@@ -9,17 +9,19 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from outpace.tune.same.passes import END, due
+
 EPOCHS = 2
 VALIDATION = 8  # batches of an evaluation inside of it
 Passed = Callable[[str, int, int, "FrameType | None", dict[str, Any]], None]
 
 
 class Fits:
-    """Marks the n-th `fit`. cut: batches of an epoch. began: told when it begins. passed: told of each batch that is to be read, and of each
+    """Marks the n-th `fit`. cut: batches of an epoch. every: batches of a call, at whose ends it is read. began: told when it begins. passed: told of each batch that is to be read, and of each
     end of an epoch."""
 
-    def __init__(self, number: int, cut: int, began: Callable[[FrameType, Any], None], passed: Passed) -> None:
-        self._number, self._cut, self._began, self._passed = number, cut, began, passed
+    def __init__(self, number: int, cut: int, every: int, began: Callable[[FrameType, Any], None], passed: Passed) -> None:
+        self._number, self._cut, self._every, self._began, self._passed = number, cut, every, began, passed
         self._calls, self._model, self._epoch = 0, None, 0
         self.made = 0
 
@@ -41,7 +43,7 @@ class Fits:
             try:
                 return original(*call.args, **call.kwargs)
             finally:
-                fits._passed("fit", 1, -1, frame, {"model": self})
+                fits._passed("fit", 1, END, frame, {"model": self})
                 fits._model = None
 
         keras.Model.fit = fit
@@ -64,11 +66,11 @@ class Fits:
     def _told(self, name: str, at: int, logs: dict[str, Any]) -> None:
         held = {"model": self._model, "logs": logs}
         if name == "on_epoch_end":
-            self._passed("epoch", at + 1, -1, None, held)
+            self._passed("epoch", at + 1, END, None, held)
             self._epoch = at + 1
             return
         self.made = made = at + 1
-        if made & (made - 1) == 0 or made == self._cut:
+        if due(made, self._every) or made == self._cut:
             self._passed("batch", self._epoch + 1, made, None, held)
 
     def _shorten(self, given: dict[str, Any]) -> None:

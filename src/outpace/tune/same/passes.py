@@ -16,13 +16,20 @@ ENTRIES = 2  # of a loop that are read
 OUTER_PASSES = 2  # of loops around
 
 
+def due(made: int, every: int) -> bool:
+    """Whether the state is read after so many passes: a power of two, or so many groups."""
+    groups, rest = divmod(made, every)
+    return made & (made - 1) == 0 or (not rest and groups & (groups - 1) == 0)
+
+
 @dataclass(eq=False)
 class Passes:
-    """What the marks call. cut: passes after which the loop is over. grouped: an item of the edited loop begins with a list of the items of so
+    """What the marks call. cut: passes after which the loop is over. every: passes of a group, which are read at its ends. grouped: an item of the edited loop begins with a list of the items of so
     many passes. began: told when a loop begins for the first time, with the user's frame. passed: told of each pass to be read: the loop, how
     often it was entered, the number of passes, and the user's frame."""
 
     cut: int
+    every: int
     grouped: bool
     began: Callable[[FrameType], None]
     passed: Callable[[str, int, int, FrameType], None]
@@ -66,7 +73,7 @@ class Passes:
 
     def _made(self, key: str, passes: int, frame: FrameType) -> None:
         self.passes[key] = made = self.passes[key] + passes
-        if self._entries[key] <= ENTRIES and (made & (made - 1) == 0 or made == self._most(key)):
+        if self._entries[key] <= ENTRIES and (due(made, self.every) or made == self._most(key)):
             self.passed(key, self._entries[key], made, frame)
 
     def _left(self, key: str) -> None:

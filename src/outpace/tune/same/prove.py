@@ -31,7 +31,7 @@ Texts = Mapping[str, str]  # by absolute path
 @dataclass(eq=False)
 class Original:
     """A script as it is, and the loop or the `fit` that trains; it runs when it is first asked for. folder: where it runs. cut: passes of the
-    loop that are compared. Ends with the context."""
+    loop that are compared. every: passes of a group, where the edited text makes several at once. Ends with the context."""
 
     script: str
     argv: Sequence[str] = ()
@@ -40,6 +40,7 @@ class Original:
     fit: int = 1
     folder: str | None = None
     cut: int = CUT
+    every: int = 1
     limit: float = LIMIT
     _waiting: list[Callable[[], Record]] = field(default_factory=list)
     _private: tempfile.TemporaryDirectory[str] | None = None
@@ -101,7 +102,7 @@ class Original:
         folder = Path(tempfile.mkdtemp(dir=self._private.name))
         edition = Edition(texts, self.place, self.fit, grouped).write(folder)
         plan = {
-            "edition": str(edition), "script": self.script, "argv": list(self.argv), "module": self.module, "cut": self.cut,
+            "edition": str(edition), "script": self.script, "argv": list(self.argv), "module": self.module, "cut": self.cut, "every": self.every,
             "nudge": nudge, "limit": self.limit, "result": str(folder / "record"),
         }  # fmt: skip
         (folder / "plan").write_text(json.dumps(plan), encoding="utf-8")
