@@ -12,7 +12,7 @@ from outpace._dataclass import dataclass
 from outpace.model.errors import CaptureError, UsageError
 from outpace.tune.pages.progress import watching
 from outpace.tune.trial.arm import Arm, steps_of
-from outpace.tune.trial.engine import AGAIN, run_experiment
+from outpace.tune.trial.engine import run_experiment
 from outpace.tune.trial.record import Experiment, Per, Protocol, Verdict, read_experiment, write_experiment
 from outpace.tune.trial.script import Command, ScriptArm
 
@@ -110,15 +110,17 @@ def race_scripts(
     baseline: str | None = None,
     effect: float = 0.03,
     per: Per = Per.STEP,
+    alive: int | None = None,
     seed: int = 0,
     out: str | os.PathLike[str] | None = None,
     progress: bool = True,
 ) -> RaceResult:
-    """Race scripts, each in a process of its own that rests (stopped) while others run; the baseline runs in two processes.
+    """Race scripts, each in two processes or more of its own, which rest (stopped) while others run.
 
     A command is a script's path, or a command line as a shell would take it, with variables before and arguments behind it; names may be given
     (name: command), the commands themselves are the names otherwise. What is timed is the script's training step: what a
     function `outpace_race()` of the script returns, else the steps of its first Keras `fit`, else those of its own loop.
+    alive: how many processes may live at once, where memory bounds that; with fewer than two of each script, whole processes run in turns.
     Raises NotFoundError for a missing script; otherwise as `race`.
     """
     sources = dict(commands) if isinstance(commands, Mapping) else dict(zip(_names(commands), commands, strict=True))
@@ -127,12 +129,11 @@ def race_scripts(
     chosen = next((name for name, source in sources.items() if baseline in (name, source)), baseline)
     parsed = {name: Command.parse(source) for name, source in sources.items()}
     first = min(FIRST_EPOCH, budget / 4)
-    second_self = ScriptArm(parsed.get(chosen or "", next(iter(parsed.values()))), first_epoch=first).arm(AGAIN)
     with watching(progress) as watch:
         experiment = run_experiment(
             [ScriptArm(command, first_epoch=first).arm(name) for name, command in parsed.items()],
             baseline=chosen,
-            again=second_self,
+            alive=alive,
             budget=budget,
             protocol=_protocol(effect, per),
             seed=seed,
@@ -191,6 +192,6 @@ def _finish(experiment: Experiment, out: str | os.PathLike[str] | None, *, told:
     if out is not None:
         result.save(out)
     if not experiment.interrupted and all(trial.first_seconds is None for trial in experiment.trials):
-        reasons = " ".join(f"{trial.arm}: {trial.failure}" for trial in experiment.trials if trial.arm != experiment.again)
+        reasons = " ".join(f"{trial.arm}: {trial.failure}" for trial in experiment.compared)
         raise CaptureError(f"No variant ran a step{', for the reasons above.' if told else f'. {reasons}'}")
     return result

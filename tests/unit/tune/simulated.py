@@ -50,6 +50,16 @@ class Machine:
     def arm(self, name: str, rate: float = 1.0, **more: Any) -> Arm:
         return Arm(name, self.step(rate), **more)
 
+    def text(self, name: str, rate: float = 1.0, apart: float = 0.0, start: float = 0.0, **more: Any) -> Arm:
+        """An arm of which further processes can be started, in `start` seconds each; their rates differ by `apart` (sd of the log)."""
+
+        def another(name: str) -> Arm:
+            return self.text(name, rate, apart, start, **more)
+
+        own = rate * math.exp(self._random.gauss(0, apart))
+        prepare = (lambda: self.work(start)) if start else None
+        return Arm(name, self.step(own), prepare=prepare, another=another, **more)
+
 
 def simulate(seed: int, *rates: float, budget: float = 60.0, **noise: Any) -> Experiment:
     """A race of a baseline and arms of known rates: the first is called v0."""

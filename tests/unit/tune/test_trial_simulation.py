@@ -79,13 +79,12 @@ def test_large_differences_are_found_soon() -> None:
 
 
 def test_few_rounds_tell_of_large_differences_alone() -> None:
-    """With a budget for four rounds: 600 races of equals gave no claim by few rounds, of twice as fast 578, of which 537 intervals hold it."""
+    """With a budget for four rounds, there are four, whatever they show: of 200 races of equals none claims, of twice as fast 138."""
     equal, twice = ([_in_haste(seed, rate) for seed in range(200)] for rate in (1.0, 2.0))
     wrong = [found.estimate for found in equal if found.decision in (Decision.FASTER, Decision.SLOWER)]
-    assert len(wrong) <= 3 and all(each is not None and each.rounds >= 8 for each in wrong)
+    assert len(wrong) <= 1
     claims = [found.estimate for found in twice if found.decision is Decision.FASTER]
-    assert len(claims) >= 180
-    assert sum(each is not None and each.rounds < 8 for each in claims) >= 150
+    assert len(claims) >= 120 and all(each is not None and each.rounds == 4 for each in claims)
     assert sum(each is not None and each.contains(2.0) for each in claims) / len(claims) >= 0.91
 
 

@@ -95,9 +95,9 @@ class Progress(Watch):
 def _standing(experiment: Experiment, phase: Phase) -> str:
     """The ratios so far, as many as a line holds; what is shown here is not published."""
     reference, parts = experiment.reference(phase), []
-    for trial in experiment.trials:
-        found = compare(reference, experiment.rates(trial.arm, phase))
-        if found is not None and trial.arm not in (experiment.baseline, experiment.again):
+    for trial in experiment.compared:
+        found = compare(reference, experiment.together(trial.arm, phase))
+        if found is not None and trial.arm != experiment.baseline:
             parts.append(f"{trial.arm} {found.ratio:.2f}")
     more = f" and {len(parts) - _MOST_SHOWN} more" if len(parts) > _MOST_SHOWN else ""
     return ": " + ", ".join(parts[:_MOST_SHOWN]) + more if parts else ""

@@ -23,8 +23,10 @@ from outpace.model import (
     Text,
     Unit,
 )
+from outpace.tune.trial.planning import Noise
 from outpace.tune.trial.record import Decision, Environment, Experiment, Per, Phase, Trial, Verdict
 from outpace.tune.trial.statistics import Estimate, compare
+from outpace.tune.trial.verdict import spreads
 
 ID = "race"
 _PS = 1e12
@@ -100,9 +102,9 @@ def headline_of(experiment: Experiment) -> str:
 
 
 def _rows(experiment: Experiment) -> list[tuple[Trial, Verdict | None]]:
-    """Variants as given, without the baseline's second self."""
+    """Variants as given, each once."""
     verdicts = {verdict.arm: verdict for verdict in experiment.verdicts}
-    return [(trial, verdicts.get(trial.arm)) for trial in experiment.trials if trial.arm != experiment.again]
+    return [(trial, verdicts.get(trial.arm)) for trial in experiment.compared]
 
 
 def _standing(experiment: Experiment) -> Table:
@@ -180,7 +182,8 @@ def _variants(experiment: Experiment) -> Table:
                 trial.step if first is not None else "",
                 first * _PS if first is not None else _NAN,
                 trial.warmup_steps,
-                sum(s.arm == trial.arm for s in experiment.samples),
+                len(instances := experiment.instances(trial.arm)),
+                sum(s.arm in instances for s in experiment.samples),
                 float(steps) if steps is not None else _NAN,
             )
         )
@@ -194,6 +197,7 @@ def _variants(experiment: Experiment) -> Table:
             "First step after",
         ),
         Field("warmup_steps", Unit.COUNT, "Untimed steps after that."),
+        Field("instances", Unit.COUNT, "Processes of it, whose differences are in the interval.", "Processes"),
         Field("blocks", Unit.COUNT, "Timed blocks, in the search and in the confirmation."),
         Field("break_even", Unit.COUNT, "Steps after which a longer first step has paid for itself.", "Break-even steps"),
     )
@@ -203,10 +207,9 @@ def _variants(experiment: Experiment) -> Table:
 def _how(experiment: Experiment) -> Figures:
     protocol = experiment.protocol
     phase = Phase.CONFIRM if experiment.plan else Phase.SEARCH
-    control = compare(experiment.rates(experiment.baseline, phase), experiment.rates(experiment.again, phase))
     search, fresh = (_rounds(experiment, phase) for phase in (Phase.SEARCH, Phase.CONFIRM))
     items = [
-        Figure("Baseline against itself (A/A)", _interval(control), Unit.TEXT, "should hold 1"),
+        _apart(experiment, phase),
         Figure("Rounds", search, Unit.COUNT, f"and {fresh} fresh"),
         Figure("Block", experiment.blocks[-1] * _PS, Unit.PS, f"{protocol.block_steps} steps or more"),
         Figure("Measured for", experiment.seconds * _PS, Unit.PS, f"of {experiment.budget:g} s"),
@@ -214,6 +217,16 @@ def _how(experiment: Experiment) -> Figures:
         Figure("Smallest difference reported", protocol.effect, Unit.FRACTION),
     ]
     return Figures("How it was measured", tuple(items))
+
+
+def _apart(experiment: Experiment, phase: Phase) -> Figure:
+    """How far apart two runs of the same are."""
+    seen = [spread for trial in experiment.compared for spread in spreads(experiment, trial.arm, phase)]
+    if seen:
+        said = f"{100 * math.sqrt(Noise.of([*seen, *experiment.known]).between):.1f}%"
+        return Figure("Processes of one variant differ by", said, Unit.TEXT, "standard deviation")
+    control = compare(experiment.rates(experiment.baseline, phase), experiment.rates(experiment.again, phase))
+    return Figure("Baseline against itself (A/A)", _interval(control), Unit.TEXT, "should hold 1")
 
 
 def _where(experiment: Experiment) -> Text:
@@ -228,7 +241,7 @@ def _where(experiment: Experiment) -> Text:
 
 
 def _rounds(experiment: Experiment, phase: Phase) -> int:
-    return len(experiment.rates(experiment.baseline, phase))
+    return len(experiment.together(experiment.baseline, phase))
 
 
 def _interval(estimate: Estimate | None) -> str:

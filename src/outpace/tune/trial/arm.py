@@ -55,6 +55,8 @@ class Arm:
     proof: asked after the warm-up for evidence that the change took effect; None means that there is none.
     check: asked after the last block, when the arm is faster, for what speaks against using this variant; None means nothing.
     facts: asked after the warm-up. warm: it ran before, so that a third of the warm-up does.
+    treatment: what the arm is an instance of, where several arms are processes of one text: the name of the first of them; "" stands for
+        the arm's own. another: makes a further instance (a new process) under a name.
     """
 
     name: str
@@ -70,6 +72,8 @@ class Arm:
     check: Callable[[], str | None] | None = None
     facts: Callable[[], Facts] | None = None
     warm: bool = False
+    treatment: str = ""
+    another: Callable[[str], Arm] | None = None
 
 
 Clock = Callable[[], float]
@@ -83,6 +87,7 @@ class Lane:
 
     name: str
     arm: Arm
+    treatment: str = ""  # its own name where it is the only instance, or the first
     steps: int = 1
     step_seconds: float = 0.0
     untimed_seconds: float = 0.0  # of the last block: begin, drain, end, and what the arm does not count
@@ -122,6 +127,7 @@ class Lane:
             asked=self.asked,
             proof=self.proof,
             objection=self.objection,
+            treatment=self.treatment,
         )
 
     def fail(self, error: Exception) -> None:

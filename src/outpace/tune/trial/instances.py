@@ -34,8 +34,8 @@ from outpace.tune.trial.statistics import LEVEL, Estimate, autocorrelation, log_
 
 Rates = Mapping[int, float]  # of one instance, by round
 
-TYPICAL = 0.015  # half of all texts have processes that differ by less (sd): prior of tau; with it intervals hold up to 2% (bench/coverage.py)
-IN_TURNS = 0.03  # the same for processes that did not run at the same time: a machine drifts between them
+TYPICAL = 0.02  # half of all texts have processes that differ by less (sd): prior of tau; with it intervals hold up to 2% (bench/coverage.py)
+IN_TURNS = 0.05  # the same for processes that did not run at the same time: a machine drifts between them
 FALLING = 0.4  # scale of the prior of rho, exponential: blocks are long enough that neighbours are rarely alike
 POWER = 0.8  # at which a gain "could have been shown"
 _RHOS = tuple(0.1 * at for at in range(9))

@@ -22,6 +22,7 @@ from outpace.capture.notes import granted_cpus
 from outpace.model.codec import decode, encode
 from outpace.model.errors import NotFoundError, UsageError
 from outpace.model.files import whole
+from outpace.tune.trial.instances import Spread
 from outpace.tune.trial.statistics import Estimate
 
 
@@ -48,7 +49,7 @@ class Protocol:
     drop_below: an arm leaves the search when its upper end (95%) is below this ratio.
     search_share: part of the budget that the search may use; the rest belongs to the confirmation.
     search_rounds: rounds of the search, at most.
-    confirm_rounds: fresh rounds of a confirmation, at least. How many is fixed before the first of them.
+    confirm_rounds: fresh rounds of a confirmation, at least. How many, of how many instances, is fixed before the first of them.
     fresh_rounds: rounds of a race without a search, at most.
     power: how often a true difference of the planned size shall be confirmed, as a quantile of the normal distribution (1.28: 90%).
     widen_times: how often blocks may be doubled when they prove too short (the baseline differs from itself, or rounds resemble
@@ -134,7 +135,7 @@ class Trial:
     first_seconds: from preparing to the end of the first step (building, tracing, compiling); None if it never got there.
     warmup_seconds, warmup_steps: what ran untimed after that. failure: why the arm left, or None. dropped: the round after which the
     search let it go as too slow, or None. proof: evidence that the change took effect; `asked` says whether there was a question.
-    objection: what the arm's own check says against using it.
+    objection: what the arm's own check says against using it. treatment: what the arm is one instance of, "" for itself alone.
     """
 
     arm: str
@@ -150,15 +151,18 @@ class Trial:
     asked: bool = False
     proof: str | None = None
     objection: str | None = None
+    treatment: str = ""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the race says of one arm: the ratio of its rate to the baseline's with its 95% CI, and why.
+    """What the race says of one arm, or of a treatment with the name of its first: the ratio of its rate to the baseline's with its 95% CI,
+    and why.
 
     estimate: None where fewer than two rounds were run. confirmed: whether it comes from fresh rounds. control: the baseline against
-    itself in the same rounds. rate: steps (or examples) per second, the median of the same rounds' blocks. break_even_steps: after how
-    many steps a longer first call has paid for itself; None when it never does or needs not.
+    itself in the same rounds, None where both sides have several instances: what they differ by is in the interval. rate: steps (or
+    examples) per second, the median of the same rounds' blocks. break_even_steps: after how many steps a longer first call has paid for
+    itself; None when it never does or needs not.
     """
 
     arm: str
@@ -218,7 +222,8 @@ class Experiment:
 
     `plan` holds, for each arm whose difference was to be confirmed, the number of fresh rounds fixed before the first of them.
     `baseline` and `again` are the names of the baseline and of its second self; `blocks` the block lengths of the stages, in seconds.
-    `sources` are what the arms were made of, where that is a file or a command.
+    `sources` are what the arms were made of, where that is a file or a command. `known` is what other races of the same tuning told of how
+    processes of one text differ.
     """
 
     baseline: str
@@ -235,6 +240,16 @@ class Experiment:
     interrupted: bool = False
     verdicts: tuple[Verdict, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
+    known: tuple[Spread, ...] = ()
+
+    def instances(self, treatment: str) -> tuple[str, ...]:
+        """Names of the arms that are instances of a treatment, as they were started."""
+        return tuple(trial.arm for trial in self.trials if (trial.treatment or trial.arm) == treatment)
+
+    @property
+    def compared(self) -> tuple[Trial, ...]:
+        """The first trials of all treatments, the baseline's among them."""
+        return tuple(trial for trial in self.trials if trial.treatment in ("", trial.arm) and trial.arm != self.again)
 
     def trial(self, arm: str) -> Trial:
         """The trial of one arm; KeyError where there is none of that name."""
@@ -251,12 +266,22 @@ class Experiment:
         raise KeyError(arm)
 
     def reference(self, phase: Phase) -> dict[int, float]:
-        """What arms are compared with: the geometric mean of the baseline's two blocks of a round.
+        """What arms are compared with: the geometric mean of the baseline's blocks of a round, in which it has two at least.
 
         Two blocks are no more biased than one, and a comparison needs a quarter fewer rounds.
         """
+        if len(self.instances(self.baseline)) > 1:
+            return self.together(self.baseline, phase)
         base, again = self.rates(self.baseline, phase), self.rates(self.again, phase)
         return {at: math.sqrt(base[at] * again[at]) for at in base.keys() & again.keys()}
+
+    def together(self, treatment: str, phase: Phase) -> dict[int, float]:
+        """The geometric mean of the rates of a treatment's instances by round, of those that ran in it."""
+        logs: dict[int, list[float]] = {}
+        for name in self.instances(treatment):
+            for at, rate in self.rates(name, phase).items():
+                logs.setdefault(at, []).append(math.log(rate))
+        return {at: math.exp(math.fsum(each) / len(each)) for at, each in sorted(logs.items())}
 
     def cpu(self, arm: str, phase: Phase) -> dict[int, float]:
         """Processor seconds per step of an arm's blocks by round, where they are known; those of the phase's last stage."""

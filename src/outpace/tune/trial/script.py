@@ -120,8 +120,14 @@ class ScriptArm:
         self._steps = 0
 
     def arm(self, name: str) -> Arm:
-        """The script as an arm."""
-        return Arm(name, self.run, prepare=self.start, undo=self.close, end=self.pause, facts=lambda: self._facts)
+        """The script as an arm, of which further processes can be made."""
+
+        def another(name: str) -> Arm:
+            return ScriptArm(self.command, self._noting, self._start_seconds, self._first_epoch).arm(name)
+
+        return Arm(
+            name, self.run, prepare=self.start, undo=self.close, end=self.pause, facts=lambda: self._facts, another=another
+        )
 
     @property
     def observed(self) -> Mapping[str, Any]:

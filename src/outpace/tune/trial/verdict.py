@@ -6,8 +6,9 @@ import math
 from statistics import median
 
 from outpace._dataclass import dataclass
+from outpace.tune.trial.instances import POWER, Spread, compare_instances, smallest_shown, spread_of
 from outpace.tune.trial.record import Decision, Experiment, Phase, Protocol, Trial, Verdict
-from outpace.tune.trial.statistics import STRICT, Estimate, compare
+from outpace.tune.trial.statistics import LEVEL, STRICT, Estimate, compare
 
 _MARGIN = 1.2  # of the rounds that are needed: preparations come on top, and rounds differ
 _SENSIBLE = 20  # times a budget that anybody would give
@@ -15,9 +16,35 @@ _LONGER = 0.2  # of the baseline's first step, which happens only once and varie
 
 
 def judge(experiment: Experiment) -> tuple[Verdict, ...]:
-    """A verdict for each arm but the baseline and its second self, from the samples alone."""
-    skipped = (experiment.baseline, experiment.again)
-    return tuple(_verdict(experiment, trial) for trial in experiment.trials if trial.arm not in skipped)
+    """A verdict for each treatment but the baseline, from the samples alone."""
+    return tuple(_verdict(experiment, trial) for trial in experiment.compared if trial.arm != experiment.baseline)
+
+
+def compared(
+    experiment: Experiment, treatment: str, phase: Phase, level: float = LEVEL, most: int = 1_000_000
+) -> Estimate | None:
+    """A treatment against the baseline, in the first `most` rounds: between processes where both have several, else between rounds."""
+    base, other = (_rates(experiment, name, phase, most) for name in (experiment.baseline, treatment))
+    if min(len(base), len(other)) < 2:
+        reference = {at: rate for at, rate in experiment.reference(phase).items() if at < most}
+        return compare(reference, other[0], level) if other else None
+    apart = (experiment.baseline, treatment)
+    more = [
+        spread for trial in experiment.compared if trial.arm not in apart for spread in spreads(experiment, trial.arm, phase)
+    ]
+    return compare_instances(base, other, (*more, *experiment.known), level)
+
+
+def spreads(experiment: Experiment, treatment: str, phase: Phase) -> tuple[Spread, ...]:
+    """What a race says of how a treatment's processes differ, for other comparisons of the same tuning; empty where it says nothing."""
+    found = spread_of(_rates(experiment, treatment, phase))
+    return (found,) if found is not None else ()
+
+
+def _rates(experiment: Experiment, treatment: str, phase: Phase, most: int = 1_000_000) -> list[dict[int, float]]:
+    """Rates of a treatment's instances that ran in a phase, by round."""
+    found = [experiment.rates(name, phase) for name in experiment.instances(treatment)]
+    return [{at: rate for at, rate in each.items() if at < most} for each in found if each]
 
 
 def claimed(estimate: Estimate | None, protocol: Protocol) -> Decision | None:
@@ -46,8 +73,9 @@ def biased(control: Estimate | None) -> bool:
 
 @dataclass(frozen=True)
 class _Basis:
-    """The rounds that a verdict rests on."""
+    """The rounds that a verdict rests on. control: None also where processes were compared."""
 
+    processes: bool
     estimate: Estimate | None
     control: Estimate | None
     rate: float | None
@@ -60,12 +88,20 @@ def _basis(experiment: Experiment, arm: str) -> _Basis:
     phase = Phase.CONFIRM if arm in experiment.plan else Phase.SEARCH
     most = experiment.plan.get(arm, 1_000_000)
     reference = {at: rate for at, rate in experiment.reference(phase).items() if at < most}
-    rates = experiment.rates(arm, phase)
+    rates = experiment.together(arm, phase)
     common = reference.keys() & rates.keys()  # rounds that a dropped arm missed do not count for its control either
-    base, again = ({at: experiment.rates(name, phase)[at] for at in common} for name in (experiment.baseline, experiment.again))
     rate, base_rate = (median(r[at] for at in common) if common else None for r in (rates, reference))
-    strict = compare(reference, rates, STRICT)
-    return _Basis(compare(reference, rates), compare(base, again), rate, base_rate, phase is Phase.CONFIRM, strict)
+    processes, control = several(experiment, arm), None
+    if not processes:
+        base, again = (experiment.rates(name, phase) for name in (experiment.baseline, experiment.again))
+        control = compare({at: base[at] for at in common}, {at: again[at] for at in common})
+    found, strict = (compared(experiment, arm, phase, level, most) for level in (LEVEL, STRICT))
+    return _Basis(processes, found, control, rate, base_rate, phase is Phase.CONFIRM, strict)
+
+
+def several(experiment: Experiment, treatment: str) -> bool:
+    """Whether a treatment and the baseline both have several instances."""
+    return all(len(experiment.instances(name)) > 1 for name in (experiment.baseline, treatment))
 
 
 def _verdict(experiment: Experiment, trial: Trial) -> Verdict:
@@ -97,7 +133,7 @@ def _decide(experiment: Experiment, trial: Trial, basis: _Basis) -> tuple[Decisi
         return Decision.REFUSED, refusal or "It ran in no two rounds."
     strict = not protocol.confirm or estimate.rounds < protocol.least_rounds
     found = claimed(basis.strict if strict else estimate, protocol)
-    refusal = _too_noisy(protocol, found, estimate, basis.control)
+    refusal = _too_noisy(protocol, found, estimate, basis)
     if refusal:
         return Decision.REFUSED, refusal
     if found is None:
@@ -135,8 +171,9 @@ def _too_little(experiment: Experiment, basis: _Basis) -> str | None:
     return f"Only {rounds} {what} fitted into the budget; a verdict needs {least}{so_far}. {_larger(least / max(rounds, 1))}"
 
 
-def _too_noisy(protocol: Protocol, found: Decision | None, estimate: Estimate, control: Estimate | None) -> str | None:
+def _too_noisy(protocol: Protocol, found: Decision | None, estimate: Estimate, basis: _Basis) -> str | None:
     """Why a claim, or the lack of one, cannot be believed on this machine."""
+    control = basis.control
     again = f"{control.low:.3f} to {control.high:.3f}" if control else "not measured"
     cure = "Run it again on a quieter machine, or with a larger budget."
     if found is None:
@@ -145,6 +182,8 @@ def _too_noisy(protocol: Protocol, found: Decision | None, estimate: Estimate, c
             said = f"Too noisy: the ratio is {estimate.ratio:.2f}, and may be anything from {estimate.low:.2f} to {estimate.high:.2f}."
             return f"{said} {_larger(too_wide**2)}"  # an interval narrows with the square root of its rounds
         return None
+    if basis.processes:
+        return None  # how much the baseline differs from itself is in the interval
     effect = abs(math.log(estimate.ratio))
     if control is None or control.half >= effect:
         return f"Too noisy: the baseline against itself is as uncertain as this difference is large ({again}). {cure}"
@@ -171,10 +210,15 @@ def _size(estimate: Estimate) -> str:
 def _same(estimate: Estimate, confirmed: bool, protocol: Protocol) -> str:
     limits = f"between {(estimate.low - 1) * 100:+.1f} and {(estimate.high - 1) * 100:+.1f}%"
     if confirmed:
-        return f"A difference seen at first was not confirmed on {estimate.rounds} fresh rounds; it is {limits}."
+        said = "A difference seen at first was not confirmed" if protocol.search else "No difference was found"
+        return f"{said} on {estimate.rounds} fresh rounds; it is {limits}.{_shown(estimate)}"
     if not estimate.contains(1.0) and abs(math.log(estimate.ratio)) < math.log1p(protocol.effect):
         return f"Any difference is {limits}, less than the {protocol.effect * 100:g}% that count."
-    return f"Any difference is {limits}."
+    return f"Any difference is {limits}.{_shown(estimate)}"
+
+
+def _shown(estimate: Estimate) -> str:
+    return f" A gain of {smallest_shown(estimate) * 100:.1f}% could have been shown (with a power of {POWER:.0%})."
 
 
 def _break_even(experiment: Experiment, trial: Trial, basis: _Basis) -> int | None:

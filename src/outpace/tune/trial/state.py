@@ -1,0 +1,230 @@
+"""`Race`: a race while it runs: who takes part, what was measured, and what its parts (search, confirmation, turns) do with both."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from outpace.tune.trial.arm import Arm, Clock, Lane, fill, prepare, run
+from outpace.tune.trial.instances import Spread
+from outpace.tune.trial.interrupts import Interrupts
+from outpace.tune.trial.record import Environment, Experiment, Phase, Protocol, Sample
+from outpace.tune.trial.statistics import LEVEL, Estimate, compare
+from outpace.tune.trial.verdict import compared
+from outpace.tune.trial.watch import Watch
+
+AGAIN = "baseline again (A/A)"
+
+
+class Race:
+    """One race while it runs. A lane is an instance; the first of a treatment, its lead, has the treatment's name and speaks for it."""
+
+    def __init__(
+        self,
+        arms: Sequence[Arm],
+        baseline: str | None,
+        again: Arm | None,
+        budget: float,
+        protocol: Protocol,
+        seed: int,
+        sources: Mapping[str, str],
+        clock: Clock,
+        watch: Watch,
+    ) -> None:
+        self.interrupts = Interrupts()
+        self.lanes = [Lane(arm.name, arm, arm.treatment or arm.name) for arm in arms]
+        self.base = next(lane for lane in self.lanes if baseline in (None, lane.name))
+        self.fixed_base = baseline is not None
+        self.own_again = again is not None
+        self.again = Lane(AGAIN, again or self.base.arm, AGAIN)
+        self.budget, self.protocol, self.seed, self.sources = budget, protocol, seed, sources
+        self.clock, self.watch, self.random = clock, watch, random.Random(seed)
+        self.environment = Environment.here()
+        self.samples: list[Sample] = []
+        self.plan: dict[str, int] = {}
+        self.enough: Callable[[Experiment], bool] = lambda known: False
+        self.told: tuple[Spread, ...] = ()
+        self.alive = 0  # at once, at most; 0: all
+        self.blocks = [protocol.block_seconds]
+        self.rounds = 0  # of the search, in this stage
+        self.interrupted = False
+        self.started = self.clock()
+
+    def versions(self) -> dict[str, str]:
+        """What the arms run on."""
+        return {name: version for lane in self.lanes for name, version in lane.facts.versions.items()}
+
+    def known(self) -> Experiment:
+        """The race as far as it went."""
+        trials = tuple(lane.trial for lane in self.everyone())
+        return Experiment(
+            baseline=self.base.name,
+            again=self.again.name,
+            protocol=self.protocol,
+            budget=self.budget,
+            seed=self.seed,
+            environment=self.environment,
+            trials=trials,
+            samples=tuple(self.samples),
+            plan=dict(self.plan),
+            blocks=tuple(self.blocks),
+            seconds=self.clock() - self.started,
+            interrupted=self.interrupted,
+            sources=dict(self.sources),
+            known=self.told,
+        )
+
+    def make_seconds(self) -> None:
+        """Two instances of every treatment that can have them, if the baseline can; its second is the baseline's second self."""
+        leads = self.leads()
+        for lead in leads if self.base.arm.another is not None and not self.own_again else ():
+            self.instance(lead, 1)
+        self._find_again()
+
+    def _find_again(self) -> None:
+        selves = [lane for lane in self.lanes if lane.treatment == self.base.name and lane is not self.base]
+        if selves:
+            self.again, self.own_again = selves[0], False
+
+    def instance(self, lead: Lane, number: int) -> Lane | None:
+        """A treatment's instance by its number from 0, made where there is none; None where it cannot be made."""
+        lanes = [lane for lane in self.lanes if lane.treatment == lead.name]
+        if number < len(lanes):
+            return lanes[number]
+        if lead.arm.another is None:
+            return None
+        name = f"{lead.name} ({number + 1})"
+        lane = Lane(name, replace(lead.arm.another(name), name=name), lead.name)
+        self.lanes.append(lane)
+        return lane
+
+    def prepare_all(self) -> None:
+        """Bring all to their steady state; where the first is the baseline only by being the first, another stands in for it."""
+        for lane in self.everyone() if self.own_again else list(self.lanes):
+            if self._lead(lane).failure or (lane is self.again and self.base.failure):  # it is the same program
+                self.own_again = self.own_again and lane is not self.again
+                continue
+            self.prepare(lane)
+        if self.base.failure and not self.fixed_base:
+            others = self.others()
+            if len(others) > 1:  # one that is left has nothing to be compared with
+                self.base, self.own_again = others[0], False
+                self.again = Lane(AGAIN, self.base.arm, AGAIN)
+                self._find_again()
+                self.watch.note(f"{others[0].name} is the baseline now, because the first variant failed.")
+        if self.again not in self.lanes and (not self.own_again or self.again.failure):
+            self.again = Lane(AGAIN, self.base.arm, AGAIN, racing=self.base.racing, facts=self.base.facts)
+            self.again.step_seconds, self.again.first_seconds = self.base.step_seconds, self.base.first_seconds
+        self.fill()
+
+    def prepare(self, lane: Lane) -> None:
+        """Bring an instance to its steady state, or out of the race with all of its treatment."""
+        self.interrupts.check()
+        self.watch.preparing(lane.name)
+        warmup = min(self.protocol.warmup_seconds, self.budget / 20)
+        try:
+            prepare(lane, self.protocol, warmup / 3 if lane.arm.warm else warmup, self.clock)
+        except Exception as error:
+            self._fail(lane, error)
+        else:
+            self.watch.ready(lane.name, None)
+
+    def _fail(self, lane: Lane, error: Exception) -> None:
+        lane.fail(error)
+        lead = self._lead(lane)
+        lead.failure = lead.failure or lane.failure
+        for each in self.lanes:
+            each.racing = each.racing and each.treatment != lane.treatment
+        self.watch.ready(lane.name, lane.failure)
+
+    def fill(self) -> None:
+        """Set how many steps fill a block."""
+        for lane in self.racing():
+            fill(lane, self.blocks[-1], self.protocol)
+
+    def everyone(self) -> list[Lane]:
+        """All instances, and the baseline's second self."""
+        return self.lanes if self.again in self.lanes else [*self.lanes, self.again]
+
+    def leads(self) -> list[Lane]:
+        """The first instances, which speak for their treatments."""
+        return [lane for lane in self.lanes if lane.treatment == lane.name]
+
+    def _lead(self, lane: Lane) -> Lane:
+        return next((each for each in self.lanes if each.name == lane.treatment), lane)
+
+    def of(self, *leads: Lane) -> list[Lane]:
+        """Instances of treatments that are in the race."""
+        names = {lead.name for lead in leads}
+        return [lane for lane in self.lanes if lane.racing and lane.treatment in names]
+
+    def selves(self) -> list[Lane]:
+        """The baseline's instances, or the baseline and its second self."""
+        return self.of(self.base) if self.again in self.lanes else [self.base, self.again]
+
+    def racing(self) -> list[Lane]:
+        """All instances that are in the race."""
+        return [lane for lane in self.everyone() if lane.racing]
+
+    def others(self) -> list[Lane]:
+        """What is compared with the baseline, and is in the race."""
+        return [lane for lane in self.leads() if lane.racing and lane is not self.base]
+
+    def can_race(self) -> bool:
+        """Whether there is something to compare."""
+        return self.base.racing and self.again.racing and bool(self.others())
+
+    def left(self, share: float = 1.0) -> float:
+        """Seconds of the budget, or of a share of it, that are left."""
+        return self.budget * share - (self.clock() - self.started)
+
+    def round(self, phase: Phase, number: int, lanes: list[Lane]) -> None:
+        """Each lane once, in an order drawn anew."""
+        lanes = list(lanes)
+        self.random.shuffle(lanes)
+        for order, lane in enumerate(lanes):
+            self.interrupts.check()
+            if not lane.racing:  # another instance of the same failed in this round
+                continue
+            when = self.clock() - self.started
+            try:
+                work = run(lane, lane.steps, self.clock)
+            except Exception as error:
+                self._fail(lane, error)
+                continue
+            stage = len(self.blocks) - 1
+            self.samples.append(Sample(lane.name, phase, stage, number, order, work.steps, work.seconds, when, work.cpu))
+
+    def estimate(self, lane: Lane, level: float = LEVEL, phase: Phase = Phase.SEARCH) -> Estimate | None:
+        """What a phase says of a treatment."""
+        return compared(self.known(), lane.name, phase, level)
+
+    def control(self, phase: Phase, level: float = LEVEL) -> Estimate | None:
+        """The baseline against its second self; None where the processes of a treatment are compared, and may differ."""
+        known = self.known()
+        if self.again in self.lanes:
+            return None
+        return compare(known.rates(self.base.name, phase), known.rates(self.again.name, phase), level)
+
+    def widen(self) -> None:
+        """Double the blocks; the rounds begin to count anew."""
+        self.blocks.append(2 * self.blocks[-1])
+        self.fill()
+        self.watch.note(f"The baseline differs from itself: the rounds start again, with blocks of {self.blocks[-1]:g} s.")
+
+    @staticmethod
+    def cost(lanes: list[Lane]) -> float:
+        """Seconds of a round, about."""
+        return sum(lane.cost for lane in lanes)
+
+    @staticmethod
+    def undo(lanes: Sequence[Lane]) -> None:
+        """Undo every prepared arm, the last one first; what fails does not stop the others."""
+        for lane in reversed(lanes):
+            undo: Callable[[], object] | None = lane.arm.undo if lane.prepared else None
+            lane.prepared = False
+            if undo is not None:
+                with contextlib.suppress(Exception):
+                    undo()

@@ -1,0 +1,182 @@
+"""Races in which a text has several processes: who is started when, how many, what a failing one does, turns. Time is simulated."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from outpace.model import UsageError
+from outpace.tune.trial import (
+    Arm,
+    Decision,
+    Experiment,
+    Phase,
+    Protocol,
+    judge,
+    read_experiment,
+    run_experiment,
+    write_experiment,
+)
+from outpace.tune.trial.instances import Spread
+from outpace.tune.trial.planning import Costs, Noise, planned
+from outpace.tune.trial.record import Trial
+from outpace.tune.trial.statistics import LEVEL
+from outpace.tune.trial.verdict import compared, spreads
+from tests.unit.tune.simulated import STEP, Machine
+
+FRESH = Protocol(search=False)
+
+
+def quiet(seed: int = 0) -> Machine:
+    return Machine(seed, noise=0.02, drift=0.1, bursts=False)
+
+
+def race(machine: Machine, *arms: Arm, **options: Any) -> Experiment:
+    return run_experiment(arms, clock=machine.clock, **{"budget": 20.0, "protocol": FRESH, **options})
+
+
+def test_two_processes_of_each_are_started_in_turns_and_run_in_every_round() -> None:
+    machine = quiet()
+    experiment = race(
+        machine, machine.text("a", start=1.0), machine.text("b", 1.5, start=1.0), protocol=Protocol(confirm=False)
+    )
+    assert [(trial.arm, trial.treatment) for trial in experiment.trials] == [
+        ("a", "a"), ("b", "b"), ("a (2)", "a"), ("b (2)", "b"),
+    ]  # fmt: skip
+    rounds: dict[int, list[str]] = {}
+    for sample in experiment.samples:
+        rounds.setdefault(sample.round, []).append(sample.arm)
+    assert all(Counter(order) == Counter(["a", "b", "a (2)", "b (2)"]) for order in rounds.values())
+    assert experiment.again == "a (2)" and experiment.instances("b") == ("b", "b (2)")
+    assert [verdict.arm for verdict in experiment.verdicts] == ["b"]
+    assert experiment.verdict("b").decision is Decision.SEEMS_FASTER and experiment.verdict("b").control is None
+
+
+def test_instances_may_be_given_and_may_bear_any_name() -> None:
+    machine = quiet()
+    arms = [machine.arm(name, rate, treatment=of) for name, rate, of in (
+        ("a", 1.0, ""), ("b", 1.3, ""), ("second a", 1.0, "a"), ("second b", 1.3, "b"),
+    )]  # fmt: skip
+    experiment = race(machine, *arms)
+    assert experiment.again == "second a" and experiment.instances("b") == ("b", "second b")
+    found = experiment.verdict("b")
+    assert found.decision is Decision.FASTER
+    assert found.estimate == compared(experiment, "b", Phase.CONFIRM, LEVEL)
+    with pytest.raises(UsageError, match="treatment has the name of its first instance"):
+        race(machine, machine.arm("a"), machine.arm("b"), machine.arm("c", treatment="d"))
+
+
+def test_processes_that_differ_make_the_interval_wider_and_no_difference_is_found_in_them() -> None:
+    """One of each is 4% faster than the other: rounds of single processes had called that a difference."""
+    machine = quiet()
+    arms = [machine.arm(name, rate, treatment=of) for name, rate, of in (
+        ("a", 1.0, ""), ("b", 1.04, ""), ("a2", 1.04, "a"), ("b2", 1.04, "b"),
+    )]  # fmt: skip
+    experiment = race(machine, *arms)
+    verdict = experiment.verdict("b")
+    assert verdict.estimate is not None and verdict.estimate.contains(1.0)
+    assert verdict.decision is Decision.SAME
+    assert "could have been shown (with a power of 80%)" in verdict.reason
+    (spread,) = spreads(experiment, "a", Phase.CONFIRM)
+    assert spread.squares == pytest.approx(0.04**2 / 2, rel=0.3) and spread.noise < spread.squares / 5
+
+
+def test_what_other_races_of_a_tuning_told_is_used_and_recorded(tmp_path: Any) -> None:
+    told = tuple(Spread(1e-6, 1, 1e-6, 30, 0.0) for _ in range(8))
+    halves = []
+    for known in ((), told):
+        machine = quiet()
+        experiment = race(machine, machine.text("a"), machine.text("b"), known=known)
+        read = read_experiment(write_experiment(experiment, tmp_path / "r.jsonl"))
+        assert read == experiment and read.known == known and judge(read) == experiment.verdicts
+        estimate = experiment.verdict("b").estimate
+        assert estimate is not None
+        halves.append(estimate.half)
+    assert halves[1] < halves[0]
+
+
+def test_more_processes_are_started_before_the_first_fresh_round_where_that_decides() -> None:
+    machine = quiet()
+    cheap = race(machine, machine.text("a", apart=0.01), machine.text("b", 1.06, apart=0.01), budget=60.0)
+    assert 2 < len(cheap.instances("a")) == len(cheap.instances("b")) <= 4
+    (rounds,) = {len(cheap.rates(trial.arm, Phase.CONFIRM)) for trial in cheap.trials}
+    assert 20 <= rounds <= cheap.plan["b"]
+    machine = quiet()
+    dear = race(machine, machine.text("a", start=40.0), machine.text("b", 1.06, start=40.0), budget=60.0)
+    assert len(dear.instances("a")) == 2
+    machine = quiet()
+    clear = race(machine, machine.text("a"), machine.text("b", 2.0), budget=60.0, protocol=Protocol())
+    assert len(clear.instances("b")) == 2 and clear.verdict("b").decision is Decision.FASTER
+
+
+def test_the_cheapest_numbers_that_would_show_an_effect_are_planned() -> None:
+    calm, wild = Noise(1e-6, 9e-4), Noise(4e-4, 9e-4)
+    costs = Costs(start=5.0, round=0.3)
+    assert planned(calm, costs, 100.0, 0.10, 1.28, 8, 60) == (2, 8)
+    few, many = (planned(noise, costs, 100.0, 0.05, 1.28, 8, 60)[0] for noise in (calm, wild))
+    assert few == 2 < many
+    assert planned(wild, costs, 3.0, 0.03, 1.28, 8, 60) == (2, 8)  # nothing is paid for: the least
+    assert Noise.of([Spread(9e-4, 6, 1e-4, 9, 0.0)]).between == pytest.approx(8e-4, rel=0.1)
+
+
+def test_a_text_of_which_one_process_fails_has_failed() -> None:
+    machine, started = quiet(), Counter[str]()
+
+    def make(name: str) -> Arm:
+        def run(steps: int) -> None:
+            if name == "b (2)":
+                raise MemoryError("no memory")
+            machine.work(STEP * steps)
+
+        def prepare() -> None:
+            started[name] += 1
+
+        return Arm(name, run, prepare=prepare, another=make)
+
+    experiment = race(machine, machine.text("a"), make("b"), machine.text("c", 1.5))
+    assert experiment.verdict("b").decision is Decision.FAILED and experiment.verdict("b").reason == "MemoryError: no memory"
+    assert experiment.verdict("c").decision is Decision.FASTER
+    assert started == {"b": 1, "b (2)": 1} and not any(sample.arm.startswith("b") for sample in experiment.samples)
+
+
+@pytest.mark.parametrize("alive", [1, 2, 3])
+def test_processes_that_do_not_fit_run_in_turns(alive: int) -> None:
+    machine, running, most = quiet(), set[str](), [0]
+
+    def text(name: str, rate: float) -> Arm:
+        def prepare() -> None:
+            machine.work(1.0)
+            running.add(name)
+            most[0] = max(most[0], len(running))
+
+        return Arm(
+            name, machine.step(rate), prepare=prepare, undo=lambda: running.discard(name), another=lambda new: text(new, rate)
+        )
+
+    experiment = race(machine, text("a", 1.0), text("b", 1.5), alive=alive, budget=60.0)
+    assert most == [min(alive, 2)] and not running
+    turns = len(experiment.instances("a"))
+    assert turns == len(experiment.instances("b")) >= 3
+    rounds = [set(experiment.rates(name, Phase.CONFIRM)) for name in experiment.instances("a")]
+    assert set.union(*rounds) == set(range(experiment.plan["b"])) and sum(map(len, rounds)) == experiment.plan["b"]
+    verdict = experiment.verdict("b")
+    assert verdict.decision is Decision.FASTER and verdict.estimate is not None and verdict.estimate.contains(1.5)
+    assert experiment.seconds == pytest.approx(60.0, rel=0.3)
+    assert judge(experiment) == experiment.verdicts
+
+
+def test_turns_need_variants_that_can_be_started_again() -> None:
+    machine = quiet()
+    for alive in (0, 1):
+        with pytest.raises(UsageError, match="in turns"):
+            race(machine, machine.arm("a") if alive else machine.text("a"), machine.text("b"), alive=alive)
+
+
+def test_records_from_before_instances_are_read() -> None:
+    assert Trial("a").treatment == ""
+    machine = quiet()
+    single = race(machine, machine.arm("a"), machine.arm("b", 1.5))
+    assert single.instances("a") == ("a",) and [trial.arm for trial in single.compared] == ["a", "b"]
+    assert single.verdict("b").control is not None
