@@ -98,7 +98,8 @@ def _stack(tuned: Tuned, variant: Variant, patch: SourcePatch) -> Stack | None:
     every = loop.woven.per_call if grouped and loop is not None and loop.woven is not None else 1
     for each in held:
         if each.knob is not None and not each.knob.loops:
-            every = max(every, int(each.knob.keywords(tuned.program).get("steps_per_execution", "1")))
+            said = each.knob.keywords(tuned.program).get("steps_per_execution", "")
+            every = max(every, int(said) if said.isdigit() else 1)
     return Stack(tuple(each.id for each in held), tuple(each.title for each in held), patch, grouped, every)
 
 

@@ -27,7 +27,8 @@ from outpace.tune.texts.load import Marking, substitute
 
 
 class Run:
-    """One run, as a plan says: `edition` (a file), `script`, `argv`, `module`, `cut` and `every` (passes), `nudge` (a seed, or null), `limit` (seconds),
+    """One run, as a plan says: `edition` (a file), `script`, `argv`, `module`, `cut` and `every` (passes), `nudge` (a seed, or null), `limit`
+    (seconds),
     `result` (where the record goes)."""
 
     def __init__(self, plan: dict[str, Any]) -> None:

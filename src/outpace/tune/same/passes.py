@@ -24,7 +24,8 @@ def due(made: int, every: int) -> bool:
 
 @dataclass(eq=False)
 class Passes:
-    """What the marks call. cut: passes after which the loop is over. every: passes of a group, which are read at its ends. grouped: an item of the edited loop begins with a list of the items of so
+    """What the marks call. cut: passes after which the loop is over. every: passes of a group, which are read at its ends.
+    grouped: an item of the edited loop begins with a list of the items of so
     many passes. began: told when a loop begins for the first time, with the user's frame. passed: told of each pass to be read: the loop, how
     often it was entered, the number of passes, and the user's frame."""
 

@@ -102,7 +102,8 @@ class Original:
         folder = Path(tempfile.mkdtemp(dir=self._private.name))
         edition = Edition(texts, self.place, self.fit, grouped).write(folder)
         plan = {
-            "edition": str(edition), "script": self.script, "argv": list(self.argv), "module": self.module, "cut": self.cut, "every": self.every,
+            "edition": str(edition), "script": self.script, "argv": list(self.argv), "module": self.module,
+            "cut": self.cut, "every": self.every,
             "nudge": nudge, "limit": self.limit, "result": str(folder / "record"),
         }  # fmt: skip
         (folder / "plan").write_text(json.dumps(plan), encoding="utf-8")
