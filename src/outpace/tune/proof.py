@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from outpace._dataclass import dataclass
+from outpace.tune.data.size import available_memory
 from outpace.tune.same import Judgement, Original
 from outpace.tune.searched import Searched, Stack
 from outpace.tune.texts.edition import Edition
@@ -24,6 +25,7 @@ COMPARED = 15.0  # seconds of steps that are compared
 FEWEST, MOST = 16, 1024  # passes
 GROUPS = 4  # at least, where several passes are made in one call
 FIRST_EPOCH = 15.0  # seconds that a loop gets to run through its data once before it is timed
+MEMORY_SHARE = 0.8  # of what is free, for the processes of a race
 MOST_FEWER = 3  # changes that are taken out, one at a time
 
 
@@ -101,7 +103,8 @@ def _raced(
         return ScriptArm(command, first_epoch=first, edition=_edition(edited, searched), folder=folder)
 
     arms = [arm(TODAY, None).arm(TODAY), *(arm(each.name, each).arm(each.name) for each in (stack, *fewer))]
-    race = run_experiment(arms, baseline=TODAY, budget=budget, protocol=Protocol(), watch=watch)
+    alive = max(1, int(MEMORY_SHARE * available_memory() / max(original.memory, 1)))
+    race = run_experiment(arms, baseline=TODAY, budget=budget, protocol=Protocol(), watch=watch, alive=alive)
     kept, dropped = _useful(race, stack, fewer)
     if kept is not stack:
         judgement = _judged(original, kept, searched.consents)

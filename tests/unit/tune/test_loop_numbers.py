@@ -11,10 +11,10 @@ pytest.importorskip("jax", exc_type=ImportError)
 
 import jax
 import jax.numpy as jnp
+from outpace.tune.patch.verify import compare
 
 from outpace.tune.data.verify import Difference, Risk, Verified
 from outpace.tune.loop.jax_calls import COMPILED, JaxCalls, JaxSteps, static_arguments
-from outpace.tune.patch.verify import compare
 
 
 def test_several_steps_in_a_call_give_the_numbers_of_each(calls: JaxCalls) -> None:

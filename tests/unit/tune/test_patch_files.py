@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from outpace.tune.patch.verify import compare
 
 from outpace.model.errors import OutputError
 from outpace.tune.data.verify import Difference, Risk, Verified
 from outpace.tune.patch import FileChange, SourcePatch, write_copies, write_patch
-from outpace.tune.patch.verify import compare
 
 
 @pytest.mark.parametrize(

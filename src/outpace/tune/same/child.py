@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import sys
 import threading
 import time
@@ -11,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from outpace.capture.ending import end_here
+from outpace.capture.ending import end_here, flush_files
 from outpace.capture.frames import users
 from outpace.capture.imports import ImportHooks
 from outpace.capture.script import run_as_main
@@ -20,7 +21,7 @@ from outpace.tune.same.chance import Chance
 from outpace.tune.same.fits import Fits
 from outpace.tune.same.nudge import Nudge
 from outpace.tune.same.passes import Passes
-from outpace.tune.same.record import Record
+from outpace.tune.same.record import Record, files_of
 from outpace.tune.same.state import Reader, State
 from outpace.tune.texts.edition import Loaded
 from outpace.tune.texts.load import Marking, substitute
@@ -28,8 +29,7 @@ from outpace.tune.texts.load import Marking, substitute
 
 class Run:
     """One run, as a plan says: `edition` (a file), `script`, `argv`, `module`, `cut` and `every` (passes), `nudge` (a seed, or null), `limit`
-    (seconds),
-    `result` (where the record goes)."""
+    (seconds), `result` (where the record goes)."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self.plan = plan
@@ -43,6 +43,7 @@ class Run:
         self._reader = Reader(users)
         self._start = self._last = time.monotonic()
         self._written = threading.Lock()
+        self.guard: guard.Guard | None = None
 
     def _began(self, frame: FrameType) -> None:
         self._start = time.monotonic()
@@ -73,7 +74,11 @@ class Run:
         if self.read or ended:
             final = self._reader.read(None)
             self.read["script", 1, -1] = final
-        Record(self.read, passes, (), ended, ran, self.marking.branches, self._last - self._start).write(self.plan["result"])
+        memory = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        flush_files()
+        files = files_of(self.guard.changed()) if self.guard is not None else {}
+        found = Record(self.read, passes, (), ended, ran, self.marking.branches, self._last - self._start, files, memory)
+        found.write(self.plan["result"])
 
     def run(self) -> int:
         """The whole script, or as much as there is time for."""
@@ -99,7 +104,7 @@ def main() -> None:
     """Run the script; the record is written in any case."""
     plan = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     run = Run(plan)  # which reads its texts
-    guard.begin([os.path.dirname(plan["result"])])
+    run.guard = guard.begin([os.path.dirname(plan["result"])])
     chance = Chance(users, run.loaded.lines)
     chance.begin()
     chance.on_numpy(sys.modules["numpy"])

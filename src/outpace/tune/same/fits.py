@@ -18,8 +18,7 @@ Passed = Callable[[str, int, int, "FrameType | None", dict[str, Any]], None]
 
 class Fits:
     """Marks the n-th `fit`. cut: batches of an epoch. every: batches of a call, at whose ends it is read. began: told when it begins.
-    passed: told of each batch that is to be read, and of each
-    end of an epoch."""
+    passed: told of each batch that is to be read, and of each end of an epoch."""
 
     def __init__(self, number: int, cut: int, every: int, began: Callable[[FrameType, Any], None], passed: Passed) -> None:
         self._number, self._cut, self._every, self._began, self._passed = number, cut, every, began, passed

@@ -180,13 +180,22 @@ class _Comparison:
         self.missing.setdefault(path, f"is inside of a {opaque}" if opaque else "is not there")
 
     def _printed(self) -> None:
-        lines = [_lines(each.printed) for each in (self.one, self.two, self.nudged, self.edited)]
+        runs = (self.one, self.two, self.nudged, self.edited)
+        self._lines("prints", [_lines(each.printed) for each in runs])
+        for path in self.one.files.keys() & self.two.files.keys() & self.nudged.files.keys():
+            if path not in self.edited.files and self.edited.ended == self.one.ended:
+                self.faults.append(f"it does not write {path}")
+            elif path in self.edited.files:
+                self._lines(f"writes in {path}", [list(each.files[path]) for each in runs])
+
+    def _lines(self, does: str, lines: list[list[str]]) -> None:
+        """Lines that two originals agree on, of the edited script."""
         one, two, nudged, edited = lines
         if len(one) == len(two) == len(nudged) != len(edited) and self.one.ended == self.edited.ended == "":
-            self.faults.append(f"it prints {counted(len(edited), 'line')} instead of {len(one)}")
+            self.faults.append(f"it {does} {counted(len(edited), 'line')} instead of {len(one)}")
         for at in range(min(map(len, lines))):
             if _alike(one[at], two[at]) and _alike(one[at], nudged[at]) and not _alike(one[at], edited[at], 2):
-                self.faults.append(f"it prints {edited[at][:60]!r} for {one[at][:60]!r}")
+                self.faults.append(f"it {does} {edited[at][:60]!r} for {one[at][:60]!r}")
 
 
 def _said(key: tuple[str, int, int]) -> str:

@@ -60,6 +60,11 @@ class Original:
             self._waiting = [self._later(nudge, None) for nudge in (None, None, NUDGE)]
         return [each() for each in self._waiting]
 
+    @property
+    def memory(self) -> int:
+        """Bytes that a process of the script takes at most."""
+        return max(each.memory for each in self.records)
+
     def prepare(self, pool: Executor) -> None:
         """Begin to run the original, beside whatever else is done."""
         self._waiting = self._waiting or [self._later(nudge, pool) for nudge in (None, None, NUDGE)]

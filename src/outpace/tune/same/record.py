@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from pathlib import Path
 
@@ -14,10 +15,10 @@ from outpace.tune.same.state import State
 
 @dataclass(frozen=True)
 class Record:
-    """marks: the state by loop and pass (`END` for what follows a loop, by how often it was left). passes: how many each loop made, until it
-    was cut or ended. printed: lines of its output. ended: how the script ended: empty for its own end, `cut` for the time limit, else the
-    exception. ran, branches: lines of the branches that ran, and of all, by file. seconds: of the loop to the last mark. written: files, as
-    paths from the folder that it ran in, that it would have written."""
+    """marks: the state by loop, how often it was entered, and pass (`passes.END` for what follows it). passes: how many each loop made, until
+    it was cut or ended. printed: lines of its output. ended: how the script ended: empty for its own end, `cut` for the time limit, else the
+    exception. ran, branches: first lines of the branches that ran after training began, and of all, by file. seconds: of the loop, to the last
+    mark. files: what it would have written, by path from the folder that it ran in: lines of a text, else nothing. memory: bytes at most."""
 
     marks: Mapping[tuple[str, int, int], State]
     passes: Mapping[str, int]
@@ -26,7 +27,8 @@ class Record:
     ran: Mapping[str, frozenset[int]] = field(default_factory=dict)
     branches: Mapping[str, frozenset[int]] = field(default_factory=dict)
     seconds: float = 0.0
-    lines: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    memory: int = 0
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write it for the process that compares."""
@@ -38,3 +40,17 @@ class Record:
         found = pickle.loads(Path(path).read_bytes())
         assert isinstance(found, cls)
         return found
+
+
+_MOST_TEXT = 1 << 20  # bytes of a file that is compared line by line
+
+
+def files_of(paths: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Files by path, with their lines where they are short texts."""
+    found: dict[str, tuple[str, ...]] = {}
+    for path in paths:
+        found[path] = ()
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            if os.path.isfile(path) and os.path.getsize(path) <= _MOST_TEXT:
+                found[path] = tuple(Path(path).read_text(encoding="utf-8").splitlines())
+    return found
