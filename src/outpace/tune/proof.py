@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from outpace._dataclass import dataclass
 from outpace.tune.data.size import available_memory
@@ -76,9 +75,7 @@ def prove(searched: Searched, command: Command, budget: float, folder: str | Non
 
 
 def _judged(original: Original, stack: Stack, consents: bool) -> Judgement:
-    with ThreadPoolExecutor(2) as pool:
-        original.prepare(pool)
-        found = original.against(stack.texts, stack.grouped)
+    found = original.against(stack.texts, stack.grouped)
     if consents and found.same is not True and found.runs:
         return Judgement(True, "allowed", found.compared, found.passes, found.missed, found.faults)
     return found

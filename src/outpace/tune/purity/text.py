@@ -278,7 +278,9 @@ def rest_of_program() -> dict[FileFacts, FileFacts]:
     """By file of the user's: what the code does that the script's own thread has still to run outside of functions that it is to call; a loop
     that it is in counts as a whole. Functions can run at any time, so theirs are facts of the file itself."""
     found: dict[FileFacts, FileFacts] = {}
-    frame: FrameType | None = sys._current_frames().get(threading.main_thread().ident or 0)  # a loop is tuned from another thread
+    frame: FrameType | None = sys._current_frames().get(
+        threading.main_thread().ident or 0
+    )  # a loop is tuned from another thread
     while frame is not None:
         code = frame.f_code
         file = None if owner_of(os.path.abspath(code.co_filename)) else file_facts(code.co_filename)

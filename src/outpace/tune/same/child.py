@@ -21,7 +21,7 @@ from outpace.tune.same.chance import Chance
 from outpace.tune.same.fits import Fits
 from outpace.tune.same.nudge import Nudge
 from outpace.tune.same.passes import Passes
-from outpace.tune.same.record import Record, files_of
+from outpace.tune.same.record import CUT_SHORT, Record, files_of
 from outpace.tune.same.state import Reader, State
 from outpace.tune.texts.edition import Loaded
 from outpace.tune.texts.load import Marking, substitute
@@ -29,7 +29,7 @@ from outpace.tune.texts.load import Marking, substitute
 
 class Run:
     """One run, as a plan says: `edition` (a file), `script`, `argv`, `module`, `cut` and `every` (passes), `nudge` (a seed, or null), `limit`
-    (seconds), `result` (where the record goes)."""
+    (seconds), `training` (seconds after its begin, or null), `result` (where the record goes)."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self.plan = plan
@@ -48,6 +48,8 @@ class Run:
     def _began(self, frame: FrameType) -> None:
         self._start = time.monotonic()
         self.marks.ran.clear()  # what ran before is no part of training
+        if self.plan["training"] is not None:
+            self._watch(self.plan["training"])
         if self.plan["nudge"] is not None:
             Nudge(users, self.plan["nudge"]).frame(frame)
 
@@ -58,6 +60,8 @@ class Run:
     def _fit_began(self, frame: FrameType, model: Any) -> None:
         self._start = time.monotonic()
         self.marks.ran.clear()  # what ran before is no part of training
+        if self.plan["training"] is not None:
+            self._watch(self.plan["training"])
         if self.plan["nudge"] is not None:
             Nudge(users, self.plan["nudge"]).frame(frame, (model,))
 
@@ -82,9 +86,7 @@ class Run:
 
     def run(self) -> int:
         """The whole script, or as much as there is time for."""
-        watch = threading.Timer(self.plan["limit"], self._late)
-        watch.daemon = True
-        watch.start()
+        self._watch(self.plan["limit"])
         try:
             run_as_main(self.plan["script"], self.plan["argv"], self.plan["module"], self.marking.compiled)
         except SystemExit as error:
@@ -95,8 +97,14 @@ class Run:
         self.finish("")
         return 0
 
+    def _watch(self, seconds: float) -> None:
+        """End the run after that time."""
+        watch = threading.Timer(seconds, self._late)
+        watch.daemon = True
+        watch.start()
+
     def _late(self) -> None:
-        self.finish("cut")
+        self.finish(CUT_SHORT)
         end_here(0)
 
 

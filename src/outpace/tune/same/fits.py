@@ -17,8 +17,8 @@ Passed = Callable[[str, int, int, "FrameType | None", dict[str, Any]], None]
 
 
 class Fits:
-    """Marks the n-th `fit`. cut: batches of an epoch. every: batches of a call, at whose ends it is read. began: told when it begins.
-    passed: told of each batch that is to be read, and of each end of an epoch."""
+    """Marks the n-th `fit`. cut: batches of an epoch, 0 for all. every: batches of a call, at whose ends it is read. began: told when it
+    begins. passed: told of each batch that is to be read, and of each end of an epoch."""
 
     def __init__(self, number: int, cut: int, every: int, began: Callable[[FrameType, Any], None], passed: Passed) -> None:
         self._number, self._cut, self._every, self._began, self._passed = number, cut, every, began, passed
@@ -70,12 +70,14 @@ class Fits:
             self._epoch = at + 1
             return
         self.made = made = at + 1
-        if due(made, self._every) or made == self._cut:
+        if self._epoch & (self._epoch + 1) == 0 and (due(made, self._every) or made == self._cut):
             self._passed("batch", self._epoch + 1, made, None, held)
 
     def _shorten(self, given: dict[str, Any]) -> None:
-        given["epochs"] = min(given["epochs"], given["initial_epoch"] + EPOCHS)
         self._epoch = given["initial_epoch"]
+        if not self._cut:
+            return
+        given["epochs"] = min(given["epochs"], given["initial_epoch"] + EPOCHS)
         count = batches_of(given["x"], given["batch_size"])
         if given["steps_per_epoch"] is None and (count is None or count > self._cut):
             given["steps_per_epoch"] = self._cut

@@ -12,7 +12,7 @@ import numpy as np
 from outpace._dataclass import dataclass
 from outpace.model.units import counted
 from outpace.tune.same.passes import END
-from outpace.tune.same.record import Record
+from outpace.tune.same.record import CUT_SHORT, Record
 from outpace.tune.same.state import State
 
 ONE_STEP = 1e-5  # of the largest number of an array: what another order of additions makes of a step in float32
@@ -57,9 +57,9 @@ def judge(
     """originals: two runs of the original, and one that was nudged. dead: names of the loop's function that the original sets anew before it
     reads them, so that an edit may leave them out."""
     one, two, nudged = originals
-    if one.ended not in ("", "cut"):
+    if one.ended not in ("", CUT_SHORT):
         return Judgement(None, f"The script as it is ends with {one.ended}, so nothing can be compared.", runs=False)
-    if edited.ended != one.ended and edited.ended not in ("", "cut"):
+    if edited.ended != one.ended and edited.ended not in ("", CUT_SHORT):
         return Judgement(False, f"The edited script ends with {edited.ended}.", faults=(edited.ended,), runs=False)
     seen = _Comparison(one, two, nudged, edited, dead)
     return seen.judgement(tuple(missed))
@@ -121,6 +121,18 @@ class _Comparison:
                 self._text(key, path, value, other, nudged.find(path), edited)
             elif isinstance(other, np.ndarray) and other.shape == value.shape:
                 self._number(key, path, value, other, nudged.find(path), edited)
+        for path, target in one.aliases.items():
+            if edited.aliases.get(path) != target and self._lives(path):
+                self._alias(key, path, target, one, edited)
+
+    def _alias(self, key: Any, path: str, target: str, one: State, edited: State) -> None:
+        """What was one object under two names need not be, but it must hold the same."""
+        runs = (self.two.marks[key], self.nudged.marks[key])
+        for at, value in one.values.items():
+            if at.startswith(target) and at[len(target) : len(target) + 1] in ("", ".", "[", "<", "{"):
+                other, nudged = (each.find(path + at[len(target) :]) for each in runs)
+                if isinstance(value, np.ndarray) and isinstance(other, np.ndarray) and other.shape == value.shape:
+                    self._number(key, path + at[len(target) :], value, other, nudged, edited)
 
     def _text(self, key: Any, path: str, value: str, other: Any, nudged: Any, edited: State) -> None:
         if not (isinstance(other, str) and isinstance(nudged, str)) or not value == other == nudged:
@@ -194,7 +206,7 @@ class _Comparison:
         if len(one) == len(two) == len(nudged) != len(edited) and self.one.ended == self.edited.ended == "":
             self.faults.append(f"it {does} {counted(len(edited), 'line')} instead of {len(one)}")
         for at in range(min(map(len, lines))):
-            if _alike(one[at], two[at]) and _alike(one[at], nudged[at]) and not _alike(one[at], edited[at], 2):
+            if not _alike(one[at], two[at], nudged[at], edited[at]):
                 self.faults.append(f"it {does} {edited[at][:60]!r} for {one[at][:60]!r}")
 
 
@@ -246,16 +258,23 @@ def _lines(printed: Sequence[str]) -> list[str]:
     return [line for line in printed if line.strip() and not _PROGRESS.search(line)]
 
 
-def _alike(one: str, two: str, times: float = 1.0) -> bool:
-    """Whether lines have the same words, and numbers that are close."""
-    if one == two:
+def _alike(one: str, two: str, nudged: str, edited: str) -> bool:
+    """Whether a line of the edited script has the original's words, and the numbers that two originals agree on."""
+    lines = (one, two, nudged, edited)
+    if len({_NUMBER.sub("#", line) for line in lines[:3]}) > 1:
         return True
-    if _NUMBER.sub("#", one) != _NUMBER.sub("#", two):
+    if _NUMBER.sub("#", one) != _NUMBER.sub("#", edited):
         return False
-    pairs = zip(_NUMBER.findall(one), _NUMBER.findall(two), strict=True)
     return all(
-        abs(float(a) - float(b)) <= times * (PRINTED * max(abs(float(a)), abs(float(b))) + _last_digit(a)) for a, b in pairs
+        not (_near(a, b, 1) and _near(a, c, 1)) or _near(a, d, 2)
+        for a, b, c, d in zip(*(_NUMBER.findall(line) for line in lines), strict=True)
     )
+
+
+def _near(one: str, two: str, times: float) -> bool:
+    """Whether two printed numbers are one but for rounding."""
+    a, b = float(one), float(two)
+    return one == two or abs(a - b) <= times * (PRINTED * max(abs(a), abs(b)) + _last_digit(one))
 
 
 def _last_digit(number: str) -> float:

@@ -12,8 +12,8 @@ from outpace._dataclass import dataclass
 from outpace.tune.texts import marks
 
 END = -1  # instead of a pass: behind the loop
-ENTRIES = 2  # of a loop that are read
-OUTER_PASSES = 2  # of loops around
+OUTER_PASSES = 2  # of loops around, where the loop is cut
+MOST_ENTRIES = 64  # of a loop that are read, of them those whose number is a power of two
 
 
 def due(made: int, every: int) -> bool:
@@ -24,7 +24,7 @@ def due(made: int, every: int) -> bool:
 
 @dataclass(eq=False)
 class Passes:
-    """What the marks call. cut: passes after which the loop is over. every: passes of a group, which are read at its ends.
+    """What the marks call. cut: passes after which the loop is over, 0 for its own end. every: passes of a group, which are read at its ends.
     grouped: an item of the edited loop begins with a list of the items of so
     many passes. began: told when a loop begins for the first time, with the user's frame. passed: told of each pass to be read: the loop, how
     often it was entered, the number of passes, and the user's frame."""
@@ -47,7 +47,14 @@ class Passes:
         )  # fmt: skip
 
     def _most(self, key: str) -> int:
+        if not self.cut:
+            return sys.maxsize
         return self.cut if key == self.innermost else OUTER_PASSES
+
+    def _read(self, key: str) -> bool:
+        """Whether this run of a loop is one that is read."""
+        entry = self._entries[key]
+        return entry & (entry - 1) == 0 and entry <= MOST_ENTRIES
 
     def _enter(self, key: str) -> None:
         if not self._entries:
@@ -74,11 +81,11 @@ class Passes:
 
     def _made(self, key: str, passes: int, frame: FrameType) -> None:
         self.passes[key] = made = self.passes[key] + passes
-        if self._entries[key] <= ENTRIES and (due(made, self.every) or made == self._most(key)):
+        if self._read(key) and (due(made, self.every) or made == self._most(key)):
             self.passed(key, self._entries[key], made, frame)
 
     def _left(self, key: str) -> None:
-        if self._entries[key] <= ENTRIES:
+        if self._read(key):
             self.passed(key, self._entries[key], END, sys._getframe(1))
 
 

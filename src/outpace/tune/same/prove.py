@@ -8,8 +8,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field, replace
 from pathlib import Path
 
@@ -17,21 +17,24 @@ from outpace._dataclass import dataclass
 from outpace.model.errors import TuneError
 from outpace.tune.same.judge import Judgement, judge
 from outpace.tune.same.names import dead_names
-from outpace.tune.same.record import Record
+from outpace.tune.same.record import CUT_SHORT, Record
 from outpace.tune.texts.edition import Edition
 from outpace.tune.texts.load import source_of
 from outpace.tune.texts.place import FIT, Place, loops_of
 
 CUT = 64  # passes
 LIMIT = 300.0  # seconds of a run
+WHOLE = 15.0  # seconds of training: a script that ends within them is compared as a whole
 NUDGE = 7
+TOGETHER = 2  # processes
 Texts = Mapping[str, str]  # by absolute path
 
 
 @dataclass(eq=False)
 class Original:
     """A script as it is, and the loop or the `fit` that trains; it runs when it is first asked for. folder: where it runs. cut: passes of the
-    loop that are compared. every: passes of a group, where the edited text makes several at once. Ends with the context."""
+    loop that are compared, where it does not come to its own end within `whole` seconds. every: passes of a group, where the edited text makes
+    several at once. Ends with the context."""
 
     script: str
     argv: Sequence[str] = ()
@@ -42,7 +45,8 @@ class Original:
     cut: int = CUT
     every: int = 1
     limit: float = LIMIT
-    _waiting: list[Callable[[], Record]] = field(default_factory=list)
+    whole: float = WHOLE
+    _records: list[Record] = field(default_factory=list)
     _private: tempfile.TemporaryDirectory[str] | None = None
 
     def __enter__(self) -> Original:
@@ -56,30 +60,28 @@ class Original:
     @property
     def records(self) -> list[Record]:
         """Of two plain runs, and of a nudged one. Raises TuneError where the script does not come to its training."""
-        if not self._waiting:
-            self._waiting = [self._later(nudge, None) for nudge in (None, None, NUDGE)]
-        return [each() for each in self._waiting]
+        if not self._records:
+            with ThreadPoolExecutor(TOGETHER) as pool:
+                first = pool.submit(self._run, {}, cut=0, training=self.whole)
+                short = pool.submit(self._run, {})  # beside it, as if it had to be cut
+                whole = first.result()
+                if whole.ended != CUT_SHORT:
+                    self.cut = 0
+                nudged = pool.submit(self._run, {}, nudge=NUDGE)
+                two = pool.submit(self._run, {})
+                self._records = [whole if not self.cut else short.result(), two.result(), nudged.result()]
+        return self._records
 
     @property
     def memory(self) -> int:
         """Bytes that a process of the script takes at most."""
         return max(each.memory for each in self.records)
 
-    def prepare(self, pool: Executor) -> None:
-        """Begin to run the original, beside whatever else is done."""
-        self._waiting = self._waiting or [self._later(nudge, pool) for nudge in (None, None, NUDGE)]
-
-    def _later(self, nudge: int | None, pool: Executor | None) -> Callable[[], Record]:
-        if pool is not None:
-            return pool.submit(self._run, {}, nudge=nudge).result
-        found = self._run({}, nudge=nudge)
-        return lambda: found
-
     def against(self, texts: Texts, grouped: bool = False) -> Judgement:
         """Whether the script with edited texts is the same program. grouped: see `Edition`."""
         try:
-            edited = self._run(texts, grouped)
             originals = self.records
+            edited = self._run(texts, grouped)
         except TuneError as error:
             return Judgement(None, str(error), runs=False)
         return judge(originals, edited, self._dead(), self._missed(originals[0]))
@@ -102,13 +104,20 @@ class Original:
             if loop.lineno <= line <= (loop.end_lineno or 0) and line not in ran
         )
 
-    def _run(self, texts: Texts, grouped: bool = False, nudge: int | None = None) -> Record:
+    def _run(
+        self,
+        texts: Texts,
+        grouped: bool = False,
+        nudge: int | None = None,
+        cut: int | None = None,
+        training: float | None = None,
+    ) -> Record:
         assert self._private is not None, "it runs inside of its context"
         folder = Path(tempfile.mkdtemp(dir=self._private.name))
         edition = Edition(texts, self.place, self.fit, grouped).write(folder)
         plan = {
             "edition": str(edition), "script": self.script, "argv": list(self.argv), "module": self.module,
-            "cut": self.cut, "every": self.every,
+            "cut": self.cut if cut is None else cut, "every": self.every, "training": training,
             "nudge": nudge, "limit": self.limit, "result": str(folder / "record"),
         }  # fmt: skip
         (folder / "plan").write_text(json.dumps(plan), encoding="utf-8")

@@ -12,6 +12,8 @@ from pathlib import Path
 from outpace._dataclass import dataclass
 from outpace.tune.same.state import State
 
+CUT_SHORT = "cut"  # how a run ended that had no more time
+
 
 @dataclass(frozen=True)
 class Record:

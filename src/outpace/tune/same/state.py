@@ -24,7 +24,7 @@ from outpace._dataclass import dataclass
 MOST_NODES = 200_000  # containers that are read
 MOST_ITEMS = 50_000  # of one container
 DEEPEST = 24  # names of a path
-MOST_BYTES = 1 << 28  # of arrays in one reading; larger ones are sampled
+MOST_BYTES = 1 << 30  # of arrays in all readings; from then on large ones are sampled
 SAMPLE = 4096  # numbers that stand for a large array, beside its sums
 _LONGEST_TEXT = 4096
 _NUMBERS = (bool, int, float, complex, np.generic)
@@ -67,25 +67,29 @@ class State:
 
 @dataclass(eq=False)
 class Reader:
-    """Reads states. users: whether a file is one of the user's."""
+    """Reads states. users: whether a file is one of the user's. kept: by path the array that was read last: one that has not changed is kept
+    once."""
 
     users: Callable[[str], bool]
+    kept: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    bytes: int = 0
     _values: dict[str, Any] = field(default_factory=dict)
     _aliases: dict[str, str] = field(default_factory=dict)
     _unread: dict[str, str] = field(default_factory=dict)
     _seen: dict[int, tuple[str, Any]] = field(default_factory=dict)
     _queue: collections.deque[tuple[str, Any, int]] = field(default_factory=collections.deque)
-    _bytes: int = 0
     _sampled: set[str] = field(default_factory=set)
 
     def read(self, frame: FrameType | None, more: Mapping[str, Any] | None = None) -> State:
         """What the user's functions on the stack hold from a frame on, what the user's modules hold, Python's and NumPy's random numbers, and
         `more` by name."""
-        self.__init__(self.users)  # type: ignore[misc]  # a fresh reading
+        self._values, self._aliases, self._unread, self._seen, self._sampled = {}, {}, {}, {}, set()
+        self._queue.clear()
         for path, value in self.roots(frame, more or {}):
             self._queue.append((path, value, 0))
         while self._queue and len(self._seen) < MOST_NODES:
             self._one(*self._queue.popleft())
+        self._seen = {}  # which held whatever was read
         if self._queue:
             self._unread["..."] = f"more than {MOST_NODES} objects"
         return State(self._values, self._aliases, self._unread, frozenset(self._sampled))
@@ -213,14 +217,18 @@ class Reader:
         return (code is not None and self.users(code.co_filename)) or self._own(type(value)) or isinstance(value, (dict, list))
 
     def _keep(self, path: str, number: np.ndarray[Any, Any]) -> None:
-        if number.nbytes > SAMPLE * 8 and self._bytes + number.nbytes > MOST_BYTES:
+        before = self.kept.get(path)
+        if before is not None and before.dtype == number.dtype and np.array_equal(before, number):
+            self._values[path] = before
+            return
+        if number.nbytes > SAMPLE * 8 and self.bytes + number.nbytes > MOST_BYTES:
             flat = number.reshape(-1)
             at = np.linspace(0, flat.size - 1, SAMPLE).astype(np.int64)
             whole = flat.astype(np.float64) if flat.dtype.kind != "c" else np.abs(flat)
             number = np.concatenate([flat[at].astype(np.float64), [whole.sum(), np.abs(whole).sum(), np.square(whole).sum()]])
             self._sampled.add(path)
-        self._bytes += number.nbytes
-        self._values[path] = number.copy()
+        self.bytes += number.nbytes
+        self._values[path] = self.kept[path] = number.copy()
 
 
 def frames_of(frame: FrameType | None, users: Callable[[str], bool]) -> Iterator[FrameType]:
