@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _BUDGET, _LIMITS_BUDGET = "140s", "20s"
 _INTERRUPTED, _HOSTED = 130, "outpace.tune.hosted"
-_LEAST_RACE = 0.25  # of the budget, for the race of the edited script
+_LEAST_RACE, _FEWEST_SECONDS = 0.3, 20.0  # of the budget, and at least, for the race of the edited script
 _ENVIRONMENT_SHARE = 0.5  # of the budget, where the environment is tried too
 
 
@@ -268,7 +268,11 @@ def _concluded(plan: dict[str, Any], searched: Searched) -> tuple[int, dict[str,
         try:
             with shown() as watch:
                 proof = prove(
-                    searched, command, max(plan["budget"] - searched.seconds, _LEAST_RACE * plan["budget"]), None, watch
+                    searched,
+                    command,
+                    max(plan["budget"] - searched.seconds, _LEAST_RACE * plan["budget"], _FEWEST_SECONDS),
+                    None,
+                    watch,
                 )
         except KeyboardInterrupt:
             tell("interrupted; what was found is not proven")
