@@ -12,7 +12,7 @@ from outpace.tune.optimisations.knob import serves
 from outpace.tune.optimisations.optimisation import Applies
 from outpace.tune.loop.losses import loop_band
 from outpace.tune.loop.takeover import take_over
-from outpace.tune.loop.written import Unwritten
+from outpace.tune.loop.muted import Muted
 from outpace.tune.loop.found import Loops
 from outpace.tune.program.program import Program
 
@@ -44,5 +44,5 @@ def ask(loop, statement):
     sys.__stdout__.flush()
     os._exit(0)
 
-loops = Loops(lambda found: take_over(found, Unwritten(), ask, lambda: None), lambda: None)
+loops = Loops(lambda found: take_over(found, Muted(), ask, lambda: None), lambda: None)
 """

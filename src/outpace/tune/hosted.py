@@ -61,6 +61,7 @@ class Hosted:
         self.sources: Any = None
         self.fits = 0
         self._guard = guard.begin([os.path.dirname(plan["outcome"])])
+        self._muted = Muted()
         self._loops = Loops(self.take_over_loop, self._begin_loop)
         self._pid = os.getpid()
         self._watch: Progress | None = None
@@ -145,7 +146,7 @@ class Hosted:
         if found.whole is not None:
             self._ending(lambda: self._tuned_whole(found))
         try:
-            take_over(found, Muted(), self._tune_loop, lambda: self._ending(_interrupt))
+            take_over(found, self._muted, self._tune_loop, lambda: self._ending(_interrupt))
         except UsageError as error:
             self.refuse(str(error))
 
@@ -176,7 +177,7 @@ class Hosted:
 
     def _unwritten(self) -> str:
         """What the script would have changed, had it not been guarded, as a sentence; empty for nothing."""
-        names = self._guard.changed()
+        names = sorted({*self._guard.changed(), *self._muted.off})
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         return f"meanwhile the script did not write: {', '.join(names[:_NAMED])}{more}" if names else ""
 
