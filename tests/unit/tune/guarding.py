@@ -11,6 +11,7 @@ import sys
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from outpace.tune.guard import CHOICE, GUARDED, _why_no_overlay, kernel
 
@@ -89,7 +90,7 @@ class Home:
             timeout=60,
         )
         err, _, told = done.stderr.partition("\nCHANGED ")
-        said = json.loads(told) if told else {"changed": [], "how": ""}
+        said: dict[str, Any] = json.loads(told) if told else {"changed": [], "how": ""}
         return Ran(done.returncode, done.stdout, err, said["changed"], said["how"])
 
     def environment(self, way: str) -> dict[str, str]:
