@@ -22,6 +22,7 @@ class ImportHooks:
         """Hooks by module name; `report` is told about a hook that failed."""
         self._hooks = dict(hooks)
         self._report = report
+        self._looking: set[str] = set()  # for; another such finder asks this one back
 
     def install(self) -> None:
         """Put the finder in front of all others."""
@@ -29,8 +30,15 @@ class ImportHooks:
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
         """Part of the import protocol: the other finders' answer, with its loader wrapped."""
-        if name not in self._hooks:
+        if name not in self._hooks or name in self._looking:
             return None
+        self._looking.add(name)
+        try:
+            return self._found(name, path, target)
+        finally:
+            self._looking.discard(name)
+
+    def _found(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
         for finder in sys.meta_path:
             find = getattr(finder, "find_spec", None)
             if finder is self or find is None:

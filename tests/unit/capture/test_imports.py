@@ -35,6 +35,14 @@ def test_hook_sees_the_finished_module_once(package: str) -> None:
     assert seen == [1]
 
 
+def test_two_finders_that_wait_for_one_module_both_hear_of_it(package: str) -> None:
+    seen: list[str] = []
+    for name in ("first", "second"):
+        ImportHooks({package: lambda module, name=name: seen.append(name)}, lambda *_: None).install()  # type: ignore[misc]
+    module = importlib.import_module(package)
+    assert sorted(seen) == ["first", "second"] and type(module.__loader__).__name__ == "SourceFileLoader"
+
+
 def test_module_keeps_its_own_loader(package: str) -> None:
     ImportHooks({package: lambda module: None}, lambda *_: None).install()
     module = importlib.import_module(package)
