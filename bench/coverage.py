@@ -1,6 +1,6 @@
 """How often 95% intervals of ratios hold the truth, and how wide they are, on simulated processes whose truth is known.
 
-    PYTHONPATH=src python bench/coverage.py [--races 2000] [--instances 2 3 4] [--texts 4]
+    PYTHONPATH=src:. python bench/coverage.py [--races 2000] [--instances 2 3 4] [--texts 4]
 
 `before` is the interval of rounds of one process against the mean of two of the baseline (`statistics.compare`), `after` that of all processes
 (`instances.compare_instances`), with what `texts` - 2 other texts of the tuning say of processes. Widths are medians in percent of the ratio;
@@ -13,28 +13,11 @@ import argparse
 import itertools
 import math
 import random
-from collections.abc import Sequence
 from statistics import median
 
 from outpace.tune.trial.instances import Spread, compare_instances, spread_of
 from outpace.tune.trial.statistics import compare
-
-NOISE = 0.03  # of a block, beside the drift that all instances of a round share
-HIT = 0.47  # a neighbour takes the processor: the block lasts 1.6 times as long
-
-
-def processes(
-    source: random.Random, drift: Sequence[float], count: int, tau: float, rho: float, hits: float
-) -> list[dict[int, float]]:
-    """Rates by round of instances of one text that is as fast as every other."""
-    made = []
-    for _ in range(count):
-        place, noise, rates = source.gauss(0, tau), source.gauss(0, 1), {}
-        for at, common in enumerate(drift):
-            rates[at] = math.exp(place + common + NOISE * noise - HIT * (source.random() < hits))
-            noise = rho * noise + math.sqrt(1 - rho**2) * source.gauss(0, 1)
-        made.append(rates)
-    return made
+from tests.unit.tune.simulated import NOISE, exact, processes
 
 
 def tuning(
@@ -43,12 +26,6 @@ def tuning(
     """Instances of every text of a tuning, which all ran in the same rounds, on a machine that drifts."""
     drift = list(itertools.accumulate(source.gauss(0, NOISE) for _ in range(rounds)))
     return [processes(source, drift, count, tau, rho, hits) for _ in range(texts)]
-
-
-def oracle(count: int, rounds: int, tau: float, rho: float) -> float:
-    """Width in percent where everything is known."""
-    g = 1 + 2 * sum((1 - k / rounds) * rho**k for k in range(1, rounds))
-    return 2 * 196 * math.sqrt(2 / count * (tau**2 + NOISE**2 * g / rounds))
 
 
 def cell(
@@ -84,7 +61,7 @@ def main() -> None:
         options.texts, options.instances, options.rounds, (0.0, 0.01, 0.02), (0.0, 0.3, 0.5)
     ):
         before, after, wide, width = cell(options.races, texts, count, rounds, tau, rho, options.hits)
-        said = f"{before:.1%} | {after:.1%} | {wide:.1f} | {width:.1f} | {oracle(count, rounds, tau, rho):.1f}"
+        said = f"{before:.1%} | {after:.1%} | {wide:.1f} | {width:.1f} | {200 * exact(count, rounds, tau, rho):.1f}"
         print(f"| {texts} | {count}+{count} | {rounds} | {tau:.0%} | {rho} | {said} |", flush=True)
 
 

@@ -40,6 +40,12 @@ def race(
     ] = None,
     per: Annotated[Per, typer.Option(help="Compare steps, or examples (where the batch size can be seen).")] = Per.STEP,
     effect: Annotated[float, typer.Option(metavar="PERCENT", help="Smallest difference to report.")] = 3.0,
+    alive: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="How many processes may live at once, where memory bounds it; two of each script otherwise."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed for the random block order.")] = 0,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the record (JSON lines), for 'outpace replay'.")
@@ -51,7 +57,7 @@ def race(
 ) -> None:
     """Time variants of a training script against each other, fairly, and say which differences are real.
 
-    Each script runs in its own process and is paused while others are timed. A script is raced by the step that its function
+    Each script runs in two processes or more, which are paused while others are timed. A script is raced by the step that its function
     outpace_race() returns, else by the steps of its first Keras fit (repeated without end), else by those of its loop. Exit code 0 whatever the
     verdicts, 5 if no variant ran a step, 130 after Ctrl-C.
     """
@@ -62,7 +68,14 @@ def race(
 
     with Family():
         result = race_scripts(
-            variants, budget=seconds(budget), baseline=baseline, effect=effect / 100, per=Rates(per.value), seed=seed, out=out
+            variants,
+            budget=seconds(budget),
+            baseline=baseline,
+            effect=effect / 100,
+            per=Rates(per.value),
+            alive=alive,
+            seed=seed,
+            out=out,
         )
     show_race(result, html=html, json=json, width=width, color=color)
     if result.experiment.interrupted:

@@ -133,9 +133,8 @@ def race_scripts(
         experiment = run_experiment(
             [ScriptArm(command, first_epoch=first).arm(name) for name, command in parsed.items()],
             baseline=chosen,
-            alive=alive,
             budget=budget,
-            protocol=_protocol(effect, per),
+            protocol=_protocol(effect, per, alive),
             seed=seed,
             sources=sources,
             watch=watch,
@@ -158,6 +157,7 @@ def replay(record: Experiment, *, out: str | os.PathLike[str] | None = None, pro
         baseline=record.baseline,
         effect=record.protocol.effect,
         per=record.protocol.per,
+        alive=record.protocol.alive or None,
         seed=record.seed,
         out=out,
         progress=progress,
@@ -172,10 +172,12 @@ def _arm(name: str, variant: Callable[[], object] | Arm) -> Arm:
     return Arm(name, steps_of(variant))
 
 
-def _protocol(effect: float, per: Per) -> Protocol:
+def _protocol(effect: float, per: Per, alive: int | None = None) -> Protocol:
     if not 0 < effect < 1:
         raise UsageError(f"The smallest effect is a fraction between 0 and 1, for instance 0.03; {effect:g} is not.")
-    return Protocol(effect=effect, per=per)
+    if alive is not None and alive < 1:
+        raise UsageError(f"At least one process must be alive at a time, not {alive}.")
+    return Protocol(effect=effect, per=per, alive=alive or 0)
 
 
 def _names(commands: Sequence[str]) -> list[str]:

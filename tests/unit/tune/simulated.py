@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from outpace.tune.trial import Arm, Experiment, run_experiment
@@ -66,3 +66,27 @@ def simulate(seed: int, *rates: float, budget: float = 60.0, **noise: Any) -> Ex
     machine = Machine(seed, **noise)
     arms = [machine.arm("base"), *(machine.arm(f"v{at}", rate) for at, rate in enumerate(rates))]
     return run_experiment(arms, budget=budget, seed=seed, clock=machine.clock)
+
+
+NOISE = 0.03  # of a block, beside what all processes feel in a round
+_HIT = 0.47  # a neighbour takes the processor: the block lasts 1.6 times as long
+
+
+def processes(
+    source: random.Random, drift: Sequence[float], count: int, apart: float, alike: float, hits: float = 0.0
+) -> list[dict[int, float]]:
+    """Rates by round of processes of one text: a place of each (sd `apart`), noise that resembles its neighbour, and hits in a share of blocks."""
+    made = []
+    for _ in range(count):
+        place, noise, rates = source.gauss(0, apart), source.gauss(0, 1), {}
+        for at, common in enumerate(drift):
+            rates[at] = math.exp(place + common + NOISE * noise - _HIT * (source.random() < hits))
+            noise = alike * noise + math.sqrt(1 - alike**2) * source.gauss(0, 1)
+        made.append(rates)
+    return made
+
+
+def exact(count: int, rounds: int, apart: float, alike: float) -> float:
+    """Half the interval of a log ratio where all variances are known."""
+    g = 1 + 2 * sum((1 - k / rounds) * alike**k for k in range(1, rounds))
+    return 1.96 * math.sqrt(2 / count * (apart**2 + NOISE**2 * g / rounds))

@@ -155,7 +155,7 @@ def test_processes_that_do_not_fit_run_in_turns(alive: int) -> None:
             name, machine.step(rate), prepare=prepare, undo=lambda: running.discard(name), another=lambda new: text(new, rate)
         )
 
-    experiment = race(machine, text("a", 1.0), text("b", 1.5), alive=alive, budget=60.0)
+    experiment = race(machine, text("a", 1.0), text("b", 1.5), protocol=Protocol(alive=alive), budget=60.0)
     assert most == [min(alive, 2)] and not running
     turns = len(experiment.instances("a"))
     assert turns == len(experiment.instances("b")) >= 3
@@ -169,9 +169,9 @@ def test_processes_that_do_not_fit_run_in_turns(alive: int) -> None:
 
 def test_turns_need_variants_that_can_be_started_again() -> None:
     machine = quiet()
-    for alive in (0, 1):
+    for alive, first in ((-1, machine.text("a")), (1, machine.arm("a"))):
         with pytest.raises(UsageError, match="in turns"):
-            race(machine, machine.arm("a") if alive else machine.text("a"), machine.text("b"), alive=alive)
+            race(machine, first, machine.text("b"), protocol=Protocol(alive=alive))
 
 
 def test_records_from_before_instances_are_read() -> None:

@@ -25,8 +25,8 @@ def take_turns(race: Race) -> None:
             return
         race.random.shuffle(crew)
         began = race.clock()
-        for at in range(0, len(crew), race.alive):
-            rounds = _run(race, crew[at : at + race.alive], turn, rounds)
+        for at in range(0, len(crew), race.protocol.alive):
+            rounds = _run(race, crew[at : at + race.protocol.alive], turn, rounds)
         if turn == 0:
             turns = min(max(LEAST_TURNS, int(race.budget / max(race.clock() - began, 1e-9))), MOST_TURNS)
             race.plan = {

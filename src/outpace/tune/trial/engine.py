@@ -41,15 +41,12 @@ def run_experiment(
     watch: Watch | None = None,
     enough: Callable[[Experiment], bool] | None = None,
     known: Sequence[Spread] = (),
-    alive: int | None = None,
 ) -> Experiment:
     """Race arms against the baseline (the first by default); `budget` is in seconds and begins after all warm-ups.
 
     `again` is the arm that stands for the baseline's second self; by default the baseline itself runs twice in each round. `enough`: asked at
     the looks of the search, which ends where it says so. An exception in an arm ends that arm, and its treatment's other instances.
     known: what earlier races of the same tuning tell of how processes of one text differ (`verdict.spreads`), of other processes than these.
-    alive: how many prepared arms there may be at once (None: all). With fewer than all instances the race has no search, and the budget holds
-    the starts, too.
     Ctrl-C ends the race with what is known; every prepared arm is undone in any case.
     Raises UsageError for fewer than two treatments, names that are not unique, or an unknown baseline.
     """
@@ -65,12 +62,13 @@ def run_experiment(
         raise UsageError(f"There is no variant {baseline!r} to be the baseline; there are: {', '.join(names)}.")
     if budget <= 0:
         raise UsageError("The budget must be more than 0 seconds.")
-    if alive is not None and (alive < 1 or any(arm.another is None for arm in arms)):
+    protocol = protocol or Protocol()
+    if protocol.alive < 0 or (protocol.alive and any(arm.another is None for arm in arms)):
         raise UsageError(
             "Processes run in turns where one at least may live, and another instance of each variant can be made."
         )
-    race = Race(arms, baseline, again, budget, protocol or Protocol(), seed, sources or {}, clock, watch or Watch())
-    race.enough, race.told, race.alive = enough or race.enough, tuple(known), alive or 0
+    race = Race(arms, baseline, again, budget, protocol, seed, sources or {}, clock, watch or Watch())
+    race.enough, race.told = enough or race.enough, tuple(known)
     return _run(race)
 
 
@@ -79,7 +77,7 @@ def _run(race: Race) -> Experiment:
     with race.interrupts:
         try:
             race.make_seconds()
-            if 0 < race.alive < len(race.everyone()):
+            if 0 < race.protocol.alive < len(race.everyone()):
                 race.protocol = replace(race.protocol, search=False, confirm=True)
                 race.started = race.clock()
                 take_turns(race)

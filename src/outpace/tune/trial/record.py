@@ -57,6 +57,8 @@ class Protocol:
     blind: an interval that reaches farther than this from 1 is too wide to say "no difference".
     bias_share: where the baseline differs from itself, a claim must be at least 1 / bias_share times as large as that difference can be;
         as large, where the race only screens.
+    alive: how many prepared arms there may be at once (0: all). With fewer than all instances the race has no search, and the budget holds
+        the starts, too.
     """
 
     search: bool = True
@@ -80,6 +82,7 @@ class Protocol:
     autocorrelation: float = 0.4
     blind: float = 0.10
     bias_share: float = 0.25
+    alive: int = 0
     per: Per = Per.STEP
 
 

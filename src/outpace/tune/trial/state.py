@@ -46,7 +46,6 @@ class Race:
         self.plan: dict[str, int] = {}
         self.enough: Callable[[Experiment], bool] = lambda known: False
         self.told: tuple[Spread, ...] = ()
-        self.alive = 0  # at once, at most; 0: all
         self.blocks = [protocol.block_seconds]
         self.rounds = 0  # of the search, in this stage
         self.interrupted = False
