@@ -75,7 +75,7 @@ _HIT = 0.47  # a neighbour takes the processor: the block lasts 1.6 times as lon
 def processes(
     source: random.Random, drift: Sequence[float], count: int, apart: float, alike: float, hits: float = 0.0
 ) -> list[dict[int, float]]:
-    """Rates by round of processes of one text: a place of each (sd `apart`), noise that resembles its neighbour, and hits in a share of blocks."""
+    """Rates by round of processes of one text: a place of each (sd `apart`), noise like its neighbour, and hits in a share of blocks."""
     made = []
     for _ in range(count):
         place, noise, rates = source.gauss(0, apart), source.gauss(0, 1), {}
