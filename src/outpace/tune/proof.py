@@ -101,7 +101,7 @@ def _raced(
 
     arms = [arm(TODAY, None).arm(TODAY), *(arm(each.name, each).arm(each.name) for each in (stack, *fewer))]
     alive = max(1, int(MEMORY_SHARE * available_memory() / max(original.memory, 1)))
-    race = run_experiment(arms, baseline=TODAY, budget=budget, protocol=Protocol(search=False), watch=watch, alive=alive)
+    race = run_experiment(arms, baseline=TODAY, budget=budget, protocol=Protocol(search=False, alive=alive), watch=watch)
     kept, dropped = _useful(race, stack, fewer)
     if kept is not stack:
         judgement = _judged(original, kept, searched.consents)
