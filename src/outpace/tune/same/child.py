@@ -80,8 +80,12 @@ class Run:
             self.read["script", 1, -1] = final
         memory = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         flush_files()
+        ours = (threading.main_thread(), threading.current_thread())
+        threads = sum(not each.daemon and each not in ours for each in threading.enumerate())
         files = files_of(self.guard.changed()) if self.guard is not None else {}
-        found = Record(self.read, passes, (), ended, ran, self.marking.branches, self._last - self._start, files, memory)
+        found = Record(
+            self.read, passes, (), ended, ran, self.marking.branches, self._last - self._start, files, memory, threads
+        )
         found.write(self.plan["result"])
 
     def run(self) -> int:

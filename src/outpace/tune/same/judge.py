@@ -20,6 +20,7 @@ LATER = 5e-6  # likewise after several, beside what one rounding at the start ha
 SPREADS = 16.0  # times that: an edit rounds in every step, and the sample is one
 AGREED = 1e-3  # of what training has changed: two runs of one text that differ by more tell nothing
 TELLS = 0.1  # of what training has changed: a tolerance above it hides what it should find
+NOISE = 0.25  # of the arrays that training changes: what one rounding moves as far as training does is of no consequence if all else agrees
 PRINTED = 2e-3  # of a number that is printed: few digits are
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _PROGRESS = re.compile(r"\x08|━|[mµn]?s/(?:step|epoch|it)\b|\bit/s\b|\d+%\|")
@@ -87,6 +88,8 @@ class _Comparison:
         for loop, passes in self.one.passes.items():
             if self.edited.passes.get(loop) != passes == self.two.passes.get(loop):
                 self.faults.append(f"{passes} passes of a loop became {self.edited.passes.get(loop, 0)}")
+        if self.edited.threads > max(self.one.threads, self.two.threads):
+            self.faults.append("a thread of it goes on, and keeps the process from ending")
         self._printed()
         passes = max((key[2] for key in common), default=0)
         if self.faults:
@@ -108,7 +111,7 @@ class _Comparison:
         if not self.changed:
             return "Nothing that training changes was found, so nothing can be compared."
         untold = sorted(self.changed - self.told)
-        if untold:
+        if len(untold) > NOISE * len(self.changed):
             return f"Two runs of the script as it is differ as well, in {untold[0]}, so that it cannot be compared."
         return None
 

@@ -20,7 +20,8 @@ class Record:
     """marks: the state by loop, how often it was entered, and pass (`passes.END` for what follows it). passes: how many each loop made, until
     it was cut or ended. printed: lines of its output. ended: how the script ended: empty for its own end, `cut` for the time limit, else the
     exception. ran, branches: first lines of the branches that ran after training began, and of all, by file. seconds: of the loop, to the last
-    mark. files: what it would have written, by path from the folder that it ran in: lines of a text, else nothing. memory: bytes at most."""
+    mark. files: what it would have written, by path from the folder that it ran in: lines of a text, else nothing. memory: bytes at most.
+    threads: that would keep the process from ending."""
 
     marks: Mapping[tuple[str, int, int], State]
     passes: Mapping[str, int]
@@ -31,6 +32,7 @@ class Record:
     seconds: float = 0.0
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     memory: int = 0
+    threads: int = 0
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write it for the process that compares."""
