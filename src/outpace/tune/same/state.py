@@ -191,7 +191,8 @@ class Reader:
             wrapped = _attribute(value, name)
             if callable(wrapped):
                 yield "", wrapped
-                return
+                if not self._own(type(value)):
+                    return
         library = type(value).__module__.partition(".")[0]
         if isinstance(state := _attribute(value, "state_dict"), Callable) and library == "torch":  # type: ignore[arg-type]
             yield ".state_dict()", dict(state())
