@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from outpace.tune.edited import edited_command
 from tests.integration.programs import environment, needs_tensorflow, started
 
 pytestmark = needs_tensorflow
@@ -55,7 +56,6 @@ def continued(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.Comp
         "tune",
         "--budget",
         "6s",
-        "--strict-budget",
         "--then",
         "continue",
         "--json",
@@ -211,20 +211,14 @@ def test_a_later_fit_and_what_there_is_not(tmp_path: Path) -> None:
     assert done.returncode == 8 and "called Keras' fit 1 time, so that there was no fit number 2" in done.stderr
 
 
-def test_the_winner_is_applied_in_a_new_process(tmp_path: Path) -> None:
-    """Whether a practice wins is the machine's to say; that what was kept is turned on is seen from a recipe of ours."""
-    (tmp_path / "train.py").write_text(
-        textwrap.dedent(SCRIPT).replace("sys.exit(3)", "print(model.steps_per_execution)"), encoding="utf-8"
-    )
-    plan = {
-        "script": "train.py",
-        "argv": ["2"],
-        "module": False,
-        "fit": 1,
-        "outcome": "/dev/null",
-        "recipe": {"practices": ["steps_per_execution"], "step_seconds": None, "loop": False, "reads": ""},
-    }
-    command = [sys.executable, "-m", "outpace.tune.hosted", json.dumps(plan)]
+def test_the_winner_trains_in_a_new_process(tmp_path: Path) -> None:
+    """Whether a practice wins is the machine's to say; that the edited text is what trains is seen from a text of ours."""
+    source = textwrap.dedent(SCRIPT).replace("sys.exit(3)", "print(model.steps_per_execution)")
+    path = tmp_path / "train.py"
+    path.write_text(source, encoding="utf-8")
+    edited = source.replace("from_logits=True))", "from_logits=True), steps_per_execution=16)")
+    command = edited_command({str(path): edited}, "train.py", ["2"], False)
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment(), check=False, timeout=120)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.splitlines()[-1] == "16"
+    assert path.read_text(encoding="utf-8") == source

@@ -29,8 +29,12 @@ def end_here(code: int) -> NoReturn:
         with contextlib.suppress(Exception):
             stream.flush()  # type: ignore[union-attr]  # None where the process has none
     flushing = threading.Thread(target=flush_files, name="outpace-ending", daemon=True)
-    flushing.start()  # a thread of the script's may hold a file, and wait for us
-    flushing.join(LONGEST)
+    try:
+        flushing.start()  # a thread of the script's may hold a file, and wait for us
+        flushing.join(LONGEST)
+    except RuntimeError:  # there is no memory for a thread
+        with contextlib.suppress(Exception):
+            flush_files()
     remove_graph_sources()
     os._exit(code)
 

@@ -144,19 +144,6 @@ def test_a_last_race_without_its_rounds_is_not_paid_for() -> None:
     assert not budget.pays_one_more(3) and budget.pays_one_more(3, alone=False)
 
 
-def test_a_promising_last_race_is_paid_for_beyond_the_budget() -> None:
-    clock = Clock()
-    budget = Budget(100.0, clock, preparing=2.0, block=0.5)
-    assert budget.extended(arms=6, new=2) == 0 and budget.seconds == 100  # 20 rounds of 6 blocks fit
-    clock.now += 80
-    assert budget.extended(arms=6, new=2) == pytest.approx(20 * 6 * 0.5 - (20 - 2 * 2))
-    assert budget.for_last(2) == pytest.approx(20 * 6 * 0.5)
-    clock.now += 200
-    assert budget.extended(arms=60, new=2) == pytest.approx(100 - 44) and budget.seconds == 200  # twice, and no more
-    strict = Budget(100.0, Clock(), preparing=2.0, block=5.0, strict=True)
-    assert strict.extended(arms=60, new=2) == 0 and strict.seconds == 100
-
-
 def test_a_race_that_screens_goes_on_until_its_rounds_tell_anything() -> None:
     """Of a budget for five rounds seven were run once, "a verdict needs 8", and a gain of three times was thrown away."""
     machine = Machine(3)

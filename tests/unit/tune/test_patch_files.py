@@ -1,18 +1,15 @@
-"""What a patch looks like as a file, and how two runs are compared."""
+"""What a patch looks like as a file."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from outpace.tune.patch.verify import compare
 
 from outpace.model.errors import OutputError
-from outpace.tune.data.verify import Difference, Risk, Verified
 from outpace.tune.patch import FileChange, SourcePatch, write_copies, write_patch
 
 
@@ -48,56 +45,6 @@ def test_copies_go_where_the_caller_says_and_overwrite_nothing(tmp_path: Path) -
     assert not user.exists()
     with pytest.raises(OutputError, match="is not overwritten"):
         write_copies(SourcePatch(files, (), ()), tmp_path / "new")
-
-
-def observed(epochs: list[Any], other: list[Any] | None = None, spec: str = "spec") -> dict[str, Any]:
-    return {"spec": spec, "epochs": epochs, "other": epochs if other is None else other}
-
-
-def rows(*values: float) -> list[list[np.generic]]:
-    return [[np.float32(value), np.int64(7)] for value in values]
-
-
-def test_numbers_of_steps() -> None:
-    """Those of eager gradients are a part of a step: what its function returns besides is not one of them."""
-    own, more = [[1.0, 0.5], [0.9, 0.4]], [[0.7, 1.0], [0.6, 0.9]]
-    before = {**observed([]), "numbers": own}
-    for eager, after, said in (
-        (False, [row[:1] for row in own], "first 2 steps return are the same"),
-        (True, more, "first 2 steps return are the same"),
-        (True, [[3.0], [4.0]], "the function of the step alone"),
-    ):
-        outcome = compare({**before, "eager": eager}, {**observed([]), "numbers": after}, Risk.REORDERED)
-        assert not isinstance(outcome, Difference) and said in outcome.how[0]
-    differs = compare({**before, "eager": False}, {**observed([]), "numbers": more}, Risk.REORDERED)
-    assert isinstance(differs, Difference) and "number 1 is 0.7 in the first" in differs.what
-
-
-def test_equal_runs_are_equal_bit_by_bit() -> None:
-    outcome = compare(observed([rows(1, 2), rows(1, 2)]), observed([rows(1, 2), rows(1, 2)]), Risk.EXACT)
-    assert isinstance(outcome, Verified) and outcome.bitwise
-
-
-def test_another_order_is_a_difference_where_no_change_may_reorder() -> None:
-    before, after = observed([rows(1, 2)]), observed([rows(2, 1)])
-    assert isinstance(compare(before, after, Risk.EXACT), Difference)
-    outcome = compare(before, after, Risk.REORDERED)
-    assert isinstance(outcome, Verified) and not outcome.bitwise
-
-
-def test_only_what_depends_on_chance_may_differ() -> None:
-    strict = compare(observed([rows(1, 2)], [rows(3, 4)]), observed([rows(1, 5)]), Risk.EXACT)
-    assert isinstance(strict, Difference) and strict.what == "The elements differ: component 0 of element 1."
-    plain, chance = observed([rows(1, 2)]), observed([rows(1, 2)], [rows(3, 4)])
-    wrong = compare(plain, observed([rows(1, 5)]), Risk.STATISTICAL)
-    assert isinstance(wrong, Difference) and "Components 0 do not depend on random numbers" in wrong.what
-    outcome = compare(chance, observed([rows(1, 5)]), Risk.STATISTICAL)
-    assert isinstance(outcome, Verified) and not outcome.bitwise and "components 0 draw from other seeds" in outcome.how[0]
-
-
-@pytest.mark.parametrize("after", [observed([rows(1)]), observed([rows(1, 2)], spec="other")])
-def test_structure_and_length_must_stay(after: dict[str, Any]) -> None:
-    assert isinstance(compare(observed([rows(1, 2)]), after, Risk.STATISTICAL), Difference)
 
 
 @pytest.mark.parametrize("outside", [False, True])

@@ -13,9 +13,9 @@ from outpace.report import terminal
 from outpace.tune.climb.limits import TODAY, Limits
 from outpace.tune.climb.outcome import NOT_RACED, USED_UP, Climbed, Tried
 from outpace.tune.climb.variant import Change, Variant
+from outpace.tune.handing import following
 from outpace.tune.optimisations.optimisation import NeedsConsent
 from outpace.tune.trial.statistics import Estimate
-from outpace.tune.written import following
 
 MAP = Tried("parallel_map", "Run the map's function in parallel", NeedsConsent.word, "It is statistical.")
 BFLOAT = Tried("mixed_bfloat16", "mixed bfloat16", NeedsConsent.word, "It is statistical.")

@@ -55,8 +55,8 @@ class Judgement:
 def judge(
     originals: Sequence[Record], edited: Record, dead: frozenset[str] = frozenset(), missed: Sequence[int] = ()
 ) -> Judgement:
-    """originals: two runs of the original, and one that was nudged. dead: names of the loop's function that the original sets anew before it
-    reads them, so that an edit may leave them out."""
+    """originals: two runs of the original, and one that was nudged. dead: names of the loop's function, or of the script (`__main__.name`),
+    that the original sets anew before it reads them, so that an edit may leave them out."""
     one, two, nudged = originals
     if one.ended not in ("", CUT_SHORT):
         return Judgement(None, f"The script as it is ends with {one.ended}, so nothing can be compared.", runs=False)
@@ -225,8 +225,10 @@ def _said(key: tuple[str, int, int]) -> str:
 
 
 def _root(path: str) -> str:
-    """The name that a path begins with: `main:loss` of `main:loss[0].x`."""
-    return re.split(r"[\[.<{(]", path.rpartition(":")[2], maxsplit=1)[0] if ":" in path else path
+    """The name that a path begins with: `loss` of `main:loss[0].x`, and of a script's own names `__main__.loss`."""
+    function = re.match(r"[\w.<>]+:", path)
+    names = re.split(r"[\[.<{(]", path[function.end() :] if function else path)
+    return names[0] if function else ".".join(names[:2])
 
 
 def _wide(value: Any) -> Any:

@@ -20,7 +20,7 @@ from outpace.tune.same.names import dead_names
 from outpace.tune.same.record import CUT_SHORT, Record
 from outpace.tune.texts.edition import Edition
 from outpace.tune.texts.load import source_of
-from outpace.tune.texts.place import FIT, Place, loops_of
+from outpace.tune.texts.place import FIT, MODULE, Place, loops_of
 
 CUT = 64  # passes
 LIMIT = 300.0  # seconds of a run
@@ -89,7 +89,8 @@ class Original:
     def _dead(self) -> frozenset[str]:
         if self.place.function == FIT:
             return frozenset()
-        return dead_names(source_of(self.place.file), self.place)
+        found = dead_names(source_of(self.place.file), self.place)
+        return frozenset(f"__main__.{name}" for name in found) if self.place.function == MODULE else found
 
     def _missed(self, one: Record) -> list[int]:
         """Lines of branches of the loop that did not run."""

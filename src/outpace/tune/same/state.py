@@ -119,6 +119,9 @@ class Reader:
         if number is not None:
             self._keep(path, number)
             return
+        if isinstance(value, int):  # one that no array holds, as the states of NumPy's generators
+            self._values[path] = _text(value)
+            return
         if isinstance(value, (ModuleType, types.BuiltinFunctionType, types.CodeType, FrameType)) or _quiet(value):
             return
         seen = self._seen.get(id(value))

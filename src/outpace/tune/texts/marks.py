@@ -61,9 +61,10 @@ class _Cut(ast.NodeTransformer):
 
     def visit(self, node: ast.AST) -> ast.AST:
         """Replace the expression itself."""
-        if self.header is not None and isinstance(node, ast.expr) and not self.found and ast.unparse(node) == self.header:
+        read = isinstance(node, ast.expr) and isinstance(getattr(node, "ctx", None), (ast.Load, type(None)))
+        if self.header is not None and read and not self.found and ast.unparse(node) == self.header:
             self.found = 1
-            return _call(_CUT, ast.Constant(self.key), node)
+            return _call(_CUT, ast.Constant(self.key), cast("ast.expr", node))
         return super().visit(node)  # type: ignore[no-any-return]
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from outpace._dataclass import dataclass
 
 FIT = "fit"
+MODULE = "<module>"
 Loop = ast.For | ast.While
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
@@ -30,7 +31,7 @@ class Place:
 
 def loops_of(tree: ast.Module) -> Iterator[tuple[str, tuple[int, ...], Loop]]:
     """All loops that are statements: the qualified name of their function, their path in it, and the loop."""
-    yield from _loops(tree, "<module>", ())
+    yield from _loops(tree, MODULE, ())
 
 
 def _loops(scope: ast.AST, name: str, around: tuple[int, ...]) -> Iterator[tuple[str, tuple[int, ...], Loop]]:
@@ -43,7 +44,7 @@ def _loops(scope: ast.AST, name: str, around: tuple[int, ...]) -> Iterator[tuple
                 own = getattr(child, "name", "<lambda>")
                 inner = (
                     own
-                    if name == "<module>"
+                    if name == MODULE
                     else f"{name}.{own}"
                     if isinstance(scope, ast.ClassDef)
                     else f"{name}.<locals>.{own}"

@@ -1,0 +1,293 @@
+"""Whether an edited script is the same program, on real ones: wrong patches that a race would have called proven are refused, honest ones
+are not."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from outpace.tune.same import Judgement, Original, Place
+from outpace.tune.texts.place import loop_at
+from tests.integration.programs import needs_jax, needs_tensorflow
+
+JAX = "import jax, jax.numpy as jnp, numpy as np\n"
+CLOSURE = (
+    JAX
+    + """
+def main():
+    data = [np.full(3, float(i), np.float32) for i in range(400)]
+    w = jnp.zeros(3)
+    x = data[0]
+
+    def loss(w):
+        return ((w - x) ** 2).sum()
+
+    for x in data:
+        w = w - 0.01 * jax.grad(loss)(w)
+    print(w)
+
+main()
+"""
+)
+NONLOCAL = (
+    JAX
+    + """
+def main():
+    data = [np.full(3, float(i), np.float32) for i in range(400)]
+    lr = 0.1
+    @jax.jit
+    def step(w, x, lr): return w - lr * jax.grad(lambda w: ((w - x) ** 2).sum())(w)
+    def decay():
+        nonlocal lr
+        lr *= 0.99
+    w = jnp.zeros(3)
+    for x in data:
+        w = step(w, x, lr)
+        decay()
+    print(w, lr)
+main()
+"""
+)
+SETATTR = (
+    JAX
+    + """
+class Config:
+    lr = 0.1
+cfg = Config()
+data = [np.full(3, float(i), np.float32) for i in range(400)]
+def grads(w, x): return jax.grad(lambda w: ((w - x) ** 2).sum())(w)
+class Schedule:
+    def __init__(self): self.t = 0
+    def step(self): self.t += 1; setattr(cfg, "lr", 0.1 * 0.99 ** self.t)
+sched = Schedule()
+def train_step(w, x): return w - cfg.lr * grads(w, x)
+w = jnp.zeros(3)
+for x in data:
+    w = train_step(w, x)
+    sched.step()
+print(w, cfg.lr)
+"""
+)
+HEAD = """
+import numpy as np, keras, tensorflow as tf
+
+keras.utils.set_random_seed(7)
+x = np.random.rand(640, 6).astype("float32")
+y = x[:, :3].argmax(1).astype("int32")
+data = tf.data.Dataset.from_tensor_slices((x, y)).map(lambda a, b: (a * 2, b)).shuffle(640, seed=5).batch(16)
+model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(8, activation="relu"), keras.layers.Dense(3)])
+"""
+TENSORFLOW = (
+    HEAD
+    + """
+loss_fn = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+optimizer = keras.optimizers.Adam(0.01)
+strength = 1.0
+
+def train_step(a, b):
+    with tf.GradientTape() as tape:
+        loss = strength * loss_fn(b, model(a, training=True))
+    gradients = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+    return loss
+
+for epoch in range(3):
+    strength = 1.0 + epoch
+    for a, b in data:
+        loss = train_step(a, b)
+    print("loss", float(loss))
+"""
+)
+FIT = (
+    HEAD
+    + """
+model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+model.fit(data, epochs=3, verbose=0)
+"""
+)
+STANDING = (  # of the loop itself, at the level of the script, where an edit does without the names of a step
+    HEAD
+    + """
+loss_fn = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+optimizer = keras.optimizers.SGD(0.1)
+for a, b in data:
+    with tf.GradientTape() as tape:
+        loss = loss_fn(b, model(a, training=True))
+    gradients = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+"""
+)
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Of a script, by pairs of texts. loop: a part of the line where its loop stands; none for its `fit`."""
+
+    script: str
+    loop: str
+    pairs: tuple[tuple[str, str], ...]
+    grouped: bool = False
+    cut: int = 64
+
+    def judged(self, folder: Path) -> Judgement:
+        """The original against the edited text, which no file holds."""
+        path, script = folder / "train.py", self.script.lstrip()
+        path.write_text(script, encoding="utf-8")
+        edited = script
+        for old, new in self.pairs:
+            assert edited.count(old) == 1, old
+            edited = edited.replace(old, new)
+        compile(edited, "train.py", "exec")
+        place: Place | None = Place()
+        if self.loop:
+            line = next(at for at, text in enumerate(script.splitlines(), start=1) if self.loop in text)
+            place = loop_at(script, line, str(path))
+        assert place is not None
+        with Original(str(path), place=place, folder=str(folder), cut=self.cut) as original, ThreadPoolExecutor(2) as pool:
+            original.prepare(pool)
+            found = original.against({str(path): edited}, self.grouped)
+        assert path.read_text(encoding="utf-8") == script
+        assert [each.name for each in folder.iterdir() if each.name != "__pycache__"] == ["train.py"]
+        return found
+
+
+FROZEN_CLOSURE = Edit(
+    CLOSURE,
+    "for x in data:",
+    (
+        ("    for x in data:", "    step = jax.jit(lambda w: w - 0.01 * jax.grad(loss)(w))\n    for x in data:"),
+        ("w = w - 0.01 * jax.grad(loss)(w)", "w = step(w)"),
+    ),
+)
+GROUPS = """\
+    import itertools
+    def groups(items):
+        items = iter(items)
+        while group := list(itertools.islice(items, 16)):
+            yield group, len(group)
+    @jax.jit
+    def steps(w, xs, lr):
+        for x in xs:
+            w = step(w, x, lr)
+        return w
+    for group, size in groups(data):
+        w = steps(w, group, lr)
+        for _ in range(size):
+            decay()
+"""
+FROZEN_GROUPS = Edit(
+    NONLOCAL, "for x in data:", (("    for x in data:\n        w = step(w, x, lr)\n        decay()\n", GROUPS),), True
+)
+FROZEN_SETATTR = Edit(SETATTR, "for x in data:", (("def train_step", "@jax.jit\ndef train_step"),))
+FROZEN_GLOBAL = Edit(TENSORFLOW, "for a, b in data:", (("def train_step", "@tf.function\ndef train_step"),))
+FEWER = Edit(FIT, "", (("epochs=3", "epochs=2"),))
+OTHER_DATA = Edit(FIT, "", (("a * 2", "a * 2.01"),))
+OTHER_RATE = Edit(FIT, "", (('compile("adam"', "compile(keras.optimizers.Adam(0.00101)"),))
+FAILS = Edit(FIT, "", (("epochs=3", "epochs=three"),))
+WRONG = {
+    "a closure that is frozen": pytest.param(FROZEN_CLOSURE, marks=needs_jax),
+    "groups that see one rate": pytest.param(FROZEN_GROUPS, marks=needs_jax),
+    "an attribute that is frozen": pytest.param(FROZEN_SETATTR, marks=needs_jax),
+    "a name that is frozen": pytest.param(FROZEN_GLOBAL, marks=needs_tensorflow),
+    "an epoch less": pytest.param(FEWER, marks=[needs_tensorflow, pytest.mark.verify]),
+    "other numbers": pytest.param(OTHER_DATA, marks=needs_tensorflow),
+    "another rate": pytest.param(OTHER_RATE, marks=[needs_tensorflow, pytest.mark.verify]),
+    "an exception": pytest.param(FAILS, marks=[needs_tensorflow, pytest.mark.verify]),
+}
+
+
+@pytest.mark.parametrize("edit", list(WRONG.values()), ids=list(WRONG))
+def test_a_wrong_patch_is_refused(edit: Edit, tmp_path: Path) -> None:
+    found = edit.judged(tmp_path)
+    assert found.same is False, found
+
+
+PASSED_ON = Edit(
+    CLOSURE,
+    "for x in data:",
+    (
+        (
+            "    for x in data:",
+            "    step = jax.jit(lambda w, x: w - 0.01 * jax.grad(lambda w: ((w - x) ** 2).sum())(w))\n    for x in data:",
+        ),
+        ("w = w - 0.01 * jax.grad(loss)(w)", "w = step(w, x)"),
+    ),
+)
+JITTED = Edit(
+    SETATTR,
+    "for x in data:",
+    (
+        (
+            "def train_step(w, x): return w - cfg.lr * grads(w, x)",
+            "@jax.jit\ndef moved(w, x, lr): return w - lr * grads(w, x)\ndef train_step(w, x): return moved(w, x, cfg.lr)",
+        ),
+    ),
+)
+RATES = GROUPS.replace(
+    "def steps(w, xs, lr):\n        for x in xs:", "def steps(w, xs, rates):\n        for x, lr in zip(xs, rates):"
+).replace(
+    "w = steps(w, group, lr)\n        for _ in range(size):\n            decay()",
+    "rates = []\n        for _ in range(size):\n            rates.append(lr)\n            decay()\n        w = steps(w, group, rates)",
+)
+RIGHT_GROUPS = Edit(
+    NONLOCAL, "for x in data:", (("    for x in data:\n        w = step(w, x, lr)\n        decay()\n", RATES),), True
+)
+FUNCTION = Edit(
+    TENSORFLOW,
+    "for a, b in data:",
+    (
+        ("def train_step(a, b):", "@tf.function\ndef train_step(a, b, strength):"),
+        ("train_step(a, b)\n    print", "train_step(a, b, tf.constant(strength))\n    print"),
+    ),
+)
+OUTLINED = Edit(
+    STANDING,
+    "for a, b in data:",
+    (
+        (
+            "for a, b in data:\n",
+            "@tf.function\ndef step(a, b):\n",
+        ),
+        (
+            "    optimizer.apply_gradients(zip(gradients, model.trainable_variables))\n",
+            "    optimizer.apply_gradients(zip(gradients, model.trainable_variables))\n\nfor a, b in data:\n    step(a, b)\n",
+        ),
+    ),
+)
+SEVERAL = Edit(FIT, "", (("from_logits=True))", "from_logits=True), steps_per_execution=8)"),))
+PARALLEL = Edit(FIT, "", (("(a * 2, b))", "(a * 2, b), num_parallel_calls=tf.data.AUTOTUNE).cache()"),))
+NOTHING = Edit(FIT, "", (("model.fit", "# a remark\nmodel.fit"),))
+RIGHT = {
+    "jax.jit with the batch as an argument": pytest.param(PASSED_ON, marks=needs_jax),
+    "jax.jit with the rate as an argument": pytest.param(JITTED, marks=[needs_jax, pytest.mark.verify]),
+    "groups with the rate of each step": pytest.param(RIGHT_GROUPS, marks=needs_jax),
+    "tf.function": pytest.param(FUNCTION, marks=needs_tensorflow),
+    "a step that becomes a function": pytest.param(OUTLINED, marks=needs_tensorflow),
+    "steps_per_execution": pytest.param(SEVERAL, marks=needs_tensorflow),
+    "a parallel map and a cache": pytest.param(PARALLEL, marks=[needs_tensorflow, pytest.mark.verify]),
+    "a remark": pytest.param(NOTHING, marks=[needs_tensorflow, pytest.mark.verify]),
+}
+
+
+@pytest.mark.parametrize("edit", list(RIGHT.values()), ids=list(RIGHT))
+def test_an_honest_patch_is_the_same_program(edit: Edit, tmp_path: Path) -> None:
+    found = edit.judged(tmp_path)
+    assert found.same is True, found
+    assert found.compared > 20 and found.passes >= 30
+
+
+@needs_jax
+def test_a_branch_that_did_not_run_is_named(tmp_path: Path) -> None:
+    seldom = CLOSURE.replace(
+        "        w = w - 0.01", "        if float(w[0]) > 1e6:\n            w = jnp.zeros(3)\n        w = w - 0.01"
+    )
+    found = Edit(seldom, "for x in data:", (("import jax,", "import  jax,"),)).judged(tmp_path)
+    assert found.same is True and "1 branch did not run (line 14)" in found.sentence, found
+
+
+def test_a_script_that_fails_as_it_is_proves_nothing(tmp_path: Path) -> None:
+    found = Edit("for x in range(9):\n    w = [float(x)] / 0\n", "for x", (("/ 0", "/ 1"),)).judged(tmp_path)
+    assert found.same is None and "ends with TypeError" in found.why

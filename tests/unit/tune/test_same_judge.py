@@ -1,0 +1,215 @@
+"""What is said of runs of two texts, by what they left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from outpace.tune.same.judge import LATER, ONE_STEP, SPREADS, Judgement, judge
+from outpace.tune.same.passes import END
+from outpace.tune.same.record import Record
+from outpace.tune.same.state import State
+
+PASSES = (1, 2, 4, 8)
+
+
+def state(values: Mapping[str, Any]) -> State:
+    read = {path: each if isinstance(each, str) else np.asarray(each) for path, each in values.items()}
+    return State(read, {}, {})
+
+
+def trained(passes: int, off: float = 0.0) -> Any:
+    """Weights that training changes."""
+    return np.linspace(1.0, 2.0, 4) * (1 + 0.1 * passes) * (1 + off)
+
+
+def record(
+    off: float = 0.0, *, printed: tuple[str, ...] = (), ended: str = "", passes: int = 8, ends: bool = True, **names: Any
+) -> Record:
+    """A run of eight passes whose weights are off by so much in relation; names: further values at each mark, by name in `main`; a function of
+    the pass, or one value."""
+    marks = {}
+    for at in (*PASSES, *([END] if ends else [])):
+        more = {f"main:{name}": each(at) if callable(each) else each for name, each in names.items() if each is not ABSENT}
+        marks["0", 1, at] = state({"main:w": trained(8 if at == END else at, off), **more})
+    return Record(marks, {"0": passes}, printed, ended)
+
+
+ABSENT = object()
+NUDGED = 1e-7
+
+
+def judged(edited: Record, dead: frozenset[str] = frozenset(), **originals: Any) -> Judgement:
+    one, two, nudged = record(**originals), record(**originals), record(NUDGED, **originals)
+    return judge([one, two, nudged], edited, dead)
+
+
+def test_equal_runs_are_the_same_program() -> None:
+    found = judged(record())
+    assert found.same is True and found.passes == 8 and found.compared == 5 and not found.faults
+    assert found.sentence == "compared to step 8, 5 values"
+
+
+def test_rounding_is_the_same_program() -> None:
+    assert judged(record(SPREADS * NUDGED)).same is True
+    assert judged(record(ONE_STEP / 4)).same is True
+
+
+@pytest.mark.parametrize("off", [4 * ONE_STEP, 1e-3, 0.5, float("nan")])
+def test_more_than_rounding_is_another_program(off: float) -> None:
+    found = judged(record(off))
+    assert found.same is False and "main:w is off by" in found.why and found.faults
+    assert found.sentence == found.why
+
+
+def test_a_spread_of_the_original_widens_what_may_differ() -> None:
+    """Chaos grows what one rounding does; an edit rounds too."""
+    wide = [record(), record(), record(1e-3)]
+    off = record(4 * (LATER + SPREADS * NUDGED))
+    assert judged(off).same is False and judge(wide, off).same is True
+
+
+def test_a_spread_that_hides_everything_proves_nothing() -> None:
+    found = judge([record(), record(), record(0.5)], record(0.3))
+    assert found.same is None and "Two runs of the script as it is differ as well" in found.why
+
+
+def test_values_that_two_originals_do_not_agree_on_are_left_out() -> None:
+    def run(time: float, off: float = 0.0) -> Record:
+        return record(off, clock=time, address=f"<object at {time}>")
+
+    found = judge([run(1.0), run(2.0), run(3.0, NUDGED)], run(4.0))
+    assert found.same is True and found.compared == 5
+
+
+def test_a_text_that_differs() -> None:
+    found = judged(record(mode="eval"), mode="train")
+    assert found.same is False and "main:mode train is eval" in found.why
+
+
+def test_a_counter_that_is_off_by_one() -> None:
+    found = judged(record(count=lambda at: at + 1), count=lambda at: at)
+    assert found.same is False and "main:count is off by 1" in found.why
+
+
+def test_another_shape_or_type() -> None:
+    for given in (np.zeros(5), "text"):
+        found = judged(record(x=given), x=np.zeros(4))
+        assert found.same is False and "main:x has another shape or type" in found.why
+
+
+def test_integers_and_logical_values_are_compared_exactly() -> None:
+    assert judged(record(n=np.array([1, 2])), n=np.array([1, 2])).same is True
+    assert judged(record(n=np.array([1, 3])), n=np.array([1, 2])).same is False
+    assert judged(record(n=True), n=False).same is False
+
+
+def test_no_number_where_the_original_has_none_is_no_difference() -> None:
+    assert judged(record(x=np.array([np.nan, 1.0])), x=np.array([np.nan, 1.0])).same is True
+    assert judged(record(x=np.array([2.0, np.nan])), x=np.array([np.nan, 2.0])).same is False
+
+
+def test_a_name_that_is_missing_is_not_proven_unless_nobody_reads_it() -> None:
+    found = judged(record(loss=ABSENT), loss=1.0)
+    assert found.same is None and "main:loss is not there" in found.why and found.faults == ("main:loss",)
+    assert judged(record(loss=ABSENT), frozenset({"loss"}), loss=1.0).same is True
+    assert judged(record(loss=ABSENT), frozenset({"los"}), loss=1.0).same is None
+    assert judged(record(loss=ABSENT), frozenset({"loss"}), loss="text").same is True
+
+
+def test_names_of_the_script_itself_may_be_left_out_too() -> None:
+    def run(off: float = 0.0, missing: bool = False) -> Record:
+        more = {} if missing else {"__main__.grads['a:b'][0]": np.ones(3)}
+        marks = {("0", 1, at): state({"__main__.w": trained(at, off), **more}) for at in PASSES}
+        return Record(marks, {"0": 8}, (), "")
+
+    originals = [run(), run(), run(NUDGED)]
+    assert judge(originals, run(missing=True)).same is None
+    assert judge(originals, run(missing=True), frozenset({"__main__.grads"})).same is True
+    assert judge(originals, run(missing=True), frozenset({"grads"})).same is None, "that is a name of a function"
+
+
+def test_a_value_inside_of_what_tells_nothing_is_not_proven() -> None:
+    edited = record(held=ABSENT)
+    marks = {key: State(each.values, {}, {"main:held": "Opaque"}) for key, each in edited.marks.items()}
+    found = judged(Record(marks, edited.passes, (), ""), **{"held": [1.0]})
+    assert found.same is None and "main:held is inside of a Opaque" in found.why
+
+
+def test_a_value_under_another_path_is_found() -> None:
+    edited = record()
+    marks = {
+        key: State({"main:kept.w": each.values["main:w"]}, {"main:w": "main:kept.w"}, {}) for key, each in edited.marks.items()
+    }
+    assert judged(Record(marks, edited.passes, (), "")).same is True
+
+
+def test_where_nothing_changes_nothing_is_proven() -> None:
+    marks = {("0", 1, at): state({"main:w": np.ones(3), "main:n": 5}) for at in PASSES}
+    still = Record(marks, {"0": 8}, (), "")
+    found = judge([still] * 3, still)
+    assert found.same is None and "Nothing that training changes" in found.why
+
+
+def test_no_pass_is_no_proof() -> None:
+    nothing = Record({}, {}, (), "")
+    found = judge([nothing] * 3, nothing)
+    assert found.same is None and "No pass of its loop could be compared" in found.why
+    assert judged(Record({}, {"0": 8}, (), "cut")).same is None
+
+
+def test_passes_that_are_missing() -> None:
+    found = judged(record(passes=4))
+    assert found.same is False and "8 passes of a loop became 4" in found.why
+
+
+def test_what_follows_the_loop_is_to_be_reached() -> None:
+    found = judged(record(ends=False))
+    assert found.same is False and "behind the loop, time 1 is not reached" in found.why
+    assert judged(record(ends=False, ended="cut")).same is True, "a time limit is no difference"
+
+
+def test_how_the_runs_end() -> None:
+    found = judged(record(ended="ValueError: no"))
+    assert found.same is False and found.why == "The edited script ends with ValueError: no." and not found.runs
+    found = judged(record(), ended="ValueError: no")
+    assert found.same is None and "The script as it is ends with ValueError: no" in found.why and not found.runs
+
+
+def test_several_faults_are_counted() -> None:
+    found = judged(record(0.5))
+    assert found.why.endswith("and 2 more.") and len(found.faults) == 5
+    assert "at step 1: " in found.faults[0] and "behind the loop, time 1: " in found.faults[-1]
+
+
+def test_branches_that_did_not_run_are_named() -> None:
+    found = judge([record(), record(), record(NUDGED)], record(), missed=[7, 12])
+    assert found.same is True and found.sentence == "compared to step 8, 5 values; 2 branches did not run (line 7, 12)"
+
+
+LOSS = ("epoch 1", "loss 0.6931")
+
+
+@pytest.mark.parametrize(
+    ("edited", "said"),
+    [
+        (LOSS, ""),
+        (("epoch 1", "loss 0.6932"), ""),
+        (("epoch 1", "  12/90 ━━━━━━━ 3s 5ms/step", "loss 0.6931", ""), ""),
+        (("epoch 1", "loss 0.7931"), "it prints 'loss 0.7931' for 'loss 0.6931'"),
+        (("epoch 2", "loss 0.6931"), "it prints 'epoch 2' for 'epoch 1'"),
+        (("epoch 1", "accuracy 0.6931"), "it prints 'accuracy 0.6931'"),
+        (("epoch 1",), "it prints 1 line instead of 2"),
+    ],
+)
+def test_what_is_printed(edited: tuple[str, ...], said: str) -> None:
+    found = judged(record(printed=edited), printed=LOSS)
+    assert (found.same is False) == bool(said) and said in found.why, found
+
+
+def test_lines_that_two_originals_print_differently_are_left_out() -> None:
+    one, two, nudged = (record(off, printed=("took", f"{at}.5 s")) for at, off in ((1, 0.0), (2, 0.0), (3, NUDGED)))
+    assert judge([one, two, nudged], record(printed=("took", "9.5 s"))).same is True
