@@ -10,9 +10,8 @@ import pytest
 from outpace.tools import discover
 from tests.architecture.source import FILES, SOURCE, functions, imported, literals, place, tree
 
-LONGEST_FILE, LONGEST_FUNCTION = 400, 60
+LONGEST_FUNCTION = 60
 
-LONG_FILES: dict[str, str] = {}
 LONG_FUNCTIONS: dict[str, str] = {}
 OTHER_MEANINGS = {
     ("timeline/names.py", "tf_data"): "prefix of the names that TensorFlow gives its input threads",
@@ -20,11 +19,6 @@ OTHER_MEANINGS = {
     ("metrics/program.py", "inference"): "what a program does that predicts",
     ("timeline/infer.py", "inference"): "a word in the names of functions",
 }
-
-
-def test_files_are_short() -> None:
-    long = {place(p) for p in FILES if len(p.read_text(encoding="utf-8").splitlines()) > LONGEST_FILE}
-    assert long == set(LONG_FILES)
 
 
 def test_functions_are_short() -> None:

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from outpace.tune.data.verify import Verified
-from outpace.tune.patch import FileChange, SourcePatch, verify_patch
 from tests.integration.programs import needs_tensorflow
 from tests.integration.test_rewrite import shown
-from tests.integration.test_tune_patch import HEAD, MODEL, patched
+from tests.integration.test_tune_patch import HEAD, MODEL, judged, patched
 
 pytestmark = needs_tensorflow
 GENERATOR = """
@@ -95,7 +93,7 @@ def test_what_cannot_be_kept_or_stacked_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.verify
-def test_the_patch_reads_the_same_elements(tmp_path: Path) -> None:
+def test_the_patched_program_is_the_same_one(tmp_path: Path) -> None:
     pytest.importorskip("libcst")
     made = HEAD + GENERATOR + "\nds = made().take(20).map(lambda row, length: (row, tf.cast(length, tf.float32)))" + MODEL
     found = patched(tmp_path, made, "kept_items", "generator_chunks")
@@ -113,7 +111,5 @@ def test_the_patch_reads_the_same_elements(tmp_path: Path) -> None:
         "output_signature=(tf.TensorSpec((None, 4), tf.float32), tf.TensorSpec((None,), tf.int32))",
     ):
         assert part in found["diff"], found["diff"]
-    files = tuple(FileChange(*each) for each in found["files"])
-    patch = SourcePatch(files, tuple(found["titles"]), (), tuple(found["stages"]), found["compiled"])
-    outcome = verify_patch(patch, "train.py", folder=str(tmp_path), elements=32)
-    assert isinstance(outcome, Verified) and outcome.bitwise, outcome
+    outcome = judged(found, tmp_path)
+    assert outcome.same is True, outcome

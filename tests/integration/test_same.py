@@ -285,7 +285,7 @@ def test_a_branch_that_did_not_run_is_named(tmp_path: Path) -> None:
         "        w = w - 0.01", "        if float(w[0]) > 1e6:\n            w = jnp.zeros(3)\n        w = w - 0.01"
     )
     found = Edit(seldom, "for x in data:", (("import jax,", "import  jax,"),)).judged(tmp_path)
-    assert found.same is True and "1 branch did not run (line 14)" in found.sentence, found
+    assert found.same is True and "1 branch did not run (line 13)" in found.sentence, found
 
 
 def test_a_script_that_fails_as_it_is_proves_nothing(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
-"""What a tuning of a loop kept, turned on in the process that trains: the same batches in the same order, the same variables bit by bit."""
+"""Edited texts in place of a script's files, in the process that trains: as a plain run of the edited script, and no file changes."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from outpace.tune.edited import edited_command
 from tests.integration.programs import environment, needs_jax, needs_tensorflow
 
 DATA = """
@@ -38,7 +40,6 @@ while number < 50:
         number += 1
 print("batches", seen.hexdigest())
 print("variables", hashlib.sha256(b"".join(np.asarray(v).tobytes() for v in STATE)).hexdigest())
-print("sizes", [float(np.linalg.norm(np.asarray(v))) for v in STATE])
 """
 TENSORFLOW = {
     "IMPORTS": "import keras\nkeras.utils.set_random_seed(7)",
@@ -47,7 +48,6 @@ model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(8, activation="r
 loss_fn = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 optimizer = keras.optimizers.Adam(0.01)
 
-DECORATOR
 def train_step(a, b):
     with tf.GradientTape() as tape:
         loss = loss_fn(b, model(a, training=True))
@@ -67,7 +67,6 @@ w = jnp.asarray(rng.random((6, 3)).astype("float32"))
 def loss(w, a, b):
     return -jnp.mean(jax.nn.log_softmax(a @ w)[jnp.arange(16), b])
 
-DECORATOR
 def update(w, a, b):
     return w - 0.1 * jax.grad(loss)(w, a, b)
 """,
@@ -76,62 +75,78 @@ def update(w, a, b):
     "STATE": "[w]",
 }
 PARTS = {"tensorflow": TENSORFLOW, "jax": JAX}
-READS = (
-    "_BatchDataset _ShuffleDataset _MapDataset _TensorSliceDataset "
-    "(TensorSpec(shape=(None, 6), dtype=tf.float32, name=None), TensorSpec(shape=(None,), dtype=tf.int32, name=None))"
-)
+STEPS = {"tensorflow": ("def train_step", "@tf.function\ndef train_step"), "jax": ("def update", "@jax.jit\ndef update")}
 FRAMEWORKS = [pytest.param("tensorflow", marks=needs_tensorflow), pytest.param("jax", marks=[needs_jax, pytest.mark.verify])]
 
 
-def script(folder: Path, framework: str, decorator: str) -> None:
+def script(framework: str) -> str:
     text = DATA
-    for name, part in (*PARTS[framework].items(), ("DECORATOR", decorator)):
+    for name, part in PARTS[framework].items():
         text = text.replace(name, part)
-    (folder / "train.py").write_text(textwrap.dedent(text), encoding="utf-8")
+    return textwrap.dedent(text)
 
 
-def trained(folder: Path, framework: str, practices: tuple[str, ...] | None = None) -> tuple[dict[str, str], str]:
-    """What the script prints, by its first word, and what Outpace said: plain, or with practices applied."""
-    command = [sys.executable, "train.py"]
-    if practices is not None:
-        recipe = {"practices": practices, "step_seconds": 0.001, "loop": True, "reads": READS}
-        plan = {"script": "train.py", "argv": [], "module": False, "fit": 1, "recipe": recipe, "then": "apply"}
-        command = [sys.executable, "-m", "outpace.tune.hosted", json.dumps(plan)]
+def trained(folder: Path, command: list[str], jax: bool = False) -> dict[str, str]:
+    """What a run prints, by its first word."""
+    (folder / "temporary").mkdir(exist_ok=True)
     done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, env=environment(jax=framework == "jax"), timeout=200, check=False
+        command,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env=environment(jax=jax, TMPDIR=str(folder / "temporary")),
+        timeout=200,
+        check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    return dict(line.split(" ", 1) for line in done.stdout.splitlines()), done.stderr
+    return dict(line.split(" ", 1) for line in done.stdout.splitlines())
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_a_rewritten_input_leaves_batches_and_variables_bit_equal(framework: str, tmp_path: Path) -> None:
-    script(tmp_path, framework, "@tf.function" if framework == "tensorflow" else "@jax.jit")
-    plain, _ = trained(tmp_path, framework)
-    changed, said = trained(tmp_path, framework, ("cache", "thread_pool"))
-    assert changed == plain
-    assert "applied to the input" in said and "not applied" not in said, said[-3000:]
+def test_edited_texts_train_as_the_edited_script_would(framework: str, tmp_path: Path) -> None:
+    """A cache leaves batches and variables as they are; with a step that is a graph AutoGraph reads the edited lines."""
+    source = script(framework)
+    cached = source.replace("data = data.map(scale)", "# kept\ndata = data.map(scale).cache()")
+    compiled = cached.replace(*STEPS[framework])
+    (tmp_path / "train.py").write_text(source, encoding="utf-8")
+    plain = trained(tmp_path, [sys.executable, "train.py"], framework == "jax")
+    command = edited_command({str(tmp_path / "train.py"): cached}, "train.py", [], False)
+    assert trained(tmp_path, command, framework == "jax") == plain
+    command = edited_command({str(tmp_path / "train.py"): compiled}, "train.py", [], False)
+    edited = trained(tmp_path, command, framework == "jax")
+    assert (tmp_path / "train.py").read_text(encoding="utf-8") == source
+    (tmp_path / "train.py").write_text(compiled, encoding="utf-8")
+    assert (
+        edited == trained(tmp_path, [sys.executable, "train.py"], framework == "jax") and edited["batches"] == plain["batches"]
+    )
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_a_step_that_becomes_a_graph_learns_the_same(framework: str, tmp_path: Path) -> None:
-    script(tmp_path, framework, "")
-    plain, _ = trained(tmp_path, framework)
-    knob, title = ("loop_graph", "tf.function") if framework == "tensorflow" else ("loop_jit", "jax.jit")
-    changed, said = trained(tmp_path, framework, (knob,))
-    assert f"applied to the step: {title}" in said, said[-3000:]
-    assert changed["batches"] == plain["batches"]
-    assert json.loads(changed["sizes"]) == pytest.approx(json.loads(plain["sizes"]), rel=1e-3)
+MAIN = (
+    "import sys\nfrom package import parts\nprint('main', __name__, sys.argv[1:], parts.value)\nraise SystemExit(parts.value)\n"
+)
 
 
-@needs_tensorflow
-def test_what_cannot_be_turned_on_is_said(tmp_path: Path) -> None:
-    """A step that stands in the loop is a matter for the patch, and another pipeline than the tuned one is left alone."""
-    script(tmp_path, "tensorflow", "")
-    text = (tmp_path / "train.py").read_text().replace("data.shuffle(160, seed=5)", "data.repeat(1)")
-    body = text.split("def train_step(a, b):\n")[1].split("    return loss")[0]
-    text = text.replace("        loss = train_step(a, b)\n", textwrap.indent(body, "    "))
-    (tmp_path / "train.py").write_text(text)
-    _, said = trained(tmp_path, "tensorflow", ("cache", "loop_graph"))
-    assert "not applied here: tf.function, because the step stands in the loop at train.py:" in said, said[-3000:]
-    assert "reads no pipeline that is built as the tuned one was" in said and "applied to" not in said
+@pytest.mark.parametrize("module", [False, True], ids=["script", "-m"])
+def test_texts_of_modules_arguments_and_exit_codes(module: bool, tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    for name, text in {"__init__.py": "", "parts.py": "value = 1\n"}.items():
+        (package / name).write_text(text, encoding="utf-8")
+    (tmp_path / "train.py").write_text(MAIN, encoding="utf-8")
+    subprocess.run([sys.executable, "train.py"], cwd=tmp_path, check=False, capture_output=True)  # leaves compiled copies
+    texts = {str(package / "parts.py"): "value = 7  # ä\n"}
+    before = set(os.listdir(tmp_path))
+    command = edited_command(texts, "train" if module else "train.py", ["a", "--b"], module)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment(), check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (7, "main __main__ ['a', '--b'] 7\n"), done.stderr
+    assert (package / "parts.py").read_text(encoding="utf-8") == "value = 1\n" and set(os.listdir(tmp_path)) == before
+
+
+def test_an_exception_shows_the_edited_line_and_none_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("x = 1\n", encoding="utf-8")
+    command = edited_command({str(tmp_path / "train.py"): "x = 1\nraise ValueError('edited')\n"}, "train.py", [], False)
+    folder = Path(json.loads(command[-1])["folder"])
+    assert folder.exists()
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment(), check=False, timeout=60)
+    assert done.returncode == 1 and "raise ValueError('edited')" in done.stderr and "outpace" not in done.stderr
+    assert not folder.exists(), "what was written down for it is gone"

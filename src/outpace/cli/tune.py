@@ -47,7 +47,7 @@ HowLong = Annotated[
         "--budget",
         metavar="TIME",
         help="How long to search and race, preparation included: 90s, 3m (default 140s). Not in it: the start of the script up to its "
-        "fit, a profile of a slow model, reports, and the check of the patch (two more starts); the last line says how long all took.",
+        "fit, a profile of a slow model, reports, and the runs whose states are compared (four starts); the last line says how long all took.",
     ),
 ]
 Afterwards = Annotated[
@@ -63,7 +63,7 @@ Allowed = Annotated[
 ]
 PatchFile = Annotated[
     Path | None,
-    typer.Option("--patch", metavar="FILE", help="Write the kept changes as a patch of the script, after checking it."),
+    typer.Option("--patch", metavar="FILE", help="Write what was proven as a patch of the script."),
 ]
 TryEnvironment = Annotated[
     bool,

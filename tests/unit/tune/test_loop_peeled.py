@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("libcst")
+pytestmark = pytest.mark.slow  # its texts import TensorFlow
 
 from outpace.tune.loop.frozen import frozen
 from outpace.tune.loop.step import Peeled

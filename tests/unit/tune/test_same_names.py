@@ -78,3 +78,36 @@ def test_a_loop_that_is_not_there_has_no_names() -> None:
     assert dead_names("for x in data: y = x\n", Place("train.py", "main", (0,))) == frozenset()
     text = "def main():\n    for x in data:\n        y = x\n"
     assert dead_names(text, Place("train.py", "main", (0,))) == {"x", "y"}
+
+
+@pytest.mark.parametrize(
+    ("beside", "lives"),
+    [
+        ("def step(w, x): return w - x", False),
+        ("step = lambda x: x + 1", False),
+        ("def step(*x, **loss): return x", False),
+        ("def step():\n    x = 1\n    return x", False),
+        ("def step():\n    def inner(x): return x\n    return inner", False),
+        ("def step(w): return w - x", True),
+        ("def step(w, x=x): return w - x", True),
+        ("def step(w): return [x for x in w] + [x]", True),
+        ("def step(w):\n    def inner(x): pass\n    return x", True),
+        ("class Step:\n    x = 1\n    def step(self): return x", True),
+        ("@x\ndef step(x): pass", True),
+    ],
+)
+def test_a_name_of_another_function_s_own_is_another_one(beside: str, lives: bool) -> None:
+    assert dead("y = step(x)", before=beside) == ({"y"} if lives else {"x", "y"})
+    indented = "".join(f"    {line}\n" for line in beside.splitlines())
+    text = f"def main(data):\n{indented}    for x in data:\n        y = step(x)\n"
+    assert dead_names(text, Place("train.py", "main", (0,))) == ({"y"} if lives else {"x", "y"})
+
+
+def test_names_of_functions_beside_the_loop_s_own_are_others() -> None:
+    text = "def main(data):\n    for x in data:\n        y = x\n\ndef other(z):\n    return x, y\n"
+    assert dead_names(text, Place("train.py", "main", (0,))) == {"x", "y"}
+
+
+def test_a_loop_of_a_class_has_names_that_are_seen_elsewhere() -> None:
+    text = "class Kept:\n    for x in data:\n        y = x\n\nprint(Kept.y)\n"
+    assert dead_names(text, Place("train.py", "Kept", (0,))) == frozenset()

@@ -42,7 +42,8 @@ class Color(enum.Enum):
 
 def test_numbers_and_texts() -> None:
     assert values(a=1, b=2.5, c=True, d="x", e=b"y", f=None, g=range(3), h=Color.RED, i=np.arange(3), j=1 + 2j, k=1 << 70) == {
-        "a": 1, "b": 2.5, "c": True, "d": "x", "e": "b'y'", "f": "None", "g": "range(0, 3)", "h": "<Color.RED: 1>", "i": [0, 1, 2], "j": 1 + 2j, "k": "1180591620717411303424",
+        "a": 1, "b": 2.5, "c": True, "d": "x", "e": "b'y'", "f": "None", "g": "range(0, 3)", "h": "<Color.RED: 1>", "i": [0, 1, 2], "j": 1 + 2j,
+        "k": "1180591620717411303424",
     }  # fmt: skip
 
 
@@ -272,7 +273,6 @@ def test_what_raises_when_it_is_looked_at_is_noted_and_the_rest_is_read() -> Non
 
 def test_what_tells_nothing_of_what_it_holds_is_noted() -> None:
     import array
-    import collections.abc
 
     assert isinstance(read(a=(each for each in [1])).find("a.<line>"), np.ndarray)
     assert read(a=array.array("d", [1.0])).unread.get("a") == "array" or values(a=array.array("d", [1.0]))

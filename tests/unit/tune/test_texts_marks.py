@@ -247,7 +247,9 @@ def test_docstrings_and_imports_of_the_future_stay_first() -> None:
 
 def test_a_loop_without_an_end_begins_again_with_items_that_are_made_anew() -> None:
     """As the races run it: what the loop goes over is a function there."""
-    tree = instrumented(ast.parse("for x in range(3):\n    said.append(x)\n"), FILE, Place(FILE, "<module>", (0,)), endless=True)
+    tree = instrumented(
+        ast.parse("for x in range(3):\n    said.append(x)\n"), FILE, Place(FILE, "<module>", (0,)), endless=True
+    )
     said: list[int] = []
 
     def again(key: str, make: Callable[[], Any]) -> Iterator[Any]:

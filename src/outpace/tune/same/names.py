@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from outpace.tune.texts.place import Loop, Place, loops_of
 
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_SCOPES = (*_FUNCTIONS, ast.ClassDef)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)  # whose variables are their own
 
 
 def dead_names(text: str, place: Place) -> frozenset[str]:
@@ -25,17 +28,59 @@ def _stored(loop: Loop) -> set[str]:
 
 def _dead(tree: ast.Module, loop: Loop, name: str) -> bool:
     inside = {id(each) for each in ast.walk(loop)}
-    for each in ast.walk(tree):
+    scope = _scope(tree, loop)
+    if isinstance(scope, ast.ClassDef):  # its names are read as attributes
+        return False
+    if any(isinstance(each, (ast.Global, ast.Nonlocal)) and name in each.names for each in ast.walk(tree)):
+        return False
+    for each in _visible(scope, name):
         if isinstance(each, _SCOPES) and id(each) in inside and _mentions(each, name):
             return False  # a closure may outlive the pass
-        if isinstance(each, (ast.Global, ast.Nonlocal)) and name in each.names:
-            return False
         if isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Load) and id(each) not in inside:
             return False
     target = [loop.target] if isinstance(loop, ast.For) else []
     if any(isinstance(each, ast.Name) and each.id == name for root in target for each in ast.walk(root)):
         return True
     return _set_first(loop.body, name)
+
+
+def _scope(tree: ast.Module, loop: Loop) -> ast.AST:
+    """The innermost function or class around a loop; the module where there is none."""
+    found: ast.AST = tree
+    for each in ast.walk(tree):  # outer ones come first
+        if isinstance(each, _SCOPES) and any(node is loop for node in ast.walk(each)):
+            found = each
+    return found
+
+
+def _visible(node: ast.AST, name: str) -> Iterator[ast.AST]:
+    """All nodes in which a name is that of the first one's scope: not those of functions that have one of their own."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, _FUNCTIONS) and _binds(child, name):
+            outer = [*child.args.defaults, *child.args.kw_defaults, *getattr(child, "decorator_list", [])]
+            for each in outer:
+                if each is not None:
+                    yield each
+                    yield from _visible(each, name)
+        else:
+            yield child
+            yield from _visible(child, name)
+
+
+def _binds(function: _Function, name: str) -> bool:
+    """Whether a function has a parameter or a variable of this name."""
+    given = function.args
+    more = [each for each in (given.vararg, given.kwarg) if each is not None]
+    if any(each.arg == name for each in (*given.posonlyargs, *given.args, *given.kwonlyargs, *more)):
+        return True
+    waiting: list[ast.AST] = [*function.body] if isinstance(function.body, list) else []
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Store):
+            return True
+        if not isinstance(each, (*_SCOPES, *_COMPREHENSIONS)):
+            waiting += ast.iter_child_nodes(each)
+    return False
 
 
 def _set_first(body: Sequence[ast.stmt], name: str) -> bool:

@@ -43,11 +43,7 @@ def _loops(scope: ast.AST, name: str, around: tuple[int, ...]) -> Iterator[tuple
             if isinstance(child, _SCOPES):
                 own = getattr(child, "name", "<lambda>")
                 inner = (
-                    own
-                    if name == MODULE
-                    else f"{name}.{own}"
-                    if isinstance(scope, ast.ClassDef)
-                    else f"{name}.<locals>.{own}"
+                    own if name == MODULE else f"{name}.{own}" if isinstance(scope, ast.ClassDef) else f"{name}.<locals>.{own}"
                 )
                 yield from _loops(child, inner, ())
             elif isinstance(child, (ast.For, ast.While)):
