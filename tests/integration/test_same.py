@@ -3,7 +3,6 @@ are not."""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -146,8 +145,7 @@ class Edit:
             line = next(at for at, text in enumerate(script.splitlines(), start=1) if self.loop in text)
             place = loop_at(script, line, str(path))
         assert place is not None
-        with Original(str(path), place=place, folder=str(folder), cut=self.cut) as original, ThreadPoolExecutor(2) as pool:
-            original.prepare(pool)
+        with Original(str(path), place=place, folder=str(folder), cut=self.cut) as original:
             found = original.against({str(path): edited}, self.grouped)
         assert path.read_text(encoding="utf-8") == script
         assert [each.name for each in folder.iterdir() if each.name != "__pycache__"] == ["train.py"]

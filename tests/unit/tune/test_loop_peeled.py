@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 pytest.importorskip("libcst")
-pytestmark = pytest.mark.slow  # its texts import TensorFlow
-
 from outpace.tune.loop.frozen import frozen
 from outpace.tune.loop.step import Peeled
 from outpace.tune.patch.source import SourceFile
 from outpace.tune.patch.step_edit import write_peeled
 from outpace.tune.patch.written import Edits
+
+pytestmark = pytest.mark.slow  # its texts import TensorFlow
 
 HEAD = """import tensorflow as tf
 

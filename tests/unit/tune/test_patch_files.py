@@ -7,7 +7,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from outpace.tune.patch.verify import compare
 
 from outpace.model.errors import OutputError
 from outpace.tune.patch import FileChange, SourcePatch, write_copies, write_patch

@@ -135,7 +135,7 @@ def test_names_of_the_script_itself_may_be_left_out_too() -> None:
 def test_a_value_inside_of_what_tells_nothing_is_not_proven() -> None:
     edited = record(held=ABSENT)
     marks = {key: State(each.values, {}, {"main:held": "Opaque"}) for key, each in edited.marks.items()}
-    found = judged(Record(marks, edited.passes, (), ""), **{"held": [1.0]})
+    found = judged(Record(marks, edited.passes, (), ""), held=[1.0])
     assert found.same is None and "main:held is inside of a Opaque" in found.why
 
 

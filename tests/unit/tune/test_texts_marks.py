@@ -43,7 +43,7 @@ class Marked:
         self.told: list[tuple[str, int, int]] = []
         self.began = 0
         innermost = ".".join(map(str, place.path))
-        self.passes = Passes(cut, grouped, lambda frame: self._begin(), self._passed, innermost)
+        self.passes = Passes(cut, 1, grouped, lambda frame: self._begin(), self._passed, innermost)
         self.passes.install()
         tree = instrumented(ast.parse(text), FILE, place, header if header is not None else header_of(text, place))
         self.names: dict[str, Any] = {}
@@ -137,7 +137,7 @@ def test_a_cut_loop_takes_no_item_more_than_it_is_cut_after() -> None:
     said = taken
     """
     assert Marked(text, Place(FILE, "<module>", (0,)), cut=3).said == [0, 1, 2]
-    assert Marked(text, Place(FILE, "<module>", (0,)), cut=0).said == []
+    assert Marked(text, Place(FILE, "<module>", (0,)), cut=0).said == [*range(9)], "0 is no cut"
 
 
 def test_the_cut_is_inside_of_what_an_edit_puts_around_the_items() -> None:
