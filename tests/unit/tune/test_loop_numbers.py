@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import pytest
@@ -11,9 +10,7 @@ pytest.importorskip("jax", exc_type=ImportError)
 
 import jax
 import jax.numpy as jnp
-from outpace.tune.patch.verify import compare
 
-from outpace.tune.data.verify import Difference, Risk, Verified
 from outpace.tune.loop.jax_calls import COMPILED, JaxCalls, JaxSteps, static_arguments
 
 
@@ -80,21 +77,6 @@ def test_an_update_of_each_parameter_is_no_step(calls: JaxCalls) -> None:
         gradients((jnp.ones(()), jnp.ones(())), 1.0)
     steps.rest()
     assert told == ["gradients_of"]
-
-
-def observed(numbers: list[list[float]]) -> dict[str, object]:
-    return {"spec": "", "stages": [], "epochs": [], "other": [], "compiled": {}, "numbers": numbers}
-
-
-def test_other_numbers_are_a_difference() -> None:
-    own = [[float(step), 7.0 - step] for step in range(10)]
-    one = [[7.0 - step] for step in range(20)]
-    same = compare(observed(own), observed(one), Risk.REORDERED)
-    assert isinstance(same, Verified) and "first 10 steps" in same.how[0]
-    for wrong in ([[7.1 - step] for step in range(20)], list(itertools.islice(reversed(one), 10))):
-        assert isinstance(compare(observed(own), observed(wrong), Risk.REORDERED), Difference)
-    unknown = compare(observed([]), observed([]), Risk.REORDERED)
-    assert isinstance(unknown, Verified) and "numbers" not in unknown.how[0]
 
 
 def test_a_trace_must_know_what_it_cannot_do_without() -> None:

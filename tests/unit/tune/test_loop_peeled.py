@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("libcst")
+
 from outpace.tune.loop.frozen import frozen
 from outpace.tune.loop.step import Peeled
 from outpace.tune.patch.source import SourceFile

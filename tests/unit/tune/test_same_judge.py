@@ -161,6 +161,21 @@ def test_no_pass_is_no_proof() -> None:
     assert judged(Record({}, {"0": 8}, (), "cut")).same is None
 
 
+@pytest.mark.parametrize("off", [0.0, 0.01])
+def test_a_fit_whose_calls_end_elsewhere_is_compared_at_the_ends_of_its_epochs(off: float) -> None:
+    """Ten batches are read after 1, 2, 4 and 8; five steps per call end after 5 and 10."""
+
+    def run(off: float, *batches: int) -> Record:
+        ends = [("epoch", 1, END, 10), ("fit", 1, END, 10)]
+        marks = [*(("batch", 1, at, at) for at in batches), *ends]
+        return Record(
+            {(key, entry, at): state({"model.w": trained(steps, off)}) for key, entry, at, steps in marks}, {}, (), ""
+        )
+
+    found = judge([run(0.0, *PASSES), run(0.0, *PASSES), run(NUDGED, *PASSES)], run(off))
+    assert (found.same, found.passes) == (not off, 8), found
+
+
 def test_passes_that_are_missing() -> None:
     found = judged(record(passes=4))
     assert found.same is False and "8 passes of a loop became 4" in found.why

@@ -105,7 +105,7 @@ def test_classes_of_the_users_by_what_they_hold() -> None:
     assert values(a=collections.Counter) == {}
 
 
-def counter(start: int) -> tuple[Callable[[], int], list[int]]:
+def counter(start: int) -> tuple[Callable[..., int], list[int]]:
     step, seen = start, [0]
 
     def count(by: int = 2, *, least: int = 3) -> int:

@@ -80,6 +80,7 @@ class _Comparison:
     def judgement(self, missed: tuple[int, ...]) -> Judgement:
         keys = [key for key in self.one.marks if key in self.two.marks and key in self.nudged.marks]
         common = [key for key in keys if key in self.edited.marks]
+        self.first = self.one.marks[keys[0]] if keys else None
         for key in keys:
             if key in self.edited.marks:
                 self._mark(key)
@@ -92,6 +93,10 @@ class _Comparison:
             self.faults.append("a thread of it goes on, and keeps the process from ending")
         self._printed()
         passes = max((key[2] for key in common), default=0)
+        if passes < 1 and any(
+            key[0] in ("fit", "epoch") for key in common
+        ):  # several steps per call, none of which ends where one was read
+            passes = max(key[2] for key in keys)
         if self.faults:
             said = "; ".join(self.faults[:_SHOWN]) + (
                 f" and {len(self.faults) - _SHOWN} more" if len(self.faults) > _SHOWN else ""
@@ -117,7 +122,6 @@ class _Comparison:
 
     def _mark(self, key: tuple[str, int, int]) -> None:
         one, two, nudged, edited = (each.marks[key] for each in (self.one, self.two, self.nudged, self.edited))
-        self.first = self.first or one
         for path, value in one.values.items():
             other = two.find(path)
             if isinstance(value, str):
