@@ -191,7 +191,7 @@ WRONG = {
     "an attribute that is frozen": pytest.param(FROZEN_SETATTR, marks=needs_jax),
     "a name that is frozen": pytest.param(FROZEN_GLOBAL, marks=needs_tensorflow),
     "an epoch less": pytest.param(FEWER, marks=[needs_tensorflow, pytest.mark.verify]),
-    "other numbers": pytest.param(OTHER_DATA, marks=needs_tensorflow),
+    "other numbers": pytest.param(OTHER_DATA, marks=[needs_tensorflow, pytest.mark.verify]),
     "another rate": pytest.param(OTHER_RATE, marks=[needs_tensorflow, pytest.mark.verify]),
     "an exception": pytest.param(FAILS, marks=[needs_tensorflow, pytest.mark.verify]),
 }
@@ -263,7 +263,7 @@ RIGHT = {
     "jax.jit with the rate as an argument": pytest.param(JITTED, marks=[needs_jax, pytest.mark.verify]),
     "groups with the rate of each step": pytest.param(RIGHT_GROUPS, marks=needs_jax),
     "tf.function": pytest.param(FUNCTION, marks=needs_tensorflow),
-    "a step that becomes a function": pytest.param(OUTLINED, marks=needs_tensorflow),
+    "a step that becomes a function": pytest.param(OUTLINED, marks=[needs_tensorflow, pytest.mark.verify]),
     "steps_per_execution": pytest.param(SEVERAL, marks=needs_tensorflow),
     "a parallel map and a cache": pytest.param(PARALLEL, marks=[needs_tensorflow, pytest.mark.verify]),
     "a remark": pytest.param(NOTHING, marks=[needs_tensorflow, pytest.mark.verify]),
