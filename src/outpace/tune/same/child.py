@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import resource
@@ -22,6 +23,7 @@ from outpace.tune.same.fits import Fits
 from outpace.tune.same.nudge import Nudge
 from outpace.tune.same.passes import Passes
 from outpace.tune.same.record import CUT_SHORT, Record, files_of
+from outpace.tune.same.said import Said
 from outpace.tune.same.state import Reader, State
 from outpace.tune.texts.edition import Loaded
 from outpace.tune.texts.load import Marking, substitute
@@ -44,6 +46,7 @@ class Run:
         self._start = self._last = time.monotonic()
         self._written = threading.Lock()
         self.guard: guard.Guard | None = None
+        self.said = Said(users)
 
     def _began(self, frame: FrameType) -> None:
         self._start = time.monotonic()
@@ -84,7 +87,17 @@ class Run:
         threads = sum(not each.daemon and each not in ours for each in threading.enumerate())
         files = files_of(self.guard.changed()) if self.guard is not None else {}
         found = Record(
-            self.read, passes, (), ended, ran, self.marking.branches, self._last - self._start, files, memory, threads
+            self.read,
+            passes,
+            (),
+            ended,
+            ran,
+            self.marking.branches,
+            self._last - self._start,
+            files,
+            memory,
+            threads,
+            self.said.lines,
         )
         found.write(self.plan["result"])
 
@@ -98,8 +111,15 @@ class Run:
         except BaseException as error:
             sys.stderr.write(f"\n{type(error).__name__}: {error}\n")
             self.finish(f"{type(error).__name__}: {error}")
-        self.finish("")
+        self.finish(self._exit())
         return 0
+
+    def _exit(self) -> str:
+        """Run what is left to do at the script's end; the exception that comes of it, or nothing."""
+        failed: list[str] = []
+        sys.unraisablehook = lambda found: failed.append(f"{found.exc_type.__name__}: {found.exc_value}")
+        atexit._run_exitfuncs()
+        return failed[0] if failed else ""
 
     def _watch(self, seconds: float) -> None:
         """End the run after that time."""
@@ -123,6 +143,7 @@ def main() -> None:
     substitute(run.loaded.texts)
     run.marking.install()
     run.marks.install()
+    run.said.begin()
     hooks: Any = {"tensorflow": chance.on_tensorflow, "keras": run.fits.install, "tf_keras": run.fits.install}
     ImportHooks(hooks, lambda name, error: sys.exit(f"{name} could not be hooked: {error!r}")).install()
     run.run()

@@ -60,7 +60,12 @@ def judge(
     one, two, nudged = originals
     if one.ended not in ("", CUT_SHORT):
         return Judgement(None, f"The script as it is ends with {one.ended}, so nothing can be compared.", runs=False)
-    if edited.ended != one.ended and edited.ended not in ("", CUT_SHORT):
+    if nudged.ended not in ("", CUT_SHORT):
+        why = f"One rounding at its start, and the script as it is ends with {nudged.ended}, so nothing can be compared."
+        return Judgement(None, why, runs=False)
+    if edited.ended != one.ended and edited.ended == CUT_SHORT:
+        return Judgement(False, "The edited script does not come to its end in the time that the original has.", runs=False)
+    if edited.ended != one.ended and edited.ended:
         return Judgement(False, f"The edited script ends with {edited.ended}.", faults=(edited.ended,), runs=False)
     seen = _Comparison(one, two, nudged, edited, dead)
     return seen.judgement(tuple(missed))
@@ -201,6 +206,7 @@ class _Comparison:
     def _printed(self) -> None:
         runs = (self.one, self.two, self.nudged, self.edited)
         self._lines("prints", [_lines(each.printed) for each in runs])
+        self._lines("tells on stderr", [_lines(each.said) for each in runs])
         for path in self.one.files.keys() & self.two.files.keys() & self.nudged.files.keys():
             if path not in self.edited.files and self.edited.ended == self.one.ended:
                 self.faults.append(f"it does not write {path}")

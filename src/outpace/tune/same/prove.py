@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field, replace
@@ -25,6 +26,7 @@ from outpace.tune.texts.place import FIT, MODULE, Place, loops_of
 CUT = 64  # passes
 LIMIT = 300.0  # seconds of a run
 WHOLE = 15.0  # seconds of training: a script that ends within them is compared as a whole
+SLOWER, START = 3.0, 60.0  # times, and seconds, that an edited text may take longer than the original: it is compiled first
 NUDGE = 7
 TOGETHER = 2  # processes
 Texts = Mapping[str, str]  # by absolute path
@@ -46,6 +48,7 @@ class Original:
     every: int = 1
     limit: float = LIMIT
     whole: float = WHOLE
+    _took: float = 0.0
     _records: list[Record] = field(default_factory=list)
     _private: tempfile.TemporaryDirectory[str] | None = None
 
@@ -81,7 +84,7 @@ class Original:
         """Whether the script with edited texts is the same program. grouped: see `Edition`."""
         try:
             originals = self.records
-            edited = self._run(texts, grouped)
+            edited = self._run(texts, grouped, longest=SLOWER * self._took + START)
         except TuneError as error:
             return Judgement(None, str(error), runs=False)
         return judge(originals, edited, self._dead(), self._missed(originals[0]))
@@ -112,6 +115,7 @@ class Original:
         nudge: int | None = None,
         cut: int | None = None,
         training: float | None = None,
+        longest: float = LIMIT,
     ) -> Record:
         assert self._private is not None, "it runs inside of its context"
         folder = Path(tempfile.mkdtemp(dir=self._private.name))
@@ -119,10 +123,13 @@ class Original:
         plan = {
             "edition": str(edition), "script": self.script, "argv": list(self.argv), "module": self.module,
             "cut": self.cut if cut is None else cut, "every": self.every, "training": training,
-            "nudge": nudge, "limit": self.limit, "result": str(folder / "record"),
+            "nudge": nudge, "limit": min(longest, self.limit), "result": str(folder / "record"),
         }  # fmt: skip
         (folder / "plan").write_text(json.dumps(plan), encoding="utf-8")
-        return self._finished(folder)
+        began = time.monotonic()
+        found = self._finished(folder)
+        self._took = max(self._took, time.monotonic() - began)
+        return found
 
     def _finished(self, folder: Path) -> Record:
         command = [sys.executable, "-m", "outpace.tune.same.child", str(folder / "plan")]

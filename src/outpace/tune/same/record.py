@@ -21,7 +21,7 @@ class Record:
     it was cut or ended. printed: lines of its output. ended: how the script ended: empty for its own end, `cut` for the time limit, else the
     exception. ran, branches: first lines of the branches that ran after training began, and of all, by file. seconds: of the loop, to the last
     mark. files: what it would have written, by path from the folder that it ran in: lines of a text, else nothing. memory: bytes at most.
-    threads: that would keep the process from ending."""
+    threads: that would keep the process from ending. said: lines of its log and on stderr."""
 
     marks: Mapping[tuple[str, int, int], State]
     passes: Mapping[str, int]
@@ -33,6 +33,7 @@ class Record:
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     memory: int = 0
     threads: int = 0
+    said: tuple[str, ...] = ()
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write it for the process that compares."""
