@@ -64,7 +64,7 @@ def judge(
         why = f"One rounding at its start, and the script as it is ends with {nudged.ended}, so nothing can be compared."
         return Judgement(None, why, runs=False)
     if edited.ended != one.ended and edited.ended == CUT_SHORT:
-        return Judgement(False, "The edited script does not come to its end in the time that the original has.", runs=False)
+        return Judgement(None, "The edited script does not come to its end in the time that the original has.", runs=False)
     if edited.ended != one.ended and edited.ended:
         return Judgement(False, f"The edited script ends with {edited.ended}.", faults=(edited.ended,), runs=False)
     seen = _Comparison(one, two, nudged, edited, dead)
