@@ -185,6 +185,26 @@ FEWER = Edit(FIT, "", (("epochs=3", "epochs=2"),))
 OTHER_DATA = Edit(FIT, "", (("a * 2", "a * 2.01"),))
 OTHER_RATE = Edit(FIT, "", (('compile("adam"', "compile(keras.optimizers.Adam(0.00101)"),))
 FAILS = Edit(FIT, "", (("epochs=3", "epochs=three"),))
+AUGMENTED = """
+import keras
+import numpy as np
+import tensorflow as tf
+
+x = np.random.rand(320, 8, 8, 3).astype("float32")
+y = (x.mean((1, 2, 3)) > 0.5).astype("int64")
+
+
+def augment(a, b):
+    return tf.image.random_brightness(tf.image.random_flip_left_right(a), 0.2), b
+
+
+data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(320).map(augment).batch(32)
+model = keras.Sequential([keras.layers.Flatten(), keras.layers.Dropout(0.2), keras.layers.Dense(2)])
+model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+model.fit(data, epochs=3, verbose=0)
+"""
+AUGMENTED_ONCE = Edit(AUGMENTED, "", ((".map(augment)", ".map(augment).cache()"),))
+AUGMENTED_IN_PARALLEL = Edit(AUGMENTED, "", ((".map(augment)", ".map(augment, num_parallel_calls=4)"),))
 WRONG = {
     "a closure that is frozen": pytest.param(FROZEN_CLOSURE, marks=needs_jax),
     "groups that see one rate": pytest.param(FROZEN_GROUPS, marks=needs_jax),
@@ -193,6 +213,7 @@ WRONG = {
     "an epoch less": pytest.param(FEWER, marks=[needs_tensorflow, pytest.mark.verify]),
     "other numbers": pytest.param(OTHER_DATA, marks=[needs_tensorflow, pytest.mark.verify]),
     "another rate": pytest.param(OTHER_RATE, marks=[needs_tensorflow, pytest.mark.verify]),
+    "augmented once for all epochs": pytest.param(AUGMENTED_ONCE, marks=[needs_tensorflow, pytest.mark.verify]),
     "an exception": pytest.param(FAILS, marks=[needs_tensorflow, pytest.mark.verify]),
 }
 
@@ -266,6 +287,7 @@ RIGHT = {
     "a step that becomes a function": pytest.param(OUTLINED, marks=[needs_tensorflow, pytest.mark.verify]),
     "steps_per_execution": pytest.param(SEVERAL, marks=needs_tensorflow),
     "a parallel map and a cache": pytest.param(PARALLEL, marks=[needs_tensorflow, pytest.mark.verify]),
+    "augmented in parallel": pytest.param(AUGMENTED_IN_PARALLEL, marks=[needs_tensorflow, pytest.mark.verify]),
     "a remark": pytest.param(NOTHING, marks=[needs_tensorflow, pytest.mark.verify]),
 }
 

@@ -58,7 +58,7 @@ class Chance:
         found.get_seed = get_seed
         from outpace.tune.same.chance_tf import Hashed
 
-        Hashed(tf, lambda: None if in_pipeline(tf) else self._number(sys._getframe(1))).install()
+        Hashed(tf, lambda: self._number(sys._getframe(1))).install()
 
     def seed(self) -> int:
         """A number for the user's line that asks, and for the how manieth time."""
@@ -100,13 +100,3 @@ class Chance:
             return plain(self.seed() if seed is None else seed, *args, **kwargs)
 
         setattr(owner, name, seeded)
-
-
-def in_pipeline(tf: Any) -> bool:
-    """Whether a function of a tf.data pipeline is being traced."""
-    graph: Any = tf.compat.v1.get_default_graph() if not tf.executing_eagerly() else None
-    while graph is not None:
-        if str(getattr(graph, "name", "")).startswith(("Dataset", "ParallelMap", "__inference_Dataset")):
-            return True
-        graph = getattr(graph, "outer_graph", None)
-    return False

@@ -2,6 +2,7 @@
 
 The generators that these use differ (Philox and ThreeFry, and streams that count what each graph has drawn); where two texts are compared all
 of them are replaced. Uniform, normal and truncated normal numbers, and what TensorFlow and Keras make of them: dropout, initial values, noise.
+In a pipeline, whose functions may run in any order, the seed is a hash of the element and the how manieth time it comes.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ _GOLDEN, _FIRST, _SECOND = (
 
 
 class Hashed:
-    """Puts the hash in place of TensorFlow's generators. place: the user's line that asks, or None inside of a pipeline, whose numbers stay
-    TensorFlow's own."""
+    """Puts the hash in place of TensorFlow's generators. place: a number for the user's line that asks."""
 
-    def __init__(self, tf: Any, place: Callable[[], int | None]) -> None:
+    def __init__(self, tf: Any, place: Callable[[], int]) -> None:
         self._tf, self._place = tf, place
         self._counts: dict[int, Any] = {}
+        self._tables: dict[int, Any] = {}
+        self._asked: dict[tuple[int, int], int] = {}  # by graph and line
 
     def install(self) -> None:
         """Under all names that a function has."""
@@ -54,17 +56,17 @@ class Hashed:
     def _stateless(self, kind: str) -> Callable[..., Any]:
         def draw(shape: Any, seed: Any, *args: Any, **kwargs: Any) -> Any:
             kwargs.pop("alg", None)
-            return self.draw(kind, shape, self._tf.cast(seed, self._tf.int64), *args, **kwargs)
+            graph = pipeline_of(self._tf)
+            key = self._tf.cast(seed, self._tf.int64) if graph is None else self._of_element(graph, self._place())
+            return self.draw(kind, shape, key, *args, **kwargs)
 
         return draw
 
     def _stateful(self, plain: Any, kind: str) -> Callable[..., Any]:
         def draw(shape: Any, *args: Any, seed: Any = None, **kwargs: Any) -> Any:
-            place = self._place()
-            if place is None:
-                return plain(shape, *args, seed=seed, **kwargs)
-            key = place if seed is None else place ^ int(seed)
-            return self.draw(kind, shape, self._counted(key), *args, **kwargs)
+            graph, place = pipeline_of(self._tf), self._place() ^ (0 if seed is None else int(seed))
+            key = self._counted(place) if graph is None else self._of_element(graph, place)
+            return self.draw(kind, shape, key, *args, **kwargs)
 
         return draw
 
@@ -76,6 +78,33 @@ class Hashed:
                 self._counts[place] = tf.Variable(0, dtype=tf.int64, trainable=False)
         count = self._counts[place].assign_add(1, read_value=True)
         return tf.stack([tf.constant(place % 2**31, tf.int64), tf.cast(count, tf.int64)])
+
+    def _of_element(self, graph: Any, place: int) -> Any:
+        """A seed for the element that a function of a pipeline is given, and the how manieth time it is given that."""
+        tf = self._tf
+        asked = self._asked[id(graph), place] = self._asked.get((id(graph), place), 0) + 1
+        place = (place + 0x9E3779B9 * asked) % 2**31
+        if place not in self._tables:
+            with tf.init_scope():
+                self._tables[place] = tf.lookup.experimental.MutableHashTable(tf.int64, tf.int64, 0)
+        key = tf.constant(place, tf.int64)
+        for given in [each for each in graph.inputs if each.dtype not in (tf.resource, tf.variant)]:
+            key = key * 1_000_003 + self._folded(given)
+        seen = self._tables[place].lookup(key)
+        with tf.control_dependencies([self._tables[place].insert(key, seen + 1)]):
+            return tf.stack([key, tf.identity(seen) + place])
+
+    def _folded(self, given: Any) -> Any:
+        """A number for what a tensor holds; sums of whole numbers are the same in any order."""
+        tf = self._tf
+        if given.dtype == tf.string:
+            held = tf.strings.to_hash_bucket_fast(given, 2**31 - 1)
+        elif given.dtype in (tf.float32, tf.float64, tf.float16, tf.bfloat16):
+            held = tf.bitcast(tf.cast(given, tf.float32), tf.int32)
+        else:
+            held = given
+        held = tf.reshape(tf.cast(held, tf.int64), [-1])
+        return tf.reduce_sum(held * (1 + tf.range(tf.size(held, out_type=tf.int64)) % 65_521))
 
     def draw(
         self,
@@ -132,3 +161,14 @@ class Hashed:
 
         bits = folded(bits, 16) * tf.constant(_FIRST, tf.uint32)
         return folded(folded(bits, 15) * tf.constant(_SECOND, tf.uint32), 16)
+
+
+def pipeline_of(tf: Any) -> Any:
+    """The graph of the function of a tf.data pipeline that is being traced; None outside of one."""
+    graph: Any = tf.compat.v1.get_default_graph() if not tf.executing_eagerly() else None
+    found = None
+    while graph is not None:
+        if "Dataset_" in str(getattr(graph, "name", "")):
+            found = graph
+        graph = getattr(graph, "outer_graph", None)
+    return found
