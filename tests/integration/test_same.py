@@ -198,7 +198,7 @@ def augment(a, b):
     return tf.image.random_brightness(tf.image.random_flip_left_right(a), 0.2), b
 
 
-data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(320).map(augment).batch(32)
+data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(320).map(augment).batch(8)
 model = keras.Sequential([keras.layers.Flatten(), keras.layers.Dropout(0.2), keras.layers.Dense(2)])
 model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
 model.fit(data, epochs=3, verbose=0)
