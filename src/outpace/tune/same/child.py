@@ -28,6 +28,8 @@ from outpace.tune.same.state import Reader, State
 from outpace.tune.texts.edition import Loaded
 from outpace.tune.texts.load import Marking, substitute
 
+LEAVING = 10.0  # seconds for what a script does at its exit
+
 
 class Run:
     """One run, as a plan says: `edition` (a file), `script`, `argv`, `module`, `cut` and `every` (passes), `nudge` (a seed, or null), `limit`
@@ -118,7 +120,9 @@ class Run:
         """Run what is left to do at the script's end; the exception that comes of it, or nothing."""
         failed: list[str] = []
         sys.unraisablehook = lambda found: failed.append(f"{found.exc_type.__name__}: {found.exc_value}")
-        atexit._run_exitfuncs()
+        leaving = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
+        leaving.start()
+        leaving.join(LEAVING)  # some wait for processes of the script's, which are ended with it
         return failed[0] if failed else ""
 
     def _watch(self, seconds: float) -> None:
