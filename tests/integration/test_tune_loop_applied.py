@@ -139,7 +139,9 @@ def test_texts_of_modules_arguments_and_exit_codes(module: bool, tmp_path: Path)
     command = edited_command(texts, "train" if module else "train.py", ["a", "--b"], module)
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment(), check=False, timeout=60)
     assert (done.returncode, done.stdout) == (7, "main __main__ ['a', '--b'] 7\n"), done.stderr
-    assert (package / "parts.py").read_text(encoding="utf-8") == "value = 1\n" and set(os.listdir(tmp_path)) - {"__pycache__"} == before
+    assert (package / "parts.py").read_text(encoding="utf-8") == "value = 1\n" and set(os.listdir(tmp_path)) - {
+        "__pycache__"
+    } == before
 
 
 def test_an_exception_is_the_edited_text_s_with_no_line_of_ours(tmp_path: Path) -> None:
