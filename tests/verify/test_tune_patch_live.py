@@ -53,11 +53,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_patched_program_is_the_same_one_and_a_wrong_one_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    found = patched(folder, SCRIPT, "split_map", "parallel_map", "jit_compile", "steps_per_execution")
+    found = patched(folder, SCRIPT, "split_map", "steps_per_execution")
     assert not found["left"]
     new = found["files"][0][2]
     assert "def load(x, l):\n    x = x * scale\n    x = tf.image.random_flip_left_right(x)\n    return x, l\nds = (" in new
-    chain = ["map(load_cached)", "cache()", "shuffle(2000)", "map(load, num_parallel_calls=tf.data.AUTOTUNE)", "batch(2))"]
+    chain = ["map(load_cached)", "cache()", "shuffle(2000)", "map(load)", "batch(2))"]
     assert "".join(f"        .{call}\n" for call in chain) in new
     outcome = judged(found, folder)
     assert outcome.same is True, outcome
@@ -69,3 +69,21 @@ def test_the_patched_program_is_the_same_one_and_a_wrong_one_is_found(folder: Pa
         spoiled = {**found, "files": [[*found["files"][0][:2], new.replace(right, wrong, 1)]]}
         outcome = judged(spoiled, folder)
         assert outcome.same is False and said in outcome.why, outcome
+
+
+def test_a_parallel_map_draws_other_numbers_for_an_element(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is tried with consent alone: which element gets which flip is then a matter of threads."""
+    monkeypatch.chdir(folder)
+    found = patched(folder, SCRIPT, "parallel_map")
+    assert "map(load, num_parallel_calls=tf.data.AUTOTUNE)" in found["files"][0][2]
+    assert judged(found, folder).same is not True
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="refused for rounding: small biases that begin at zero are off by 7e-5 of their largest number after 16 steps of Adam with XLA",
+)
+def test_xla_beside_it_is_the_same_program(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    outcome = judged(patched(folder, SCRIPT, "split_map", "jit_compile"), folder)
+    assert outcome.same is True, outcome
