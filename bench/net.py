@@ -1,0 +1,389 @@
+"""What `outpace tune` answers on many programs, written down and compared: python bench/net.py record|compare|judge|show [NAME ...]
+
+The programs stand in net/programs.json. Each is tuned by the real command in a scratch copy, and its answer is one file of net/answers:
+exit code, time, what became of every optimisation, the gain with its interval, the patch, and which files of the user's changed. `record`
+writes the answers, `compare` runs anew and prints what differs, `judge` runs each original and its stored patch plainly (net/alike.py) and
+prints what they compute differently, `show` prints the stored answers as a table. Which patches are right stands in net/expected.json. Run
+it with PYTHONPATH=src. `compare` ends with code 1 where there is a patch where none was, a changed file, a traceback, or a program that
+fails or no longer ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+NET = HERE / "net"
+ANSWERS = NET / "answers"
+EARLIER = "of an earlier training"
+LONGEST = 300.0  # seconds
+NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
+IDS = {
+    "batches kept in memory": "kept_batches",
+    "workers of the PyDataset": "workers",
+    "tf.function": "loop_graph",
+    "jax.jit": "loop_jit",
+    "graph instead of eager execution": "run_eagerly",
+    "XLA": "xla",
+    "no bias before batch normalisation": "conv_bias",
+    "several steps per call": "steps_per_call",
+    "values read later": "loop_reads",
+    "donated arguments": "loop_donate",
+    "models as graphs": "loop_models",
+    "mixed bfloat16": "mixed_bfloat16",
+    "mixed float16": "mixed_float16",
+    "batches made ahead": "loop_ahead",
+    "Hand elements over in any order": "any_order",
+    "Batch before the map": "batch_before_map",
+    "Cache in memory": "cache",
+    "Cache before the shuffle": "cache_before_shuffle",
+    "Cache on disk": "cache_on_disk",
+    "Several elements per call of the generator": "generator_chunks",
+    "Keep bytes until after spatial augmentation": "keep_uint8",
+    "Keep the generator's items in memory": "kept_items",
+    "Read several files at the same time": "parallel_interleave",
+    "Run the map's function in parallel": "parallel_map",
+    "Prepare the next batch while the model trains": "prefetch",
+    "Replace Python by TensorFlow operations": "python_stages",
+    "Shard before the map": "shard_early",
+    "Shuffle before the map": "shuffle_before_map",
+    "Cache the part of the map that is the same in every epoch": "split_map",
+    "Give the pipeline threads of its own": "thread_pool",
+    "Let TensorFlow vectorise the map's function": "vectorised_map",
+}  # titles, as the report prints them; what has two forms (fit and loop) has one name here
+
+Answer = dict[str, Any]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("work", choices=["record", "compare", "judge", "show"])
+    parser.add_argument("names", nargs="*", help="programs; all of them by default")
+    parser.add_argument(
+        "--data", type=Path, default=Path(tempfile.gettempdir()) / "outpace-net-data", help="a folder per program"
+    )
+    parser.add_argument("--missing", action="store_true", help="record only what has no answer yet")
+    parser.add_argument("--budget", type=float, help="seconds, instead of each program's own")
+    parser.add_argument("--seconds", type=float, default=120.0, help="how long `judge` lets a program run")
+    options = parser.parse_args()
+    programs = json.loads((NET / "programs.json").read_text(encoding="utf-8"))
+    unknown = set(options.names) - set(programs)
+    if unknown:
+        raise SystemExit(f"no such program: {', '.join(sorted(unknown))}; known are {', '.join(programs)}")
+    chosen = {name: programs[name] for name in options.names or programs}
+    if options.budget:
+        chosen = {name: {**program, "budget": options.budget} for name, program in chosen.items()}
+    works = {"record": record, "compare": compare, "judge": judge, "show": show}
+    return works[options.work](chosen, options)
+
+
+def record(programs: dict[str, Any], options: argparse.Namespace) -> int:
+    """Tune each program and store its answer."""
+    for name, program in programs.items():
+        if options.missing and (ANSWERS / f"{name}.json").exists():
+            continue
+        answer = tuned(name, program, options.data)
+        ANSWERS.mkdir(exist_ok=True)
+        (ANSWERS / f"{name}.json").write_text(json.dumps(answer, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        print(line_of(name, answer), flush=True)
+    return 0
+
+
+def compare(programs: dict[str, Any], options: argparse.Namespace) -> int:
+    """Tune each program anew and print what differs from its stored answer."""
+    marks, unsafe, served, wrong, same = expected(), 0, [], [], 0
+    print(f"{'program':22} {'what':26} {'stored':42} now")
+    for name, program in programs.items():
+        before = stored(name)
+        if before is None:
+            print(f"{name:22} has no stored answer", flush=True)
+            continue
+        now = tuned(name, program, options.data)
+        rows = differences(before, now)
+        for dangerous, what, old, new in rows:
+            print(f"{name:22} {('! ' if dangerous else '') + what:26} {old:42} {new}", flush=True)
+        same += not rows
+        unsafe += any(row[0] for row in rows)
+        mark = marks.get(name, {}).get("patch")
+        if mark == "right":
+            served.append(bool(now["patch"]))
+        elif mark == "wrong":
+            wrong.append(bool(now["patch"]))
+    print(
+        f"\n{len(programs)} programs: {same} with the same answer, {unsafe} with a difference that endangers the user's program or files (!)"
+    )
+    print(
+        f"right patches still served: {sum(served)} of {len(served)}; wrong patches still written: {sum(wrong)} of {len(wrong)}"
+    )
+    return 1 if unsafe else 0
+
+
+def judge(programs: dict[str, Any], options: argparse.Namespace) -> int:
+    """Run each original and its patched script plainly, under fixed seeds and for a few epochs, and print what they compute differently."""
+    for name, program in programs.items():
+        answer = stored(name)
+        if answer is None or not answer["patch"]:
+            continue
+        print(f"{name:22} {difference(name, program, answer['patch'], options)}", flush=True)
+    return 0
+
+
+def show(programs: dict[str, Any], options: argparse.Namespace) -> int:
+    """The stored answers as a table."""
+    marks = expected()
+    print("| program | exit | wall | kept | gain | patch | files |\n|---|---|---|---|---|---|---|")
+    for name in programs:
+        answer = stored(name)
+        if answer is None:
+            print(f"| `{name}` | not recorded | | | | | |")
+            continue
+        kept = ", ".join(key for key, said in answer["optimisations"].items() if said["word"] == "kept") or "–"
+        mark = marks.get(name, {}).get("patch", "not judged") if answer["patch"] else "none"
+        files = "; ".join(f"{kind} {', '.join(names)}" for kind, names in answer["files"].items() if names) or "untouched"
+        print(f"| `{name}` | {answer['exit']} | {answer['wall']:.0f} s | {kept} | {gain_of(answer)} | {mark} | {files} |")
+    return 0
+
+
+def tuned(name: str, program: dict[str, Any], data: Path) -> Answer:
+    """The answer of `outpace tune` for a program."""
+    with tempfile.TemporaryDirectory(prefix="outpace-net-") as scratch:
+        folder, data = Path(scratch) / "project", data / name
+        make(folder, program)
+        new = not data.exists()
+        before, began = hashes(folder, data), time.monotonic()
+        command = [
+            "tune",
+            "--budget",
+            f"{program['budget']:g}s",
+            "--patch",
+            "net.patch",
+            "--json",
+            Path(program["script"]).name,
+        ]
+        code, out, err = outpace([*command, *arguments(program, data)], folder)
+        wall, after = time.monotonic() - began, hashes(folder, data)
+        path = folder / "net.patch"
+        patch = path.read_text(encoding="utf-8") if path.exists() else ""
+        roots = {str(folder): ".", str(data): "DATA"}
+    changed = sorted(key for key, value in before.items() if after.get(key) != value)
+    made = sorted(
+        key for key in after if key not in before and Path(key).name != "net.patch" and not (new and key.startswith(str(data)))
+    )
+    report = document(out)
+    return {
+        "exit": code,
+        "wall": round(wall, 1),
+        "budget": program["budget"],
+        "headline": plain(report.get("headline", ""), roots),
+        "gain": gain(report.get("headline", "")),
+        "optimisations": optimisations(report, roots),
+        "said": said(err, roots),
+        "traceback": traceback(err, roots),
+        "patch": patch,
+        "files": {"changed": [short(key, roots) for key in changed], "new": [short(key, roots) for key in made]},
+    }
+
+
+def make(folder: Path, program: dict[str, Any]) -> None:
+    """The scratch copy: the script, and files of an earlier training under the names that it writes."""
+    folder.mkdir()
+    script = HERE / program["script"]
+    (folder / script.name).write_bytes(script.read_bytes())
+    for name in program["files"]:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(EARLIER, encoding="utf-8")
+
+
+def arguments(program: dict[str, Any], data: Path) -> list[str]:
+    return [each.replace("{data}", str(data)) for each in program["args"]]
+
+
+def outpace(command: list[str], folder: Path) -> tuple[int | str, str, str]:
+    """Exit code, stdout and stderr; what it started ends with it."""
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "outpace", *command]
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        process = subprocess.Popen(command, cwd=folder, stdout=out, stderr=err, env=environment, start_new_session=True)
+        code: int | str
+        try:
+            code = process.wait(LONGEST)
+        except subprocess.TimeoutExpired:
+            code = "timeout"
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        out.seek(0)
+        err.seek(0)
+        return code, out.read(), err.read()
+
+
+def hashes(*folders: Path) -> dict[str, str]:
+    """Of all files below folders."""
+    found = (path for folder in folders for path in folder.rglob("*") if path.is_file())
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
+
+
+def document(out: str) -> dict[str, Any]:
+    """The JSON report, which stands behind what the script itself printed; an empty one where there is none."""
+    for start in (found.start() for found in re.finditer(r"^\{", out, re.MULTILINE)):
+        with contextlib.suppress(ValueError):
+            report = json.JSONDecoder().raw_decode(out[start:])[0]
+            if "headline" in report:
+                return dict(report)
+    return {}
+
+
+def optimisations(report: dict[str, Any], roots: dict[str, str]) -> dict[str, Any]:
+    """By id: the word, the sentence with its numbers replaced, and the ratio with its interval."""
+    table = report.get("tools", {}).get("tune", {}).get("tables", {}).get("tried")
+    if not table:
+        return {}
+    names, found = [column["name"] for column in table["columns"]], {}
+    for values in table["rows"]:
+        row = dict(zip(names, values, strict=True))
+        sentence = " ".join(plain(part, roots) for part in (row["why"], row["verdict"]) if part)
+        ratio = [round(row[key], 3) for key in ("ratio", "low", "high")] if row["ratio"] is not None else None
+        found[IDS.get(row["practice"], row["practice"])] = {"word": row["outcome"], "sentence": sentence, "ratio": ratio}
+    return found
+
+
+def gain(headline: str) -> list[float] | None:
+    """The stated speed-up, with its interval."""
+    found = re.search(r"([\d.,]+)x,? \(?95% CI ([\d.,]+?) to ([\d.,]+\d)", headline)
+    return [float(each.replace(",", "")) for each in found.groups()] if found else None
+
+
+def plain(text: str, roots: dict[str, str]) -> str:
+    """A sentence with N for its numbers, and no folder of this run."""
+    return NUMBER.sub("N", short(text, roots))
+
+
+def short(text: str, roots: dict[str, str]) -> str:
+    for root, name in roots.items():
+        text = text.replace(f"{root}/", f"{name}/" if name != "." else "")
+    return text
+
+
+def said(err: str, roots: dict[str, str]) -> list[str]:
+    """The last things that Outpace said beside its report."""
+    lines = [line.removeprefix("outpace: ") for line in err.splitlines() if line.startswith("outpace: ")]
+    return [plain(line, roots) for line in lines[-8:]]
+
+
+def traceback(err: str, roots: dict[str, str]) -> str:
+    """The last traceback, if there is one."""
+    at = err.rfind("Traceback (most recent call last)")
+    return short(err[at : at + 3000], roots).replace(str(HERE.parent), "") if at >= 0 else ""
+
+
+def stored(name: str) -> Answer | None:
+    path = ANSWERS / f"{name}.json"
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+
+
+def expected() -> dict[str, Any]:
+    path = NET / "expected.json"
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+
+
+def differences(before: Answer, now: Answer) -> list[tuple[bool, str, str, str]]:
+    """Rows of: whether it endangers the user, what differs, how it was, how it is."""
+    rows = []
+    if before["exit"] != now["exit"]:
+        rows.append((now["exit"] in (1, "timeout"), "exit code", str(before["exit"]), str(now["exit"])))
+    if bool(before["traceback"]) != bool(now["traceback"]):
+        rows.append((bool(now["traceback"]), "traceback", last_line(before["traceback"]), last_line(now["traceback"])))
+    for kind in ("changed", "new"):
+        old, new = before["files"][kind], now["files"][kind]
+        if old != new:
+            rows.append((bool(set(new) - set(old)), f"{kind} files", ", ".join(old) or "none", ", ".join(new) or "none"))
+    if before["patch"] != now["patch"]:
+        dangerous = not before["patch"]
+        kind = "patch" if NUMBER.sub("N", before["patch"]) != NUMBER.sub("N", now["patch"]) else "patch, in numbers"
+        rows.append((dangerous, kind, patch_line(before["patch"]), patch_line(now["patch"])))
+    for key in [*before["optimisations"], *(key for key in now["optimisations"] if key not in before["optimisations"])]:
+        old, new = (answer["optimisations"].get(key, {}).get("word", "not offered") for answer in (before, now))
+        if old != new:
+            rows.append((False, key, old, new))
+    if bool(before["gain"]) != bool(now["gain"]) or (before["gain"] and apart(before["gain"], now["gain"])):
+        rows.append((False, "gain", gain_of(before), gain_of(now)))
+    return rows
+
+
+def apart(one: list[float], other: list[float]) -> bool:
+    """Whether each ratio lies outside of the other's interval."""
+    return not one[1] <= other[0] <= one[2] and not other[1] <= one[0] <= other[2]
+
+
+def gain_of(answer: Answer) -> str:
+    found = answer["gain"]
+    return f"{found[0]:.2f} [{found[1]:.2f}, {found[2]:.2f}]" if found else "–"
+
+
+def patch_line(patch: str) -> str:
+    added = sum(line.startswith("+") for line in patch.splitlines()) - patch.count("\n+++ ")
+    return f"{added} lines added ({hashlib.sha256(patch.encode()).hexdigest()[:8]})" if patch else "none"
+
+
+def last_line(text: str) -> str:
+    return text.strip().splitlines()[-1][:100] if text.strip() else "none"
+
+
+def line_of(name: str, answer: Answer) -> str:
+    kept = ", ".join(key for key, found in answer["optimisations"].items() if found["word"] == "kept") or "nothing"
+    files = "; ".join(f"{kind} {names}" for kind, names in answer["files"].items() if names)
+    parts = [
+        f"exit {answer['exit']}",
+        f"{answer['wall']:.0f} s",
+        f"kept {kept}",
+        gain_of(answer),
+        f"patch: {patch_line(answer['patch'])}",
+    ]
+    return f"{name:22} {'; '.join([*parts, *([files] if files else []), *(['TRACEBACK'] if answer['traceback'] else [])])}"
+
+
+def difference(name: str, program: dict[str, Any], patch: str, options: argparse.Namespace) -> str:
+    """What the patched script computes otherwise, in a line."""
+    with tempfile.TemporaryDirectory(prefix="outpace-net-") as scratch:
+        states = []
+        for side in ("original", "patched"):
+            folder = Path(scratch) / side
+            make(folder, program)
+            script = folder / Path(program["script"]).name
+            if side == "patched":
+                done = subprocess.run(
+                    ["patch", "-s", "-p0"], cwd=folder, input=patch, text=True, capture_output=True, check=False
+                )
+                if done.returncode:
+                    return f"the patch does not apply: {done.stdout} {done.stderr}"
+            text = script.read_text(encoding="utf-8")
+            for old, new in program["short"]:
+                text = text.replace(old, new)
+            script.write_text(text, encoding="utf-8")
+            state = Path(scratch) / f"{side}.pickle"
+            command = [sys.executable, str(NET / "alike.py"), str(state), script.name, *arguments(program, options.data / name)]
+            try:
+                done = subprocess.run(command, cwd=folder, text=True, capture_output=True, timeout=options.seconds, check=False)
+            except subprocess.TimeoutExpired:
+                return f"the {side} script did not end in {options.seconds:g} s"
+            if not state.exists():
+                return f"the {side} script failed: {done.stderr[-500:]}"
+            states.append(state)
+        command = [sys.executable, str(NET / "alike.py"), "--compare", *map(str, states)]
+        return subprocess.run(command, text=True, capture_output=True, check=False).stdout.strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
