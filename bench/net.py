@@ -285,7 +285,8 @@ def said(err: str, roots: dict[str, str]) -> list[str]:
 def traceback(err: str, roots: dict[str, str]) -> str:
     """The last traceback, if there is one."""
     at = err.rfind("Traceback (most recent call last)")
-    return short(err[at : at + 3000], roots).replace(str(HERE.parent), "") if at >= 0 else ""
+    where = {str(HERE.parent): "", sys.prefix: "VENV", sys.base_prefix: "PYTHON"}
+    return short(err[at : at + 3000], {**roots, **where}) if at >= 0 else ""
 
 
 def stored(name: str) -> Answer | None:

@@ -49,20 +49,39 @@ def run(script: str, arguments: list[str]) -> dict[str, Any]:
     sys.path.insert(0, os.getcwd())
     printed = io.StringIO()
     failed = ""
+    inside: dict[str, Any] = {}
+
+    def noted(frame: types.FrameType, event: str, _: Any) -> None:
+        """The locals of a function that the script's own top level calls, when it returns."""
+        back = frame.f_back
+        if (
+            event == "return"
+            and frame.f_code.co_filename == module.__file__
+            and back is not None
+            and back.f_code.co_name == "<module>"
+        ):
+            inside[frame.f_code.co_name] = dict(frame.f_locals)
+
     with contextlib.redirect_stdout(printed):
         try:
+            if "def main" in text:
+                sys.setprofile(noted)
             exec(compile(text, module.__file__, "exec"), module.__dict__)
         except SystemExit:
             pass
         except BaseException as error:
             failed = f"{type(error).__name__}: {error}"
+        finally:
+            sys.setprofile(None)
     found: dict[str, Any] = {}
     for name, value in list(vars(module).items()):
         if not name.startswith("__"):
             leaves(name, value, found, set(), 0)
+    leaves("of", inside, found, set(), 0)
     for number, fit in enumerate(fits):
         leaves(f"fit {number}", fit, found, set(), 0)
-    return {"values": found, "printed": printed.getvalue(), "failed": failed}
+    files = {path.name: path.read_text(encoding="utf-8", errors="replace") for path in Path().glob("*.[ct][sx][vt]")}
+    return {"values": found, "printed": printed.getvalue(), "failed": failed, "files": files}
 
 
 def fix(fits: list[Any], text: str) -> None:
@@ -140,6 +159,7 @@ def compared(one: dict[str, Any], other: dict[str, Any]) -> str:
     if gone:
         parts.append(f"only the original leaves {', '.join(gone[:6])}")
     parts.append(printing(one["printed"], other["printed"]))
+    parts += [f"file {name} differs" for name, text in one["files"].items() if other["files"].get(name) != text]
     parts += [f"{side} FAILED: {run['failed'][:300]}" for side, run in (("original", one), ("patched", other)) if run["failed"]]
     return "; ".join(parts)
 
