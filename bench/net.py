@@ -192,7 +192,7 @@ def tuned(name: str, program: dict[str, Any], data: Path) -> Answer:
         "said": said(err, roots),
         "traceback": traceback(err, roots),
         "patch": patch,
-        "files": {"changed": [short(key, roots) for key in changed], "new": [short(key, roots) for key in made]},
+        "files": {"changed": [short(key, roots) for key in changed], "new": sorted({plain(key, roots) for key in made})},
     }
 
 
