@@ -29,6 +29,7 @@ NET = HERE / "net"
 ANSWERS = NET / "answers"
 EARLIER = "of an earlier training"
 LONGEST = 300.0  # seconds
+ENDED = (-9, -15, 137, 143)  # exit codes of what a signal ended
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
 IDS = {
     "batches kept in memory": "kept_batches",
@@ -77,7 +78,7 @@ def main() -> int:
     parser.add_argument("--missing", action="store_true", help="record only what has no answer yet")
     parser.add_argument("--budget", type=float, help="seconds, instead of each program's own")
     parser.add_argument("--seconds", type=float, default=120.0, help="how long `judge` lets a program run")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     programs = json.loads((NET / "programs.json").read_text(encoding="utf-8"))
     unknown = set(options.names) - set(programs)
     if unknown:
@@ -95,6 +96,8 @@ def record(programs: dict[str, Any], options: argparse.Namespace) -> int:
         if options.missing and (ANSWERS / f"{name}.json").exists():
             continue
         answer = tuned(name, program, options.data)
+        if answer["exit"] in ENDED:  # somebody else ended it
+            answer = tuned(name, program, options.data)
         ANSWERS.mkdir(exist_ok=True)
         (ANSWERS / f"{name}.json").write_text(json.dumps(answer, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         print(line_of(name, answer), flush=True)
@@ -186,6 +189,7 @@ def tuned(name: str, program: dict[str, Any], data: Path) -> Answer:
         "exit": code,
         "wall": round(wall, 1),
         "budget": program["budget"],
+        "load": round(os.getloadavg()[0], 1),
         "headline": plain(report.get("headline", ""), roots),
         "gain": gain(report.get("headline", "")),
         "optimisations": optimisations(report, roots),
