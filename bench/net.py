@@ -106,7 +106,7 @@ def record(programs: dict[str, Any], options: argparse.Namespace) -> int:
 
 def compare(programs: dict[str, Any], options: argparse.Namespace) -> int:
     """Tune each program anew and print what differs from its stored answer."""
-    marks, unsafe, served, wrong, same = expected(), 0, [], [], 0
+    marks, unsafe, served, wrong, same, anew = expected(), 0, [], [], 0, []
     print(f"{'program':22} {'what':26} {'stored':42} now")
     for name, program in programs.items():
         before = stored(name)
@@ -124,6 +124,8 @@ def compare(programs: dict[str, Any], options: argparse.Namespace) -> int:
             served.append(bool(now["patch"]))
         elif mark == "wrong":
             wrong.append(bool(now["patch"]))
+        if now["patch"] and marks.get(name, {}).get("of") != digest(now["patch"]):
+            anew.append(name)
     print(
         f"\n{len(programs)} programs: {same} with the same answer, {unsafe} with a difference that endangers the user's program or files (!)"
     )
@@ -339,7 +341,12 @@ def gain_of(answer: Answer) -> str:
 
 def patch_line(patch: str) -> str:
     added = sum(line.startswith("+") for line in patch.splitlines()) - patch.count("\n+++ ")
-    return f"{added} lines added ({hashlib.sha256(patch.encode()).hexdigest()[:8]})" if patch else "none"
+    return f"{added} lines added ({digest(patch)})" if patch else "none"
+
+
+def digest(patch: str) -> str:
+    """What the marks know a patch by."""
+    return hashlib.sha256(patch.encode()).hexdigest()[:8]
 
 
 def last_line(text: str) -> str:
