@@ -367,34 +367,52 @@ def line_of(name: str, answer: Answer) -> str:
 
 
 def difference(name: str, program: dict[str, Any], patch: str, options: argparse.Namespace) -> str:
-    """What the patched script computes otherwise, in a line."""
+    """What the patched script computes otherwise, in a line; of a `fit` also what the original does if its weights are nudged by 1e-7."""
     with tempfile.TemporaryDirectory(prefix="outpace-net-") as scratch:
-        states = []
-        for side in ("original", "patched"):
-            folder = Path(scratch) / side
-            make(folder, program)
-            script = folder / Path(program["script"]).name
-            if side == "patched":
-                done = subprocess.run(
-                    ["patch", "-s", "-p0"], cwd=folder, input=patch, text=True, capture_output=True, check=False
-                )
-                if done.returncode:
-                    return f"the patch does not apply: {done.stdout} {done.stderr}"
-            text = script.read_text(encoding="utf-8")
-            for old, new in program["short"]:
-                text = text.replace(old, new)
-            script.write_text(text, encoding="utf-8")
-            state = Path(scratch) / f"{side}.pickle"
-            command = [sys.executable, str(NET / "alike.py"), str(state), script.name, *arguments(program, options.data / name)]
-            try:
-                done = subprocess.run(command, cwd=folder, text=True, capture_output=True, timeout=options.seconds, check=False)
-            except subprocess.TimeoutExpired:
-                return f"the {side} script did not end in {options.seconds:g} s"
-            if not state.exists():
-                return f"the {side} script failed: {done.stderr[-500:]}"
-            states.append(state)
-        command = [sys.executable, str(NET / "alike.py"), "--compare", *map(str, states)]
-        return subprocess.run(command, text=True, capture_output=True, check=False).stdout.strip()
+        sides = {"original": "", "patched": patch}
+        if ".fit(" in (HERE / program["script"]).read_text(encoding="utf-8"):
+            sides["nudged"] = ""
+        for side, diff in sides.items():
+            fault = ran(
+                Path(scratch) / side,
+                program,
+                diff,
+                [*arguments(program, options.data / name)],
+                options.seconds,
+                side == "nudged",
+            )
+            if fault:
+                return f"the {side} script {fault}"
+        states = [str(Path(scratch) / f"{side}.pickle") for side in sides]
+        lines = []
+        for other in states[1:]:
+            command = [sys.executable, str(NET / "alike.py"), "--compare", states[0], other]
+            lines.append(subprocess.run(command, text=True, capture_output=True, check=False).stdout.strip())
+    return f"\n{'':22} nudged: ".join(lines)
+
+
+def ran(folder: Path, program: dict[str, Any], patch: str, args: list[str], seconds: float, nudged: bool) -> str:
+    """Run one side in a folder of its own, its state beside that; what went wrong."""
+    make(folder, program)
+    script = folder / Path(program["script"]).name
+    if patch:
+        done = subprocess.run(["patch", "-s", "-p0"], cwd=folder, input=patch, text=True, capture_output=True, check=False)
+        if done.returncode:
+            return f"takes no patch: {done.stdout} {done.stderr}"
+    text = script.read_text(encoding="utf-8")
+    for old, new in program["short"]:
+        text = text.replace(old, new)
+    script.write_text(text, encoding="utf-8")
+    state = folder.with_suffix(".pickle")
+    command = [sys.executable, str(NET / "alike.py"), str(state), script.name, *args]
+    environment = {**os.environ, **({"NUDGED": "1"} if nudged else {})}
+    try:
+        done = subprocess.run(
+            command, cwd=folder, text=True, capture_output=True, timeout=seconds, check=False, env=environment
+        )
+    except subprocess.TimeoutExpired:
+        return f"did not end in {seconds:g} s"
+    return "" if state.exists() else f"failed: {done.stderr[-500:]}"
 
 
 if __name__ == "__main__":

@@ -100,6 +100,8 @@ def fix(fits: list[Any], text: str) -> None:
     def short(self: Any, *args: Any, **options: Any) -> Any:
         options["epochs"] = options.get("initial_epoch", 0) + EPOCHS
         keras.utils.set_random_seed(2)
+        if os.environ.get("NUDGED"):  # how far rounding alone leads apart
+            self.set_weights([weight * (1 + 1e-7) if weight.dtype.kind == "f" else weight for weight in self.get_weights()])
         history = fit(self, *args, **options)
         fits.append({"history": history.history, "weights": self.get_weights()})
         return history
@@ -155,6 +157,7 @@ def compared(one: dict[str, Any], other: dict[str, Any]) -> str:
     worst = sorted(apart, key=lambda each: -each[0])
     parts = [f"{len(apart)} values, largest relative difference {worst[0][0]:.2g}" if apart else "no values in common"]
     parts += [f"{difference:.2g} at {path}" for difference, path in worst[:4] if difference > 1e-5]
+    parts += [f"loss {difference:.2g} ({path})" for difference, path in apart if "['history']['loss']" in path]
     gone = [path for path in one["values"] if path not in other["values"]]
     if gone:
         parts.append(f"only the original leaves {', '.join(gone[:6])}")
