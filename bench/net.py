@@ -277,7 +277,8 @@ def plain(text: str, roots: dict[str, str]) -> str:
 
 
 def short(text: str, roots: dict[str, str]) -> str:
-    for root, name in roots.items():
+    """A text without folders of this run or of this machine."""
+    for root, name in {**roots, str(HERE.parent): ".", sys.prefix: "VENV", sys.base_prefix: "PYTHON"}.items():
         text = text.replace(f"{root}/", f"{name}/" if name != "." else "")
     return text
 
@@ -291,8 +292,7 @@ def said(err: str, roots: dict[str, str]) -> list[str]:
 def traceback(err: str, roots: dict[str, str]) -> str:
     """The last traceback, if there is one."""
     at = err.rfind("Traceback (most recent call last)")
-    where = {str(HERE.parent): "", sys.prefix: "VENV", sys.base_prefix: "PYTHON"}
-    return short(err[at : at + 3000], {**roots, **where}) if at >= 0 else ""
+    return short(err[at : at + 3000], roots) if at >= 0 else ""
 
 
 def stored(name: str) -> Answer | None:
