@@ -70,7 +70,7 @@ def prove(searched: Searched, command: Command, budget: float, folder: str | Non
         judgement = _judged(original, stack, searched.consents)
         if judgement.same is not True:
             return Proof(None, judgement, why=judgement.why)
-        watch.note(f"It is: {judgement.sentence}.")
+        watch.note(f"{'It is' if judgement.whole else 'No difference in the first steps'}: {judgement.sentence}.")
         return _raced(searched, stack, original, judgement, command, budget, folder, watch)
 
 

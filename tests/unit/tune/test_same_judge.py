@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -228,3 +229,10 @@ def test_what_is_printed(edited: tuple[str, ...], said: str) -> None:
 def test_lines_that_two_originals_print_differently_are_left_out() -> None:
     one, two, nudged = (record(off, printed=("took", f"{at}.5 s")) for at, off in ((1, 0.0), (2, 0.0), (3, NUDGED)))
     assert judge([one, two, nudged], record(printed=("took", "9.5 s"))).same is True
+
+
+def test_a_training_that_was_cut_is_not_called_the_same_program() -> None:
+    whole = judged(record())
+    cut = replace(whole, whole=False)
+    assert whole.same is True and "was not compared" not in whole.sentence
+    assert "what only shows later was not compared" in cut.sentence

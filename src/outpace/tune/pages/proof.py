@@ -45,7 +45,8 @@ def _said(searched: Searched, proof: Proof) -> str:
     elif judged.faults:
         first = "It changes numbers beyond rounding, which was allowed; it runs as far as the original."
     else:
-        first = f"The edited script is the same program: {judged.sentence}."
+        what = "The edited script is the same program" if judged.whole else "No difference was found in the first steps"
+        first = f"{what}: {judged.sentence}."
     lines = [first]
     if proof.race is not None:
         lines.append("The edited script was raced against the original, both as processes of their own, over their own input.")

@@ -31,7 +31,7 @@ _SHOWN = 3
 class Judgement:
     """same: whether the edited text is the same program; None where that is not proven. why: in a sentence without its subject's name.
     compared: values. missed: lines of branches that did not run. faults: places that differ, or that could not be compared. runs: whether the
-    edited text came through its passes at all."""
+    edited text came through its passes at all. whole: whether the scripts were compared to their own end; else only the first passes were."""
 
     same: bool | None
     why: str
@@ -40,6 +40,7 @@ class Judgement:
     missed: tuple[int, ...] = ()
     faults: tuple[str, ...] = field(default_factory=tuple)
     runs: bool = True
+    whole: bool = True
 
     @property
     def sentence(self) -> str:
@@ -48,7 +49,8 @@ class Judgement:
             missed = (
                 f"; {counted(len(self.missed), 'branch', 'branches')} did not run (line {', '.join(map(str, self.missed))})"
             )
-            return f"compared to step {self.passes}, {counted(self.compared, 'value')}{missed if self.missed else ''}"
+            later = "" if self.whole else "; the training is longer, and what only shows later was not compared"
+            return f"compared to step {self.passes}, {counted(self.compared, 'value')}{missed if self.missed else ''}{later}"
         return self.why
 
 

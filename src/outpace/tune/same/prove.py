@@ -87,7 +87,8 @@ class Original:
             edited = self._run(texts, grouped, longest=SLOWER * self._took + START)
         except TuneError as error:
             return Judgement(None, str(error), runs=False)
-        return judge(originals, edited, self._dead(), self._missed(originals[0]))
+        found = judge(originals, edited, self._dead(), self._missed(originals[0]))
+        return replace(found, whole=not self.cut)
 
     def _dead(self) -> frozenset[str]:
         if self.place.function == FIT:
