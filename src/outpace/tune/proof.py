@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from outpace._dataclass import dataclass
 from outpace.tune.data.size import available_memory
@@ -70,14 +71,20 @@ def prove(searched: Searched, command: Command, budget: float, folder: str | Non
         judgement = _judged(original, stack, searched.consents)
         if judgement.same is not True:
             return Proof(None, judgement, why=judgement.why)
-        watch.note(f"{'It is' if judgement.whole else 'No difference in the first steps'}: {judgement.sentence}.")
+        watch.note(_told(judgement))
         return _raced(searched, stack, original, judgement, command, budget, folder, watch)
+
+
+def _told(judgement: Judgement) -> str:
+    if judgement.allowed:
+        return f"Not shown, which was allowed. {judgement.why}"
+    return f"{'It is' if judgement.whole else 'No difference in the first steps'}: {judgement.sentence}."
 
 
 def _judged(original: Original, stack: Stack, consents: bool) -> Judgement:
     found = original.against(stack.texts, stack.grouped)
     if consents and found.same is not True and found.runs:
-        return Judgement(True, "allowed", found.compared, found.passes, found.missed, found.faults)
+        return replace(found, same=True, allowed=True)
     return found
 
 

@@ -1,4 +1,4 @@
-"""The numbers that the steps of a patched loop of JAX return, against the program's own."""
+"""Which function of JAX makes the steps of a loop, and what its trace must know."""
 
 from __future__ import annotations
 
@@ -12,36 +12,6 @@ import jax
 import jax.numpy as jnp
 
 from outpace.tune.loop.jax_calls import COMPILED, JaxCalls, JaxSteps, static_arguments
-
-
-def test_several_steps_in_a_call_give_the_numbers_of_each(calls: JaxCalls) -> None:
-    steps = JaxSteps(calls, 10, lambda code, count: None, numbers=True)
-    gradients = jax.jit(lambda w, x: jax.value_and_grad(lambda v: (v * x) ** 2)(w))
-    update = jax.jit(lambda state, grad: {"w": state["w"] - 0.1 * grad, "n": state["n"] + 1})
-
-    def step(state: Any, x: Any) -> Any:
-        loss, grad = gradients(state["w"], x)
-        return update(state, grad), (loss,)
-
-    start, data = {"w": jnp.ones(()), "n": jnp.zeros(())}, jnp.arange(8.0)
-    state = start
-    for x in data:
-        state, _ = step(state, x)
-    plain = steps.numbers()
-    steps.rest()
-    steps = JaxSteps(calls, 10, lambda code, count: None, numbers=True)
-
-    def several_steps(state: Any, stack: Any) -> Any:
-        return jax.lax.scan(step, state, stack)
-
-    together_in_one = jax.jit(several_steps)
-    state, _ = together_in_one(start, data[:4])
-    together_in_one(state, data[4:])
-    step(state, data[0])  # what is left of an epoch
-    together = steps.numbers()
-    steps.rest()
-    assert len(plain) == len(together) == 8
-    assert [row[0] for row in together] == pytest.approx([row[0] for row in plain])
 
 
 def test_a_compiled_gradient_stays_compiled(calls: JaxCalls) -> None:

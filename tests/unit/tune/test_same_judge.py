@@ -236,3 +236,10 @@ def test_a_training_that_was_cut_is_not_called_the_same_program() -> None:
     cut = replace(whole, whole=False)
     assert whole.same is True and "was not compared" not in whole.sentence
     assert "what only shows later was not compared" in cut.sentence
+
+
+def test_what_was_allowed_and_what_was_sampled_is_said() -> None:
+    sampled = record()
+    marks = {key: replace(each, sampled=frozenset({"main:w"})) for key, each in sampled.marks.items()}
+    found = judge([replace(sampled, marks=marks), sampled, record(NUDGED)], sampled)
+    assert found.sampled == 1 and "of 1 large array a sample and sums" in found.sentence

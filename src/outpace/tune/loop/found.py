@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any
 
@@ -28,14 +28,13 @@ from outpace.tune.loop.statement import Statement
 class Found:
     """A loop that trains. dataset: what the script reads in each step; None where that is nothing of tf.data. step: the code of the function
     whose calls are its steps then; None where they are made eagerly. jax: what the script calls of JAX, where that trains. whole: the code
-    of a `tf.function` that is given the data set and makes all its steps in one call; then no step of it can be seen. numbers: that its
-    steps of JAX returned so far, where these were asked for. reader: what reads the data set."""
+    of a `tf.function` that is given the data set and makes all its steps in one call; then no step of it can be seen. reader: what
+    reads the data set."""
 
     dataset: Any
     step: CodeType | None
     jax: JaxCalls | None = None
     whole: CodeType | None = None
-    numbers: Sequence[Sequence[float]] = ()
     reader: Reader | None = None
 
 
@@ -47,9 +46,9 @@ _LOOKS = 100  # at gradients, for a loop around them
 class Loops(Session):
     """Stands in for a capture's session: where that would open its window, the script has a loop of its own."""
 
-    def __init__(self, found: Callable[[Found], object], begins: Callable[[], object], *, numbers: bool = False) -> None:
+    def __init__(self, found: Callable[[Found], object], begins: Callable[[], object]) -> None:
         """`found` is called in the loop's own thread, inside of a step; it may end the process. `begins`: at the first gradient that is taken
-        in a loop, and so before anything that this loop writes. `numbers`: keep what steps of JAX return."""
+        in a loop, and so before anything that this loop writes."""
         options = CaptureOptions(warmup=STEPS, steps=1, stop=False)
         super().__init__(options, "", "", lambda *_: None, lambda *_: None, lambda: None)
         self.window = StepWindow(options, self)
@@ -57,7 +56,7 @@ class Loops(Session):
         self._steps: LoopSteps | None = None
         self._calls: JaxCalls | None = None
         self._jax: JaxSteps | None = None
-        self._tapes, self._numbers = 0, numbers
+        self._tapes = 0
         self._begins: Callable[[], object] | None = begins
         self._looks = 0
         self._looked: weakref.WeakSet[Any] = weakref.WeakSet()  # functions that were given a data set
@@ -76,22 +75,21 @@ class Loops(Session):
         """JAX was imported."""
         self._calls = JaxCalls(jax, self._gradient)
         self._calls.install()
-        self._jax = JaxSteps(self._calls, STEPS, self._found_jax, numbers=self._numbers)
+        self._jax = JaxSteps(self._calls, STEPS, self._found_jax)
 
     def _found_jax(self, code: CodeType | None, count: int) -> None:
         """A function of JAX was called again and again."""
         assert self._jax is not None
-        self._tell_of(Found(self._read(count), code, self._calls, numbers=self._jax.numbers()))
+        self._tell_of(Found(self._read(count), code, self._calls))
 
     def open(self, candidate: Candidate | None) -> bool:
         """Enough steps of one kind were seen."""
         assert self._steps is not None
         if candidate is not None and (self._steps.trains or candidate.framework == "jax"):
             jax = self._calls if candidate.framework == "jax" else None
-            numbers = self._jax.numbers() if self._jax is not None else ()
             dataset = self._read(candidate.count)
             code, reader = self._steps.code(candidate), self._steps.reader(dataset)
-            self._tell_of(Found(dataset, code, jax, numbers=numbers, reader=reader))
+            self._tell_of(Found(dataset, code, jax, reader=reader))
         return False
 
     def _hook_tapes(self, kind: Any) -> None:

@@ -6,7 +6,6 @@ import ast
 import contextlib
 import functools
 import inspect
-import itertools
 import threading
 import types
 import weakref
@@ -132,13 +131,9 @@ class JaxSteps:
     """Finds the function whose calls are the steps: that takes gradients, or at least gives back what it was given, changed, again and again;
     or the gradients that a step without one takes."""
 
-    def __init__(
-        self, calls: JaxCalls, steps: int, found: Callable[[CodeType | None, int], object], *, numbers: bool = False
-    ) -> None:
-        """`found`: told once, of the function's code (None: gradients that are taken eagerly) and of how often it was called. `numbers`: keep
-        the numbers that calls return, which waits for them."""
+    def __init__(self, calls: JaxCalls, steps: int, found: Callable[[CodeType | None, int], object]) -> None:
+        """`found`: told once, of the function's code (None: gradients that are taken eagerly) and of how often it was called."""
         self._calls, self._steps, self._found = calls, steps, found
-        self._numbers: list[tuple[Any, bool, list[list[float]]]] | None = [] if numbers else None
         self._counts: dict[Any, int] = {}
         self._needed: dict[Any, int] = {}  # calls, until it is the step
         calls.listener = self._called
@@ -160,27 +155,12 @@ class JaxSteps:
             self._needed[key] = self._steps
         elif key not in self._needed and _carries(self._calls.jax, result, args):
             self._needed[key] = UNTAPED_FACTOR * self._steps
-        if self._numbers is not None and key in self._needed:
-            several = getattr(function, "__name__", "").startswith(SEVERAL_STEPS)
-            self._numbers.append((key, several, _numbers(self._calls.jax, result[1] if several else result, several)))
         return result
 
     @property
     def _gradients_again(self) -> bool:
         """Whether a function that takes gradients is called again and again: it is the step then, and no update of one parameter."""
         return any(self._counts[key] > 1 for key, needed in self._needed.items() if needed == self._steps)
-
-    def numbers(self) -> list[list[float]]:
-        """The numbers that each step returned: those of calls of several steps, up to the first call of another kind, or else those of the
-        function that was called most often."""
-        kept = self._numbers or []
-        first = next((at for at, (_, several, _) in enumerate(kept) if several), None)
-        if first is not None:
-            rows = list(itertools.takewhile(lambda each: each[1], kept[first:]))
-        else:
-            step = max(self._counts, key=lambda key: (self._needed.get(key) == self._steps, self._counts[key]), default=None)
-            rows = [each for each in kept if each[0] == step]
-        return [row for _, _, found in rows for row in found]
 
 
 def static_arguments(jax: Any, function: Any, calls: Sequence[tuple[tuple[Any, ...], dict[str, Any]]]) -> tuple[str, ...]:
@@ -234,13 +214,6 @@ def _no_array(value: Any) -> bool:
     if isinstance(value, tuple):
         return bool(value) and all(isinstance(each, int) or _no_array(each) for each in value)
     return isinstance(value, (str, bool, FunctionType, type))
-
-
-def _numbers(jax: Any, result: Any, several: bool) -> list[list[float]]:
-    """The numbers of each step in what a call returned."""
-    leaves = [leaf for leaf in jax.tree_util.tree_leaves(result) if "float" in str(getattr(leaf, "dtype", ""))]
-    held = [leaf.tolist() for leaf in leaves if leaf.ndim == several]
-    return [list(row) for row in zip(*held, strict=True)] if several else [held]
 
 
 def _carries(jax: Any, result: Any, args: tuple[Any, ...]) -> bool:

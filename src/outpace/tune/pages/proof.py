@@ -42,8 +42,8 @@ def _said(searched: Searched, proof: Proof) -> str:
         first = f"It is not proven to be the same program. {judged.why}"
     elif judged.same is False:
         first = judged.why
-    elif judged.faults:
-        first = "It changes numbers beyond rounding, which was allowed; it runs as far as the original."
+    elif judged.allowed:
+        first = f"It was not shown to be the same program, which was allowed; it runs. {judged.why}"
     else:
         what = "The edited script is the same program" if judged.whole else "No difference was found in the first steps"
         first = f"{what}: {judged.sentence}."

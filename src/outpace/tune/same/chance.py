@@ -4,6 +4,7 @@ Two texts of a program draw the same numbers where the same line of the user's d
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import random
@@ -84,19 +85,29 @@ class Chance:
         return random.Random(self.seed()).randbytes(size)
 
     def _seeded(self, owner: Any, name: str) -> None:
-        plain = getattr(owner, name)
-        if isinstance(plain, type):
-            chance = self
+        """Of something that is made from a seed, its first argument, `seed` or `entropy`."""
+        plain, chance = getattr(owner, name), self
 
-            class Seeded(plain):  # type: ignore[misc, valid-type]  # the class itself, but for a seed that is missing
-                def __init__(self, seed: Any = None, *args: Any, **kwargs: Any) -> None:
-                    super().__init__(chance.seed() % 2**32 if seed is None else seed, *args, **kwargs)
+        def given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+            if (args[0] if args else kwargs.get("seed", kwargs.get("entropy"))) is not None:
+                return args, kwargs
+            rest = {key: value for key, value in kwargs.items() if key not in ("seed", "entropy")}
+            return (chance.seed() % 2**32, *args[1:]), rest
 
-            Seeded.__name__, Seeded.__qualname__, Seeded.__module__ = plain.__name__, plain.__qualname__, plain.__module__
-            setattr(owner, name, Seeded)
+        if not isinstance(plain, type):
+
+            @functools.wraps(plain)
+            def seeded(*args: Any, **kwargs: Any) -> Any:
+                args, kwargs = given(args, kwargs)
+                return plain(*args, **kwargs)
+
+            setattr(owner, name, seeded)
             return
 
-        def seeded(seed: Any = None, *args: Any, **kwargs: Any) -> Any:
-            return plain(self.seed() if seed is None else seed, *args, **kwargs)
+        class Seeded(plain):  # type: ignore[misc, valid-type]  # whichever class it is: itself, but for a seed that is missing
+            def __init__(self, *args: Any, **kwargs: Any) -> None:
+                args, kwargs = given(args, kwargs)
+                super().__init__(*args, **kwargs)
 
-        setattr(owner, name, seeded)
+        Seeded.__name__, Seeded.__qualname__, Seeded.__module__ = plain.__name__, plain.__qualname__, plain.__module__
+        setattr(owner, name, Seeded)

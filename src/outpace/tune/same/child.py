@@ -8,7 +8,6 @@ import os
 import resource
 import sys
 import threading
-import time
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -21,7 +20,7 @@ from outpace.tune import guard
 from outpace.tune.same.chance import Chance
 from outpace.tune.same.fits import Fits
 from outpace.tune.same.nudge import Nudge
-from outpace.tune.same.passes import Passes
+from outpace.tune.same.passes import END, Passes
 from outpace.tune.same.record import CUT_SHORT, Record, files_of
 from outpace.tune.same.said import Said
 from outpace.tune.same.state import Reader, State
@@ -31,7 +30,7 @@ from outpace.tune.texts.load import Marking, substitute
 LEAVING = 10.0  # seconds for what a script does at its exit
 
 
-class Run:
+class TextRun:
     """One run, as a plan says: `edition` (a file), `script`, `argv`, `module`, `cut` and `every` (passes), `nudge` (a seed, or null), `limit`
     (seconds), `training` (seconds after its begin, or null), `result` (where the record goes)."""
 
@@ -42,37 +41,24 @@ class Run:
         self.marks = Passes(
             plan["cut"], plan["every"], loaded.grouped, self._began, self._passed, ".".join(map(str, loaded.place.path))
         )
-        self.fits = Fits(loaded.fit, plan["cut"], plan["every"], self._fit_began, self._fit_passed)
+        self.fits = Fits(loaded.fit, plan["cut"], plan["every"], self._began, self._passed)
         self.read: dict[tuple[str, int, int], State] = {}
         self._reader = Reader(users)
-        self._start = self._last = time.monotonic()
         self._written = threading.Lock()
         self.guard: guard.Guard | None = None
         self.said = Said(users)
 
-    def _began(self, frame: FrameType) -> None:
-        self._start = time.monotonic()
-        self.marks.ran.clear()  # what ran before is no part of training
-        if self.plan["training"] is not None:
-            self._watch(self.plan["training"])
-        if self.plan["nudge"] is not None:
-            Nudge(users, self.plan["nudge"]).frame(frame)
-
-    def _passed(self, key: str, entry: int, passes: int, frame: FrameType) -> None:
-        self.read[key, entry, passes] = self._reader.read(frame)
-        self._last = time.monotonic()
-
-    def _fit_began(self, frame: FrameType, model: Any) -> None:
-        self._start = time.monotonic()
+    def _began(self, frame: FrameType, model: Any = None) -> None:
+        """The loop begins for the first time, or the `fit` of a model."""
         self.marks.ran.clear()  # what ran before is no part of training
         if self.plan["training"] is not None:
             self._watch(self.plan["training"])
         if self.plan["nudge"] is not None:
             Nudge(users, self.plan["nudge"]).frame(frame, (model,))
 
-    def _fit_passed(self, key: str, entry: int, passes: int, frame: FrameType | None, held: dict[str, Any]) -> None:
+    def _passed(self, key: str, entry: int, passes: int, frame: FrameType | None, held: dict[str, Any] | None = None) -> None:
+        """The state is to be read; `held`: by name, what a frame does not lead to."""
         self.read[key, entry, passes] = self._reader.read(frame, held)
-        self._last = time.monotonic()
 
     def finish(self, ended: str) -> None:
         """Write the record; once."""
@@ -82,25 +68,15 @@ class Run:
         ran = {file: frozenset(lines) for file, lines in self.marks.ran.items()}
         if self.read or ended:
             final = self._reader.read(None)
-            self.read["script", 1, -1] = final
+            self.read["script", 1, END] = final
         memory = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         flush_files()
         ours = (threading.main_thread(), threading.current_thread())
         threads = sum(not each.daemon and each not in ours for each in threading.enumerate())
         files = files_of(self.guard.changed()) if self.guard is not None else {}
         found = Record(
-            self.read,
-            passes,
-            (),
-            ended,
-            ran,
-            self.marking.branches,
-            self._last - self._start,
-            files,
-            memory,
-            threads,
-            self.said.lines,
-        )
+            self.read, passes, (), ended, ran, self.marking.branches, files, memory, threads, self.said.lines
+        )  # fmt: skip
         found.write(self.plan["result"])
 
     def run(self) -> int:
@@ -139,7 +115,7 @@ class Run:
 def main() -> None:
     """Run the script; the record is written in any case."""
     plan = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    run = Run(plan)  # which reads its texts
+    run = TextRun(plan)  # which reads its texts
     run.guard = guard.begin([os.path.dirname(plan["result"])])
     chance = Chance(users, run.loaded.lines)
     chance.begin()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -31,16 +30,19 @@ _SHOWN = 3
 class Judgement:
     """same: whether the edited text is the same program; None where that is not proven. why: in a sentence without its subject's name.
     compared: values. missed: lines of branches that did not run. faults: places that differ, or that could not be compared. runs: whether the
-    edited text came through its passes at all. whole: whether the scripts were compared to their own end; else only the first passes were."""
+    edited text came through its passes at all. whole: whether the scripts were compared to their own end; else only the first passes were.
+    sampled: arrays of which a sample and sums stand for the rest. allowed: it is not the same, and the user allows that."""
 
     same: bool | None
     why: str
     compared: int = 0
     passes: int = 0
     missed: tuple[int, ...] = ()
-    faults: tuple[str, ...] = field(default_factory=tuple)
+    faults: tuple[str, ...] = ()
     runs: bool = True
     whole: bool = True
+    sampled: int = 0
+    allowed: bool = False
 
     @property
     def sentence(self) -> str:
@@ -50,7 +52,10 @@ class Judgement:
                 f"; {counted(len(self.missed), 'branch', 'branches')} did not run (line {', '.join(map(str, self.missed))})"
             )
             later = "" if self.whole else "; the training is longer, and what only shows later was not compared"
-            return f"compared to step {self.passes}, {counted(self.compared, 'value')}{missed if self.missed else ''}{later}"
+            part = f"; of {counted(self.sampled, 'large array')} a sample and sums" if self.sampled else ""
+            return (
+                f"compared to step {self.passes}, {counted(self.compared, 'value')}{part}{missed if self.missed else ''}{later}"
+            )
         return self.why
 
 
@@ -112,7 +117,8 @@ class _Comparison:
         why = self._unproven(passes)
         if why is not None:
             return Judgement(None, why, self.compared, passes, missed, tuple(self.missing))
-        return Judgement(True, "the same program", self.compared, passes, missed)
+        sampled = len({path for key in common for path in self.one.marks[key].sampled})
+        return Judgement(True, "the same program", self.compared, passes, missed, sampled=sampled)
 
     def _unproven(self, passes: int) -> str | None:
         if passes < 1:

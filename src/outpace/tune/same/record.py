@@ -19,9 +19,9 @@ CUT_SHORT = "cut"  # how a run ended that had no more time
 class Record:
     """marks: the state by loop, how often it was entered, and pass (`passes.END` for what follows it). passes: how many each loop made, until
     it was cut or ended. printed: lines of its output. ended: how the script ended: empty for its own end, `cut` for the time limit, else the
-    exception. ran, branches: first lines of the branches that ran after training began, and of all, by file. seconds: of the loop, to the last
-    mark. files: what it would have written, by path from the folder that it ran in: lines of a text, else nothing. memory: bytes at most.
-    threads: that would keep the process from ending. said: lines of its log and on stderr."""
+    exception. ran, branches: first lines of the branches that ran after training began, and of all, by file. files: what it would have
+    written, by path from the folder that it ran in: lines of a text, else nothing. memory: bytes at most. threads: that would keep the process
+    from ending. said: lines of its log and on stderr."""
 
     marks: Mapping[tuple[str, int, int], State]
     passes: Mapping[str, int]
@@ -29,7 +29,6 @@ class Record:
     ended: str
     ran: Mapping[str, frozenset[int]] = field(default_factory=dict)
     branches: Mapping[str, frozenset[int]] = field(default_factory=dict)
-    seconds: float = 0.0
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     memory: int = 0
     threads: int = 0

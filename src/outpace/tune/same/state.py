@@ -197,7 +197,7 @@ class Reader:
                 if not self._own(type(value)):
                     return
         library = type(value).__module__.partition(".")[0]
-        if isinstance(state := _attribute(value, "state_dict"), Callable) and library == "torch":  # type: ignore[arg-type]
+        if library == "torch" and callable(state := _attribute(value, "state_dict")):
             yield ".state_dict()", dict(state())
         elif library in _BY_VARIABLES:
             yield from self._by_variables(value)
@@ -256,10 +256,8 @@ def array_of(value: Any) -> np.ndarray[Any, Any] | None:
         if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 62:
             return None
         return np.asarray(value)
-    found: Any = None
-    if isinstance(value, np.ndarray):
-        found = value
-    elif hasattr(type(value), "__array__") and not isinstance(value, type):
+    found: np.ndarray[Any, Any] | None = value if isinstance(value, np.ndarray) else None
+    if found is None and hasattr(type(value), "__array__") and not isinstance(value, type):
         try:
             found = np.asarray(_plain_array(value))
         except Exception:  # a symbolic tensor, or an array that was given away
@@ -268,10 +266,10 @@ def array_of(value: Any) -> np.ndarray[Any, Any] | None:
         return None
     if found.dtype.kind == "V":  # bfloat16 and smaller numbers of machine learning
         try:
-            return found.astype(np.float32)  # type: ignore[no-any-return]
-        except Exception:
+            return found.astype(np.float32)
+        except (TypeError, ValueError):  # a record of several fields
             return None
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _plain_array(value: Any) -> Any:

@@ -8,7 +8,7 @@ import io
 import linecache
 import os
 import tokenize
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.machinery import SourceFileLoader
 from types import CodeType
 from typing import Any, cast
@@ -20,16 +20,11 @@ from outpace.tune.texts.place import FIT, Place
 
 def substitute(texts: Mapping[str, bytes]) -> None:
     """Let the import system read these texts instead of the files, and none of their compiled copies."""
-    plain_data, plain_stats = SourceFileLoader.get_data, SourceFileLoader.path_stats
+    plain_data = SourceFileLoader.get_data
 
     def get_data(self: Any, path: Any) -> bytes:
         found = texts.get(os.path.realpath(path))
         return found if found is not None else plain_data(self, path)
-
-    def path_stats(self: Any, path: Any) -> Any:
-        if os.path.realpath(path) in texts:
-            raise OSError  # no times: the loader then neither reads nor writes a compiled copy
-        return plain_stats(self, path)
 
     read = linecache.updatecache  # AutoGraph reads a function by its lines, and asks for them to be read again
 
@@ -44,7 +39,19 @@ def substitute(texts: Mapping[str, bytes]) -> None:
 
     linecache.updatecache = updatecache
     SourceFileLoader.get_data = get_data  # type: ignore[method-assign]  # this process does nothing else
-    SourceFileLoader.path_stats = path_stats  # type: ignore[method-assign]  # likewise
+    _uncompiled(texts.__contains__)
+
+
+def _uncompiled(which: Callable[[str], bool]) -> None:
+    """Let the import system neither read nor write compiled copies of some files."""
+    plain = SourceFileLoader.path_stats
+
+    def path_stats(self: Any, path: Any) -> Any:
+        if which(os.path.realpath(path)):
+            raise OSError  # a file without times has no such copy
+        return plain(self, path)
+
+    SourceFileLoader.path_stats = path_stats  # type: ignore[method-assign]  # this process does nothing else
 
 
 class Marking:
@@ -58,19 +65,14 @@ class Marking:
 
     def install(self) -> None:
         """For what is imported; the script itself is compiled by `compiled`."""
-        plain_compile, plain_stats, ours = SourceFileLoader.source_to_code, SourceFileLoader.path_stats, self.compiled
+        plain, ours = SourceFileLoader.source_to_code, self.compiled
 
         def source_to_code(self: Any, data: Any, path: Any, **options: Any) -> CodeType:
             file = os.fsdecode(path)
-            return ours(data, file) if users(os.path.realpath(file)) else plain_compile(self, data, path, **options)
-
-        def path_stats(self: Any, path: Any) -> Any:
-            if users(os.path.realpath(path)):
-                raise OSError  # no times: the loader then neither reads nor writes a compiled copy
-            return plain_stats(self, path)
+            return ours(data, file) if users(os.path.realpath(file)) else plain(self, data, path, **options)
 
         SourceFileLoader.source_to_code = source_to_code  # type: ignore[method-assign]  # this process does nothing else
-        SourceFileLoader.path_stats = path_stats  # type: ignore[method-assign]  # likewise
+        _uncompiled(users)
 
     def compiled(self, data: bytes, path: str) -> CodeType:
         """The code of a user's file."""

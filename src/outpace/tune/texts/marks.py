@@ -93,7 +93,6 @@ class _Branches(ast.NodeTransformer):
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self.lines: set[int] = set()
 
     def _noted(self, body: list[ast.stmt]) -> list[ast.stmt]:
         if not body:

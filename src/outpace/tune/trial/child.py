@@ -209,7 +209,7 @@ def _run_edited(edition: str, script: str, argv: list[str], module: bool, channe
     from outpace.capture.imports import ImportHooks
     from outpace.tune.texts.edition import Loaded
     from outpace.tune.texts.load import Marking, substitute
-    from outpace.tune.trial.passes import Passes, frameworks
+    from outpace.tune.trial.passes import RacedPasses, frameworks
 
     loaded = Loaded.read(edition)
     substitute(loaded.texts)
@@ -218,7 +218,7 @@ def _run_edited(edition: str, script: str, argv: list[str], module: bool, channe
         hooks.install()
         run_as_main(script, argv, module)
         hooks.ended()
-    passes, marking = Passes(hooks.session, loaded, first_epoch), Marking(loaded.place, loaded.header, endless=True)
+    passes, marking = RacedPasses(hooks.session, loaded, first_epoch), Marking(loaded.place, loaded.header, endless=True)
     marking.install()
     passes.install()
     ImportHooks(frameworks(hooks.session), _not_hooked).install()

@@ -15,7 +15,7 @@ from outpace.tune.texts.edition import Loaded
 from outpace.tune.trial.turns import WARMUP, RaceSession
 
 
-class Passes:
+class RacedPasses:
     """Counts the passes of the loop of an edition, and hands them to the race's session."""
 
     def __init__(self, session: RaceSession, loaded: Loaded, first_epoch: float) -> None:
