@@ -59,7 +59,7 @@ class Chance:
         found.get_seed = get_seed
         from outpace.tune.same.chance_tf import Hashed
 
-        Hashed(tf, lambda: self._number(sys._getframe(1))).install()
+        Hashed(tf, lambda: self._number(sys._getframe(1))).install(SEED)
 
     def seed(self) -> int:
         """A number for the user's line that asks, and for the how manieth time."""

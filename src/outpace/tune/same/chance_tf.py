@@ -2,13 +2,15 @@
 
 The generators that these use differ (Philox and ThreeFry, and streams that count what each graph has drawn); where two texts are compared all
 of them are replaced. Uniform, normal and truncated normal numbers, and what TensorFlow and Keras make of them: dropout, initial values, noise.
-In a pipeline, whose functions may run in any order, the seed is a hash of the element and the how manieth time it comes.
+A pipeline's functions may run in any order: what `map` is given comes with a key of its own, by the iterator and the element's position in it,
+which is the seed; in functions of other stages the seed is a hash of the element and the how manieth time it comes.
 """
 
 from __future__ import annotations
 
 import functools
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -34,15 +36,42 @@ class Hashed:
         self._counts: dict[int, Any] = {}
         self._tables: dict[int, Any] = {}
         self._asked: dict[tuple[int, int], int] = {}  # by graph and line
+        self._keys = threading.local()
 
-    def install(self) -> None:
-        """Under all names that a function has."""
+    def install(self, seed: int) -> None:
+        """Under all names that a function has. seed: of the keys of a pipeline's elements."""
+        self._tf.data.Dataset.map = self._keyed(self._tf.data.Dataset.map, seed)
         for module, names in zip(_MODULES, (_STATELESS, _STATEFUL), strict=True):
             owner = sys.modules.get(module)
             for name, kind in names.items():
                 plain = getattr(owner, name, None)
                 if plain is not None:
                     self._replace(plain, self._stateless(kind) if names is _STATELESS else self._stateful(plain, kind))
+
+    def _keyed(self, plain: Any, seed: int) -> Any:
+        """`map` of a data set whose elements come with their keys, which the function's draws take: the same numbers however many of its
+        calls run at once, whatever another stage has done to the element before, and others in each epoch."""
+        tf, keys = self._tf, self._keys
+
+        @functools.wraps(plain)
+        def map_(this: Any, map_func: Any, *args: Any, **kwargs: Any) -> Any:
+            status = sys.modules["tensorflow.python.autograph.core.ag_ctx"].control_status_ctx()
+            plainly = getattr(map_func, "python_function", map_func)  # in the pipeline's own graph, where the key is
+            users = sys.modules["tensorflow.python.autograph.impl.api"].tf_convert(plainly, status)
+
+            @tf.autograph.experimental.do_not_convert
+            @functools.wraps(map_func, updated=())
+            def function(element: Any, key: Any) -> Any:
+                outer, keys.current = getattr(keys, "current", None), key
+                try:
+                    return users(*element) if type(element) is tuple else users(element)
+                finally:
+                    keys.current = outer
+
+            drawn = tf.data.Dataset.random(seed=seed, rerandomize_each_iteration=True)
+            return plain(tf.data.Dataset.zip((this, drawn)), function, *args, **kwargs)
+
+        return map_
 
     def _replace(self, plain: Any, ours: Any) -> None:
         made = functools.wraps(plain)(ours)
@@ -80,10 +109,12 @@ class Hashed:
         return tf.stack([tf.constant(place % 2**31, tf.int64), tf.cast(count, tf.int64)])
 
     def _of_element(self, graph: Any, place: int) -> Any:
-        """A seed for the element that a function of a pipeline is given, and the how manieth time it is given that."""
+        """A seed for the element that a function of a pipeline is given: by its key, else by what it is and the how manieth time it comes."""
         tf = self._tf
         asked = self._asked[id(graph), place] = self._asked.get((id(graph), place), 0) + 1
         place = (place + 0x9E3779B9 * asked) % 2**31
+        if getattr(self._keys, "current", None) is not None:
+            return tf.stack([self._keys.current, tf.constant(place, tf.int64)])
         if place not in self._tables:
             with tf.init_scope():
                 self._tables[place] = tf.lookup.experimental.MutableHashTable(tf.int64, tf.int64, 0)
@@ -164,11 +195,9 @@ class Hashed:
 
 
 def pipeline_of(tf: Any) -> Any:
-    """The graph of the function of a tf.data pipeline that is being traced; None outside of one."""
+    """The graph of the function of a tf.data pipeline that is being traced; None outside of one, and in a `tf.function` that it calls, which
+    other callers share."""
     graph: Any = tf.compat.v1.get_default_graph() if not tf.executing_eagerly() else None
-    found = None
-    while graph is not None:
-        if "Dataset_" in str(getattr(graph, "name", "")):
-            found = graph
+    while graph is not None and type(graph).__name__ != "FuncGraph":  # the branches and bodies of control flow are of classes of their own
         graph = getattr(graph, "outer_graph", None)
-    return found
+    return graph if "Dataset_" in str(getattr(graph, "name", "")) else None
