@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from outpace.capture.server import serve
     from outpace.model import OutpaceError
     from outpace.monitor import Monitor
-    from outpace.tune.own_loop import tune_loop
     from outpace.tune.race import race
-    from outpace.tune.session import tune, tune_dataset
+    from outpace.tune.session import tune
 
 __all__ = [
     "Monitor",
@@ -38,8 +37,6 @@ __all__ = [
     "step",
     "stop",
     "tune",
-    "tune_dataset",
-    "tune_loop",
 ]
 _public = lazy(
     __name__,
@@ -52,8 +49,6 @@ _public = lazy(
         "capture.remote": "capture_remote",
         "capture.server": "serve",
         "model": "OutpaceError",
-        "tune.own_loop": "tune_loop",
-        "tune.session": "tune_dataset",
         "tune.race": "race",
     },
 )

@@ -19,7 +19,7 @@ import gc, json, os, sys, threading
 import numpy as np, tensorflow as tf
 from outpace.tune.data import classes, comparable, graph, rebuild
 from outpace.tune.data.iterator import model_of, parameter_of, stages_of
-from outpace.tune.program.outside import effects
+from outpace.tune.data.effects import effects
 from outpace.model.errors import RebuildError
 from outpace.tune.data.tree import describe
 from outpace.tune.data.verify import Difference, Risk, Verified, verify

@@ -1,4 +1,4 @@
-"""What `outpace tune` and `outpace race` say and leave behind when something fails: state outside of a pipeline, arms, memory, Ctrl-C."""
+"""What `outpace tune` and `outpace race` say and leave behind when something fails: arms, memory, Ctrl-C."""
 
 from __future__ import annotations
 
@@ -17,132 +17,6 @@ from outpace.tune.optimisations.optimisation import Applies
 from tests.integration.programs import environment, needs_tensorflow, run_program
 from tests.integration.test_race import left_over
 
-PIPELINES = """
-import json, queue, random, threading
-import numpy as np, tensorflow as tf
-from outpace.model.errors import UsageError
-from outpace.tune.data.isolated import dispose
-from outpace.tune.program.program import Program
-from outpace.tune.program.state import Snapshot
-from outpace.tune.program.stepper import Reader
-
-SPEC = tf.TensorSpec((), tf.float64)
-
-def fed(function):
-    return tf.data.Dataset.from_generator(function, output_signature=SPEC).prefetch(4)
-
-def mapped(function):
-    return tf.data.Dataset.range(40).map(lambda n: function(tf.cast(n, tf.float64)))
-
-def values(dataset):
-    return [float(element) for element in dataset.take(20)]
-"""
-PUT_BACK = (
-    PIPELINES
-    + """
-def numpys_own():
-    np.random.seed(3)
-    return fed(lambda: (np.random.rand() for _ in range(40)))
-
-def pythons_own():
-    random.seed(3)
-    return fed(lambda: (random.random() for _ in range(40)))
-
-def generators():
-    numbers = np.random.default_rng(3)
-    def generate():
-        for _ in range(40):
-            yield numbers.random()
-    return fed(generate)
-
-def open_file():
-    with open("numbers", "w") as file:
-        file.write("".join(f"{n}\\n" for n in range(10000)))
-    opened = open("numbers")
-    return fed(lambda: (float(opened.readline()) for _ in range(40)))
-
-class Loader:
-    def __init__(self):
-        self.epoch, self.lock = 0, threading.Lock()
-    def __call__(self):
-        with self.lock:
-            self.epoch += 1
-        for n in range(40):
-            yield self.epoch + n / 100
-
-def variable():
-    seen = tf.Variable(0.0, dtype=tf.float64)
-    return mapped(lambda n: n + seen.assign_add(1.0))
-
-def tensorflows():
-    numbers = tf.random.Generator.from_seed(3)
-    return mapped(lambda n: n + numbers.uniform((), dtype=tf.float64))
-
-def python_function():
-    seen = []
-    def count(n):
-        seen.append(n)
-        return n + len(seen)
-    return mapped(lambda n: tf.numpy_function(count, [n], tf.float64))
-
-def constant_table():
-    table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer([1, 2], [3.0, 4.0], tf.int64, tf.float64), 0.0)
-    return mapped(lambda n: table.lookup(tf.cast(n, tf.int64)))
-
-equal = {}
-for name, made in {
-    "NumPy's numbers": numpys_own, "Python's numbers": pythons_own, "own numbers": generators, "open file": open_file,
-    "object": lambda: fed(Loader()), "variable": variable, "TensorFlow's generator": tensorflows,
-    "Python function": python_function, "constant table": constant_table,
-}.items():
-    expected = values(made())
-    dataset = made()
-    program, chance = Program.of_input(dataset), Snapshot.of(None)
-    reader = Reader(program.feed())
-    reader.compile()
-    reader.run(90)
-    moved = values(dataset) != expected
-    held = [reader]
-    del reader
-    dispose(held)
-    left = program.outside.restore()
-    chance.restore()
-    equal[name] = (values(dataset) == expected, left, moved)
-print(json.dumps(equal))
-"""
-)
-REFUSED = (
-    PIPELINES
-    + """
-source = iter([float(n) for n in range(20)])
-waiting = queue.Queue()
-for n in range(20):
-    waiting.put(float(n))
-table = tf.lookup.experimental.MutableHashTable(tf.int64, tf.int64, 0)
-
-def insert(n):
-    table.insert(n, n + 1)
-    return n
-
-shuffled = tf.data.Dataset.range(20).shuffle(20, seed=1)
-refused = {}
-for name, dataset in {
-    "one pass": fed(lambda: source),
-    "queue": fed(lambda: (waiting.get() for _ in range(20))),
-    "table": tf.data.Dataset.range(20).map(insert),
-    "files": shuffled.snapshot("files"),
-    "shared": tf.data.Dataset.range(2).flat_map(lambda n: shuffled),
-    "inner": fed(lambda: (float(n) for n in shuffled)),
-}.items():
-    try:
-        Program.of_input(dataset)
-    except UsageError as error:
-        refused[name] = str(error)
-print(json.dumps([refused, list(source) == [float(n) for n in range(20)], waiting.qsize(), int(table.size()), list(map(int, shuffled))]))
-fresh = tf.data.Dataset.range(20).shuffle(20, seed=1)
-print(json.dumps(list(map(int, fresh))))
-"""
-)
 TRAIN = """
 import hashlib, os, sys
 import numpy as np, keras, tensorflow as tf
@@ -249,37 +123,6 @@ def outpace(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
 
 def write(folder: Path, name: str, source: str) -> None:
     (folder / name).write_text(textwrap.dedent(source), encoding="utf-8")
-
-
-@pytest.mark.verify
-@needs_tensorflow
-def test_what_reading_changes_outside_of_a_pipeline_is_put_back(tmp_path: Path) -> None:
-    ended = run_program(PUT_BACK, tmp_path)
-    assert ended.code == 0, ended.err[-3000:]
-    found: dict[str, list[object]] = json.loads(ended.out.splitlines()[-1])
-    assert len(found) == 9
-    assert {name: (equal, left) for name, (equal, left, _) in found.items()} == dict.fromkeys(found, (True, []))
-    assert [name for name, (_, _, moved) in found.items() if not moved] == ["constant table"], "else nothing is shown"
-
-
-@needs_tensorflow
-def test_what_cannot_be_put_back_is_refused_before_anything_is_read(tmp_path: Path) -> None:
-    ended = run_program(REFUSED, tmp_path)
-    assert ended.code == 0, ended.err[-3000:]
-    refused, source_whole, waiting, table, order = json.loads(ended.out.splitlines()[-2])
-    assert (source_whole, waiting, table, order) == (True, 20, 0, json.loads(ended.out.splitlines()[-1]))
-    assert not (tmp_path / "files").exists()
-    said = {
-        "one pass": "'source', an iterator (list_iterator), which moves on with every element",
-        "queue": "'waiting', a Queue, out of which what is read is gone",
-        "table": "LookupTableInsertV2",
-        "files": "reading it itself moves on its shuffle or writes its files",
-        "shared": "reads a data set that was made outside of it",
-        "inner": "'shuffled', a data set with a shuffle",
-    }
-    assert refused.keys() == said.keys()
-    for name, part in said.items():
-        assert refused[name].startswith("Trials would use up what the training is to read: ") and part in refused[name]
 
 
 @pytest.mark.verify

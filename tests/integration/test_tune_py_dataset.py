@@ -67,7 +67,7 @@ READERS = {knob.id: knob for knob in knobs() if knob.reads}
 def program_of(x, backend=None):
     model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse")
-    return Program.of(model, x, keeps=False, epochs=2)
+    return Program.of(model, x, epochs=2)
 
 def said(applies):
     return [applies.risk.value if isinstance(applies, Applies) else None, applies.sentence]

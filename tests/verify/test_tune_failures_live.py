@@ -56,19 +56,10 @@ print("trained", weights, history.history["loss"], numbers.random())
 sys.stdout.flush()
 os._exit(3)
 """
-TUNE = """
-if len(sys.argv) > 1:
-    import outpace
-    try:
-        outpace.tune(model, data, epochs=2, budget=60)
-        print("ended by itself")
-    except KeyboardInterrupt:
-        print("cancelled")
-"""
 
 
-def program(folder: Path, source: str, tuned: bool) -> None:
-    text = START.replace("SOURCE", source) + (TUNE if tuned else "") + END
+def program(folder: Path, source: str) -> None:
+    text = START.replace("SOURCE", source) + END
     (folder / "train.py").write_text(textwrap.dedent(text), encoding="utf-8")
 
 
@@ -103,20 +94,9 @@ STAGES = {
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_ctrl_c_in_a_notebook_leaves_the_training_as_it_was(stage: str, tmp_path: Path) -> None:
-    after, source = STAGES[stage]
-    program(tmp_path, source, tuned=True)
-    untouched = plain(tmp_path)
-    process = started("train.py", "tune", cwd=tmp_path, stdout=subprocess.PIPE)
-    output, rest = signalled(process, after, signal.SIGINT)
-    assert process.wait(120) == 3, rest[-3000:]
-    assert output.splitlines() == ["cancelled", untouched.strip()]
-
-
-@pytest.mark.parametrize("stage", ["the limits race", "the filling of a cache"])
 def test_ctrl_c_ends_the_command_with_nothing_on_stdout(stage: str, tmp_path: Path) -> None:
     after, source = STAGES[stage]
-    program(tmp_path, source, tuned=False)
+    program(tmp_path, source)
     process = started(
         "-m", "outpace", "tune", "--out", "samples", "--html", "tune.html", "train.py", cwd=tmp_path, stdout=subprocess.PIPE
     )
@@ -128,7 +108,7 @@ def test_ctrl_c_ends_the_command_with_nothing_on_stdout(stage: str, tmp_path: Pa
 
 @pytest.mark.parametrize("options", [[], ["--environment"]])
 def test_a_command_that_is_told_to_end_leaves_no_process_and_no_file(options: list[str], tmp_path: Path) -> None:
-    program(tmp_path, "slices", tuned=False)
+    program(tmp_path, "slices")
     process = started(
         "-m",
         "outpace",
@@ -152,7 +132,7 @@ def test_a_command_that_is_told_to_end_leaves_no_process_and_no_file(options: li
 
 
 def test_a_training_with_state_outside_is_bit_equal_after_a_whole_tuning(tmp_path: Path) -> None:
-    program(tmp_path, "fed", tuned=False)
+    program(tmp_path, "fed")
     untouched = plain(tmp_path)
     command = [sys.executable, "-m", "outpace", "tune", "--budget", "20s", "--then", "continue", "--json", "train.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment(), check=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from enum import Enum
@@ -16,11 +15,9 @@ from outpace.cli.options import PASSED_ON, Color, Html, Module, Width, of_script
 if TYPE_CHECKING:
     from outpace.capture.options import Outcome
     from outpace.tune.climb.environment import EnvironmentOutcome
-    from outpace.tune.searched import Searched
+    from outpace.tune.session import Tuned
 
 _BUDGET, _LIMITS_BUDGET = "140s", "20s"
-_INTERRUPTED, _HOSTED = 130, "outpace.tune.hosted"
-_LEAST_RACE, _FEWEST_SECONDS = 0.3, 20.0  # of the budget, and at least, for the race of the edited script
 _ENVIRONMENT_SHARE = 0.5  # of the budget, where the environment is tried too
 
 
@@ -128,7 +125,6 @@ def tune(
         "argv": of_script(context, args),
         "module": module,
         "fit": fit,
-        "began": time.monotonic(),
         "asked_budget": budget,
         "budget": seconds(budget or (_LIMITS_BUDGET if only_limits else _BUDGET)),
         "then": then.value,
@@ -221,77 +217,61 @@ def _say_what_would_be_tried() -> None:
 
 
 def _tune_script(plan: dict[str, Any]) -> int:
-    """Tune as planned: wait for the script's process, which searches, dies when that is over and writes no file of the user's; prove what it
-    found, report, and start the script anew where it is to train, tuned or not; the exit code. Does not come back where the script trains
-    afterwards: this process becomes the script's then.
+    """Tune as planned, report, and start the script anew where it is to train, tuned or not; the exit code. Does not come back where the
+    script trains afterwards: this process becomes the script's then.
 
-    plan: what `hosted` reads, without its files, and `then`.
+    plan: see `session.tuning`, and `then`, `out`, `patch`, `html`, `json`, `width`, `color`.
     """
     from outpace.capture.family import Family
     from outpace.capture.recording import tell
-    from outpace.capture.relaunch import become, python_command, script_command
-    from outpace.capture.runner import watched
-    from outpace.tune.searched import Searched
+    from outpace.capture.relaunch import become, script_command
+    from outpace.tune.session import INTERRUPTED, tuning
 
     trains = plan["then"] != "stop" and not plan["dry_run"]
     if trains:
         tell("the script runs twice: what it does before its training is done again, in a new process, for that")
-    texts: dict[str, str] = {}
+    began = time.monotonic()
     with Family() as family:
-        files = {"outcome": os.path.join(family.folder, "outcome.json"), "found": os.path.join(family.folder, "found")}
-        code, outcome = watched(python_command(_HOSTED, json.dumps({**plan, **files})), files["outcome"])
-        searched = Searched.read(files["found"])
-        if searched is not None and code != _INTERRUPTED:
-            code, texts = _concluded(plan, searched)
+        try:
+            tuned = tuning(plan, family.folder)
+        except KeyboardInterrupt:
+            tell("interrupted; what was found is not proven")
+            return INTERRUPTED
+    code, outcome = tuned.code, tuned.outcome
+    if tuned.searched is not None:
+        code = _told(plan, tuned, time.monotonic() - began)
     if outcome is None or not outcome.stopped:
         code = _untuned(code, outcome, trains)
-    if not trains or code == _INTERRUPTED or (outcome is None and code):
+    if not trains or code == INTERRUPTED or (outcome is None and code):
         return code
-    if plan["then"] == "apply" and texts:
+    if plan["then"] == "apply" and tuned.proof is not None and tuned.proof.stack is not None:
         from outpace.tune.edited import edited_command
 
-        become(edited_command(texts, plan["script"], plan["argv"], plan["module"]))
+        become(edited_command(tuned.proof.stack.texts, plan["script"], plan["argv"], plan["module"]))
     become(script_command(plan["script"], plan["argv"], plan["module"]))
 
 
-def _concluded(plan: dict[str, Any], searched: Searched) -> tuple[int, dict[str, str]]:
-    """Prove what a search found, and report; the exit code, and the texts that were proven."""
+def _told(plan: dict[str, Any], tuned: Tuned, whole: float) -> int:
+    """Report what was found, and where the time went (`whole` seconds); the exit code."""
     from outpace.capture.recording import tell
-    from outpace.tune.pages.progress import shown
-    from outpace.tune.proof import prove
-    from outpace.tune.trial.script import Command
     from outpace.tune.written import report, times
 
-    proof, began, raced = None, time.monotonic(), 0.0
-    if searched.stack is not None:
-        command = Command((plan["script"], *plan["argv"]), plan["module"])
-        try:
-            with shown() as watch:
-                proof = prove(
-                    searched,
-                    command,
-                    max(plan["budget"] - searched.seconds, _LEAST_RACE * plan["budget"], _FEWEST_SECONDS),
-                    None,
-                    watch,
-                )
-        except KeyboardInterrupt:
-            tell("interrupted; what was found is not proven")
-            return _INTERRUPTED, {}
-        raced = proof.race.seconds if proof.race is not None else 0.0
-    code = report(plan, searched, proof)
-    if searched.unwritten:
-        tell(searched.unwritten)
-    whole = time.monotonic() - plan["began"]
-    tell(times(searched.seconds, raced, plan["budget"], whole, began - plan["began"] - searched.seconds))
-    return code, proof.stack.texts if proof is not None and proof.stack is not None else {}
+    assert tuned.searched is not None
+    code = report(plan, tuned.searched, tuned.proof)
+    if tuned.searched.unwritten:
+        tell(tuned.searched.unwritten)
+    raced = tuned.experiment.seconds if tuned.experiment is not None else 0.0
+    tell(times(tuned.searched.seconds, raced, plan["budget"], whole))
+    return code
 
 
 def _untuned(code: int, outcome: Outcome | None, trains: bool) -> int:
     """Say why nothing was tuned of a script that ended by itself, and that nothing is left of it; the exit code where it does not train."""
     from outpace.capture.recording import tell
     from outpace.model.errors import TuneError
+    from outpace.tune.session import INTERRUPTED
 
-    if code == _INTERRUPTED or (outcome is None and code):  # something else ended it
+    if code == INTERRUPTED or (outcome is None and code):  # something else ended it
         return code
     if outcome is None:
         tell("the script ended by itself before any tuning")

@@ -1,6 +1,6 @@
 """Change what holds a training program back, and prove by measurement that the change helps.
 
-The package itself is called: `outpace.tune(model, data)`.
+The package itself is called: `outpace.tune("train.py")`.
 """
 
 from __future__ import annotations

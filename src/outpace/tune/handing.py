@@ -12,22 +12,21 @@ from outpace.model.errors import UsageError
 from outpace.model.report import Command, Report
 from outpace.tune.climb.climb import NEAR
 from outpace.tune.climb.limits import BOUND
-from outpace.tune.climb.outcome import USED_UP, Climbed
+from outpace.tune.climb.outcome import USED_UP, Climbed, Tuning
 from outpace.tune.climb.variant import Variant
 from outpace.tune.data.verify import Risk
 from outpace.tune.loop.weave import SEVERAL
 from outpace.tune.optimisations import knobs
 from outpace.tune.optimisations.optimisation import NeedsConsent
 from outpace.tune.pages.environment import page_of_plain
-from outpace.tune.pages.tuning import bounds_of
+from outpace.tune.pages.tuning import bounds_of, findings_of, page_of
 from outpace.tune.patch.make import SourcePatch, patch_of
 from outpace.tune.reason import reason_of
 from outpace.tune.searched import Searched, Stack
-from outpace.tune.session import Tuned
 from outpace.tune.texts.place import Place
 
 
-def searched_of(plan: Mapping[str, Any], tuned: Tuned, place: Place | None, seconds: float, unwritten: str) -> Searched:
+def searched_of(plan: Mapping[str, Any], tuned: Tuning, place: Place | None, seconds: float, unwritten: str) -> Searched:
     """place: of the loop that trains; that of a `fit` has no file. seconds: of the search. unwritten: what
     the script did not write meanwhile, in a sentence."""
     stack, fewer, left = _stacks(tuned)
@@ -51,10 +50,11 @@ def searched_of(plan: Mapping[str, Any], tuned: Tuned, place: Place | None, seco
     )
 
 
-def _report(plan: Mapping[str, Any], tuned: Tuned) -> Report:
+def _report(plan: Mapping[str, Any], tuned: Tuning) -> Report:
     environment = plan.get("environment")
-    made = tuned.report_of(plan["script"], *([page_of_plain(environment)] if environment else []))
-    return replace(made, next=following(tuned.climbed, plan))
+    page, others = page_of(tuned), [page_of_plain(environment)] if environment else []
+    next = following(tuned.climbed, plan)
+    return Report(plan["script"], page.headline, (), findings_of(tuned), (page, *others), next=next)
 
 
 def _nothing(climbed: Climbed) -> Climbed:
@@ -67,11 +67,11 @@ def _nothing(climbed: Climbed) -> Climbed:
     return replace(climbed, tried=tried, best=start, ladder=(), reached=None, lines=None)
 
 
-def _stacks(tuned: Tuned) -> tuple[Stack | None, tuple[Stack, ...], tuple[str, ...]]:
+def _stacks(tuned: Tuning) -> tuple[Stack | None, tuple[Stack, ...], tuple[str, ...]]:
     """What was kept as an edit; the same without each of its changes; what no edit can make."""
     if not tuned.best.changes:
         return None, (), ()
-    patch = tuned.patch()
+    patch = patch_of(tuned.program, tuned.best, tuned.recorder)
     left = tuple(each.sentence for each in patch.left)
     whole = _stack(tuned, tuned.best, patch)
     if whole is None:
@@ -80,7 +80,7 @@ def _stacks(tuned: Tuned) -> tuple[Stack | None, tuple[Stack, ...], tuple[str, .
     for at in range(len(changes)) if len(changes) > 1 else ():
         rest = replace(tuned.best, changes=tuple(changes[:at] + changes[at + 1 :]))
         try:
-            made = _stack(tuned, rest, patch_of(tuned.program, rest, tuned.recorder, None))
+            made = _stack(tuned, rest, patch_of(tuned.program, rest, tuned.recorder))
         except (UsageError, KeyError, ValueError, AssertionError, AttributeError) as error:  # one stands on another
             tell(f"{changes[at].title} cannot be taken out alone: {reason_of(error)}")
             continue
@@ -89,7 +89,7 @@ def _stacks(tuned: Tuned) -> tuple[Stack | None, tuple[Stack, ...], tuple[str, .
     return whole, tuple(fewer), left
 
 
-def _stack(tuned: Tuned, variant: Variant, patch: SourcePatch) -> Stack | None:
+def _stack(tuned: Tuning, variant: Variant, patch: SourcePatch) -> Stack | None:
     if not patch.files:
         return None
     held = [each for each in variant.changes if each.title in patch.titles]

@@ -199,13 +199,13 @@ class Hosted:
         from outpace.tune.program.program import Program
 
         named = {name: value for name, value in arguments.items() if name != "x"}
-        return self._tuned(Program.of(model, arguments.get("x"), keeps=False, **named), Place())
+        return self._tuned(Program.of(model, arguments.get("x"), **named), Place())
 
     def _tuned(self, program: Program, place: Place | None) -> int:
         """Search, and hand over what was found; the exit code."""
         from outpace.tune.handing import searched_of
         from outpace.tune.pages.progress import shown
-        from outpace.tune.session import plan, tune_program
+        from outpace.tune.searching import plan, search
 
         if program.remark:
             tell(program.remark)
@@ -214,15 +214,13 @@ class Hosted:
             return 0
         self._watch, began = shown(), time.monotonic()
         with self._watch as watch:
-            tuned = tune_program(
+            tuned = search(
                 program,
                 self.recorder,
-                budget=self.plan["budget"] * (1.0 if self.plan["only_limits"] else SEARCH_SHARE),
-                allow_statistical=self.plan["statistical"],
-                batch_sizes=self.plan["batch_sizes"],
-                only_limits=self.plan["only_limits"],
-                watch=watch,
-                sources=self.sources,
+                self.plan["budget"] * (1.0 if self.plan["only_limits"] else SEARCH_SHARE),
+                watch,
+                self.sources,
+                **{name: self.plan[name] for name in ("statistical", "batch_sizes", "only_limits")},
             )
         seconds = time.monotonic() - began
         if program.source.generator is not None and program.source.generator.ended:

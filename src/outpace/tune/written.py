@@ -35,12 +35,11 @@ def report(plan: Mapping[str, Any], searched: Searched, proof: Proof | None) -> 
     return 0 if all(written) else OutputError.exit_code
 
 
-def times(seconds: float, raced: float, budget: float, whole: float, before: float) -> str:
-    """Where the time of the command went: the budget is that of the search and of the race of the texts. before: up to the search."""
-    rest = {"before": before, "comparing texts, and reports": whole - before - seconds - raced}
-    more = ", ".join(f"{spent:.0f} s {name}" for name, spent in rest.items() if spent >= 1)
-    said = f"the whole command took {whole:.0f} s" + (f" ({more})" if more else "")
-    return f"tuning took {seconds + raced:.0f} s of {budget:.0f} s; {said}"
+def times(seconds: float, raced: float, budget: float, whole: float) -> str:
+    """Where the time of the command went: the budget is that of the search and of the race of the texts."""
+    rest = whole - seconds - raced
+    more = f" ({rest:.0f} s starting the script, comparing texts, and reports)" if rest >= 1 else ""
+    return f"tuning took {seconds + raced:.0f} s of {budget:.0f} s; the whole command took {whole:.0f} s{more}"
 
 
 def _told(write: Callable[[Path], str], place: Path) -> bool:

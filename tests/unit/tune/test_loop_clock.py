@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from outpace.model.errors import CaptureError
-from outpace.tune.loop.stepper import Clock, Left
+from outpace.tune.loop.stepper import Clock
 
 
 def looping(
@@ -105,19 +105,3 @@ def test_the_scripts_thread_does_a_job_between_two_steps() -> None:
     with pytest.raises(ZeroDivisionError):
         clock.perform(failing)
     assert clock.advance(1).steps == 1 and len(made) == 3
-
-
-def test_a_loop_is_left_at_its_next_step() -> None:
-    clock, left = Clock(), threading.Event()
-
-    def run() -> None:
-        try:
-            while True:
-                clock.tick()
-        except Left:
-            left.set()
-
-    threading.Thread(target=run, daemon=True).start()
-    clock.advance(2)
-    clock.leave()
-    assert left.wait(5) and clock.steps == 2

@@ -173,8 +173,8 @@ class Climb:
         return found
 
     def _beside(self) -> Beside | None:
-        """How fast the model is whose step is not tuned; None where there is none, or where its training goes on afterwards."""
-        if self.program.untuned is None or self.program.outside is not None:
+        """How fast the model is whose step is not tuned; None where there is none."""
+        if self.program.untuned is None:
             return None
         self.watch.note("Is the input the bottleneck? Measuring the model alone, on a batch in memory.")
         seconds = BESIDE_SHARE * self.budget.seconds

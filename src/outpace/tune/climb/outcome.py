@@ -119,7 +119,7 @@ class Climbed:
 
 @dataclass(frozen=True, eq=False)
 class Tuning:
-    """A tuning as data: the climb, the recipe for what was kept, and what could not be put back (`left`), where that was asked for.
+    """A search as data: the climb, and the recipe for what was kept.
 
     advice: optimisations that fit and were not tried. batches: larger batches, where they were asked for. parts: those of the model that take
     the step's time, where it holds the program back. recorder: knows the lines of the pipeline.
@@ -128,7 +128,6 @@ class Tuning:
     program: Program
     climbed: Climbed
     recipe: tuple[str, ...]
-    left: tuple[str, ...]
     advice: tuple[Advice, ...] = ()
     batches: BatchSizes | None = None
     recorder: PipelineRecorder | None = None

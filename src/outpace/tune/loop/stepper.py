@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from outpace._dataclass import dataclass
 from outpace.model.errors import CaptureError
-from outpace.tune.data.isolated import watched
 from outpace.tune.program.stepper import SETTLE, Runner, buffered, quiesce
 from outpace.tune.trial.arm import Work
 
@@ -76,7 +75,7 @@ class LoopStepper(Runner):
     def compile(self) -> None:
         """Make the iterator, and run the first step, which traces."""
         if self.loop.dataset is not None:
-            self.iterator = self.active.iterator = watched(iter(self.feed.dataset.repeat()))
+            self.iterator = self.active.iterator = iter(self.feed.dataset.repeat())
         self.run(1)
 
     def work(self, steps: int) -> Work:
@@ -159,10 +158,6 @@ def finished() -> None:
 _MOST_APART = 10_000
 
 
-class Left(BaseException):
-    """The loop is left: nothing is tuned any more. No exception of the user's, so that none of their handlers takes it."""
-
-
 class Clock:
     """Steps of a loop, counted and timed at their begin. The script calls `tick`, `aside`, `between` and `stop`, the tuning `advance` and
     `perform`. apart: from when to when what ran last was no part of a step, by `time.perf_counter`."""
@@ -180,7 +175,7 @@ class Clock:
         self._made = 0
         self._began = self._cpu = self._apart_cpu = self._step = 0.0
         self._work = Work(0, 0.0)
-        self._running = self._aside = self._leaving = False
+        self._running = self._aside = False
         self._job: Callable[[], None] | None = None
         self._failure: Exception | None = None
 
@@ -222,10 +217,10 @@ class Clock:
             if self._made < self._left:
                 return
             self._pause()
-        self._wait()
+        self._go.acquire()
         while self._job is not None:
             self._do()
-            self._wait()
+            self._go.acquire()
         self._running, self._made, self._aside = True, 0, False
         self._cpu = time.process_time()
         self._began = self._step = time.perf_counter()
@@ -244,25 +239,11 @@ class Clock:
 
     def stop(self, why: str) -> NoReturn:
         """The loop runs no more. The tuning is told, and the script's thread waits for the end of the process."""
-        self.end(why)
-        while True:
-            threading.Event().wait()
-
-    def end(self, why: str) -> None:
-        """The same, where the script's thread goes on by itself."""
         self.ended = why
         self.begun.set()
         self._done.release()
-
-    def leave(self) -> None:
-        """Let the script's thread leave the loop: its next `tick` raises Left. The tuning is over."""
-        self._leaving = True
-        self._go.release()
-
-    def _wait(self) -> None:
-        self._go.acquire()
-        if self._leaving:
-            raise Left
+        while True:
+            threading.Event().wait()
 
     def _do(self) -> None:
         job, self._job = self._job, None

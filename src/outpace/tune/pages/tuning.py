@@ -106,8 +106,6 @@ def page_of(tuned: Tuning) -> Page:
     if advised is not None:
         sections.append(advised)
     sections.append(Text("How it was measured", _how(tuned)))
-    if tuned.left:
-        sections.append(Text("Not put back", f"This could not be put back: {', '.join(tuned.left)}."))
     return Page(ID, TITLE, QUESTION, headline(tuned), tuple(sections))
 
 
@@ -341,13 +339,10 @@ def _uncalled(own: Sequence[str]) -> str:
 def _how(tuned: Tuning) -> str:
     climbed = tuned.climbed
     races = len(climbed.experiments)
-    after = (
-        " Afterwards the model, its optimizer and the random numbers were put back bit by bit." if tuned.program.outside else ""
-    )
     return (
         f"{counted(races, 'race')} of short paired blocks in random order, each with the baseline a second time, in "
         f"{climbed.seconds:.0f} s; it ended because {climbed.ended}. A difference counts from 3% on, and is confirmed on fresh rounds; "
-        f"what was kept was raced against the start once more, on fresh rounds, beside its limits.{after}"
+        f"what was kept was raced against the start once more, on fresh rounds, beside its limits."
     )
 
 

@@ -18,9 +18,8 @@ from outpace.capture import frames
 from outpace.capture.choose import keras_backend
 from outpace.capture.steps_keras import of_keras_2, steps_per_execution
 from outpace.model.errors import UsageError
-from outpace.tune.program.outside import Outside
 from outpace.tune.program.source import Feed, Source
-from outpace.tune.program.state import Snapshot, layers_of, optimizers_of
+from outpace.tune.program.state import layers_of, optimizers_of
 from outpace.tune.reason import reason_of
 
 if TYPE_CHECKING:
@@ -66,7 +65,6 @@ class Program:
     model: compiled and built; None where the input alone is tuned. dataset: what `fit` would read, an element per batch, without
     repetition. own_pipeline: whether the user built it (else Keras makes it of another input, and there is no pipeline to change).
     arguments: the other arguments of `fit`. batches: batches in one epoch, None where unknown. spare: the first batch, held in memory.
-    outside: what reading the data set changes besides, as it was; None where nothing is put back, because the process ends.
     remark: why the input alone is tuned, where that was not asked for; `untuned` is the model then.
     step_seconds: of a training step as it is, once it was measured. loop: the user's own, where it is one; then there is no `model`.
     kept: ids of what the fastest variant so far has, and its step's time.
@@ -78,7 +76,6 @@ class Program:
     arguments: Mapping[str, Any]
     batches: int | None
     spare: Any
-    outside: Outside | None
     source: Source
     remark: str = ""
     step_seconds: float | None = None
@@ -88,54 +85,36 @@ class Program:
     kept_seconds: float | None = None
 
     @classmethod
-    def of(cls, model: Any, x: Any, *, keeps: bool = True, **arguments: Any) -> Program:
-        """The program of `model.fit(x, **arguments)`; builds the model's variables, as `fit` would before its first step.
-
-        `keeps`: what the trials change can be put back afterwards. Without, the process ends after the trials, and more programs can be
-        tuned: what reading uses up is used up, and what only a first step can build is built by one.
-        Raises UsageError where there is nothing that can be tuned, with the reason.
+    def of(cls, model: Any, x: Any, **arguments: Any) -> Program:
+        """The program of `model.fit(x, **arguments)`, in a process that ends with the trials; builds the model's variables, as `fit` would
+        before its first step, or by one where only that can. Raises UsageError where there is nothing that can be tuned, with the reason.
         """
         if not getattr(model, "compiled", True):
             raise UsageError("The model is not compiled, so there is no training step to tune. Call compile() first.")
         source = Source(x, arguments)
-        if keeps and source.generator is not None:
-            raise UsageError(
-                "A generator can be read only once, and trials would use it up. Tune the script with `outpace tune SCRIPT`, or give a "
-                "tf.data.Dataset."
-            )
         remark = _step_alone(model)
-        chance = Snapshot.of(None)
-        outside = Outside.of(source.dataset) if keeps else None
-        spare = _first(source, outside, chance)
+        spare = _first(source)
         untuned = model if remark else None
         if remark:
             model = None
         else:
-            try:
-                _build(model, spare)
-            except UsageError:
-                if keeps:
-                    raise
-                _step_once(model, source)
-        known = (dict(arguments), source.batches, spare, outside, source, remark)
+            _build(model, spare, source)
+        known = (dict(arguments), source.batches, spare, source, remark)
         return cls(model, source.dataset, source.own, *known, untuned=untuned)
 
     @classmethod
     def of_input(cls, dataset: Any) -> Program:
         """The input alone, for whoever reads it; an element is a step's. Raises UsageError for an empty one."""
         source = Source(dataset, {})
-        outside = Outside.of(dataset)
-        spare = _first(source, outside, Snapshot.of(None))
-        return cls(None, dataset, True, {}, source.batches, spare, outside, source)
+        return cls(None, dataset, True, {}, source.batches, _first(source), source)
 
     @classmethod
     def of_loop(cls, loop: Loop) -> Program:
         """A loop whose process ends with the trials. Raises UsageError where its data set is empty."""
         source = Source(loop.dataset, {})
         if loop.dataset is None:
-            return cls(None, None, False, {}, None, None, None, source, loop=loop)
-        spare = _first(source, None, Snapshot.of(None))
-        return cls(None, loop.dataset, True, {}, source.batches, spare, None, source, loop=loop)
+            return cls(None, None, False, {}, None, None, source, loop=loop)
+        return cls(None, loop.dataset, True, {}, source.batches, _first(source), source, loop=loop)
 
     def feed(self, dataset: Any | None = None) -> Feed:
         """What a trial reads of a data set, by default the program's own."""
@@ -187,18 +166,14 @@ def _step_alone(model: Any) -> str:
     return ""
 
 
-def _first(source: Source, outside: Outside | None, chance: Snapshot) -> Any:
-    """The first element, held in memory; what drawing it changed is put back."""
+def _first(source: Source) -> Any:
+    """The first element, held in memory."""
     try:
         element = next(iter(source.feed(source.dataset).dataset.take(1)), None)
     except UsageError:
         raise
     except Exception as error:  # the script would meet it in its own first step
         raise UsageError(f"The input fails before its first batch: {reason_of(error)}.") from error
-    finally:
-        if outside is not None:
-            outside.restore()
-            chance.restore()
     if element is None:
         raise UsageError("The data set is empty, so there is no step to measure.")
     return element
@@ -214,25 +189,13 @@ def _step_once(model: Any, source: Source) -> None:
         model.train_function = kept
 
 
-def _build(model: Any, batch: Any) -> None:
-    """Make all variables, as the first step of `fit` would: what trials change must be there before, to be put back.
-
-    Raises UsageError where only that step itself could make them.
-    """
-    try:
+def _build(model: Any, batch: Any, source: Source) -> None:
+    """Make all variables, as the first step of `fit` would, by that step where only it can."""
+    with contextlib.suppress(Exception):  # a model with a `train_step` of its own may have no `call`, and take other batches
         model._symbolic_build(data_batch=batch)
-    except Exception as error:  # a model with a `train_step` of its own may have no `call`, and take other batches
-        unbuilt = [layer.name for layer in layers_of(model) if not layer.built]
-        if unbuilt:
-            raise UsageError(
-                f"The variables of {', '.join(unbuilt)} cannot be made before the first step ({reason_of(error)}), so they could not be put "
-                "back after trials. Build the model before fit."
-            ) from error
-    if model.optimizer is not None and not model.optimizer.built:
-        model.optimizer.build(model.trainable_variables)
-    unbuilt = [optimizer.name for optimizer in optimizers_of(model) if not optimizer.built]
-    if unbuilt:
-        raise UsageError(
-            f"The model trains with optimizers of its own that have no variables yet ({', '.join(unbuilt)}), so they could not be put back "
-            "after trials. Call their build(variables) before fit."
-        )
+    if all(layer.built for layer in layers_of(model)):
+        if model.optimizer is not None and not model.optimizer.built:
+            model.optimizer.build(model.trainable_variables)
+        if all(optimizer.built for optimizer in optimizers_of(model)):
+            return
+    _step_once(model, source)

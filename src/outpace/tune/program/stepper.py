@@ -7,7 +7,6 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from outpace.tune.data.isolated import watched
 from outpace.tune.data.iterator import model_of
 from outpace.tune.program.source import Feed
 from outpace.tune.trial.arm import Work
@@ -63,7 +62,7 @@ class Stepper(Runner):
     def compile(self) -> None:
         """Make the train function and its iterator, and run the first call, which traces."""
         model = self.program.model
-        self._iterator = watched(iter(self.feed.dataset.repeat()))
+        self._iterator = iter(self.feed.dataset.repeat())
         kept, model.train_function = model.train_function, None
         try:
             self._function = model.make_train_function(force=True) or model.train_function
@@ -152,7 +151,7 @@ class Reader(Runner):
 
     def compile(self) -> None:
         """Make the iterator and read the first batch."""
-        self.iterator = watched(iter(self.feed.dataset.repeat()))
+        self.iterator = iter(self.feed.dataset.repeat())
         self.run(1)
 
     def run(self, steps: int) -> int:

@@ -59,7 +59,6 @@ class Hashed:
             plainly = getattr(map_func, "python_function", map_func)  # in the pipeline's own graph, where the key is
             users = sys.modules["tensorflow.python.autograph.impl.api"].tf_convert(plainly, status)
 
-            @tf.autograph.experimental.do_not_convert
             @functools.wraps(map_func, updated=())
             def function(element: Any, key: Any) -> Any:
                 outer, keys.current = getattr(keys, "current", None), key
@@ -69,7 +68,8 @@ class Hashed:
                     keys.current = outer
 
             drawn = tf.data.Dataset.random(seed=seed, rerandomize_each_iteration=True)
-            return plain(tf.data.Dataset.zip((this, drawn)), function, *args, **kwargs)
+            unconverted = tf.autograph.experimental.do_not_convert(function)
+            return plain(tf.data.Dataset.zip((this, drawn)), unconverted, *args, **kwargs)
 
         return map_
 
@@ -198,6 +198,8 @@ def pipeline_of(tf: Any) -> Any:
     """The graph of the function of a tf.data pipeline that is being traced; None outside of one, and in a `tf.function` that it calls, which
     other callers share."""
     graph: Any = tf.compat.v1.get_default_graph() if not tf.executing_eagerly() else None
-    while graph is not None and type(graph).__name__ != "FuncGraph":  # the branches and bodies of control flow are of classes of their own
+    while (
+        graph is not None and type(graph).__name__ != "FuncGraph"
+    ):  # the branches and bodies of control flow are of classes of their own
         graph = getattr(graph, "outer_graph", None)
     return graph if "Dataset_" in str(getattr(graph, "name", "")) else None
