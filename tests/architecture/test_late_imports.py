@@ -20,7 +20,6 @@ BY_NAME = {
     "tools/tool.py": "a tool's work loads when its page is asked for",
     "trace/formats/__init__.py": "formats are discovered",
     "trace/formats/format.py": "a format's reader loads when a file of it is opened",
-    "tune/climb/limits.py": "the Keras that the script uses, 2 or 3",
     "tune/purity/site.py": "a module of the user's script that a function names",
     "tune/optimisations/__init__.py": "optimisations are discovered",
 }
@@ -30,13 +29,8 @@ FOR_TYPES_ALONE = {
     ("outpace.trace.source", "outpace.trace.trace"): "a trace has a source, which writes lines of a trace",
     (
         "outpace.tune.loop.loop",
-        "outpace.tune.loop.models",
-        "outpace.tune.loop.replayed",
-        "outpace.tune.loop.stepper",
-        "outpace.tune.loop.woven",
         "outpace.tune.program.program",
-        "outpace.tune.program.stepper",
-    ): "a program may be a loop, which makes steppers of its own and holds the models that it calls; steppers of a model run a program",
+    ): "a program may be a loop, which asks how its models were compiled",
 }
 
 

@@ -1,30 +1,24 @@
-"""Rewriting real pipelines: every rewrite is equal or refused with a reason, and nothing of the user's is changed on the way."""
+"""What rewrites say of real pipelines: where they apply, with what risk, and what speaks against them; asking changes nothing of the user's."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.integration.programs import environment, needs_tensorflow, run_program
-from tests.integration.rewrite_expected import check
+from tests.integration.programs import needs_tensorflow, run_program
 
 pytestmark = needs_tensorflow
-CORE = ("captured_variable", "interleave_default", "ragged", "jpeg", "float_then_flip", "shuffle_then_cache")
 START = """
-import gc, json, os, sys, threading
+import json, os, sys
 import numpy as np, tensorflow as tf
-from outpace.tune.data import classes, comparable, graph, rebuild
-from outpace.tune.data.iterator import model_of, parameter_of, stages_of
-from outpace.tune.data.effects import effects
-from outpace.model.errors import RebuildError
+from outpace.tune.data import classes, graph
 from outpace.tune.data.tree import describe
-from outpace.tune.data.verify import Difference, Risk, Verified, verify
 from outpace.tune.optimisations import all_rewrites
-from outpace.tune.optimisations.optimisation import Rewritten, attempt
+from outpace.tune.optimisations.optimisation import Applies
+from outpace.tune.risk import Risk
 
 REWRITES = {rewrite.id: rewrite for rewrite in all_rewrites()}
 numbers = lambda: tf.data.Dataset.range(20)
@@ -36,171 +30,150 @@ def show(*values):
 """
 
 
-def shown(source: str, folder: Path) -> list[object]:
+def shown(source: str, folder: Path) -> list[Any]:
     done = run_program(START + source, folder)
     assert done.code == 0, done.err
     return list(json.loads(done.out.splitlines()[-1]))
 
 
-@pytest.mark.verify
-def test_the_core_of_the_matrix(tmp_path: Path) -> None:
-    program = str(Path(__file__).with_name("rewriting.py"))
-    command = [sys.executable, program, str(tmp_path), *CORE]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment())
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert sorted(found) == sorted(CORE)
-    check(found)
+ANSWERS = """
+folder = sys.argv[1]
+variable, generator = tf.Variable(3.0), tf.random.Generator.from_seed(5)
+keys = tf.range(100, dtype=tf.int64)
+table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, keys * 10), -1)
+images = (np.arange(16 * 8 * 8 * 3) % 251).reshape(16, 8, 8, 3).astype("uint8")
+encoded = [tf.io.encode_jpeg(image).numpy() for image in images]
+paths = []
+for number in range(3):
+    paths.append(f"{folder}/{number}.tfrecord")
+    with tf.io.TFRecordWriter(paths[-1]) as writer:
+        for item in range(5):
+            writer.write(f"{number}-{item}".encode())
+plain = tf.data.Options()
+plain.experimental_optimization.apply_default_optimizations = False
+slices = tf.data.Dataset.from_tensor_slices
+files = lambda: slices(paths)
 
+def load(text, label):
+    image = tf.image.resize(tf.io.decode_jpeg(text, channels=3), [6, 6]) * (variable / 255.0)
+    image = tf.image.random_flip_left_right(image)
+    return {"image": image + 1 if tf.random.uniform([]) < 0.5 else image}, label
 
-@pytest.mark.verify
-def test_a_rebuilt_pipeline_owns_what_the_user_let_go(tmp_path: Path) -> None:
-    source = """
-    def make(kind):
-        keys = tf.range(9, dtype=tf.int64)
-        if kind == "table":
-            table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, keys * 10), -1)
-            return tf.data.Dataset.range(5).map(lambda x: table.lookup(x))
-        if kind == "variable":
-            variable = tf.Variable(3.0)
-            return tf.data.Dataset.range(5).map(lambda x: tf.cast(x, tf.float32) * variable + tf.random.uniform([]) * 0)
-        if kind == "python and chance":
-            zero = lambda x: tf.random.uniform([], 0, 1, tf.int64)
-            return tf.data.Dataset.range(5).map(lambda x: tf.py_function(lambda v: v + 1, [x], tf.int64) + zero(x))
-        if kind == "python":
-            return tf.data.Dataset.range(5).map(lambda x: tf.py_function(lambda v: v + 1, [x], tf.int64))
-        return tf.data.Dataset.from_generator(lambda: iter(range(5)), output_signature=tf.TensorSpec([], tf.int64)).map(lambda x: x)
+def flipped(x):
+    return tf.image.random_flip_left_right(tf.cast(x, tf.float32) / 255.0)
 
-    found = {}
-    for kind in ("table", "variable", "python", "python and chance", "generator"):
-        dataset = make(kind)
-        copies = [rebuild.copied(dataset), comparable.Pinning(1, 9).copy(dataset)]
-        if kind in ("variable", "python and chance"):
-            copies.append(REWRITES["split_map"].apply(describe(dataset)))
-        del dataset
-        gc.collect()
-        found[kind] = [[float(x) for x in copy] for copy in copies]
-    show(found)
-    """
-    (found,) = shown("\n".join(line[4:] for line in source.splitlines()), tmp_path)
-    expected = {
-        "table": [0, 10, 20, 30, 40],
-        "variable": [0, 3, 6, 9, 12],
-        "python": [1, 2, 3, 4, 5],
-        "python and chance": [1, 2, 3, 4, 5],
-        "generator": [0, 1, 2, 3, 4],
-    }
-    assert found == {
-        kind: [values] * (3 if kind in ("variable", "python and chance") else 2) for kind, values in expected.items()
-    }
+CASES = {
+    "map": lambda: numbers().map(lambda x: x + 1).batch(4),
+    "captured_variable": lambda: numbers().map(lambda x: tf.cast(x, tf.float32) * variable).batch(4),
+    "lookup_table": lambda: numbers().map(lambda x: table.lookup(x)).batch(4),
+    "random": lambda: numbers().map(lambda x: tf.random.uniform([])).batch(4),
+    "random_seed": lambda: numbers().map(lambda x: tf.random.uniform([], seed=3)).batch(4),
+    "random_stateless": lambda: numbers().map(lambda x: tf.random.stateless_uniform([], [x, 1])).batch(4),
+    "random_generator": lambda: numbers().map(lambda x: generator.uniform([])).batch(4),
+    "numpy_function": lambda: numbers().map(lambda x: tf.numpy_function(lambda v: v + 1, [x], tf.int64)).batch(4),
+    "interleave": lambda: files().interleave(tf.data.TFRecordDataset, cycle_length=2).map(tf.strings.length).batch(4),
+    "records_of_shuffled_files": lambda: tf.data.TFRecordDataset(files().shuffle(3, seed=2)).map(tf.strings.length).batch(4),
+    "shuffle": lambda: numbers().shuffle(10, seed=1).map(lambda x: x + 1).batch(4).repeat(2),
+    "cached": lambda: numbers().map(lambda x: x + 1).cache().map(lambda x: x * 2).batch(4).repeat(2),
+    "zip": lambda: tf.data.Dataset.zip((numbers().map(lambda x: x + 1), numbers())).batch(4),
+    "take": lambda: numbers().map(lambda x: x + 1).batch(4).take(2),
+    "jpeg": lambda: slices((encoded, list(range(16)))).shuffle(16).map(load).batch(4),
+    "standardised": lambda: slices(images.astype("float32")).map(tf.image.per_image_standardization).batch(4),
+    "float_then_flip": lambda: slices(images).map(flipped, num_parallel_calls=2).batch(4),
+    "map_then_shuffle": lambda: numbers().map(lambda x: x * 3).shuffle(10, seed=4).batch(4),
+    "late_shard": lambda: numbers().map(lambda x: x * 3).shard(3, 1).batch(2),
+    "shuffle_then_cache": lambda: numbers().shuffle(20, seed=1).cache().map(lambda x: x + 1).batch(4),
+    "optimisations_off": lambda: numbers().map(lambda x: x + 1).batch(4).with_options(plain),
+}
 
+def said(answer):
+    return [answer.risk.value if isinstance(answer, Applies) else answer.word, answer.sentence]
 
-@pytest.mark.verify
-def test_no_function_is_traced_again_and_untouched_stages_stay_the_same_object(tmp_path: Path) -> None:
-    source = """
-traced = []
-def function(x):
-    traced.append(1)
-    return x + tf.random.uniform([], 0, 5, tf.int64)
-
-source = numbers().shuffle(5)
-dataset = source.map(function).batch(2)
-before = len(traced)
-made = REWRITES["parallel_map"].apply(describe(dataset))
-same = made._input_dataset._input_dataset is source
-from tensorflow.python.data.ops import structured_function
-original = structured_function.StructuredFunctionWrapper
-try:
-    with rebuild.reused_functions():
-        raise KeyError
-except KeyError:
-    restored = structured_function.StructuredFunctionWrapper is original and isinstance(original, type)
-with rebuild.reused_functions():
-    other = []
-    thread = threading.Thread(target=lambda: other.append(list(tf.data.Dataset.range(2).map(lambda x: x + 5).as_numpy_iterator())))
-    thread.start(); thread.join()
-show(before, len(traced), same, restored, np.array(other).tolist())
+show({name: {id: said(rewrite.applies(describe(make()))) for id, rewrite in REWRITES.items()} for name, make in CASES.items()})
 """
-    assert shown(source, tmp_path) == [1, 1, True, True, [[5, 6]]]
+EXACT, REORDERED, STATISTICAL, EXPLAINED = "exact", "reordered", "statistical", "explained"
+# What is not named is not applicable; `thread_pool`, which changes nothing but options, applies to each and is left out.
+EXPECTED: dict[str, dict[str, str]] = {
+    "map": {"batch_before_map": EXACT, "cache": EXACT},
+    "captured_variable": {"batch_before_map": EXACT, "parallel_map": EXACT, "split_map": EXACT},
+    "lookup_table": {"cache": EXACT, "parallel_map": EXACT},
+    "random": {"parallel_map": STATISTICAL},
+    "random_seed": {"parallel_map": STATISTICAL},
+    "random_stateless": {"batch_before_map": EXPLAINED, "cache": EXACT},
+    "random_generator": {"parallel_map": STATISTICAL},
+    "numpy_function": {"cache": EXACT, "parallel_map": STATISTICAL, "python_stages": EXPLAINED},
+    "interleave": {"batch_before_map": EXPLAINED, "cache": EXACT, "parallel_interleave": EXACT},
+    "records_of_shuffled_files": {"batch_before_map": EXPLAINED},
+    "shuffle": {"batch_before_map": EXACT, "cache": EXACT},
+    "cached": {"batch_before_map": EXACT, "cache": EXACT},
+    "zip": {"cache": EXACT},
+    "take": {"batch_before_map": EXACT, "cache": EXACT},
+    "jpeg": {"parallel_map": STATISTICAL, "split_map": EXACT},
+    "standardised": {"batch_before_map": EXPLAINED, "cache": EXACT},
+    "float_then_flip": {"any_order": EXPLAINED, "keep_uint8": EXPLAINED, "split_map": EXACT},
+    "map_then_shuffle": {"cache": EXACT, "shuffle_before_map": EXACT},
+    "late_shard": {"cache": EXACT, "shard_early": EXPLAINED},
+    "shuffle_then_cache": {"batch_before_map": EXACT, "cache_before_shuffle": REORDERED},
+    "optimisations_off": {"batch_before_map": EXACT, "cache": EXACT, "parallel_map": EXACT, "prefetch": EXACT},
+}
 
 
-def test_an_unknown_class_is_opaque_and_refused_or_edited_by_its_graph(tmp_path: Path) -> None:
-    source = """
+def test_what_each_rewrite_says_of_pipelines(tmp_path: Path) -> None:
+    done = run_program(START + ANSWERS, tmp_path, str(tmp_path))
+    assert done.code == 0, done.err
+    (found,) = json.loads(done.out.splitlines()[-1])
+    answers = {
+        name: {id: word for id, (word, _) in rewrites.items() if word != "not applicable" and id != "thread_pool"}
+        for name, rewrites in found.items()
+    }
+    assert answers == EXPECTED
+    for name, rewrites in found.items():
+        assert rewrites["thread_pool"][0] == EXACT, name
+        for id, (word, sentence) in rewrites.items():
+            where = f"{id} on {name}: {word}: {sentence}"
+            assert len(sentence) > 20 and (word != "not applicable" or sentence.endswith(".")), where
+
+
+OPAQUE = """
 variable = tf.Variable(3, dtype=tf.int64)
+doubled = numbers().map(lambda x: x * 2).batch(4)
 dataset = numbers().map(lambda x: x * variable).batch(4)
-del classes.KINDS["_BatchDataset"]
-pipeline = describe(dataset)
-opaque = pipeline.lines()[0]
-by_graph = attempt(REWRITES["parallel_map"], pipeline)
-refused = attempt(REWRITES["split_map"], describe(numbers().map(lambda x: x * 2 + tf.random.uniform([], 0, 9, tf.int64)).batch(4)))
-graph.LARGEST = 100
-wide = tf.data.Dataset.from_tensor_slices(np.zeros(50, np.float32)).map(lambda x: x + tf.random.uniform([])).batch(4)
-too_large = attempt(REWRITES["parallel_map"], describe(wide))
-del classes.KINDS["_MapDataset"]
-unknown_map = attempt(REWRITES["parallel_map"], describe(dataset))
-show(opaque, isinstance(by_graph, Rewritten), refused.sentence, graph.source_bytes(wide), too_large.sentence, unknown_map.sentence)
-"""
-    opaque, by_graph, refused, size, too_large, unknown_map = shown(source, tmp_path)
-    assert "opaque" in str(opaque)
-    assert by_graph is True
-    assert "_BatchDataset is not one that can be built again" in str(refused)
-    assert size == 200 and "hold about" in str(too_large)
-    assert "_MapDataset" in str(unknown_map)
+behind = numbers().batch(4).map(lambda x: x * 2).shuffle(5)
 
-
-@pytest.mark.verify
-def test_a_new_parameter_of_a_constructor_makes_the_class_unknown(tmp_path: Path) -> None:
-    source = """
 from tensorflow.python.data.ops import batch_op
 plain = batch_op._BatchDataset.__init__
-dataset = numbers().map(lambda x: x * 2).batch(4)
 def later(self, input_dataset, batch_size, drop_remainder, name=None, layout=None):
     return plain(self, input_dataset, batch_size, drop_remainder, name)
 batch_op._BatchDataset.__init__ = later
-try:
-    rebuild.copied(dataset)
-except RebuildError as error:
-    show(str(error))
+new_parameter = [describe(doubled).lines()[0], classes.unknown(doubled)]
+batch_op._BatchDataset.__init__ = plain
+known = describe(doubled).lines()[0]
+
+del classes.KINDS["_BatchDataset"]
+lines = describe(dataset).lines()
+edited = REWRITES["parallel_map"].applies(describe(dataset))
+no_cache = REWRITES["cache"].applies(describe(behind))
+del classes.KINDS["_MapDataset"]
+unknown_map = REWRITES["parallel_map"].applies(describe(dataset))
+graph_size = graph.source_bytes(tf.data.Dataset.from_tensor_slices(np.zeros(50, np.float32)).map(lambda x: x + 1).batch(4))
+show(new_parameter, known, lines, isinstance(edited, Applies), [isinstance(no_cache, Applies), no_cache.sentence],
+     unknown_map.sentence, graph_size)
 """
-    (sentence,) = shown(source, tmp_path)
-    assert "arguments that are not known here (layout)" in str(sentence)
 
 
-def test_verify_finds_what_differs(tmp_path: Path) -> None:
-    source = """
-original = numbers().map(lambda x: x * 2).batch(4)
-options = tf.data.Options(); options.deterministic = False
-others = {
-    "value": numbers().map(lambda x: x * 2 + tf.cast(x == 13, tf.int64)).batch(4),
-    "order": numbers().map(lambda x: 38 - x * 2).batch(4),
-    "count": tf.data.Dataset.range(19).map(lambda x: x * 2).batch(4),
-    "fewer": tf.data.Dataset.range(12).map(lambda x: x * 2).batch(4).apply(tf.data.experimental.assert_cardinality(5)),
-    "structure": numbers().map(lambda x: tf.cast(x * 2, tf.float32)).batch(4),
-    "options": numbers().map(lambda x: x * 2).batch(4).with_options(options),
-}
-found = {name: verify(original, other) for name, other in others.items()}
-first = numbers().map(lambda x: (x, tf.random.uniform([]))).batch(4)
-label = numbers().map(lambda x: (x + 1, tf.random.uniform([]))).batch(4)
-shuffled = numbers().shuffle(20)
-show({name: getattr(one, "what", "equal") for name, one in found.items()},
-     getattr(verify(original, others["order"], risk=Risk.REORDERED), "how", None),
-     getattr(verify(first, label, risk=Risk.STATISTICAL), "what", None),
-     type(verify(shuffled, shuffled.map(lambda x: x))).__name__,
-     getattr(verify(shuffled, shuffled.shuffle(20)), "what", None))
-"""
-    found, reordered, statistical, pinned, twice = shown(source, tmp_path)
-    assert isinstance(found, dict)
-    assert "component 0 of element 3" in found["value"] and "component 0 of element 0" in found["order"]
-    assert "element 4 (shape (4,) became (3,))" in found["count"]
-    assert found["fewer"] == "The epochs had [5, 5] elements and have [3, 3]."
-    assert "structure" in found["structure"] and "options" in found["options"]
-    assert reordered == ["The same rows in 2 whole epochs, in another order."]
-    assert statistical == "Component 0 does not depend on random numbers, and differs."
-    assert pinned == "Verified" and "differ" in str(twice)
+def test_a_class_that_is_not_known_is_opaque_and_nothing_moves_past_it(tmp_path: Path) -> None:
+    """So is one whose constructor takes an argument that nobody knew when this was written."""
+    new_parameter, known, lines, edited, no_cache, unknown_map, size = shown(OPAQUE, tmp_path)
+    assert "opaque" in new_parameter[0] and "arguments that are not known here (layout)" in new_parameter[1]
+    assert "opaque" not in known
+    assert "opaque" in lines[0] and "opaque" not in lines[1]
+    assert edited is True  # the keyword of a known map, whatever stands behind it
+    assert no_cache[0] is False and "_BatchDataset" in no_cache[1], no_cache
+    assert "_MapDataset" in unknown_map
+    assert size == 200
 
 
-@pytest.mark.verify
-def test_the_users_pipeline_and_variables_are_as_if_nothing_had_run(tmp_path: Path) -> None:
+def test_asking_leaves_the_users_pipeline_and_variables_as_they_were(tmp_path: Path) -> None:
     source = """
 generator = tf.random.Generator.from_seed(5)
 def make():
@@ -213,65 +186,16 @@ expected = [epoch(alone), epoch(alone)]
 tried = make()
 generator.reset_from_seed(9)
 state = generator.state.numpy().tolist()
-outcomes = [attempt(rewrite, describe(tried)) for rewrite in REWRITES.values()]
+answers = [rewrite.applies(describe(tried)) for rewrite in REWRITES.values()]
 kept = generator.state.numpy().tolist() == state
-show(sum(isinstance(one, Rewritten) for one in outcomes), kept, [epoch(tried), epoch(tried)] == expected, expected[0] != expected[1])
+show(sum(isinstance(one, Applies) for one in answers), kept, [epoch(tried), epoch(tried)] == expected, expected[0] != expected[1])
 """
-    accepted, *kept = shown(source, tmp_path)
-    assert isinstance(accepted, int) and accepted >= 2
+    applies, *kept = shown(source, tmp_path)
+    assert isinstance(applies, int) and applies >= 2
     assert kept == [True, True, True]
 
 
-def test_split_and_cache_gives_the_same_pixels_in_the_same_order(tmp_path: Path) -> None:
-    source = """
-images = [tf.io.encode_jpeg(((np.arange(40 * 50 * 3) * (i + 3)) % 256).reshape(40, 50, 3).astype("uint8")).numpy() for i in range(24)]
-scale = tf.Variable(1 / 255.0)
-decoded = []
-def load(text, label):
-    image = tf.image.resize(tf.io.decode_jpeg(text, channels=3), [32, 32]) * scale
-    return tf.image.random_brightness(tf.image.random_flip_left_right(image), 0.1), label
-dataset = tf.data.Dataset.from_tensor_slices((images, list(range(24)))).shuffle(24).map(load).batch(8)
-found = attempt(REWRITES["split_map"], describe(dataset))
-iterator = iter(found.dataset)
-next(iterator)
-proof = REWRITES["split_map"].proof(iterator, describe(found.dataset))
-unproved = REWRITES["split_map"].proof(iter(dataset), describe(dataset))
-labels = [[label.numpy().tolist() for _, label in found.dataset] for _ in range(2)]
-pixels = [np.concatenate([image for image, _ in found.dataset]) for _ in range(2)]
-varies = not np.array_equal(np.sort(pixels[0], axis=0), np.sort(pixels[1], axis=0))
-verified = (found.verified.bitwise, found.verified.elements, found.reason.risk.value)
-show(*verified, proof, unproved, labels[0] != labels[1], sorted(sum(labels[0], [])), varies)
-"""
-    bitwise, elements, risk, proof, unproved, reshuffled, labels, varies = shown(source, tmp_path)
-    assert (bitwise, elements, risk) == (True, 3, "exact")
-    assert "cache" in str(proof).lower() and unproved is None
-    assert reshuffled and varies and labels == list(range(24))
-
-
-def test_a_proof_needs_a_model_and_says_how_to_get_it(tmp_path: Path) -> None:
-    source = """
-from outpace.model.errors import NotFoundError
-off = tf.data.Options(); off.autotune.enabled = False
-data = numbers().repeat().map(lambda x: tf.random.uniform([500])).batch(4)
-try:
-    iterator = iter(data.with_options(off)); next(iterator)
-    model_of(iterator)
-except NotFoundError as error:
-    sentence = str(error)
-if hasattr(tf.data.experimental, "get_model_proto"):
-    iterator = iter(REWRITES["parallel_map"].apply(describe(data)))
-    next(iterator)
-    proof = REWRITES["parallel_map"].proof(iterator, describe(data))
-    sequential = iter(data); next(sequential)
-    show(sentence, len(stages_of(iterator)) > 1, proof, REWRITES["parallel_map"].proof(sequential, describe(data)))
-show(sentence, True, "autotuned parallelism", None)
-"""
-    sentence, stages, proof, unproved = shown(source, tmp_path)
-    assert "autotune" in str(sentence) or "does not tell" in str(sentence)
-    assert stages and "autotuned parallelism" in str(proof) and unproved is None
-
-
-def test_stages_carry_their_source_lines_and_effects_are_told(tmp_path: Path) -> None:
+def test_stages_carry_their_source_lines_and_what_makes_them_stateful(tmp_path: Path) -> None:
     source = """
 from outpace.capture.pipeline import PipelineRecorder
 recorder = PipelineRecorder(); recorder.install(tf)
@@ -285,23 +209,18 @@ dataset = tf.data.Dataset.from_generator(generate, output_signature=tf.TensorSpe
 dataset = dataset.map(count)
 dataset = dataset.shuffle(3).cache("/tmp/never_written")
 pipeline = describe(dataset, recorder)
-again = describe(rebuild.copied(dataset), recorder)
 kept = {stage.op: stage.record.line for stage in pipeline.stages() if stage.record}
-show([stage.op for stage in pipeline.spine()][:4], kept, {s.op: s.record.line for s in again.stages() if s.record} == kept, effects(pipeline))
+facts = next(stage for stage in pipeline.stages() if stage.op == "map").functions[0]
+show([stage.op for stage in pipeline.spine()][:4], kept, [list(facts.writes), facts.python], pipeline.lines(),
+     REWRITES["parallel_map"].applies(pipeline).sentence, os.path.exists("/tmp/never_written.index"))
 """
-    ops, lines, same, told = shown(source, tmp_path)
+    ops, lines, (writes, python), text, parallel, written = shown(source, tmp_path)
     assert ops == ["cache", "shuffle", "map", "from_generator"]
-    assert isinstance(lines, dict) and lines["map"] == lines["from_generator"] + 1 == lines["shuffle"] - 1
-    assert same is True
-    text = " ".join(map(str, told))  # type: ignore[call-overload]  # a list of sentences
-    for part in (
-        "writes its elements to /tmp/never_written",
-        "runs Python code",
-        "AssignAddVariableOp",
-        "calls your Python generator",
-        "no seed",
-    ):
-        assert part in text, part
+    assert lines["map"] == lines["from_generator"] + 1 == lines["shuffle"] - 1
+    assert python and any("AssignAddVariableOp" in each for each in writes), (writes, python)
+    assert "/tmp/never_written" in text[0] and "AssignAddVariableOp" in text[2], text
+    assert "writes to state" in parallel and "parallel calls would race" in parallel
+    assert not written
 
 
 @pytest.mark.parametrize(("size", "word"), [(10**15, "more than half of the"), (10, "the same elements in every epoch")])
@@ -315,19 +234,18 @@ show(getattr(REWRITES["cache"].applies(describe(numbers().map(lambda x: x * 2).b
     assert word in str(sentence)
 
 
-def test_a_cache_on_disk_lies_in_a_folder_that_goes_with_the_process(tmp_path: Path) -> None:
-    source = f"""
+def test_a_cache_on_disk_is_for_what_does_not_fit_into_memory(tmp_path: Path) -> None:
+    source = """
 from outpace.tune.data import size
 from outpace.tune.optimisations.caches import CacheOnDisk
-size.available_memory = lambda: 100
-found = attempt(CacheOnDisk({str(tmp_path / "caches")!r}), describe(numbers().map(lambda x: x * 2).batch(4)))
-list(found.dataset)
-print(json.dumps([os.listdir({str(tmp_path / "caches")!r}), effects(describe(found.dataset)), found.reason.sentence]))
+def answer(memory, disk):
+    size.available_memory, size.free_disk = (lambda: memory), (lambda folder: disk)
+    found = CacheOnDisk("caches").applies(describe(numbers().map(lambda x: x * 2).batch(4)))
+    return [type(found).__name__, found.sentence]
+show(answer(100, 10**9), answer(10**9, 10**9), answer(100, 100), os.listdir("."))
 """
-    (tmp_path / "caches").mkdir()
-    done = run_program(START + source, tmp_path)
-    assert done.code == 0, done.err
-    folders, told, sentence = json.loads(done.out.splitlines()[-1])
-    assert len(folders) >= 1 and list((tmp_path / "caches").iterdir()) == []
-    assert any("(removed when the process ends)" in one for one in told)
-    assert "until the process ends" in sentence
+    fitting, in_memory, nowhere, folders = shown(source, tmp_path)
+    assert fitting[0] == "Explained" and ".cache(filename)" in fitting[1]
+    assert in_memory[0] == "NotApplicable" and "fit into memory: a cache there is faster" in in_memory[1]
+    assert nowhere[0] == "NotApplicable" and "more than half of the free" in nowhere[1]
+    assert folders == ["program.py"]

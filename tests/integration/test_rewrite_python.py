@@ -1,20 +1,24 @@
-"""Python functions and lookup tables before a cache: equal bit by bit, or refused with what speaks against them."""
+"""Python functions and lookup tables before a cache: shown to be functions of their elements, or refused with what speaks against them."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
+from pathlib import Path
 
 import pytest
 
 from tests.integration.programs import needs_tensorflow, run_program
 from tests.integration.test_rewrite import START
+from tests.integration.test_tune_patch import changed, judged, patched
 
 pytestmark = [needs_tensorflow, pytest.mark.skipif(importlib.util.find_spec("PIL") is None, reason="Pillow is not installed")]
 Outcomes = dict[str, dict[str, tuple[object, str]]]
 PYTHON = """
 import itertools, random, time
 from PIL import Image
+from outpace.tune.purity import evidence
+evidence.SECONDS = 600.0  # how many elements are compared must not depend on how busy this machine is
 folder = sys.argv[1]
 names = []
 for number in range(26):
@@ -147,16 +151,9 @@ def made(name):
     tf.random.set_seed(7)
     return CASES[name]()
 
-def epochs(dataset):
-    parts = lambda element: [part.numpy() for part in tf.nest.flatten(element)]
-    return [[[(part.shape, part.tobytes()) for part in parts(element)] for element in dataset] for _ in range(2)]
-
 def outcome(name, rewrite):
-    found = attempt(rewrite, describe(made(name)))
-    if not isinstance(found, Rewritten):
-        return ["refused", found.sentence]
-    equal = epochs(made(name)) == epochs(rewrite.apply(describe(made(name))))
-    return [found.verified.bitwise and equal and found.reason.risk is Risk.EXACT, found.reason.sentence]
+    found = rewrite.applies(describe(made(name)))
+    return [found.risk is Risk.EXACT if isinstance(found, Applies) else "refused", found.sentence]
 
 from outpace.tune.optimisations.by_hand import explain
 found = {name: {id: outcome(name, REWRITES[id]) for id in ("cache", "split_map")} for name in CASES}
@@ -198,7 +195,7 @@ REFUSED = {
 
 @pytest.fixture(scope="module")
 def python_cases(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
-    """What came of caching each pipeline of PYTHON, and of dividing its map."""
+    """What is said of caching each pipeline of PYTHON, and of dividing its map."""
     folder = tmp_path_factory.mktemp("python")
     done = run_program(START + PYTHON, folder, str(folder))
     assert done.code == 0, done.err
@@ -206,10 +203,10 @@ def python_cases(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
 
 
 @pytest.mark.parametrize("case", EQUAL)
-def test_a_function_of_its_arguments_is_cached_and_gives_the_same_bits(python_cases: Outcomes, case: str) -> None:
+def test_a_function_of_its_arguments_may_be_cached(python_cases: Outcomes, case: str) -> None:
     rewrite, words = EQUAL[case]
-    equal, sentence = python_cases[case][rewrite]
-    assert equal is True, sentence
+    exact, sentence = python_cases[case][rewrite]
+    assert exact is True, sentence
     assert words in sentence
     assert all(outcome[0] == "refused" for name, outcome in python_cases[case].items() if name != rewrite)
 
@@ -225,3 +222,29 @@ def test_python_is_explained_with_what_to_write_instead(python_cases: Outcomes) 
     assert "tf.io.decode_jpeg(dct_method='INTEGER_ACCURATE')" in clean and "With a cache behind it" in clean
     assert "It runs in the first epoch only, since cache" in cached and "With a cache" not in cached
     assert "It cannot be cached: random.random draws random numbers (" in changing and "With a cache" not in changing
+
+
+CACHED = """
+import keras, numpy as np, tensorflow as tf
+
+def doubled(v):
+    return np.float32(v.numpy() * 2)
+
+x = np.arange(640, dtype="float32").reshape(160, 4)
+ds = tf.data.Dataset.from_tensor_slices((x, np.arange(160)))
+ds = ds.map(lambda a, b: (tf.ensure_shape(tf.py_function(doubled, [a], tf.float32), [4]), b))
+ds = ds.shuffle(160)
+ds = ds.batch(16)
+model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(ds, epochs=2, verbose=0)
+"""
+
+
+@pytest.mark.verify
+def test_a_script_that_keeps_what_python_gave_is_the_same_program(tmp_path: Path) -> None:
+    found = patched(tmp_path, CACHED, "cache")
+    (line,) = changed(found, "+")
+    assert line.endswith("[4]), b)).cache()"), line
+    outcome = judged(found, tmp_path)
+    assert outcome.same is True and outcome.whole, outcome

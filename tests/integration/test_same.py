@@ -130,6 +130,7 @@ class Edit:
     pairs: tuple[tuple[str, str], ...]
     grouped: bool = False
     cut: int = 64
+    whole: float = 15.0
 
     def judged(self, folder: Path) -> Judgement:
         """The original against the edited text, which no file holds."""
@@ -145,7 +146,7 @@ class Edit:
             line = next(at for at, text in enumerate(script.splitlines(), start=1) if self.loop in text)
             place = loop_at(script, line, str(path))
         assert place is not None
-        with Original(str(path), place=place, folder=str(folder), cut=self.cut) as original:
+        with Original(str(path), place=place, folder=str(folder), cut=self.cut, whole=self.whole) as original:
             found = original.against({str(path): edited}, self.grouped)
         assert path.read_text(encoding="utf-8") == script
         assert [each.name for each in folder.iterdir() if each.name != "__pycache__"] == ["train.py"]
@@ -297,6 +298,44 @@ def test_an_honest_patch_is_the_same_program(edit: Edit, tmp_path: Path) -> None
     found = edit.judged(tmp_path)
     assert found.same is True, found
     assert found.compared > 20 and found.passes >= 30
+
+
+LATE = (
+    JAX
+    + """
+data = [np.full(3, float(i), np.float32) for i in range(905)]
+rate, made = {"lr": 0.1}, 0
+@jax.jit
+def step(w, x, lr): return w - lr * jax.grad(lambda w: ((w - x) ** 2).sum())(w)
+w = jnp.zeros(3)
+for i, x in enumerate(data):
+    if i == 500:
+        rate["lr"] *= 0.1
+    w = step(w, x, rate["lr"])
+    made += 1
+    if made == 800:
+        print(w)
+print(w)
+"""
+)
+CUT = {
+    "a number that the text names": (Edit(LATE, "for i, x", (("*= 0.1", "*= 0.2"),), whole=0.01), False),
+    "the last passes": (Edit(LATE, "for i, x", (("enumerate(data)", "enumerate(data[:900])"),), whole=0.01), False),
+    "what a function keeps": (
+        Edit(LATE, "for i, x", (("w, x, lr): return w - lr", 'w, x, lr): return w - rate["lr"]'),), whole=0.01), False,
+    ),
+    "an edited line that did not run": (Edit(LATE, "for i, x", (("        print(w)", "        print(w + 1)"),), whole=0.01), None),
+    "nothing": (Edit(LATE, "for i, x", (("import jax,", "import  jax,"),), whole=0.01), True),
+}  # fmt: skip
+
+
+@needs_jax
+@pytest.mark.verify
+@pytest.mark.parametrize(("edit", "same"), list(CUT.values()), ids=list(CUT))
+def test_of_a_training_that_is_cut_the_passes_that_matter_are_compared(edit: Edit, same: bool | None, tmp_path: Path) -> None:
+    found = edit.judged(tmp_path)
+    assert found.same is same and not found.whole, found
+    assert same is not True or "these were steps 1-64, 500-502, 800-802, 904-905 of 905" in found.sentence
 
 
 @needs_jax

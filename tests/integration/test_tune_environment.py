@@ -1,16 +1,14 @@
-"""Settings of the environment and larger batches in real processes: they take effect, prove it, and change nothing else."""
+"""Settings of the environment in real processes: they take effect, prove it, and change nothing else."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import signal
 import subprocess
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,7 +16,7 @@ from outpace.tune.climb.environment import resident, tune_environment
 from outpace.tune.optimisations import environment_knobs
 from outpace.tune.optimisations.environment import Host, Observed
 from outpace.tune.trial.script import Command, ScriptArm
-from tests.integration.programs import environment, needs_tensorflow, run_program, started
+from tests.integration.programs import environment, needs_tensorflow, started
 
 pytestmark = needs_tensorflow
 KNOBS = {knob.id: knob for knob in environment_knobs()}
@@ -45,35 +43,6 @@ def train_step(x):
 x = tf.zeros((64, 64))
 for _ in range(10**9):
     x = train_step(x)
-"""
-BATCHES = """
-import json
-import numpy as np, keras, tensorflow as tf
-from outpace.tune.batch import race_batch_sizes
-from outpace.tune.pages.tuning import batch_table
-from outpace.tune.program.program import Program
-
-class FixedSize(keras.layers.Layer):
-    def call(self, x):
-        return tf.reshape(x, (8, 8))
-
-keras.utils.set_random_seed(3)
-model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(4), keras.layers.Dense(1)])
-model.compile("adam", "mse")
-x, y = np.ones((64, 8), "float32"), np.ones((64, 1), "float32")
-program = Program.of(model, tf.data.Dataset.from_tensor_slices((x, y)).batch(8))
-before = [w.tobytes() for w in model.get_weights()]
-found = race_batch_sizes(program, budget=4)
-fixed = keras.Sequential([keras.Input((8,), batch_size=8), FixedSize(), keras.layers.Dense(1)])
-fixed.compile("sgd", "mse")
-refused = race_batch_sizes(Program.of(fixed, tf.data.Dataset.from_tensor_slices((x, y)).batch(8)), budget=4)
-table = list(batch_table(found).records())
-print(json.dumps({
-    "kept": before == [w.tobytes() for w in model.get_weights()], "left": found.left, "advice": found.advice,
-    "batches": [row["batch"] for row in table], "per": found.experiment.protocol.per.value,
-    "examples": [trial.examples for trial in found.experiment.trials][:-1], "ended": found.reached.ended,
-    "refused": [len(refused.reached.sizes), refused.reached.ended, refused.experiment is None, refused.advice],
-}))
 """
 
 
@@ -172,22 +141,6 @@ def test_ctrl_c_ends_the_command_and_leaves_no_process() -> None:
         rest = lines.read()
     assert process.wait(30) == 130, rest
     assert not left_over()
-
-
-@pytest.mark.verify
-def test_batches_grow_are_raced_per_example_and_leave_the_model_as_it_was(tmp_path: Path) -> None:
-    ended = run_program(BATCHES, tmp_path)
-    assert ended.code == 0, ended.err[-3000:]
-    found: dict[str, Any] = json.loads(ended.out.splitlines()[-1])
-    assert found["kept"] and found["left"] == []
-    assert found["batches"] == [8 * 2**at for at in range(len(found["batches"]))] and len(found["batches"]) >= 3
-    assert found["examples"] == [float(batch) for batch in found["batches"]]
-    assert found["per"] == "example"
-    assert "square root" in found["advice"]
-    sizes, ended, unraced, advice = found["refused"]
-    assert (sizes, unraced) == (1, True)
-    assert ended.startswith("A batch of 16 does not run (")
-    assert "warm-up" in advice
 
 
 def left_over() -> list[str]:

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from outpace.tune.climb.environment import tune_environment
-from outpace.tune.data.verify import Risk
 from outpace.tune.optimisations.environment import EnvironmentKnob, Host, Observed, Setting
 from outpace.tune.optimisations.optimisation import Applies
-from tests.integration.programs import environment, needs_tensorflow, run_program
+from outpace.tune.risk import Risk
+from tests.integration.programs import environment, needs_tensorflow
 from tests.integration.test_race import left_over
 
 TRAIN = """
-import hashlib, os, sys
+import hashlib, sys
 import numpy as np, keras, tensorflow as tf
 
 keras.utils.set_random_seed(7)
@@ -36,10 +36,8 @@ class Python(keras.layers.Layer):
 data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(160)PIPELINE.batch(16)
 model = keras.Sequential([keras.Input((6,)), Python(), keras.layers.Dense(3)])
 model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-history = model.fit(data, epochs=2, verbose=0)
-print("trained", hashlib.sha256(b"".join(w.tobytes() for w in model.get_weights())).hexdigest(), history.history["loss"])
-sys.stdout.flush()
-os._exit(3)
+history = model.fit(data, epochs=EPOCHS, verbose=0)
+print("trained", hashlib.sha256(b"".join(w.tobytes() for w in model.get_weights())).hexdigest(), history.history["loss"][-1])
 """
 BROKEN = """.map(check)"""
 CHECK = """
@@ -65,39 +63,6 @@ def step():
         os.kill(os.getpid(), signal.SIGKILL)  # as the system does when memory runs out
 def outpace_race():
     return step
-"""
-
-LARGE = """
-import json, os, resource
-import numpy as np, keras, tensorflow as tf
-from outpace.tune.batch import _Trial
-from outpace.tune.batch import TooLarge
-from outpace.tune.program.program import Program
-from outpace.tune.program.state import Snapshot
-from outpace.tune.trial.engine import Watch
-
-class Wide(keras.layers.Layer):
-    def call(self, a):
-        wide = tf.repeat(a[:, :1], 4_000_000, axis=1)  # 16 MB per example
-        return a + tf.stop_gradient(tf.reduce_mean(tf.sqrt(wide), axis=1, keepdims=True))
-    def compute_output_shape(self, shape):
-        return shape
-
-model = keras.Sequential([keras.Input((6,)), Wide(), keras.layers.Dense(3)])
-model.compile("adam", "mse")
-data = tf.data.Dataset.from_tensor_slices((np.ones((8, 6), "float32"), np.ones((8, 3), "float32"))).batch(2)
-program = Program.of(model, data)
-snapshot, trial, said = Snapshot.of(model), _Trial(program, Watch(), __import__("time").perf_counter), ""
-small = trial.measure(1).batch
-room = int(open("/proc/self/statm").read().split()[0]) * os.sysconf("SC_PAGE_SIZE") + 900 * 2**20
-resource.setrlimit(resource.RLIMIT_AS, (room, room))
-try:
-    trial.measure(64)
-except TooLarge as error:
-    said = str(error)
-snapshot.restore()
-print(json.dumps([small, said, snapshot.differences(), trial.measure(2).batch]), flush=True)
-os._exit(0)
 """
 
 
@@ -128,8 +93,9 @@ def write(folder: Path, name: str, source: str) -> None:
 @pytest.mark.verify
 @needs_tensorflow
 def test_an_arm_that_xla_cannot_compile_fails_alone(tmp_path: Path) -> None:
-    write(tmp_path, "train.py", TRAIN.replace("PIPELINE", ""))
-    done = outpace(tmp_path, "tune", "--budget", "6s", "--then", "continue", "--json", "train.py")
+    # Long enough to be seen before it ends: a script that ended with an error is not tuned.
+    write(tmp_path, "train.py", TRAIN.replace("PIPELINE", "").replace("EPOCHS", "400") + "sys.exit(3)\n")
+    done = outpace(tmp_path, "tune", "--budget", "60s", "--then", "continue", "--json", "train.py")
     assert done.returncode == 3, done.stderr[-3000:]
     document, end = json.JSONDecoder().raw_decode(done.stdout)
     tried = {row[0]: row for row in document["tools"]["tune"]["tables"]["tried"]["rows"]}
@@ -144,10 +110,11 @@ def test_an_arm_that_xla_cannot_compile_fails_alone(tmp_path: Path) -> None:
 
 @needs_tensorflow
 def test_a_program_that_fails_by_itself_is_not_tuned(tmp_path: Path) -> None:
-    write(tmp_path, "train.py", TRAIN.replace("data =", CHECK).replace("PIPELINE", BROKEN))
+    write(tmp_path, "train.py", TRAIN.replace("data =", CHECK).replace("PIPELINE", BROKEN).replace("EPOCHS", "2"))
     done = outpace(tmp_path, "tune", "--budget", "6s", "train.py")
-    assert done.returncode == 8 and done.stdout == ""
-    assert "the data are broken" in next(line for line in done.stderr.splitlines() if "nothing is tuned" in line)
+    assert done.returncode == 1 and done.stdout == ""
+    assert "the data are broken" in done.stderr, done.stderr[-3000:]
+    assert "nothing is tuned: the script ended with exit code 1 before its training could be tuned" in done.stderr
 
 
 def test_a_variant_that_runs_out_of_memory_is_named_with_the_reason(tmp_path: Path) -> None:
@@ -157,7 +124,7 @@ def test_a_variant_that_runs_out_of_memory_is_named_with_the_reason(tmp_path: Pa
     assert done.returncode == 0, done.stderr
     page = json.loads(done.stdout)["tools"]["race"]
     rows = {str(row[0]): " ".join(map(str, row)) for row in page["tables"]["race"]["rows"]}
-    assert " failed " in rows["unbounded.py"] and "exit code 1. Its last lines" in rows["unbounded.py"]
+    assert " failed " in rows["unbounded.py"] and "exit code 1. MemoryError" in rows["unbounded.py"]
     assert "MemoryError" in rows["unbounded.py"]
     assert " failed " in rows["killed.py"]
     assert "was killed (SIGKILL), as the system does when memory runs out" in rows["killed.py"]
@@ -178,19 +145,14 @@ def test_a_race_whose_named_baseline_is_killed_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize("batches", [0, pytest.param(1, marks=pytest.mark.verify)])
 @needs_tensorflow
 def test_next_to_no_data(tmp_path: Path, batches: int) -> None:
-    source = TRAIN.replace("PIPELINE", f".take({16 * batches})").replace('history.history["loss"]', "len(history.epoch)")
+    source = TRAIN.replace("PIPELINE", f".take({16 * batches})").replace("EPOCHS", "2")
+    source = source.replace('history.history["loss"][-1]', "len(history.epoch)")
     write(tmp_path, "train.py", source)
     done = outpace(tmp_path, "tune", "--dry-run", "train.py")
-    assert done.returncode == (0 if batches else 8) and "trained" not in done.stdout
+    assert done.returncode == (0 if batches else 8), done.stderr[-3000:]
+    assert done.stdout.count("trained") == 1  # it was over before enough steps were seen, and is looked at when it ends
     assert ("The data set is empty, so there is no step to measure." in done.stderr) == (batches == 0)
     assert ("would try: XLA" in done.stdout) == (batches == 1)
-
-
-@needs_tensorflow
-def test_a_batch_without_memory_ends_the_sizes_and_nothing_else(tmp_path: Path) -> None:
-    ended = run_program(LARGE, tmp_path)
-    assert ended.code == 0, ended.err[-3000:]
-    assert json.loads(ended.out.splitlines()[-1]) == [2, "A batch of 128 does not fit into memory.", [], 4]
 
 
 def test_a_setting_whose_process_is_killed_is_one_that_failed(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def test_ctrl_c_ends_a_loops_tuning_and_nothing_is_left(framework: str, tmp_path
     time.sleep(1.0)
     out, err = ended(process, signal.SIGINT, tmp_path, before)
     assert process.returncode == 130, err[-3000:]
-    assert out == "" and "interrupted; the script ends here" in err and "Traceback" not in err, err[-3000:]
+    assert out == "" and "outpace: interrupted" in err and "Traceback" not in err, err[-3000:]
 
 
 @pytest.mark.parametrize("framework", OFTEN)

@@ -47,7 +47,7 @@ def run(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[s
 
 @pytest.mark.verify
 def test_an_eager_step_is_raced_compiled(tmp_path: Path) -> None:
-    done = run(tmp_path, SCRIPT, "--budget", "12s", "--patch", "fast.patch")
+    done = run(tmp_path, SCRIPT, "--budget", "12s", "--details", "--patch", "fast.patch")
     assert done.returncode == 0, done.stderr[-3000:]
     assert "tuning the loop at train.py:18" in done.stderr and "Racing jax.jit" in done.stderr
     assert "train.py:14 update, runs eagerly" in " ".join(done.stdout.split())
@@ -65,7 +65,7 @@ IN_THE_LOOP = SCRIPT.replace(
 
 @pytest.mark.verify
 def test_a_step_that_stands_in_the_loop_becomes_a_compiled_function(tmp_path: Path) -> None:
-    done = run(tmp_path, IN_THE_LOOP, "--budget", "12s", "--patch", "fast.patch")
+    done = run(tmp_path, IN_THE_LOOP, "--budget", "12s", "--details", "--patch", "fast.patch")
     assert done.returncode == 0, done.stderr[-3000:]
     said = " ".join(done.stdout.split())
     assert "train.py:20 to 21, runs eagerly" in said and "several steps per call" in said
@@ -83,20 +83,20 @@ def update"""
 
 
 def test_a_compiled_step_is_found_by_its_calls_and_the_lines_that_take_the_rest_of_the_time_by_samples(tmp_path: Path) -> None:
+    """What an epoch's end takes is no part of a step."""
     text = SCRIPT.replace("\ndef update", BESIDE).replace(
         "        params = update", "        collect()\n        params = update"
     )
     text = text.replace(
         'np.save("params', '    time.sleep(0.1)  # an evaluation at the end of an epoch\nnp.save("params'
     ).replace("import n", "import time, n", 1)
-    done = run(tmp_path, text, "--budget", "5s")
+    done = run(tmp_path, text, "--budget", "5s", "--details")
     assert done.returncode == 0, done.stderr[-3000:]
     assert "tuning the loop at train.py:22" in done.stderr and "The step is compiled already" in done.stdout
     said = " ".join(done.stdout.split())
     found = re.search(r"A step spends (\d+)% in train\.py:15 \(collect", said)
     assert found is not None and int(found[1]) > 50 and "Where a step's time goes" in said, said
-    rate = re.search(r"As it is ([\d,]+)", said)
-    assert rate is not None and int(rate[1].replace(",", "")) > 80 and "an evaluation" not in said, said  # 8 steps to 0.1 s
+    assert "an evaluation" not in said, said
 
 
 COMPILED = SCRIPT.replace("def update", "@jax.jit\ndef update").replace(
@@ -113,8 +113,9 @@ def test_what_fits_a_compiled_step_is_named(tmp_path: Path) -> None:
     done = run(tmp_path, COMPILED, "--dry-run")
     assert done.returncode == 0, done.stderr[-3000:]
     said = " ".join(done.stdout.split())
-    for title in ("several steps per call", "values read later", "donated arguments", "batches made ahead"):
+    for title in ("several steps per call", "values read later", "donated arguments"):
         assert f"would try: {title}: " in said
+    assert "explained: batches made ahead: " in said
     assert re.search(r"waits for the device to read a value \(train\.py:\d+ print\(float\(value\)\)\)", said)
 
 
@@ -122,10 +123,12 @@ def test_what_fits_a_compiled_step_is_named(tmp_path: Path) -> None:
 def test_several_steps_per_call_are_raced_and_written(tmp_path: Path) -> None:
     done = run(tmp_path, COMPILED.replace("print(float(value))", "last = value"), "--budget", "30s", "--patch", "fast.patch")
     assert done.returncode == 0, done.stderr[-3000:]
-    assert "Racing several steps per call" in done.stderr and "unsafe" not in done.stdout
-    if "with: several steps per call" in done.stdout:
+    raced = next(line for line in done.stderr.splitlines() if "Racing " in line)
+    assert "several steps per call" in raced and "unsafe" not in done.stdout
+    said = " ".join(done.stdout.split())
+    if re.search(r"Speed-up [\d.]+x, .*, with: .*several steps per call", said):
         assert "+def several_steps(" in (tmp_path / "fast.patch").read_text()
-        assert "steps return are the same but for rounding" in done.stderr
+        assert "No difference was found in the first steps: " in said
 
 
 @pytest.mark.verify
@@ -136,6 +139,6 @@ def test_a_loop_in_a_function_whose_step_gives_its_state_away_begins_anew(tmp_pa
         + "".join(f"    {line}\n" for line in loop.splitlines()[:3])
         + "\nmain(params)\n"
     )
-    done = run(tmp_path, head.replace("@jax.jit", "@jax.jit(donate_argnums=(0,))") + inside, "--budget", "8s")
+    done = run(tmp_path, head.replace("@jax.jit", "@jax.jit(donate_argnums=(0,))") + inside, "--budget", "8s", "--details")
     assert done.returncode == 0, done.stderr[-3000:]
     assert "state is given away already" in " ".join(done.stdout.split())

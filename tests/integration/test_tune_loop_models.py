@@ -92,8 +92,9 @@ def test_a_model_that_predicts_many_examples_is_left_as_it_is(tmp_path: Path) ->
 def test_what_stands_for_predict_gives_what_it_gives() -> None:
     text = """
 import numpy as np, keras, tensorflow as tf
-from outpace.tune.loop.models import predicted
+from outpace.tune.loop.models import PREDICTED
 
+exec(PREDICTED.format(name="predicted", maker="tf.function"))
 keras.utils.set_random_seed(0)
 a, b = keras.Input((4,)), keras.Input((2,))
 model = keras.Model([a, b], keras.layers.Dropout(0.5)(keras.layers.Dense(3)(keras.layers.concatenate([a, b]))))
@@ -117,7 +118,7 @@ assert short(data, steps=1).shape == (1000, 3)
 
 @pytest.mark.verify
 def test_a_model_that_every_step_asks_to_predict_is_raced_as_a_graph_and_written(tmp_path: Path) -> None:
-    done = run(tmp_path, SCRIPT.replace(EAGER, ASKED.format(1)), "--budget", "40s", "--patch", "fast.patch")
+    done = run(tmp_path, SCRIPT.replace(EAGER, ASKED.format(1)), "--budget", "40s", "--details", "--patch", "fast.patch")
     assert done.returncode == 0, done.stderr[-3000:]
     said = " ".join(done.stdout.split())
     assert "models as graphs: Every step calls agent.policy.predict (train.py:26)" in said, said
@@ -129,7 +130,7 @@ def test_a_model_that_every_step_asks_to_predict_is_raced_as_a_graph_and_written
 
 @pytest.mark.verify
 def test_a_model_that_every_step_calls_eagerly_is_raced_as_a_graph_and_written(tmp_path: Path) -> None:
-    done = run(tmp_path, SCRIPT, "--budget", "40s", "--patch", "fast.patch")
+    done = run(tmp_path, SCRIPT, "--budget", "40s", "--details", "--patch", "fast.patch")
     assert done.returncode == 0, done.stderr[-3000:]
     said = " ".join(done.stdout.split())
     assert "models as graphs: Every step calls agent.policy (train.py:26) eagerly" in said, said

@@ -20,7 +20,7 @@ from tests.integration.programs import environment, needs_tensorflow
 pytestmark = needs_tensorflow
 
 SCRIPT = """
-import contextlib, multiprocessing, time
+import contextlib, importlib.util, multiprocessing, time
 import numpy as np, keras, tensorflow as tf
 
 keras.utils.set_random_seed(7)
@@ -40,9 +40,10 @@ def summary():
 CALLBACKS = [
     keras.callbacks.ModelCheckpoint("best.keras"),
     keras.callbacks.BackupAndRestore("backup"),
-    keras.callbacks.TensorBoard("events"),
     keras.callbacks.CSVLogger("log.csv"),
 ]
+if importlib.util.find_spec("tensorboard"):  # it writes scalars at the end of an epoch, and fails without
+    CALLBACKS.append(keras.callbacks.TensorBoard("events"))
 if __name__ == "__main__":
     worker = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(600,), daemon=False)
     worker.start()
@@ -120,7 +121,7 @@ def test_no_file_of_the_users_changes_and_no_process_is_left(name: str, tmp_path
     assert after == before
     assert not quiet(tmp_path)
     if name == "race":
-        assert "runs without ModelCheckpoint, BackupAndRestore, TensorBoard, CSVLogger" in done.stderr
+        assert "runs without ModelCheckpoint, BackupAndRestore, CSVLogger" in done.stderr
     if name == "profile":
         told = [line for line in done.stderr.splitlines() if "the training " in line]
         assert ["will be stopped" in line and "--then continue" in line for line in told] == [True, False]

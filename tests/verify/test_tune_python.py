@@ -28,7 +28,7 @@ def test_a_script_is_tuned_and_its_patch_and_race_come_back(tmp_path: Path, monk
 def test_what_is_no_script_is_refused_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="this is a list: give its path"):
-        outpace.tune([1, 2])  # type: ignore[operator]  # what a notebook would give
+        outpace.tune([1, 2])  # type: ignore[arg-type]  # what a notebook would give
     with pytest.raises(NotFoundError):
         outpace.tune("train.py")
     (tmp_path / "train.py").write_text("print('no training')\n", encoding="utf-8")

@@ -75,11 +75,13 @@ def run_script(script: str, argv: Sequence[str], options: CaptureOptions) -> Cap
     return result
 
 
-def watched(command: Sequence[str], outcome: str) -> tuple[int, Outcome | None]:
-    """Run a script's process to its end, signals passed on: its exit code (128 + n after signal n), and the outcome that it left."""
+def watched(command: Sequence[str], outcome: str, *, quiet: bool = False, silent: bool = False) -> tuple[int, Outcome | None]:
+    """Run a script's process to its end, signals passed on: its exit code (128 + n after signal n), and the outcome that it left. quiet: what
+    it says on stderr is not shown; silent: nor what it prints."""
     flush()
+    out, err = (subprocess.DEVNULL if each else None for each in (silent, quiet))
     try:
-        process = subprocess.Popen(command)
+        process = subprocess.Popen(command, stdout=out, stderr=err)
     except OSError as error:
         raise CaptureError(f"Python could not be started for the script: {error}.") from error
     with _forwarding(process):

@@ -15,6 +15,7 @@ from outpace.cli.options import PASSED_ON, Color, Html, Module, Width, of_script
 if TYPE_CHECKING:
     from outpace.capture.options import Outcome
     from outpace.tune.climb.environment import EnvironmentOutcome
+    from outpace.tune.searched import Seen
     from outpace.tune.session import Tuned
 
 _BUDGET, _LIMITS_BUDGET = "140s", "20s"
@@ -73,11 +74,8 @@ OnlyLimits = Annotated[
     bool,
     typer.Option(
         "--only-limits",
-        help="Measure the speed limits, predict the gain from caching, and exit (default 20s).",
+        help="Measure the speed limits, and exit (default 20s).",
     ),
-]
-TryBatchSizes = Annotated[
-    bool, typer.Option("--batch-sizes", help="Also measure larger batches. None is applied, because they change the training.")
 ]
 
 
@@ -97,7 +95,6 @@ def tune(
     allow: Allowed = None,
     only_limits: OnlyLimits = False,
     environment: TryEnvironment = False,
-    batch_sizes: TryBatchSizes = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be tried and run, and exit.")] = False,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write the samples of every race to this folder (JSON lines).")
@@ -105,6 +102,9 @@ def tune(
     patch: PatchFile = None,
     html: Html = None,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    details: Annotated[
+        bool, typer.Option("--details", help="Show below the first screen why each change was tried or not.")
+    ] = False,
     width: Width = None,
     color: Color = None,
 ) -> None:
@@ -129,13 +129,13 @@ def tune(
         "budget": seconds(budget or (_LIMITS_BUDGET if only_limits else _BUDGET)),
         "then": then.value,
         "statistical": Allow.STATISTICAL in (allow or []),
-        "batch_sizes": batch_sizes,
         "only_limits": only_limits,
         "dry_run": dry_run,
         "out": _place(out),
         "patch": _place(patch),
         "html": _place(html),
         "json": json_,
+        "details": details,
         "width": width,
         "color": color,
     }
@@ -225,7 +225,8 @@ def _tune_script(plan: dict[str, Any]) -> int:
     from outpace.capture.family import Family
     from outpace.capture.recording import tell
     from outpace.capture.relaunch import become, script_command
-    from outpace.tune.session import INTERRUPTED, tuning
+    from outpace.tune.climb.climb import INTERRUPTED
+    from outpace.tune.session import tuning
 
     trains = plan["then"] != "stop" and not plan["dry_run"]
     if trains:
@@ -235,11 +236,12 @@ def _tune_script(plan: dict[str, Any]) -> int:
         try:
             tuned = tuning(plan, family.folder)
         except KeyboardInterrupt:
-            tell("interrupted; what was found is not proven")
             return INTERRUPTED
     code, outcome = tuned.code, tuned.outcome
+    if tuned.seen is not None:
+        code = _would_try(tuned.seen)
     if tuned.searched is not None:
-        code = _told(plan, tuned, time.monotonic() - began)
+        code = _told(tuned, time.monotonic() - began)
     if outcome is None or not outcome.stopped:
         code = _untuned(code, outcome, trains)
     if not trains or code == INTERRUPTED or (outcome is None and code):
@@ -251,17 +253,27 @@ def _tune_script(plan: dict[str, Any]) -> int:
     become(script_command(plan["script"], plan["argv"], plan["module"]))
 
 
-def _told(plan: dict[str, Any], tuned: Tuned, whole: float) -> int:
+def _would_try(seen: Seen) -> int:
+    """What a tuning would race, and what not."""
+    for each in seen.candidates:
+        typer.echo(f"would try: {each.title}: {each.why}")
+    for other in seen.others:
+        word = "only with --allow statistical" if other.decision == "opt-in" else other.decision
+        typer.echo(f"{word}: {other.title}: {other.reason}")
+    return 0
+
+
+def _told(tuned: Tuned, whole: float) -> int:
     """Report what was found, and where the time went (`whole` seconds); the exit code."""
     from outpace.capture.recording import tell
     from outpace.tune.written import report, times
 
     assert tuned.searched is not None
-    code = report(plan, tuned.searched, tuned.proof)
+    code = report(tuned)
     if tuned.searched.unwritten:
         tell(tuned.searched.unwritten)
     raced = tuned.experiment.seconds if tuned.experiment is not None else 0.0
-    tell(times(tuned.searched.seconds, raced, plan["budget"], whole))
+    tell(times(tuned.searched.climbed.seconds, raced, tuned.plan["budget"], whole))
     return code
 
 
@@ -269,7 +281,7 @@ def _untuned(code: int, outcome: Outcome | None, trains: bool) -> int:
     """Say why nothing was tuned of a script that ended by itself, and that nothing is left of it; the exit code where it does not train."""
     from outpace.capture.recording import tell
     from outpace.model.errors import TuneError
-    from outpace.tune.session import INTERRUPTED
+    from outpace.tune.climb.climb import INTERRUPTED
 
     if code == INTERRUPTED or (outcome is None and code):  # something else ended it
         return code

@@ -29,6 +29,7 @@ _SEVERITY_STYLES = {
 _NARROWEST = 40
 _HEIGHT = 25  # nothing depends on it, but without it Rich asks the terminal again for every line
 _WIDEST_PROSE = 110
+FILES = ("--csv", "--html")  # options of `outpace report` that write all rows of a table
 
 
 def render(
@@ -53,15 +54,16 @@ def print_report(
     tools: Sequence[str] | None = None,
     details: bool = False,
     commands: bool = False,
+    files: Sequence[str] = FILES,
 ) -> None:
     """Print the report to `file` (standard output). Terminals get colours, unless `NO_COLOR` or `color` says otherwise.
 
-    `commands`: also below the pages of `tools`, what to go on with.
+    `commands`: also below the pages of `tools`, what to go on with. `files`: options of the command that write all rows.
     """
     console = _console(file or sys.stdout, width, color)
-    _write(report, console, tools, details)
+    _write(report, console, tools, details, files)
     if commands and report.next:
-        _Writer(console, ()).commands(report.next)
+        _Writer(console, (), files).commands(report.next)
 
 
 def _console(file: TextIO, width: int | None, color: bool | None) -> PlainConsole:
@@ -80,8 +82,10 @@ def _console(file: TextIO, width: int | None, color: bool | None) -> PlainConsol
     )
 
 
-def _write(report: Report, console: PlainConsole, tools: Sequence[str] | None, details: bool) -> None:
-    writer = _Writer(console, report.references())
+def _write(
+    report: Report, console: PlainConsole, tools: Sequence[str] | None, details: bool, files: Sequence[str] = FILES
+) -> None:
+    writer = _Writer(console, report.references(), files)
     screen = first_screen(report)
     if tools is None:
         writer.screen(screen)
@@ -98,8 +102,8 @@ def _write(report: Report, console: PlainConsole, tools: Sequence[str] | None, d
 class _Writer:
     """Writes blocks to one console; knows its width and whether it has colours."""
 
-    def __init__(self, console: PlainConsole, references: Collection[str]) -> None:
-        self.console, self.references = console, references
+    def __init__(self, console: PlainConsole, references: Collection[str], files: Sequence[str]) -> None:
+        self.console, self.references, self.files = console, references, files
         self.colored = console.color_system is not None
         self.width = console.width - 2  # every block is indented by two
 
@@ -208,7 +212,7 @@ class _Writer:
         table = section.table
         self._heading(table.title)
         if not len(table) or section.folded:
-            self._prose(f"{counted(len(table), 'row')} (use --csv or --html)" if len(table) else "no rows", "dim")
+            self._prose(f"{counted(len(table), 'row')} (use {' or '.join(self.files)})" if len(table) else "no rows", "dim")
             return
         top = table.take(slice(0, section.limit))
         fields = [table.field(n) for n in section.columns] or list(table.fields)
@@ -221,9 +225,10 @@ class _Writer:
         lines, dropped = grid(columns, self.width)
         self._lines(lines)
         if len(table) > len(top):
-            self._prose(f"… and {counted(len(table) - len(top), 'more row')} (use --csv or --html)", "dim")
+            self._prose(f"… and {counted(len(table) - len(top), 'more row')} (use {' or '.join(self.files)})", "dim")
         if dropped:
-            self._prose(f"Hidden columns (terminal too narrow; --csv and --html have them): {', '.join(dropped)}", "dim")
+            have = f"{' and '.join(self.files)} {'has' if len(self.files) == 1 else 'have'} them"
+            self._prose(f"Hidden columns (terminal too narrow; {have}): {', '.join(dropped)}", "dim")
         if section.remark:
             self._prose(clean_prose(section.remark), "dim")
 

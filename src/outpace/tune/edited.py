@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from outpace.capture.family import noted
 from outpace.capture.relaunch import python_command
 from outpace.capture.script import hide_own_frames, run_as_main
 from outpace.tune.texts.load import encoded, substitute
@@ -19,7 +20,7 @@ _MODULE = "outpace.tune.edited"
 
 def edited_command(texts: Mapping[str, str], script: str, argv: Sequence[str], module: bool) -> list[str]:
     """A command that trains with these texts in place of the script's files. They are written down for it, and it removes them."""
-    folder = Path(tempfile.mkdtemp(prefix="outpace-texts-"))
+    folder = Path(noted(tempfile.mkdtemp(prefix="outpace-texts-")))
     files = {}
     for at, (path, text) in enumerate(texts.items()):
         files[path] = str(folder / f"text-{at}")

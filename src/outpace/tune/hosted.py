@@ -1,9 +1,8 @@
-"""The script's process of `outpace tune`: `python -m outpace.tune.hosted PLAN` runs the script up to a Keras `fit`, or into its loop,
-searches there for what makes it faster, and ends.
+"""A script's process that looks at its training: `python -m outpace.tune.hosted PLAN` runs the script, guarded, into a Keras `fit` or a loop
+of its own, sees some of its steps, says what could make them faster, as edits of the source, and ends.
 
-The process dies with what the trials have changed in it, and no file of the user's changes (`guard`): nothing has to be put back, and none of
-the script's own code runs afterwards (`capture.ending`). The command, which waits, proves what was found, and starts the script anew where it
-is to train. Nothing but the standard library is imported before the script imports a framework.
+The process writes no file of the user's (`guard`), and none of the script's code runs after that (`capture.ending`). The command, which waits,
+races the edits. Nothing but the standard library is imported before the script imports a framework.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ import os
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable
-from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -26,34 +25,27 @@ from outpace.capture.imports import ImportHooks
 from outpace.capture.options import Outcome
 from outpace.capture.recording import tell
 from outpace.capture.script import hide_own_frames, run_as_main
-from outpace.model.errors import OutpaceError, TuneError, UsageError
+from outpace.model.errors import OutpaceError, TuneError
 from outpace.model.units import counted
 from outpace.tune import guard
 from outpace.tune.loop.found import Loops
-from outpace.tune.loop.muted import Muted
-from outpace.tune.texts.load import source_of
+from outpace.tune.texts.edition import Loaded
+from outpace.tune.texts.load import source_of, substitute
 from outpace.tune.texts.place import Place, loop_at
 
 if TYPE_CHECKING:
+    from outpace.capture.sampler import FrameSampler
     from outpace.tune.loop.found import Found
     from outpace.tune.loop.loop import Loop
-    from outpace.tune.loop.statement import Statement
-    from outpace.tune.pages.progress import Progress
     from outpace.tune.program.program import Program
 
-KERAS_2 = (
-    "This fit is Keras 2's (tf_keras), of which outpace tune tunes the input alone, where it is a tf.data.Dataset. "
-    "Unset TF_USE_LEGACY_KERAS if the program allows it."
-)
-
-
-SEARCH_SHARE = 0.7  # of the budget; the rest is for the race of the edited script
-FIRST_STEP = 120.0  # seconds that a loop which is run again gets for it
 _NAMED = 8  # files that are told by name
+_WARMUP, _SECONDS = 5, 2.0  # batches of a fit that trace, and how long it is seen after them
+_FIRST_SECONDS = 20.0  # that a fit gets for them
 
 
 class Hosted:
-    """Takes over one `fit`: `plan["fit"]` counts from 1."""
+    """Looks at one `fit`, or a loop: `plan["fit"]` counts from 1."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self.plan = plan
@@ -61,10 +53,10 @@ class Hosted:
         self.sources: Any = None
         self.fits = 0
         self._guard = guard.begin([os.path.dirname(plan["outcome"])])
-        self._muted = Muted()
-        self._loops = Loops(self.take_over_loop, self._begin_loop)
+        self._loops = Loops(self.see_loop, self._begin_loop)
         self._pid = os.getpid()
-        self._watch: Progress | None = None
+        self._sampler: FrameSampler | None = None
+        self._at_end: Callable[[], object] | None = None  # where the training is over before enough was seen
 
     def on_tensorflow(self, tf: ModuleType) -> None:
         """TensorFlow was imported: note how data sets are built from now on, and see loops that train without Keras."""
@@ -84,16 +76,12 @@ class Hosted:
 
     def on_keras(self, keras: Any) -> None:
         """Keras was imported: put ourselves before `fit`."""
+        from outpace.tune.program.program import note_compiles
+
+        note_compiles(keras)
         if self.sources is not None and keras.__version__ >= "3":
-            from outpace.tune.program.program import note_compiles
-
-            note_compiles(keras)
             self.sources.install(keras)
-        self.take_over(keras)
-
-    def take_over(self, keras: Any) -> None:
-        """Put ourselves before the `fit` of a Keras, whichever its version is."""
-        kind, second = keras.Model, keras.__version__ < "3"
+        kind = keras.Model
         original, hosted = kind.fit, self
         signature = inspect.signature(original)
 
@@ -103,10 +91,9 @@ class Hosted:
             if hosted.fits != hosted.plan["fit"] or os.getpid() != hosted._pid:
                 return hosted._fitting(original, self, *args, **kwargs)
             bound = dict(signature.bind(self, *args, **kwargs).arguments)
-            model = bound.pop(next(iter(signature.parameters)))
-            if second and not isinstance(bound.get("x"), sys.modules["tensorflow"].data.Dataset):
-                hosted.refuse(KERAS_2)
-            hosted.tune(model, bound)
+            bound.pop(next(iter(signature.parameters)))
+            hosted.see_fit(keras, self, bound)
+            return hosted._fitting(original, self, *args, **kwargs)
 
         kind.fit = fit
         for name in ("evaluate", "predict"):
@@ -127,109 +114,129 @@ class Hosted:
         with self._loops.resting():
             return original(*args, **kwargs)
 
-    def tune(self, model: Any, arguments: dict[str, Any]) -> NoReturn:
-        """Tune a fit, report, and end the process."""
+    def see_fit(self, keras: Any, model: Any, arguments: dict[str, Any]) -> None:
+        """See some batches of a `fit` that begins."""
+        from outpace.tune.climb.parts import Profiled
+
         self._loops.rest()
         tell(f"tuning the fit at {_line()}" + (f", number {self.fits}" if self.fits > 1 else " (--fit N for the N-th one)"))
-        self._ending(lambda: self._tuned_fit(model, arguments))
+        given = {name: value for name, value in arguments.items() if name != "x"}
+        profiled, ends, kind = Profiled(self.sources), [time.perf_counter()], keras.callbacks.CallbackList
+        original = kind.on_train_batch_end
+
+        def program() -> tuple[Program, Any]:
+            from outpace.tune.program.program import Program
+
+            steady = ends[_WARMUP:]
+            seconds = (steady[-1] - steady[0]) / (len(steady) - 1) if len(steady) > 1 else None
+            return Program.of(model, arguments.get("x"), given, seconds, tuple(self.plan["kept"])), profiled.table()
+
+        def ended(this: Any, *args: Any, **kwargs: Any) -> Any:
+            found = original(this, *args, **kwargs)
+            now = time.perf_counter()
+            ends.append(now)
+            if len(ends) > _WARMUP and (now - ends[_WARMUP] >= _SECONDS or now - ends[0] >= _FIRST_SECONDS):
+                kind.on_train_batch_end = original
+                if not self.plan["kept"]:
+                    profiled.begin()
+                    kind.on_train_batch_end, kind.on_train_batch_begin = profiled.between(kind, lambda: self._ending(program))
+                    return found
+                self._ending(program)
+            return found
+
+        kind.on_train_batch_end = ended
+        self._at_end = lambda: self._ending(program)
 
     def _begin_loop(self) -> None:
         """A loop makes its first step: Ctrl-C ends it, and none of its own code runs."""
-        signal.signal(signal.SIGINT, lambda number, frame: self._ending(_interrupt))
+        signal.signal(signal.SIGINT, lambda number, frame: self._interrupted())
 
-    def take_over_loop(self, found: Found) -> NoReturn:
-        """Tune a loop of the script's own, report, and end the process."""
-        from outpace.tune.loop.takeover import take_over
+    def see_loop(self, found: Found) -> None:
+        """See some steps of a loop of the script's own, from inside of one."""
+        from outpace.capture.sampler import FrameSampler
+        from outpace.tune.loop.loop import Loop
 
-        if self.recorder is not None:
-            self.recorder.rest()  # the loop is run again, and may build its data set again
         if found.whole is not None:
-            self._ending(lambda: self._tuned_whole(found))
+            place = f"{os.path.relpath(found.whole.co_filename)}:{found.whole.co_firstlineno} {found.whole.co_name}"
+            self.refuse(
+                f"{place} loops over its data set inside of a tf.function: one call makes all steps, which nothing outside can tell apart."
+            )
         try:
-            take_over(found, self._muted, self._tune_loop, lambda: self._ending(_interrupt))
-        except UsageError as error:
+            loop = Loop(found, sys._getframe(1))
+        except OutpaceError as error:
             self.refuse(str(error))
+        tell(f"tuning the loop at {loop.statement.place}")
+        self._sampler = FrameSampler()
+        self._sampler.start()
+        self._at_end = lambda: self._ending(lambda: self._of_loop(loop))
+        loop.watch(self._at_end)
 
-    def _tune_loop(self, loop: Loop, statement: Statement) -> NoReturn:
-        """In a thread of its own."""
-        tell(f"tuning the loop at {statement.place}")
-        self._ending(lambda: self._tuned_loop(loop, statement))
-
-    def _tuned_whole(self, found: Found) -> int:
-        """The input of a function that makes all steps in one call."""
+    def _of_loop(self, loop: Loop) -> tuple[Program, Any]:
         from outpace.tune.program.program import Program
 
-        assert found.whole is not None
-        place = f"{os.path.relpath(found.whole.co_filename)}:{found.whole.co_firstlineno} {found.whole.co_name}"
-        remark = (
-            f"{place} loops over its data set inside of a tf.function: one call makes all steps, which nothing outside can tell apart or time. "
-            "So the step is not tuned, and its input is, by how fast it is read."
-        )
-        return self._tuned(replace(Program.of_input(found.dataset), remark=remark), None)
-
-    def _tuned_loop(self, loop: Loop, statement: Statement) -> int:
-        from outpace.tune.program.program import Program
-
-        if not loop.clock.begun.wait(FIRST_STEP):
-            self.refuse(f"the loop ran again for {FIRST_STEP:.0f} s, and no step of it was seen.")
-        loop.observe()
-        return self._tuned(Program.of_loop(loop), place_of(loop, statement))
+        loop.look()
+        return Program.of_loop(loop, tuple(self.plan["kept"])), None
 
     def _unwritten(self) -> str:
         """What the script would have changed, had it not been guarded, as a sentence; empty for nothing."""
-        names = sorted({*self._guard.changed(), *self._muted.off})
+        names = sorted(self._guard.changed())
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         return f"meanwhile the script did not write: {', '.join(names[:_NAMED])}{more}" if names else ""
 
-    def _ending(self, tuned: Callable[[], int]) -> NoReturn:
-        """Tune, and end the process, whatever comes of it."""
+    def _ending(self, program: Callable[[], tuple[Program, Any]]) -> NoReturn:
+        """Say what was seen, and end the process, whatever comes of it."""
         from outpace.tune.reason import reason_of
 
+        self._at_end = None
+        samples = self._sampler.stop() if self._sampler is not None else None
         try:
-            self._end(tuned())
+            found, parts = program()
+            self._see(found, parts, samples)
         except KeyboardInterrupt:
-            tell(f"interrupted; the script ends here{self._watch.so_far if self._watch is not None else ''}")
-            self._end(130)
+            self._interrupted()
         except OutpaceError as error:
             self.refuse(str(error))
         except Exception as error:
             self._end(1, f"the tuning failed: {reason_of(error)}.")
+        self._end(0)
 
-    def _tuned_fit(self, model: Any, arguments: dict[str, Any]) -> int:
-        from outpace.tune.program.program import Program
+    def _see(self, program: Program, parts: Any, samples: Any) -> None:
+        from outpace.tune.climb.candidates import candidates_of
+        from outpace.tune.climb.lines import lines_of
+        from outpace.tune.data.tree import describe
+        from outpace.tune.optimisations.compiled import callbacks_of_batches
+        from outpace.tune.optimisations.facts import facts_of
+        from outpace.tune.risk import Risk
+        from outpace.tune.searched import Seen
 
-        named = {name: value for name, value in arguments.items() if name != "x"}
-        return self._tuned(Program.of(model, arguments.get("x"), **named), Place())
+        allowed = {Risk.EXACT, Risk.REORDERED} | ({Risk.STATISTICAL} if self.plan["statistical"] else set())
+        candidates, others = candidates_of(program, self.recorder, allowed, self._script())
+        loop = program.loop
+        Seen(
+            candidates,
+            others,
+            place=place_of(loop) if loop is not None else Place(),
+            limited=loop.reads_batches if loop is not None else not program.source.generator,
+            caches=program.own_pipeline and bool(describe(program.dataset).find("cache")),
+            step_seconds=program.step_seconds,
+            steps=program.steps,
+            own=tuple(callbacks_of_batches(program)),
+            facts=facts_of(program) if program.model is not None else None,
+            parts=parts,
+            lines=lines_of(samples, loop) if samples is not None and loop is not None else None,
+            remark=program.remark,
+            unwritten=self._unwritten(),
+        ).write(self.plan["found"])
 
-    def _tuned(self, program: Program, place: Place | None) -> int:
-        """Search, and hand over what was found; the exit code."""
-        from outpace.tune.handing import searched_of
-        from outpace.tune.pages.progress import shown
-        from outpace.tune.searching import plan, search
+    def _script(self) -> str | None:
+        place = frames.caller(3)
+        if place is not None and not place.file.startswith("<"):
+            return place.file
+        return getattr(sys.modules.get("__main__"), "__file__", None)
 
-        if program.remark:
-            tell(program.remark)
-        if self.plan["dry_run"]:
-            sys.stdout.write("\n".join(plan(program, self.recorder)) + "\n")
-            return 0
-        self._watch, began = shown(), time.monotonic()
-        with self._watch as watch:
-            tuned = search(
-                program,
-                self.recorder,
-                self.plan["budget"] * (1.0 if self.plan["only_limits"] else SEARCH_SHARE),
-                watch,
-                self.sources,
-                **{name: self.plan[name] for name in ("statistical", "batch_sizes", "only_limits")},
-            )
-        seconds = time.monotonic() - began
-        if program.source.generator is not None and program.source.generator.ended:
-            tell(
-                f"the generator ended during the trials: its first {program.source.generator.ended} batches were read again and again"
-            )
-        searched = searched_of(self.plan, tuned, place, seconds, self._unwritten())
-        searched.write(self.plan["found"])
-        return 0
+    def _interrupted(self) -> NoReturn:
+        tell("interrupted; the script ends here")
+        self._end(130)
 
     def refuse(self, why: str) -> NoReturn:
         """Say why nothing is tuned, and end the process."""
@@ -242,25 +249,34 @@ class Hosted:
         end_here(code)
 
     def run(self) -> None:
-        """Run the script; its own exception comes out. It comes to its end where it is not taken over."""
-        hooks: Any = {"tensorflow": self.on_tensorflow, "jax": self.on_jax, "keras": self.on_keras, "tf_keras": self.take_over}
+        """Run the script; its own exception comes out. It comes to its end where nothing of it trains."""
+        substitute(Loaded.read(self.plan["edition"]).texts if self.plan["edition"] else {})
+        hooks: Any = {"tensorflow": self.on_tensorflow, "jax": self.on_jax, "keras": self.on_keras, "tf_keras": self.on_keras}
         ImportHooks(hooks, lambda name, error: tell(f"{name} could not be hooked, so nothing is tuned: {error!r}")).install()
-        code = 1
+        code, failed = 1, True
         try:
             run_as_main(self.plan["script"], self.plan["argv"], self.plan["module"])
-            code = 0
+            code, failed = 0, False
         except SystemExit as end:
-            code = exit_code(end.code)
+            code, failed = exit_code(end.code), False
             raise
         except KeyboardInterrupt:
             code = 130
             raise
+        except Exception:
+            if self._at_end is None or os.getpid() != self._pid:
+                raise
+            hide_own_frames()
+            traceback.print_exc()
+            self._end(
+                1, "nothing is tuned: the script failed while its training was looked at."
+            )  # its exit handlers may wait for ever
         finally:
             hide_own_frames()
             if os.getpid() == self._pid:
-                if (self.plan["then"] == "stop" or self.plan["dry_run"]) and (
-                    said := self._unwritten()
-                ):  # else it is started anew
+                if self._at_end is not None and not failed:
+                    self._at_end()
+                if self.plan["then"] == "stop" and (said := self._unwritten()):  # else it is started anew
                     tell(said)
                 announce(self.plan["outcome"], Outcome(reason=self._why_nothing(), exit_code=code))
 
@@ -271,15 +287,11 @@ class Hosted:
         return "the script called no Keras fit, so there was nothing to tune"
 
 
-def place_of(loop: Loop, statement: Statement) -> Place | None:
+def place_of(loop: Loop) -> Place:
     """The innermost loop of the user's around the steps."""
-    body = loop.woven.body if loop.woven is not None else None
-    file, line = (body.file, body.loop.lineno) if body is not None else (statement.file, statement.frame.f_lineno)
-    return loop_at(source_of(file), line, os.path.realpath(file))
-
-
-def _interrupt() -> NoReturn:
-    raise KeyboardInterrupt
+    file = loop.frame.f_code.co_filename
+    found = loop_at(source_of(file), loop.innermost.lineno, os.path.realpath(file))
+    return found if found is not None else Place()
 
 
 def _line() -> str:

@@ -14,7 +14,6 @@ from outpace.tune.data.size import available_memory
 from outpace.tune.same import Judgement, Original
 from outpace.tune.searched import Searched, Stack
 from outpace.tune.texts.edition import Edition
-from outpace.tune.texts.place import Place
 from outpace.tune.trial.engine import Watch, run_experiment
 from outpace.tune.trial.record import Decision, Experiment, Protocol
 from outpace.tune.trial.script import Command, ScriptArm
@@ -31,14 +30,16 @@ MOST_FEWER = 3  # changes that are taken out, one at a time
 
 @dataclass(frozen=True)
 class Proof:
-    """stack: what is kept; None for nothing. judgement: of the whole stack. race: of the texts; None where they are not the same program.
-    gain: of what is kept. dropped: changes that added nothing. why: what stands in the way, in a sentence; empty where it is kept."""
+    """stack: what is kept; None for nothing. judgement: of what is kept, or of the whole stack. race: of the texts; None where they are not
+    the same program. gain: of what is kept. dropped: changes that were taken out, `because` of what. why: what stands in the way, in a
+    sentence; empty where it is kept."""
 
     stack: Stack | None
     judgement: Judgement
     race: Experiment | None = None
     gain: Estimate | None = None
     dropped: tuple[str, ...] = ()
+    because: str = ""
     why: str = ""
 
 
@@ -52,27 +53,33 @@ def passes_for(step_seconds: float, every: int = 1) -> int:
 
 def prove(searched: Searched, command: Command, budget: float, folder: str | None, watch: Watch) -> Proof:
     """Prove the stack of a search, with `budget` seconds for the race; `folder` is where the script runs."""
-    stack, place = searched.stack, searched.place
+    stack = searched.stack
     assert stack is not None
-    if place is None:
-        why = "One call makes all of its steps, which cannot be compared one by one."
-        return Proof(None, Judgement(None, why), why=why)
     watch.note("Is the edited script the same program? Running both, and comparing what they hold.")
     with Original(
         command.parts[0],
         command.parts[1:],
         command.module,
-        place,
+        searched.place,
         searched.fit,
         folder,
         passes_for(searched.step_seconds, stack.every),
         stack.every,
     ) as original:
-        judgement = _judged(original, stack, searched.consents)
+        judgement = whole = _judged(original, stack, searched.consents)
+        for less in searched.fewer if judgement.same is not True else ():
+            watch.note(f"Not shown of all of it: {judgement.why} Without {_left_out(stack, less)}?")
+            judgement, stack = _judged(original, less, searched.consents), less
+            if judgement.same is True:
+                break
         if judgement.same is not True:
-            return Proof(None, judgement, why=judgement.why)
+            return Proof(None, whole, why=whole.why)
         watch.note(_told(judgement))
-        return _raced(searched, stack, original, judgement, command, budget, folder, watch)
+        found = _raced(searched, stack, original, judgement, command, budget, folder, watch)
+    if whole is judgement or found.stack is None or searched.stack is None:
+        return found
+    left = [title for title in searched.stack.titles if title not in found.stack.titles]
+    return replace(found, dropped=tuple(left), because=f"With it, {whole.why[:1].lower()}{whole.why[1:]}")
 
 
 def _told(judgement: Judgement) -> str:
@@ -98,8 +105,7 @@ def _raced(
     folder: str | None,
     watch: Watch,
 ) -> Proof:
-    assert searched.place is not None
-    fewer = searched.fewer[:MOST_FEWER]
+    fewer = searched.fewer[:MOST_FEWER] if stack is searched.stack else ()
     watch.note(f"Racing the edited script against the original: {stack.name}.")
     first = min(FIRST_EPOCH, budget / 4)
 
@@ -109,6 +115,8 @@ def _raced(
     arms = [arm(TODAY, None).arm(TODAY), *(arm(each.name, each).arm(each.name) for each in (stack, *fewer))]
     alive = max(1, int(MEMORY_SHARE * available_memory() / max(original.memory, 1)))
     race = run_experiment(arms, baseline=TODAY, budget=budget, protocol=Protocol(search=False, alive=alive), watch=watch)
+    if race.interrupted:
+        raise KeyboardInterrupt
     kept, dropped = _useful(race, stack, fewer)
     if kept is not stack:
         judgement = _judged(original, kept, searched.consents)
@@ -122,14 +130,18 @@ def _raced(
             race,
             why=f"The edited script, raced against the original, is not proven to be faster: {verdict.reason}",
         )
-    return Proof(kept, judgement, race, verdict.estimate, dropped)
+    because = "The rest is as fast without." if dropped else ""
+    return Proof(kept, judgement, race, verdict.estimate, dropped, because)
+
+
+def _left_out(stack: Stack, less: Stack) -> str:
+    return " and ".join(title for title in stack.titles if title not in less.titles)
 
 
 def _edition(stack: Stack | None, searched: Searched) -> Edition:
-    place = searched.place or Place()
     if stack is None:
-        return Edition({}, place, searched.fit)
-    return Edition(stack.texts, place, searched.fit, stack.grouped)
+        return Edition({}, searched.place, searched.fit)
+    return Edition(stack.texts, searched.place, searched.fit, stack.grouped)
 
 
 def _useful(race: Experiment, stack: Stack, fewer: Sequence[Stack]) -> tuple[Stack, tuple[str, ...]]:

@@ -20,7 +20,19 @@ def reason_of(error: BaseException) -> str:
     text = str(error).strip()
     if isinstance(error, OutpaceError):
         return text
-    name = type(error).__name__
+    return _short(type(error).__name__, text)
+
+
+def reason_in(output: str) -> str:
+    """The same of what a process of Python wrote at its end; empty where that is no traceback."""
+    _, found, rest = output.rpartition("Traceback (most recent call last):")
+    lines = rest.splitlines() if found else []
+    first = next((at for at, line in enumerate(lines) if line and not line[0].isspace()), len(lines))
+    name, _, said = "\n".join(lines[first:]).partition(":")
+    return _short(name.rpartition(".")[2], said) if name and name.replace(".", "").isidentifier() else ""
+
+
+def _short(name: str, text: str) -> str:
     lines = [_NODES.sub("", line).strip() for line in text.splitlines()]
     said = next((line for line in lines if not _EMPTY.match(line)), "")
     said = said.removeprefix(f"{name}:").strip().rstrip(".")

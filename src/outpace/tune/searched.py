@@ -1,63 +1,45 @@
-"""What the search in the script's process hands over to the command: what seemed to make the training faster, as edits of the source, and what
-there is to say of it. The command proves the edits (`proof`), and says it."""
+"""What passes between the processes of a tuning: what one that runs the script has seen of it, and what a search found."""
 
 from __future__ import annotations
 
 import pickle
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
+from outpace.tune.texts.merge import Texts
 from outpace.tune.texts.place import Place
 
 if TYPE_CHECKING:
-    from outpace.model.report import Report
-    from outpace.tune.patch.make import SourcePatch
-    from outpace.tune.trial.record import Experiment
+    from outpace.model.table import Table
+    from outpace.tune.climb.candidates import Candidate
+    from outpace.tune.climb.outcome import Climbed, Tried
+    from outpace.tune.optimisations.facts import Facts
 
 
 @dataclass(frozen=True)
-class Stack:
-    """Changes together as one edit. ids, titles: those that the patch holds. grouped: see `texts.edition.Edition`. every: steps of one call."""
+class Seen:
+    """A script as it trains, from inside of its process.
 
-    ids: tuple[str, ...]
-    titles: tuple[str, ...]
-    patch: SourcePatch
-    grouped: bool = False
-    every: int = 1
+    candidates: what may be raced. others: what is not for it, or left to the user. place: the loop that trains; a `fit` has none of its own,
+    and is counted. limited: whether its model and its input can be measured alone. caches: its input keeps elements, or may. step_seconds: of a
+    step. facts: what advice is drawn from. parts: of its model. lines: that a step's time goes to. remark: why its input alone is tuned.
+    unwritten: what the script did not write meanwhile, in a sentence.
+    """
 
-    @property
-    def name(self) -> str:
-        """What it is called in a race."""
-        return " + ".join(self.titles)
-
-    @property
-    def texts(self) -> dict[str, str]:
-        """The edited texts, by the files that they stand in for."""
-        return {change.path: change.new for change in self.patch.files}
-
-
-@dataclass(frozen=True)
-class Searched:
-    """kept: the report where the search is right; without: where nothing of it is kept. stack: what seemed faster; None for nothing. fewer: the
-    same without one of its changes each. place: the loop that trains; a `fit` has none of its own, and is counted. seen: ratio by the search.
-    bounds: how near that is to the limits, in a sentence. consents: what it changes beyond rounding was allowed. step_seconds: of a step as it
-    is. left: sentences about changes that no edit can make. seconds: that the search took. unwritten: what the script did not write
-    meanwhile, in a sentence."""
-
-    kept: Report
-    without: Report
-    stack: Stack | None
-    fewer: tuple[Stack, ...]
-    place: Place | None
-    fit: int
-    seen: float
-    bounds: str
-    consents: bool
-    step_seconds: float
-    races: tuple[Experiment, ...]
-    left: tuple[str, ...] = ()
-    seconds: float = 0.0
+    candidates: tuple[Candidate, ...]
+    others: tuple[Tried, ...]
+    place: Place
+    limited: bool = False
+    caches: bool = False
+    step_seconds: float | None = None
+    steps: int | None = None
+    own: tuple[str, ...] = ()
+    facts: Facts | None = None
+    parts: Table | None = None
+    lines: Table | None = None
+    remark: str = ""
     unwritten: str = ""
 
     def write(self, path: str) -> None:
@@ -65,7 +47,7 @@ class Searched:
         Path(path).write_bytes(pickle.dumps(self))
 
     @classmethod
-    def read(cls, path: str) -> Searched | None:
+    def read(cls, path: str) -> Seen | None:
         """What a process of ours left in our private folder; None where it left nothing."""
         try:
             found: Any = pickle.loads(Path(path).read_bytes())
@@ -73,3 +55,47 @@ class Searched:
             return None
         assert isinstance(found, cls)
         return found
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Changes together as edited texts. grouped: see `texts.edition.Edition`. every: steps of one call."""
+
+    changes: tuple[Candidate, ...]
+    texts: Texts = field(repr=False)
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """Of its changes."""
+        return tuple(each.title for each in self.changes)
+
+    @property
+    def name(self) -> str:
+        """What it is called in a race."""
+        return " + ".join(self.titles)
+
+    @property
+    def grouped(self) -> bool:
+        """Whether one of its changes groups steps."""
+        return any(each.grouped for each in self.changes)
+
+    @property
+    def every(self) -> int:
+        """Steps of one call."""
+        return max((each.every for each in self.changes), default=1)
+
+
+@dataclass(frozen=True)
+class Searched:
+    """climbed: what was tried. stack: what seemed faster; None for nothing. fewer: the same without one of its changes each. seen: ratio by the
+    search. consents: what it changes beyond rounding was allowed. step_seconds: of a step as it is."""
+
+    climbed: Climbed
+    stack: Stack | None
+    fewer: tuple[Stack, ...]
+    place: Place
+    fit: int
+    seen: float = 1.0
+    consents: bool = False
+    step_seconds: float = 0.0
+    unwritten: str = ""

@@ -3,45 +3,43 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
 from outpace.capture.family import Family
-from outpace.capture.relaunch import python_command, require_script
-from outpace.capture.runner import watched
-from outpace.model.errors import TuneError, UsageError
+from outpace.capture.options import Outcome
+from outpace.capture.relaunch import require_script
+from outpace.model.errors import CaptureError, TuneError, UsageError
+from outpace.tune.climb.climb import INTERRUPTED, SEARCH_SHARE, Climb, Ended
 from outpace.tune.pages.progress import shown
+from outpace.tune.patch.make import SourcePatch
 from outpace.tune.proof import Proof, prove
-from outpace.tune.searched import Searched
-from outpace.tune.trial.script import Command
+from outpace.tune.searched import Searched, Seen
 
 if TYPE_CHECKING:
-    from outpace.capture.options import Outcome
     from outpace.model.report import Report
-    from outpace.tune.patch.make import SourcePatch
     from outpace.tune.trial.record import Experiment
     from outpace.tune.trial.statistics import Estimate
 
 BUDGET = 140.0  # seconds, preparations included: enough for about three races of half a dozen variants
-INTERRUPTED = 130  # exit code
 _LEAST_RACE, _FEWEST_SECONDS = 0.3, 20.0  # of the budget, and at least, for the race of the edited script
-_HOSTED = "outpace.tune.hosted"
 
 
 @dataclass(frozen=True)
 class Tuned:
     """What came of a tuning; printing it, or showing it in a notebook, gives the report.
 
-    code, outcome: of the process that searched. searched: None where nothing could be tuned. proof: None where nothing seemed faster.
+    code, outcome: of the script's first process. searched: None where nothing could be tuned. proof: None where nothing seemed faster.
     """
 
+    plan: Mapping[str, Any]
     code: int
     outcome: Outcome | None
     searched: Searched | None
     proof: Proof | None
+    seen: Seen | None = None
 
     @property
     def gain(self) -> Estimate | None:
@@ -56,15 +54,16 @@ class Tuned:
     @property
     def patch(self) -> SourcePatch | None:
         """What was proven, as a change of the source; nothing is written. None where nothing is kept."""
-        return self.proof.stack.patch if self.proof is not None and self.proof.stack is not None else None
+        kept = self.proof.stack if self.proof is not None else None
+        return SourcePatch.of(kept.texts, kept.titles) if kept is not None else None
 
     @property
     def report(self) -> Report:
         """The report that every renderer shows."""
-        from outpace.tune.pages.proof import report_of
+        from outpace.tune.pages.tuning import report_of
 
         assert self.searched is not None
-        return report_of(self.searched, self.proof)
+        return report_of(self.plan, self.searched, self.proof)
 
     def __str__(self) -> str:
         from outpace.report import terminal
@@ -77,18 +76,31 @@ class Tuned:
 
 
 def tuning(plan: Mapping[str, Any], folder: str) -> Tuned:
-    """Search, and prove. plan: what `hosted` reads, without its files, which lie in `folder`. A Ctrl-C in the search is an exit code, one in
-    the proof is raised."""
-    files = {"outcome": os.path.join(folder, "outcome.json"), "found": os.path.join(folder, "found")}
-    code, outcome = watched(python_command(_HOSTED, json.dumps({**plan, **files})), files["outcome"])
-    searched = Searched.read(files["found"]) if code != INTERRUPTED else None
-    proof = None
-    if searched is not None and searched.stack is not None:
-        command = Command((plan["script"], *plan["argv"]), plan["module"])
-        seconds = max(plan["budget"] - searched.seconds, _LEAST_RACE * plan["budget"], _FEWEST_SECONDS)
-        with shown() as watch:
-            proof = prove(searched, command, seconds, None, watch)
-    return Tuned(code, outcome, searched, proof)
+    """Search, and prove. plan: what was asked; folder: for files of ours. Ctrl-C is told and raised, but in the script's first run, where it is
+    an exit code."""
+    with shown() as watch:
+        try:
+            climb = Climb(plan, folder, plan["budget"] * (1.0 if plan["only_limits"] else SEARCH_SHARE), watch)
+            searched = climb.run()
+        except Ended as ended:
+            return Tuned(plan, ended.code, ended.outcome, None, None)
+        except CaptureError as error:
+            watch.note(f"nothing is tuned: {error}")
+            return Tuned(plan, TuneError.exit_code, Outcome(stopped=True, exit_code=TuneError.exit_code), None, None)
+        except KeyboardInterrupt:
+            watch.note(f"interrupted{watch.so_far}")
+            raise
+        proof = None
+        if searched is None:  # a dry run
+            return Tuned(plan, climb.code, climb.outcome, None, None, climb.seen)
+        if searched.stack is not None:
+            seconds = max(plan["budget"] - searched.climbed.seconds, _LEAST_RACE * plan["budget"], _FEWEST_SECONDS)
+            try:
+                proof = prove(searched, climb.command, seconds, None, watch)
+            except KeyboardInterrupt:
+                watch.note("interrupted; what was found is not proven")
+                raise
+    return Tuned(plan, climb.code, climb.outcome, searched, proof)
 
 
 def tune(
@@ -114,7 +126,7 @@ def tune(
     require_script(name, module)
     plan = {
         "script": name, "argv": list(argv), "module": module, "fit": fit, "budget": budget, "asked_budget": None, "then": "stop",
-        "statistical": allow_statistical, "batch_sizes": False, "only_limits": False, "dry_run": False,
+        "statistical": allow_statistical, "only_limits": False, "dry_run": False,
     }  # fmt: skip
     with Family() as family:
         found = tuning(plan, family.folder)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from outpace.capture.recording import tell
 from outpace.model.errors import OutputError
@@ -13,23 +12,25 @@ from outpace.model.report import Report
 from outpace.model.units import counted
 from outpace.report import json_, terminal
 from outpace.store.tree import near
-from outpace.tune.pages.proof import ID, report_of
-from outpace.tune.proof import Proof
-from outpace.tune.searched import Searched
+from outpace.tune.pages.tuning import DETAILS, ID
+from outpace.tune.session import Tuned
 
 
-def report(plan: Mapping[str, Any], searched: Searched, proof: Proof | None) -> int:
-    """Print the report and write the files of a plan; 0, or the exit code for a file that could not be written."""
-    made = report_of(searched, proof)
+def report(tuned: Tuned) -> int:
+    """Print the report and write the files that were asked for; 0, or the exit code for a file that could not be written."""
+    made, plan = tuned.report, tuned.plan
     if plan["json"]:
         sys.stdout.write(json_.render(made) + "\n")
     else:
-        terminal.print_report(made, width=plan["width"], color=plan["color"], tools=[ID], commands=True)
+        terminal.print_report(
+            made, width=plan["width"], color=plan["color"], tools=[ID, *([DETAILS] if plan["details"] else [])],
+            commands=True, files=("--html",),
+        )  # fmt: skip
     sys.stdout.flush()
     files: dict[str, Callable[[Path], str]] = {
         "html": lambda path: _html(made, path),
-        "out": lambda path: _races(searched, proof, path),
-        "patch": lambda path: _patch(searched, proof, path),
+        "out": lambda path: _races(tuned, path),
+        "patch": lambda path: _patch(tuned, path),
     }
     written = [_told(write, Path(plan[name])) for name, write in files.items() if plan[name]]
     return 0 if all(written) else OutputError.exit_code
@@ -58,22 +59,27 @@ def _html(made: Report, path: Path) -> str:
     return f"the HTML report is {html.write(made, path)}"
 
 
-def _races(searched: Searched, proof: Proof | None, folder: Path) -> str:
+def _races(tuned: Tuned, folder: Path) -> str:
     from outpace.tune.trial.record import write_experiment
 
-    races = [*searched.races, *([proof.race] if proof is not None and proof.race is not None else [])]
+    assert tuned.searched is not None
+    races = [*tuned.searched.climbed.races, *([tuned.experiment] if tuned.experiment is not None else [])]
     for at, experiment in enumerate(races):
         write_experiment(experiment, folder / f"race-{at}.jsonl")
-    return f"the samples of {counted(len(races), 'race')} are in {folder}"
+    return (
+        f"the samples of {counted(len(races), 'race')} are in {folder}"
+        if races
+        else "there was no race, whose samples could be written"
+    )
 
 
-def _patch(searched: Searched, proof: Proof | None, path: Path) -> str:
+def _patch(tuned: Tuned, path: Path) -> str:
     """Write what was proven."""
     from outpace.tune.patch import write_patch
 
-    if proof is None or proof.stack is None:
-        return f"no patch is written: {proof.why}" if proof is not None else "there is nothing to write as a patch"
-    patch = proof.stack.patch
+    patch = tuned.patch
+    if patch is None:
+        return f"no patch is written: {tuned.proof.why}" if tuned.proof is not None else "there is nothing to write as a patch"
     write_patch(patch, path)
     place = near(str(path))
     return f"the patch is {place} (apply it with: {patch.command} < {place})"

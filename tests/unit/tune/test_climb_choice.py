@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 
+from outpace.tune.climb.candidates import Candidate
 from outpace.tune.climb.choice import MOST_AT_ONCE, ROUNDS, Budget, Choice
 from outpace.tune.climb.limits import SCREEN, Limits
-from outpace.tune.climb.variant import Change, Variant
-from outpace.tune.data.verify import Risk
+from outpace.tune.risk import Risk
 from outpace.tune.trial import Arm, run_experiment
 from outpace.tune.trial.record import Decision, Phase, Verdict
 from outpace.tune.trial.statistics import Estimate
 from tests.unit.tune.simulated import Machine
 
-START = Variant("as it is", None)
+
+def candidate(id: str, *, knob: bool = False, minor: bool = False) -> Candidate:
+    return Candidate(id, id, "", Risk.EXACT, (), (), of_input=not knob, minor=minor)
 
 
-def variant(id: str, *, knob: bool = False, minor: bool = False) -> Variant:
-    of_step = {"applied": None, "reads": False} if knob else {}
-    optimisation: Any = SimpleNamespace(id=id, title=id, minor=minor, **of_step)
-    return START.with_change(Change(optimisation, "", Risk.EXACT))
-
-
-CACHE, PREFETCH, POOL = variant("cache"), variant("prefetch"), variant("pool", minor=True)
-XLA, BIAS = variant("xla", knob=True), variant("bias", knob=True, minor=True)
+CACHE, PREFETCH, POOL = candidate("cache"), candidate("prefetch"), candidate("pool", minor=True)
+XLA, BIAS = candidate("xla", knob=True), candidate("bias", knob=True, minor=True)
 
 
 def said(decision: Decision, ratio: float = 1.0, rounds: int = 12) -> Verdict:
@@ -69,13 +62,13 @@ def test_the_bottleneck_comes_first() -> None:
 
 
 def test_a_race_has_no_more_than_its_rounds_can_tell_apart() -> None:
-    assert len(Choice().next([variant(str(at)) for at in range(20)], None)) == MOST_AT_ONCE
+    assert len(Choice().next([candidate(str(at)) for at in range(20)], None)) == MOST_AT_ONCE
 
 
 def test_what_is_decided_is_not_raced_again() -> None:
     choice = Choice()
     for decision in (Decision.UNPROVEN, Decision.FAILED, Decision.UNSAFE):
-        choice.learn(variant(decision.value), said(decision))
+        choice.learn(candidate(decision.value), said(decision))
     choice.learn(CACHE, said(Decision.SAME))
     choice.reopen()
     assert all(choice.over(each.value) for each in (Decision.UNPROVEN, Decision.FAILED, Decision.UNSAFE))
@@ -91,18 +84,6 @@ def test_a_refusal_is_raced_once_more() -> None:
     assert choice.over("cache")
 
 
-def test_the_most_promising_of_what_is_undecided_goes_on() -> None:
-    choice = Choice()
-    for found, ratio in ((CACHE, 1.07), (PREFETCH, 1.15), (XLA, 1.02), (POOL, 1.3)):
-        choice.learn(found, said(Decision.REFUSED, ratio))
-    choice.learn(variant("seldom"), said(Decision.REFUSED, 1.5, rounds=SCREEN.least_rounds - 1))
-    assert choice.promising == [PREFETCH, CACHE]
-    choice.learn(PREFETCH, said(Decision.SAME, 1.01))
-    assert choice.promising == [CACHE]
-    choice.learn(CACHE, said(Decision.SEEMS_FASTER, 1.2))
-    assert choice.promising == []
-
-
 class Clock:
     now = 100.0
 
@@ -112,14 +93,14 @@ class Clock:
 
 def test_the_budget_pays_for_as_many_as_fit() -> None:
     clock = Clock()
-    budget = Budget(100.0, clock, preparing=2.0, block=0.5)
-    fits = list("abcdef")
+    budget = Budget(50.0, clock, preparing=2.0, block=0.5)
+    fits = [candidate(id) for id in "abcdef"]
     clock.now += 10
     price = [budget.price(n) for n in range(1, 7)]
     assert price == sorted(price) and price[5] > budget.left > price[3]
     paid = budget.affordable(fits)
     assert paid == fits[: len(paid)] and budget.price(len(paid)) <= budget.left < budget.price(len(paid) + 1)
-    clock.now += 40
+    clock.now += 25
     assert budget.affordable(fits) == []
 
 
@@ -127,21 +108,13 @@ def test_the_budget_pays_for_as_many_as_fit() -> None:
 @pytest.mark.parametrize("preparing", [1.0, 2.0, 5.0])
 def test_a_race_that_is_paid_for_has_enough_rounds(seconds: float, preparing: float) -> None:
     budget = Budget(seconds, Clock(), preparing, block=0.35)
-    number = len(budget.affordable(list("abcdef")))
+    number = len(budget.affordable([candidate(id) for id in "abcdef"]))
     if number:
-        given, rest = budget.for_race(number, number + 2), budget.left - (number + 2) * preparing
-        assert ROUNDS * (number + 3) * budget.block <= given + 1e-9 and given <= rest + 1e-9
+        given, rest = budget.for_race(number, number + 1), budget.left - (number + 1) * preparing
+        assert ROUNDS * (number + 2) * budget.block <= given + 1e-9 and given <= rest + 1e-9
         assert given == rest or rest - given >= budget.price(1)
     else:
         assert budget.price(1) > budget.left
-
-
-def test_a_last_race_without_its_rounds_is_not_paid_for() -> None:
-    clock = Clock()
-    budget = Budget(100.0, clock, preparing=2.0, block=0.5)
-    assert budget.pays_one_more(3)
-    clock.now += 60
-    assert not budget.pays_one_more(3) and budget.pays_one_more(3, alone=False)
 
 
 def test_a_race_that_screens_goes_on_until_its_rounds_tell_anything() -> None:
@@ -181,4 +154,4 @@ def test_the_budget_learns_what_races_cost_here() -> None:
     assert budget.preparing == pytest.approx(3.0)
     budget.learn(race, race.seconds + 4.0, 3)
     assert budget.preparing == pytest.approx(2.0)
-    assert budget.price(1) >= ROUNDS * 4 * budget.block
+    assert budget.price(1) >= ROUNDS * 3 * budget.block

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from outpace.tune.climb.limits import INPUT, MODEL, TODAY, Beside, Limits, limits_of
+from outpace.tune.climb.limits import INPUT, MODEL, TODAY, Limits, limits_of
 from outpace.tune.trial import Arm, Phase, Protocol, Work, run_experiment
 from outpace.tune.trial.statistics import Estimate
 from tests.unit.tune.simulated import Machine
@@ -61,16 +61,3 @@ def test_a_rate_that_no_round_told_gives_no_step_time() -> None:
     found = limits((0.05, 0.05), (0.02, 0.02), 8)
     assert found.step_seconds == pytest.approx(0.1, rel=0.05)
     assert replace(found, rate=math.nan).step_seconds is None
-
-
-@pytest.mark.parametrize(
-    ("model", "reading", "most", "matters", "words"),
-    [
-        (100.0, 100.0, 0.5, True, "takes up to 50% of a step"),
-        (100.0, 50.0, 2 / 3, True, "The model alone runs at 2.0x the rate of the input alone: the input is"),
-        (100.0, 5000.0, 1 / 51, False, "is not the bottleneck"),
-    ],
-)
-def test_what_an_input_can_cost_beside_a_model(model: float, reading: float, most: float, matters: bool, words: str) -> None:
-    found = Beside(model, reading)
-    assert found.most == pytest.approx(most) and found.matters is matters and words in found.sentence

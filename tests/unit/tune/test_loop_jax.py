@@ -1,12 +1,10 @@
-"""Loops of JAX written anew: each option's patch, and all together, do what the loop did."""
+"""Loops of JAX written anew: with each option, and with two of them put together where texts allow it, they do what they did."""
 
 from __future__ import annotations
 
-import itertools
 import linecache
 import runpy
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,16 +17,15 @@ pytest.importorskip("jax", exc_type=ImportError)
 
 import jax
 
-from outpace.model.errors import CaptureError
-from outpace.tune.loop.batches import ahead, in_groups
+from outpace.tune.loop.batches import in_groups
 from outpace.tune.loop.body import Body
 from outpace.tune.loop.donation import Donation
 from outpace.tune.loop.later import later_of
-from outpace.tune.loop.weave import AHEAD, DONATED, LATER, SEVERAL
-from outpace.tune.loop.woven import unshared
+from outpace.tune.loop.taken import LATER, SEVERAL, Taken
 from outpace.tune.patch.loop_edit import write_donation, write_loop
 from outpace.tune.patch.source import SourceFile
 from outpace.tune.patch.written import Edits
+from outpace.tune.texts.merge import merged
 
 pytestmark = pytest.mark.usefixtures("calls")
 
@@ -68,8 +65,9 @@ LOOP = """for epoch in range(3):
 TAIL = """
 outcome = np.asarray(params["w"]), np.asarray(momentum), total, losses
 """
-OPTIONS = (SEVERAL, AHEAD, LATER, DONATED)
-SETS = [each for size in range(1, 5) for each in itertools.combinations(OPTIONS, size)]
+DONATED = "donated"
+OPTIONS = (SEVERAL, LATER, DONATED)
+PAIRS = [(SEVERAL, DONATED), (LATER, DONATED)]
 
 
 def run(path: Path, text: str) -> tuple[Body | str, Any]:
@@ -88,18 +86,17 @@ def run(path: Path, text: str) -> tuple[Body | str, Any]:
 
 def found(body: Body, size: int = 4) -> Any:
     """What the patch reads of a loop that is tuned."""
-    loop = SimpleNamespace(donation=Donation(body))
-    loop.woven = SimpleNamespace(body=body, later=later_of(body), per_call=size, loop=loop)
-    return loop
+    donation = Donation(body)
+    taken = Taken(body, later_of(body), True)
+    return SimpleNamespace(taken=taken, per_call=size, donation=donation, gives_away=donation.already)
 
 
-def patched(path: Path, loop: Any, options: tuple[str, ...]) -> str:
+def patched(path: Path, loop: Any, option: str = SEVERAL) -> str:
     edits = Edits(SourceFile(str(path)))
-    for option in options:
-        if option == DONATED:
-            write_donation(loop, lambda _: edits)
-        else:
-            write_loop(loop, lambda _: edits, option)
+    if option == DONATED:
+        write_donation(loop, lambda _: edits)
+    else:
+        write_loop(loop, lambda _: edits, option)
     return edits.text()
 
 
@@ -109,22 +106,35 @@ def same(one: Any, other: Any) -> None:
     assert all(np.allclose(a, b, atol=1e-5) for a, b in leaves)
 
 
-@pytest.mark.parametrize("options", SETS, ids="+".join)
+def together(path: Path, loop: Any, options: tuple[str, ...]) -> str | None:
+    """The text with one or two options, as a search puts texts together; None where it cannot."""
+    name, texts = str(path), [patched(path, loop, option) for option in options]
+    made = merged({name: path.read_text(encoding="utf-8")}, {name: texts[0]}, {name: texts[-1]})
+    return made[name] if made is not None else None
+
+
+@pytest.mark.parametrize("options", [*((option,) for option in OPTIONS), *PAIRS], ids="+".join)
 def test_a_loop_comes_to_the_same(tmp_path: Path, options: tuple[str, ...]) -> None:
     path = tmp_path / "train.py"
     body, before = run(path, HEAD + LOOP + TAIL)
     assert isinstance(body, Body)
-    text = patched(path, found(body), options)
-    assert ("several_steps" in text) == (SEVERAL in options) and ("ahead(" in text) == (AHEAD in options)
+    text = together(path, found(body), options)
+    assert text is not None and ("several_steps" in text) == (SEVERAL in options)
     assert ("kept.append" in text) == (LATER in options) and ("donate_argnums=(0, 1)" in text) == (DONATED in options)
     _, after = run(tmp_path / "patched.py", text)
     same(before, after)
 
 
+def test_a_loop_is_written_anew_once(tmp_path: Path) -> None:
+    body, _ = run(tmp_path / "train.py", HEAD + LOOP + TAIL)
+    assert isinstance(body, Body)
+    assert together(tmp_path / "train.py", found(body), (SEVERAL, LATER)) is None
+
+
 def test_a_patch_keeps_comments_and_the_rest_of_the_file(tmp_path: Path) -> None:
     body, _ = run(tmp_path / "train.py", HEAD + LOOP + TAIL)
     assert isinstance(body, Body)
-    text = patched(tmp_path / "train.py", found(body), (SEVERAL,))
+    text = patched(tmp_path / "train.py", found(body))
     assert "        # the step\n" in text and "# as a number" in text and text.endswith(TAIL)
     assert (
         "\n\n\ndef in_groups(" in text
@@ -133,7 +143,8 @@ def test_a_patch_keeps_comments_and_the_rest_of_the_file(tmp_path: Path) -> None
     )
 
 
-def test_a_loop_in_a_function_is_written_with_its_functions_before_that(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", PAIRS, ids="+".join)
+def test_a_loop_in_a_function_is_written_with_its_functions_before_that(tmp_path: Path, options: tuple[str, ...]) -> None:
     loop = "".join(f"    {line}\n" for line in LOOP.splitlines())
     inside = f"def main(params, momentum, rate, total):\n{loop}    return params, momentum, total\n\nouter = params\n"
     end = "outcome = main(params, momentum, rate, total), losses, outer\n"
@@ -141,8 +152,9 @@ def test_a_loop_in_a_function_is_written_with_its_functions_before_that(tmp_path
     assert isinstance(body, Body)
     loop_found = found(body)
     loop_found.donation.first_held = True
-    text = patched(tmp_path / "train.py", loop_found, OPTIONS)
-    assert text.index("def several_steps") < text.index("def main") and "jax.tree.map(jax.numpy.copy, params)" in text
+    text = together(tmp_path / "train.py", loop_found, options)
+    assert text is not None and "jax.tree.map(jax.numpy.copy, params)" in text
+    assert SEVERAL not in options or text.index("def several_steps") < text.index("def main")
     _, after = run(tmp_path / "patched.py", text)
     same(before, after)  # `outer` among them, which would be gone without the copy
 
@@ -157,7 +169,7 @@ def test_slices_among_the_arguments_are_made_before_the_step(tmp_path: Path) -> 
 """
     body, before = run(tmp_path / "train.py", HEAD + loop + TAIL)
     assert isinstance(body, Body) and body.several == "" and body.inputs == ("x",)
-    text = patched(tmp_path / "train.py", found(body), (SEVERAL,))
+    text = patched(tmp_path / "train.py", found(body))
     assert "        x = data[at:at + 4]\n" in text and text.count("# of these rows\n    ") == text.count(
         "= step(params, momentum, x, rate)"
     )
@@ -177,7 +189,7 @@ def test_what_looks_at_the_state_now_and_then_comes_in_time(tmp_path: Path, name
     text = HEAD + "count = 0\n" + LOOP.replace("    rate =", LOOKS[name] + "    rate =") + TAIL
     body, before = run(tmp_path / "train.py", text)
     assert isinstance(body, Body) and body.several == "" and body.ends
-    _, after = run(tmp_path / "patched.py", patched(tmp_path / "train.py", found(body), (SEVERAL,)))
+    _, after = run(tmp_path / "patched.py", patched(tmp_path / "train.py", found(body)))
     same(before, after)
 
 
@@ -223,7 +235,7 @@ def test_arrays_that_a_statement_carries_are_a_part_of_the_step(tmp_path: Path) 
     body, before = run(tmp_path / "train.py", text)
     assert isinstance(body, Body)
     assert not body.several and body.carried == ("key", "params", "momentum")
-    _, after = run(tmp_path / "patched.py", patched(tmp_path / "train.py", found(body), (SEVERAL,)))
+    _, after = run(tmp_path / "patched.py", patched(tmp_path / "train.py", found(body)))
     same(before, after)
 
 
@@ -238,13 +250,12 @@ def watched(path: Path, text: str) -> Donation:
         assert isinstance(body, Body)
         made.append(Donation(body))
         calls = next(iter(made[0].given)).calls
-        calls.hand_over(lambda function, args, kwargs: made[0].call(function, args, kwargs, False))
-        made[0].watch()
+        calls.hand_over(made[0].call)
 
     linecache.clearcache()
     path.write_text(text, encoding="utf-8")
     runpy.run_path(str(path), {"hook": hook})
-    made[0].watched()
+    made[0].look()
     return made[0]
 
 
@@ -285,7 +296,7 @@ def test_a_step_that_gives_its_state_away_is_left(tmp_path: Path) -> None:
     head = HEAD.replace("@jax.jit\n", "from functools import partial\n@partial(jax.jit, donate_argnums=(0, 1))\n")
     body, _ = run(tmp_path / "train.py", head + LOOP + TAIL)
     assert isinstance(body, Body) and Donation(body).why == "its state is given away already"
-    assert patched(tmp_path / "train.py", found(body), (SEVERAL,)).count("donate_argnums") == 2  # of several steps, too
+    assert patched(tmp_path / "train.py", found(body)).count("donate_argnums") == 2  # of several steps, too
 
 
 @pytest.mark.parametrize(
@@ -311,29 +322,6 @@ def test_which_values_can_be_read_later(tmp_path: Path, old: str, new: str, why:
 def test_a_state_is_not_kept_for_later(tmp_path: Path) -> None:
     body, _ = run(tmp_path / "train.py", HEAD + LOOP.replace("loss.item()", 'float(params["b"])') + TAIL)
     assert isinstance(body, Body) and "params" in later_of(body).why
-
-
-def test_batches_of_one_memory_are_refused() -> None:
-    def shared() -> Iterator[Any]:
-        held = np.zeros(3)
-        for at in range(5):
-            held[:] = at
-            yield (held,)
-
-    with pytest.raises(CaptureError, match="share memory"):
-        list(unshared(shared(), 4, jax.tree.leaves))
-    assert len(list(unshared(iter([(np.zeros(3),)] * 5), 4, jax.tree.leaves))) == 5
-
-
-def test_what_fails_ahead_fails_in_the_loop() -> None:
-    def failing() -> Iterator[int]:
-        yield 1
-        raise KeyError("gone")
-
-    items = ahead(failing())
-    assert next(items) == 1
-    with pytest.raises(KeyError):
-        next(items)
 
 
 def test_groups_of_equal_shapes_are_put_together() -> None:
@@ -370,12 +358,14 @@ outcome = params, means
 """
 
 
-@pytest.mark.parametrize("options", [(SEVERAL,), (AHEAD,), (SEVERAL, AHEAD, DONATED)], ids="+".join)
+@pytest.mark.parametrize("options", [(SEVERAL,), (DONATED,), (SEVERAL, DONATED)], ids="+".join)
 def test_an_epoch_in_a_function_with_two_compiled_calls(tmp_path: Path, options: tuple[str, ...]) -> None:
     body, before = run(tmp_path / "train.py", HEAD + EPOCH)
     assert isinstance(body, Body)
     assert body.carried == ("params",) and body.inputs == ("batch",) and body.results == ("loss",) and not body.several
     loop = found(body)
     loop.donation.first_held = True
-    _, after = run(tmp_path / "patched.py", patched(tmp_path / "train.py", loop, options))
+    text = together(tmp_path / "train.py", loop, options)
+    assert text is not None
+    _, after = run(tmp_path / "patched.py", text)
     same(before, after)

@@ -6,6 +6,7 @@ import linecache
 import runpy
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 pytest.importorskip("libcst")
 
-from outpace.tune.loop.outline import ON, STEP, outlined
+from outpace.tune.loop.outline import outlined
 from outpace.tune.loop.statement import Statement
 from outpace.tune.loop.step import Outline
 from outpace.tune.patch.source import SourceFile
@@ -71,34 +72,34 @@ for epoch in range(2):
 called = list[tuple[Any, ...]]()  # what stood for the statements, by its arguments
 
 
+def function(python: Callable[..., Any]) -> Callable[..., Any]:
+    """Stands for `tf.function`."""
+
+    def counted(*args: Any) -> Any:
+        called.append(args)
+        return python(*args)
+
+    return counted
+
+
 @pytest.fixture(autouse=True)
 def tensorflow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A module of that name, of which nothing is needed but the name."""
-    monkeypatch.setitem(sys.modules, "tensorflow", types.ModuleType("tensorflow"))
+    """A module of that name, of which nothing is needed but a decorator."""
+    module: Any = types.ModuleType("tensorflow")
+    module.function = function
+    monkeypatch.setitem(sys.modules, "tensorflow", module)
 
 
 def run(tmp_path: Path, text: str) -> tuple[Outline | None, list[Any]]:
-    """The outline that is made in the first `tick`, and what the loop applies when it is run again with it."""
+    """The outline that is made in the first `tick`, and what the loop applies."""
     made: list[Any] = []
     found: list[Outline | None] = []
-    called.clear()
 
     def tick() -> None:
-        if found:
-            return
-        statement = Statement.around(sys._getframe(1))
-        assert statement is not None
-        outline = outlined(statement, sys._getframe(1))
-        found.append(outline)
-        made.clear()
-        if outline is not None:
-
-            def counted(*args: Any) -> Any:
-                called.append(args)
-                return outline.function(*args)
-
-            outline.names.update({ON: lambda: True, STEP: counted})
-            statement.run()
+        if not found:
+            statement = Statement.around(sys._getframe(1))
+            assert statement is not None
+            found.append(outlined(statement, sys._getframe(1)))
 
     linecache.clearcache()
     (tmp_path / "train.py").write_text(HEAD + text)
@@ -106,20 +107,31 @@ def run(tmp_path: Path, text: str) -> tuple[Outline | None, list[Any]]:
     return found[0], made
 
 
+def written(tmp_path: Path, outline: Outline) -> str:
+    """The file with it."""
+    edits = Edits(SourceFile(str(tmp_path / "train.py")))
+    write_outline(outline, lambda _: edits)
+    return edits.text()
+
+
+def again(tmp_path: Path, outline: Outline) -> list[Any]:
+    """What the loop of the file with it applies, each time by the function."""
+    made: list[Any] = []
+    called.clear()
+    (tmp_path / "edited.py").write_text(written(tmp_path, outline))
+    runpy.run_path(str(tmp_path / "edited.py"), {"tick": lambda: None, "made": made})
+    return made
+
+
 def test_the_step_is_cut_out_and_runs_in_its_place(tmp_path: Path) -> None:
     outline, made = run(tmp_path, LOOP)
     assert outline is not None and outline.given == ("x", "y") and outline.returned == ("loss",)
-    assert made[:4] == [2, 12, 2, 12] and called
+    assert again(tmp_path, outline) == made == [2, 12, 2, 12] and called == [(1, 2), (3, 4)] * 2
 
 
 def test_the_file_with_it(tmp_path: Path) -> None:
     outline, _ = run(tmp_path, LOOP)
-    assert outline is not None
-    edits = Edits(SourceFile(str(tmp_path / "train.py")))
-    write_outline(outline, lambda _: edits)
-    text = edits.text()
-    assert text == HEAD + WRITTEN
-    compile(text, "train.py", "exec")
+    assert outline is not None and written(tmp_path, outline) == HEAD + WRITTEN
 
 
 def test_a_loop_in_a_function(tmp_path: Path) -> None:
@@ -129,7 +141,8 @@ def test_a_loop_in_a_function(tmp_path: Path) -> None:
         + "\nmain(optimizer)\n"
     )
     outline, made = run(tmp_path, inside)
-    assert outline is not None and outline.given == ("x", "y") and made[:2] == [2, 12]
+    assert outline is not None and outline.given == ("x", "y")
+    assert again(tmp_path, outline) == made == [2, 12, 2, 12] and len(called) == 4
 
 
 def test_gradients_of_a_function_that_is_called(tmp_path: Path) -> None:
@@ -141,7 +154,8 @@ def test_gradients_of_a_function_that_is_called(tmp_path: Path) -> None:
         "        loss, gradient = grad(x, y)\n",
     )
     outline, made = run(tmp_path, head + with_call)
-    assert outline is not None and "loss, gradient = grad(x, y)" in outline.text and made[:2] == [2, 12]
+    assert outline is not None and "loss, gradient = grad(x, y)" in outline.text
+    assert again(tmp_path, outline) == made == [2, 12, 2, 12] and len(called) == 4
 
 
 def test_a_metric_behind_the_gradients_is_part_of_the_step(tmp_path: Path) -> None:
@@ -149,7 +163,7 @@ def test_a_metric_behind_the_gradients_is_part_of_the_step(tmp_path: Path) -> No
     updated = LOOP.replace("(gradient)\n\n", "(gradient)\n        metric.update_state(x, loss)\n        print(loss)\n\n")
     outline, made = run(tmp_path, head + updated)
     assert outline is not None and outline.text.endswith("    metric.update_state(x, loss)\n    return loss\n"), outline
-    assert "print" not in outline.text and made[:4] == [2, 2, 12, 12]
+    assert "print" not in outline.text and again(tmp_path, outline) == made == [2, 2, 12, 12] * 2
 
 
 def test_a_metric_that_each_epoch_makes_anew_stays_outside(tmp_path: Path) -> None:
@@ -157,8 +171,9 @@ def test_a_metric_that_each_epoch_makes_anew_stays_outside(tmp_path: Path) -> No
     head = "class Metric:\n    def update_state(self, x, loss):\n        made.append(loss)\n\n"
     updated = LOOP.replace("(gradient)\n\n", "(gradient)\n        metric.update_state(x, loss)\n\n")
     updated = updated.replace("for epoch in range(2):\n", "for epoch in range(2):\n    metric = Metric()\n")
-    outline, _ = run(tmp_path, head + updated)
+    outline, made = run(tmp_path, head + updated)
     assert outline is not None and "metric" not in outline.text, outline
+    assert again(tmp_path, outline) == made
 
 
 def test_a_number_of_the_epoch_leaves_the_step_as_it_is(tmp_path: Path) -> None:
@@ -212,12 +227,8 @@ for epoch in range(2):
 def test_the_loop_of_a_function_that_the_loop_calls(tmp_path: Path) -> None:
     outline, made = run(tmp_path, HELPER)
     assert outline is not None and outline.given == ("x", "y", "factor", "optimizer") and not outline.returned
-    assert made[:4] == [6, 36, 6, 36] and called
-    edits = Edits(SourceFile(str(tmp_path / "train.py")))
-    write_outline(outline, lambda _: edits)
-    text = edits.text()
-    assert text.removeprefix(HEAD).lstrip("\n") == HELPER_WRITTEN
-    compile(text, "train.py", "exec")
+    assert again(tmp_path, outline) == made == [6, 36, 6, 36] and len(called) == 4
+    assert written(tmp_path, outline).removeprefix(HEAD).lstrip("\n") == HELPER_WRITTEN
 
 
 def test_a_step_that_only_some_rounds_make(tmp_path: Path) -> None:
@@ -225,7 +236,7 @@ def test_a_step_that_only_some_rounds_make(tmp_path: Path) -> None:
     some = f"for number in range(4):\n    draw = number\n    if number % 2 == 1:\n        x, y = draw, 2\n{updated}        tick()\n"
     outline, made = run(tmp_path, some)
     assert outline is not None and outline.given == ("x", "y") and "draw" not in outline.text
-    assert made[:2] == [2, 6] and called
+    assert again(tmp_path, outline) == made == [2, 6] and called == [(1, 2), (3, 2)]
 
 
 def test_a_branch_that_does_not_run_is_no_step(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which reads of data sets are a step's own."""
+"""Which reads of data sets are the training's."""
 
 from __future__ import annotations
 
@@ -17,28 +17,39 @@ class DataSet:
         self.kind = kind
 
 
-@pytest.fixture
-def read(monkeypatch: pytest.MonkeyPatch) -> reads.Reads:
+class Iterator:
+    """Stands for TensorFlow's, which hold what they read."""
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+
+
+TRAIN = DataSet("train")
+
+
+@pytest.fixture(autouse=True)
+def shapes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reads, "shape_of", lambda dataset: dataset.kind)
-    return reads.Reads(None)
+    monkeypatch.setattr(reads, "iterator_class", lambda: Iterator)
 
 
-def of(kind: str) -> Any:
-    return SimpleNamespace(_dataset=DataSet(kind))
+def test_the_trainings_data_set_may_be_made_anew_in_each_epoch() -> None:
+    read = reads.Reads(TRAIN)
+    assert read.trains(Iterator(TRAIN)) and read.trains(Iterator(DataSet("train")))
 
 
-def test_a_data_set_made_anew_in_each_step_is_part_of_it(read: reads.Reads) -> None:
-    assert not any(read.evaluates(of("predict"), step) for step in range(1, 30) for _ in range(2))
+def test_what_an_evaluation_reads_is_not_the_trainings() -> None:
+    read = reads.Reads(TRAIN)
+    assert not read.trains(Iterator(DataSet("test"))) and not read.trains(SimpleNamespace())
 
 
-def test_steps_whose_predict_a_graph_stands_for_say_nothing_about_what_a_step_reads(read: reads.Reads) -> None:
-    assert not any(read.evaluates(of("predict"), step) for step in range(1, 4))
-    for step in range(4, 204):
-        for _ in range(2):
-            read.spare(step)
-    assert not read.evaluates(of("predict"), 204)
+def test_a_loop_without_a_data_set_reads_none() -> None:
+    assert not reads.Reads(None).trains(Iterator(DataSet("test")))
 
 
-def test_many_batches_of_an_evaluation_are_one(read: reads.Reads) -> None:
-    assert all(read.evaluates(of("test"), step) for step in (10, 20, 30) for _ in range(100))
-    assert not any(read.evaluates(of("target"), step) for step in (1, 2, 3)), "each kind for itself"
+def test_a_step_that_is_given_an_iterator_reads_its_data_set() -> None:
+    read = reads.Reads(None)
+    read.look_at((1.0, SimpleNamespace(_dataset=DataSet("no iterator"))))
+    assert read.dataset is None
+    read.look_at((1.0, Iterator(TRAIN)))
+    assert read.dataset is TRAIN and read.trains(Iterator(DataSet("train"))) and not read.trains(Iterator(DataSet("test")))

@@ -18,10 +18,9 @@ pytest.importorskip("tensorflow", exc_type=ImportError)
 
 import tensorflow as tf
 
-from outpace.tune.loop.takeover import leave_tapes
+from outpace.tune.loop.later import Later
+from outpace.tune.loop.taken import SEVERAL, Taken
 from outpace.tune.loop.tensors import TensorBody, each_of, in_groups
-from outpace.tune.loop.weave import COMPILED, SEVERAL
-from outpace.tune.loop.woven import size_for
 from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.patch.loop_edit import write_loop
 from outpace.tune.patch.source import SourceFile
@@ -81,12 +80,10 @@ def run(path: Path, text: str) -> tuple[TensorBody | str, Any]:
     return found[1], outcome
 
 
-def patched(path: Path, body: TensorBody, options: tuple[str, ...] = (SEVERAL,), *, inside: bool = True) -> str:
-    loop = SimpleNamespace(donation=None)
-    loop.woven = SimpleNamespace(body=body, per_call=4, loop=loop, compiles=False, inside=inside)
+def patched(path: Path, body: TensorBody, *, compiles: bool = False, inside: bool = True) -> str:
+    loop = SimpleNamespace(taken=Taken(body, Later(()), inside), per_call=4, compiles=compiles)
     edits = Edits(SourceFile(str(path)))
-    for option in options:
-        write_loop(loop, lambda _: edits, option)  # type: ignore[arg-type]  # all that it asks for
+    write_loop(loop, lambda _: edits, SEVERAL)  # type: ignore[arg-type]  # all that it asks for
     return edits.text()
 
 
@@ -95,12 +92,12 @@ def same(one: Any, other: Any) -> None:
     assert all(np.allclose(a, b, atol=1e-6) for a, b in leaves)
 
 
-@pytest.mark.parametrize("options", [(SEVERAL,), (SEVERAL, COMPILED), (COMPILED, SEVERAL)], ids="+".join)
-def test_a_loop_comes_to_the_same(tmp_path: Path, options: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("compiles", [False, True])
+def test_a_loop_comes_to_the_same(tmp_path: Path, compiles: bool) -> None:
     body, before = run(tmp_path / "train.py", HEAD + LOOP + TAIL)
     assert isinstance(body, TensorBody) and body.several == "" and body.passed == ("rate",)
-    text = patched(tmp_path / "train.py", body, options)
-    assert text.count("jit_compile=True") == (COMPILED in options) and "# the step" in text and "# as numbers" in text
+    text = patched(tmp_path / "train.py", body, compiles=compiles)
+    assert text.count("jit_compile=True") == compiles and "# the step" in text and "# as numbers" in text
     assert "several_steps(stack, rate)" in text and "fn_output_signature=(tf.float32, tf.float32)" in text
     _, after = run(tmp_path / "patched.py", text)
     same(before, after)
@@ -353,27 +350,3 @@ def test_groups_of_equal_shapes_and_their_results() -> None:
     assert found == [(2, (2, 4)), (2, (2, 4)), (2, None)]
     rows = each_of((tf.range(3), {"a": tf.range(3, 6)}), 3)
     assert [(int(one), int(other["a"])) for one, other in rows] == [(0, 3), (1, 4), (2, 5)]
-
-
-@pytest.mark.parametrize(("length", "size"), [(0, 16), (1, 1), (7, 7), (30, 30), (32, 32), (64, 32), (63, 21), (1000, 27)])
-def test_a_call_divides_an_epoch(length: int, size: int) -> None:
-    assert size_for(length) == size
-
-
-@pytest.mark.parametrize(("length", "period", "size"), [(0, 100, 25), (125, 100, 25), (1000, 50, 25), (0, 7, 7)])
-def test_a_call_divides_what_lies_between_two_looks(length: int, period: int, size: int) -> None:
-    assert size_for(length, period) == size
-
-
-def test_open_tapes_record_nothing_more() -> None:
-    variable = tf.Variable(2.0)
-    with tf.GradientTape(persistent=True) as outer:
-        before = variable * variable
-        with leave_tapes():
-            after = variable * before
-            with tf.GradientTape() as inner:
-                own = variable * variable
-        again = before * 3.0
-    assert float(inner.gradient(own, variable)) == 4
-    nothing, something = outer.gradient([after], variable), outer.gradient(again, variable)
-    assert nothing is None and float(something) == 12

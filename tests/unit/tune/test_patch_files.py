@@ -29,7 +29,7 @@ def test_a_diff_gives_the_new_text_to_the_byte(tmp_path: Path, old: str, new: st
     folder = tmp_path / "sub folder"
     folder.mkdir()
     (folder / "train.py").write_bytes(old.encode())
-    patch = SourcePatch((FileChange(str(folder / "train.py"), old, new),), (), ())
+    patch = SourcePatch((FileChange(str(folder / "train.py"), old, new),), ())
     write_patch(patch, tmp_path / "speed.patch", str(tmp_path))
     subprocess.run([*tool, "speed.patch"], cwd=tmp_path, check=True, capture_output=True)
     assert (folder / "train.py").read_bytes() == new.encode()
@@ -37,13 +37,14 @@ def test_a_diff_gives_the_new_text_to_the_byte(tmp_path: Path, old: str, new: st
 
 def test_copies_go_where_the_caller_says_and_overwrite_nothing(tmp_path: Path) -> None:
     user = tmp_path / "user"
-    files = (FileChange(str(user / "train.py"), "a", "b"), FileChange(str(user / "lib" / "data.py"), "c", "ä", "latin-1"))
-    written = write_copies(SourcePatch(files, (), ()), tmp_path / "new")
+    latin = "# coding: latin-1\nx = 'ä'\n"
+    files = (FileChange(str(user / "train.py"), "a", "b"), FileChange(str(user / "lib" / "data.py"), "c", latin))
+    written = write_copies(SourcePatch(files, ()), tmp_path / "new")
     assert [path.relative_to(tmp_path).as_posix() for path in written] == ["new/train.py", "new/lib/data.py"]
-    assert written[1].read_bytes() == "ä".encode("latin-1")
+    assert written[1].read_bytes() == latin.encode("latin-1")
     assert not user.exists()
     with pytest.raises(OutputError, match="is not overwritten"):
-        write_copies(SourcePatch(files, (), ()), tmp_path / "new")
+        write_copies(SourcePatch(files, ()), tmp_path / "new")
 
 
 @pytest.mark.parametrize("outside", [False, True])
@@ -57,8 +58,24 @@ def test_the_command_that_is_told_applies_the_diff_from_here(
         folder.mkdir()
     (scripts / "train.py").write_text("a\n", encoding="utf-8")
     monkeypatch.chdir(here if outside else tmp_path)
-    patch = SourcePatch((FileChange(str(scripts / "train.py"), "a\n", "b\n"),), (), ())
+    patch = SourcePatch((FileChange(str(scripts / "train.py"), "a\n", "b\n"),), ())
     write_patch(patch, Path("speed.patch"))
     assert patch.command == (f"patch -p0 -d '{scripts}'" if outside else "patch -p0")
     subprocess.run(f"{patch.command} < speed.patch", shell=True, check=True, capture_output=True)
     assert (scripts / "train.py").read_text(encoding="utf-8") == "b\n"
+
+
+def test_of_texts_those_that_change_nothing_are_left_out(tmp_path: Path) -> None:
+    """Line ends, and what a file declares of its letters, are as they were."""
+    names = "train.py", "data.py", "same.py"
+    train, data, same = (str(tmp_path / name) for name in names)
+    Path(train).write_bytes(b"a = 1\r\n")
+    Path(data).write_bytes("# coding: latin-1\nx = 'ä'\n".encode("latin-1"))
+    Path(same).write_text("b = 1\n", encoding="utf-8")
+    texts = {train: "a = 2\r\n", same: "b = 1\n", data: "# coding: latin-1\nx = 'ö'\n"}
+    patch = SourcePatch.of(texts, ("cache",))
+    assert patch.files == (
+        FileChange(data, "# coding: latin-1\nx = 'ä'\n", texts[data]),
+        FileChange(train, "a = 1\r\n", texts[train]),
+    )
+    assert patch.titles == ("cache",)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from outpace.model.errors import CaptureError
-from outpace.tune.reason import LONGEST, reason_of
+from outpace.tune.reason import LONGEST, reason_in, reason_of
 
 XLA = """Exception encountered when calling Py.call().
 
@@ -45,3 +45,14 @@ def test_an_error_without_words_is_its_type(error: Exception) -> None:
 def test_a_long_line_is_cut() -> None:
     said = reason_of(ValueError("x" * 10_000))
     assert len(said) == LONGEST + len("ValueError: ") and said.endswith("…")
+
+
+def test_what_a_process_wrote_at_its_end_is_told_by_its_last_error() -> None:
+    traceback = 'epoch 1\nTraceback (most recent call last):\n  File "train.py", line 3, in <module>\n    main()\n'
+    assert reason_in(f"{traceback}KeyError: 'steps'\n") == "KeyError: 'steps'"
+    xla = (
+        "tensorflow.errors_impl.InvalidArgumentError: Graph execution error:\n\nDetected at node X\n\nPyFunc is not supported\n"
+    )
+    assert reason_in(traceback + xla) == "InvalidArgumentError: PyFunc is not supported"
+    assert reason_in(f"{traceback}MemoryError\n") == "MemoryError"
+    assert reason_in("epoch 1\ndone\n") == ""

@@ -243,3 +243,55 @@ def test_what_was_allowed_and_what_was_sampled_is_said() -> None:
     marks = {key: replace(each, sampled=frozenset({"main:w"})) for key, each in sampled.marks.items()}
     found = judge([replace(sampled, marks=marks), sampled, record(NUDGED)], sampled)
     assert found.sampled == 1 and "of 1 large array a sample and sums" in found.sentence
+
+
+def test_a_cut_training_says_which_passes_were_compared() -> None:
+    cut = replace(judged(record()), whole=False, shown="steps 1-8, 99-100 of 100")
+    assert cut.sentence.endswith("; these were steps 1-8, 99-100 of 100, and what only shows in others was not compared")
+
+
+def test_what_a_traced_function_keeps_may_not_change() -> None:
+    kept = {"cfg.lr": "step"}
+    found = judged(replace(record(), frozen=kept))
+    assert found.same is None and "step, which keeps cfg.lr" in found.why
+    runs = [replace(each, frozen=kept) for each in (record(), record(), record(NUDGED))]
+    assert judge(runs, replace(record(), frozen=kept)).same is True, "the original keeps it too"
+    assert judged(replace(record(), opaque={"held": "Handle"})).same is None
+
+
+def test_an_end_that_is_not_told_proves_nothing() -> None:
+    found = judge([record(), record(), record(NUDGED, ends=False)], record())
+    assert found.same is None and found.why == "Its end could not be compared."
+
+
+def test_types_that_hold_less() -> None:
+    assert judged(record(n=np.int32(5)), n=np.int64(5)).same is False
+    assert judged(record(a=np.ones(3, np.float16)), a=np.ones(3, np.float32)).same is False
+    assert judged(record(a=np.float32(0.5)), a=np.float64(0.5)).same is True, "one number of a loss may be read later"
+
+
+def test_what_changes_little_is_not_excused_by_its_size() -> None:
+    """A hundred thousandth of the value, but a tenth of what training has made of it."""
+    originals: Any = {"v": lambda at: np.full(4, 1000.0) + 1e-3 * (at if at != END else 8)}
+    assert judged(record(v=lambda at: np.full(4, 1000.0) + 1.1e-3 * (at if at != END else 8)), **originals).same is False
+
+
+@pytest.mark.parametrize(
+    ("edited", "same"),
+    [("seen 16000 0.123456789", True), ("seen 16001 0.123456789", False), ("seen 16000 0.123556789", False)],
+)
+def test_whole_numbers_are_exact_and_all_digits_count(edited: str, same: bool) -> None:
+    assert judged(record(printed=(edited,)), printed=("seen 16000 0.123456789",)).same is same
+
+
+def test_noise_is_named() -> None:
+    def run(seed: int) -> Record:
+        return record(0.0 if seed < 3 else NUDGED, noise=lambda at: np.random.default_rng(100 * seed + at).normal(size=4))
+
+    originals = [run(1), run(2), run(3)]
+    marks = {key: State({**each.values, "main:v": each.values["main:w"]}, {}, {}) for key, each in originals[0].marks.items()}
+    originals = [
+        replace(each, marks={key: State({**marks[key].values, **each.marks[key].values}, {}, {}) for key in marks})
+        for each in originals
+    ]
+    assert judge(originals, originals[0]).noise == ("main:noise",)

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from outpace.tune.same.passes import END, Passes
+from outpace.tune.same.shown import Shown
 from outpace.tune.texts.marks import branches_of, install, instrumented
 from outpace.tune.texts.place import Place, header_of
 
 FILE = "/train.py"
-NAMES = ("pass", "cut", "more", "enter", "left", "ran")
+NAMES = ("pass", "cut", "more", "enter", "left", "ran", "returned")
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +44,7 @@ class Marked:
         self.told: list[tuple[str, int, int]] = []
         self.began = 0
         innermost = ".".join(map(str, place.path))
-        self.passes = Passes(cut, 1, grouped, lambda frame: self._begin(), self._passed, innermost)
+        self.passes = Passes(Shown(cut), grouped, lambda frame: self._begin(), self._passed, innermost)
         self.passes.install()
         tree = instrumented(ast.parse(text), FILE, place, header if header is not None else header_of(text, place))
         self.names: dict[str, Any] = {}
@@ -119,7 +120,7 @@ def test_a_marked_text_runs_as_the_plain_one(name: str, place: Place) -> None:
 def test_passes_are_told_at_powers_of_two_and_at_the_cut_and_what_follows_a_loop() -> None:
     marked = Marked(BODY.replace("STATEMENT", "pass"), INNER, cut=6)
     inner = [[("0.0", entry, passes) for passes in (1, 2, 4, 6, END)] for entry in (1, 2)]
-    assert marked.told == [*inner[0], ("0", 1, 1), *inner[1], ("0", 1, 2), ("0", 1, END)]
+    assert marked.told == [*inner[0], ("0", 1, 1), *inner[1], ("0", 1, 2), ("0", 1, END), ("0 returned", 1, END)]
     assert marked.passes.passes == {"0": 2, "0.0": 6} and marked.began == 1
     assert [each for each in marked.said if isinstance(each, tuple)] == [(epoch, x) for epoch in (0, 1) for x in range(6)]
 
@@ -235,7 +236,7 @@ said = [main(x) for x in VALUES]
 def test_the_branches_that_ran(values: tuple[int, ...], ran: list[int]) -> None:
     text = BRANCHES.replace("VALUES", repr(values))
     marked = Marked(text, Place("/other.py", "main", (0,)))
-    assert marked.said == plain(text) and marked.lines == ran
+    assert marked.said == plain(text) and marked.lines == [2, *ran], "functions are told of as well"
     assert branches_of(ast.parse(text)) == {3, 5, 7, 11, 12}
 
 

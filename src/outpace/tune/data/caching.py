@@ -10,15 +10,13 @@ captured resource that may change, or depends on such an operation. The tensors 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from outpace.capture import stateful
 from outpace.model.errors import RebuildError
 from outpace.tune.data import functions
-from outpace.tune.data.classes import construct
-from outpace.tune.data.rebuild import rebuild, reused_functions
+from outpace.tune.data.classes import construct, reused_functions
 from outpace.tune.data.tree import Pipeline, Stage
 from outpace.tune.purity import traced
 from outpace.tune.purity.evidence import constant, why_not_constant
@@ -85,19 +83,6 @@ def to_cache(place: Place, prefix: Any = None) -> Any:
         return construct(place.stage.dataset, [place.base.dataset], **({"map_func": prefix} if prefix is not None else {}))
 
 
-def with_cache(pipeline: Pipeline, place: Place, filename: str = "", prefix: Any = None, suffix: Any = None) -> Any:
-    """The pipeline with a cache at a place; `prefix` and `suffix` are the two parts of the stage's function."""
-    from tensorflow.python.data.ops import cache_op
-
-    def edit(node: Any, inputs: Sequence[Any]) -> Any:
-        made = cache_op.CacheDataset(to_cache(place, prefix), filename, name="outpace_cache")
-        for stage in reversed(place.moved):
-            made = construct(stage.dataset, [made])
-        return made if suffix is None else construct(node, [made], map_func=suffix)
-
-    return rebuild(pipeline.dataset, [(place.stage.dataset, edit)])
-
-
 def best_place(pipeline: Pipeline) -> tuple[Stage, Place]:
     """The last stage whose elements are the same in every epoch and cost something. Raises RebuildError with the reason otherwise."""
     reasons = []
@@ -131,16 +116,11 @@ _UNCACHEABLE = ("resource", "variant")
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """A prefix and a suffix of one function (both traced), and what decides between them.
-
-    `work` counts the prefix's operations (moves and constants excluded), `border` describes the tensors handed over (name, type, shape),
-    `causes` are the types of the impure operations.
-    """
+    """The part of a function that may be cached, traced, and what decides where it ends: `work` counts its operations (moves and constants
+    excluded), `causes` are the types of the impure operations of the rest."""
 
     prefix: Any
-    suffix: Any
     work: int
-    border: tuple[str, ...]
     causes: tuple[str, ...]
 
 
@@ -161,9 +141,7 @@ def split(wrapper: Any) -> Split:
                 f"The function hands a {tensor.dtype.name} ({tensor.name}) from one part to the other, which cannot be cached."
             )
     prefix = _prefix(wrapper, definition, border, dirty)
-    suffix = _suffix(wrapper, definition, border, clean)
-    described = tuple(f"{tensor.name} {tensor.dtype.name} {tensor.shape}" for tensor in border)
-    return Split(prefix, suffix, len(work), described, causes)
+    return Split(prefix, len(work), causes)
 
 
 def _dirty(wrapper: Any, definition: Any) -> tuple[set[str], tuple[str, ...]]:
@@ -222,28 +200,6 @@ def _prefix(wrapper: Any, definition: Any, border: list[Any], dirty: set[str]) -
         return tuple(results) if len(results) != 1 else results[0]
 
     return functions.made(wrapper, wrapper._input_structure, body)
-
-
-def _suffix(wrapper: Any, definition: Any, border: list[Any], clean: set[str]) -> Any:
-    from tensorflow.python.framework import tensor_spec
-
-    outputs = list(wrapper.function.graph.outputs)
-    pruned = _pruned(definition, [tensor.op.name for tensor in outputs])
-    kept = [node for node in pruned.node if node.name not in clean]
-    del pruned.node[:]
-    pruned.node.extend(kept)
-    pruned = _without_control(pruned, clean)
-    specs = [tensor_spec.TensorSpec(tensor.shape, tensor.dtype) for tensor in border]
-
-    def body(flat: list[Any]) -> Any:
-        from tensorflow.python.data.util import structure
-
-        feeds = [(tensor.name, value) for tensor, value in zip(border, flat, strict=True)]
-        return structure.from_compatible_tensor_list(
-            wrapper.output_structure, functions.imported(wrapper, pruned, feeds, outputs)
-        )
-
-    return functions.made(wrapper, tuple(specs) if len(specs) != 1 else specs[0], body)
 
 
 def _without_control(definition: Any, names: set[str]) -> Any:

@@ -7,8 +7,10 @@ needs it is refused instead of being rebuilt almost right.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -217,7 +219,7 @@ def op_of(node: Any) -> str | None:
 def construct(node: Any, inputs: Sequence[Any], **changes: Any) -> Any:
     """The same stage over other inputs, with its functions as they were traced; `changes` replace constructor arguments.
 
-    Raises RebuildError for an unknown class, or where an argument cannot be recovered. Call it inside `rebuild.reused_functions()`.
+    Raises RebuildError for an unknown class, or where an argument cannot be recovered. Call it inside `reused_functions()`.
     """
     kind = kind_of(node)
     if kind is None:
@@ -259,3 +261,39 @@ def _parameters(node: Any) -> set[str]:
 
 def _unknown_parameters(node: Any, kind: Kind) -> set[str]:
     return _parameters(node) - set(kind.takes) - set(kind.ignored) - set(kind.from_graph)
+
+
+_lock = threading.RLock()
+
+
+@contextlib.contextmanager
+def reused_functions() -> Iterator[None]:
+    """While open, TensorFlow's constructors take an already traced function where they would trace a Python function.
+
+    Calls by other threads with Python functions pass through unchanged; the class is put back in any case.
+    """
+    from tensorflow.python.data.ops import structured_function
+
+    with _lock:
+        original = structured_function.StructuredFunctionWrapper
+
+        def wrapper(func: Any, *args: Any, **kwargs: Any) -> Any:
+            traced = _traced(func, original)
+            return original(func, *args, **kwargs) if traced is None else traced
+
+        structured_function.StructuredFunctionWrapper = wrapper
+        try:
+            yield
+        finally:
+            structured_function.StructuredFunctionWrapper = original
+
+
+def _traced(func: Any, kind: Any) -> Any:
+    """The traced function itself, also inside the closure that a constructor put around it (group_by_window does)."""
+    if isinstance(kind, type) and isinstance(func, kind):
+        return func
+    for cell in getattr(func, "__closure__", None) or ():
+        with contextlib.suppress(ValueError):  # an empty cell
+            if isinstance(kind, type) and isinstance(cell.cell_contents, kind):
+                return cell.cell_contents
+    return None

@@ -1,20 +1,14 @@
-"""New functions made of parts of a traced one's graph: with fixed seeds, or for whole batches instead of single elements.
-
-They are made by importing parts of that graph, so no Python of the user's runs again. For batches there are two ways. `batched` takes the
-graph as it is and hands it whole batches: legal only where every operation that the element reaches works on each number by itself, and
-shapes line up from the right (so that a leading batch dimension changes nothing). It is proved on the graph. `vectorised` lets TensorFlow
-rewrite the function (tf.vectorized_map): any pure function, but equality is only seen on samples.
+"""Parts of a traced function's graph: imported into a new function, so that no Python of the user's runs again; and whether it may be handed
+whole batches instead of single elements, which is legal where every operation that the element reaches works on each number by itself, and
+shapes line up from the right.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from outpace.model.errors import RebuildError
 from outpace.tune.purity import traced
-from outpace.tune.reason import reason_of
 
 
 def imported(
@@ -74,66 +68,6 @@ def made(wrapper: Any, input_structure: Any, body: Callable[[list[Any]], Any]) -
     return new
 
 
-def pinned(wrapper: Any, seed: int, every: bool = False) -> Any:
-    """The same function with a fixed seed in every random op that has none (`every`: in all): what makes two runs comparable.
-
-    Returns the function itself when it draws no unseeded random number. An op's seed comes from its name, so that parts of a
-    function (see caching.py) get the same ones.
-    """
-    own = traced.facts(wrapper)
-    if not own.random or (own.random_seeded and not every):
-        return wrapper
-    definition = pin_seeds(wrapper.function.graph.as_graph_def(), seed, every)
-    arguments, outputs = flat_arguments(wrapper), list(wrapper.function.graph.outputs)
-
-    def body(flat: list[Any]) -> Any:
-        from tensorflow.python.data.util import structure
-
-        feeds = [(tensor.name, value) for tensor, value in zip(arguments, flat, strict=True)]
-        return structure.from_compatible_tensor_list(wrapper.output_structure, imported(wrapper, definition, feeds, outputs))
-
-    return made(wrapper, wrapper._input_structure, body)
-
-
-def pin_seeds(definition: Any, seed: int, every: bool = False) -> Any:
-    """A copy of a GraphDef whose unseeded random ops (or `every` one) have a seed made of their name."""
-    copy = type(definition)()
-    copy.CopyFrom(definition)
-    changed = {}
-    for function in copy.library.function:
-        if any(_to_pin(node, every) for node in function.node_def):
-            changed[function.signature.name] = f"{function.signature.name}_outpace_{seed}"
-    nodes = [*copy.node, *(node for function in copy.library.function for node in function.node_def)]
-    for node in nodes:
-        if _to_pin(node, every):
-            node.attr["seed"].i = seed
-            node.attr["seed2"].i = zlib.crc32(node.name.encode()) + 1
-    _rename(copy, nodes, changed)
-    return copy
-
-
-def _to_pin(node: Any, every: bool) -> bool:
-    return bool(traced.RANDOM.search(node.op)) and "seed2" in node.attr and (every or traced.seeds_of(node) == (0, 0))
-
-
-def _rename(definition: Any, nodes: list[Any], names: dict[str, str]) -> None:
-    """A changed library function needs a name of its own, and so does every function that calls it."""
-    callers = True
-    while callers:
-        callers = False
-        for function in definition.library.function:
-            name = function.signature.name
-            if name not in names and any(n in names for node in function.node_def for n in traced.called(node)):
-                names[name] = f"{name}_outpace"
-                callers = True
-    for function in definition.library.function:
-        function.signature.name = names.get(function.signature.name, function.signature.name)
-    for node in nodes:
-        for value in node.attr.values():
-            for target in [value.func] if value.HasField("func") else list(value.list.func) if value.HasField("list") else []:
-                target.name = names.get(target.name, target.name)
-
-
 def _op(tensor_name: str) -> str:
     return tensor_name.removeprefix("^").split(":")[0]
 
@@ -147,24 +81,6 @@ ELEMENTWISE = frozenset({
 })  # fmt: skip
 _NEW_LAST_AXIS = frozenset({"OneHot", "DecodeRaw"})  # they add an axis behind the others
 _ENTRY = frozenset({"Placeholder", "NoOp"})
-
-
-def batched(wrapper: Any, batch_structure: Any) -> Any:
-    """The function for whole batches of its elements. Raises RebuildError with the operation that forbids it."""
-    forbidden = illegal(wrapper)
-    if forbidden is not None:
-        raise RebuildError(forbidden)
-    definition = wrapper.function.graph.as_graph_def()
-    arguments, outputs = flat_arguments(wrapper), list(wrapper.function.graph.outputs)
-
-    def body(flat: list[Any]) -> Any:
-        import tensorflow as tf
-
-        feeds = [(tensor.name, value) for tensor, value in zip(arguments, flat, strict=True)]
-        results = imported(wrapper, definition, feeds, outputs, same_shapes=False)
-        return tf.nest.pack_sequence_as(wrapper.output_structure, results)
-
-    return made(wrapper, batch_structure, body)
 
 
 def illegal(wrapper: Any) -> str | None:
@@ -205,28 +121,3 @@ def _illegal(op: Any, reached: set[str]) -> str | None:
         if tensor.shape.rank > rank or (tensor.op.name in reached and tensor.shape.rank != rank):
             return f"{op.type} ({op.name}) stretches a tensor of the element over another one, which a batch dimension would shift."
     return None
-
-
-def vectorised(wrapper: Any, batch_structure: Any) -> Any:
-    """The function for whole batches by tf.vectorized_map. Raises RebuildError for a function that is more than its argument's."""
-    import tensorflow as tf
-
-    facts = traced.facts(wrapper)
-    if facts.stateful:
-        causes = ", ".join(facts.stateful)
-        raise RebuildError(f"{facts.place} is stateful ({causes}): drawn or read once per batch it would be another function.")
-    definition = wrapper.function.graph.as_graph_def()
-    arguments, outputs = flat_arguments(wrapper), list(wrapper.function.graph.outputs)
-
-    def one(elements: list[Any]) -> list[Any]:
-        feeds = [(tensor.name, value) for tensor, value in zip(arguments, elements, strict=True)]
-        return imported(wrapper, definition, feeds, outputs)
-
-    def body(flat: list[Any]) -> Any:
-        return tf.nest.pack_sequence_as(wrapper.output_structure, tf.vectorized_map(one, flat, fallback_to_while_loop=False))
-
-    try:
-        return made(wrapper, batch_structure, body)
-    except (ValueError, TypeError, NotImplementedError, RuntimeError) as error:
-        why = reason_of(error)
-        raise RebuildError(f"TensorFlow cannot vectorise {facts.place}: {why}.") from error

@@ -8,7 +8,7 @@ so the bytes are estimated first.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from outpace.model.errors import RebuildError
@@ -91,48 +91,3 @@ def chain(graph: Any) -> Iterator[Any]:
         if "Dataset" not in last.op:
             return
         yield last
-
-
-def restored(graph: Any, element_spec: Any) -> Any:
-    """A data set of a GraphDef: one opaque stage, whose inside can no longer be read."""
-    from tensorflow.python.data.ops import dataset_ops
-    from tensorflow.python.ops import gen_experimental_dataset_ops
-
-    try:
-        variant = gen_experimental_dataset_ops.dataset_from_graph(graph.SerializeToString())
-    except Exception as error:
-        raise RebuildError(f"TensorFlow could not restore the changed graph: {reason_of(error)}") from error
-    return dataset_ops._VariantDataset(variant, element_spec)
-
-
-def edited(dataset: Any, edit: Callable[[Any], int]) -> Any:
-    """The pipeline with its graph changed in place by `edit`, which returns how many nodes it changed.
-
-    Raises RebuildError when it changed none, or the graph cannot be read or restored.
-    """
-    graph = serialised(dataset)
-    if not edit(graph):
-        raise RebuildError("Nothing in the pipeline's graph is of the kind to change.")
-    return restored(graph, dataset.element_spec)
-
-
-def parallel_maps(graph: Any, expected: int) -> int:
-    """Turn every sequential map into a parallel one with autotuned parallelism; returns how many.
-
-    None when the graph has another number of them than expected: it does not tell which one is which.
-    """
-    from tensorflow.core.framework import types_pb2
-    from tensorflow.python.framework import tensor_util
-
-    maps = [node for node in graph.node if node.op == "MapDataset"]
-    if len(maps) != expected:
-        return 0
-    for number, node in enumerate(maps):
-        constant = graph.node.add(name=f"outpace_parallelism_{number}", op="Const")
-        constant.attr["dtype"].type = types_pb2.DT_INT64
-        constant.attr["value"].tensor.CopyFrom(tensor_util.make_tensor_proto(-1, dtype="int64", shape=[]))
-        node.op = "ParallelMapDatasetV2"
-        node.input.append(constant.name)
-        node.attr.pop("force_synchronous", None)
-        node.attr["deterministic"].s = b"default"
-    return len(maps)

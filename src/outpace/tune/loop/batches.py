@@ -1,9 +1,7 @@
-"""What a patch writes into a file of the user's, word for word, and trials run: batches in groups, and batches that are made ahead."""
+"""What a patch writes into a file of the user's, word for word: batches in groups."""
 
 from __future__ import annotations
 
-import queue
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -37,32 +35,3 @@ def each_of(results: Any, count: int) -> list[Any]:
     """The results of each of so many steps, of a stack of them."""
     leaves, form = jax.tree.flatten(jax.device_get(results))
     return [jax.tree.unflatten(form, [leaf[at] for leaf in leaves]) for at in range(count)]
-
-
-def on_device(items: Iterable[Any], used: int) -> Iterator[Any]:
-    """The items, with the arrays of their first `used` parts on the device."""
-    for item in items:
-        put = jax.tree.map(lambda leaf: jax.device_put(leaf) if isinstance(leaf, np.ndarray) else leaf, item[:used])
-        yield (*put, *item[used:])
-
-
-def ahead(items: Iterable[Any], depth: int = 2) -> Iterator[Any]:
-    """The items, made by a thread while the steps before them run."""
-    made: queue.Queue[tuple[str, Any]] = queue.Queue(depth)
-
-    def make() -> None:
-        try:
-            for item in items:
-                made.put(("item", item))
-            made.put(("end", None))
-        except BaseException as error:
-            made.put(("error", error))
-
-    threading.Thread(target=make, daemon=True).start()
-    while True:
-        kind, item = made.get()
-        if kind == "end":
-            return
-        if kind == "error":
-            raise item
-        yield item

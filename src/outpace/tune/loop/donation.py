@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
@@ -41,11 +41,8 @@ class Donation:
     def __init__(self, body: Body) -> None:
         self.given: dict[JaxFunction, Given] = {}
         self.why = ""
-        self.given_away = self.bytes = 0  # arrays that were deleted in the last call, and how much memory that was
         self.first_held = False  # whether something else holds what the loop began with
-        self._variants: dict[JaxFunction, Any] = {}
         self._seen: dict[JaxFunction, list[list[weakref.ref[Any]]]] = {}
-        self._watching = False
         self._body = body
         self.already = False  # whether the user's own functions do
         for statement in body.steps:
@@ -80,13 +77,8 @@ class Donation:
             ):
                 yield f"line {node.lineno} gives {ast.unparse(value)} another name, by which the old value may be read"
 
-    def watch(self) -> None:
-        """From now on, note which values each call is given."""
-        self._watching, self._seen = True, {}
-
-    def watched(self) -> None:
-        """See whether any of them is still held, but those of the last call."""
-        self._watching = False
+    def look(self) -> None:
+        """See whether anything holds what the calls so far were given, but those of the last one."""
         for function, given in self.given.items():
             first = function.calls.first.get(function, {})
             self.first_held |= any(ref() is not None for at in (*given.places, *given.names) for ref in first.get(at, ()))
@@ -97,37 +89,16 @@ class Donation:
                 self.why = f"the program still holds old values of {said} one step later, and may read them"
         self._seen = {}
 
-    def call(self, function: JaxFunction, args: tuple[Any, ...], kwargs: dict[str, Any], donated: bool) -> Any:
-        """Call a function of the step, its state given away where that is active."""
+    def call(self, function: JaxFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a function of the step, note what it was given, and see whether that comes back in the same form."""
         found = self.given.get(function)
         if found is None or self.why:
             return function.made(*args, **kwargs)
-        if not donated:
-            if not self._watching:
-                return function.made(*args, **kwargs)
-            return self._watched(found, args, kwargs)
-        if function not in self._variants:
-            made = function.calls.original["jit"](function.python, **{**(function.options or {}), **found.options})
-            self._variants[function] = made
-            leaves = self._leaves(found, args, kwargs)
-            result = made(*args, **kwargs)
-            self.count(leaves)
-            return result
-        return self._variants[function](*args, **kwargs)
-
-    def count(self, leaves: Sequence[Any]) -> None:
-        """Note which of the arrays that were given away are gone."""
-        gone = [leaf for leaf in leaves if hasattr(leaf, "is_deleted") and leaf.is_deleted()]
-        self.given_away, self.bytes = self.given_away + len(gone), self.bytes + sum(leaf.nbytes for leaf in gone)
-
-    def _watched(self, found: Given, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call it as it is, note what it was given, and see whether that comes back in the same form."""
-        leaves = self._leaves(found, args, kwargs)
-        self._seen.setdefault(found.function, []).append([weakref.ref(leaf) for leaf in leaves])
+        self._seen.setdefault(function, []).append([weakref.ref(leaf) for leaf in self._leaves(found, args, kwargs)])
         jax = found.function.calls.jax
         given = [args[at] for at in found.places] + [kwargs[name] for name in found.names]
         forms = [_form(jax, each) for each in given]
-        del given, leaves
+        del given
         result = found.function.made(*args, **kwargs)
         for said, form, part in zip(found.said, forms, found.parts, strict=True):
             back = result if part is None else result[part]

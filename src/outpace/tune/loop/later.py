@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -131,7 +130,6 @@ def _calls(node: ast.AST, each: bool) -> Iterator[tuple[ast.Call, bool]]:
 
 
 AT_ONCE = 50  # steps whose values are read together
-ON, KEEP = "_outpace_later", "_outpace_keep"  # names that the loop gets
 _CALLS = _READS | {"format"}
 _ON_BATCH = frozenset({"train_on_batch", "test_on_batch"})
 _PURE = _CALLS | {"len", "abs", "min", "max", "sum", "repr"}
@@ -159,7 +157,7 @@ class Syncs:
 
 
 def syncs_of(statement: Statement) -> Syncs:
-    """Look at the loop of a statement, and let what may come later be kept where `_outpace_later()` says so: the statement is changed."""
+    """Look at the loop of a statement."""
     frame = statement.frame
     loop = innermost(statement.node, frame.f_lineno)
     assert loop is not None
@@ -183,10 +181,6 @@ def syncs_of(statement: Statement) -> Syncs:
             kept.append((each.lineno, made))
         else:
             movable.append(made)
-    for made in movable:
-        _put(loop.body, made)
-    if movable:
-        _flushed(statement.node, loop)
     return Syncs(statement.file, loop.lineno, tuple(found), tuple(movable), tuple(kept))
 
 
@@ -299,51 +293,3 @@ class _Later(ast.NodeTransformer):
 
 def _copy(node: ast.expr) -> ast.expr:
     return ast.parse(ast.unparse(node), mode="eval").body
-
-
-def _put(body: list[ast.stmt], made: Movable) -> None:
-    """`if _outpace_later(): _outpace_keep(lambda step, loss: ..., step, loss)`, else the statement."""
-    at = next(at for at, each in enumerate(body) if each.lineno == made.line and isinstance(each, ast.Expr))
-    names, values = ", ".join(name for name, _ in made.given), ", ".join(["", *(said for _, said in made.given)])
-    text = f"if {ON}():\n    {KEEP}(lambda {names}: {made.later}{values})\nelse:\n    pass"
-    choice = ast.parse(text).body[0]
-    assert isinstance(choice, ast.If)
-    for node in ast.walk(choice):
-        if hasattr(node, "lineno"):
-            ast.copy_location(node, body[at])
-    choice.orelse = [body[at]]
-    body[at] = choice
-
-
-def _flushed(node: ast.AST, loop: ast.For | ast.While) -> None:
-    """What was kept is done behind the loop, where that is not the outermost."""
-    for parent in ast.walk(node):
-        for field in ("body", "orelse", "finalbody"):
-            held = getattr(parent, field, None)
-            if isinstance(held, list) and loop in held:
-                flush = ast.copy_location(ast.parse(f"{KEEP}(None)").body[0], loop)
-                ast.fix_missing_locations(flush)
-                held.insert(held.index(loop) + 1, flush)
-                return
-
-
-class Kept:
-    """Statements of steps that are done later. steps: that were kept; on: whether they are kept now."""
-
-    def __init__(self) -> None:
-        self.statements: list[tuple[types.FunctionType, tuple[Any, ...]]] = []
-        self.steps = 0
-
-    def keep(self, statement: types.FunctionType | None, *values: Any) -> None:
-        """Keep one, and do all where they are many; do them for None."""
-        if statement is not None:
-            self.steps += 1
-            self.statements.append((statement, values))
-        if statement is None or len(self.statements) >= AT_ONCE:
-            todo, self.statements = self.statements, []
-            for each, given in todo:
-                each(*given)
-
-    def names(self, on: Any) -> Mapping[str, Any]:
-        """What the loop calls."""
-        return {ON: on, KEEP: self.keep}

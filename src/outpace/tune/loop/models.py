@@ -3,32 +3,26 @@ to sample, for a metric); and each as a graph."""
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.capture import frames
 from outpace.tune.loop.frozen import frozen
-from outpace.tune.loop.replayed import objection, random
 from outpace.tune.loop.statement import assigned
 from outpace.tune.loop.step import users_frame
-from outpace.tune.program.state import Variables, layers_of
-from outpace.tune.reason import reason_of
+from outpace.tune.program.state import layers_of
 
 if TYPE_CHECKING:
-    from outpace.tune.loop.loop import Loop
     from outpace.tune.loop.statement import Statement
 
-MODELS = "models"
-OFTEN = 3  # calls, in as many steps that are observed
-_KEPT = 2  # calls that are compared
-_NUDGES = 3  # states that differ by one rounding
+OFTEN = 3  # calls, in some more steps that are watched
+_KEPT = 2  # calls whose arguments are looked at
 _DEEPEST = 3  # attributes that lead to a model
 CALL, PREDICT = "call", "predict"
 FEW = 256  # examples: what `predict` does for more is worth its time
@@ -51,28 +45,24 @@ def {{name}}(model):
 @dataclass(eq=False)
 class Called:
     """A model that was called. method: `call` or `predict`. name: what leads to it from before the loop; empty for nothing. place: the line of
-    the first call. graph: what runs in the method's place. calls: the arguments of the first ones. seen: calls while the loop was observed;
-    beside: calls while its step ran as a graph."""
+    the first call. calls: the arguments of the first ones. seen: how many there were."""
 
     model: Any
     method: str
     name: str
     place: str
-    graph: Any
     calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = field(default_factory=list)
     seen: int = 0
-    beside: int = 0
 
 
 class Models:
     """The models that a loop calls, from `install` on."""
 
-    def __init__(self, loop: Loop, statement: Statement) -> None:
-        self._loop, self._statement = loop, statement
+    def __init__(self, statement: Statement) -> None:
+        self._statement = statement
         self._called: dict[tuple[int, str], Called] = {}
         self._unfit: dict[int, str | None] = {}
         self._inside = False
-        self.made = 0  # calls as graphs
 
     @property
     def file(self) -> str:
@@ -84,63 +74,38 @@ class Models:
         """Its line there."""
         return self._statement.line
 
-    def install(self) -> None:
-        """Take the calls over, in the script's thread."""
+    def install(self, hook: Callable[[Any, str, Callable[..., Any]], None]) -> None:
+        """See the calls that the script's thread makes; `hook` sees those of a class's method."""
         keras = sys.modules.get("keras")
         if keras is not None and keras.__version__ >= "3" and keras.backend.backend() == "tensorflow":
-            self._loop.hook(keras.Model, "__call__", self._call)
-            self._loop.hook(keras.Model, "predict", self._predict)
+            hook(keras.Model, "__call__", functools.partial(self._met, CALL))
+            hook(keras.Model, "predict", functools.partial(self._met, PREDICT))
 
-    def _call(self, original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> Any:
-        """A model is called eagerly."""
-        return self._met(CALL, original, model, args, kwargs)
-
-    def _predict(self, original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> Any:
-        """A model is asked to predict."""
-        return self._met(PREDICT, original, model, args, kwargs)
-
-    def _met(self, method: str, original: Callable[..., Any], model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The result of a call, or of its graph; a model that it consists of is a part of the call."""
-        known, active = self._called.get((id(model), method)), self._loop.active
-        if self._inside or method in vars(model) or not (self._loop.recording or known is not None):
+    def _met(self, method: str, original: Callable[..., Any], model: Any, *args: Any, **kwargs: Any) -> Any:
+        """A model is called eagerly, or asked to predict; a model that it consists of is a part of the call."""
+        if self._inside or method in vars(model):
             return original(model, *args, **kwargs)
         self._inside = True
         try:
-            if self._loop.recording:
-                known = self._note(method, model, args, kwargs)
-            assert known is not None
-            known.beside += active.graph
-            if MODELS in active.turned and not active.failure and self.unfit(known) is None:
-                try:
-                    result = _by_graph(known, original, args, kwargs)
-                except Exception as error:  # which the loop must not meet
-                    active.failure = reason_of(error)
-                else:
-                    self.made += 1
-                    self._loop.reads.spare(self._loop.clock.ticks)
-                    return result
+            self._note(method, model, args, kwargs)
             return original(model, *args, **kwargs)
         finally:
             self._inside = False
 
-    def _note(self, method: str, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Called:
-        key, tf = (id(model), method), sys.modules["tensorflow"]
+    def _note(self, method: str, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        key = (id(model), method)
         if key not in self._called:
             frame = users_frame(sys._getframe(3))
             place = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}" if frame is not None else ""
-            graph = tf.function(model.call) if method == CALL else predicted(model)
-            self._called[key] = Called(model, method, self._name(model), place, graph)
+            self._called[key] = Called(model, method, self._name(model), place)
         found = self._called[key]
         found.seen += 1
         if len(found.calls) < _KEPT:
-            found.calls.append(
-                tf.nest.map_structure(lambda leaf: leaf.copy() if isinstance(leaf, np.ndarray) else leaf, (args, kwargs))
-            )
-        return found
+            found.calls.append((args, kwargs))
 
-    def often(self, step_is_graph: bool) -> list[Called]:
-        """Those that are called in each step, which may be a graph."""
-        return [each for each in self._called.values() if (each.beside if step_is_graph else each.seen) >= OFTEN]
+    def often(self) -> list[Called]:
+        """Those that are called in each step."""
+        return [each for each in self._called.values() if each.seen >= OFTEN]
 
     def unfit(self, called: Called) -> str | None:
         """Why a model must not run as a graph, or that could not be written; None where it may."""
@@ -176,56 +141,6 @@ class Models:
                 return found
             held = dict(_attributes(held))
         return ""
-
-    def objection(self, those: Sequence[Called]) -> str | None:
-        """What speaks against the graphs, by calls that the loop has made, made again by both from one state; None for nothing."""
-        found: list[str | None] = []
-
-        def compared() -> None:
-            found.append(next((why for each in those if (why := self._compared(each)) is not None), None))
-
-        self._loop.clock.perform(self._loop.inside(compared))
-        return found[0]
-
-    def _compared(self, called: Called) -> str | None:
-        kept, model = Variables.here(), called.model
-
-        def made(call: tuple[tuple[Any, ...], dict[str, Any]], nudge: int = 0, *, graph: bool = False) -> list[Any]:
-            kept.restore(nudge)
-            args, kwargs = call
-            plain = getattr(type(model), "__call__" if called.method == CALL else PREDICT)
-            result = _by_graph(called, plain, args, kwargs) if graph else plain(model, *args, **kwargs)
-            return [*(np.asarray(leaf) for leaf in self._loop.flat(result)), *kept.now()]
-
-        try:
-            for call in called.calls:
-                base, *own = (made(call, nudge) for nudge in (0, 0, *range(1, 1 + _NUDGES)))
-                if random(base, own[0]):
-                    return "its calls draw random numbers that come from none of its variables, and cannot be compared"
-                why = objection(base, own, made(call, graph=True))
-                if why is not None:
-                    return f"of {called.name}, {why}"
-        finally:
-            kept.restore()
-        return None
-
-
-def _by_graph(called: Called, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a model whose `call` is a graph meanwhile, or what stands for its `predict`."""
-    if called.method == PREDICT:
-        return called.graph(*args, **kwargs)
-    vars(called.model)["call"] = called.graph
-    try:
-        return original(called.model, *args, **kwargs)
-    finally:
-        del vars(called.model)["call"]
-
-
-def predicted(model: Any) -> Any:
-    """What stands for a model's `predict`, as a patch writes it."""
-    made: dict[str, Any] = {"tf": sys.modules["tensorflow"]}
-    exec(PREDICTED.format(name="predicted", maker="tf.function"), made)
-    return made["predicted"](model)
 
 
 def _unpredictable(called: Called) -> str | None:

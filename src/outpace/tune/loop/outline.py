@@ -8,7 +8,6 @@ import sys
 import textwrap
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from outpace.tune.loop.body import GRADIENTS, differentiates
@@ -29,21 +28,19 @@ from outpace.tune.loop.statement import (
     source_of,
 )
 from outpace.tune.loop.step import Outline, Step, users_frame
-from outpace.tune.purity.text import codes
 
 if TYPE_CHECKING:
     from types import FrameType
 
 TAPE = "GradientTape"
 _APPLIES = frozenset({"apply_gradients", "apply", "assign_sub", "minimize"})  # methods that change weights
-ON, STEP = "_outpace_on", "_outpace_step"  # names that the loop gets
 
 
 def outlined(statement: Statement, frame: FrameType | None = None, *, jax: bool = False) -> Outline | None:
     """The statements of a loop that take gradients and apply them, or those of a loop in a function that it calls, which `frame` is inside of;
     None where there are none. `jax`: they train with JAX, else with TensorFlow.
 
-    The loop, or that function, is changed: where `_outpace_on()` says so it calls `_outpace_step` in their place.
+    In the statement's tree a condition stands in their place, so that they are no statements of every step any more.
     """
     span = _jax_span if jax else _span
     found = _outlined(statement, span)
@@ -64,7 +61,9 @@ def _outlined(statement: Statement, span: Span, aside: ast.AST | None = None) ->
             first, last = found
             made = _made(statement, body[first : last + 1], aside)
             if made is not None:
-                body[first : last + 1] = [_choice(made, body[first : last + 1])]
+                body[first : last + 1] = [
+                    ast.copy_location(ast.If(ast.Constant(True), body[first : last + 1], []), body[first])
+                ]
             return made
     return None
 
@@ -78,29 +77,15 @@ def _around(loop: ast.For | ast.While, body: Sequence[ast.stmt]) -> set[str]:
 
 
 def _in_function(statement: Statement, span: Span) -> Outline | None:
-    """Of a loop in a function that is called again and again, and runs what is changed from its next call on."""
+    """Of a loop in a function that is called again and again."""
     frame = statement.frame
     caller = users_frame(frame.f_back)
-    held = Step.of(frame, caller) if caller is not None else None
     tree, _ = source_of(frame)
     definition = function_of(frame, tree)
     node = loop_of(tree, statement.line)
-    if held is None or definition is tree or node is None:
+    if caller is None or Step.of(frame, caller) is None or definition is tree or node is None:
         return None
-    made = _outlined(Statement(statement.file, statement.line, frame, node), span, definition)
-    if made is None:
-        return None
-    whole = compile(ast.fix_missing_locations(tree), statement.file, "exec", dont_inherit=True)
-    code = next((each for each in codes(whole) if _same(each, frame.f_code)), None)
-    if code is None:
-        return None
-    held.function.__code__ = code
-    return made
-
-
-def _same(new: CodeType, old: CodeType) -> bool:
-    """Whether one is of the same definition as the other, and can stand for it."""
-    return (new.co_name, new.co_firstlineno, new.co_freevars) == (old.co_name, old.co_firstlineno, old.co_freevars)
+    return _outlined(Statement(statement.file, statement.line, frame, node), span, definition)
 
 
 def _bodies(node: ast.AST, line: int) -> Iterator[list[ast.stmt]]:
@@ -308,7 +293,6 @@ def _made(statement: Statement, body: Sequence[ast.stmt], aside: ast.AST | None)
         returned,
         text,
         _compiled(text, name, statement.frame, aside is not None),
-        statement.frame.f_globals,
         aside is not None,
     )
 
@@ -325,12 +309,3 @@ def _compiled(text: str, name: str, frame: types.FrameType, aside: bool) -> type
     if before is not None:
         names[name] = before
     return made
-
-
-def _choice(made: Outline, body: Sequence[ast.stmt]) -> ast.stmt:
-    """`if _outpace_on(): a, b = _outpace_step(x, y)`, else the statements."""
-    call = ast.parse(made.call.replace(f"{made.name}(", f"{STEP}(", 1)).body
-    choice = ast.If(ast.parse(f"{ON}()", mode="eval").body, call, list(body))
-    for node in (choice, *ast.walk(choice.test), *(each for statement in call for each in ast.walk(statement))):
-        ast.copy_location(node, body[0])
-    return choice

@@ -1,20 +1,13 @@
-"""The loop in the user's source that makes the training steps: found in the stack, and run again and again; and the names that statements
-read and assign.
-
-While a program is tuned, its loop must not come to an end: behind it stands what saves a model that is only half trained.
-"""
+"""The loop in the user's source that makes the training steps, found in the stack; and the names that statements read and assign."""
 
 from __future__ import annotations
 
 import ast
-import functools
 import inspect
 import linecache
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
-from types import CodeType, FrameType, FunctionType
+from types import FrameType, FunctionType
 from typing import Any
 
 from outpace._dataclass import dataclass
@@ -22,8 +15,6 @@ from outpace.capture import frames
 from outpace.tune.purity.text import codes
 
 _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-_SIMPLE = (int, float, bool, str, type(None))
-_NAME = "_loop"
 _EXITS = frozenset({"sys.exit", "exit", "quit", "os._exit"})
 _CHANCE = ("random.", "np.random.", "numpy.random.")
 SAID = "said"  # of a statement that stands in no file: its text
@@ -32,15 +23,12 @@ GIVES = "gives"  # of such a one that is a part of a step: the value of its name
 
 @dataclass(frozen=True, eq=False)
 class Statement:
-    """A `for` or `while` statement of a file, and the frame that was in it. stands: what runs in its place; empty for itself. renewed: gives
-    the frame's values anew for each run, by name."""
+    """A `for` or `while` statement of a file, and the frame that was in it."""
 
     file: str
     line: int
     frame: FrameType
     node: ast.For | ast.While
-    stands: list[ast.stmt] = field(default_factory=list)
-    renewed: list[Callable[[dict[str, Any]], dict[str, Any]]] = field(default_factory=list)
 
     @classmethod
     def around(cls, frame: FrameType | None) -> Statement | None:
@@ -57,62 +45,6 @@ class Statement:
     def place(self) -> str:
         """File and line, as the user knows them."""
         return f"{os.path.relpath(self.file)}:{self.line}"
-
-    def run(self) -> None:
-        """Run the loop once more, from its begin, with the names as they stood when it was found. Whatever it raises comes out."""
-        code, values = self._code(), dict(self.frame.f_locals)
-        if self.frame.f_code.co_name == "<module>":
-            names = self.frame.f_globals
-            for name, value in self._simple.items():
-                names[name] = value
-            exec(code, names)
-            return
-        for renew in self.renewed:
-            values = renew(values)
-        made: dict[str, Any] = {}
-        exec(code, self.frame.f_globals, made)
-        made[_NAME](*(values[name] for name in self._arguments))
-
-    @functools.cached_property
-    def _simple(self) -> dict[str, Any]:
-        """Numbers and the like that the loop counts with, as they were when they were asked for first."""
-        stored = {each.id for each in ast.walk(self.node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
-        values = self.frame.f_globals
-        return {name: values[name] for name in stored if name in values and isinstance(values[name], _SIMPLE)}
-
-    @property
-    def overwritten(self) -> str:
-        """What the loop goes over and then assigns anew, so that a second run would go over something else; empty for nothing."""
-        if not isinstance(self.node, ast.For):
-            return ""
-        values = {**self.frame.f_globals, **self.frame.f_locals}
-        both = sorted(read([self.node.iter]).intersection(assigned([self.node])))
-        return next((name for name in both if not isinstance(values.get(name), _SIMPLE)), "")
-
-    @property
-    def _arguments(self) -> list[str]:
-        return [name for name in self.frame.f_locals if name.isidentifier()]
-
-    def _code(self) -> CodeType:
-        """The loop alone; that of a function as a function of the names that it knows, so that `return` stays what it is."""
-        body: list[ast.stmt] = self.stands or [self.node]
-        if self.frame.f_code.co_name != "<module>":
-            arguments = ast.arguments(
-                posonlyargs=[], args=[ast.arg(name) for name in self._arguments], kwonlyargs=[], kw_defaults=[], defaults=[]
-            )
-            made = ast.copy_location(ast.FunctionDef(_NAME, arguments, [*self._globals(), *body], []), self.node)
-            if sys.version_info >= (3, 12):
-                made.type_params = []
-            body = [made]
-        return compile(ast.fix_missing_locations(ast.Module(body, [])), self.file, "exec", dont_inherit=True)
-
-    def _globals(self) -> list[ast.stmt]:
-        """The function's `global` statements."""
-        return [
-            ast.Global(each.names)
-            for each in ast.walk(function_of(self.frame, source_of(self.frame)[0]))
-            if isinstance(each, ast.Global)
-        ]
 
 
 def in_script(frame: FrameType) -> bool:
@@ -150,6 +82,16 @@ def innermost(tree: ast.AST, line: int) -> ast.For | ast.While | None:
             found = node
         node = next((each for each in ast.iter_child_nodes(node) if holds(each, line)), None)
     return found
+
+
+def innermost_around(frame: FrameType | None) -> tuple[FrameType, ast.For | ast.While] | None:
+    """The nearest of the user's frames that runs a loop, and the innermost one there; None for none."""
+    while frame is not None:
+        found = innermost(source_of(frame)[0], frame.f_lineno) if in_script(frame) else None
+        if found is not None:
+            return frame, found
+        frame = frame.f_back
+    return None
 
 
 def _around(tree: ast.AST, line: int) -> Iterator[ast.AST]:

@@ -10,9 +10,8 @@ import os
 import sys
 import textwrap
 import types
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Sequence
 from types import CodeType, FrameType
-from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace.capture import frames
@@ -23,7 +22,7 @@ from outpace.tune.loop.statement import in_script, loop_at
 class Outline:
     """Statements (so many) from line `first` to `last` of a file, which become a function: before their loop, or (`aside`) at the top of the
     file, where a function that the loop calls has them. given, returned: the names that it needs and gives. text: its definition, without a
-    decorator. function: made of it. names: the globals of who calls it."""
+    decorator. function: made of it."""
 
     file: str
     first: int
@@ -35,7 +34,6 @@ class Outline:
     returned: tuple[str, ...]
     text: str
     function: types.FunctionType
-    names: MutableMapping[str, Any]
     aside: bool = False
 
     @property
@@ -47,13 +45,11 @@ class Outline:
 
 @dataclass(eq=False)
 class Step:
-    """A function that the loop calls in each step. owner: the class that it is a method of; None for a plain function. holder: the names that
-    hold it then."""
+    """A function that the loop calls in each step. owner: the class that it is a method of; None for a plain function."""
 
     name: str
     function: types.FunctionType
     owner: type | None
-    holder: MutableMapping[str, Any] | None
     outline: Outline | None = None  # the loop's own statements, which it was made of
 
     @functools.cached_property
@@ -73,11 +69,11 @@ class Step:
         for kind in type(receiver).__mro__ if receiver is not None else ():
             found = vars(kind).get(code.co_name)
             if inspect.isfunction(found) and found.__code__ is code:
-                return cls(code.co_name, found, kind, None)
+                return cls(code.co_name, found, kind)
         for holder in (caller.f_locals, caller.f_globals, frame.f_globals):
             for name, value in list(holder.items()):
                 if inspect.isfunction(value) and value.__code__ is code:
-                    return cls(name, value, None, holder)
+                    return cls(name, value, None)
         return None
 
     @classmethod
@@ -92,6 +88,13 @@ class Step:
             frame = frame.f_back
         return None
 
+    def given(self, frame: FrameType) -> Sequence[str] | None:
+        """The names of what it is given in a frame that runs it, or its statements; None for another frame."""
+        out, code = self.outline, frame.f_code
+        if out is not None:
+            return out.given if code.co_filename == out.file and out.first <= frame.f_lineno <= out.last else None
+        return code.co_varnames[: code.co_argcount] if code is self.function.__code__ else None
+
     @property
     def place(self) -> str:
         """`train.py:12 train_step`, or of an outline the lines."""
@@ -99,13 +102,6 @@ class Step:
             return f"{os.path.basename(self.outline.file)}:{self.outline.first} to {self.outline.last}"
         code: CodeType = self.function.__code__
         return f"{code.co_filename.rpartition('/')[2]}:{code.co_firstlineno} {code.co_name}"
-
-    def replace(self, switch: Callable[..., Any]) -> None:
-        """Let the function's name mean another one."""
-        if self.owner is not None:
-            setattr(self.owner, self.function.__name__, switch)
-        elif self.holder is not None:
-            self.holder[self.name] = switch
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,12 +134,6 @@ class Peeled:
         last.value = ast.Tuple(tensors, ast.Load()) if isinstance(last.value, ast.Tuple) else tensors[0]
         return cls(_made(node, function), node, reads, not isinstance(last.value, ast.Tuple))
 
-    def read(self, result: Any) -> Any:
-        """What the other function returns, of what this one does."""
-        values = (result,) if self.single else result
-        found = tuple(_VALUES[how](value) for how, value in zip(self.reads, values, strict=True))
-        return found[0] if self.single else found
-
     def wrapper(self, name: str) -> str:
         """The source of the other function, which calls this one by a name."""
         function = ast.FunctionDef(self.definition.name, self.definition.args, [ast.Pass()], [])
@@ -165,14 +155,6 @@ class Peeled:
     def method(self) -> bool:
         """Whether it is a method."""
         return "." in self.function.__qualname__.rpartition("<locals>.")[2]
-
-
-_VALUES: dict[str, Callable[[Any], Any]] = {
-    "{}": lambda value: value,
-    "{}.numpy()": lambda value: value.numpy(),
-    "{}.item()": lambda value: value.item(),
-    "float({})": float,
-}
 
 
 def _read(node: ast.expr) -> tuple[ast.expr, str]:
@@ -201,22 +183,6 @@ def _made(node: ast.FunctionDef, like: types.FunctionType) -> types.FunctionType
     made = types.FunctionType(codes[0], like.__globals__, node.name, like.__defaults__, closure)
     made.__kwdefaults__, made.__qualname__ = like.__kwdefaults__, like.__qualname__
     return made
-
-
-PLAIN = "the step returns plain values of Python's, for which a graph gives arrays"
-
-
-class Plain:
-    """Which parts of what a step returns are plain values of Python's."""
-
-    def __init__(self) -> None:
-        self._known: list[bool] = []
-
-    def differs(self, parts: Sequence[Any], its_own: bool) -> bool:
-        """Whether others are than those of the step as it is (`its_own`: these are they)."""
-        found = [isinstance(each, (bool, int, float, str)) for each in parts]
-        self._known = found if its_own else self._known or found
-        return found != self._known
 
 
 def users_frame(frame: FrameType | None) -> FrameType | None:

@@ -6,9 +6,9 @@ Groups and their results stand in `batches.py` once more: a patched program has 
 from __future__ import annotations
 
 import ast
+import copy
 import functools
 import inspect
-import linecache
 import textwrap
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,21 +18,13 @@ import numpy as np
 import tensorflow as tf
 
 from outpace.capture.frames import users
-from outpace.model.errors import CaptureError
 from outpace.tune.loop.body import Body, listed, stands_for
-from outpace.tune.loop.jax_calls import SEVERAL_STEPS
-from outpace.tune.loop.later import Later
 from outpace.tune.loop.outline import TAPE, takes_gradients
 from outpace.tune.loop.statement import GIVES, SAID, arguments_before, assigned, changed_in_place, loop_of, meant, order
-from outpace.tune.loop.weave import NAME, SEVERAL, results_in_step
-from outpace.tune.loop.woven import Woven, size_for, unshared
 from outpace.tune.purity.text import codes
-from outpace.tune.reason import reason_of
 
 if TYPE_CHECKING:
     from outpace.capture.steps_tf import Reader
-    from outpace.tune.loop.loop import Loop
-    from outpace.tune.loop.stepper import Active
 
 _SIMPLE = (int, float, complex, bool, str, bytes, type(None), range, slice)
 _HOLDS = (list, tuple, dict, set, frozenset)
@@ -252,7 +244,6 @@ def _disturbance(statements: Sequence[ast.AST], names: Mapping[str, Any], *, met
     may give something to a metric."""
     nodes = [node for statement in statements for node in ast.walk(statement)]
     counted = {id(node) for each in nodes if metrics and isinstance(each, ast.Expr) for node in _metric(each.value, names)}
-    counted |= {id(each) for each in nodes if isinstance(each, ast.Name) and each.id.startswith(NAME)}  # of ours
     for node in (each for each in nodes if isinstance(each, ast.Name) and id(each) not in counted):
         if isinstance(node.ctx, ast.Load) and (node.id in _NEVER or not _calm(names.get(node.id), set())):
             return (
@@ -323,77 +314,67 @@ def _filled(cell: types.CellType) -> bool:
         return False
 
 
-class TensorWoven(Woven):
-    """A loop of TensorFlow that makes several steps in one call where that is active."""
+def results_in_step(
+    loop: ast.For, first: int, last: int, names: Mapping[str, Any], calm: Callable[[Sequence[ast.stmt]], bool]
+) -> None:
+    """Let what metrics say after each step (`accuracy.result()`) be asked for in the step: names stand for it behind the step's last statement,
+    and right behind that statements assign them.
 
-    body: TensorBody
-
-    def __init__(self, loop: Loop, body: TensorBody) -> None:
-        super().__init__(loop, body, Later((), why="values are read where several steps are one call, or by themselves"))
-        self._functions: dict[bool, Any] = {}
-
-    @functools.cached_property
-    def per_call(self) -> int:
-        """Steps per call: what divides an epoch well, where its length is known."""
-        dataset = self.loop.dataset
-        known = int(dataset.cardinality()) if dataset is not None else self.length
-        return size_for(max(known, 0), self.body.period)
-
-    def note(self, carried: Any, inputs: Any, fixed: Any) -> None:
-        """A step begins, and is recorded."""
-        self.noted.append((carried, inputs, fixed))
-
-    def record(self, steps: int) -> None:
-        """Its steps have no state that could be given to them again."""
-        return
-
-    def again(self, made: Sequence[tuple[Any, Any, Any]], active: Active) -> list[Any]:
-        """Make steps again that were recorded, in one call where several are active; the results of each."""
-        inputs, fixed = [each for _, each, _ in made], made[0][2]
-        _, stack = next(in_groups(inputs, len(made), len(self.body.inputs)))
-        if SEVERAL in active.turned:
-            if stack is None:
-                raise CaptureError("the steps that were compared have inputs of several shapes")
-            return self.several((), stack, fixed, len(made))[1]
-        return [self.step((), each, fixed)[1] for each in inputs]
-
-    def _stream(self, items: Iterator[Any], size: int, early: bool) -> Iterator[Any]:
-        checked = items if self._looked_at else unshared(items, size, tf.nest.flatten)
-        self._looked_at = True
-        return in_groups(checked, size, len(self.body.inputs), None if self.whole else self.ends)
-
-    def several(self, carried: Any, stack: Any, fixed: Any, count: int) -> tuple[Any, list[Any]]:
-        """Run steps in one call; no state, and the results of each."""
-        given = [value for name, value in zip(self.body.fixed, fixed, strict=True) if name in self.body.passed]
-        found: list[Any] = []
+    first, last: where the step's statements are. calm: whether statements leave every metric, and all that a step changes, alone; those before
+    the step, and behind it up to the last that asks, have to, once the names stand in them.
+    """
+    asking = [at for at in range(last + 1, len(loop.body)) if _asked(loop.body[at], names)]
+    between = loop.body[last + 1 : asking[-1] + 1] if asking else []
+    calls = {ast.unparse(call): call for each in between for call in _asked(each, names)}
+    taken = {*names, *(each.id for each in ast.walk(loop) if isinstance(each, ast.Name))}
+    stands, made = dict[str, str](), list[ast.stmt]()
+    for text, call in calls.items():
+        assert isinstance(call.func, ast.Attribute)
+        wished = f"{ast.unparse(call.func.value).replace('.', '_')}_result"
+        name = next(each for each in (wished, *(f"{wished}_{at}" for at in range(2, 100))) if each not in taken)
+        taken.add(name)
         try:
-            self.loop.inside(lambda: found.append(self.function(self.compiles)(stack, *given)))()
-        except Exception as error:
-            self.loop.active.failure = reason_of(error)
-            return self._singly(carried, stack, fixed, count)
-        self.groups += 1
-        self.loop.active.calls += self.loop.active.compiled
-        results = each_of(found[0], count) if self.body.results else [()] * count
-        for each in results:
-            self.loop.noted(each)
-        return carried, results
+            value = meant(call.func, names)()
+        except Exception:  # it has seen nothing yet
+            return
+        stands[text] = name
+        made.append(ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], copy.deepcopy(call)), call))
+        setattr(made[-1], SAID, f"{name} = {text}")
+        setattr(made[-1], GIVES, value)
+    standing = [_Standing(stands).visit(copy.deepcopy(each)) if _asked(each, names) else each for each in between]
+    if not made or not calm([*loop.body[:first], *standing]):
+        return
+    for old, new in zip(between, standing, strict=True):
+        if old is not new:
+            setattr(ast.fix_missing_locations(new), SAID, ast.unparse(new))
+    loop.body[last + 1 : last + 1 + len(between)] = [*map(ast.fix_missing_locations, made), *standing]
 
-    def _part(self, stack: Any, at: int) -> Any:
-        return tf.nest.map_structure(lambda leaf: leaf[at], stack) if self.body.inputs else ()
 
-    @property
-    def compiles(self) -> bool:
-        """Whether XLA compiles the call: where that is active, or the user's own functions are compiled."""
-        own = [getattr(function, "_jit_compile", None) for function in self.loop.compilable]
-        return self.loop.active.compiled or (bool(own) and all(own))
+_LATER = (ast.Lambda, ast.IfExp, ast.BoolOp, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)  # or never, or often
 
-    def function(self, compiled: bool) -> Any:
-        """What makes several steps, made once."""
-        if compiled not in self._functions:
-            name, file = SEVERAL_STEPS, f"{self.body.file}#{SEVERAL_STEPS}"
-            text = self.body.scan(name, "tf")
-            linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)  # AutoGraph asks for it
-            names = {**self.body.names, "tf": tf}
-            exec(compile(text, file, "exec", dont_inherit=True), names)
-            self._functions[compiled] = tf.function(names[name], jit_compile=compiled or None)
-        return self._functions[compiled]
+
+def _asked(statement: ast.stmt, names: Mapping[str, Any]) -> list[ast.Call]:
+    """What a statement that runs in every step asks metrics of Keras for, once."""
+    if not isinstance(statement, (ast.Expr, ast.Assign, ast.AugAssign)):
+        return []
+    apart = {id(node) for each in ast.walk(statement) if isinstance(each, _LATER) for node in ast.walk(each)}
+    calls = (each for each in ast.walk(statement) if isinstance(each, ast.Call) and id(each) not in apart)
+    return [each for each in calls if not each.args and not each.keywords and _of_metric(each.func, names)]
+
+
+def _of_metric(func: ast.expr, names: Mapping[str, Any]) -> bool:
+    """Whether a function is `metric.result`."""
+    metric = meant(func.value, names) if isinstance(func, ast.Attribute) and func.attr == "result" else None
+    return hasattr(metric, "update_state") and type(metric).__module__.partition(".")[0] == "keras"
+
+
+class _Standing(ast.NodeTransformer):
+    """Names in the place of calls."""
+
+    def __init__(self, stands: Mapping[str, str]) -> None:
+        self._stands = stands
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """The name, or the call as it is."""
+        name = self._stands.get(ast.unparse(node))
+        return ast.copy_location(ast.Name(name, ast.Load()), node) if name is not None else self.generic_visit(node)

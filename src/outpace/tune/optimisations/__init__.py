@@ -23,12 +23,12 @@ def _found() -> tuple[Any, ...]:
 
 def all_rewrites() -> tuple[Rewrite, ...]:
     """Those of an input pipeline."""
-    return _that_have("apply")
+    return _that_have("patch")
 
 
 def knobs() -> tuple[Knob, ...]:
     """Those of the training step of a model or a loop, and of an input that is no pipeline."""
-    return _that_have("applied")
+    return _that_have("keywords")
 
 
 def environment_knobs() -> tuple[EnvironmentKnob, ...]:

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from outpace._dataclass import dataclass
 from outpace.model.units import Unit, counted, humanize
-from outpace.tune.optimisations.facts import COUNTED, Facts, Layer, facts_of
+from outpace.tune.optimisations.facts import COUNTED, Facts, Layer
 from outpace.tune.optimisations.optimisation import Answer, Explained, NotApplicable, Optimisation
 
 if TYPE_CHECKING:
-    from outpace.tune.climb.limits import Limits
-    from outpace.tune.program.program import Program
+    pass
 
 
 @dataclass(frozen=True)
@@ -51,11 +50,6 @@ class Advised(Optimisation[Facts]):
         """Never more than an explanation."""
         said = self._said(facts)
         return NotApplicable("nothing in this program calls for it") if said is None else Explained(said, self.reason)
-
-
-def advice_for(program: Program, limits: Limits | None = None) -> tuple[Advice, ...]:
-    """What fits a program; with its limits, measured, also where it depends on what holds the program back. Runs nothing."""
-    return advice_on(facts_of(program, limits))
 
 
 def advice_on(facts: Facts) -> tuple[Advice, ...]:

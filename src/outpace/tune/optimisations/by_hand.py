@@ -19,14 +19,6 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 class ByHand(Rewrite):
     """A rewrite that is left to the user."""
 
-    def apply(self, pipeline: Pipeline) -> Any:
-        """Not possible."""
-        raise RebuildError(f"{self.title}: that is left to you, since nobody can show that the result stays equal.")
-
-    def proof(self, iterator: Any, rewritten: Pipeline) -> str | None:
-        """None: it is never applied."""
-        return None
-
     def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
         """None: the code has to be written by hand."""
         return ()

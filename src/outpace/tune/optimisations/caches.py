@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from outpace.model.errors import RebuildError
 from outpace.model.units import Unit, humanize
-from outpace.tune import guard
-from outpace.tune.data import caching, isolated, size
+from outpace.tune.data import caching, size
 from outpace.tune.data.caching import Split, split
-from outpace.tune.data.iterator import proved_cache
 from outpace.tune.data.tree import Pipeline, Stage, describe
-from outpace.tune.data.verify import Risk
-from outpace.tune.optimisations.optimisation import Answer, Applies, NotApplicable, Patch, Rewrite, call_of, first_refusal
+from outpace.tune.optimisations.optimisation import (
+    Answer,
+    Applies,
+    Explained,
+    NotApplicable,
+    Patch,
+    Rewrite,
+    call_of,
+    first_refusal,
+)
 from outpace.tune.purity import evidence
+from outpace.tune.risk import Risk
 
 _SIZES: WeakKeyDictionary[Any, size.CacheSize] = WeakKeyDictionary()
 
@@ -24,6 +30,7 @@ _SIZES: WeakKeyDictionary[Any, size.CacheSize] = WeakKeyDictionary()
 class Cache(Rewrite):
     """Caches in memory what is the same in every epoch."""
 
+    fills = True
     id = "cache"
     title = "Cache in memory"
     practice = "Cache data after time-consuming operations: cache() after the map, before shuffle and random augmentation"
@@ -44,15 +51,6 @@ class Cache(Rewrite):
         moved = f"; {', '.join(s.title for s in place.moved)} moves behind it" if place.moved else ""
         held = humanize(measured.total, Unit.BYTES)
         return Applies(f"{stage.title} gives the same elements in every epoch ({held}){python}{moved}.", Risk.EXACT, stage)
-
-    def apply(self, pipeline: Pipeline) -> Any:
-        """The pipeline with the cache; shuffle and repeat before it move behind it."""
-        _, place = caching.best_place(pipeline)
-        return caching.with_cache(pipeline, place)
-
-    def proof(self, iterator: Any, rewritten: Pipeline) -> str | None:
-        """The running iterator has a memory cache."""
-        return proved_cache(iterator, "MemoryCache")
 
     def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
         """`.cache()` after the call; a moved call goes, and comes again behind it."""
@@ -80,17 +78,14 @@ def exceeds_memory(measured: size.CacheSize) -> str | None:
 
 
 class CacheOnDisk(Rewrite):
-    """Caches on disk what is the same in every epoch and does not fit into memory. Files go to a new folder below `folder`, which is removed
-    when the process ends."""
+    """Caches on disk what is the same in every epoch and does not fit into memory. Explained: the files are the user's to name."""
 
     id = "cache_on_disk"
     title = "Cache on disk"
     practice = "Cache data after time-consuming operations: cache(filename) where memory does not suffice"
-    holds_when = f"{evidence.CONDITION}; an interrupted first epoch leaves files that must be removed"
-    opt_in = True
 
     def __init__(self, folder: str | None = None) -> None:
-        self.folder = folder or guard.room(tempfile.gettempdir())
+        self.folder = folder or tempfile.gettempdir()
 
     def applies(self, pipeline: Pipeline, /) -> Answer:
         """Where the elements do not fit into memory, and do into half of the free disk."""
@@ -110,28 +105,20 @@ class CacheOnDisk(Rewrite):
             python = _repeats(stage, kept)
         except RebuildError as error:
             return NotApplicable(str(error))
-        sentence = (
-            f"{stage.title} gives the same elements in every epoch{python}; {held} go to {self.folder} until the process ends."
+        return Explained(
+            f"{stage.title} gives the same elements in every epoch{python}; put .cache(filename) after it ({held})",
+            "the files are yours to name, and those of an interrupted first epoch have to be removed",
         )
-        return Applies(sentence, Risk.EXACT, stage)
-
-    def apply(self, pipeline: Pipeline) -> Any:
-        """The pipeline with a file cache in a new folder."""
-        _, place = caching.best_place(pipeline)
-        return caching.with_cache(pipeline, place, os.path.join(isolated.new_folder(self.folder), "elements"))
-
-    def proof(self, iterator: Any, rewritten: Pipeline) -> str | None:
-        """The running iterator has a file cache."""
-        return proved_cache(iterator, "FileCache")
 
     def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
-        """`.cache(filename)` after the call."""
-        return inserted(pipeline, ".cache(filename)")
+        """None: it is explained."""
+        return ()
 
 
 class SplitMap(Rewrite):
     """Splits a map's function into the part that depends on its element alone, which is cached, and the random rest."""
 
+    fills = True
     id = "split_map"
     title = "Cache the part of the map that is the same in every epoch"
     practice = "Cache data after time-consuming operations, before random augmentation"
@@ -146,22 +133,6 @@ class SplitMap(Rewrite):
                 return outcome
             refusals.append(outcome.sentence)
         return first_refusal(refusals, "There is no map with a stateful function to split.")
-
-    def apply(self, pipeline: Pipeline) -> Any:
-        """The pipeline with map(prefix), cache, what stood before, map(suffix): the suffix draws in the order of the original."""
-        reason = self.applies(pipeline)
-        if not isinstance(reason, Applies) or reason.stage is None:
-            raise RebuildError(reason.sentence)
-        place, parts = _plan(pipeline, reason.stage)
-        return caching.with_cache(pipeline, place, "", parts.prefix, parts.suffix)
-
-    def proof(self, iterator: Any, rewritten: Pipeline) -> str | None:
-        """The running iterator has a memory cache, with a map on either side of it in the pipeline."""
-        between = [s for s in rewritten.find("cache") if any(below.op == "map" for below in s.walk())]
-        behind = [
-            s for s in rewritten.find("map") for cache in between if any(below.dataset is cache.dataset for below in s.walk())
-        ]
-        return proved_cache(iterator, "MemoryCache") if behind else None
 
     def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
         """The function has to be divided by hand, at the border that the note gives."""

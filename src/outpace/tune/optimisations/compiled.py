@@ -4,18 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, Any
 
 from outpace.model.units import counted
-from outpace.tune.data.verify import Risk
-from outpace.tune.optimisations.knob import Knob, Turned, switched
-from outpace.tune.optimisations.optimisation import Answer, Applies, NotApplicable
+from outpace.tune.optimisations.knob import Knob
+from outpace.tune.optimisations.optimisation import Answer, Applies, Explained, NotApplicable
 from outpace.tune.program.state import layers_of
+from outpace.tune.risk import Risk
 
 if TYPE_CHECKING:
     from outpace.tune.program.program import Program
-    from outpace.tune.program.stepper import Stepper
 
 
 class RunEagerly(Knob):
@@ -37,15 +35,6 @@ class RunEagerly(Knob):
         return Applies(
             "the step runs eagerly; what Python does in it besides, runs once, when the graph is built", Risk.REORDERED
         )
-
-    def applied(self, program: Program) -> AbstractContextManager[None]:
-        """Turned while the train function is made."""
-        return switched(program.model, run_eagerly=False)
-
-    def proof(self, program: Program, stepper: Stepper) -> str | None:
-        """Whether the train function is a traced one."""
-        count = stepper.traced.experimental_get_tracing_count() if stepper.traced is not None else 0
-        return f"the step was traced {counted(count, 'time')} into a graph" if count else None
 
 
 class JitCompile(Knob):
@@ -75,24 +64,6 @@ class JitCompile(Knob):
         if unsupported:
             return NotApplicable(f"the layer {unsupported[0]} does not support XLA")
         return Applies("the step runs without XLA, which may fuse its operations", Risk.REORDERED)
-
-    def applied(self, program: Program) -> AbstractContextManager[None]:
-        """Turned while the train function is made."""
-        return switched(program.model, jit_compile=self.wanted(program))
-
-    def proof(self, program: Program, stepper: Stepper) -> str | None:
-        """Whether functions in the traced graph must be compiled."""
-        graph = stepper.graph()
-        if graph is None:
-            return None
-        compiled = sum(_must_compile(function) for function in graph.library.function)
-        if self.wanted(program):
-            return f"{compiled} functions in the traced step are compiled by XLA" if compiled else None
-        return None if compiled else "no function in the traced step is compiled by XLA"
-
-
-def _must_compile(function: Any) -> bool:
-    return bool(function.attr["_XlaMustCompile"].b) if "_XlaMustCompile" in function.attr else False
 
 
 FEWEST, USUAL, MOST = 4, 16, 128
@@ -130,18 +101,6 @@ class StepsPerExecution(Knob):
             f"every step goes through Python; with {steps} steps per call, callbacks and logs{later} come once per call",
             Risk.EXACT,
         )
-
-    def applied(self, program: Program) -> AbstractContextManager[None]:
-        """Turned while the train function is traced."""
-        return switched(program.model, steps_per_execution=steps_for(program) or 1)
-
-    def proof(self, program: Program, stepper: Stepper) -> str | None:
-        """The optimizer counts its steps: how many did one call make?"""
-        before = int(program.model.optimizer.iterations)
-        stepper.run(stepper.per_call)
-        stepper.finish()
-        made = int(program.model.optimizer.iterations) - before
-        return f"one call makes {made} steps" if made == steps_for(program) and made > 1 else None
 
 
 def steps_for(program: Program) -> int | None:
@@ -200,76 +159,31 @@ def _by_epoch(callback: Any) -> bool:
     return getattr(callback, "save_freq", None) == "epoch" or getattr(callback, "update_freq", None) == "epoch"
 
 
-_TYPES = {"mixed_bfloat16": 14, "mixed_float16": 19}  # DT_BFLOAT16, DT_HALF of TensorFlow's types.proto
-
-
 class MixedPrecision(Knob):
-    """Sets the dtype policy of every layer in place; the layers that give the model's outputs are left alone."""
+    """The dtype policy of the layers. Explained: it is set where the model is made, before its layers are."""
 
     def __init__(self, policy: str, order: int) -> None:
         self.policy = policy
         self.id = policy
         self.title = policy.replace("_", " ")
         self.practice = "Compute in 16 bits where the hardware is faster at it, with variables in 32 bits (mixed precision)."
-        self.opt_in = True
         self.order = order
 
     def applies(self, program: Program, /) -> Answer:
         """Where layers compute in float32."""
-        layers = list(self._layers(program.model))
-        if not layers:
+        outputs = _output_layers(program.model)
+        count = sum(
+            type(layer).__name__ != "InputLayer" and layer not in outputs and layer.compute_dtype == "float32"
+            for layer in layers_of(program.model)
+        )
+        if not count:
             return NotApplicable("no layer computes in float32, or the model's only layers give its outputs")
         scaling = ", with the loss scaled" if self.policy == "mixed_float16" else ""
-        return Applies(
-            f"{counted(len(layers), 'layer computes', 'layers compute')} in float32{scaling}; the numbers change by rounding",
-            Risk.STATISTICAL,
+        return Explained(
+            f"{counted(count, 'layer computes', 'layers compute')} in float32{scaling}: "
+            f'keras.mixed_precision.set_global_policy("{self.policy}") before the model is made',
+            "the numbers change by rounding, and hardware without units for 16 bits is slower",
         )
-
-    def applied(self, program: Program) -> AbstractContextManager[None]:
-        """Turned while the train function is traced."""
-        return Turned(lambda back: self._turn(program.model, back))
-
-    def proof(self, program: Program, stepper: Stepper) -> str | None:
-        """Whether the traced step computes in 16 bits."""
-        graph = stepper.graph()
-        if graph is None:
-            return None
-        nodes = [node for function in graph.library.function for node in function.node_def]
-        wanted = _TYPES[self.policy]
-        count = sum(node.op in _HEAVY and node.attr["T"].type == wanted for node in nodes)
-        return (
-            f"{count} matrix products and convolutions of the traced step compute in {self.policy.removeprefix('mixed_')}"
-            if count
-            else None
-        )
-
-    def _turn(self, model: Any, back: ExitStack) -> None:
-        for layer in list(self._layers(model)):
-            back.callback(setattr, layer, "dtype_policy", layer.dtype_policy)
-            layer.dtype_policy = self.policy
-        if self.policy == "mixed_float16":
-            back.callback(setattr, model, "optimizer", model.optimizer)
-            model.optimizer = _scaled(model.optimizer, model.trainable_variables)
-
-    @staticmethod
-    def _layers(model: Any) -> Iterator[Any]:
-        outputs = _output_layers(model)
-        for layer in layers_of(model):
-            if type(layer).__name__ != "InputLayer" and layer not in outputs and layer.compute_dtype == "float32":
-                yield layer
-
-
-_HEAVY = {
-    "MatMul",
-    "BatchMatMulV2",
-    "BatchMatMulV3",
-    "Conv2D",
-    "Conv3D",
-    "DepthwiseConv2dNative",
-    "Einsum",
-    "_FusedConv2D",
-    "_FusedMatMul",
-}
 
 
 def _output_layers(model: Any) -> list[Any]:
@@ -280,17 +194,6 @@ def _output_layers(model: Any) -> list[Any]:
         return [entry.operation for entry in history if entry is not None]
     layers = [layer for layer in layers_of(model) if layer.weights]
     return layers[-1:]
-
-
-def _scaled(optimizer: Any, variables: Any) -> Any:
-    """The optimizer inside one that scales the loss, so that small gradients do not vanish in 16 bits."""
-    import keras
-
-    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
-        return optimizer
-    wrapped = keras.optimizers.LossScaleOptimizer(optimizer)
-    wrapped.build(variables)
-    return wrapped
 
 
 OPTIMISATIONS = (

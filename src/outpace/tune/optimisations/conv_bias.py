@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-import functools
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from outpace.tune.data.verify import Risk
-from outpace.tune.optimisations.knob import Knob, Turned
-from outpace.tune.optimisations.optimisation import Answer, Applies, NotApplicable
+from outpace.tune.optimisations.knob import Knob
+from outpace.tune.optimisations.optimisation import Answer, Explained, NotApplicable
 from outpace.tune.program.state import layers_of
 
 if TYPE_CHECKING:
     from outpace.tune.program.program import Program
-    from outpace.tune.program.stepper import Stepper
 
 _SHOWN = 4  # layers that a sentence names
 
 
 class ConvBias(Knob):
-    """Leaves out the bias of layers whose every output goes straight into a batch normalisation.
-
-    In training such a bias cancels: the mean of the batch, which is subtracted, contains it. In inference the moving mean takes its place:
-    `moving_mean - bias`. The variable stays, as zeros and untrained, so that files of weights and of optimizer states keep their layout;
-    `use_bias=False` in the source leaves it out of them.
-    """
+    """The bias of layers whose every output goes straight into a batch normalisation: in training it cancels, since the mean of the batch,
+    which is subtracted, contains it. Explained: `use_bias=False` changes the layout of saved weights."""
 
     id = "conv_bias"
     title = "no bias before batch normalisation"
@@ -45,24 +35,10 @@ class ConvBias(Knob):
         if not names:
             return NotApplicable("no layer with a bias feeds nothing but a batch normalisation of its channels")
         shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
-        return Applies(
-            f"the batch normalisation after them subtracts the bias again: use_bias=False on {shown} (in the source it changes the "
-            "layout of saved weights)",
-            Risk.REORDERED,
+        return Explained(
+            f"the batch normalisation after them subtracts the bias again: use_bias=False on {shown}",
+            "it usually gains a few per cent, and changes the layout of saved weights",
         )
-
-    def applied(self, program: Program) -> AbstractContextManager[None]:
-        """Turned while the train function is traced; the moving means are moved by the biases, and back."""
-        return Turned(lambda back: _turn(program.model, back))
-
-    def proof(self, program: Program, stepper: Stepper) -> str | None:
-        """Whether the traced step reads none of the biases."""
-        if stepper.traced is None:
-            return None
-        read = {id(handle) for handle, _ in stepper.traced.get_concrete_function(stepper.iterator).graph.captures}
-        biases = [layer.bias for layer, _ in cancelled(program.model)]
-        unread = sum(id(bias.value.handle) not in read for bias in biases)
-        return f"the traced step reads none of the {unread} biases" if biases and unread == len(biases) else None
 
 
 def cancelled(model: Any) -> list[tuple[Any, tuple[Any, ...]]]:
@@ -175,43 +151,6 @@ def _cancels(layer: Any, node: Any) -> bool:
     rank = len(node.input_tensors[0].shape)
     channels = 1 if getattr(layer, "data_format", None) == "channels_first" else rank - 1
     return bool(norm.axis % rank == channels)
-
-
-def _turn(model: Any, back: ExitStack) -> None:
-    for layer, norms in cancelled(model):
-        shift = layer.bias.numpy()
-        back.callback(layer.bias.assign, shift)
-        back.callback(setattr, layer.bias, "trainable", layer.bias.trainable)
-        layer.bias.trainable = False
-        layer.bias.assign(np.zeros_like(shift))
-        back.callback(delattr, layer, "call")
-        layer.call = _without_bias(layer)
-        for norm in norms:
-            before = norm.moving_mean.numpy()
-            back.callback(_move_back, norm.moving_mean, before, shift)
-            norm.moving_mean.assign(before - shift)
-
-
-def _without_bias(layer: Any) -> Callable[..., Any]:
-    """The layer's `call` with the bias out of its sight; everywhere else the layer keeps it, also where it is saved."""
-    call = layer.call
-
-    @functools.wraps(call)
-    def biasless(*args: Any, **kwargs: Any) -> Any:
-        bias = layer.bias
-        layer.use_bias, layer.bias = False, None  # the first is what convolutions look at, the second what dense layers do
-        try:
-            return call(*args, **kwargs)
-        finally:
-            layer.use_bias, layer.bias = True, bias
-
-    return biasless
-
-
-def _move_back(mean: Any, before: Any, shift: Any) -> None:
-    """Bit by bit where nothing has moved it meanwhile: subtracting and adding would round."""
-    now = mean.numpy()
-    mean.assign(before if np.array_equal(now, before - shift) else now + shift)
 
 
 OPTIMISATIONS = (ConvBias(),)

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 from outpace._dataclass import dataclass
 from outpace.capture.notes import granted_cpus, usable_cpus
 from outpace.model.units import counted
-from outpace.tune.data.verify import Risk
 from outpace.tune.optimisations.optimisation import Answer, Applies, Explained, NotApplicable, Optimisation
+from outpace.tune.risk import Risk
 
 _L2_LIMIT, _L2_BYTES = 5, 128  # cudaLimitMaxL2FetchGranularity of the CUDA runtime
 _ALLOCATORS = ("tcmalloc_minimal", "tcmalloc", "jemalloc")

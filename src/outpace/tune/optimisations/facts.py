@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
@@ -66,9 +67,15 @@ class Facts:
     step_seconds: float | None = None
     input_bound: bool | None = None
 
+    def within(self, limits: Limits | None) -> Facts:
+        """The same with what limits say (steps per second), where they were measured."""
+        if limits is None or math.isnan(limits.input + limits.model) or limits.model <= 0:
+            return self
+        return replace(self, step_seconds=1 / limits.model, input_bound=limits.input < limits.model)
 
-def facts_of(program: Program, limits: Limits | None = None) -> Facts:
-    """The facts of a program, and of its limits where they were measured (steps per second)."""
+
+def facts_of(program: Program) -> Facts:
+    """The facts of a program; nothing was measured yet."""
     model = program.model
     variables = model.trainable_variables
     return Facts(
@@ -80,8 +87,6 @@ def facts_of(program: Program, limits: Limits | None = None) -> Facts:
         replicas=model.distribute_strategy.num_replicas_in_sync,
         steps_per_call=program.steps_per_call,
         decodes_jpeg=program.own_pipeline and _decodes(program.dataset),
-        step_seconds=1 / limits.model if limits is not None and limits.model > 0 else None,
-        input_bound=limits.input < limits.model if limits is not None and not math.isnan(limits.input + limits.model) else None,
     )
 
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from outpace.model.units import Unit, counted, humanize
-from outpace.tune.data.verify import Risk
-from outpace.tune.loop.weave import AHEAD, AT_ONCE, DONATED, LATER
+from outpace.tune.loop.taken import AT_ONCE, LATER, Taken
 from outpace.tune.optimisations.knob import LoopKnob
-from outpace.tune.optimisations.loops_tensorflow import LoopGraph, LoopSeveral, Rewoven, unwoven
-from outpace.tune.optimisations.optimisation import Answer, Applies, NotApplicable
+from outpace.tune.optimisations.loops_tensorflow import LoopGraph, LoopSeveral, Rewritten, untaken
+from outpace.tune.optimisations.optimisation import Answer, Applies, Explained, NotApplicable
+from outpace.tune.risk import Risk
 
 if TYPE_CHECKING:
     from outpace.tune.loop.donation import Donation
-    from outpace.tune.loop.woven import Woven
     from outpace.tune.patch.written import Edits
     from outpace.tune.program.program import Program
 
@@ -27,7 +25,6 @@ class LoopDonate(LoopKnob):
     practice = "Give the state that a step replaces away (donate_argnums of jax.jit), so that it is not copied."
     framework = "jax"
     order = 30
-    turns = DONATED
 
     def keywords(self, program: Program) -> dict[str, str]:
         """`donate_argnums`, of `jax.jit`."""
@@ -39,20 +36,13 @@ class LoopDonate(LoopKnob):
         """Where the loop replaces arguments by results, and nothing else holds the old values."""
         donation = _donation(program)
         if donation is None:
-            return unwoven(program)
+            return untaken(program)
         if donation.why:
             return NotApplicable(donation.why)
         said = ", ".join(name for each in donation.given.values() for name in each.said)
         return Applies(
             f"the step returns {said} in memory of its own, though the loop needs the old values no more", Risk.REORDERED
         )
-
-    def proof(self, program: Program, runner: object) -> str | None:
-        """How many arrays were gone after the call."""
-        donation = _donation(program)
-        if donation is None or not donation.given_away:
-            return None
-        return f"{counted(donation.given_away, 'array')} of the state, {humanize(donation.bytes, Unit.BYTES)}, gave their memory to the new one"
 
     def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
         """Write the option. Raises Unpatchable where the call of jax.jit is not found."""
@@ -62,7 +52,7 @@ class LoopDonate(LoopKnob):
         write_donation(program.loop, edits_of)
 
 
-class LoopLater(Rewoven):
+class LoopLater(Rewritten):
     """Keeps arrays, and reads their values later, so that Python does not wait for each step."""
 
     framework = "jax"
@@ -70,13 +60,12 @@ class LoopLater(Rewoven):
     title = "values read later"
     practice = "Do not read values (float(loss), print) in every step, which waits for the device: keep the arrays, and read many at once."
     order = 25
-    turns = LATER
-    between = True
+    option = LATER
 
-    def fits(self, program: Program, woven: Woven) -> Answer:
+    def fits(self, program: Program, taken: Taken) -> Answer:
         """Where each step reads values that nothing in the loop depends on."""
-        later = woven.later
-        places = [f"{woven.place(sync.line)} {sync.said}" for sync in later.syncs if sync.each]
+        later = taken.later
+        places = [f"{taken.place(sync.line)} {sync.said}" for sync in later.syncs if sync.each]
         if later.why:
             return NotApplicable(f"{later.why} ({', '.join(places)})" if places else later.why)
         return Applies(
@@ -84,36 +73,35 @@ class LoopLater(Rewoven):
             Risk.EXACT,
         )
 
-    def seen(self, woven: Woven) -> str | None:
-        """How many steps did not wait."""
-        return f"the values of {woven.kept_steps} steps were kept" if woven.kept_steps else None
 
-
-class LoopAhead(Rewoven):
-    """Makes batches, and puts them on the device, while the steps before them run."""
+class LoopAhead(LoopKnob):
+    """Makes batches, and puts them on the device, while the steps before them run. Explained."""
 
     framework = "jax"
     id = "loop_ahead"
     title = "batches made ahead"
     practice = "Make the next batches in a thread, and put them on the device (jax.device_put), while the device computes."
     order = 40
-    turns = AHEAD
-    between = True
 
-    def fits(self, program: Program, woven: Woven) -> Answer:
+    def applies(self, program: Program, /) -> Answer:
         """Where batches are made in Python between the steps, and nothing in a step is needed for that."""
-        if program.loop is not None and program.loop.dataset is not None:
+        taken = program.loop.taken if program.loop is not None else None
+        if taken is None:
+            return untaken(program)
+        if program.dataset is not None:
             return NotApplicable("its batches come from tf.data, which prefetches by itself")
-        why = woven.body.unmovable or woven.body.shared
-        if not why and woven.body.looks:
-            why = f"line {woven.body.looks[0].lineno} may end the loop, or look at its state, before all batches that were made are used"
-        if why:
-            return NotApplicable(why)
-        return Applies("each batch is made in Python while the device waits for it", Risk.EXACT)
+        why = taken.body.unmovable or taken.body.shared
+        if why or taken.body.looks:
+            return NotApplicable(
+                why or f"line {taken.body.looks[0].lineno} may end the loop before all batches that were made are used"
+            )
+        return Explained(
+            "each batch is made in Python while the device waits for it: make the next ones in a thread, and jax.device_put them",
+            "it gains where making a batch takes long, and a thread costs more than it gives where it does not",
+        )
 
-    def seen(self, woven: Woven) -> str | None:
-        """How many steps read such batches."""
-        return f"{woven.made_ahead} steps read batches that a thread had made" if woven.made_ahead else None
+    def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
+        """Never called: it is explained."""
 
 
 def _donation(program: Program) -> Donation | None:

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from outpace.capture.frames import in_keras
-from outpace.tune.data.verify import Risk
 from outpace.tune.loop.later import AT_ONCE
-from outpace.tune.loop.models import CALL, MODELS, PREDICT
-from outpace.tune.loop.weave import COMPILED, SEVERAL
+from outpace.tune.loop.models import CALL, PREDICT
+from outpace.tune.loop.taken import SEVERAL, Taken
 from outpace.tune.optimisations.advice import listed
 from outpace.tune.optimisations.compiled import FEWEST
-from outpace.tune.optimisations.knob import LoopKnob, switched
+from outpace.tune.optimisations.knob import LoopKnob
 from outpace.tune.optimisations.optimisation import Answer, Applies, NotApplicable
+from outpace.tune.risk import Risk
 
 if TYPE_CHECKING:
     from outpace.tune.loop.models import Called, Models
-    from outpace.tune.loop.stepper import LoopStepper
-    from outpace.tune.loop.woven import Woven
     from outpace.tune.patch.written import Edits
     from outpace.tune.program.program import Program
 
@@ -44,7 +41,6 @@ class LoopGraph(LoopKnob):
     def applies(self, program: Program, /) -> Answer:
         """Where a function of the user's makes the step eagerly, and nothing in it would be frozen in a graph."""
         from outpace.tune.loop.frozen import frozen
-        from outpace.tune.loop.stepper import Calls
 
         loop = program.loop
         if loop is None or not loop.eager:
@@ -54,24 +50,15 @@ class LoopGraph(LoopKnob):
             return NotApplicable(
                 f"the step runs eagerly, but stands in the loop itself: put it into a function, and decorate that with @{self.maker}"
             )
-        why = frozen(
-            step.traced, [call.args for call in loop.calls.made] if isinstance(loop.calls, Calls) and not self._jax else ()
-        )
+        why = frozen(step.traced, [] if self._jax else [call.args for call in loop.calls])
         if why is not None:
             return NotApplicable(f"the step, {step.place}, runs eagerly, and would change its meaning in a graph: it {why}")
         return Applies(f"the step, {step.place}, runs eagerly, one operation after the other", Risk.REORDERED)
 
-    def applied(self, program: Program) -> AbstractContextManager[None]:
-        """Steppers that are made inside the block run a graph."""
-        return switched(program.loop, as_graph=True)
-
-    def proof(self, program: Program, stepper: LoopStepper) -> str | None:
-        """How often the graph ran, and how often it was built."""
-        graph = program.loop.graph if program.loop is not None else None
-        if graph is None or not stepper.active.calls:
-            return None
-        traced = graph._cache_size() if self._jax else graph.experimental_get_tracing_count()
-        return f"{stepper.active.calls} steps ran as a graph, which was traced {traced} times"
+    def places(self, program: Program) -> Sequence[str]:
+        """Where the step stands."""
+        step = program.loop.eager_step if program.loop is not None else None
+        return [step.place] if step is not None else []
 
     def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
         """Write the decorator. Raises Unpatchable where the function is not found."""
@@ -110,18 +97,8 @@ class LoopXla(LoopKnob):
             return NotApplicable("the functions of the step are compiled by XLA already")
         return Applies("the step runs without XLA, which may fuse its operations", Risk.REORDERED)
 
-    def applied(self, program: Program) -> AbstractContextManager[None]:
-        """Steppers that are made inside the block run compiled functions."""
-        return switched(program.loop, compiled=True)
-
-    def proof(self, program: Program, stepper: LoopStepper) -> str | None:
-        """How many calls ran compiled."""
-        calls = stepper.active.calls
-        return f"{calls} calls of functions that XLA compiled" if calls else None
-
     def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
         """Write the keyword. Raises Unpatchable where a function is not found."""
-        from outpace.tune.patch.loop_edit import write_loop
         from outpace.tune.patch.step_edit import edit_function, write_compile, write_outline, write_peeled
 
         assert program.loop is not None
@@ -137,14 +114,12 @@ class LoopXla(LoopKnob):
                 write_peeled(step.function.__code__, step.peeled, edits_of, self.keywords(program))
             else:
                 edit_function(code, self.keywords(program), edits_of)
-        if program.loop.woven is not None:
-            write_loop(program.loop, edits_of, COMPILED)
 
 
 class LoopReads(LoopKnob):
     """Keeps tensors, and prints or appends their values later."""
 
-    id = turns = "loop_reads"
+    id = "loop_reads"
     title = "values read later"
     practice = "Do not read values (float(loss), .numpy(), print) in every step, which waits for it: keep the tensors, and read many at once."
     minor = True
@@ -168,11 +143,6 @@ class LoopReads(LoopKnob):
             Risk.EXACT,
         )
 
-    def proof(self, program: Program, runner: object) -> str | None:
-        """How often a statement came later."""
-        steps = program.loop.kept.steps if program.loop is not None else 0
-        return f"{steps} times a statement that reads values came later" if steps else None
-
     def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
         """Write a function that reads what was kept. Raises Unpatchable where a statement is not found."""
         from outpace.tune.patch.step_edit import write_reads
@@ -192,13 +162,11 @@ class LoopModels(LoopKnob):
     )
     framework = "tensorflow"
     order = 30
-    turns = MODELS
-    between = compares = True
 
     def applies(self, program: Program, /) -> Answer:
         """Where each step calls models eagerly, and nothing in them would be frozen in a graph."""
         models = program.loop.eager_models if program.loop is not None else None
-        found = models.often("loop_graph" in program.kept) if models is not None else ()
+        found = models.often() if models is not None else ()
         if models is None or not found:
             return NotApplicable("no step calls a Keras model eagerly")
         ready = self._ready(program, found)
@@ -216,17 +184,6 @@ class LoopModels(LoopKnob):
             said.append(f"every step calls {asked}, which makes a data set and a loop of a few examples; a graph is one call")
         return Applies("; ".join(said), Risk.REORDERED)
 
-    def objection(self, program: Program) -> str | None:
-        """By what the models compute: the step is as it was."""
-        models, fitting = self._fitting(program)
-        why = models.objection(fitting)
-        return f"It cannot be kept: {why}." if why is not None else None
-
-    def proof(self, program: Program, runner: object) -> str | None:
-        """How many calls ran as graphs."""
-        models, _ = self._fitting(program)
-        return f"{models.made} calls of models ran as graphs" if models.made else None
-
     def places(self, program: Program) -> Sequence[str]:
         """The lines that call the models."""
         return [f"{each.place} {each.name}" for each in self._fitting(program)[1]]
@@ -241,39 +198,32 @@ class LoopModels(LoopKnob):
     @staticmethod
     def _ready(program: Program, found: Sequence[Called]) -> list[Called]:
         """Those that are no part of a step which shall become a graph first: a graph predicts nothing."""
-        first = "loop_graph" not in program.kept and isinstance(OPTIMISATIONS[0].applies(program), Applies)
+        first = isinstance(OPTIMISATIONS[0].applies(program), Applies)
         return [each for each in found if each.method == PREDICT or not first]
 
     def _fitting(self, program: Program) -> tuple[Models, list[Called]]:
         assert program.loop is not None and program.loop.eager_models is not None
         models = program.loop.eager_models
-        ready = self._ready(program, models.often("loop_graph" in program.kept))
+        ready = self._ready(program, models.often())
         return models, [each for each in ready if models.unfit(each) is None]
 
 
-class Rewoven(LoopKnob):
-    """Writes the loop anew, in its source and in the process that runs it."""
+class Rewritten(LoopKnob):
+    """Writes the innermost loop around the steps anew. option: with what."""
+
+    option: str
 
     def applies(self, program: Program, /) -> Answer:
-        """Where variants can be put into the loop, and this one fits."""
-        woven, loop = woven_of(program), program.loop
-        if woven is None or loop is None:
-            return unwoven(program)
-        if loop.eager and not {"loop_jit", "loop_graph"} & set(program.kept):
+        """Where the loop comes apart, and this one fits."""
+        loop = program.loop
+        if loop is None or loop.taken is None:
+            return untaken(program)
+        if loop.eager:
             return NotApplicable("the step runs eagerly: that it be compiled comes first")
-        return self.fits(program, woven)
+        return self.fits(program, loop.taken)
 
-    def fits(self, program: Program, woven: Woven) -> Answer:
+    def fits(self, program: Program, taken: Taken) -> Answer:
         """What it says of such a loop."""
-        raise NotImplementedError
-
-    def proof(self, program: Program, runner: object) -> str | None:
-        """What the loop has counted."""
-        woven = woven_of(program)
-        return self.seen(woven) if woven is not None else None
-
-    def seen(self, woven: Woven) -> str | None:
-        """That it took effect; None where it did not."""
         raise NotImplementedError
 
     def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
@@ -281,15 +231,15 @@ class Rewoven(LoopKnob):
         from outpace.tune.patch.loop_edit import write_loop
 
         assert program.loop is not None
-        write_loop(program.loop, edits_of, self.turns)
+        write_loop(program.loop, edits_of, self.option)
 
 
-class LoopSeveral(Rewoven):
+class LoopSeveral(Rewritten):
     """Runs steps of a loop in one call, over their batches, which are put together."""
 
     title = "several steps per call"
     order = 20
-    turns = SEVERAL
+    option = SEVERAL
 
     def __init__(self, id: str, how: str, framework: str) -> None:
         self.id, self.framework = id, framework
@@ -297,40 +247,26 @@ class LoopSeveral(Rewoven):
             f"Run several steps in one call ({how} over their batches), so that Python is not in the way of short steps."
         )
 
-    def fits(self, program: Program, woven: Woven) -> Answer:
+    def fits(self, program: Program, taken: Taken) -> Answer:
         """Where steps are short, and the loop does nothing between them that could not wait."""
-        if woven.body.several:
-            return NotApplicable(woven.body.several)
+        if taken.body.several:
+            return NotApplicable(taken.body.several)
         if "loop_reads" in program.kept:
             return NotApplicable("values are read later instead")
-        step = program.loop.eager_step if program.loop is not None else None
-        if step is not None and step.peeled is not None:
-            return NotApplicable(f"{step.name} returns numbers, so each step is waited for: let it return tensors")
-        if program.loop is not None and program.loop.static:
-            return NotApplicable(f"the compiled step must know the value of {program.loop.static[0]}")
-        seconds = program.kept_seconds or program.step_seconds
-        if seconds is not None and seconds > SHORT:
-            return NotApplicable(f"a step takes {1000 * seconds:.1f} ms, of which a call is a small part")
-        if woven.per_call < FEWEST:
-            return NotApplicable(f"an epoch has {woven.per_call} steps")
+        if program.step_seconds is not None and program.step_seconds > SHORT:
+            return NotApplicable(f"a step takes {1000 * program.step_seconds:.1f} ms, of which a call is a small part")
+        per_call = program.loop.per_call if program.loop is not None else 1
+        if per_call < FEWEST:
+            return NotApplicable(f"an epoch has {per_call} steps")
         return Applies(
-            f"every step is a call from Python; with {woven.per_call} steps per call, what follows a step comes once per call",
+            f"every step is a call from Python; with {per_call} steps per call, what follows a step comes once per call",
             Risk.REORDERED,
         )
 
-    def seen(self, woven: Woven) -> str | None:
-        """How many calls made several steps."""
-        return f"{woven.groups} calls made {woven.per_call} steps each" if woven.groups else None
 
-
-def woven_of(program: Program) -> Woven | None:
-    """What its loop speaks to; None where it is as it was."""
-    return program.loop.woven if program.loop is not None else None
-
-
-def unwoven(program: Program) -> NotApplicable:
-    """Why no variant can be put into the loop."""
-    return NotApplicable(program.loop.unwoven if program.loop is not None else "there is no loop")
+def untaken(program: Program) -> NotApplicable:
+    """Why the loop is left as it is."""
+    return NotApplicable(program.loop.untaken if program.loop is not None else "there is no loop")
 
 
 OPTIMISATIONS = (

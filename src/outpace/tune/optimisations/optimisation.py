@@ -1,24 +1,18 @@
 """`Optimisation`: one practice of the guides, whatever it changes, and what it answers to a program.
 
 Rewrites of the input, options of the training step, settings of the environment and advice are its kinds: each is asked about something
-else (`Subject`), and all give one of four answers. A `Rewrite` also says how it changes a pipeline and how its effect is shown; its attempt
-stands only when the result was verified.
+else (`Subject`), and all give one of four answers. A `Rewrite` also says how it changes the calls of a pipeline in the source.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 from outpace._dataclass import dataclass
-from outpace.model.errors import RebuildError
 from outpace.tune.data.tree import Pipeline, Stage
-from outpace.tune.data.verify import ELEMENTS, Difference, Risk, Verified, verify
-
-if TYPE_CHECKING:
-    from outpace.tune.data.generators import Generated
-
+from outpace.tune.risk import Risk
 
 Subject = TypeVar("Subject", contravariant=True)
 
@@ -96,7 +90,6 @@ class Patch:
     `keywords` are set on that call; `insert` is a call to add after it (its text), `remove` whether the call itself goes, to come again
     behind the call `after` with the arguments that the user wrote. `options` are set on the data set behind the call, by attribute of
     tf.data.Options. `divides` is a map whose function is divided: a map with its first part stands between the call and what is inserted.
-    `generator`: how the generator function that the call is given runs then.
     Patches of one rewrite apply in order; what they put behind the same call stands in that order. `note` says it in words.
     """
 
@@ -108,29 +101,21 @@ class Patch:
     after: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     divides: int | None = None
-    generator: Generated | None = None
 
 
 class Rewrite(Optimisation[Pipeline], Protocol):
     """One optimisation of an input pipeline.
 
-    holds_when: what makes it safe. minor: usually a few per cent, so that others are raced before it. options_change: it changes the data
-    set's options on purpose.
+    holds_when: what makes it safe. minor: usually a few per cent, so that others are raced before it. fills: it is at its speed once an
+    epoch is over.
     """
 
     minor: bool = False
-    options_change: bool = False
+    fills: bool = False
 
     def applies(self, pipeline: Pipeline, /) -> Answer:
         """Whether there is a stage to change. Runs nothing but, for a cache, a few elements to size it (twice where Python functions are in
         it), and the stage that decides how many there are, where TensorFlow does not know."""
-
-    def apply(self, pipeline: Pipeline) -> Any:
-        """The rewritten data set. Raises RebuildError where it cannot be built."""
-
-    def proof(self, iterator: Any, rewritten: Pipeline) -> str | None:
-        """Evidence that the change is in the iterator that runs, or None. `iterator` gave one element and is near its start: stages
-        whose input has ended leave TensorFlow's model of it."""
 
     def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
         """The same change in the user's source; empty where it cannot be said as source."""
@@ -149,32 +134,3 @@ def moved_call(stage: Stage, before: Stage) -> tuple[Patch, ...]:
 def first_refusal(refusals: list[str], otherwise: str) -> NotApplicable:
     """The most telling of several refusals, or `otherwise`."""
     return NotApplicable(refusals[0] if refusals else otherwise)
-
-
-@dataclass(frozen=True, eq=False)
-class Rewritten:
-    """A rewritten pipeline that was verified against its original."""
-
-    rewrite: Rewrite
-    reason: Applies
-    verified: Verified
-    dataset: Any = field(repr=False)
-
-
-def attempt(rewrite: Rewrite, pipeline: Pipeline, elements: int = ELEMENTS, reason: Answer | None = None) -> Rewritten | Answer:
-    """Apply and verify; a refusal says whether the rewrite does not apply, cannot be built, or gives something else.
-
-    `reason`: what `rewrite.applies(pipeline)` said, where it was asked already.
-    Runs `elements` source elements of both pipelines, with the effects that `effects(pipeline)` lists. The pipeline stays as it is.
-    """
-    reason = reason or rewrite.applies(pipeline)
-    if not isinstance(reason, Applies):
-        return reason
-    try:
-        dataset = rewrite.apply(pipeline)
-    except RebuildError as error:
-        return NotApplicable(str(error))
-    outcome = verify(pipeline.dataset, dataset, elements, reason.risk, rewrite.options_change)
-    if isinstance(outcome, Difference):
-        return NotApplicable(f"{rewrite.title}: {outcome.what}")
-    return Rewritten(rewrite, reason, outcome, dataset)

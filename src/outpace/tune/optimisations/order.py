@@ -2,45 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from outpace.model.errors import RebuildError
 from outpace.tune.data import functions
-from outpace.tune.data.classes import construct
-from outpace.tune.data.iterator import stages_of
-from outpace.tune.data.rebuild import rebuild, reused_functions
 from outpace.tune.data.tree import Pipeline, Stage
-from outpace.tune.data.verify import Risk
 from outpace.tune.optimisations.optimisation import (
     Answer,
     Applies,
+    Explained,
     NotApplicable,
     Patch,
     Rewrite,
-    call_of,
     first_refusal,
     moved_call,
 )
-
-
-def moved_before(pipeline: Pipeline, stage: Stage, passed: Sequence[Stage]) -> Any:
-    """The pipeline with `stage` in front of the stages that it passes (its inputs in order, the nearest first).
-
-    Raises RebuildError when one of them feeds another stage too, or a class is unknown.
-    """
-    for other in passed:
-        if len(pipeline.consumers(other)) != 1:
-            raise RebuildError(f"{other.title} feeds another stage as well.")
-    base = passed[-1].inputs[0].dataset
-
-    def edit(node: Any, inputs: Sequence[Any]) -> Any:
-        made = construct(node, [base])
-        for other in reversed(passed):
-            made = construct(other.dataset, [made])
-        return made
-
-    return rebuild(pipeline.dataset, [(stage.dataset, edit)])
+from outpace.tune.risk import Risk
 
 
 def passable(stage: Stage, ops: Sequence[str]) -> list[Stage]:
@@ -67,19 +43,10 @@ class Moved(Rewrite):
         """The stage to move, and those that it passes, the nearest first."""
         raise NotImplementedError
 
-    def apply(self, pipeline: Pipeline) -> Any:
-        """The stage, with its arguments, before the others."""
-        found = self.found(pipeline)
-        return pipeline.dataset if isinstance(found, NotApplicable) else moved_before(pipeline, *found)
-
     def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
         """The call goes, and comes again before the others."""
         found = self.found(pipeline)
         return () if isinstance(found, NotApplicable) else moved_call(found[0], found[1][-1].inputs[0])
-
-    def feeding(self, pipeline: Pipeline, op: str, ops: Sequence[str]) -> Stage | None:
-        """A stage of an operation that feeds one of others: the order of stages of the pipeline that an iterator was made of."""
-        return next((s for s in pipeline.find(op) if any(user.op in ops for user in pipeline.consumers(s))), None)
 
 
 class ShardEarly(Moved):
@@ -102,6 +69,10 @@ class ShardEarly(Moved):
             return NotApplicable("The pipeline is not sharded.")
         return NotApplicable(f"{shards[0].inputs[0].title} before {shards[0].title} does not let it pass.")
 
+    def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
+        """None: it is explained."""
+        return ()
+
     def applies(self, pipeline: Pipeline, /) -> Answer:
         """Where such a shard is found."""
         found = self.found(pipeline)
@@ -109,14 +80,10 @@ class ShardEarly(Moved):
             return found
         stage, passed = found
         share = stage.arguments.get("num_shards", "n")
-        return Applies(
-            f"{stage.title} drops all but one of {share} elements that {passed[0].title} computed.", Risk.EXACT, stage
+        return Explained(
+            f"{stage.title} drops all but one of {share} elements that {passed[0].title} computed: put shard before it",
+            "several workers cannot be raced here",
         )
-
-    def proof(self, iterator: Any, rewritten: Pipeline) -> str | None:
-        """The order of stages."""
-        stage = self.feeding(rewritten, "shard", self._passed)
-        return f"{stage.title} stands before a map." if stage is not None else None
 
 
 class ShuffleBeforeMap(Moved):
@@ -153,11 +120,6 @@ class ShuffleBeforeMap(Moved):
             f"{found[0].title} buffers what {names} made; the same order comes of shuffling before.", Risk.EXACT, found[0]
         )
 
-    def proof(self, iterator: Any, rewritten: Pipeline) -> str | None:
-        """The order of stages (TensorFlow does not move a shuffle)."""
-        stage = self.feeding(rewritten, "shuffle", ("map",))
-        return f"{stage.title} feeds a map." if stage is not None else None
-
 
 class CacheBeforeShuffle(Moved):
     """Cache before the shuffle: a shuffle before a cache happens once, and every epoch repeats its order."""
@@ -182,62 +144,37 @@ class CacheBeforeShuffle(Moved):
             return found
         return Applies(f"{found[0].title} keeps the order of one shuffle for all epochs.", Risk.REORDERED, found[0])
 
-    def proof(self, iterator: Any, rewritten: Pipeline) -> str | None:
-        """The order of stages."""
-        stage = self.feeding(rewritten, "cache", ("shuffle",))
-        return f"{stage.title} feeds a shuffle." if stage is not None else None
-
 
 class BatchBeforeMap(Rewrite):
-    """Batch before an elementwise map: one call per batch instead of one per element. `function` makes a function of a batch of a function
-    of an element."""
+    """Batch before an elementwise map: one call per batch instead of one per element."""
 
     id = "batch_before_map"
     title = "Batch before the map"
     practice = "Vectorize mapping: batch first, then map over whole batches"
     holds_when = "always: proved on the operations of the function's graph"
-    function: Callable[[Any, Any], Any] = staticmethod(functions.batched)
 
     def applies(self, pipeline: Pipeline, /) -> Answer:
         """A map right before a batch, with a function that may be handed a batch."""
         stage = batch_behind_map(pipeline)
         if stage is None:
             return NotApplicable("No map stands right before a batch.")
-        try:
-            self._batch_function(stage)
-        except RebuildError as error:
-            return NotApplicable(f"{stage.inputs[0].title}: {error}")
-        return Applies(f"{stage.inputs[0].title} is called for every element, and could take a whole batch.", Risk.EXACT, stage)
-
-    def apply(self, pipeline: Pipeline) -> Any:
-        """Batch, then the map over batches."""
-        stage = batch_behind_map(pipeline)
-        if stage is None:
-            raise RebuildError("No map stands right before a batch.")
-        mapping, function = stage.inputs[0], self._batch_function(stage)
-
-        def edit(node: Any, inputs: Sequence[Any]) -> Any:
-            batch = construct(node, [mapping.inputs[0].dataset])
-            return construct(mapping.dataset, [batch], map_func=function)
-
-        return rebuild(pipeline.dataset, [(stage.dataset, edit)])
-
-    def proof(self, iterator: Any, rewritten: Pipeline) -> str | None:
-        """The running iterator has a map that no batch was fused with."""
-        fused = any(name.startswith("MapAndBatch") for name in stages_of(iterator))
-        found = [s for s in rewritten.find("map") if s.inputs[0].op == "batch"]
-        return f"{found[0].title} runs on whole batches." if found and not fused else None
+        mapping = stage.inputs[0]
+        if mapping.opaque:
+            return NotApplicable(f"{mapping.title} is of a class that is not known.")
+        why = functions.illegal(mapping.dataset._map_func)
+        if why is None:
+            return Applies(f"{mapping.title} is called for every element, and could take a whole batch.", Risk.EXACT, stage)
+        if mapping.functions[0].stateful:
+            return NotApplicable(f"{mapping.title}: {why}")
+        return Explained(
+            f"{mapping.title} is called for every element: batch first, and map lambda *batch: tf.vectorized_map(function, batch)",
+            why,
+        )
 
     def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
         """The two calls change places."""
         stage = batch_behind_map(pipeline)
         return () if stage is None else moved_call(stage, stage.inputs[0].inputs[0])
-
-    def _batch_function(self, stage: Stage) -> Any:
-        mapping = stage.inputs[0]
-        if mapping.opaque or mapping.inputs[0].opaque:
-            raise RebuildError("its class, or that of its input, is not known.")
-        return self.function(mapping.dataset._map_func, _batch_structure(mapping, stage))
 
 
 def batch_behind_map(pipeline: Pipeline) -> Stage | None:
@@ -248,36 +185,4 @@ def batch_behind_map(pipeline: Pipeline) -> Stage | None:
     return None
 
 
-def _batch_structure(mapping: Stage, stage: Stage) -> Any:
-    """Structure of a batch of the map's input elements."""
-    with reused_functions():
-        return construct(stage.dataset, [mapping.inputs[0].dataset]).element_spec
-
-
-class VectorisedMap(BatchBeforeMap):
-    """A vectorised map where equality is only seen on samples."""
-
-    id = "vectorised_map"
-    title = "Let TensorFlow vectorise the map's function"
-    practice = "Vectorize mapping: tf.vectorized_map over batches"
-    holds_when = "what is equal on the compared elements is equal on all, which is not proved"
-    opt_in = True
-    function = staticmethod(functions.vectorised)
-
-    def applies(self, pipeline: Pipeline, /) -> Answer:
-        """A map right before a batch, pure, and not provably elementwise (that is the other rewrite's)."""
-        stage = batch_behind_map(pipeline)
-        if stage is not None and not stage.inputs[0].opaque and functions.illegal(stage.inputs[0].dataset._map_func) is None:
-            return NotApplicable(f"{stage.inputs[0].title} is elementwise: it can take a batch as it is.")
-        return super().applies(pipeline)
-
-    def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
-        """The two calls change places, and the function is wrapped."""
-        stage = batch_behind_map(pipeline)
-        if stage is None:
-            return ()
-        note = "wrap the function: lambda *batch: tf.vectorized_map(lambda element: function(*element), batch)"
-        return (*super().patch(pipeline), Patch(call_of(stage.inputs[0]), note=note))
-
-
-OPTIMISATIONS = (ShardEarly(), ShuffleBeforeMap(), CacheBeforeShuffle(), BatchBeforeMap(), VectorisedMap())
+OPTIMISATIONS = (ShardEarly(), ShuffleBeforeMap(), CacheBeforeShuffle(), BatchBeforeMap())

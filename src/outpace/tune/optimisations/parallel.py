@@ -3,18 +3,19 @@ prefetch at the end, elements in any order, and threads of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-from outpace.capture.notes import usable_cpus
-from outpace.model.errors import RebuildError
-from outpace.tune.data import graph
 from outpace.tune.data.classes import unknown
-from outpace.tune.data.iterator import parameter_of, stages_of
-from outpace.tune.data.rebuild import rebuild
 from outpace.tune.data.tree import Pipeline, Stage
-from outpace.tune.data.verify import Risk
-from outpace.tune.optimisations.optimisation import Answer, Applies, NotApplicable, Patch, Rewrite, call_of, first_refusal
+from outpace.tune.optimisations.optimisation import (
+    Answer,
+    Applies,
+    Explained,
+    NotApplicable,
+    Patch,
+    Rewrite,
+    call_of,
+    first_refusal,
+)
+from outpace.tune.risk import Risk
 
 _AUTOTUNE = -1
 
@@ -40,22 +41,6 @@ class ParallelMap(Rewrite):
         exact = not (facts.random or facts.python)
         sentence = f"{stage.title} runs sequentially: TensorFlow does not parallelise it by itself ({causes})."
         return Applies(sentence, Risk.EXACT if exact else Risk.STATISTICAL, stage)
-
-    def apply(self, pipeline: Pipeline) -> Any:
-        """Every such map becomes parallel with autotuned parallelism, in order; by the graph where a class is not known."""
-        found, _ = _sequential_maps(pipeline)
-        try:
-            return rebuild(pipeline.dataset, [(stage.dataset, _parallel_map) for stage in found])
-        except RebuildError:
-            return graph.edited(pipeline.dataset, lambda found_in: graph.parallel_maps(found_in, len(found)))
-
-    def proof(self, iterator: Any, rewritten: Pipeline) -> str | None:
-        """The model of the running iterator holds a parallel map with a tunable parallelism."""
-        for name in ("ParallelMapV2", "ParallelMap", "MapAndBatch", "MapAndBatchV2"):
-            parallelism = parameter_of(iterator, name, "parallelism")
-            if parallelism is not None and parallelism.tunable:
-                return f"{name} runs in the iterator with autotuned parallelism (now {parallelism.value:.0f})."
-        return None
 
     def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
         """The keyword on each call."""
@@ -88,20 +73,6 @@ def automatic_parallelism(pipeline: Pipeline) -> bool:
     return own.apply_default_optimizations is not False and own.map_parallelization is not False
 
 
-def _parallel_map(node: Any, inputs: Any) -> Any:
-    from tensorflow.python.data.ops import map_op
-
-    return map_op._ParallelMapDataset(
-        inputs[0],
-        node._map_func,
-        num_parallel_calls=_AUTOTUNE,
-        deterministic=None,
-        use_inter_op_parallelism=node._use_inter_op_parallelism,
-        preserve_cardinality=node._preserve_cardinality,
-        name=node._name,
-    )
-
-
 _SEQUENTIAL = "_InterleaveDataset"
 
 
@@ -124,17 +95,6 @@ class ParallelInterleave(Rewrite):
             found[0],
         )
 
-    def apply(self, pipeline: Pipeline) -> Any:
-        """Every such interleave becomes parallel; the order of elements stays that of its cycle and block length."""
-        return rebuild(
-            pipeline.dataset, [(stage.dataset, _parallel_interleave) for stage in _sequential_interleaves(pipeline)[0]]
-        )
-
-    def proof(self, iterator: Any, rewritten: Pipeline) -> str | None:
-        """The running iterator has a parallel interleave."""
-        found = [name for name in stages_of(iterator) if name.startswith("ParallelInterleave")]
-        return f"{found[0]} runs in the iterator." if found else None
-
     def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
         """The keyword on each call; none where the order hangs on this machine's cores, whose number belongs into nobody's source."""
         stages = _sequential_interleaves(pipeline)[0]
@@ -155,21 +115,6 @@ def _sequential_interleaves(pipeline: Pipeline) -> tuple[list[Stage], list[str]]
         else:
             found.append(stage)
     return found, refusals
-
-
-def _parallel_interleave(node: Any, inputs: Any) -> Any:
-    from tensorflow.python.data.ops import interleave_op
-
-    return interleave_op._ParallelInterleaveDataset(
-        inputs[0], node._map_func, _cycle(node), node._block_length, _AUTOTUNE, deterministic=None, name=node._name
-    )
-
-
-def _cycle(node: Any) -> int:
-    """Its cycle length. Left to TensorFlow, a sequential interleave takes one per core and a parallel one another number, so that the
-    order would change: the sequential one's number is kept."""
-    given = int(node._cycle_length)
-    return given if given != _AUTOTUNE else usable_cpus()
 
 
 _IDLE = ("with_options",)
@@ -196,42 +141,17 @@ class Prefetch(Rewrite):
             f"Nothing is prepared ahead behind {last.title}, and the options keep TensorFlow from adding it.", Risk.EXACT, last
         )
 
-    def apply(self, pipeline: Pipeline) -> Any:
-        """One more stage behind the pipeline; works on any class."""
-        from tensorflow.python.data.ops import prefetch_op
-
-        return prefetch_op._PrefetchDataset(pipeline.dataset, _AUTOTUNE, name="outpace_prefetch")
-
-    def proof(self, iterator: Any, rewritten: Pipeline) -> str | None:
-        """The iterator's own last stage; where autotune is off there is no model, and the pipeline's last stage is what runs."""
-        names = stages_of(iterator)[1:2] or (rewritten.root.class_name,)
-        return f"The pipeline's last stage is {names[0]}." if "Prefetch" in names[0] else None
-
     def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
         """`.prefetch(...)` after the last call."""
         return (Patch(call_of(pipeline.root), insert=".prefetch(tf.data.AUTOTUNE)"),)
 
 
-def with_option(dataset: Any, change: Callable[[Any], None]) -> Any:
-    """The data set with an options stage behind it; `change` sets what differs on fresh `tf.data.Options`, the others are inherited."""
-    import tensorflow as tf
-    from tensorflow.python.data.ops import dataset_ops
-
-    options = tf.data.Options()
-    change(options)
-    return dataset_ops._OptionsDataset(dataset, options)
-
-
 class AnyOrder(Rewrite):
-    """`deterministic = False`: parallel stages hand elements over as they are ready, and a slow one holds up none."""
+    """`deterministic = False`: parallel stages hand elements over as they are ready, and a slow one holds up none. Explained."""
 
     id = "any_order"
     title = "Hand elements over in any order"
     practice = "Options: deterministic = False where the order does not matter"
-    holds_when = "the training may see its elements in an order that differs from run to run"
-    opt_in = True
-    minor = True
-    options_change = True
 
     def applies(self, pipeline: Pipeline, /) -> Answer:
         """A pipeline with a stage that is parallel by its arguments and keeps the order."""
@@ -240,27 +160,14 @@ class AnyOrder(Rewrite):
         stage = _waiting(pipeline)
         if stage is None:
             return NotApplicable("No stage of the pipeline has num_parallel_calls and an order to give up.")
-        drawn = any(not facts.repeatable for other in pipeline.stages() for facts in other.functions)
-        risk = Risk.STATISTICAL if drawn else Risk.REORDERED  # in another order, other elements get the same random numbers
-        return Applies(f"{stage.title} waits for its slowest call to keep the order.", risk, stage)
-
-    def apply(self, pipeline: Pipeline) -> Any:
-        """One options stage behind the pipeline."""
-
-        def change(options: Any) -> None:
-            options.deterministic = False
-
-        return with_option(pipeline.dataset, change)
-
-    def proof(self, iterator: Any, rewritten: Pipeline) -> str | None:
-        """The options in force."""
-        return None if rewritten.keeps_order else "The options in force allow any order."
+        return Explained(
+            f"{stage.title} waits for its slowest call to keep the order: options.deterministic = False",
+            "no two runs read the same then, and it gains where elements take very different times",
+        )
 
     def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
-        """The option, set on the data set."""
-        note = "options = tf.data.Options(); options.deterministic = False"
-        options = {"deterministic": "False"}
-        return (Patch(call_of(pipeline.root), insert=".with_options(options)", note=note, options=options),)
+        """None: it is explained."""
+        return ()
 
 
 def _waiting(pipeline: Pipeline) -> Stage | None:
@@ -279,7 +186,6 @@ class ThreadPool(Rewrite):
     practice = "Options: threading.private_threadpool_size"
     holds_when = "always"
     minor = True
-    options_change = True
 
     def applies(self, pipeline: Pipeline, /) -> Answer:
         """A pipeline with functions, and without a pool of its own."""
@@ -293,19 +199,6 @@ class ThreadPool(Rewrite):
             Risk.EXACT,
             pipeline.root,
         )
-
-    def apply(self, pipeline: Pipeline) -> Any:
-        """One options stage behind the pipeline."""
-
-        def change(options: Any) -> None:
-            options.threading.private_threadpool_size = PER_CORE
-
-        return with_option(pipeline.dataset, change)
-
-    def proof(self, iterator: Any, rewritten: Pipeline) -> str | None:
-        """The options in force."""
-        size = rewritten.options.threading.private_threadpool_size
-        return "The options in force give it a thread per core." if size == PER_CORE else None
 
     def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
         """The option, set on the data set."""

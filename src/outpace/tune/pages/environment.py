@@ -9,7 +9,7 @@ from outpace.model import Page, Rows, Section, Table, Text
 from outpace.model.units import counted
 from outpace.tune.climb.environment import EnvironmentOutcome
 from outpace.tune.climb.outcome import Tried
-from outpace.tune.pages.tuning import TRIED, row_of, why_of
+from outpace.tune.pages.tried import TRIED, row_of, why_of
 from outpace.tune.trial.script import assignments
 
 ID, TITLE = "environment", "The environment"
@@ -63,7 +63,7 @@ def _ordered(outcome: EnvironmentOutcome) -> list[Tried]:
 
 
 def _row(outcome: EnvironmentOutcome, tried: Tried) -> tuple[Any, ...]:
-    return row_of(tried, tried.title in outcome.kept)
+    return row_of(tried, "kept" if tried.title in outcome.kept else tried.decision)
 
 
 def _how(outcome: EnvironmentOutcome) -> str:

@@ -1,27 +1,18 @@
 """The pipeline as a row of calls, and what patches make of it. Nothing here reads source.
 
-Rewrites say their change as patches of single calls (`optimisations/rewrite.py`). Applied one after the other to the row of calls that the
-user wrote, they give the row that the patched source has to hold. `follow` applies the rewrites themselves once more beside it: after each
-one the row must hold the same operations, in the same order, as the rewritten data set; else the patch does not say what was done, and that
-rewrite is left to the recipe.
+A rewrite says its change as patches of single calls (`optimisations/optimisation.py`), which give the row that the edited source has to hold.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
 
-from outpace.capture.pipeline import PipelineRecorder
-from outpace.model.errors import RebuildError
 from outpace.store.record import PipelineStage
-from outpace.tune.data.tree import Pipeline, Stage, describe
-from outpace.tune.optimisations.optimisation import NotApplicable, Patch, Rewrite
-
-if TYPE_CHECKING:
-    from outpace.tune.data.generators import Generated
+from outpace.tune.data.tree import Pipeline, Stage
+from outpace.tune.optimisations.optimisation import Patch, Rewrite
 
 _CALL = re.compile(r"^\.(\w+)\(")
 OPTIONS = "with_options"
@@ -38,8 +29,7 @@ class Call:
     key: the id of the recorded call, negative for one that no record has. op: the tf.data operation. place: the record, None for a new
     call and for a stage that nobody recorded. text: a new call as source, `.cache()`. keywords: arguments to set. moved: it stands
     elsewhere than the user wrote it. first_part_of: key of the call whose function is divided; this one takes its first part.
-    divided: its own function is the second part. options: what a new with_options sets, by attribute. generator: how the generator
-    function that it is given runs.
+    divided: its own function is the second part. options: what a new with_options sets, by attribute.
     """
 
     key: int
@@ -51,7 +41,6 @@ class Call:
     first_part_of: int | None = None
     divided: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
-    generator: Generated | None = None
 
     @property
     def new(self) -> bool:
@@ -109,16 +98,13 @@ class _Editor:
             raise Unpatchable("the call was made where the recorder does not see it")
         if patch.keywords:
             self._set(patch.call, patch.keywords)
-        if patch.generator is not None:
-            at = self._at(patch.call)
-            self.calls[at] = replace(self.calls[at], generator=patch.generator)
         if patch.options:
             self._options(patch.call, patch.options)
         elif patch.insert is not None:
             self._insert(patch.call, patch.insert, patch.divides)
         elif patch.after is not None:
             self._move(patch.call, patch.after)
-        elif not patch.keywords and patch.generator is None:
+        elif not patch.keywords:
             raise Unpatchable(patch.note or "the change is not one of calls and arguments")
 
     def _at(self, key: int) -> int:
@@ -178,35 +164,13 @@ def collapsed(ops: Sequence[str | None]) -> list[str | None]:
     return [op for at, op in enumerate(ops) if not (op == OPTIONS and at and ops[at - 1] == OPTIONS)]
 
 
-@dataclass(frozen=True, eq=False)
-class Followed:
-    """The row of calls after all rewrites that patches can say, the user's pipeline, and (rewrite, reason) of the others."""
-
-    row: Row
-    pipeline: Pipeline
-    dataset: Any
-    left: tuple[tuple[Rewrite, str], ...]
-
-
-def follow(
-    dataset: Any, rewrites: Iterable[Rewrite], recorder: PipelineRecorder, check: Callable[[Row], object] = lambda row: None
-) -> Followed:
-    """Apply rewrites to the user's data set, in order. May trace functions; runs a few elements where a cache is measured.
-
-    `check` raises Unpatchable for a row that cannot be written; the last rewrite is then left out.
-    """
-    start = pipeline = describe(dataset, recorder)
-    row, left = row_of(pipeline), []
-    for rewrite in rewrites:
-        try:
-            after, changed = _step(rewrite, named(pipeline, row.calls), row)
-            check(after)
-        except Unpatchable as reason:
-            left.append((rewrite, str(reason)))
-            continue
-        row, dataset = after, changed
-        pipeline = describe(dataset, recorder)
-    return Followed(row, start, dataset, tuple(left))
+def row_with(pipeline: Pipeline, rewrite: Rewrite) -> Row:
+    """The row of a pipeline's calls with a rewrite. Raises Unpatchable with the reason."""
+    row = row_of(pipeline)
+    patches = rewrite.patch(named(pipeline, row.calls))
+    if not patches:
+        raise Unpatchable(rewrite.practice)
+    return row.patched(patches)
 
 
 def row_of(pipeline: Pipeline) -> Row:
@@ -240,23 +204,3 @@ def _named(stage: Stage, keys: Mapping[int, Call]) -> Stage:
     known = call.place or stage.record
     place = PipelineStage(call.key, call.op or "", None, known.file if known else "", known.line if known else 0, "")
     return replace(stage, inputs=inputs, record=place)
-
-
-def _step(rewrite: Rewrite, pipeline: Pipeline, row: Row) -> tuple[Row, Any]:
-    applies = rewrite.applies(pipeline)
-    if isinstance(applies, NotApplicable):
-        raise Unpatchable(
-            f"it does not fit the pipeline without the changes that are left to you ({applies.sentence.rstrip('.')})"
-        )
-    patches = rewrite.patch(pipeline)
-    if not patches:
-        raise Unpatchable(rewrite.practice)
-    after = row.patched(patches)
-    try:
-        changed = rewrite.apply(pipeline)
-    except RebuildError as error:
-        raise Unpatchable(str(error)) from None
-    stages = list(reversed(describe(changed).spine()))
-    if collapsed([stage.op for stage in stages]) != collapsed([call.op for call in after.calls]):
-        raise Unpatchable("its patch does not give the pipeline that was measured")
-    return after, changed

@@ -16,7 +16,6 @@ from outpace.tune.data.tree import Pipeline
 from outpace.tune.patch.calls import Call, Row, Unpatchable
 from outpace.tune.patch.chain import Link, calling, chain_of, function_argument, new_link, with_keywords, without_dot
 from outpace.tune.patch.divide import Divided, divided
-from outpace.tune.patch.generator_edit import write_generator
 from outpace.tune.patch.impure import Purity
 from outpace.tune.patch.source import SourceFile
 from outpace.tune.patch.written import Edits, Segment
@@ -58,11 +57,6 @@ class Editor:
         """The edits of each file that write the row. Raises Unpatchable with the reason."""
         return _Writing(self, row).done()
 
-    def check(self, row: Row) -> None:
-        """Raises Unpatchable with the reason where a row cannot be written."""
-        for edits in self.edits(row).values():
-            edits.text()
-
     def located(self, stage: PipelineStage) -> tuple[SourceFile, cst.Call]:
         """The call of a record. Raises Unpatchable where it is not unique, or stands for other data sets as well."""
         ids = {other.id for other in self.own}
@@ -100,9 +94,6 @@ class _Writing:
         for call in self.calls:
             if call.divided:
                 self._divide(call)
-            if call.generator is not None:
-                file, node = self._place(call.key)
-                write_generator(call.generator, file, node, self.of)
         for call in self.calls:
             if call.keywords and not call.new:
                 file, node = self._place(call.key)

@@ -1,4 +1,4 @@
-"""Writes a loop anew: several steps per call, of JAX also batches made ahead, values read later, and the arguments that its step gives away."""
+"""Writes a loop anew: several steps per call, of JAX also values read later, and the arguments that its step gives away."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from outpace.tune.loop.body import Body, listed, unpacked
 from outpace.tune.loop.jax_calls import SEVERAL_STEPS
 from outpace.tune.loop.later import Later
 from outpace.tune.loop.statement import function_of, order, read_outside
-from outpace.tune.loop.weave import AHEAD, AT_ONCE, COMPILED, DONATED, LATER, SEVERAL
-from outpace.tune.loop.woven import Woven
+from outpace.tune.loop.taken import AT_ONCE, LATER, SEVERAL, Taken
 from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.patch.source import SourceFile
-from outpace.tune.patch.step_edit import MAKER, STATEMENTS, edit_function, write_outline
+from outpace.tune.patch.step_edit import edit_function
 from outpace.tune.patch.written import Edits
 
 if TYPE_CHECKING:
@@ -50,31 +49,25 @@ for {group}, {stack} in {items}:
 
 def write_donation(loop: Loop, edits_of: Callable[[str], Edits]) -> None:
     """Give the calls of `jax.jit` that make the step their `donate_argnums`. Raises Unpatchable where one is not found."""
-    assert loop.donation is not None and loop.woven is not None
+    assert loop.donation is not None and loop.taken is not None
     for given in loop.donation.given.values():
         if given.function.code is None:
             raise Unpatchable(f"line {given.line} calls what jax.jit has made of no function of the program")
         edit_function(given.function.code, {name: repr(value) for name, value in given.options.items()}, edits_of, "jax.jit")
-    body = loop.woven.body
-    edits, node = _found(body, edits_of)
-    edits.turned.setdefault(node, set()).add(DONATED)
-    if edits.turned[node] - {DONATED}:
-        _write(loop.woven, edits, node)
     if loop.donation.first_held:
-        _copy_first(loop, edits, node)
+        _copy_first(loop, *_found(loop.taken.body, edits_of))
 
 
 def write_loop(loop: Loop, edits_of: Callable[[str], Edits], option: str) -> None:
-    """Write the innermost loop of the steps anew, with one more option. Raises Unpatchable where it is not found."""
-    assert loop.woven is not None
-    edits, node = _found(loop.woven.body, edits_of)
-    turned = edits.turned.setdefault(node, set())
-    turned.add(option)
-    outline = loop.woven.body.outline
-    if outline is not None and edits.file.starting(outline.first, STATEMENTS) not in edits.outlined:
-        write_outline(outline, edits_of, full="jax.jit" if loop.woven.body.framework == "jax" else MAKER)
-    if turned - {COMPILED}:
-        _write(loop.woven, edits, node)
+    """Write the innermost loop of the steps anew, with an option (`taken`). Raises Unpatchable where it is not found."""
+    assert loop.taken is not None
+    edits, node = _found(loop.taken.body, edits_of)
+    kind = _Loop if loop.taken.body.framework == "jax" else _TensorLoop
+    made = kind(loop, loop.taken, edits.file, option)
+    edits.before[_outermost(edits.file, node)] = [*cst.parse_module(made.inner).body]
+    edits.above[edits.file.top(node)] = cst.parse_module(made.functions).body
+    edits.loops[node] = cst.parse_module(made.text).body
+    edits.imports |= made.imports
 
 
 def _found(body: Body, edits_of: Callable[[str], Edits]) -> tuple[Edits, cst.For]:
@@ -86,18 +79,6 @@ def _found(body: Body, edits_of: Callable[[str], Edits]) -> tuple[Edits, cst.For
     return edits, node
 
 
-def _write(woven: Woven, edits: Edits, node: cst.For) -> None:
-    """The loop with all options that are turned on, and the functions that it needs before it."""
-    kind = _Loop if woven.body.framework == "jax" else _TensorLoop
-    made = kind(woven, edits.file, frozenset(edits.turned[node]))
-    name, outer = made.names[SEVERAL_STEPS], _outermost(edits.file, node)
-    others = [each for each in edits.before.get(outer, []) if getattr(getattr(each, "name", None), "value", "") != name]
-    edits.before[outer] = [*others, *cst.parse_module(made.inner).body]
-    edits.above[edits.file.top(node)] = cst.parse_module(made.functions).body
-    edits.loops[node] = cst.parse_module(made.text).body
-    edits.imports |= made.imports
-
-
 def _outermost(file: SourceFile, node: cst.For) -> cst.CSTNode:
     """The outermost loop around a loop, in the same function."""
     scope = file.scope(node)
@@ -106,14 +87,13 @@ def _outermost(file: SourceFile, node: cst.For) -> cst.CSTNode:
 
 
 class _Loop:
-    """The text of a loop with some options, and of the functions that it calls: at the top of the file, or, where they need what only the
+    """The text of a loop with an option, and of the functions that it calls: at the top of the file, or, where they need what only the
     function around the loop knows, `inner` ones."""
 
     uses: Mapping[str, str] = {"jax": "jax", "np": "numpy"}  # modules, by what our own sources call them
 
-    def __init__(self, woven: Woven, file: SourceFile, turned: frozenset[str]) -> None:
-        self.body, self.file, self.turned, self.woven = woven.body, file, turned, woven
-        self.gives_away = woven.loop.donation is not None and woven.loop.donation.already
+    def __init__(self, loop: Loop, taken: Taken, file: SourceFile, option: str) -> None:
+        self.body, self.file, self.option, self.loop, self.taken = taken.body, file, option, loop, taken
         self.imports: set[str] = set()
         self.modules = {short: self._module(name) for short, name in self.uses.items()}
         self.names = {
@@ -121,9 +101,9 @@ class _Loop:
         }
         self.helpers: dict[str, str] = {}
         self.text = self._loop()
-        scan = [self._scan()] if SEVERAL in turned else []
+        scan = [self._scan()] if option == SEVERAL else []
         local = _local(self.body) if scan else None
-        if local is not None and not woven.inside:
+        if local is not None and not taken.inside:
             raise Unpatchable(
                 f"the step calls {local}, which only the function around the loop knows, and that is called again and again"
             )
@@ -147,7 +127,7 @@ class _Loop:
     def _scan(self) -> str:
         """The function that makes several steps in one call."""
         jit = f"{self.modules['jax']}.jit"
-        if DONATED in self.turned or self.gives_away:
+        if self.loop.gives_away:
             self.imports.add("functools")
             jit = f"functools.partial({jit}, donate_argnums=(0,))"
         step = "\n".join([*unpacked(self.body, ("carried", "inputs", "fixed")), self.body.text(self.body.steps)])
@@ -161,29 +141,19 @@ class _Loop:
         )
 
     def _loop(self) -> str:
-        body, turned = self.body, self.turned
-        later = self.woven.later if LATER in turned else None
-        begin = f"{self.names['kept']} = []\n" if later is not None else ""
-        end = self._kept_read(later) if later is not None else ""
+        body, later = self.body, self.taken.later if self.option == LATER else None
         rest = self._rest(later)
-        if not turned & {SEVERAL, AHEAD}:
+        if later is not None:
             head = "".join(self.file.lines[at] + "\n" for at in range(body.loop.lineno - 1, _head_end(body)))
             inner = "\n".join(part for part in (body.text(body.before), body.text(body.steps), rest) if part)
-            return begin + textwrap.dedent(head) + textwrap.indent(inner, "    ") + "\n" + end
-        names = listed((*body.inputs, *body.beside))
-        inputs, items = self._inputs(names)
-        used = len(body.inputs)
+            begin = f"{self.names['kept']} = []\n"
+            return begin + textwrap.dedent(head) + textwrap.indent(inner, "    ") + "\n" + self._kept_read(later)
         from outpace.tune.loop import batches
 
-        if SEVERAL not in turned:
-            items = f"{self._helper(batches.ahead)}({self._helper(batches.on_device)}({items}, {used}))"
-            inner = "\n".join(part for part in (body.text(body.steps), rest) if part)
-            return f"{inputs}{begin}for {names[1:-1]} in {items}:\n" + textwrap.indent(inner, "    ") + "\n" + end
-        items = f"{self._helper(batches.in_groups)}({items}, {self.woven.per_call}, {used}{self._ends})"
-        if AHEAD in turned:
-            group, stack = self.names["group"], self.names["stack"]
-            items = f"{self._helper(batches.ahead)}(({group}, {self.modules['jax']}.device_put({stack})) for {group}, {stack} in {items})"
-        return inputs + begin + self._grouped(items, names, rest) + end
+        names = listed((*body.inputs, *body.beside))
+        inputs, items = self._inputs(names)
+        items = f"{self._helper(batches.in_groups)}({items}, {self.loop.per_call}, {len(body.inputs)}{self._ends})"
+        return inputs + self._grouped(items, names, rest)
 
     def _grouped(self, items: str, names: str, rest: str) -> str:
         """The loop over groups of steps."""
@@ -278,7 +248,7 @@ class _TensorLoop(_Loop):
         body = self.body
         assert isinstance(body, TensorBody)
         tf = self.modules["tf"]
-        options = "(jit_compile=True)" if COMPILED in self.turned or self.woven.compiles else ""
+        options = "(jit_compile=True)" if self.loop.compiles else ""
         return f"@{tf}.function{options}\n{body.scan(self.names[SEVERAL_STEPS], tf)}"
 
     def _loop(self) -> str:
@@ -287,7 +257,7 @@ class _TensorLoop(_Loop):
         body = self.body
         names = listed((*body.inputs, *body.beside))
         inputs, items = self._inputs(names)
-        items = f"{self._helper(tensors.in_groups)}({items}, {self.woven.per_call}, {len(body.inputs)}{self._ends})"
+        items = f"{self._helper(tensors.in_groups)}({items}, {self.loop.per_call}, {len(body.inputs)}{self._ends})"
         group, stack, found, results = self.names["group"], self.names["stack"], self.names["results"], listed(body.results)
         text = (_SEVERAL_TENSORS if body.results else _SEVERAL_ALONE).format(
             group=group,
@@ -302,8 +272,8 @@ class _TensorLoop(_Loop):
             each_of=self._helper(tensors.each_of) if body.results else "",
         )
         rest = body.text(body.after)
-        if rest and body.results:
-            text += f"    for {names}, {results} in zip({group}, {found}):\n" + textwrap.indent(rest, " " * 8) + "\n"
+        if body.results:
+            text += f"    for {names}, {results} in zip({group}, {found}):\n" + textwrap.indent(rest or "pass", " " * 8) + "\n"
         elif rest or _outlives(body):
             text += f"    for {names[1:-1] or '_'} in {group}:\n" + textwrap.indent(rest or "pass", " " * 8) + "\n"
         return inputs + text.lstrip("\n") + self._end

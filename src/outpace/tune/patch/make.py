@@ -1,76 +1,54 @@
-"""`patch_of`: from the changes of a variant to the user's source with them, as a unified diff; and the same in words, for those who make them
-by hand.
-"""
+"""From an optimisation to the user's source with it, and the same in words, for those who make it by hand; and what was proven as a unified
+diff."""
 
 from __future__ import annotations
 
 import difflib
 import os
 import shlex
-import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from outpace._dataclass import dataclass
-from outpace.capture import frames
 from outpace.capture.pipeline import PipelineRecorder
 from outpace.model.errors import OutputError, UsageError
 from outpace.model.files import whole
 from outpace.store.tree import near
-from outpace.tune.climb.variant import Variant
-from outpace.tune.data.tree import describe
+from outpace.tune.optimisations.knob import is_knob
 from outpace.tune.optimisations.optimisation import Patch
-from outpace.tune.patch.calls import Unpatchable, follow
+from outpace.tune.patch.calls import Unpatchable, row_with
 from outpace.tune.program.program import Program, compiled_at
+from outpace.tune.texts.load import encoded, source_of
 
 if TYPE_CHECKING:
-    from outpace.tune.climb.variant import Change
     from outpace.tune.optimisations.knob import LoopKnob, ReaderKnob
+    from outpace.tune.optimisations.optimisation import Optimisation, Rewrite
     from outpace.tune.patch.edit import Editor
     from outpace.tune.patch.written import Edits
-    from outpace.tune.program.program import Program
 
 
 @dataclass(frozen=True)
 class FileChange:
-    """A file as it is and as it becomes; texts with the file's own line ends, `encoding` as the file declares it."""
+    """A file as it is and as it becomes."""
 
     path: str
     old: str
     new: str
-    encoding: str = "utf-8"
-
-
-@dataclass(frozen=True)
-class Left:
-    """A change that the patch does not hold: its title, why not, and how to make it by hand, in sentences."""
-
-    title: str
-    reason: str
-    recipe: tuple[str, ...] = ()
-
-    @property
-    def sentence(self) -> str:
-        """All of it in one line."""
-        how = f" By hand: {'; '.join(self.recipe)}." if self.recipe else ""
-        return f"{self.title} is not in the patch: {self.reason.rstrip('.')}.{how}"
 
 
 @dataclass(frozen=True)
 class SourcePatch:
-    """What was proven, in the user's own source.
-
-    titles: the changes that it holds. left: those that it does not. stages: the operations of the patched
-    pipeline, from its source on. compiled: the arguments that compile gets, as source text.
-    """
+    """What was proven, in the user's own source. titles: the changes that it holds."""
 
     files: tuple[FileChange, ...]
     titles: tuple[str, ...]
-    left: tuple[Left, ...]
-    stages: tuple[str | None, ...] = ()
-    compiled: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, texts: Mapping[str, str], titles: tuple[str, ...]) -> SourcePatch:
+        """From what files become, by absolute path."""
+        files = ((path, source_of(path), new) for path, new in sorted(texts.items()))
+        return cls(tuple(FileChange(path, old, new) for path, old, new in files if old != new), titles)
 
     @property
     def root(self) -> str:
@@ -99,7 +77,7 @@ def write_copies(patch: SourcePatch, folder: Path) -> tuple[Path, ...]:
     written = []
     for change in patch.files:
         target = folder / os.path.relpath(os.path.abspath(change.path), base)
-        _write(target, change.new.encode(change.encoding))
+        _write(target, encoded(change.new))
         written.append(target)
     return tuple(written)
 
@@ -127,23 +105,19 @@ def _diff(change: FileChange, root: str) -> Iterator[str]:
         yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
 
-def recipe(program: Program, best: Variant, recorder: PipelineRecorder | None) -> tuple[str, ...]:
-    """How to make the changes of a variant in the source, one sentence each, with the line where it is known."""
-    said = []
-    dataset = describe(program.dataset, recorder) if program.dataset is not None else None
-    for change in best.changes:
-        if change.knob is not None and program.loop is not None:
-            said += [f"{place}: {change.knob.practice}" for place in cast("LoopKnob", change.knob).places(program)]
-            keywords = ", ".join(f"{name}={value}" for name, value in change.knob.keywords(program).items())
-            said += [f"compile(..., {keywords})" for _ in program.loop.models() if keywords]
-        elif change.knob is not None:
-            words = [f"{name}={value}" for name, value in change.knob.keywords(program).items()]
-            by_hand = change.knob.reads or not words
-            said.append(f"{change.title}: {change.knob.practice}" if by_hand else f"compile(..., {', '.join(words)})")
-        elif change.rewrite is not None and dataset is not None:
-            patches = change.rewrite.patch(dataset)
-            said += [_in_words(patch, change.title, recorder) for patch in patches] or [f"{change.title}: {change.why}"]
-    return tuple(said)
+def recipe(program: Program, each: Optimisation[Any], subject: Any, recorder: PipelineRecorder | None) -> tuple[str, ...]:
+    """How to make a change in the source, in sentences."""
+    if is_knob(each):
+        words = each.keywords(program)
+        if program.loop is not None:
+            keywords = ", ".join(f"{name}={value}" for name, value in words.items())
+            return (
+                *(f"{place}: {each.practice}" for place in cast("LoopKnob", each).places(program)),
+                *(f"compile(..., {keywords})" for _ in program.loop.models() if keywords),
+            )
+        said = ", ".join(f"{name}={value}" for name, value in words.items())
+        return (f"{each.title}: {each.practice}" if each.reads or not words else f"compile(..., {said})",)
+    return tuple(_in_words(patch, each.title, recorder) for patch in cast("Rewrite", each).patch(subject))
 
 
 def _in_words(patch: Patch, title: str, recorder: PipelineRecorder | None) -> str:
@@ -163,63 +137,36 @@ def _in_words(patch: Patch, title: str, recorder: PipelineRecorder | None) -> st
     return f"{where}: {'; '.join(parts) or title}"
 
 
-def patch_of(
-    program: Program, best: Variant, recorder: PipelineRecorder | None = None, script: str | None = None
-) -> SourcePatch:
-    """The changes of `best` as edits of the user's files; nothing is written. Traces the pipeline's rewrites once more.
-
-    `script`: the file that calls fit; by default the one from which this call came. What cannot be written into the source is in `left`.
-    Raises UsageError when libcst is not installed.
-    """
+def edited(
+    program: Program, each: Optimisation[Any], subject: Any, recorder: PipelineRecorder | None, script: str | None
+) -> tuple[FileChange, ...]:
+    """An optimisation as an edit of the user's files; nothing is written. `subject`: what it is asked about. `script`: the file that calls
+    fit. Raises Unpatchable where it cannot be written, UsageError when libcst is not installed."""
     try:
         from outpace.tune.patch.edit import Editor
     except ModuleNotFoundError as error:
         if error.name != "libcst":
             raise
         raise UsageError("Writing a patch needs libcst, which keeps the file's formatting. Run: pip install libcst") from None
-    script = script or _script()
     recorder = recorder or PipelineRecorder(False)  # without records no call of the pipeline is found
-    editor, edits, stages, reasons = _input(program, best, recorder, Editor)
-    compiled: dict[str, str] = {}
-    for change in best.changes:
-        if change.knob is not None:
-            try:
-                if change.knob.reads:
-                    _edit_reader(cast("ReaderKnob", change.knob), program, editor, edits)
-                elif change.knob.loops:
-                    cast("LoopKnob", change.knob).edit(program, lambda path: _edits_of(path, editor, edits))
-                else:
-                    compiled |= _set_knob(change.knob.keywords(program), script, editor, edits, compiled_at(program.model))
-            except Unpatchable as reason:
-                reasons[change.title] = str(reason)
-    files = tuple(_changed(path, edit.text(), editor) for path, edit in sorted(edits.items()))
-    said = tuple(change.title for change in best.changes if change.title not in reasons)
-    left = tuple(
-        _left(change, reasons[change.title], program, best, recorder) for change in best.changes if change.title in reasons
-    )
-    return SourcePatch(tuple(file for file in files if file.old != file.new), said, left, stages, compiled)
-
-
-def _input(
-    program: Program, best: Variant, recorder: PipelineRecorder, kind: type[Editor]
-) -> tuple[Editor, dict[str, Edits], tuple[str | None, ...], dict[str, str]]:
-    """The changes of the input: the editor, the edits by file, the stages of the pipeline then, and why changes (by title) are left out."""
-    if program.dataset is None:
-        return kind(recorder, (), {}), {}, (), {}
-    editor = kind.of(describe(program.dataset, recorder), recorder)
-    rewrites = [change.rewrite for change in best.changes if change.rewrite is not None]
-    followed = follow(program.dataset, rewrites, recorder, editor.check)
-    reasons = {rewrite.title: reason for rewrite, reason in followed.left}
-    return editor, editor.edits(followed.row), tuple(call.op for call in followed.row.calls), reasons
-
-
-def _left(change: Change, reason: str, program: Program, best: Variant, recorder: PipelineRecorder) -> Left:
-    return Left(change.title, reason, recipe(program, replace(best, changes=(change,)), recorder))
+    if not is_knob(each):
+        editor = Editor.of(subject, recorder)
+        edits = editor.edits(row_with(subject, cast("Rewrite", each)))
+    else:
+        editor, edits = Editor(recorder, (), {}), {}
+        if each.reads:
+            _edit_reader(cast("ReaderKnob", each), program, editor, edits)
+        elif each.loops:
+            cast("LoopKnob", each).edit(program, lambda path: _edits_of(path, editor, edits))
+        else:
+            _set_knob(each.keywords(program), script, editor, edits, compiled_at(program.model))
+    files = (_changed(path, edit.text(), editor) for path, edit in sorted(edits.items()))
+    return tuple(file for file in files if file.old != file.new)
 
 
 def _set_knob(
     keywords: dict[str, str], script: str | None, editor: Editor, edits: dict[str, Edits], at: tuple[str, int] | None
-) -> dict[str, str]:
+) -> None:
     from outpace.tune.patch.step_edit import compile_call
     from outpace.tune.patch.written import Edits
 
@@ -230,7 +177,6 @@ def _set_knob(
     file, call = compile_call(script, editor.file, at)
     edit = edits.setdefault(file.path, Edits(file))
     edit.keywords[call] = {**edit.keywords.get(call, {}), **keywords}
-    return keywords
 
 
 def _edits_of(path: str, editor: Editor, edits: dict[str, Edits]) -> Edits:
@@ -253,13 +199,5 @@ def _edit_reader(knob: ReaderKnob, program: Program, editor: Editor, edits: dict
 
 def _changed(path: str, new: str, editor: Editor) -> FileChange:
     file = editor.file(path)
-    compile(new, path, "exec", dont_inherit=True)  # a patch that does not parse is a fault of ours: it must not pass silently
-    return FileChange(path, file.text, new, file.module.encoding)
-
-
-def _script() -> str | None:
-    """The file of the user's call of fit, inside which a tuning runs; else the main module's."""
-    place = frames.caller(3)
-    if place is not None and not place.file.startswith("<"):
-        return place.file
-    return getattr(sys.modules.get("__main__"), "__file__", None)
+    compile(new, path, "exec", dont_inherit=True)  # an edit that does not parse is a fault of ours: it must not pass silently
+    return FileChange(path, file.text, new)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
 import libcst as cst
@@ -26,7 +27,7 @@ class SourceFile:
         self.path = path
         self.name = Path(path).name
         try:
-            parsed = cst.parse_module(Path(path).read_bytes())
+            parsed = cst.parse_module(SourceFileLoader("", path).get_data(path))  # a text may stand in for the file
         except OSError:
             raise Unpatchable(f"there is no source file for {path}") from None
         except (cst.ParserSyntaxError, UnicodeDecodeError):

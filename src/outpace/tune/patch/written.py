@@ -76,7 +76,6 @@ class Edits:
     )  # so many statements, and what replaces them
     before: dict[cst.CSTNode, list[Any]] = field(default_factory=dict)  # statements before a loop
     behind: dict[cst.CSTNode, list[Any]] = field(default_factory=dict)  # and after it
-    turned: dict[cst.CSTNode, set[str]] = field(default_factory=dict)  # what a loop is written anew with
     loops: dict[cst.CSTNode, Sequence[Any]] = field(default_factory=dict)  # what replaces a loop
     first: dict[cst.CSTNode, Sequence[Any]] = field(default_factory=dict)  # statements before a loop, of its block
     above: dict[cst.CSTNode, Sequence[Any]] = field(default_factory=dict)  # functions before a statement of the file

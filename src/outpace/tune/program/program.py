@@ -1,4 +1,4 @@
-"""A Keras training as `fit` was asked for it, or a loop of the user's own: the model, the data set, and how they go together.
+"""A Keras training, or a loop of the user's own: the model, the data set, and how they go together.
 
 Scripts may compile more than once: the user's line of the last `compile` of each model is noted.
 """
@@ -17,10 +17,7 @@ from outpace._dataclass import dataclass
 from outpace.capture import frames
 from outpace.capture.choose import keras_backend
 from outpace.capture.steps_keras import of_keras_2, steps_per_execution
-from outpace.model.errors import UsageError
-from outpace.tune.program.source import Feed, Source
-from outpace.tune.program.state import layers_of, optimizers_of
-from outpace.tune.reason import reason_of
+from outpace.tune.program.source import Source
 
 if TYPE_CHECKING:
     from outpace.tune.loop.loop import Loop
@@ -60,75 +57,46 @@ def keras_model(function: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """One call of `fit` that has not begun, or a loop of the user's own that stands at the begin of a step.
+    """One call of `fit`, or a loop of the user's own, that was seen to make some steps. Its process ends with that.
 
-    model: compiled and built; None where the input alone is tuned. dataset: what `fit` would read, an element per batch, without
-    repetition. own_pipeline: whether the user built it (else Keras makes it of another input, and there is no pipeline to change).
-    arguments: the other arguments of `fit`. batches: batches in one epoch, None where unknown. spare: the first batch, held in memory.
-    remark: why the input alone is tuned, where that was not asked for; `untuned` is the model then.
-    step_seconds: of a training step as it is, once it was measured. loop: the user's own, where it is one; then there is no `model`.
-    kept: ids of what the fastest variant so far has, and its step's time.
+    model: compiled and built; None where the input alone is tuned. dataset: what it reads, where that is the user's own pipeline of tf.data;
+    else None. arguments: the other arguments of `fit`. batches: batches in one epoch, None where unknown. spare: the first batch; None
+    where reading it would take it away. source: what `fit` reads. remark: why the input alone is tuned. step_seconds: of a training step,
+    as it was seen. loop: the user's own, where it is one; then there is no `model`. kept: ids of the changes that it has already.
     """
 
     model: Any
     dataset: Any
-    own_pipeline: bool
     arguments: Mapping[str, Any]
     batches: int | None
     spare: Any
     source: Source
     remark: str = ""
     step_seconds: float | None = None
-    untuned: Any = None
     loop: Loop | None = None
     kept: tuple[str, ...] = ()
-    kept_seconds: float | None = None
 
     @classmethod
-    def of(cls, model: Any, x: Any, **arguments: Any) -> Program:
-        """The program of `model.fit(x, **arguments)`, in a process that ends with the trials; builds the model's variables, as `fit` would
-        before its first step, or by one where only that can. Raises UsageError where there is nothing that can be tuned, with the reason.
-        """
-        if not getattr(model, "compiled", True):
-            raise UsageError("The model is not compiled, so there is no training step to tune. Call compile() first.")
-        source = Source(x, arguments)
-        remark = _step_alone(model)
-        spare = _first(source)
-        untuned = model if remark else None
-        if remark:
-            model = None
-        else:
-            _build(model, spare, source)
-        known = (dict(arguments), source.batches, spare, source, remark)
-        return cls(model, source.dataset, source.own, *known, untuned=untuned)
+    def of(cls, model: Any, x: Any, arguments: Mapping[str, Any], step_seconds: float | None, kept: tuple[str, ...]) -> Program:
+        """The program of `model.fit(x, **arguments)`. Raises UsageError where its input cannot be read."""
+        source, remark = Source(x, arguments), _step_alone(model)
+        tuned = None if remark else model
+        return cls(
+            tuned, x if source.own else None, arguments, source.batches, source.spare, source, remark, step_seconds, None, kept
+        )
 
     @classmethod
-    def of_input(cls, dataset: Any) -> Program:
-        """The input alone, for whoever reads it; an element is a step's. Raises UsageError for an empty one."""
-        source = Source(dataset, {})
-        return cls(None, dataset, True, {}, source.batches, _first(source), source)
-
-    @classmethod
-    def of_loop(cls, loop: Loop) -> Program:
-        """A loop whose process ends with the trials. Raises UsageError where its data set is empty."""
+    def of_loop(cls, loop: Loop, kept: tuple[str, ...]) -> Program:
+        """Raises UsageError where its data set cannot be read."""
         source = Source(loop.dataset, {})
-        if loop.dataset is None:
-            return cls(None, None, False, {}, None, None, source, loop=loop)
-        return cls(None, loop.dataset, True, {}, source.batches, _first(source), source, loop=loop)
-
-    def feed(self, dataset: Any | None = None) -> Feed:
-        """What a trial reads of a data set, by default the program's own."""
-        return self.source.feed(self.dataset if dataset is None else dataset)
+        spare = source.spare if loop.dataset is not None else None
+        batches = source.batches if loop.dataset is not None else None
+        return cls(None, loop.dataset, {}, batches, spare, source, "", loop.step_seconds, loop, kept)
 
     @property
-    def trains(self) -> bool:
-        """Whether its training is tuned, and not its input alone."""
-        return self.model is not None or self.loop is not None
-
-    @property
-    def limited(self) -> bool:
-        """Whether its training and its input can be measured alone."""
-        return self.trains and (self.loop is None or self.own_pipeline)
+    def own_pipeline(self) -> bool:
+        """Whether the user built what it reads by tf.data."""
+        return self.dataset is not None
 
     @property
     def batch_size(self) -> int | None:
@@ -164,38 +132,3 @@ def _step_alone(model: Any) -> str:
     if getattr(model, "_distribute_strategy", None) is not None:
         return "The model was made under tf.distribute: its step is not tuned, its input is."
     return ""
-
-
-def _first(source: Source) -> Any:
-    """The first element, held in memory."""
-    try:
-        element = next(iter(source.feed(source.dataset).dataset.take(1)), None)
-    except UsageError:
-        raise
-    except Exception as error:  # the script would meet it in its own first step
-        raise UsageError(f"The input fails before its first batch: {reason_of(error)}.") from error
-    if element is None:
-        raise UsageError("The data set is empty, so there is no step to measure.")
-    return element
-
-
-def _step_once(model: Any, source: Source) -> None:
-    """Make all variables by a first training step, where they are not there before: nothing of it is put back."""
-    kept, model.train_function = model.train_function, None
-    try:
-        function = model.make_train_function(force=True) or model.train_function
-        function(iter(source.feed(source.dataset).dataset.repeat()))
-    finally:
-        model.train_function = kept
-
-
-def _build(model: Any, batch: Any, source: Source) -> None:
-    """Make all variables, as the first step of `fit` would, by that step where only it can."""
-    with contextlib.suppress(Exception):  # a model with a `train_step` of its own may have no `call`, and take other batches
-        model._symbolic_build(data_batch=batch)
-    if all(layer.built for layer in layers_of(model)):
-        if model.optimizer is not None and not model.optimizer.built:
-            model.optimizer.build(model.trainable_variables)
-        if all(optimizer.built for optimizer in optimizers_of(model)):
-            return
-    _step_once(model, source)

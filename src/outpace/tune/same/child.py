@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import atexit
+import contextlib
 import json
+import linecache
 import os
 import resource
 import sys
 import threading
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from outpace.capture.ending import end_here, flush_files
@@ -18,12 +21,15 @@ from outpace.capture.imports import ImportHooks
 from outpace.capture.script import run_as_main
 from outpace.tune import guard
 from outpace.tune.same.chance import Chance
+from outpace.tune.same.files import held_in, lines_of
 from outpace.tune.same.fits import Fits
+from outpace.tune.same.frozen import Frozen
 from outpace.tune.same.nudge import Nudge
 from outpace.tune.same.passes import END, Passes
-from outpace.tune.same.record import CUT_SHORT, Record, files_of
+from outpace.tune.same.record import CUT_SHORT, Record
 from outpace.tune.same.said import Said
-from outpace.tune.same.state import Reader, State
+from outpace.tune.same.shown import Items, Shown, numbers_of
+from outpace.tune.same.state import Reader, State, frames_of, modules_of
 from outpace.tune.texts.edition import Loaded
 from outpace.tune.texts.load import Marking, substitute
 
@@ -31,25 +37,32 @@ LEAVING = 10.0  # seconds for what a script does at its exit
 
 
 class TextRun:
-    """One run, as a plan says: `edition` (a file), `script`, `argv`, `module`, `cut` and `every` (passes), `nudge` (a seed, or null), `limit`
+    """One run, as a plan says: `edition` (a file), `script`, `argv`, `module`, `cut` and `every` (passes), `numbers` and
+    `items` (`Shown`), `surveyed` (whether these are looked up), `nudge` (a seed, or null), `limit`
     (seconds), `training` (seconds after its begin, or null), `result` (where the record goes)."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self.plan = plan
         self.loaded = loaded = Loaded.read(plan["edition"])
         self.marking = Marking(loaded.place, loaded.header)
-        self.marks = Passes(
-            plan["cut"], plan["every"], loaded.grouped, self._began, self._passed, ".".join(map(str, loaded.place.path))
-        )
-        self.fits = Fits(loaded.fit, plan["cut"], plan["every"], self._began, self._passed)
+        items = {key: [Items(*each) for each in runs] for key, runs in plan["items"].items()}
+        shown = Shown(plan["cut"], plan["every"], tuple(plan["numbers"]), items)
+        innermost = ".".join(map(str, loaded.place.path))
+        self.marks = Passes(shown, loaded.grouped, self._began, self._passed, innermost, plan["surveyed"])
+        self.fits = Fits(loaded.fit, shown, plan["surveyed"], self._began, self._passed)
+        self.numbers: tuple[int, ...] = ()
+        self.before: dict[str, frozenset[int]] = {}
         self.read: dict[tuple[str, int, int], State] = {}
         self._reader = Reader(users)
         self._written = threading.Lock()
         self.guard: guard.Guard | None = None
         self.said = Said(users)
+        self.frozen = Frozen(users)
 
     def _began(self, frame: FrameType, model: Any = None) -> None:
         """The loop begins for the first time, or the `fit` of a model."""
+        self.numbers = tuple(_named(frame)) if self.plan["surveyed"] else ()
+        self.before = {file: frozenset(lines) for file, lines in self.marks.ran.items()}
         self.marks.ran.clear()  # what ran before is no part of training
         if self.plan["training"] is not None:
             self._watch(self.plan["training"])
@@ -58,6 +71,7 @@ class TextRun:
 
     def _passed(self, key: str, entry: int, passes: int, frame: FrameType | None, held: dict[str, Any] | None = None) -> None:
         """The state is to be read; `held`: by name, what a frame does not lead to."""
+        self.frozen.check()
         self.read[key, entry, passes] = self._reader.read(frame, held)
 
     def finish(self, ended: str) -> None:
@@ -65,17 +79,21 @@ class TextRun:
         if not self._written.acquire(blocking=False):
             return
         passes = dict(self.marks.passes)  # of a fit the last call may be told with more steps than it made
+        for code in self.frozen.rewritten:
+            self.marks.ran.setdefault(os.path.realpath(code.co_filename), set()).update(_lines(code))
         ran = {file: frozenset(lines) for file, lines in self.marks.ran.items()}
+        flush_files()
+        written = list(self.guard.changed()) if self.guard is not None else []
         if self.read or ended:
             final = self._reader.read(None)
+            self.read["files", 1, END] = self._reader.of(held_in(written))
             self.read["script", 1, END] = final
         memory = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        flush_files()
         ours = (threading.main_thread(), threading.current_thread())
         threads = sum(not each.daemon and each not in ours for each in threading.enumerate())
-        files = files_of(self.guard.changed()) if self.guard is not None else {}
         found = Record(
-            self.read, passes, (), ended, ran, self.marking.branches, files, memory, threads, self.said.lines
+            self.read, passes, (), ended, ran, self.marking.branches, lines_of(written), memory, threads, self.said.lines,
+            self.frozen.changed, self.frozen.opaque, self.before, self.frozen.kept, self.numbers, self.marks.items | self.fits.items,
         )  # fmt: skip
         found.write(self.plan["result"])
 
@@ -112,6 +130,24 @@ class TextRun:
         end_here(0)
 
 
+def _named(frame: FrameType) -> list[int]:
+    """Numbers that the user's modules name, by what they and the user's functions on the stack hold."""
+    found: set[int] = set()
+    for module in modules_of(users):
+        names: dict[str, Any] = dict(vars(module))
+        for each in reversed(list(frames_of(frame, users))):
+            names |= each.f_locals if each.f_globals is vars(module) else {}
+        with contextlib.suppress(SyntaxError):
+            found |= set(numbers_of(ast.parse("".join(linecache.getlines(str(module.__file__)))), names))
+    return sorted(found)
+
+
+def _lines(code: CodeType) -> set[int]:
+    """All lines of a function, and of those inside of it."""
+    inner = [each for each in code.co_consts if isinstance(each, CodeType)]
+    return {line for *_, line in code.co_lines() if line}.union(*map(_lines, inner))
+
+
 def main() -> None:
     """Run the script; the record is written in any case."""
     plan = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
@@ -124,7 +160,17 @@ def main() -> None:
     run.marking.install()
     run.marks.install()
     run.said.begin()
-    hooks: Any = {"tensorflow": chance.on_tensorflow, "keras": run.fits.install, "tf_keras": run.fits.install}
+
+    def on_tensorflow(tf: Any) -> None:
+        chance.on_tensorflow(tf)
+        run.frozen.on_tensorflow(tf)
+
+    hooks: Any = {
+        "tensorflow": on_tensorflow,
+        "jax": run.frozen.on_jax,
+        "keras": run.fits.install,
+        "tf_keras": run.fits.install,
+    }
     ImportHooks(hooks, lambda name, error: sys.exit(f"{name} could not be hooked: {error!r}")).install()
     run.run()
     end_here(0)  # threads of a pipeline that never ends would keep the interpreter

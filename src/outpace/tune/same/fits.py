@@ -1,32 +1,61 @@
-"""Marks at a `fit` of Keras: after each of its batches, at the ends of its epochs, and behind it; it ends after some epochs and batches."""
+"""Marks at a `fit` of Keras: after each of its batches, at the ends of its epochs, and behind it; of a longer one a part is made."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import sys
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from outpace.tune.same.passes import END, due
+import numpy as np
 
-EPOCHS = 2
+from outpace._dataclass import dataclass
+from outpace.tune.same.passes import END, counted_in, due
+from outpace.tune.same.shown import Items, Shown, Span, number_of
+
+EPOCH, BATCH = "epoch", "batch"
 VALIDATION = 8  # batches of an evaluation inside of it
+UNKNOWN = -2  # what TensorFlow says of a data set of which it does not know the size
+_FULL = 4  # epochs of which all that is shown of one is affordable
 Passed = Callable[[str, int, int, "FrameType | None", dict[str, Any]], None]
 
 
-class Fits:
-    """Marks the n-th `fit`. cut: batches of an epoch, 0 for all. every: batches of a call, at whose ends it is read. began: told when it
-    begins. passed: told of each batch that is to be read, and of each end of an epoch."""
+@dataclass(frozen=True)
+class Cut:
+    """What is made of a `fit`: epochs and batches of each, as from and to; none for all."""
 
-    def __init__(self, number: int, cut: int, every: int, began: Callable[[FrameType, Any], None], passed: Passed) -> None:
-        self._number, self._cut, self._every, self._began, self._passed = number, cut, every, began, passed
-        self._calls, self._model, self._epoch = 0, None, 0
+    epochs: tuple[Span, ...] = ()
+    batches: tuple[Span, ...] = ()
+
+
+def cut_of(shown: Shown) -> Cut:
+    """What is shown of a `fit` that is cut; the more epochs, the fewer batches of each."""
+    epochs = shown.spans(EPOCH, 1, False)
+    made = sum(end - start for start, end in epochs)
+    first = shown.first * _FULL // max(made, _FULL) // shown.every * shown.every
+    fewer = Shown(max(first, shown.every), shown.every, shown.numbers, shown.items)
+    return Cut(epochs, fewer.spans(BATCH, 1, True))
+
+
+class Fits:
+    """Marks the n-th `fit`. shown: which epochs and batches are made. surveyed: whether batches are counted. began: told when it begins.
+    passed: told of each batch that is to be read, and of each end of an epoch. items: what the data were seen to give."""
+
+    def __init__(
+        self, number: int, shown: Shown, surveyed: bool, began: Callable[[FrameType, Any], None], passed: Passed
+    ) -> None:
+        self._number, self._shown, self._surveyed, self._began, self._passed = number, shown, surveyed, began, passed
+        self._calls, self._model, self._epoch, self._first = 0, None, 0, 0
+        self._callbacks: Any = None
+        self._cut = Cut()
+        self.items: dict[str, list[Items]] = {}
         self.made = 0
 
     def install(self, keras: Any) -> None:
-        """Put ourselves before `fit`, and behind what it tells callbacks."""
+        """Put ourselves before `fit`, and around what it tells callbacks."""
         original, fits = keras.Model.fit, self
         signature = inspect.signature(original)
 
@@ -43,51 +72,105 @@ class Fits:
             try:
                 return original(*call.args, **call.kwargs)
             finally:
-                fits._passed("fit", 1, END, frame, {"model": self})
+                fits._passed("fit", 1, END, frame, {"model": self, "callbacks": fits._callbacks})
                 fits._model = None
 
         keras.Model.fit = fit
         kind = keras.callbacks.CallbackList
-        for name in ("on_train_batch_end", "on_epoch_end"):
-            self._after(kind, name)
+        for name in ("on_epoch_begin", "on_epoch_end", "on_train_batch_begin", "on_train_batch_end"):
+            self._around(kind, name)
 
-    def _after(self, kind: Any, name: str) -> None:
+    def _around(self, kind: Any, name: str) -> None:
+        """Let callbacks see the numbers of the epochs and batches that are made."""
         original, fits = getattr(kind, name), self
 
         @functools.wraps(original)
         def method(self: Any, at: int, logs: Any = None) -> Any:
-            found = original(self, at, logs)
-            if fits._model is not None:
-                fits._told(name, at, dict(logs or {}))
+            if fits._model is None:
+                return original(self, at, logs)
+            found = original(self, fits._numbered(name, at), logs)
+            fits._told(name, at, dict(logs or {}))
             return found
 
         setattr(kind, name, method)
 
+    def _numbered(self, name: str, at: int) -> int:
+        if "epoch" in name:
+            return self._first + number_of(self._cut.epochs, at - self._first + 1) - 1
+        return number_of(self._cut.batches, at + 1) - 1
+
     def _told(self, name: str, at: int, logs: dict[str, Any]) -> None:
-        held = {"model": self._model, "logs": logs}
+        held = {"model": self._model, "logs": logs, "callbacks": self._callbacks}
         if name == "on_epoch_end":
-            self._passed("epoch", at + 1, END, None, held)
+            self._passed("epoch", self._numbered(name, at) + 1, END, None, held)
             self._epoch = at + 1
-            return
-        self.made = made = at + 1
-        if self._epoch & (self._epoch + 1) == 0 and (due(made, self._every) or made == self._cut):
-            self._passed("batch", self._epoch + 1, made, None, held)
+        elif name == "on_train_batch_end":
+            self.made = made = at + 1
+            ends = itertools.accumulate(end - start for start, end in self._cut.batches)
+            if self._epoch & (self._epoch + 1) == 0 and (due(made, self._shown.every) or made in ends):
+                self._passed("batch", self._epoch + 1, self._numbered(name, at) + 1, None, held)
 
     def _shorten(self, given: dict[str, Any]) -> None:
-        self._epoch = given["initial_epoch"]
-        if not self._cut:
+        self._epoch = self._first = given["initial_epoch"]
+        self._callbacks = given["callbacks"]
+        if not self._shown.first:
             return
-        given["epochs"] = min(given["epochs"], given["initial_epoch"] + EPOCHS)
-        count = batches_of(given["x"], given["batch_size"])
-        if given["steps_per_epoch"] is None and (count is None or count > self._cut):
-            given["steps_per_epoch"] = self._cut
-        elif given["steps_per_epoch"] is not None:
-            given["steps_per_epoch"] = min(given["steps_per_epoch"], self._cut)
+        if self._surveyed:
+            self.items[EPOCH] = [Items(given["epochs"] - self._first, True)]
+            self.items[BATCH] = [_batches(given)]
+        self._cut = cut_of(self._shown)
+        made = sum(end - start for start, end in self._cut.epochs)
+        given["epochs"] = min(given["epochs"], self._first + made)
+        _fewer_batches(given, self._cut.batches, self._shown.end(BATCH, 1))
         if given.get("validation_data") is not None and given.get("validation_steps") is None:
             data = given["validation_data"]
             count = batches_of(data[0] if isinstance(data, tuple) else data, given["batch_size"])
             if count is None or count > VALIDATION:
                 given["validation_steps"] = VALIDATION
+
+
+def _batches(given: dict[str, Any]) -> Items:
+    """How many batches an epoch has, of data that some can be left out of."""
+    data, count = given["x"], batches_of(given["x"], given["batch_size"])
+    if given["steps_per_epoch"] is not None or given.get("validation_split"):
+        return Items(0, False)
+    if hasattr(data, "cardinality"):
+        return counted_in(iter(data)) if count is not None or int(data.cardinality()) == UNKNOWN else Items(0, False)
+    return Items(count, True) if count is not None and isinstance(data, np.ndarray) else Items(0, False)
+
+
+def _fewer_batches(given: dict[str, Any], spans: tuple[Span, ...], count: int | None) -> None:
+    """Leave batches out of an epoch; where their number is not known, those behind the first."""
+    made = sum(end - start for start, end in spans)
+    if count is None:
+        known = batches_of(given["x"], given["batch_size"])
+        if given["steps_per_epoch"] is not None:
+            given["steps_per_epoch"] = min(given["steps_per_epoch"], made)
+        elif known is None or known > made:
+            given["steps_per_epoch"] = made
+    elif made < count and hasattr(given["x"], "cardinality"):
+        given["x"] = _some(given["x"], spans)
+    elif made < count:
+        size = int(given["batch_size"] or 32)
+        rows = np.concatenate([np.arange(start * size, min(end * size, len(given["x"]))) for start, end in spans])
+        for name in ("x", "y", "sample_weight"):
+            if given.get(name) is not None:
+                given[name] = np.asarray(given[name])[rows]
+
+
+def _some(data: Any, spans: tuple[Span, ...]) -> Any:
+    """Some elements of a data set, of which all are drawn."""
+    starts, ends = (np.array(each, np.int64)[:, None] for each in zip(*spans, strict=True))
+
+    def shown(at: Any, *_: Any) -> Any:
+        tf = sys.modules["tensorflow"]
+        return tf.reduce_any((starts <= at) & (at < ends)) | (at >= int(ends.max()))
+
+    found = data.enumerate().filter(shown).map(lambda _, *element: element if len(element) > 1 else element[0])
+    if (count := int(data.cardinality())) < 0:
+        return found
+    kept = sum(max(min(end, count) - start, 0) for start, end in spans) + max(count - spans[-1][1], 0)
+    return found.apply(sys.modules["tensorflow"].data.experimental.assert_cardinality(kept))  # as it was known before
 
 
 def batches_of(data: Any, size: Any) -> int | None:

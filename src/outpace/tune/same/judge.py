@@ -17,10 +17,12 @@ from outpace.tune.same.state import State
 ONE_STEP = 1e-5  # of the largest number of an array: what another order of additions makes of a step in float32
 LATER = 5e-6  # likewise after several, beside what one rounding at the start has grown to
 SPREADS = 16.0  # times that: an edit rounds in every step, and the sample is one
+OF_CHANGE = 1e-3  # of what training has changed: more is not what rounding makes of it
 AGREED = 1e-3  # of what training has changed: two runs of one text that differ by more tell nothing
 TELLS = 0.1  # of what training has changed: a tolerance above it hides what it should find
 NOISE = 0.4  # of the arrays that training changes: what one rounding moves as far as training does is of no consequence if all else agrees
-PRINTED = 2e-3  # of a number that is printed: few digits are
+PRINTED = 2e-3  # of a number that is printed: by as much two runs of one text may differ for it to be compared
+DIGITS = 2e-5  # of it, likewise of the edited text, beside what the two differ by
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _PROGRESS = re.compile(r"\x08|━|[mµn]?s/(?:step|epoch|it)\b|\bit/s\b|\d+%\|")
 _SHOWN = 3
@@ -31,7 +33,8 @@ class Judgement:
     """same: whether the edited text is the same program; None where that is not proven. why: in a sentence without its subject's name.
     compared: values. missed: lines of branches that did not run. faults: places that differ, or that could not be compared. runs: whether the
     edited text came through its passes at all. whole: whether the scripts were compared to their own end; else only the first passes were.
-    sampled: arrays of which a sample and sums stand for the rest. allowed: it is not the same, and the user allows that."""
+    sampled: arrays of which a sample and sums stand for the rest. allowed: it is not the same, and the user allows that. shown: the passes that
+    were compared of a training that was cut, in words. noise: arrays that training changes and that runs of the original do not agree on."""
 
     same: bool | None
     why: str
@@ -43,6 +46,8 @@ class Judgement:
     whole: bool = True
     sampled: int = 0
     allowed: bool = False
+    shown: str = ""
+    noise: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -52,10 +57,12 @@ class Judgement:
                 f"; {counted(len(self.missed), 'branch', 'branches')} did not run (line {', '.join(map(str, self.missed))})"
             )
             later = "" if self.whole else "; the training is longer, and what only shows later was not compared"
+            if self.shown:
+                later = f"; these were {self.shown}, and what only shows in others was not compared"
             part = f"; of {counted(self.sampled, 'large array')} a sample and sums" if self.sampled else ""
-            return (
-                f"compared to step {self.passes}, {counted(self.compared, 'value')}{part}{missed if self.missed else ''}{later}"
-            )
+            noise = f"; {', '.join(self.noise)} could not be compared, since chance or rounding makes it" if self.noise else ""
+            compared = counted(self.compared, "value")
+            return f"compared to step {self.passes}, {compared}{part}{noise}{missed if self.missed else ''}{later}"
         return self.why
 
 
@@ -114,21 +121,37 @@ class _Comparison:
                 f" and {len(self.faults) - _SHOWN} more" if len(self.faults) > _SHOWN else ""
             )
             return Judgement(False, f"It is another program: {said}.", self.compared, passes, missed, tuple(self.faults))
-        why = self._unproven(passes)
+        why = self._frozen() or self._unproven(passes)
         if why is not None:
             return Judgement(None, why, self.compared, passes, missed, tuple(self.missing))
         sampled = len({path for key in common for path in self.one.marks[key].sampled})
-        return Judgement(True, "the same program", self.compared, passes, missed, sampled=sampled)
+        return Judgement(True, "the same program", self.compared, passes, missed, sampled=sampled, noise=tuple(self._noise()))
+
+    def _noise(self) -> list[str]:
+        return sorted(self.changed - self.told)
+
+    def _frozen(self) -> str | None:
+        known = self.one.frozen.keys() | self.two.frozen.keys()
+        for read, function in self.edited.frozen.items():
+            if read not in known:
+                return f"It compiles {function}, which keeps {read} as it was when it was traced, and the script changes that."
+        for read, kind in self.edited.opaque.items():
+            if read not in self.one.opaque.keys() | self.two.opaque.keys():
+                return f"It compiles a function that keeps {read}, and a {kind} cannot be compared."
+        return None
 
     def _unproven(self, passes: int) -> str | None:
         if passes < 1:
             return "No pass of its loop could be compared."
+        last = next(reversed(list(self.one.marks)), None)
+        if not self.one.ended and not all(last in each.marks for each in (self.nudged, self.edited)):
+            return "Its end could not be compared."
         if self.missing:
             path, why = next(iter(self.missing.items()))
             return f"It could not be compared in all that it holds: {path} {why}."
         if not self.changed:
             return "Nothing that training changes was found, so nothing can be compared."
-        untold = sorted(self.changed - self.told)
+        untold = self._noise()
         if len(untold) > NOISE * len(self.changed):
             return f"Two runs of the script as it is differ as well, in {untold[0]}, so that it cannot be compared."
         return None
@@ -166,6 +189,7 @@ class _Comparison:
             self.compared += 1
 
     def _number(self, key: Any, path: str, value: Any, other: Any, nudged: Any, edited: State) -> None:
+        plain = value
         value, other = _wide(value), _wide(other)
         change = self._change(path, value)
         scale = _largest(value)
@@ -174,6 +198,8 @@ class _Comparison:
             self.spreads[path] = max(self.spreads.get(path, 0.0), _distance(value, _wide(nudged)))
         spread = max(self.spreads.get(path, 0.0), between)
         floor = (ONE_STEP if key[2] == 1 else LATER) * scale if value.dtype.kind != "i" else 0.0
+        if key[2] != 1 and change:
+            floor = min(floor, OF_CHANGE * change)
         if not np.isfinite(spread) or between > max(AGREED * max(change, scale * 1e-3), floor):
             return
         found = edited.find(path)
@@ -182,6 +208,9 @@ class _Comparison:
             return
         if not isinstance(found, np.ndarray) or found.shape != value.shape:
             self.faults.append(f"{_said(key)}: {path} has another shape or type")
+            return
+        if _narrower(found, plain):
+            self.faults.append(f"{_said(key)}: {path} is of {found.dtype} instead of {plain.dtype}")
             return
         tolerance = floor + SPREADS * spread
         if tolerance <= TELLS * change or not spread:
@@ -237,6 +266,10 @@ def _said(key: tuple[str, int, int]) -> str:
         return "at the end"
     if loop in ("fit", "epoch"):
         return "after fit" if loop == "fit" else f"after epoch {entry}"
+    if loop == "files":
+        return "in its files"
+    if loop.endswith(" returned"):
+        return "where its function returns"
     return (
         f"behind the loop, time {entry}" if passes == END else f"at step {passes}" + (f" of epoch {entry}" if entry > 1 else "")
     )
@@ -247,6 +280,13 @@ def _root(path: str) -> str:
     function = re.match(r"[\w.<>]+:", path)
     names = re.split(r"[\[.<{(]", path[function.end() :] if function else path)
     return names[0] if function else ".".join(names[:2])
+
+
+def _narrower(found: Any, value: Any) -> bool:
+    """Whether numbers are of a type that holds less than the original's; one number of a loss may come from either side."""
+    integers = found.dtype.kind in "iu" and value.dtype.kind in "iu"
+    floats = found.dtype.kind == value.dtype.kind == "f" and value.size > 1
+    return bool((integers or floats) and found.dtype.itemsize < value.dtype.itemsize)
 
 
 def _wide(value: Any) -> Any:
@@ -288,16 +328,18 @@ def _alike(one: str, two: str, nudged: str, edited: str) -> bool:
         return True
     if _NUMBER.sub("#", one) != _NUMBER.sub("#", edited):
         return False
-    return all(
-        not (_near(a, b, 1) and _near(a, c, 1)) or _near(a, d, 2)
-        for a, b, c, d in zip(*(_NUMBER.findall(line) for line in lines), strict=True)
-    )
+    return all(_agrees(*numbers) for numbers in zip(*(_NUMBER.findall(line) for line in lines), strict=True))
 
 
-def _near(one: str, two: str, times: float) -> bool:
-    """Whether two printed numbers are one but for rounding."""
-    a, b = float(one), float(two)
-    return one == two or abs(a - b) <= times * (PRINTED * max(abs(a), abs(b)) + _last_digit(one))
+def _agrees(one: str, two: str, nudged: str, edited: str) -> bool:
+    """Whether a printed number of the edited script is what runs of the original make it; so is what these do not agree on."""
+    if one.lstrip("+-").isdigit():
+        return not one == two == nudged or edited == one
+    a, b, c, d = map(float, (one, two, nudged, edited))
+    spread, digit, scale = max(abs(a - b), abs(a - c)), _last_digit(one), abs(a)
+    if not spread <= PRINTED * scale + digit:
+        return True
+    return abs(a - d) <= 2 * digit + DIGITS * scale + SPREADS * spread
 
 
 def _last_digit(number: str) -> float:

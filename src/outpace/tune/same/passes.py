@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
 from types import FrameType
 from typing import Any
 
 from outpace._dataclass import dataclass
+from outpace.tune.same.shown import Items, Shown, Span, number_of
 from outpace.tune.texts import marks
 
 END = -1  # instead of a pass: behind the loop
-OUTER_PASSES = 2  # of loops around, where the loop is cut
 MOST_ENTRIES = 64  # of a loop that are read, of them those whose number is a power of two
+DRAWN = 5.0  # seconds in which items are drawn to see how many there are
+_MORE = 4  # items behind the last that a loop had where that was looked up
 
 
 def due(made: int, every: int) -> bool:
@@ -24,32 +29,40 @@ def due(made: int, every: int) -> bool:
 
 @dataclass(eq=False)
 class Passes:
-    """What the marks call. cut: passes after which the loop is over, 0 for its own end. every: passes of a group, which are read at its ends.
-    grouped: an item of the edited loop begins with a list of the items of so
+    """What the marks call. shown: which passes are made. grouped: an item of the edited loop begins with a list of the items of so
     many passes. began: told when a loop begins for the first time, with the user's frame. passed: told of each pass to be read: the loop, how
-    often it was entered, the number of passes, and the user's frame."""
+    often it was entered, the pass's number, and the user's frame. surveyed: whether items are drawn behind the first passes, to know how
+    many there are. ran: lines of branches that ran, by file. passes: how many each loop made when it ran last. items: by loop, what its runs
+    were seen to give."""
 
-    cut: int
-    every: int
+    shown: Shown
     grouped: bool
     began: Callable[[FrameType], None]
     passed: Callable[[str, int, int, FrameType], None]
     innermost: str = ""
+    surveyed: bool = False
     ran: dict[str, set[int]] = field(default_factory=dict)
     passes: dict[str, int] = field(default_factory=dict)
+    items: dict[str, list[Items]] = field(default_factory=dict)
     _entries: dict[str, int] = field(default_factory=dict)
+    _spans: tuple[Span, ...] | None = None
+    _spans_of: tuple[str, int] = ("", 0)
 
     def install(self) -> None:
         """Let every module see the names."""
         marks.install(
-            pass_=self._pass, cut=self._cut, more=self._more, enter=self._enter, left=self._left,
+            pass_=self._pass, cut=self._cut, more=self._more, enter=self._enter, left=self._left, returned=self._returned,
             ran=lambda file, line: self.ran.setdefault(file, set()).add(line),
         )  # fmt: skip
 
-    def _most(self, key: str) -> int:
-        if not self.cut:
-            return sys.maxsize
-        return self.cut if key == self.innermost else OUTER_PASSES
+    def spans(self, key: str) -> tuple[Span, ...] | None:
+        """The passes that this run of a loop makes; None for all."""
+        if not self.shown.first:
+            return None
+        if self._spans_of != (key, self._entries[key]):
+            self._spans_of = key, self._entries[key]
+            self._spans = self.shown.spans(*self._spans_of, key == self.innermost)
+        return self._spans
 
     def _read(self, key: str) -> bool:
         """Whether this run of a loop is one that is read."""
@@ -63,8 +76,12 @@ class Passes:
         self.passes[key] = 0
 
     def _cut(self, key: str, items: Iterable[Any]) -> Iterable[Any]:
-        """The first items."""
-        return _First(items, self._most(key))
+        """The items of the passes that are made."""
+        spans = self.spans(key)
+        if spans is None:
+            return items
+        told = functools.partial(self.items.setdefault(key, []).append) if self.surveyed else None
+        return _Some(items, spans, self.shown.end(key, self._entries[key]), told)
 
     def _pass(self, key: str, items: Iterable[Any]) -> Iterator[Any]:
         for item in items:
@@ -72,40 +89,64 @@ class Passes:
             self._made(key, len(item[0]) if self.grouped and key == self.innermost else 1, sys._getframe(1))
 
     def _more(self, key: str) -> bool:
-        """Asked before each pass of a loop with a condition."""
+        """Asked before each pass of a loop with a condition, of which none can be left out."""
         if (made := self.passes[key]) >= 0 and f"{key}?" in self._entries and self._entries[f"{key}?"] == self._entries[key]:
             self._made(key, 1, sys._getframe(1))
             made += 1
         self._entries[f"{key}?"] = self._entries[key]
-        return made < self._most(key)
+        spans = self.spans(key)
+        return spans is None or made < spans[0][1]
 
     def _made(self, key: str, passes: int, frame: FrameType) -> None:
         self.passes[key] = made = self.passes[key] + passes
-        if self._read(key) and (due(made, self.every) or made == self._most(key)):
-            self.passed(key, self._entries[key], made, frame)
+        spans = self.spans(key) or ()
+        if self._read(key) and (
+            due(made, self.shown.every) or made in itertools.accumulate(end - start for start, end in spans)
+        ):
+            self.passed(key, self._entries[key], number_of(spans, made), frame)
 
     def _left(self, key: str) -> None:
         if self._read(key):
             self.passed(key, self._entries[key], END, sys._getframe(1))
 
+    def _returned(self, key: str) -> None:
+        """The function that holds the loop is over."""
+        if key in self._entries and self._read(key):
+            self.passed(f"{key} returned", self._entries[key], END, sys._getframe(1))
 
-class _First:
-    """The first items of something, which otherwise is what it was."""
 
-    def __init__(self, items: Iterable[Any], most: int) -> None:
-        self._items, self._most = items, most
+class _Some:
+    """Some items of something, which otherwise is what it was. end: how many it has. told: of how many there were."""
+
+    def __init__(
+        self, items: Iterable[Any], spans: tuple[Span, ...], end: int | None, told: Callable[[Items], None] | None
+    ) -> None:
+        self._items, self._spans, self._end, self._told = items, spans, end, told
 
     def __iter__(self) -> Iterator[Any]:
-        at = 0
-        if at < self._most:
-            for item in self._items:
+        last = self._spans[-1][1]
+        until = last if self._end is None else self._end + _MORE
+        items = iter(self._items)
+        drawn = 0
+        for drawn, item in enumerate(itertools.islice(items, until), start=1):
+            if drawn > last or any(start < drawn <= end for start, end in self._spans):
                 yield item
-                at += 1
-                if at >= self._most:
-                    return
+        if self._told is not None:  # it was not left before
+            self._told(Items(drawn, True) if drawn < until else counted_in(items, drawn))
 
     def __len__(self) -> int:
-        return min(len(self._items), self._most)  # type: ignore[arg-type]
+        shown = sum(end - start for start, end in self._spans)
+        return min(len(self._items), shown)  # type: ignore[arg-type]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._items, name)
+
+
+def counted_in(items: Iterator[Any], drawn: int = 0) -> Items:
+    """How many items there are in all, of which some are drawn, as far as there is time."""
+    began = time.monotonic()
+    for _ in items:
+        drawn += 1
+        if time.monotonic() - began > DRAWN:
+            return Items(drawn, False)
+    return Items(drawn, True)

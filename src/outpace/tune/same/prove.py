@@ -9,18 +9,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field, replace
 from pathlib import Path
 
 from outpace._dataclass import dataclass
+from outpace.capture.family import noted
 from outpace.model.errors import TuneError
+from outpace.tune.same.fits import BATCH, EPOCH, cut_of
 from outpace.tune.same.judge import Judgement, judge
 from outpace.tune.same.names import dead_names
 from outpace.tune.same.record import CUT_SHORT, Record
+from outpace.tune.same.shown import Shown, Span, said
+from outpace.tune.same.stores import Ran, may_change
+from outpace.tune.same.unrun import unrun
 from outpace.tune.texts.edition import Edition
-from outpace.tune.texts.load import source_of
+from outpace.tune.texts.load import lines_between, source_of
 from outpace.tune.texts.place import FIT, MODULE, Place, loops_of
 
 CUT = 64  # passes
@@ -49,11 +54,13 @@ class Original:
     limit: float = LIMIT
     whole: float = WHOLE
     _took: float = 0.0
+    _seen: Record | None = None  # items and numbers
     _records: list[Record] = field(default_factory=list)
     _private: tempfile.TemporaryDirectory[str] | None = None
 
     def __enter__(self) -> Original:
         self._private = tempfile.TemporaryDirectory(prefix="outpace-same-")
+        noted(self._private.name)
         return self
 
     def __exit__(self, *details: object) -> None:
@@ -66,14 +73,23 @@ class Original:
         if not self._records:
             with ThreadPoolExecutor(TOGETHER) as pool:
                 first = pool.submit(self._run, {}, cut=0, training=self.whole)
-                short = pool.submit(self._run, {})  # beside it, as if it had to be cut
+                survey = pool.submit(self._run, {}, surveyed=True)  # beside it, as if it had to be cut
                 whole = first.result()
                 if whole.ended != CUT_SHORT:
                     self.cut = 0
-                nudged = pool.submit(self._run, {}, nudge=NUDGE)
+                else:
+                    self._seen = survey.result()
+                one = pool.submit(self._run, {}) if self.cut else first
                 two = pool.submit(self._run, {})
-                self._records = [whole if not self.cut else short.result(), two.result(), nudged.result()]
+                nudged = pool.submit(self._run, {}, nudge=NUDGE)
+                self._records = [one.result(), two.result(), nudged.result()]
         return self._records
+
+    @property
+    def shown(self) -> Shown:
+        """Which passes are made where the loop is cut, as far as that is known."""
+        seen = self._seen
+        return Shown(self.cut, self.every, seen.numbers, seen.items) if seen is not None else Shown(self.cut, self.every)
 
     @property
     def memory(self) -> int:
@@ -88,7 +104,52 @@ class Original:
         except TuneError as error:
             return Judgement(None, str(error), runs=False)
         found = judge(originals, edited, self._dead(), self._missed(originals[0]))
-        return replace(found, whole=not self.cut)
+        if found.same and self.cut and (why := self._may_change(texts, edited) or _unrun(texts, edited)):
+            found = replace(found, same=None, why=why)
+        whole = not self.cut or self._complete()
+        return replace(found, whole=whole, shown="" if whole else self._shown())
+
+    def _complete(self) -> bool:
+        """Whether every pass was made of a loop that was to be cut, and that no other one is around."""
+        if self.place.function == FIT or len(self.place.path) > 1:
+            return False
+        key = str(self.place.path[0])
+        end = self.shown.end(key, 1)
+        return end is not None and self.shown.spans(key, 1, True) == ((0, end),)
+
+    def _may_change(self, texts: Texts, edited: Record) -> str:
+        """What a traced function keeps and the edited texts may yet change, behind what was compared; a sentence, or nothing."""
+        known = {each.read for record in self.records[:2] for each in record.kept}
+        kept = [each for each in edited.kept if each.read not in known]
+        real = {os.path.realpath(path): text for path, text in texts.items()}
+        for file in edited.branches if kept else ():
+            tree = ast.parse(real.get(file) or source_of(file))
+            place = (self.place.function, self.place.path[:1]) if file == self.place.file else None
+            loop = next((node for name, path, node in loops_of(tree) if (name, path) == place), None)
+            ran = Ran(edited.before.get(file, frozenset()), edited.ran.get(file, frozenset()))
+            for each, line in may_change(tree, loop, ran, kept):
+                keeps = f"It compiles {each.function}, which keeps {each.read} as it was when it was traced"
+                return f"{keeps}, and line {line} of {os.path.basename(file)} may change that later than could be compared."
+        return ""
+
+    def _shown(self) -> str:
+        """The passes that were compared, in words."""
+        if self.place.function == FIT:
+            made = cut_of(self.shown)
+            batches = said(made.batches, self.shown.end(BATCH, 1))
+            epochs = said(made.epochs, self.shown.end(EPOCH, 1))
+            return f"epochs {epochs}, of each the batches {batches}{self._beyond([made.epochs, made.batches])}"
+        path = self.place.path
+        keys = [".".join(map(str, path[:length])) for length in range(1, len(path) + 1)]
+        spans = {key: self.shown.spans(key, 1, key == keys[-1]) for key in reversed(keys)}
+        parts = [said(those, self.shown.end(key, 1)) for key, those in spans.items()]
+        return f"steps {', of passes '.join(parts)}{self._beyond(spans.values())}"
+
+    def _beyond(self, spans: Iterable[Sequence[Span]]) -> str:
+        """Numbers that the texts name and no pass that was made has."""
+        made = [span for those in spans for span in those]
+        beyond = [each for each in self.shown.numbers if not any(start <= each <= end for start, end in made)]
+        return f" (none at {', '.join(map(str, beyond))}, which its text names)" if beyond else ""
 
     def _dead(self) -> frozenset[str]:
         if self.place.function == FIT:
@@ -116,6 +177,7 @@ class Original:
         nudge: int | None = None,
         cut: int | None = None,
         training: float | None = None,
+        surveyed: bool = False,
         longest: float = LIMIT,
     ) -> Record:
         assert self._private is not None, "it runs inside of its context"
@@ -124,7 +186,9 @@ class Original:
         plan = {
             "edition": str(edition), "script": self.script, "argv": list(self.argv), "module": self.module,
             "cut": self.cut if cut is None else cut, "every": self.every, "training": training,
-            "nudge": nudge, "limit": min(longest, self.limit), "result": str(folder / "record"),
+            "numbers": self.shown.numbers,
+            "items": {key: [(each.count, each.ended) for each in runs] for key, runs in self.shown.items.items()},
+            "surveyed": surveyed, "nudge": nudge, "limit": min(longest, self.limit), "result": str(folder / "record"),
         }  # fmt: skip
         (folder / "plan").write_text(json.dumps(plan), encoding="utf-8")
         began = time.monotonic()
@@ -147,3 +211,14 @@ class Original:
             raise TuneError(f"A run to compare with ended without a result: {said[-1] if said else 'it said nothing'}")
         printed = (folder / "out").read_text(encoding="utf-8", errors="replace").replace("\r", "\n").splitlines()
         return replace(Record.read(folder / "record"), printed=tuple(printed))
+
+
+def _unrun(texts: Texts, edited: Record) -> str:
+    """Which edited lines did not run; a sentence, or nothing."""
+    for path, text in texts.items():
+        file, old = os.path.realpath(path), lines_between(text, source_of(path))
+        changed = {line for line in range(1, text.count("\n") + 2) if line not in old}
+        ran = edited.ran.get(file, frozenset()) | edited.before.get(file, frozenset())
+        if lines := unrun(ast.parse(text), changed, ran):
+            return f"What it changes in line {', '.join(map(str, lines))} of {os.path.basename(path)} did not run where it was compared."
+    return ""

@@ -4,11 +4,15 @@ A container is read once; further paths to it are aliases. Standard library and 
 
 from __future__ import annotations
 
+import argparse
+import array
 import collections
+import contextvars
 import functools
 import itertools
 import random
 import sys
+import threading
 import types
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,10 +36,11 @@ _TEXTS = (str, bytes, bytearray, range, slice, Enum, type(Ellipsis), np.dtype)
 # What holds nothing of a program's meaning, by the module of its class.
 _QUIET = frozenset({"threading", "_thread", "logging", "importlib", "typing", "re", "io", "_io", "abc", "contextlib", "warnings", "inspect",
                     "multiprocessing", "subprocess", "socket", "traceback", "argparse", "rich", "tqdm", "absl", "ctypes"})  # fmt: skip
+_HOLDERS = (argparse.Namespace, threading.local)  # of those modules, and yet what a program keeps in them is its own
 # Libraries whose objects are read by their variables alone, not by their attributes.
 _BY_VARIABLES = frozenset({"tensorflow", "keras", "tf_keras", "jax", "jaxlib", "numpy", "pandas", "torch"})
 _VARIABLES = ("variables", "optimizer", "metrics", "inner_optimizer")
-_HELD: tuple[Any, ...] = ([], (), {}, {}.keys(), {}.values(), {}.items(), set(), "", b"", range(1), range(1 << 65))
+_HELD: tuple[Any, ...] = ([], (), {}, {}.keys(), {}.values(), {}.items(), set(), "", b"", range(1), range(1 << 65), np.empty(1))
 _ITERATORS = (
     *(type(iter(each)) for each in _HELD), type(reversed([])), enumerate, zip, map, filter, reversed, itertools.count, itertools.chain,
     itertools.islice, itertools.cycle, itertools.repeat, itertools.accumulate, itertools.starmap, itertools.takewhile, itertools.product,
@@ -83,9 +88,16 @@ class Reader:
     def read(self, frame: FrameType | None, more: Mapping[str, Any] | None = None) -> State:
         """What the user's functions on the stack hold from a frame on, what the user's modules hold, Python's and NumPy's random numbers, and
         `more` by name."""
+        return self._all(self.roots(frame, more or {}))
+
+    def of(self, held: Mapping[str, Any]) -> State:
+        """What some objects hold, by name."""
+        return self._all(held.items())
+
+    def _all(self, roots: Iterable[tuple[str, Any]]) -> State:
         self._values, self._aliases, self._unread, self._seen, self._sampled = {}, {}, {}, {}, set()
         self._queue.clear()
-        for path, value in self.roots(frame, more or {}):
+        for path, value in roots:
             self._queue.append((path, value, 0))
         while self._queue and len(self._seen) < MOST_NODES:
             self._one(*self._queue.popleft())
@@ -122,7 +134,7 @@ class Reader:
         if isinstance(value, int):  # one that no array holds, as the states of NumPy's generators
             self._values[path] = _text(value)
             return
-        if isinstance(value, (ModuleType, types.BuiltinFunctionType, types.CodeType, FrameType)) or _quiet(value):
+        if isinstance(value, (ModuleType, types.BuiltinFunctionType, types.CodeType, FrameType)) or quiet(value):
             return
         seen = self._seen.get(id(value))
         if seen is not None:
@@ -140,7 +152,7 @@ class Reader:
         except Exception as error:  # whatever an object of the user's raises when it is looked at
             self._unread[path] = f"{type(value).__name__} ({type(error).__name__})"
             return
-        if not held and not _empty(value):
+        if not held and not empty(value):
             self._unread[path] = type(value).__name__
         for name, each in held:
             self._queue.append((path + name, each, depth + 1))
@@ -298,11 +310,12 @@ def _filled(cell: types.CellType) -> bool:
         return False
 
 
-def _quiet(value: Any) -> bool:
-    return type(value).__module__.partition(".")[0] in _QUIET
+def quiet(value: Any) -> bool:
+    """Whether an object holds nothing of a program's meaning."""
+    return not isinstance(value, _HOLDERS) and type(value).__module__.partition(".")[0] in _QUIET
 
 
-def _empty(value: Any) -> bool:
+def empty(value: Any) -> bool:
     """Whether an object without parts tells all that it holds by that."""
     if isinstance(value, (Mapping, list, tuple, set, frozenset, collections.deque, types.FunctionType, type)):
         return True
@@ -359,4 +372,6 @@ _BUILT_IN: tuple[tuple[Any, Callable[[Any], Iterable[tuple[str, Any]]]], ...] = 
     (np.random.Generator, lambda value: [(".state", value.bit_generator.state)]),
     (np.random.RandomState, lambda value: [(".state", value.get_state(legacy=False))]),
     (weakref.ref, lambda value: [("", value())]),
+    (contextvars.ContextVar, lambda value: [("", value.get(None))]),
+    ((array.array, memoryview), lambda value: [("", np.asarray(value))]),
 )

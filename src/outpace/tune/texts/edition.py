@@ -17,12 +17,14 @@ from outpace.tune.texts.place import Place, header_of
 @dataclass(frozen=True)
 class Edition:
     """texts: by absolute path of the file that each stands in for. place: the loop that trains, in the original; a `fit` has none, and is
-    counted (`fit`). grouped: an item of the edited loop begins with a list of the original's items."""
+    counted (`fit`). grouped: an item of the edited loop begins with a list of the original's items. limit: `model` for steps on one batch that
+    is held in memory, `input` for what they read, without them; empty for the program itself."""
 
     texts: Mapping[str, str] = field(default_factory=dict)
     place: Place = Place()
     fit: int = 1
     grouped: bool = False
+    limit: str = ""
 
     def write(self, folder: str | os.PathLike[str]) -> Path:
         """Write it below a private folder; the file that `Loaded.read` takes."""
@@ -42,6 +44,7 @@ class Edition:
             "header": header,
             "fit": self.fit,
             "grouped": self.grouped,
+            "limit": self.limit,
         }
         written = base / "edition"
         written.write_text(json.dumps(said), encoding="utf-8")
@@ -59,6 +62,7 @@ class Loaded:
     header: str | None
     fit: int
     grouped: bool
+    limit: str
 
     @classmethod
     def read(cls, path: str) -> Loaded:
@@ -67,4 +71,4 @@ class Loaded:
         place = Place(said["place"]["file"], said["place"]["function"], tuple(said["place"]["path"]))
         texts = {os.path.realpath(path): Path(text).read_bytes() for path, text in said["texts"].items()}
         lines = {file: {int(at): line for at, line in those.items()} for file, those in said["lines"].items()}
-        return cls(texts, lines, place, said["header"], said["fit"], said["grouped"])
+        return cls(texts, lines, place, said["header"], said["fit"], said["grouped"], said["limit"])

@@ -85,9 +85,10 @@ class Marking:
 
 
 def source_of(path: str) -> str:
-    """A file of Python as text."""
-    with tokenize.open(path) as file:
-        return file.read()
+    """A file of Python as text, with its own line ends."""
+    with open(path, "rb") as file:
+        content = file.read()
+    return content.decode(tokenize.detect_encoding(io.BytesIO(content).readline)[0])
 
 
 def encoded(text: str) -> bytes:

@@ -11,7 +11,9 @@ from typing import cast
 
 from outpace.tune.texts.place import Loop, Place, loops_of
 
-_PASS, _CUT, _MORE, _ENTER, _LEFT, _RAN = (f"_outpace_{name}" for name in ("pass", "cut", "more", "enter", "left", "ran"))
+_PASS, _CUT, _MORE, _ENTER, _LEFT, _RAN, _RETURNED = (
+    f"_outpace_{name}" for name in ("pass", "cut", "more", "enter", "left", "ran", "returned")
+)
 
 
 def instrumented(
@@ -28,7 +30,9 @@ def instrumented(
             if name == place.function and path in around:
                 _mark(node, ".".join(map(str, path)), header if path == place.path else None, endless)
         _Left().visit(tree)
-    _Branches(file).visit(tree)
+        if not endless:
+            _Returned(tree).visit(tree)
+    _Branches(file, functions=not endless).visit(tree)
     return ast.fix_missing_locations(tree)
 
 
@@ -88,11 +92,36 @@ class _Left(ast.NodeTransformer):
         return [calls[0], each, calls[1]]
 
 
-class _Branches(ast.NodeTransformer):
-    """Notes which branches run."""
+class _Returned(ast.NodeVisitor):
+    """Says that a function is over that holds a loop with a key."""
 
-    def __init__(self, file: str) -> None:
-        self.file = file
+    def __init__(self, tree: ast.AST) -> None:
+        self._loops = [each for each in ast.walk(tree) if hasattr(each, "_outpace_key")]
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        """The innermost function around it."""
+        self.generic_visit(node)
+        held = [each for each in ast.walk(node) if each in self._loops]
+        if held:
+            self._loops = [each for each in self._loops if each not in held]
+            call = _call(_RETURNED, ast.Constant(held[0]._outpace_key))  # type: ignore[attr-defined]
+            around = ast.Try(node.body, [], [], [ast.copy_location(ast.Expr(call), node.body[-1])])
+            node.body = [ast.copy_location(around, node.body[0])]
+
+
+class _Branches(ast.NodeTransformer):
+    """Notes which branches run, and which functions."""
+
+    def __init__(self, file: str, functions: bool) -> None:
+        self.file, self.functions = file, functions
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        """Behind what it says of itself."""
+        at = node.body.index(_first(node))
+        self.generic_visit(node)
+        if self.functions:
+            node.body = [*node.body[:at], *self._noted(node.body[at:])]
+        return node
 
     def _noted(self, body: list[ast.stmt]) -> list[ast.stmt]:
         if not body:
@@ -116,6 +145,15 @@ class _Branches(ast.NodeTransformer):
         return node
 
 
+def _first(node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.stmt:
+    return node.body[1] if len(node.body) > 1 and ast.get_docstring(node, clean=False) is not None else node.body[0]
+
+
+def first_line(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The line by which it is noted that a function runs."""
+    return _first(node).lineno
+
+
 def branches_of(tree: ast.Module) -> frozenset[int]:
     """The first lines of all branches, as they are noted."""
     lines = set()
@@ -128,6 +166,6 @@ def branches_of(tree: ast.Module) -> frozenset[int]:
 
 
 def install(**functions: Callable[..., object]) -> None:
-    """Let every module see what the calls mean: `pass_`, `cut`, `more`, `enter`, `left`, `ran`."""
+    """Let every module see what the calls mean: `pass_`, `cut`, `more`, `enter`, `left`, `ran`, `returned`."""
     for name, function in functions.items():
         setattr(builtins, f"_outpace_{name.rstrip('_')}", function)

@@ -49,7 +49,8 @@ class Arm:
     run: does that many steps and returns when they are complete (work of a device included). It may return the `Work` that it measured
         itself; otherwise the engine's clock counts.
     what: the change in words. risk: what it may change in the training's results ("exact", "reordered", "statistical", "architecture").
-    prepare: called once, before the first step. undo: called once after the last block, also when the race ends early.
+    start: may be called before that, and does not wait: others are prepared meanwhile. prepare: called once, before
+        the first step. undo: called once after the last block, also when the race ends early.
     begin, end: called before and after each block, untimed; `end` is called whatever happened in between.
     drain: called before each block, after `begin`, untimed: takes out what buffers collected while the arm was idle.
     proof: asked after the warm-up for evidence that the change took effect; None means that there is none.
@@ -63,6 +64,7 @@ class Arm:
     run: Callable[[int], Work | None]
     what: str = ""
     risk: str = "exact"
+    start: Callable[[], object] | None = None
     prepare: Callable[[], object] | None = None
     undo: Callable[[], object] | None = None
     begin: Callable[[], object] | None = None

@@ -19,6 +19,7 @@ import os
 import runpy
 import signal
 import sys
+import time
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -29,7 +30,7 @@ from outpace.capture.steps_keras import KerasSteps, wrap
 from outpace.capture.steps_tf import LoopSteps, hook_marks
 from outpace.tune import guard
 from outpace.tune.trial.channel import EDITION, Channel
-from outpace.tune.trial.turns import Observer, RaceSession, run_hook
+from outpace.tune.trial.turns import WARMUP, Observer, RaceSession, run_hook
 
 HOOK = "outpace_race"
 ENDLESS = 1_000_000_000  # epochs
@@ -39,9 +40,10 @@ _PR_SET_PDEATHSIG = 1
 class Hooks:
     """Connects the frameworks' imports to the race's session, as the launcher of `outpace profile` does to a capture's."""
 
-    def __init__(self, channel: Channel, first_epoch: float, fit: int = 1) -> None:
-        """first_epoch: seconds that a `fit` gets to end its first epoch before it is timed. fit: which one it is, others train as they are."""
-        self._channel, self._fits, self._fit = channel, 0, fit
+    def __init__(self, channel: Channel, first_epoch: float, fit: int = 1, limit: str = "") -> None:
+        """first_epoch: seconds that a `fit` gets to end its first epoch before it is timed. fit: which one it is, others train as they are.
+        limit: see `Edition`."""
+        self._channel, self._fits, self._fit, self._limit = channel, 0, fit, limit
         self.observer = Observer()
         self.session = RaceSession(channel, self.observer, first_epoch)
         self._loops: LoopSteps | None = None
@@ -98,6 +100,8 @@ class Hooks:
             hooks.observer.compiled |= bool(getattr(self, "jit_compile", False))
             hooks._batch = batch_size(call.arguments.get("x"), call.arguments.get("batch_size"))
             try:
+                if hooks._limit:
+                    hooks._alone(call.arguments)
                 original(*call.args, **call.kwargs)
             except BaseException as error:  # none of the script's code is to run: it would save what was only raced
                 sys.excepthook(type(error), error, error.__traceback__)
@@ -105,6 +109,37 @@ class Hooks:
             hooks.ended()
 
         keras.Model.fit = fit
+
+    def _alone(self, given: dict[str, Any]) -> None:
+        """Let a `fit` train on one batch that is held in memory; or read what it would read, and never come back."""
+        import tensorflow as tf
+
+        from outpace.tune.program.source import Source
+        from outpace.tune.trial.passes import MODEL
+
+        dataset = Source(given.get("x"), given).dataset.repeat()
+        if self._limit == MODEL:
+            for name in _OF_DATA & given.keys():
+                del given[name]
+            given["x"] = tf.data.Dataset.from_tensors(next(iter(dataset))).repeat()
+            given["steps_per_epoch"] = ENDLESS
+            return
+        batches = iter(dataset)
+        with self.session.resting():  # else reads would be steps of a loop of the script's
+            for _ in range(WARMUP):
+                next(batches)
+            self.session.turns.ready("one batch read", self._batch)
+            while True:
+                began = time.perf_counter()
+                next(batches)
+                self.session.turns.step(time.perf_counter() - began, 1)
+
+
+# Arguments of `fit` that say what it reads.
+_OF_DATA = {
+    "y", "batch_size", "validation_split", "validation_data", "validation_steps", "validation_freq", "shuffle", "class_weight", "sample_weight",
+    "steps_per_epoch",
+}  # fmt: skip
 
 
 def _not_hooked(name: str, error: BaseException) -> None:
@@ -213,7 +248,7 @@ def _run_edited(edition: str, script: str, argv: list[str], module: bool, channe
 
     loaded = Loaded.read(edition)
     substitute(loaded.texts)
-    hooks = Hooks(channel, first_epoch, loaded.fit)
+    hooks = Hooks(channel, first_epoch, loaded.fit, loaded.limit)
     if not loaded.place.file:
         hooks.install()
         run_as_main(script, argv, module)

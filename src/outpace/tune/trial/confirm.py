@@ -49,10 +49,10 @@ def _more(race: Race, suspects: list[Lane]) -> dict[str, int]:
     }
     instances = max(each for each, _ in plans.values())
     for number in range(running, instances):
-        for lead in sides:
-            lane = race.instance(lead, number) if lead.racing else None
-            if lane is not None and not lane.prepared:
-                race.prepare(lane)
+        made = [
+            lane for lead in sides if lead.racing and (lane := race.instance(lead, number)) is not None and not lane.prepared
+        ]
+        race.prepare_those(made)
     race.fill()
     return {name: rounds for name, (_, rounds) in plans.items()}
 

@@ -47,8 +47,7 @@ def _instances(race: Race, turn: int) -> list[Lane]:
 def _run(race: Race, crew: list[Lane], turn: int, rounds: int) -> int:
     """Start a crew, run its rounds, end it; gives the number of rounds, which the first crew's start decides."""
     try:
-        for lane in crew:
-            race.prepare(lane)
+        race.prepare_those(crew)
         ready = [lane for lane in crew if lane.racing]
         for lane in ready:
             fill(lane, race.blocks[-1], race.protocol)

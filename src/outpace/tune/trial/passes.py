@@ -5,6 +5,7 @@ many steps as its budget has time for."""
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
@@ -14,6 +15,8 @@ from outpace.tune.texts import marks
 from outpace.tune.texts.edition import Loaded
 from outpace.tune.trial.turns import WARMUP, RaceSession
 
+MODEL, INPUT = "model", "input"  # limits
+
 
 class RacedPasses:
     """Counts the passes of the loop of an edition, and hands them to the race's session."""
@@ -21,6 +24,7 @@ class RacedPasses:
     def __init__(self, session: RaceSession, loaded: Loaded, first_epoch: float) -> None:
         """first_epoch: seconds that the loop gets to be left once before it is timed: caches fill until then."""
         self._session, self._turns, self._grouped = session, session.turns, loaded.grouped
+        self._limit = loaded.limit
         self._key = ".".join(map(str, loaded.place.path))
         self._place = str(loaded.place)
         self._first_epoch, self._began, self._last = first_epoch, 0.0, 0.0
@@ -39,6 +43,8 @@ class RacedPasses:
         self._runs += key == self._key
 
     def _pass(self, key: str, make: Callable[[], Iterable[Any]]) -> Iterator[Any]:
+        if self._limit and key == self._key:
+            yield from self._alone(make)
         while True:
             empty = True
             for item in make():
@@ -49,6 +55,17 @@ class RacedPasses:
             if empty or "." in key:  # a loop inside of another one is run again by that
                 return
             self._runs += 1
+
+    def _alone(self, make: Callable[[], Iterable[Any]]) -> Iterator[Any]:
+        """The model alone: the second item (a number that counts is 1 then) again and again. The input alone: no item at all."""
+        if self._limit == MODEL:
+            item = next(itertools.islice(make(), 1, None))
+            while True:
+                yield item
+                self._made(1)
+        while True:
+            for _ in make():
+                self._made(1)
 
     def _more(self, key: str) -> bool:
         """Asked before each pass of a loop with a condition; it ends by that."""

@@ -22,6 +22,7 @@ from outpace.capture.family import noted
 from outpace.capture.recording import tell
 from outpace.model.errors import CaptureError, NotFoundError, UsageError
 from outpace.model.units import counted
+from outpace.tune.reason import reason_in
 from outpace.tune.trial.arm import Arm, Facts, Work
 from outpace.tune.trial.channel import EDITION, Channel, Closed
 from outpace.tune.trial.interrupts import Interrupts
@@ -88,7 +89,7 @@ def assignments(variables: Mapping[str, str]) -> list[str]:
 START_SECONDS = 300.0  # a script that ran no step by then is given up
 BLOCK_SECONDS = 120.0  # the same for a block, on top of twenty times its expected duration
 _SETTLE_SHARE = 20  # one step in twenty of a block runs before the timed ones
-_LAST_LINES = 3
+_LAST_LINES, _LAST_BYTES = 3, 20_000
 
 
 class ScriptArm:
@@ -107,11 +108,13 @@ class ScriptArm:
         folder: str | None = None,
         keep: Sequence[str] = (),
     ) -> None:
+        self._made_of = (command, noting, start_seconds, first_epoch, edition, folder, keep)
         self.command, self._first_epoch, self._edition, self._folder = command, first_epoch, edition, folder
         self._texts: tempfile.TemporaryDirectory[str] | None = None
         self._noting, self._start_seconds = dict(noting or {}), start_seconds
         self._keep, self._room = tuple(keep), ""
         self._process: subprocess.Popen[bytes] | None = None
+        self._ready, self._began = False, 0.0
         self._channel: Channel | None = None
         self._log: IO[bytes] | None = None
         self._facts = Facts()
@@ -123,10 +126,17 @@ class ScriptArm:
         """The script as an arm, of which further processes can be made."""
 
         def another(name: str) -> Arm:
-            return ScriptArm(self.command, self._noting, self._start_seconds, self._first_epoch).arm(name)
+            return ScriptArm(*self._made_of).arm(name)
 
         return Arm(
-            name, self.run, prepare=self.start, undo=self.close, end=self.pause, facts=lambda: self._facts, another=another
+            name,
+            self.run,
+            start=self.launch,
+            prepare=self.start,
+            undo=self.close,
+            end=self.pause,
+            facts=lambda: self._facts,
+            another=another,
         )
 
     @property
@@ -140,13 +150,32 @@ class ScriptArm:
         return self._process.pid if self._process is not None else None
 
     def start(self) -> None:
-        """Start the process and wait until its warm-up is over; nothing happens where it runs already.
+        """Start the process, and wait until its warm-up is over; nothing happens where it runs already.
 
         Raises CaptureError when the warm-up is never over.
         """
+        if self._ready:
+            return
+        self.launch()
+        ready = self._receive(self._start_seconds)["ready"]
+        self._ready, self._observed = True, ready["observed"]
+        if ready["writers"]:
+            tell(
+                f"{self.command} runs without {', '.join(ready['writers'])}, which would write the race's files in place of yours"
+            )
+        if self._first_epoch and not ready["whole"]:
+            tell(
+                f"{self.command}: its first epoch was not over after {self._first_epoch:.0f} s; "
+                "a cache that fills in it is not whole in what is timed"
+            )
+        self._facts = Facts(ready["step"], ready["examples"], ready["versions"], time.perf_counter() - self._began)
+        self.pause()
+
+    def launch(self) -> None:
+        """Start the process, and do not wait; nothing happens where it runs already. Raises CaptureError where Python cannot be started."""
         if self._process is not None:
             return
-        began = time.perf_counter()
+        self._began = time.perf_counter()
         theirs, ours = os.pipe(), os.pipe()
         self._room = noted(tempfile.mkdtemp(prefix="outpace-trial-"))
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process, `close` closes it
@@ -179,26 +208,23 @@ class ScriptArm:
             os.close(ours[1])
             self._channel = Channel(ours[0], theirs[1])
         interrupts.check()
-        ready = self._receive(self._start_seconds)["ready"]
-        self._observed = ready["observed"]
-        if ready["writers"]:
-            tell(
-                f"{self.command} runs without {', '.join(ready['writers'])}, which would write the race's files in place of yours"
-            )
-        if self._first_epoch and not ready["whole"]:
-            tell(
-                f"{self.command}: its first epoch was not over after {self._first_epoch:.0f} s; "
-                "a cache that fills in it is not whole in what is timed"
-            )
-        self._facts = Facts(ready["step"], ready["examples"], ready["versions"], time.perf_counter() - began)
-        self.pause()
 
     def _edited(self) -> dict[str, str]:
         """The variable that names the texts, which are written down for as long as the process lives."""
         if self._edition is None:
             return {}
         self._texts = tempfile.TemporaryDirectory(prefix="outpace-texts-")
+        noted(self._texts.name)
         return {EDITION: str(self._edition.write(self._texts.name))}
+
+    @property
+    def memory(self) -> int:
+        """Bytes that the process holds in memory; 0 where that is not known."""
+        try:
+            with open(f"/proc/{self.session}/statm", encoding="ascii") as file:
+                return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        except (OSError, ValueError, IndexError):
+            return 0
 
     def run(self, steps: int) -> Work:
         """Run a block in the process. Raises CaptureError when the script ended or failed."""
@@ -234,6 +260,7 @@ class ScriptArm:
         if self._texts is not None:
             self._texts.cleanup()
         self._process = self._channel = self._log = self._texts = None
+        self._ready = False
 
     def _signal(self, number: int) -> None:
         """Signal the process group; the process itself is not waited for before `close`, so its number is not given away."""
@@ -276,12 +303,15 @@ class ScriptArm:
             return None
 
     def _said(self) -> str:
-        """The last lines of its output."""
+        """Its error, or the last lines of its output."""
         if self._log is None:
             return ""
         self._log.seek(0, os.SEEK_END)
-        self._log.seek(max(0, self._log.tell() - 4000))
-        lines = [line.strip() for line in self._log.read().decode(errors="replace").splitlines() if line.strip(" ^~\t")]
+        self._log.seek(max(0, self._log.tell() - _LAST_BYTES))
+        text = self._log.read().decode(errors="replace")
+        if error := reason_in(text):
+            return f"{error}."
+        lines = [line.strip() for line in text.splitlines() if line.strip(" ^~\t")]
         return "Its last lines: " + " | ".join(lines[-_LAST_LINES:]) if lines else "It wrote nothing."
 
 

@@ -16,6 +16,7 @@ from outpace.tune.trial.verdict import compared
 from outpace.tune.trial.watch import Watch
 
 AGAIN = "baseline again (A/A)"
+AT_ONCE = 2  # processes that start at a time: more take each other's cores
 
 
 class Race:
@@ -101,11 +102,7 @@ class Race:
 
     def prepare_all(self) -> None:
         """Bring all to their steady state; where the first is the baseline only by being the first, another stands in for it."""
-        for lane in self.everyone() if self.own_again else list(self.lanes):
-            if self._lead(lane).failure or (lane is self.again and self.base.failure):  # it is the same program
-                self.own_again = self.own_again and lane is not self.again
-                continue
-            self.prepare(lane)
+        self.prepare_those(self.everyone() if self.own_again else list(self.lanes))
         if self.base.failure and not self.fixed_base:
             others = self.others()
             if len(others) > 1:  # one that is left has nothing to be compared with
@@ -117,6 +114,18 @@ class Race:
             self.again = Lane(AGAIN, self.base.arm, AGAIN, racing=self.base.racing, facts=self.base.facts)
             self.again.step_seconds, self.again.first_seconds = self.base.step_seconds, self.base.first_seconds
         self.fill()
+
+    def prepare_those(self, lanes: Sequence[Lane]) -> None:
+        """Prepare instances, each while the next ones start."""
+        for at, lane in enumerate(lanes):
+            for each in lanes[at : at + AT_ONCE]:
+                if each.arm.start is not None and not each.prepared and each.failure is None:
+                    with contextlib.suppress(Exception):  # it is met when it is prepared
+                        each.arm.start()
+            if self._lead(lane).failure or (lane is self.again and self.base.failure):  # it is the same program
+                self.own_again = self.own_again and lane is not self.again
+                continue
+            self.prepare(lane)
 
     def prepare(self, lane: Lane) -> None:
         """Bring an instance to its steady state, or out of the race with all of its treatment."""

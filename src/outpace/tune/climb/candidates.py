@@ -1,0 +1,93 @@
+"""Candidates: the optimisations that fit a program, each as an edit of the user's source; what is not for it, with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from typing import Any, cast
+
+from outpace._dataclass import dataclass
+from outpace.capture.pipeline import PipelineRecorder
+from outpace.tune.climb.outcome import ADVICE, Tried
+from outpace.tune.data.tree import describe
+from outpace.tune.loop.taken import SEVERAL
+from outpace.tune.optimisations import all_rewrites, knobs
+from outpace.tune.optimisations.knob import is_knob, serves
+from outpace.tune.optimisations.optimisation import Applies, Explained, Optimisation, Rewrite, asked
+from outpace.tune.patch.calls import Unpatchable
+from outpace.tune.patch.make import FileChange, edited, recipe
+from outpace.tune.program.program import Program
+from outpace.tune.risk import Risk
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A change of the program as an edit of its source.
+
+    why: what it answers, in a sentence. of_input: it changes what is read, and not the step. minor: it usually adds little. fills: it is at
+    its speed once an epoch is over. recipe: how to make it by hand. grouped: an item of the edited loop begins with a list of the
+    original's items. every: steps of one call.
+    """
+
+    id: str
+    title: str
+    why: str
+    risk: Risk
+    files: tuple[FileChange, ...]
+    recipe: tuple[str, ...]
+    of_input: bool = False
+    minor: bool = False
+    fills: bool = False
+    grouped: bool = False
+    every: int = 1
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The edited texts, by the files that they stand in for."""
+        return {change.path: change.new for change in self.files}
+
+
+def candidates_of(
+    program: Program, recorder: PipelineRecorder | None, allowed: Set[Risk], script: str | None
+) -> tuple[tuple[Candidate, ...], tuple[Tried, ...]]:
+    """What may be raced, and what not, with the reason. allowed: the risks that an optimisation may carry. script: the file that calls fit."""
+    found, others = list[Candidate](), list[Tried]()
+    for each, subject in _asked(program, recorder):
+        answer = asked(each, subject, allowed)
+        if not isinstance(answer, Applies):
+            why = f"{answer.sentence.rstrip('.')}: {answer.reason}" if isinstance(answer, Explained) else answer.sentence
+            others.append(Tried(each.id, each.title, answer.word, why))
+            continue
+        said = recipe(program, each, subject, recorder)
+        try:
+            files = edited(program, each, subject, recorder, script)
+        except Unpatchable as reason:
+            by_hand = f" By hand: {'; '.join(said)}." if said else ""
+            others.append(
+                Tried(each.id, each.title, ADVICE, f"{answer.sentence.rstrip('.')}. No edit makes it: {reason}.{by_hand}")
+            )
+            continue
+        if files:
+            found.append(_candidate(program, each, answer, files, said))
+    return tuple(found), tuple(others)
+
+
+def _asked(program: Program, recorder: PipelineRecorder | None) -> Iterator[tuple[Optimisation[Any], Any]]:
+    """Optimisations, with what they are asked about."""
+    if program.own_pipeline:
+        pipeline = describe(program.dataset, recorder)
+        yield from ((rewrite, pipeline) for rewrite in all_rewrites())
+    yield from ((knob, program) for knob in knobs() if serves(knob, program))
+
+
+def _candidate(
+    program: Program, each: Optimisation[Any], answer: Applies, files: tuple[FileChange, ...], said: tuple[str, ...]
+) -> Candidate:
+    minor = cast("Rewrite", each).minor
+    loop = program.loop
+    grouped = loop is not None and getattr(each, "option", "") == SEVERAL
+    per_call = each.keywords(program).get("steps_per_execution", "") if is_knob(each) and not each.loops else ""
+    every = loop.per_call if grouped and loop is not None else int(per_call) if per_call.isdigit() else 1
+    of_input = not is_knob(each) or each.reads
+    return Candidate(
+        each.id, each.title, answer.sentence, answer.risk, files, said, of_input, minor, getattr(each, "fills", False), grouped, every
+    )  # fmt: skip

@@ -1,0 +1,57 @@
+"""The lines of a script whose loop it is that a step's time goes to, by samples of its thread's stack."""
+
+from __future__ import annotations
+
+import linecache
+import os
+from collections import defaultdict
+
+from outpace.metrics.python_samples import OUTPACE, YOURS, places_of
+from outpace.metrics.python_time import interval
+from outpace.metrics.source_line import source_line
+from outpace.model import Field, Table, Unit
+from outpace.store.record import PythonSamples
+from outpace.tune.loop.loop import Loop
+
+LINES = (
+    Field("line", Unit.TEXT, "line of your own code: the innermost one of the training thread's stack"),
+    Field("function", Unit.TEXT, "function that holds it"),
+    Field("text", Unit.TEXT, "its source", "Code"),
+    Field(
+        "share",
+        Unit.FRACTION,
+        "the line's share of the step time, with what libraries do below it; what is computed while Python goes on is the time of the line "
+        "that waits for it, and of the step itself where none does",
+        "Of step",
+    ),
+    Field("low", Unit.FRACTION, "lower end of the share's 95% CI", "From"),
+    Field("high", Unit.FRACTION, "upper end of it", "To"),
+)
+_LEAST_SHARE = 0.01
+
+
+def lines_of(samples: PythonSamples, loop: Loop) -> Table | None:
+    """The largest share first; None where nothing tells. What lies outside of the innermost loop around the steps is no part of one."""
+    body = loop.taken.body if loop.taken is not None else None
+    inside = (
+        (os.path.abspath(body.file), range(body.loop.lineno, (body.loop.end_lineno or body.loop.lineno) + 1))
+        if body is not None
+        else None
+    )
+    places = [place for place, _, _ in places_of({}, {"frames": samples.frames, "stacks": samples.stacks})]
+    weights: dict[tuple[str, int, str], int] = defaultdict(int)
+    total = met = 0
+    for _, weight, stack in samples.samples:
+        file, line, name, owner = places[stack]
+        lines = ((samples.frames[at][0], number) for at, number in samples.stacks[stack])
+        if owner == OUTPACE or (inside is not None and not any(each == inside[0] and at in inside[1] for each, at in lines)):
+            continue
+        total, met = total + weight, met + 1
+        if owner == YOURS:
+            weights[file, line, name] += weight
+    rows = [
+        (source_line(file, line), name, linecache.getline(file, line).strip(), share, *interval(share, met))
+        for (file, line, name), weight in weights.items()
+        if (share := weight / total) >= _LEAST_SHARE
+    ]
+    return Table.from_rows("lines", "Where a step's time goes", LINES, sorted(rows, key=lambda row: -row[3])) if rows else None

@@ -1,0 +1,81 @@
+"""What files hold that a run has written: lines of text, numbers and objects as NumPy, `pickle` and HDF5 store them, also in archives."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import pickle
+import sys
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_MOST_TEXT = 1 << 20  # bytes of a file that is compared line by line
+_MOST = 1 << 28  # bytes of a file that is read
+_NPY, _ZIP, _HDF5, _PICKLE = b"\x93NUMPY", b"PK\x03\x04", b"\x89HDF\r\n\x1a\n", b"\x80"
+
+
+def lines_of(paths: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Files by path, with their lines where they are short texts."""
+    found: dict[str, tuple[str, ...]] = {}
+    for path in paths:
+        text = _text(_content(path)) if _size(path) <= _MOST_TEXT else None
+        found[path] = tuple(text.splitlines()) if text is not None else ()
+    return found
+
+
+def held_in(paths: Iterable[str]) -> dict[str, Any]:
+    """What files hold that are no short texts, by path and by what is inside of them; of one that cannot be read the digest."""
+    found: dict[str, Any] = {}
+    for path in paths:
+        content = _content(path)
+        if content is not None and (len(content) > _MOST_TEXT or _text(content) is None):
+            found |= {f"{path}{part}": each for part, each in _parts(content)}
+    return found
+
+
+def _size(path: str) -> int:
+    return os.path.getsize(path) if os.path.isfile(path) else 0
+
+
+def _content(path: str) -> bytes | None:
+    try:
+        return Path(path).read_bytes() if os.path.isfile(path) and _size(path) <= _MOST else None
+    except OSError:
+        return None
+
+
+def _text(content: bytes | None) -> str | None:
+    try:
+        return None if content is None else content.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _parts(content: bytes) -> Iterator[tuple[str, Any]]:
+    try:
+        yield from [*_read(content)]
+    except Exception:  # it only begins like a file of that kind, or needs what is not there
+        yield "", f"digest {hashlib.blake2b(content, digest_size=8).hexdigest()}"
+
+
+def _read(content: bytes) -> Iterator[tuple[str, Any]]:
+    if content.startswith(_ZIP):
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            for name in archive.namelist():
+                yield from ((f"/{name}{part}", each) for part, each in _parts(archive.read(name)))
+    elif content.startswith(_NPY):
+        yield "", np.load(io.BytesIO(content), allow_pickle=False)
+    elif content.startswith(_PICKLE):
+        yield "", pickle.loads(content)  # what this process has written
+    elif content.startswith(_HDF5):
+        with sys.modules["h5py"].File(io.BytesIO(content), "r") as file:
+            found: dict[str, Any] = {}
+            file.visititems(lambda name, each: found.update({f"/{name}": each[()]}) if hasattr(each, "dtype") else None)
+            yield from found.items()
+    else:
+        raise ValueError("no such file")

@@ -1,0 +1,260 @@
+"""What compiled functions keep of Python's state: what the user's functions read while they were traced, and whether it has changed since.
+
+A traced function runs once, and what it read then is part of what runs from then on. Variables of a framework are read at each call."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import sys
+from collections.abc import Callable, Iterator
+from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from outpace.tune.same.reads import Read, reads_of
+from outpace.tune.same.state import Reader, array_of, empty, quiet
+from outpace.tune.same.stores import Kept
+
+MOST_LEAVES = 2000  # of a value that is read as a whole
+MOST_NUMBERS = 1 << 20  # of an array that is compared by its numbers, else by which array it is
+_DEEPEST = 6
+_TRACED = object()
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice, np.generic, np.dtype)
+_CODE = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, type)
+_FRAMEWORKS = ("tensorflow", "jax", "jaxlib", "keras", "tf_keras", "torch")
+Getter = Callable[[], Any]
+
+
+class Frozen:
+    """Watches the traces of a process. users: whether a file is one of the user's. changed: by the text of what was read, the function that
+    keeps an old value. opaque: likewise what cannot be compared, with its type. rewritten: code of which
+    a copy ran, which tells nothing of its branches."""
+
+    def __init__(self, users: Callable[[str], bool]) -> None:
+        self._users, self._reader = users, Reader(users)
+        self._functions: dict[CodeType, list[FunctionType]] = {}
+        self._running: list[tuple[CodeType, dict[str, Any], dict[str, Any], dict[str, Any]]] = []
+        self._depth = 0
+        self._entries: dict[tuple[CodeType, Read], tuple[Getter, Any]] = {}
+        self.changed: dict[str, str] = {}
+        self.opaque: dict[str, str] = {}
+        self.rewritten: set[CodeType] = set()
+
+    @property
+    def kept(self) -> frozenset[Kept]:
+        """Plain values that functions keep, and arrays, as their texts name them."""
+        return frozenset(
+            Kept(
+                str(read),
+                code.co_name,
+                read.last,
+                read.owner,
+                read.root in code.co_freevars,
+                read.steps[-1][0] if read.steps else "",
+            )
+            for (code, read), (_, held) in self._entries.items()
+            if held and held[0][1][0] not in ("code", "variable") and not read.of_parameter
+        )
+
+    def on_jax(self, jax: ModuleType) -> None:
+        """Of all that JAX makes an expression of."""
+        core, partial_eval = (sys.modules[f"jax._src.{name}"] for name in ("core", "interpreters.partial_eval"))
+        kind: Any = partial_eval.DynamicJaxprTrace
+        plain: Any = getattr(core, "set_current_trace", None)
+        if plain is None:  # before JAX 0.4.36
+            self._around(partial_eval, "trace_to_jaxpr_dynamic")
+            return
+
+        @contextlib.contextmanager
+        def set_current_trace(trace: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
+            with (
+                self._watching() if isinstance(trace, kind) else contextlib.nullcontext(),
+                plain(trace, *args, **kwargs) as found,
+            ):
+                yield found
+
+        core.set_current_trace = set_current_trace  # type: ignore[attr-defined]  # this process does nothing else
+
+    def on_tensorflow(self, tf: ModuleType) -> None:
+        """Of all that TensorFlow makes a graph of."""
+        self._around(sys.modules["tensorflow.python.framework.func_graph"], "func_graph_from_py_func")
+
+    def _around(self, owner: Any, name: str) -> None:
+        plain = getattr(owner, name)
+
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            with self._watching():
+                return plain(*args, **kwargs)
+
+        setattr(owner, name, watched)
+
+    @contextlib.contextmanager
+    def _watching(self) -> Iterator[None]:
+        self._depth += 1
+        before = sys.getprofile()
+        if self._depth == 1:
+            sys.setprofile(self._called)
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            if not self._depth:
+                sys.setprofile(before)
+                self._traced()
+
+    def _called(self, frame: FrameType, event: str, _: Any) -> None:
+        if event != "call":
+            return
+        code = frame.f_code
+        if code.co_name == "converted_call" and "autograph" in code.co_filename:  # which runs a rewritten copy
+            self._converted(frame)
+        elif self._users(code.co_filename) and reads_of(code):
+            names = frame.f_locals
+            given = {name: names[name] for name in code.co_varnames[: _given(code)] if name in names}
+            held = tuple(names.get(name) for name in code.co_freevars)
+            self._running.append((code, frame.f_globals, given, self._closure(code, held)))
+
+    def _converted(self, frame: FrameType) -> None:
+        function: Any = frame.f_locals.get("f")
+        given = tuple(frame.f_locals.get("args") or ())
+        if isinstance(function, MethodType):
+            function, given = function.__func__, (function.__self__, *given)
+        if isinstance(function, FunctionType) and self._users(function.__code__.co_filename):
+            code = function.__code__
+            self.rewritten.add(code)
+            closure = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+            self._running.append((code, function.__globals__, dict(zip(code.co_varnames, given, strict=False)), closure))
+
+    def _traced(self) -> None:
+        """The outermost trace is over: what its functions have read, as it is now that whatever is built at first is there."""
+        running, self._running, self._functions = self._running, [], {}
+        for code, names, given, closure in running:
+            for read in reads_of(code):
+                if read.root in code.co_freevars and read.root not in closure:
+                    continue  # of a function that is gone
+                getter = self._getter(read, names, given, closure)
+                if getter is not None and (held := self._print(getter, read)) is not None:
+                    self._entries[code, read] = getter, held
+
+    def _closure(self, code: CodeType, held: tuple[Any, ...]) -> dict[str, Any]:
+        """The cells of the function that ran; a frame shows no more than what they held."""
+        if not code.co_freevars:
+            return {}
+        for search in (False, True):
+            if search:
+                self._functions[code] = [each for each in gc.get_referrers(code) if isinstance(each, FunctionType)]
+            for function in self._functions.get(code, ()):
+                cells = function.__closure__ or ()
+                if all(not _filled(cell) or cell.cell_contents is value for cell, value in zip(cells, held, strict=True)):
+                    return dict(zip(code.co_freevars, cells, strict=True))
+        return {}
+
+    def _getter(self, read: Read, names: dict[str, Any], given: dict[str, Any], closure: dict[str, Any]) -> Getter | None:
+        if read.given:
+            if read.root not in given or _framework(given[read.root]) or not read.steps:
+                return None
+            return lambda: _taken(given[read.root], read)
+        if read.root in closure:
+            return lambda: _taken(closure[read.root].cell_contents, read)
+        return (lambda: _taken(names[read.root], read)) if read.root in names else None
+
+    def check(self) -> None:
+        """Note what is no longer what it was when it was read."""
+        for (code, read), (getter, held) in self._entries.items():
+            if str(read) not in self.changed and self._print(getter, read) != held:
+                self.changed[str(read)] = code.co_name
+
+    def _print(self, getter: Getter, read: Read) -> Any:
+        """What a value is, to be compared; None for what no trace keeps."""
+        try:
+            value = getter()
+        except Exception:  # whatever is not there, or an object of the user's raises
+            return ("none",)
+        if read.handed and not isinstance(value, (*_PLAIN, dict, list, tuple, np.ndarray)):
+            return None  # the function that gets it reads it
+        leaves: list[Any] = []
+        waiting, seen = [("", value, 0)], set()
+        while waiting and len(leaves) < MOST_LEAVES:
+            path, each, depth = waiting.pop()
+            leaf = _leaf(each)
+            if leaf is _TRACED:
+                return None
+            if leaf is not None:
+                leaves.append((path, leaf))
+            elif id(each) not in seen and depth < _DEEPEST:
+                seen.add(id(each))
+                parts = self._parts(each)
+                waiting += [(path + name, part, depth + 1) for name, part in parts]
+                if not parts and not (_framework(each) or empty(each) or quiet(each)):
+                    self.opaque[str(read)] = type(each).__name__
+        return tuple(leaves)
+
+    def _parts(self, value: Any) -> list[tuple[str, Any]]:
+        if _framework(value):  # what its libraries' functions read of it beside its variables
+            held = getattr(value, "__dict__", {})
+            plain = [(f".{key}", each) for key, each in list(held.items()) if isinstance(each, _PLAIN)]
+            return [*plain, *((f"[{at}]", each) for at, each in enumerate(held.get("_layers") or ()))]
+        try:
+            return list(self._reader.parts(value))
+        except Exception:  # whatever an object of the user's raises when it is looked at
+            return []
+
+
+def _taken(value: Any, read: Read) -> Any:
+    """What is at the end of a chain; an object, where the last thing is a method of it that is not the user's."""
+    for at, (kind, key) in enumerate(read.steps):
+        if kind == "[":
+            value = value[key]
+            continue
+        if isinstance(getattr(type(value), key, None), property) and not _framework(value):
+            return None  # which runs, and is read itself
+        found = getattr(value, key)
+        if (
+            at == len(read.steps) - 1
+            and callable(found)
+            and not isinstance(value, ModuleType)
+            and not isinstance(found, MethodType)
+        ):
+            return value if isinstance(found, BuiltinFunctionType) else found
+        value = found
+    return value
+
+
+def _leaf(value: Any) -> Any:
+    """A value that has no parts, to be compared; None for one that has."""
+    if isinstance(value, _PLAIN):
+        return type(value).__name__, repr(value)
+    if isinstance(value, _CODE):
+        return "code", getattr(value, "__qualname__", getattr(value, "__name__", ""))
+    if "Tracer" in type(value).__name__ or (hasattr(value, "graph") and hasattr(value, "op")):
+        return _TRACED
+    if hasattr(value, "assign") and hasattr(value, "dtype") and hasattr(value, "shape"):
+        return "variable", id(value)
+    if hasattr(type(value), "__array__") and hasattr(value, "shape") and hasattr(value, "dtype"):
+        return _array(value)
+    return None
+
+
+def _array(value: Any) -> Any:
+    if getattr(value, "size", MOST_NUMBERS + 1) > MOST_NUMBERS:
+        return "array", id(value)
+    found = array_of(value)
+    return ("array", id(value)) if found is None else ("array", str(found.dtype), found.shape, hash(found.tobytes()))
+
+
+def _framework(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] in _FRAMEWORKS
+
+
+def _given(code: CodeType) -> int:
+    """How many of a function's first variables are parameters."""
+    return code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
+
+
+def _filled(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:
+        return False

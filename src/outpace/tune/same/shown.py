@@ -1,0 +1,136 @@
+"""Which passes of a loop are made where it is cut: the first, those around numbers that its text names, and the last.
+
+Of the other passes the items are drawn and the loop's body is left out, in both texts alike."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+from typing import Any
+
+from outpace._dataclass import dataclass
+
+FEW = 8  # passes of the innermost loop, from the third time on that it is entered
+OUTER = 2  # first passes of a loop around it
+MOST_SPANS, MOST_OUTER = 8, 3  # around numbers, of the innermost loop and of one around it
+FULL = 2  # entries of a loop of which all is shown
+_SMALL = 6  # passes of a loop around it that has them all shown
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Items:
+    """How many items a loop's iterable gave in one run of it. ended: whether these are all."""
+
+    count: int
+    ended: bool
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What is shown of loops. first: passes of the innermost loop, 0 for all of every loop. every: passes of a group. numbers: that the texts
+    name. items: by loop what its runs gave, as far as it was tried."""
+
+    first: int
+    every: int = 1
+    numbers: tuple[int, ...] = ()
+    items: Mapping[str, Sequence[Items]] = field(default_factory=dict)
+
+    def end(self, key: str, entry: int) -> int | None:
+        """How many items a run of a loop has; None where it is left behind the last that is shown."""
+        runs = self.items.get(key, ())
+        found = runs[min(entry, len(runs)) - 1] if runs else None
+        return found.count if found is not None and found.ended else None
+
+    def spans(self, key: str, entry: int, inner: bool) -> tuple[Span, ...]:
+        """Passes that are made in a run of a loop, as from and to; inner: whether it is the innermost loop."""
+        every = self.every if inner else 1
+        first = self._first(entry, inner)
+        runs = self.items.get(key, ())
+        found = runs[min(entry, len(runs)) - 1] if runs else Items(first, False)
+        numbers = [each for each in self.numbers if entry <= FULL or not inner]
+        spans = [(0, first), *_around(numbers, first, found.count, every, MOST_SPANS if inner else MOST_OUTER)]
+        if found.ended:
+            last = (found.count - 1) // every * every - (every if every > 1 else 1)
+            spans.append((max(last, 0), found.count))
+            if found.count <= (2 * first if inner else _SMALL):
+                return ((0, found.count),)
+        return _merged([(start, min(end, found.count) if found.ended else end) for start, end in spans])
+
+    def _first(self, entry: int, inner: bool) -> int:
+        if not inner:
+            return OUTER
+        if entry > FULL:
+            return min(self.first, -(-FEW // self.every) * self.every)
+        near = max((each for each in self.numbers if each + 2 <= 2 * self.first), default=0)
+        return max(self.first, -(-(near + 2) // self.every) * self.every if near else 0)
+
+
+def _around(numbers: Sequence[int], first: int, reached: int, every: int, most: int) -> Iterator[Span]:
+    """What lies around numbers that the first passes do not reach, in whole groups: the last pass before, and what follows it."""
+    later = [each for each in numbers if first < each + 2 and each < reached]
+    for each in later[:most]:
+        yield (each - 1) // every * every, -(-(each + 2) // every) * every
+
+
+def _merged(spans: Sequence[Span]) -> tuple[Span, ...]:
+    found: list[Span] = []
+    for start, end in sorted(spans):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        elif start < end:
+            found.append((start, end))
+    return tuple(found)
+
+
+def number_of(spans: Sequence[Span], made: int) -> int:
+    """The number, from 1, of the pass that is made as the n-th."""
+    for start, end in spans:
+        if made <= end - start:
+            return start + made
+        made -= end - start
+    return (spans[-1][1] if spans else 0) + made
+
+
+def said(spans: Sequence[Span], end: int | None) -> str:
+    """Passes in words, numbered from 1."""
+    parts = [f"{start + 1}-{stop}" if stop - start > 1 else str(stop) for start, stop in spans]
+    return ", ".join(parts) + ("" if end is None else f" of {end}")
+
+
+_COUNTED = (ast.Mod, ast.FloorDiv)
+_EXPRESSIONS = (
+    ast.Constant, ast.Name, ast.Attribute, ast.Subscript, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.expr_context,
+)  # fmt: skip
+
+
+def numbers_of(tree: ast.AST, names: Mapping[str, Any]) -> list[int]:
+    """Whole numbers, smallest first, that a text compares something with, divides it by without a rest, or takes it modulo; names: the values
+    of what it writes them by."""
+    found: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, _COUNTED):
+            sides = [node.right]
+        elif isinstance(node, ast.AugAssign) and isinstance(node.op, _COUNTED):
+            sides = [node.value]
+        else:
+            continue
+        for side in sides:
+            members = side.elts if isinstance(side, (ast.Tuple, ast.List, ast.Set)) else [side]
+            found |= {number for each in members if (number := _number(each, names)) is not None}
+    return sorted(found)
+
+
+def _number(node: ast.expr, names: Mapping[str, Any]) -> int | None:
+    if not all(isinstance(each, _EXPRESSIONS) for each in ast.walk(node)):
+        return None
+    try:
+        found = eval(compile(ast.Expression(node), "<number>", "eval"), {"__builtins__": {}}, dict(names))
+    except Exception:  # a name that is not there yet, and whatever an object of the user's raises
+        return None
+    if isinstance(found, bool) or not isinstance(found, (int, float)) or found < 1 or not float(found).is_integer():
+        return None
+    return int(found)

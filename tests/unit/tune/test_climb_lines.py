@@ -1,0 +1,102 @@
+"""Which lines of a loop's script a step's time goes to."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from outpace.store.record import PythonSamples
+from outpace.tune.climb.lines import lines_of
+
+TEXT = """def loaded(batch):
+    return decode(batch)
+
+for epoch in range(3):
+    for batch in data:
+        step(loaded(batch))
+        print(batch)
+    evaluate(data)
+"""
+MODULE, LOADED, LIBRARY, OWN = range(4)  # frames
+STEP, LOAD, PRINT, EVALUATE, AGAIN, OURS, HEAD = (
+    ((MODULE, 6), (LIBRARY, 90)),
+    ((MODULE, 6), (LOADED, 2), (LIBRARY, 10)),
+    ((MODULE, 7),),
+    ((MODULE, 8), (LIBRARY, 50)),
+    ((MODULE, 8), (LOADED, 2)),
+    ((MODULE, 6), (OWN, 1)),
+    ((MODULE, 5),),
+)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    linecache.clearcache()
+    (tmp_path / "train.py").write_text(TEXT, encoding="utf-8")
+    return str(tmp_path / "train.py")
+
+
+def samples(script: str, *met: tuple[tuple[tuple[int, int], ...], int]) -> PythonSamples:
+    """Stacks, and how many ns each stands for."""
+    frames = (
+        (script, "<module>", 1, ""),
+        (script, "loaded", 1, ""),
+        ("keras.py", "fit", 1, "keras"),
+        ("", "watch", 1, "outpace"),
+    )
+    stacks = tuple({stack: None for stack, _ in met})
+    seen = tuple((at, weight, stacks.index(stack)) for at, (stack, weight) in enumerate(met))
+    return PythonSamples(0, "MainThread", "signal", frames, stacks, seen)
+
+
+def loop(script: str, *, taken: bool = True) -> Any:
+    """The loop over batches, taken apart or not."""
+    node = next(each for each in ast.walk(ast.parse(TEXT)) if isinstance(each, ast.For) and each.lineno == 5)
+    return SimpleNamespace(taken=SimpleNamespace(body=SimpleNamespace(file=script, loop=node)) if taken else None)
+
+
+def rows(table: Any) -> list[tuple[str, str, str, float]]:
+    return [(row["line"], row["function"], row["text"], round(row["share"], 9)) for row in table.records()]
+
+
+def test_lines_of_a_step_by_their_share(script: str) -> None:
+    """What a library does is the time of the user's innermost line above it, wherever that stands."""
+    table = lines_of(samples(script, (STEP, 30), (LOAD, 50), (STEP, 10), (PRINT, 5), (HEAD, 5)), loop(script))
+    assert rows(table) == [
+        ("train.py:2", "loaded", "return decode(batch)", 0.5),
+        ("train.py:6", "<module>", "step(loaded(batch))", 0.4),
+        ("train.py:7", "<module>", "print(batch)", 0.05),
+        ("train.py:5", "<module>", "for batch in data:", 0.05),
+    ]
+    assert table is not None and all(row["low"] < row["share"] < row["high"] for row in table.records())
+
+
+def test_what_lies_outside_of_the_innermost_loop_is_no_part_of_a_step(script: str) -> None:
+    """An evaluation between epochs may run the same lines as the step."""
+    table = lines_of(samples(script, (STEP, 30), (EVALUATE, 900), (LOAD, 10), (AGAIN, 900)), loop(script))
+    assert rows(table) == [
+        ("train.py:6", "<module>", "step(loaded(batch))", 0.75),
+        ("train.py:2", "loaded", "return decode(batch)", 0.25),
+    ]
+    assert lines_of(samples(script, (EVALUATE, 900)), loop(script)) is None
+
+
+def test_of_a_loop_that_is_not_taken_apart_all_counts(script: str) -> None:
+    table = lines_of(samples(script, (STEP, 25), (EVALUATE, 75)), loop(script, taken=False))
+    assert [(line, share) for line, _, _, share in rows(table)] == [("train.py:8", 0.75), ("train.py:6", 0.25)]
+
+
+def test_what_watches_takes_no_time_of_a_step(script: str) -> None:
+    table = lines_of(samples(script, (STEP, 30), (OURS, 900)), loop(script))
+    assert rows(table) == [("train.py:6", "<module>", "step(loaded(batch))", 1.0)]
+    assert lines_of(samples(script, (OURS, 900)), loop(script)) is None
+
+
+def test_lines_that_take_next_to_nothing_are_left_out(script: str) -> None:
+    table = lines_of(samples(script, (STEP, 995), (PRINT, 5)), loop(script))
+    assert [line for line, *_ in rows(table)] == ["train.py:6"]

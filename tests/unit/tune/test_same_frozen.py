@@ -1,0 +1,116 @@
+"""What functions that are traced have read, and whether it has changed since."""
+
+from __future__ import annotations
+
+import argparse
+import contextvars
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from outpace.tune.same.frozen import Frozen
+from outpace.tune.same.reads import reads_of
+
+SCRIPT = """
+rate, unused, cfg, level, w = 0.1, 1.0, Namespace(lr=0.1, other=1), [0.0], np.ones(2)
+current = ContextVar("current", default=0)
+made = {"count": 0}
+class Model:
+    def __init__(self): self.lr, self.seen = 0.1, 0
+    @property
+    def doubled(self): return self.lr * 2
+    def step(self, x): return x * self.lr
+    def twice(self, x): return x * self.doubled
+def outer():
+    scale = 1.0
+    def scaled(x): return x * scale
+    def grow():
+        nonlocal scale
+        scale += 1
+    return scaled, grow
+scaled, grow = outer()
+model = Model()
+def by_name(x): return x * rate
+def by_attribute(x): return x * getattr(cfg, "lr")
+def by_item(x): return x * level[0]
+def by_helper(x): return lr_of(cfg) * x
+def lr_of(c): return c.lr
+def by_array(x): return x @ w
+def by_context(x): return x + current.get()
+def by_alias(x):
+    c = cfg
+    return x * c.lr
+def shadowed(rate): return rate * (lambda unused: unused)(2)
+def built(x):
+    if not made["count"]: made["count"] = 1
+    return x
+"""
+
+
+@pytest.fixture
+def names(tmp_path: Path) -> dict[str, Any]:
+    held: dict[str, Any] = {
+        "Namespace": argparse.Namespace, "np": np, "ContextVar": contextvars.ContextVar, "__name__": "__main__",
+    }  # fmt: skip
+    (tmp_path / "train.py").write_text(SCRIPT, encoding="utf-8")
+    exec(compile(SCRIPT, str(tmp_path / "train.py"), "exec"), held)
+    return held
+
+
+def changed(names: dict[str, Any], function: Callable[..., Any], between: str) -> dict[str, str]:
+    """After the function was traced, and something else has run."""
+    frozen = Frozen(lambda file: file.endswith("train.py"))
+    with frozen._watching():
+        function(np.ones(2))
+    frozen.check()
+    assert not frozen.changed
+    exec(between, names)
+    frozen.check()
+    return frozen.changed
+
+
+@pytest.mark.parametrize(
+    ("function", "between", "read"),
+    [
+        ("by_name", "rate = 0.2", "rate"),
+        ("by_attribute", "cfg.lr = 0.2", "cfg.lr"),
+        ("by_item", "level[0] = 1.0", "level[0]"),
+        ("by_helper", "cfg.lr = 0.2", "c.lr"),
+        ("by_array", "w = w * 2", "w"),
+        ("by_array", "w *= 2", "w"),
+        ("by_context", "current.set(3)", "current.get"),
+        ("by_alias", "cfg.lr = 0.2", "cfg"),
+        ("scaled", "grow()", "scale"),
+    ],
+)
+def test_what_was_read_has_changed(names: dict[str, Any], function: str, between: str, read: str) -> None:
+    assert read in changed(names, names[function], between)
+
+
+@pytest.mark.parametrize("method", ["step", "twice"])
+def test_of_an_object_only_what_was_read(names: dict[str, Any], method: str) -> None:
+    assert "self.lr" in changed(names, getattr(names["model"], method), "model.lr = 0.2")
+    assert not changed(names, getattr(names["model"], method), "model.seen += 1")
+
+
+@pytest.mark.parametrize("function", ["by_name", "by_attribute", "by_item", "scaled", "shadowed", "built", "by_context"])
+def test_what_was_not_read_may_change(names: dict[str, Any], function: str) -> None:
+    between = "unused = 2.0; cfg.other = 2; w = None; level.append(1)" + ("" if function == "by_name" else "; rate = 3.0")
+    assert not changed(names, names[function], between)
+
+
+def test_a_trace_after_the_change_has_the_new_value(names: dict[str, Any]) -> None:
+    frozen = Frozen(lambda file: file.endswith("train.py"))
+    for names["rate"] in (0.1, 0.2):
+        with frozen._watching():
+            names["by_name"](1.0)
+        frozen.check()
+    assert not frozen.changed
+
+
+def test_chains_of_a_text(names: dict[str, Any]) -> None:
+    assert {str(read) for read in reads_of(names["by_helper"].__code__)} == {"lr_of", "cfg", "x"}
+    assert {str(read) for read in reads_of(names["Model"].twice.__code__)} == {"x", "self.doubled"}

@@ -1,0 +1,95 @@
+"""Which passes of a loop are made where it is cut."""
+
+from __future__ import annotations
+
+import ast
+from types import SimpleNamespace
+
+import pytest
+
+from outpace.tune.same.passes import Passes
+from outpace.tune.same.shown import FEW, MOST_SPANS, Items, Shown, number_of, numbers_of, said
+
+
+def spans(
+    first: int = 64, every: int = 1, numbers: tuple[int, ...] = (), entry: int = 1, inner: bool = True, **items: Items
+) -> str:
+    held = {key: [each] for key, each in items.items()}
+    return said(Shown(first, every, numbers, held).spans("a", entry, inner), None)
+
+
+def test_of_a_loop_that_nothing_is_known_of_the_first_passes() -> None:
+    assert spans() == "1-64" and spans(inner=False) == "1-2"
+
+
+def test_numbers_that_the_text_names_and_the_last_passes() -> None:
+    assert spans(numbers=(3, 500, 501, 5000), a=Items(1003, True)) == "1-64, 500-503, 1002-1003"
+    assert spans(numbers=(500, 5000), a=Items(600, False)) == "1-64, 500-502"
+
+
+def test_numbers_that_are_near_are_reached_without_a_gap() -> None:
+    assert spans(numbers=(100,), a=Items(1000, True)) == "1-102, 999-1000"
+
+
+def test_a_short_loop_is_shown_as_a_whole() -> None:
+    assert spans(a=Items(120, True)) == "1-120" and spans(inner=False, a=Items(6, True)) == "1-6"
+
+
+def test_groups_stay_whole_and_so_does_the_rest_of_the_last() -> None:
+    assert spans(every=16, numbers=(500,), a=Items(1003, True)) == "1-64, 497-512, 977-1003"
+
+
+def test_of_later_epochs_less_is_shown() -> None:
+    assert spans(numbers=(500,), entry=3, a=Items(1000, True)) == f"1-{FEW}, 999-1000"
+
+
+def test_there_is_a_limit_to_numbers() -> None:
+    assert spans(numbers=tuple(range(1000, 9000, 100)), a=Items(10_000, False)).count(",") == MOST_SPANS
+
+
+def test_passes_keep_their_numbers() -> None:
+    found = Shown(2, items={"a": [Items(9, True)]}).spans("a", 1, True)
+    assert [number_of(found, made) for made in range(1, 5)] == [1, 2, 8, 9]
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("if step == 500: pass", [500]),
+        ("0.1 ** (step // (2 * hundred))", [200]),
+        ("step % args.every == args.every - 1", [9, 10]),
+        ("epoch in (30, sixty)", [30]),
+        ("step > limit() or step % step_of['x']", [7]),
+        ("rate < 0.5 and flag == True and step >= 1e3", [1000]),
+        ("step %= 12", [12]),
+    ],
+)
+def test_numbers_of_a_text(text: str, numbers: list[int]) -> None:
+    names = {"hundred": 100, "args": SimpleNamespace(every=10), "step_of": {"x": 7}, "step": 0, "limit": lambda: 3}
+    assert numbers_of(ast.parse(text), names) == numbers
+
+
+def passes(shown: Shown, surveyed: bool = False) -> Passes:
+    found = Passes(shown, False, lambda frame: None, lambda *told: None, "0", surveyed)
+    found._enter("0")
+    return found
+
+
+def test_items_of_other_passes_are_drawn_and_dropped() -> None:
+    drawn: list[int] = []
+    items = (drawn.append(at) or at for at in range(100))  # type: ignore[func-returns-value]
+    shown = passes(Shown(4, numbers=(50,), items={"0": [Items(100, True)]}))
+    assert list(shown._cut("0", items)) == [0, 1, 2, 3, 49, 50, 51, 98, 99]
+    assert drawn == [*range(100)]
+
+
+def test_an_edit_that_has_more_items_shows_that() -> None:
+    shown = passes(Shown(4, items={"0": [Items(100, True)]}))
+    assert list(shown._cut("0", range(101)))[-3:] == [98, 99, 100]
+
+
+@pytest.mark.parametrize(("items", "found"), [(range(100), Items(100, True)), (range(3), Items(3, True))])
+def test_items_are_counted(items: range, found: Items) -> None:
+    counting = passes(Shown(4), surveyed=True)
+    assert list(counting._cut("0", items)) == [*items[:4]]
+    assert counting.items == {"0": [found]}

@@ -1,0 +1,73 @@
+"""Assignments that may yet change what a traced function keeps."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+
+import pytest
+
+from outpace.tune.same.stores import Kept, Ran, may_change
+from outpace.tune.texts.place import loops_of
+
+LR, NAME, ITEM = (
+    Kept("cfg.lr", "step", "lr", "cfg", kind="."),
+    Kept("lr", "step", "lr"),
+    Kept("level[0]", "step", "0", "level", kind="["),
+)
+FREE = Kept("lr", "step", "lr", free=True)
+
+
+def changes(text: str, kept: Kept, during: tuple[int, ...] = (), before: tuple[int, ...] = ()) -> list[int]:
+    tree = ast.parse(textwrap.dedent(text).lstrip())
+    loop = next((node for _, path, node in loops_of(tree) if len(path) == 1), None)
+    return [line for _, line in may_change(tree, loop, Ran(frozenset(before), frozenset(during)), [kept])]
+
+
+@pytest.mark.parametrize(
+    ("statement", "kept"),
+    [
+        ("cfg.lr *= 0.1", LR),
+        ("cfg.lr = 0.1 if step < 500 else 0.01", LR),
+        ("setattr(cfg, 'lr', f(step))", LR),
+        ("setattr(cfg, name, f(step))", LR),
+        ("level.update(new)", ITEM),
+        ("lr = f(step)", NAME),
+        ("level[0] = f(step)", ITEM),
+        ("level[at] = f(step)", ITEM),
+        ("level.append(1)", ITEM),
+    ],
+)
+def test_in_the_loop(statement: str, kept: Kept) -> None:
+    assert changes(f"for step in data:\n    {statement}", kept) == [2]
+    assert changes(f"{statement}\nfor step in data: pass\n{statement}", kept) == []
+
+
+@pytest.mark.parametrize(
+    "statement", ["cfg.lr = 0.1", "other.rate = f(step)", "lr = f(step)", "cfg.get(step)", "cfg.update(x)", "print(cfg.lr)"]
+)
+def test_what_changes_nothing(statement: str) -> None:
+    assert changes(f"for step in data:\n    {statement}", LR) == []
+
+
+def test_a_constant_in_a_branch_that_did_not_run() -> None:
+    text = "for step in data:\n    if step == 500:\n        cfg.lr = 0.01\n    else:\n        cfg.lr = 0.1"
+    assert changes(text, LR, during=(5,)) == [3] and changes(text, LR, during=(3, 5)) == []
+
+
+def test_functions_that_training_may_reach() -> None:
+    text = "def setup(cfg):\n    cfg.lr = f()\nfor step in data: pass"
+    assert changes(text, LR, before=(2,)) == []
+    assert changes(text, LR) == [2] == changes(text, LR, before=(2,), during=(2,))
+
+
+def test_variables_of_the_function_that_holds_the_loop() -> None:
+    text = """
+    def main():
+        lr = f()
+        for step in data:
+            lr = f(step)
+    """
+    assert changes(text, FREE, before=(2,)) == [4]
+    assert changes(text, NAME, before=(2,)) == []
+    assert changes(text.replace("lr = f()", "global lr"), NAME, before=(2,)) == [4]
