@@ -8,9 +8,11 @@ stderr, environment, working directory and process group with us, so that termin
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import FrameType
@@ -75,9 +77,11 @@ def run_script(script: str, argv: Sequence[str], options: CaptureOptions) -> Cap
     return result
 
 
-def watched(command: Sequence[str], outcome: str, *, quiet: bool = False, silent: bool = False) -> tuple[int, Outcome | None]:
+def watched(
+    command: Sequence[str], outcome: str, *, quiet: bool = False, silent: bool = False, limit: float | None = None
+) -> tuple[int, Outcome | None]:
     """Run a script's process to its end, signals passed on: its exit code (128 + n after signal n), and the outcome that it left. quiet: what
-    it says on stderr is not shown; silent: nor what it prints."""
+    it says on stderr is not shown; silent: nor what it prints. limit: seconds, after which it is killed."""
     flush()
     out, err = (subprocess.DEVNULL if each else None for each in (silent, quiet))
     try:
@@ -85,19 +89,21 @@ def watched(command: Sequence[str], outcome: str, *, quiet: bool = False, silent
     except OSError as error:
         raise CaptureError(f"Python could not be started for the script: {error}.") from error
     with _forwarding(process):
-        code = _wait(process, outcome)
+        code = _wait(process, outcome, limit)
     return code, _read(outcome)
 
 
-def _wait(process: subprocess.Popen[bytes], path: str) -> int:
-    """The script's exit code; ends a process that hangs in the interpreter's own end."""
-    left = GRACE
+def _wait(process: subprocess.Popen[bytes], path: str, limit: float | None) -> int:
+    """The script's exit code; ends a process that hangs in the interpreter's own end, or takes longer than it may."""
+    left, end = GRACE, math.inf if limit is None else time.monotonic() + limit
     while True:
         try:
             code = process.wait(POLL)
             return code if code >= 0 else 128 - code
         except subprocess.TimeoutExpired:
             outcome = _read(path)
+        if time.monotonic() > end:
+            process.kill()
         if outcome is not None and outcome.ending:
             left -= POLL
             if left <= 0:

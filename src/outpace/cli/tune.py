@@ -45,7 +45,8 @@ HowLong = Annotated[
         "--budget",
         metavar="TIME",
         help="How long to search and race, preparation included: 90s, 3m (default 140s). Not in it: the start of the script up to its "
-        "fit, a profile of a slow model, reports, and the runs whose states are compared (four starts); the last line says how long all took.",
+        "fit, a profile of a slow model, reports, and the runs whose states are compared (five starts or more); the last line says how "
+        "long all took.",
     ),
 ]
 Afterwards = Annotated[
@@ -57,7 +58,10 @@ Afterwards = Annotated[
 ]
 Allowed = Annotated[
     list[Allow] | None,
-    typer.Option("--allow", help="Also try optimisations that change results by rounding or by different random numbers."),
+    typer.Option(
+        "--allow",
+        help="Also try optimisations that change results by more than rounding: other random numbers, or another order of elements.",
+    ),
 ]
 PatchFile = Annotated[
     Path | None,
@@ -111,7 +115,8 @@ def tune(
     """Make a training faster: measure its speed limits, try each optimisation that applies, keep what a fair race proves.
 
     The script runs up to its fit, or into its loop, in a process that ends with the tuning: none of its code behind it runs, nothing is saved.
-    What may change results is tried only with --allow. Exit code: 0, or 8 if nothing can be tuned; the script's own if it trains afterwards.
+    What may change results by more than rounding is tried only with --allow. Exit code: 0, or 8 if nothing can be tuned; the script's own if
+    it trains afterwards.
     """
     from outpace.capture.relaunch import require_script
     from outpace.capture.remote.options import seconds

@@ -128,7 +128,8 @@ class Hosted:
             from outpace.tune.program.program import Program
 
             steady = ends[_WARMUP:]
-            seconds = (steady[-1] - steady[0]) / (len(steady) - 1) if len(steady) > 1 else None
+            calls = (len(steady) - 1) * (getattr(model, "steps_per_execution", None) or 1)
+            seconds = (steady[-1] - steady[0]) / calls if calls > 0 else None
             return Program.of(model, arguments.get("x"), given, seconds, tuple(self.plan["kept"])), profiled.table()
 
         def ended(this: Any, *args: Any, **kwargs: Any) -> Any:

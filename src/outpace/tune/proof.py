@@ -66,16 +66,17 @@ def prove(searched: Searched, command: Command, budget: float, folder: str | Non
         passes_for(searched.step_seconds, stack.every),
         stack.every,
     ) as original:
-        judgement = whole = _judged(original, stack, searched.consents)
+        strict = stack.consents and _strictly(original, searched, stack)
+        judgement = whole = _judged(original, stack, strict)
         for less in searched.fewer if judgement.same is not True else ():
             watch.note(f"Not shown of all of it: {judgement.why} Without {_left_out(stack, less)}?")
-            judgement, stack = _judged(original, less, searched.consents), less
+            judgement, stack = _judged(original, less, strict), less
             if judgement.same is True:
                 break
         if judgement.same is not True:
             return Proof(None, whole, why=whole.why)
         watch.note(_told(judgement))
-        found = _raced(searched, stack, original, judgement, command, budget, folder, watch)
+        found = _raced(searched, stack, original, judgement, strict, command, budget, folder, watch)
     if whole is judgement or found.stack is None or searched.stack is None:
         return found
     left = [title for title in searched.stack.titles if title not in found.stack.titles]
@@ -88,9 +89,17 @@ def _told(judgement: Judgement) -> str:
     return f"{'It is' if judgement.whole else 'No difference in the first steps'}: {judgement.sentence}."
 
 
-def _judged(original: Original, stack: Stack, consents: bool) -> Judgement:
+def _strictly(original: Original, searched: Searched, stack: Stack) -> bool:
+    """Whether the changes that need no consent are, together, the same program."""
+    if all(each.consent for each in stack.changes):
+        return True
+    return searched.strict is not None and original.against(searched.strict.texts, searched.strict.grouped).same is True
+
+
+def _judged(original: Original, stack: Stack, strict: bool) -> Judgement:
+    """strict: whether the changes that need no consent, together, were shown to be the same program: only then others may change it."""
     found = original.against(stack.texts, stack.grouped)
-    if consents and found.same is not True and found.runs:
+    if stack.consents and strict and found.same is False and found.runs:
         return replace(found, same=True, allowed=True)
     return found
 
@@ -100,6 +109,7 @@ def _raced(
     stack: Stack,
     original: Original,
     judgement: Judgement,
+    strict: bool,
     command: Command,
     budget: float,
     folder: str | None,
@@ -119,7 +129,7 @@ def _raced(
         raise KeyboardInterrupt
     kept, dropped = _useful(race, stack, fewer)
     if kept is not stack:
-        judgement = _judged(original, kept, searched.consents)
+        judgement = _judged(original, kept, strict)
         if judgement.same is not True:
             kept, dropped = stack, ()
     verdict = race.verdict(kept.name)

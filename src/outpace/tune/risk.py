@@ -6,8 +6,8 @@ from enum import Enum
 
 
 class Risk(str, Enum):
-    """What a rewrite may change. EXACT: nothing. REORDERED: the same elements, in another order. STATISTICAL: which element gets
-    which random number, or when Python runs."""
+    """What a rewrite may change. EXACT: nothing. REORDERED: the same elements, or additions, in another order: rounding. STATISTICAL: which
+    element gets which random number, or when Python runs."""
 
     EXACT = "exact"
     REORDERED = "reordered"

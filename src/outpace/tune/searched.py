@@ -80,6 +80,11 @@ class Stack:
         return any(each.grouped for each in self.changes)
 
     @property
+    def consents(self) -> bool:
+        """Whether one of its changes needs consent."""
+        return any(each.consent for each in self.changes)
+
+    @property
     def every(self) -> int:
         """Steps of one call."""
         return max((each.every for each in self.changes), default=1)
@@ -87,15 +92,17 @@ class Stack:
 
 @dataclass(frozen=True)
 class Searched:
-    """climbed: what was tried. stack: what seemed faster; None for nothing. fewer: the same without one of its changes each. seen: ratio by the
-    search. consents: what it changes beyond rounding was allowed. step_seconds: of a step as it is."""
+    """climbed: what was tried. stack: what seemed faster; None for nothing. fewer: the same without one of its changes each. strict: without
+    those that need consent, where there are such; None where nothing is left. seen: ratio by the search. step_seconds: of a step as it is.
+    sources: files that are edited, as they were when the search began."""
 
     climbed: Climbed
     stack: Stack | None
     fewer: tuple[Stack, ...]
     place: Place
     fit: int
+    strict: Stack | None = None
+    sources: Texts = field(default_factory=dict, repr=False)
     seen: float = 1.0
-    consents: bool = False
     step_seconds: float = 0.0
     unwritten: str = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
@@ -17,6 +18,7 @@ from outpace.tune.pages.progress import shown
 from outpace.tune.patch.make import SourcePatch
 from outpace.tune.proof import Proof, prove
 from outpace.tune.searched import Searched, Seen
+from outpace.tune.texts.load import source_of
 
 if TYPE_CHECKING:
     from outpace.model.report import Report
@@ -55,7 +57,9 @@ class Tuned:
     def patch(self) -> SourcePatch | None:
         """What was proven, as a change of the source; nothing is written. None where nothing is kept."""
         kept = self.proof.stack if self.proof is not None else None
-        return SourcePatch.of(kept.texts, kept.titles) if kept is not None else None
+        if kept is None or self.searched is None:
+            return None
+        return SourcePatch.of(self.searched.sources, kept.texts, kept.titles)
 
     @property
     def report(self) -> Report:
@@ -100,6 +104,9 @@ def tuning(plan: Mapping[str, Any], folder: str) -> Tuned:
             except KeyboardInterrupt:
                 watch.note("interrupted; what was found is not proven")
                 raise
+            if changed := [path for path, text in searched.sources.items() if source_of(path) != text]:
+                why = f"{os.path.relpath(changed[0])} was changed meanwhile, so that this is of another text. Tune it again."
+                proof = replace(proof, stack=None, gain=None, why=why)
     return Tuned(plan, climb.code, climb.outcome, searched, proof)
 
 
@@ -113,7 +120,7 @@ def tune(
 ) -> Tuned:
     """Find what makes a training script faster, and prove it, as `outpace tune SCRIPT ARGV...` does. No file of the script's is written.
 
-    `budget` is in seconds. `fit` counts the calls of Keras' `fit`. What may change results by rounding or by other random numbers is only
+    `budget` is in seconds. `fit` counts the calls of Keras' `fit`. What may change results by more than rounding is only
     tried with `allow_statistical`. Print the result, or show it in a notebook; `result.patch` is what was proven. Raises NotFoundError where
     there is no script, and TuneError where there is nothing that can be tuned.
     """

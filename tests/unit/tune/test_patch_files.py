@@ -10,6 +10,7 @@ import pytest
 
 from outpace.model.errors import OutputError
 from outpace.tune.patch import FileChange, SourcePatch, write_copies, write_patch
+from outpace.tune.texts.load import source_of
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,8 @@ def test_of_texts_those_that_change_nothing_are_left_out(tmp_path: Path) -> None
     Path(data).write_bytes("# coding: latin-1\nx = 'ä'\n".encode("latin-1"))
     Path(same).write_text("b = 1\n", encoding="utf-8")
     texts = {train: "a = 2\r\n", same: "b = 1\n", data: "# coding: latin-1\nx = 'ö'\n"}
-    patch = SourcePatch.of(texts, ("cache",))
+    sources = {path: source_of(path) for path in texts}
+    patch = SourcePatch.of(sources, texts, ("cache",))
     assert patch.files == (
         FileChange(data, "# coding: latin-1\nx = 'ä'\n", texts[data]),
         FileChange(train, "a = 1\r\n", texts[train]),

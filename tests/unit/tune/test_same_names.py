@@ -36,8 +36,11 @@ def test_what_is_read_behind_the_loop_or_before_it_is_set_lives() -> None:
         "loss.value = step(x)",
         "loss[0] = step(x)",
         "loss: int\nprint(loss)",
+        "for loss in x:\n    pass\nprint(loss)",
+        "for y in x:\n    print(loss)\n    loss = y",
+        "for loss in loss:\n    pass",
     ],
-    ids=["branch", "loop", "try", "attribute", "item", "annotation"],
+    ids=["branch", "loop", "try", "attribute", "item", "annotation", "no item", "an item before", "its own items"],
 )
 def test_what_may_not_be_set_lives(body: str) -> None:
     assert dead(body, before="loss = 0") == {"x"} | ({"y"} & dead(body, before="loss = 0"))
@@ -52,8 +55,12 @@ def test_what_may_not_be_set_lives(body: str) -> None:
         "loss: float = step(x)",
         "with tape() as loss:\n    pass",
         "with tape():\n    loss = step(x)",
+        "for loss in x:\n    print(loss)",
+        "for y in x:\n    loss = y\n    print(loss)",
+        "if x:\n    loss = 1\nelse:\n    loss = 2\nprint(loss)",
+        "if x:\n    loss = step(x)\n    print(loss)",
     ],
-    ids=["tuple", "nested", "twice", "annotated", "as", "inside of with"],
+    ids=["tuple", "nested", "twice", "annotated", "as", "inside of with", "loop's", "in a loop", "both branches", "one branch"],
 )
 def test_ways_to_set_a_name(body: str) -> None:
     assert "loss" in dead(body)

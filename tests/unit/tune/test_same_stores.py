@@ -15,6 +15,7 @@ LR, NAME, ITEM = (
     Kept("lr", "step", "lr"),
     Kept("level[0]", "step", "0", "level", kind="["),
 )
+WHOLE = Kept("level", "step", "level")
 FREE = Kept("lr", "step", "lr", free=True)
 
 
@@ -36,6 +37,11 @@ def changes(text: str, kept: Kept, during: tuple[int, ...] = (), before: tuple[i
         ("level[0] = f(step)", ITEM),
         ("level[at] = f(step)", ITEM),
         ("level.append(1)", ITEM),
+        ("level[0] = f(step)", WHOLE),
+        ("del level[0]", WHOLE),
+        ("level.sort()", WHOLE),
+        ("config.lr = f(step)", NAME),
+        ("globals()['lr'] = f(step)", NAME),
     ],
 )
 def test_in_the_loop(statement: str, kept: Kept) -> None:
@@ -59,6 +65,21 @@ def test_functions_that_training_may_reach() -> None:
     text = "def setup(cfg):\n    cfg.lr = f()\nfor step in data: pass"
     assert changes(text, LR, before=(2,)) == []
     assert changes(text, LR) == [2] == changes(text, LR, before=(2,), during=(2,))
+
+
+def test_a_function_that_ran_before_training_and_that_it_may_call_again() -> None:
+    text = """
+    def set_lr(value):
+        cfg.lr = value
+    def slow():
+        set_lr(0.01)
+    set_lr(0.1)
+    for step in data:
+        if loss < 0.1:
+            slow()
+    """
+    assert changes(text, LR, before=(2,)) == [2]
+    assert changes(text.replace("    slow()", "    print()"), LR, before=(2, 4)) == []
 
 
 def test_variables_of_the_function_that_holds_the_loop() -> None:

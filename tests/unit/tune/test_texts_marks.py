@@ -246,11 +246,11 @@ def test_docstrings_and_imports_of_the_future_stay_first() -> None:
     assert marked.said == "What it is."
 
 
-def test_a_loop_without_an_end_begins_again_with_items_that_are_made_anew() -> None:
-    """As the races run it: what the loop goes over is a function there."""
-    tree = instrumented(
-        ast.parse("for x in range(3):\n    said.append(x)\n"), FILE, Place(FILE, "<module>", (0,)), endless=True
-    )
+@pytest.mark.parametrize("items", ["range(3)", "(named := range(3))"])
+def test_a_loop_without_an_end_begins_again_with_items_that_are_made_anew(items: str) -> None:
+    """As the races run it: what the loop goes over is a function there, and gives what it names to the script."""
+    text = f"for x in {items}:\n    said.append(x)\n    " + ("assert len(named) == 3\n" if "named" in items else "pass\n")
+    tree = instrumented(ast.parse(text), FILE, Place(FILE, "<module>", (0,)), endless=True)
     said: list[int] = []
 
     def again(key: str, make: Callable[[], Any]) -> Iterator[Any]:

@@ -50,7 +50,9 @@ def proven(folder: Path) -> tuple[Searched, Proof]:
     verdict = experiment.verdict("cache")
     climbed = replace(CLIMBED, tried=(Tried.judged("cache", "cache", verdict, "why"),), races=(race(),))
     judged = Judgement(True, "the same program", 12, 64)
-    return replace(FOUND, climbed=climbed, stack=stack), Proof(stack, judged, experiment, verdict.estimate)
+    return replace(FOUND, climbed=climbed, stack=stack, sources={str(file): "a = 1\n"}), Proof(
+        stack, judged, experiment, verdict.estimate
+    )
 
 
 def test_a_report_that_cannot_be_written_is_said(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

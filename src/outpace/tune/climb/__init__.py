@@ -1,1 +1,1 @@
-"""Finds what makes a program faster: limits first, then the bottleneck's optimisations one after the other, each proven in a race."""
+"""Finds what makes a program faster: limits first, then races of edited texts, the bottleneck's first."""

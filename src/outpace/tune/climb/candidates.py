@@ -25,7 +25,7 @@ class Candidate:
 
     why: what it answers, in a sentence. of_input: it changes what is read, and not the step. minor: it usually adds little. fills: it is at
     its speed once an epoch is over. recipe: how to make it by hand. grouped: an item of the edited loop begins with a list of the
-    original's items. every: steps of one call.
+    original's items. every: steps of one call. consent: it changes what comes out, by more than rounding, and the user allows that.
     """
 
     id: str
@@ -39,6 +39,7 @@ class Candidate:
     fills: bool = False
     grouped: bool = False
     every: int = 1
+    consent: bool = False
 
     @property
     def texts(self) -> dict[str, str]:
@@ -88,6 +89,8 @@ def _candidate(
     per_call = each.keywords(program).get("steps_per_execution", "") if is_knob(each) and not each.loops else ""
     every = loop.per_call if grouped and loop is not None else int(per_call) if per_call.isdigit() else 1
     of_input = not is_knob(each) or each.reads
+    consent = answer.risk is Risk.STATISTICAL or each.opt_in
     return Candidate(
-        each.id, each.title, answer.sentence, answer.risk, files, said, of_input, minor, getattr(each, "fills", False), grouped, every
+        each.id, each.title, answer.sentence, answer.risk, files, said, of_input, minor, getattr(each, "fills", False), grouped, every,
+        consent,
     )  # fmt: skip

@@ -24,9 +24,9 @@ from outpace.tune.climb.limits import FRESH, INPUT, MODEL, SCREEN, TODAY, Limits
 from outpace.tune.climb.outcome import NOT_RACED, USED_UP, Climbed, Tried
 from outpace.tune.data.size import available_memory
 from outpace.tune.optimisations.advice import advice_on
-from outpace.tune.risk import Risk
 from outpace.tune.searched import Searched, Seen, Stack
 from outpace.tune.texts.edition import Edition
+from outpace.tune.texts.load import source_of
 from outpace.tune.texts.merge import Texts, merged
 from outpace.tune.texts.place import Place
 from outpace.tune.trial.engine import Watch, run_experiment
@@ -41,8 +41,10 @@ ENOUGH = 1.5  # lower end of a ratio that ends a race: what the others add to th
 FIRST_EPOCH = 15.0  # seconds that caches get to fill
 SEARCH_SHARE = 0.7  # of the budget; the rest is for the race of the edited script
 LEAST = 4.0  # seconds; a race that is given less proves nothing
+LATER_LOOK, LATER_SECONDS = 3, 30.0  # times what the first look took, and seconds more, for a later one
 MEMORY_SHARE = 0.8  # of what is free, for the processes of a race
 NO_LIMITS = "only the limits were asked for, and the training's input cannot be run alone"
+SHARE_USED = "its share of the budget is used up"
 _HOSTED, INTERRUPTED = "outpace.tune.hosted", 130
 
 
@@ -66,9 +68,8 @@ class Climb:
         self.seen, self.code = Seen((), (), Place()), 0
         self.outcome: Outcome | None = None
         self.best = Stack((), {})
-        self.steps: list[
-            tuple[Candidate, Texts, Texts]
-        ] = []  # kept: with the texts that it was raced against, and with it alone
+        self.sources: dict[str, str] = {}  # files that candidates edit, as they are on disk
+        self.steps: list[tuple[Candidate, Texts, Texts]] = []  # kept; the texts that it was raced against, and these with it
         self._running: dict[str, ScriptArm] = {}
         self._looks, self._start_seconds = 0, 0.0
 
@@ -79,33 +80,39 @@ class Climb:
             return None
         self.budget.began, self.budget.preparing, self.budget.prepared = time.monotonic(), self._start_seconds, 1
         self._say_what_it_buys()
-        limits, ended = None, "nothing else is left to try"
+        limits = None
         with contextlib.ExitStack() as stack:
             stack.callback(self._close)
             if first.limited:
                 limits = self._limits()
-            raced = False
-            while not self.plan["only_limits"]:
-                candidates = self._candidates(limits)
-                if not candidates:
-                    break
-                paid = self.budget.affordable(candidates) or (candidates[:1] if not raced else [])
-                if not paid:
-                    ended = "its share of the budget is used up"
-                    self._give_up(candidates)
-                    break
-                before, raced = self.best, True
-                self._race(paid)
-                if self.best is not before:
-                    self.choice.reopen()
-                    self._forget()
-                    if self.budget.left < self._start_seconds + self.budget.price(1):
-                        ended = "its share of the budget is used up"
-                        break
-                    self.seen = self._look(again=True) or self.seen
-            else:
-                ended = "only the limits were asked for" if first.limited else NO_LIMITS
+            if self.plan["only_limits"]:
+                return self._found(first, limits, "only the limits were asked for" if first.limited else NO_LIMITS)
+            ended = self._climb(limits)
+        why = USED_UP if ended == SHARE_USED else f"the search ended before: {ended}"
+        self._note([Tried(each.id, each.title, NOT_RACED, why) for each in self.seen.candidates if each.id not in self.tried])
         return self._found(first, limits, ended)
+
+    def _climb(self, limits: Limits | None) -> str:
+        """Race, and look again, until nothing is left to try; why it ended, as a clause."""
+        raced = False
+        while candidates := self._candidates(limits):
+            paid = self.budget.affordable(candidates) or ([] if raced else candidates[:1])
+            if not paid:
+                return SHARE_USED
+            before, raced = self.best, True
+            try:
+                self._race(paid)
+            except CaptureError as error:
+                if not self.best.changes:
+                    raise
+                return f"the script with what was found fails in its trials: {str(error).rstrip('.')}"
+            if self.best is not before:
+                self.choice.reopen()
+                self._forget()
+                if self.budget.left < self._start_seconds + self.budget.price(1):
+                    return SHARE_USED
+                self.seen = self._look(again=True)
+        return "nothing else is left to try"
 
     def _say_what_it_buys(self) -> None:
         """Where the budget does not pay for a race of all candidates."""
@@ -134,6 +141,7 @@ class Climb:
             files["outcome"],
             quiet=again,
             silent=again or self.plan.get("json", False),  # a document is all that is printed
+            limit=LATER_LOOK * self._start_seconds + LATER_SECONDS if again else None,
         )
         self._start_seconds = time.monotonic() - began
         found = Seen.read(files["found"]) if code != INTERRUPTED else None
@@ -143,7 +151,9 @@ class Climb:
             self.code, self.outcome = code, outcome
         if found is not None:
             self._note(found.others)
-            return found
+            for path in {path for each in found.candidates for path in each.texts} - self.sources.keys():
+                self.sources[path] = source_of(path)
+            return replace(found, place=self.seen.place) if again else found  # the place is one of the original text
         if again:
             return replace(self.seen, candidates=())
         raise Ended(code, outcome)
@@ -165,9 +175,6 @@ class Climb:
                 continue
             left.append(each)
         return self.choice.next(left, limits if not self.best.changes else None)
-
-    def _give_up(self, candidates: Sequence[Candidate]) -> None:
-        self._note([Tried(each.id, each.title, NOT_RACED, USED_UP) for each in candidates])
 
     def _limits(self) -> Limits | None:
         """The first race: the program as it is, its model alone, its input alone. None where it cannot be measured so."""
@@ -257,23 +264,23 @@ class Climb:
     def _close(self) -> None:
         self._forget(*self._running)
 
-    def _without(self, change: Candidate) -> Stack | None:
-        """What was kept without one change, put together anew; None where others stand on it."""
+    def _only(self, changes: Sequence[Candidate]) -> Stack | None:
+        """Some of what was kept, put together anew; None for none, and where they stand on others."""
         texts: Texts | None = {}
         for each, base, alone in self.steps:
-            if each is not change and texts is not None:
+            if each in changes and texts is not None:
                 texts = merged(base, texts, alone)
-        return Stack(tuple(each for each in self.best.changes if each is not change), texts) if texts is not None else None
+        return Stack(tuple(changes), texts) if texts else None
 
     def _found(self, first: Seen, limits: Limits | None, ended: str) -> Searched:
-        fewer = [less for each in self.best.changes if (less := self._without(each)) is not None] if len(self.steps) > 1 else []
+        others = ([each for each in self.best.changes if each is not change] for change in self.best.changes)
+        fewer = [less for changes in others if (less := self._only(changes)) is not None]
         facts = first.facts.within(limits) if first.facts is not None else None
         climbed = Climbed(
             limits, tuple(self.tried.values()), tuple(self.races), self.budget.spent, ended,
             advice_on(facts) if facts is not None else (), first.parts, self.seen.lines or first.lines, first.own, first.steps,
         )  # fmt: skip
         ratio = math.prod(found[0] for each in self.best.changes if (found := self.tried[each.id].ratio) is not None)
-        consents = any(each.risk is Risk.STATISTICAL for each in self.best.changes)
         stack = self.best if self.best.changes else None
         return Searched(
             climbed,
@@ -281,8 +288,9 @@ class Climb:
             tuple(fewer),
             first.place,
             self.plan["fit"],
+            self._only([each for each in self.best.changes if not each.consent]) if self.best.consents else None,
+            {path: self.sources[path] for path in self.best.texts},
             ratio,
-            consents,
             first.step_seconds or 0.0,
             first.unwritten,
         )

@@ -50,11 +50,6 @@ class Limits:
         """Rate as a share of the bound, with its interval."""
         return _inverse(self.bound_ratio)
 
-    @property
-    def of_turns(self) -> Estimate | None:
-        """Rate as a share of both parts taking turns."""
-        return _inverse(self.turns_ratio)
-
 
 def _inverse(found: Estimate | None) -> Estimate | None:
     return None if found is None else Estimate(1 / found.ratio, 1 / found.high, 1 / found.low, found.rounds, found.spread)

@@ -159,7 +159,7 @@ def _stage(node: Any, inputs: tuple[Stage, ...], recorder: PipelineRecorder | No
 def _is_generator(node: Any) -> bool:
     """`from_generator` is a flat_map over one element whose function makes the generator's data set."""
     wrapper = getattr(node, "_map_func", None) if type(node).__name__ == "_FlatMapDataset" else None
-    return wrapper is not None and any(kind == "GeneratorDataset" for kind, _ in traced.node_types(wrapper))
+    return wrapper is not None and any(node.op == "GeneratorDataset" for node in traced.nodes_of(wrapper))
 
 
 def _facts(node: Any) -> Iterator[FunctionFacts]:

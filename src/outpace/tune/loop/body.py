@@ -112,7 +112,7 @@ class Body:
     @classmethod
     def prepare(cls, loop: ast.For, names: Mapping[str, Any]) -> None:
         """Let slices of arrays among a step's arguments be made before it: where several steps are one function, their bounds have no values.
-        Nothing else that the loop does changes. The loop that runs is prepared alike."""
+        Nothing else that the loop does changes."""
         changing = {*assigned([loop.target]), *assigned(loop.body)}
 
         def sliced(node: ast.expr) -> bool:

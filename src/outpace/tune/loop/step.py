@@ -1,4 +1,4 @@
-"""The function that makes a step and runs eagerly: the user's, found where gradients are taken, and called through a switch since."""
+"""The function that makes a step and runs eagerly: the user's, found where gradients are taken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several steps of a TensorFlow loop in one call: whether its statements allow that, what trials run, and what a patch writes word for word.
+"""Several steps of a TensorFlow loop in one call: whether its statements allow that, and what a patch writes word for word.
 
 Groups and their results stand in `batches.py` once more: a patched program has one framework, and imports no other.
 """

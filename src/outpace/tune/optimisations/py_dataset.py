@@ -63,9 +63,6 @@ def _overrides(x: Any, name: str) -> bool:
     return getattr(type(x), name, None) is not getattr(keras.utils.PyDataset, name, None)
 
 
-FEWEST_WORKERS = 2  # a single one runs in the thread that reads
-
-
 class Workers(ReaderKnob):
     """As many threads as there are cores call `__getitem__`, where Keras would call it in one."""
 

@@ -1,6 +1,6 @@
 """Divides the source of a map's function into the part that depends on its element alone and the rest.
 
-The border is that of the graph split (`data/split.py`), drawn in the source: statement by statement, and inside an expression around the
+The border is drawn in the source: statement by statement, and inside an expression around the
 largest parts of it that are pure, do work and depend on the element. Only straight-line functions are divided; anything else is refused.
 """
 

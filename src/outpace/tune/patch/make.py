@@ -19,7 +19,7 @@ from outpace.tune.optimisations.knob import is_knob
 from outpace.tune.optimisations.optimisation import Patch
 from outpace.tune.patch.calls import Unpatchable, row_with
 from outpace.tune.program.program import Program, compiled_at
-from outpace.tune.texts.load import encoded, source_of
+from outpace.tune.texts.load import encoded
 
 if TYPE_CHECKING:
     from outpace.tune.optimisations.knob import LoopKnob, ReaderKnob
@@ -45,9 +45,9 @@ class SourcePatch:
     titles: tuple[str, ...]
 
     @classmethod
-    def of(cls, texts: Mapping[str, str], titles: tuple[str, ...]) -> SourcePatch:
-        """From what files become, by absolute path."""
-        files = ((path, source_of(path), new) for path, new in sorted(texts.items()))
+    def of(cls, sources: Mapping[str, str], texts: Mapping[str, str], titles: tuple[str, ...]) -> SourcePatch:
+        """From what files were and become, by absolute path."""
+        files = ((path, sources[path], new) for path, new in sorted(texts.items()))
         return cls(tuple(FileChange(path, old, new) for path, old, new in files if old != new), titles)
 
     @property

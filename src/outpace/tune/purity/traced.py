@@ -35,8 +35,7 @@ _WRITES = re.compile(r"^(Assign|Resource(Scatter|Sparse|Apply|Count)|LookupTable
 class FunctionFacts:
     """Of one traced function: where it stands (`file`, `line`; None when there is no source), its stateful operations as
     `capture/stateful.py` names them, whether it draws random numbers, runs Python, writes to variables or tables, and reads captured ones
-    that may change (a table that is filled once does not). `random_seeded`: every random op of it has a seed of its own or the global
-    one. `calls`: the Python functions that it runs."""
+    that may change (a table that is filled once does not). `calls`: the Python functions that it runs."""
 
     name: str
     file: str | None
@@ -44,7 +43,6 @@ class FunctionFacts:
     operations: int
     stateful: tuple[str, ...]
     random: bool
-    random_seeded: bool
     python: bool
     writes: tuple[str, ...]
     captures_resources: bool
@@ -82,9 +80,8 @@ class FunctionFacts:
 
 def facts(wrapper: Any) -> FunctionFacts:
     """Facts of a traced function; what private API does not answer is taken for stateful."""
-    nodes = list(node_types(wrapper))
-    kinds = {kind for kind, _ in nodes}
-    random = [seeds for kind, seeds in nodes if RANDOM.search(kind) and not kind.startswith("Stateless")]
+    nodes = [node.op for node in nodes_of(wrapper)]
+    kinds = set(nodes)
     outside = [t for t in wrapper.function.captured_inputs if getattr(t.dtype, "name", "") in ("resource", "variant")]
     python_function = user_function(wrapper)
     file, line = _source(python_function)
@@ -99,18 +96,12 @@ def facts(wrapper: Any) -> FunctionFacts:
         line=line,
         operations=len(nodes),
         stateful=tuple(sorted(causes)),
-        random=bool(random),
-        random_seeded=bool(random) and all(any(seeds) for seeds in random),
+        random=any(RANDOM.search(kind) and not kind.startswith("Stateless") for kind in kinds),
         python=bool(kinds & PYTHON_OPS),
         writes=tuple(sorted(kind for kind in kinds if _WRITES.match(kind))),
         captures_resources=len(constant_tables(wrapper)) < len(outside),
         calls=python_calls(nodes_of(wrapper)) if kinds & PYTHON_OPS else (),
     )
-
-
-def node_types(wrapper: Any) -> Iterator[tuple[str, tuple[int, int]]]:
-    """(operation type, its seeds) of the function and of every function that it calls."""
-    yield from ((node.op, seeds_of(node)) for node in nodes_of(wrapper))
 
 
 def nodes_of(wrapper: Any) -> Iterator[Any]:
@@ -119,11 +110,6 @@ def nodes_of(wrapper: Any) -> Iterator[Any]:
     yield from definition.node
     for function in definition.library.function:
         yield from function.node_def
-
-
-def seeds_of(node: Any) -> tuple[int, int]:
-    """The seed attributes of a node, (0, 0) when it has none or they are not set."""
-    return (int(node.attr["seed"].i) if "seed" in node.attr else 0, int(node.attr["seed2"].i) if "seed2" in node.attr else 0)
 
 
 def user_function(wrapper: Any) -> Any:

@@ -54,7 +54,7 @@ class TextRun:
         self.before: dict[str, frozenset[int]] = {}
         self.read: dict[tuple[str, int, int], State] = {}
         self._reader = Reader(users)
-        self._written = threading.Lock()
+        self._writing, self._written = threading.RLock(), False
         self.guard: guard.Guard | None = None
         self.said = Said(users)
         self.frozen = Frozen(users)
@@ -75,9 +75,13 @@ class TextRun:
         self.read[key, entry, passes] = self._reader.read(frame, held)
 
     def finish(self, ended: str) -> None:
-        """Write the record; once."""
-        if not self._written.acquire(blocking=False):
-            return
+        """Write the record, once; whoever comes later waits until it is there."""
+        with self._writing:
+            if not self._written:
+                self._written = True
+                self._write(ended)
+
+    def _write(self, ended: str) -> None:
         passes = dict(self.marks.passes)  # of a fit the last call may be told with more steps than it made
         for code in self.frozen.rewritten:
             self.marks.ran.setdefault(os.path.realpath(code.co_filename), set()).update(_lines(code))

@@ -52,7 +52,6 @@ class Fits:
         self._callbacks: Any = None
         self._cut = Cut()
         self.items: dict[str, list[Items]] = {}
-        self.made = 0
 
     def install(self, keras: Any) -> None:
         """Put ourselves before `fit`, and around what it tells callbacks."""
@@ -105,7 +104,7 @@ class Fits:
             self._passed("epoch", self._numbered(name, at) + 1, END, None, held)
             self._epoch = at + 1
         elif name == "on_train_batch_end":
-            self.made = made = at + 1
+            made = at + 1
             ends = itertools.accumulate(end - start for start, end in self._cut.batches)
             if self._epoch & (self._epoch + 1) == 0 and (due(made, self._shown.every) or made in ends):
                 self._passed("batch", self._epoch + 1, self._numbered(name, at) + 1, None, held)

@@ -55,7 +55,7 @@ class Frozen:
                 read.steps[-1][0] if read.steps else "",
             )
             for (code, read), (_, held) in self._entries.items()
-            if held and held[0][1][0] not in ("code", "variable") and not read.of_parameter
+            if not _fixed(held) and not read.of_parameter
         )
 
     def on_jax(self, jax: ModuleType) -> None:
@@ -171,7 +171,7 @@ class Frozen:
         try:
             value = getter()
         except Exception:  # whatever is not there, or an object of the user's raises
-            return ("none",)
+            return (("", ("none",)),)
         if read.handed and not isinstance(value, (*_PLAIN, dict, list, tuple, np.ndarray)):
             return None  # the function that gets it reads it
         leaves: list[Any] = []
@@ -246,6 +246,11 @@ def _array(value: Any) -> Any:
 
 def _framework(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] in _FRAMEWORKS
+
+
+def _fixed(held: Any) -> bool:
+    """Whether a value is of code and variables alone, which a trace does not keep."""
+    return bool(held) and all(leaf[0] in ("code", "variable") for _, leaf in held)
 
 
 def _given(code: CodeType) -> int:

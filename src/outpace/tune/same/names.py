@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from enum import Enum
 
 from outpace.tune.texts.place import Loop, Place, loops_of
 
@@ -14,7 +15,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)  #
 
 
 def dead_names(text: str, place: Place) -> frozenset[str]:
-    """Names whose every use stands in the body of a loop, in the loop's own scope, the first of them an assignment that always happens."""
+    """Names whose every use stands in the body of a loop, in the loop's own scope, and none of which a pass may read before it sets it."""
     tree = ast.parse(text)
     for name, path, node in loops_of(tree):
         if (name, path) == (place.function, place.path):
@@ -41,7 +42,7 @@ def _dead(tree: ast.Module, loop: Loop, name: str) -> bool:
     target = [loop.target] if isinstance(loop, ast.For) else []
     if any(isinstance(each, ast.Name) and each.id == name for root in target for each in ast.walk(root)):
         return True
-    return _set_first(loop.body, name)
+    return _first_use(loop.body, name) is not _Use.READ
 
 
 def _scope(tree: ast.Module, loop: Loop) -> ast.AST:
@@ -83,19 +84,47 @@ def _binds(function: _Function, name: str) -> bool:
     return False
 
 
-def _set_first(body: Sequence[ast.stmt], name: str) -> bool:
-    """Whether the first statement that mentions a name sets it, whatever happens, without reading it."""
-    for statement in body:
-        if not _mentions(statement, name):
-            continue
-        if isinstance(statement, ast.With):
-            return not any(_mentions(item.context_expr, name) for item in statement.items) and (
-                any(_plain(item.optional_vars, name) for item in statement.items) or _set_first(statement.body, name)
-            )
-        if isinstance(statement, ast.Assign):
-            return not _mentions(statement.value, name) and any(_plain(target, name) for target in statement.targets)
-        return isinstance(statement, ast.AnnAssign) and statement.value is not None and not _mentions(statement.value, name)
-    return False
+class _Use(Enum):
+    """What statements do with a name first: set it, read it, or perhaps neither."""
+
+    SET = "set"
+    READ = "read"
+    NONE = "none"
+
+
+def _first_use(statements: Sequence[ast.stmt], name: str) -> _Use:
+    """Of statements one after the other; READ where it may be read unset, SET where it is set whatever happens."""
+    uses = (_use(each, name) for each in statements)
+    return next((each for each in uses if each is not _Use.NONE), _Use.NONE)
+
+
+def _use(statement: ast.stmt, name: str) -> _Use:
+    if not _mentions(statement, name):
+        return _Use.NONE
+    if isinstance(statement, ast.Assign):
+        return _set_of(statement.targets, [statement.value], name)
+    if isinstance(statement, ast.AnnAssign) and statement.value is not None:
+        return _set_of([statement.target], [statement.value], name)
+    if isinstance(statement, ast.With):
+        given = _set_of([each.optional_vars for each in statement.items], [each.context_expr for each in statement.items], name)
+        return _first_use(statement.body, name) if given is _Use.NONE else given
+    if isinstance(statement, ast.For):
+        given = _set_of([statement.target], [statement.iter], name)
+        inside = _Use.NONE if given is _Use.SET else _first_use(statement.body, name)
+        uses = {given, inside, _first_use(statement.orelse, name)}
+        return _Use.READ if _Use.READ in uses else _Use.NONE  # it may have no item
+    if isinstance(statement, ast.If) and not _mentions(statement.test, name):
+        both = {_first_use(statement.body, name), _first_use(statement.orelse, name)}
+        return _Use.READ if _Use.READ in both else both.pop() if len(both) == 1 else _Use.NONE
+    return _Use.READ
+
+
+def _set_of(targets: Sequence[ast.AST | None], values: Sequence[ast.expr], name: str) -> _Use:
+    if any(_mentions(each, name) for each in values):
+        return _Use.READ
+    if any(_plain(each, name) for each in targets):
+        return _Use.SET
+    return _Use.READ if any(each is not None and _mentions(each, name) for each in targets) else _Use.NONE
 
 
 def _plain(target: ast.AST | None, name: str) -> bool:

@@ -6,7 +6,7 @@ import ast
 import builtins
 import functools
 import linecache
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import CodeType
 from typing import Any
 
@@ -122,6 +122,8 @@ class _Reads(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> None:
         """What is handed on is told apart."""
         if self._read(node):
+            for each in node.args[1:]:  # what stands for a missing item
+                self.visit(each)
             return
         plain = isinstance(node.func, ast.Name) and hasattr(builtins, node.func.id)
         for each in (*node.args, *(keyword.value for keyword in node.keywords)):
@@ -144,6 +146,10 @@ def _own(node: ast.AST) -> Iterator[ast.AST]:
             yield from _own(child)
 
 
+def _constant(nodes: Sequence[ast.expr]) -> bool:
+    return bool(nodes) and all(isinstance(each, ast.Constant) for each in nodes)
+
+
 def _chain(node: ast.AST) -> tuple[str, tuple[tuple[str, Any], ...]] | None:
     """A name and what is taken of it; None for what begins otherwise."""
     step: tuple[str, Any]
@@ -155,6 +161,13 @@ def _chain(node: ast.AST) -> tuple[str, tuple[tuple[str, Any], ...]] | None:
         inner, step = node.value, ("[", node.slice.value)
     elif isinstance(node, ast.Call) and ast.unparse(node.func) == "getattr" and isinstance(node.args[1], ast.Constant):
         inner, step = node.args[0], (".", node.args[1].value)
+    elif (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "get"
+        and _constant(node.args[:1])
+    ):
+        inner, step = node.func.value, ("[", node.args[0].value)  # type: ignore[attr-defined]
     else:
         return None
     found = _chain(inner)

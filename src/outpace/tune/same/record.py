@@ -45,8 +45,10 @@ class Record:
     items: Mapping[str, Sequence[Items]] = field(default_factory=dict)
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write it for the process that compares."""
-        Path(path).write_bytes(pickle.dumps(self))
+        """Write it for the process that compares, whole or not at all."""
+        part = Path(f"{os.fspath(path)}.part")
+        part.write_bytes(pickle.dumps(self))
+        part.replace(path)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Record:

@@ -11,7 +11,10 @@ from outpace.tune.texts.marks import first_line
 from outpace.tune.texts.place import Loop
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_CHANGING = frozenset({"update", "append", "extend", "insert", "pop", "clear", "setdefault", "set", "add", "remove", "fill"})
+_CHANGING = frozenset({
+    "update", "append", "extend", "insert", "pop", "popitem", "clear", "setdefault", "set", "add", "remove", "discard", "fill", "sort",
+    "reverse", "__setitem__", "__setattr__",
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -41,19 +44,60 @@ def may_change(tree: ast.Module, loop: Loop | None, ran: Ran, kept: Iterable[Kep
     for each in kept:
         for name in {each.last, each.owner} - {""}:
             by_name.setdefault(name, []).append(each)
-    for store in _stores(tree, loop, ran, None, False, True):
-        for each in by_name.get(store.name, ()):
+    reach = _Reach(loop, ran, _called_later(tree, loop, ran))
+    for store in _stores(tree, reach, None, False, True):
+        for each in {*by_name.get(store.name, ()), *by_name.get(store.of, ())}:
             if _fits(store, each):
                 yield each, store.line
 
 
 @dataclass(frozen=True)
+class _Reach:
+    """What training may yet reach. called: names of functions that it may call, by what it has not run so far."""
+
+    loop: Loop | None
+    ran: Ran
+    called: frozenset[str]
+
+    def over(self, function: Any) -> bool:
+        """Whether a function ran before training, and is no part of it."""
+        line = first_line(function)
+        before = line in self.ran.before and line not in self.ran.during and not _holds(function, self.loop)
+        return before and function.name not in self.called
+
+
+def _called_later(tree: ast.Module, loop: Loop | None, ran: Ran) -> frozenset[str]:
+    """Names of functions that training may yet call though they ran only before it: by calls in what it may reach, and in those in turn."""
+    called = frozenset[str]()
+    while True:
+        reach = _Reach(loop, ran, called)
+        found = frozenset(_last(each.func) for each in _reached(tree, reach, False) if isinstance(each, ast.Call))
+        if found <= called:
+            return called
+        called |= found
+
+
+def _reached(node: ast.AST, reach: _Reach, inside: bool) -> Iterator[ast.AST]:
+    """What is below a node and part of training, or may yet be."""
+    if isinstance(node, _FUNCTIONS):
+        if reach.over(node):
+            return
+        inside = not _holds(node, reach.loop)
+    inside = inside or node is reach.loop
+    if inside:
+        yield node
+    for child in ast.iter_child_nodes(node):
+        yield from _reached(child, reach, inside)
+
+
+@dataclass(frozen=True)
 class _Store:
-    """name: of what is set, or changed inside: one of its items, or of its attributes (`within`: `[` or `.`). plain: whether it is a variable.
-    local: whether it is a function's."""
+    """name: of what is set, or changed inside: one of its items, or of its attributes (`within`: `[` or `.`). of: what an item is an
+    item of. plain: whether it is a variable. local: whether it is a function's."""
 
     name: str
     line: int
+    of: str = ""
     within: str = ""
     plain: bool = False
     local: bool = False
@@ -62,21 +106,22 @@ class _Store:
 def _fits(store: _Store, kept: Kept) -> bool:
     if store.within:
         return store.name == kept.last or store.within == kept.kind
+    if store.of and store.of == kept.last:
+        return True
     if store.name != kept.last:
         return False
     if not store.plain:
-        return bool(kept.owner)
+        return bool(kept.owner) or not kept.free  # a global is an attribute of its module, and an item of its names
     return not kept.owner and kept.free == store.local
 
 
-def _stores(node: ast.AST, loop: Loop | None, ran: Ran, function: Any, inside: bool, runs: bool) -> Iterator[_Store]:
+def _stores(node: ast.AST, reach: _Reach, function: Any, inside: bool, runs: bool) -> Iterator[_Store]:
     """Of what is below a node that training may reach. inside: whether it is part of training; runs: whether it has run there."""
     if isinstance(node, _FUNCTIONS):
-        line = first_line(node)
-        if line in ran.before and line not in ran.during and not _holds(node, loop):
+        if reach.over(node):
             return
-        function, inside, runs = node, not _holds(node, loop), line in ran.during
-    inside = inside or node is loop
+        function, inside, runs = node, not _holds(node, reach.loop), first_line(node) in reach.ran.during
+    inside = inside or node is reach.loop
     if inside:
         yield from _of_statement(node, function, runs)
     for name, each in ast.iter_fields(node):
@@ -87,10 +132,10 @@ def _stores(node: ast.AST, loop: Loop | None, ran: Ran, function: Any, inside: b
             and bool(each)
         )
         nested = branch and name == "orelse" and isinstance(each[0], ast.If)
-        has_run = runs and (not branch or nested or each[0].lineno in ran.during)
+        has_run = runs and (not branch or nested or each[0].lineno in reach.ran.during)
         for child in each if isinstance(each, list) else [each]:
             if isinstance(child, ast.AST):
-                yield from _stores(child, loop, ran, function, inside, has_run)
+                yield from _stores(child, reach, function, inside, has_run)
 
 
 def _holds(function: ast.AST, loop: Loop | None) -> bool:
@@ -100,6 +145,8 @@ def _holds(function: ast.AST, loop: Loop | None) -> bool:
 def _of_statement(node: ast.AST, function: Any, runs: bool) -> Iterator[_Store]:
     if isinstance(node, ast.Call):
         yield from _of_call(node)
+    elif isinstance(node, ast.Delete):
+        yield from _of_targets(node, node.targets, function)
     elif isinstance(node, (ast.AugAssign, ast.For)):
         yield from _of_targets(node, [node.target], function)
     elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) and not (
@@ -115,14 +162,16 @@ def _of_targets(node: Any, targets: Sequence[ast.expr], function: Any) -> Iterat
         else set()
         for kinds in (ast.Nonlocal, (ast.Global, ast.Nonlocal))
     )
-    for each in (each for target in targets for each in ast.walk(target) if isinstance(getattr(each, "ctx", None), ast.Store)):
+    for each in (
+        each for target in targets for each in ast.walk(target) if isinstance(getattr(each, "ctx", None), (ast.Store, ast.Del))
+    ):
         if isinstance(each, ast.Name):
             local = function is not None and (each.id not in outer or each.id in free)
             yield _Store(each.id, node.lineno, plain=True, local=local)
         elif isinstance(each, ast.Attribute):
             yield _Store(each.attr, node.lineno)
         elif isinstance(each, ast.Subscript) and isinstance(each.slice, ast.Constant):
-            yield _Store(str(each.slice.value), node.lineno)
+            yield _Store(str(each.slice.value), node.lineno, _last(each.value))
         elif isinstance(each, ast.Subscript):
             yield _Store(_last(each.value), node.lineno, within="[")
 

@@ -47,14 +47,21 @@ def _mark(node: Loop, key: str, header: str | None, endless: bool) -> None:
         node.test = ast.BoolOp(ast.And(), [_call(_MORE, said), node.test])
         return
     if endless:
-        made = ast.Lambda(ast.arguments([], [], None, [], [], None, []), node.iter)
-        node.iter = _call(_PASS, said, made)
+        node.iter = _call(_PASS, said, _maker(node.iter))
         return
     cut = _Cut(header, key)
     node.iter = cast("ast.expr", cut.visit(node.iter))
     if not cut.found:
         node.iter = _call(_CUT, said, node.iter)
     node.iter = _call(_PASS, said, node.iter)
+
+
+def _maker(iterable: ast.expr) -> ast.Lambda:
+    """A function that makes the iterable anew; where that does more than it says (a walrus names something), the same one each time."""
+    if any(isinstance(each, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)) for each in ast.walk(iterable)):
+        given = ast.arguments([], [ast.arg("made")], None, [], [], None, [iterable])
+        return ast.Lambda(given, ast.Name("made", ast.Load()))
+    return ast.Lambda(ast.arguments([], [], None, [], [], None, []), iterable)
 
 
 class _Cut(ast.NodeTransformer):

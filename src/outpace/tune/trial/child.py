@@ -54,7 +54,8 @@ class Hooks:
         """Hook what the script will import."""
         from outpace.capture.imports import ImportHooks
 
-        ImportHooks({"tensorflow": self.on_tensorflow, "keras": self.on_keras, "jax": self.on_jax}, _not_hooked).install()
+        hooks: Any = {"tensorflow": self.on_tensorflow, "keras": self.on_keras, "tf_keras": self.on_keras, "jax": self.on_jax}
+        ImportHooks(hooks, _not_hooked).install()
 
     def on_tensorflow(self, tf: ModuleType) -> None:
         """TensorFlow was imported."""
@@ -66,9 +67,8 @@ class Hooks:
 
     def on_keras(self, keras: ModuleType) -> None:
         """Keras was imported; Keras 2 marks its own steps, which `hook_marks` sees."""
-        if str(getattr(keras, "__version__", "")).startswith("2."):
-            return
-        KerasSteps(self.session, lambda: self._loops, keras.backend.backend()).install(keras.callbacks.CallbackList)
+        if not str(getattr(keras, "__version__", "")).startswith("2."):
+            KerasSteps(self.session, lambda: self._loops, keras.backend.backend()).install(keras.callbacks.CallbackList)
         wrap(keras.callbacks.CallbackList, "on_epoch_end", None, self.session.epoch_ended)
         self._take_over(keras)
 

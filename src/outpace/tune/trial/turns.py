@@ -59,7 +59,7 @@ class Observer:
         kind.ensure_initialized = ensure_initialized
 
     def facts(self) -> dict[str, Any]:
-        """Everything that was seen, ready for JSON; `Observed` of `outpace.tune.environment` gives the meanings."""
+        """Everything that was seen, ready for JSON; `Observed` of `outpace.tune.optimisations.environment` gives the meanings."""
         found: dict[str, Any] = {
             "variables": {name: value for name, value in os.environ.items() if name.startswith(PREFIXES)},
             "xla": self.compiled or _XLA_THREAD in _threads().values(),
