@@ -33,6 +33,7 @@ _TYPED = ("<stdin>", "<ipython-input", "<cell", "<python-input")
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _PACKAGE = re.compile(r"[/\\](?:site|dist)-packages[/\\]([^/\\]+)")
+_COMPREHENSION = re.compile(r"(?:(?:^|\.<locals>\.)<(?:list|set|dict)comp>)+$")
 
 
 class FrameSampler:
@@ -155,8 +156,7 @@ class _Place:
     def __init__(self, code: CodeType, frames: dict[tuple[str, str, int, str], int]) -> None:
         name = code.co_filename
         file = name if name.startswith("<") else os.path.abspath(name)
-        function = getattr(code, "co_qualname", code.co_name)  # since Python 3.11
-        self.index = frames.setdefault((file, function, code.co_firstlineno, owner_of(file)), len(frames))
+        self.index = frames.setdefault((file, _function(code), code.co_firstlineno, owner_of(file)), len(frames))
         self._lines = list(code.co_lines())
         self._first = code.co_firstlineno
 
@@ -165,6 +165,13 @@ class _Place:
             if start <= offset < end and line is not None:
                 return line
         return self._first
+
+
+def _function(code: CodeType) -> str:
+    """The function whose time it is: a comprehension is a frame of its own before Python 3.12, and part of its function since."""
+    if sys.version_info < (3, 11):
+        return code.co_name  # which does not tell whose comprehension it is
+    return _COMPREHENSION.sub("", code.co_qualname) or "<module>"
 
 
 def owner_of(file: str) -> str:

@@ -106,6 +106,22 @@ def test_the_line_inside_the_function_is_the_one_that_ran() -> None:
     )
 
 
+def comprehends() -> None:
+    sum([number % 7 for number in [each + 1 for each in range(60_000)]])
+
+
+@on_linux
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="frames tell whose comprehension they are since Python 3.11")
+def test_a_comprehension_is_its_functions_time() -> None:
+    watched = FrameSampler()
+    watched.start()
+    measured(comprehends, seconds=0.5)
+    samples = watched.stop()
+    assert samples is not None
+    names = {samples.frames[stack[-1][0]][1] for stack in samples.stacks}
+    assert "comprehends" in names and not any("comp>" in name for name in names)
+
+
 @on_linux
 def test_a_long_call_weighs_as_long_as_it_took() -> None:
     watched = FrameSampler()

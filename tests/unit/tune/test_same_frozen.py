@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextvars
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from outpace.tune.same.each_line import EachLine
 from outpace.tune.same.frozen import Frozen
 from outpace.tune.same.reads import reads_of
 
@@ -63,7 +65,7 @@ def names(tmp_path: Path) -> dict[str, Any]:
 def changed(names: dict[str, Any], function: Callable[..., Any], between: str) -> dict[str, str]:
     """After the function was traced, and something else has run."""
     frozen = Frozen(lambda file: file.endswith("train.py"))
-    with frozen._watching():
+    with frozen.watching():
         function(np.ones(2))
     frozen.check()
     assert not frozen.changed
@@ -105,10 +107,65 @@ def test_what_was_not_read_may_change(names: dict[str, Any], function: str) -> N
 def test_a_trace_after_the_change_has_the_new_value(names: dict[str, Any]) -> None:
     frozen = Frozen(lambda file: file.endswith("train.py"))
     for names["rate"] in (0.1, 0.2):
-        with frozen._watching():
+        with frozen.watching():
             names["by_name"](1.0)
         frozen.check()
     assert not frozen.changed
+
+
+def watched(names: dict[str, Any], source: str, known: set[tuple[str, str]] | None = None) -> int:
+    """At which line of a script something has changed that a function keeps which it has traced; 0 for none, -1 for the end."""
+    found: list[int] = []
+    frozen = Frozen(lambda file: file.endswith(("train.py", "later.py")))
+    frozen.known = known or set()
+    with frozen.watching():
+        names["by_array"](np.ones(2))
+        names["by_name"](1.0)
+
+    def tell() -> None:
+        user = sys._getframe(3)
+        found.append(user.f_lineno if user.f_code.co_filename == "later.py" else -1)
+
+    lines = EachLine(frozen, lambda file: file.endswith("later.py"), tell)
+    names["begin"] = lambda: lines.begin(sys._getframe(1))
+    before = sys.gettrace()
+    try:
+        exec(compile(source, "later.py", "exec"), names)
+        if not found:
+            lines.look()
+            found.append(0)
+    finally:
+        sys.settrace(before)
+    return found[0]
+
+
+def test_a_change_is_seen_at_the_next_line_even_if_it_does_not_last(names: dict[str, Any]) -> None:
+    assert watched(names, "begin()\nfor at in range(9):\n  rate = 0.2 if at == 7 else 0.1\n  unused = rate\n  rate = 0.1") == 4
+    assert watched(names, "begin()\nfor at in range(9):\n  unused = at\n  rate = 0.1") == 0
+
+
+def test_a_change_inside_of_a_function_is_seen(names: dict[str, Any]) -> None:
+    source = "def once():\n  global rate\n  rate = 3\n  unused = 1\n  rate = 0.1\nbegin()\nonce()"
+    assert watched(names, source) == 4
+    assert watched(names, source, {("rate", "by_name")}) == 0
+
+
+def test_of_a_large_array_a_look_sees_some_numbers(names: dict[str, Any]) -> None:
+    names["w"] = np.ones((2, 5000))
+    assert watched(names, "begin()\nw[:, :2500] = 0.0\nunused = 0") == 3
+    names["w"] = np.ones((2, 5000))
+    assert watched(names, "begin()\nw[0, 3] = 0.0\nunused = 0") == -1
+
+
+def test_a_file_that_is_read_in_a_trace_cannot_be_compared(tmp_path: Path) -> None:
+    (tmp_path / "rate.txt").write_text("0.1", encoding="utf-8")
+    frozen = Frozen(lambda file: file == __file__)
+    frozen.on_files()
+    (tmp_path / "rate.txt").read_text(encoding="utf-8")
+    assert not frozen.opaque
+    with frozen.watching():
+        (tmp_path / "rate.txt").read_text(encoding="utf-8")
+    assert frozen.opaque == {"what it reads in rate.txt": "file"}
 
 
 def test_chains_of_a_text(names: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -43,6 +44,22 @@ def test_of_later_epochs_less_is_shown() -> None:
     assert spans(numbers=(500,), entry=3, a=Items(1000, True)) == f"1-{FEW}, 999-1000"
 
 
+def outer(count: int, first: int = 64, seconds: float = 0.0, every: int = 1) -> str:
+    items = {"0": [Items(count, True)], "0.1": [Items(500, True, seconds)]}
+    return said(Shown(first, every, items=items).spans("0", 1, False), None)
+
+
+def test_a_loop_around_has_all_its_passes_made_where_that_is_affordable() -> None:
+    assert outer(64) == "1-64" and outer(65) == "1-2, 64-65"
+    assert outer(40, seconds=0.9) == "1-40" and outer(40, seconds=1.1) == "1-2, 39-40"
+    assert outer(40, first=16) == "1-2, 39-40" and outer(10, every=16) == "1-2, 9-10"
+
+
+def test_the_more_passes_a_loop_around_has_the_fewer_are_made_in_each() -> None:
+    shown = Shown(64, items={"0": [Items(50, True)], "0.1": [Items(500, True)]})
+    assert said(shown.spans("0.1", 3, True), None) == "1-2, 499-500"
+
+
 def test_there_is_a_limit_to_numbers() -> None:
     assert spans(numbers=tuple(range(1000, 9000, 100)), a=Items(10_000, False)).count(",") == MOST_SPANS
 
@@ -62,10 +79,21 @@ def test_passes_keep_their_numbers() -> None:
         ("step > limit() or step % step_of['x']", [7]),
         ("rate < 0.5 and flag == True and step >= 1e3", [1000]),
         ("step %= 12", [12]),
+        ("plan = {6 * hundred: 'fine', 'a': 3}", [600]),
+        ("step in marks or marks_of[step] or args.plan.get(step)", [40, 50, 60, 70]),
     ],
 )
 def test_numbers_of_a_text(text: str, numbers: list[int]) -> None:
-    names = {"hundred": 100, "args": SimpleNamespace(every=10), "step_of": {"x": 7}, "step": 0, "limit": lambda: 3}
+    args = SimpleNamespace(every=10, plan={60: "b", 70: "c"})
+    names = {
+        "hundred": 100,
+        "args": args,
+        "marks": [40],
+        "marks_of": {50: "a"},
+        "step_of": {"x": 7},
+        "step": 0,
+        "limit": lambda: 3,
+    }
     assert numbers_of(ast.parse(text), names) == numbers
 
 
@@ -92,4 +120,4 @@ def test_an_edit_that_has_more_items_shows_that() -> None:
 def test_items_are_counted(items: range, found: Items) -> None:
     counting = passes(Shown(4), surveyed=True)
     assert list(counting._cut("0", items)) == [*items[:4]]
-    assert counting.items == {"0": [found]}
+    assert [replace(each, seconds=0.0) for each in counting.items["0"]] == [found]

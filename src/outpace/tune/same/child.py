@@ -21,6 +21,7 @@ from outpace.capture.imports import ImportHooks
 from outpace.capture.script import run_as_main
 from outpace.tune import guard
 from outpace.tune.same.chance import Chance
+from outpace.tune.same.each_line import EachLine
 from outpace.tune.same.files import held_in, lines_of
 from outpace.tune.same.fits import Fits
 from outpace.tune.same.frozen import Frozen
@@ -38,7 +39,8 @@ LEAVING = 10.0  # seconds for what a script does at its exit
 
 class TextRun:
     """One run, as a plan says: `edition` (a file), `script`, `argv`, `module`, `cut` and `every` (passes), `numbers` and
-    `items` (`Shown`), `surveyed` (whether these are looked up), `nudge` (a seed, or null), `limit`
+    `items` (`Shown`), `surveyed` (whether these are looked up), `lasting` (null, or nothing is compared but what compiled functions
+    keep, with what it is later, but for what it says), `nudge` (a seed, or null), `limit`
     (seconds), `training` (seconds after its begin, or null), `result` (where the record goes)."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
@@ -48,8 +50,14 @@ class TextRun:
         items = {key: [Items(*each) for each in runs] for key, runs in plan["items"].items()}
         shown = Shown(plan["cut"], plan["every"], tuple(plan["numbers"]), items)
         innermost = ".".join(map(str, loaded.place.path))
-        self.marks = Passes(shown, loaded.grouped, self._began, self._passed, innermost, plan["surveyed"])
-        self.fits = Fits(loaded.fit, shown, plan["surveyed"], self._began, self._passed)
+        self.frozen = Frozen(users)
+        self.lines = EachLine(self.frozen, users, self._late) if plan["lasting"] is not None else None
+        self.frozen.known = {(read, function) for read, function in plan["lasting"] or ()}
+        each = self.lines.look if self.lines is not None else None
+        self.marks = Passes(shown, loaded.grouped, self._began, self._passed, innermost, plan["surveyed"], each)
+        self.fits = Fits(loaded.fit, shown, plan["surveyed"], self._began, self._passed, each)
+        if self.lines is not None:
+            self.marks.drawing = self.frozen.watching
         self.numbers: tuple[int, ...] = ()
         self.before: dict[str, frozenset[int]] = {}
         self.read: dict[tuple[str, int, int], State] = {}
@@ -57,7 +65,6 @@ class TextRun:
         self._writing, self._written = threading.RLock(), False
         self.guard: guard.Guard | None = None
         self.said = Said(users)
-        self.frozen = Frozen(users)
 
     def _began(self, frame: FrameType, model: Any = None) -> None:
         """The loop begins for the first time, or the `fit` of a model."""
@@ -68,10 +75,14 @@ class TextRun:
             self._watch(self.plan["training"])
         if self.plan["nudge"] is not None:
             Nudge(users, self.plan["nudge"]).frame(frame, (model,))
+        if self.lines is not None:
+            self.lines.begin(frame)
 
     def _passed(self, key: str, entry: int, passes: int, frame: FrameType | None, held: dict[str, Any] | None = None) -> None:
         """The state is to be read; `held`: by name, what a frame does not lead to."""
         self.frozen.check()
+        if self.lines is not None:
+            return
         self.read[key, entry, passes] = self._reader.read(frame, held)
 
     def finish(self, ended: str) -> None:
@@ -88,7 +99,7 @@ class TextRun:
         ran = {file: frozenset(lines) for file, lines in self.marks.ran.items()}
         flush_files()
         written = list(self.guard.changed()) if self.guard is not None else []
-        if self.read or ended:
+        if (self.read or ended) and self.lines is None:
             final = self._reader.read(None)
             self.read["files", 1, END] = self._reader.of(held_in(written))
             self.read["script", 1, END] = final
@@ -164,6 +175,7 @@ def main() -> None:
     run.marking.install()
     run.marks.install()
     run.said.begin()
+    run.frozen.on_files()
 
     def on_tensorflow(tf: Any) -> None:
         chance.on_tensorflow(tf)

@@ -42,12 +42,20 @@ def cut_of(shown: Shown) -> Cut:
 
 class Fits:
     """Marks the n-th `fit`. shown: which epochs and batches are made. surveyed: whether batches are counted. began: told when it begins.
-    passed: told of each batch that is to be read, and of each end of an epoch. items: what the data were seen to give."""
+    passed: told of each batch that is to be read, and of each end of an epoch. each: told of every batch instead, where a run is followed line
+    by line. items: what the data were seen to give."""
 
     def __init__(
-        self, number: int, shown: Shown, surveyed: bool, began: Callable[[FrameType, Any], None], passed: Passed
+        self,
+        number: int,
+        shown: Shown,
+        surveyed: bool,
+        began: Callable[[FrameType, Any], None],
+        passed: Passed,
+        each: Callable[[], None] | None = None,
     ) -> None:
         self._number, self._shown, self._surveyed, self._began, self._passed = number, shown, surveyed, began, passed
+        self._each = each
         self._calls, self._model, self._epoch, self._first = 0, None, 0, 0
         self._callbacks: Any = None
         self._cut = Cut()
@@ -88,6 +96,9 @@ class Fits:
             if fits._model is None:
                 return original(self, at, logs)
             found = original(self, fits._numbered(name, at), logs)
+            if fits._each is not None:
+                fits._each()
+                return found
             fits._told(name, at, dict(logs or {}))
             return found
 
@@ -135,7 +146,12 @@ def _batches(given: dict[str, Any]) -> Items:
         return Items(0, False)
     if hasattr(data, "cardinality"):
         return counted_in(iter(data)) if count is not None or int(data.cardinality()) == UNKNOWN else Items(0, False)
-    return Items(count, True) if count is not None and isinstance(data, np.ndarray) else Items(0, False)
+    return Items(count, True) if count is not None and (isinstance(data, np.ndarray) or _by_number(data)) else Items(0, False)
+
+
+def _by_number(data: Any) -> bool:
+    """Whether each batch is asked for by its number."""
+    return hasattr(data, "num_batches") and hasattr(type(data), "__getitem__")
 
 
 def _fewer_batches(given: dict[str, Any], spans: tuple[Span, ...], count: int | None) -> None:
@@ -149,6 +165,8 @@ def _fewer_batches(given: dict[str, Any], spans: tuple[Span, ...], count: int | 
             given["steps_per_epoch"] = made
     elif made < count and hasattr(given["x"], "cardinality"):
         given["x"] = _some(given["x"], spans)
+    elif made < count and _by_number(given["x"]):
+        given["x"] = _some_numbers(given["x"], spans)
     elif made < count:
         size = int(given["batch_size"] or 32)
         rows = np.concatenate([np.arange(start * size, min(end * size, len(given["x"]))) for start, end in spans])
@@ -170,6 +188,35 @@ def _some(data: Any, spans: tuple[Span, ...]) -> Any:
         return found
     kept = sum(max(min(end, count) - start, 0) for start, end in spans) + max(count - spans[-1][1], 0)
     return found.apply(sys.modules["tensorflow"].data.experimental.assert_cardinality(kept))  # as it was known before
+
+
+def _some_numbers(data: Any, spans: tuple[Span, ...]) -> Any:
+    """Some batches of a data set that makes each by its number."""
+    numbers = [at for start, end in spans for at in range(start, end)]
+    kind: Any = next(each for each in type(data).__mro__ if each.__module__.partition(".")[0] in ("keras", "tf_keras"))
+
+    class Some(kind):  # type: ignore[misc]
+        """The same, with fewer batches."""
+
+        def __init__(self) -> None:
+            names = ("workers", "use_multiprocessing", "max_queue_size")
+            super().__init__(**{name: getattr(data, name) for name in names if hasattr(data, name)})
+
+        def __len__(self) -> int:
+            return len(numbers)
+
+        def __getitem__(self, at: int) -> Any:
+            return data[numbers[at]]
+
+        def on_epoch_begin(self) -> None:
+            """Likewise."""
+            getattr(data, "on_epoch_begin", lambda: None)()
+
+        def on_epoch_end(self) -> None:
+            """Likewise."""
+            data.on_epoch_end()
+
+    return Some()
 
 
 def batches_of(data: Any, size: Any) -> int | None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import sys
 from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType, ModuleType
@@ -13,16 +14,19 @@ from typing import Any
 
 import numpy as np
 
+from outpace.capture.sampler import owner_of
 from outpace.tune.same.reads import Read, reads_of
 from outpace.tune.same.state import Reader, array_of, empty, quiet
 from outpace.tune.same.stores import Kept
 
 MOST_LEAVES = 2000  # of a value that is read as a whole
+FEW_NUMBERS = 256  # of an array, where it is looked at often
 MOST_NUMBERS = 1 << 20  # of an array that is compared by its numbers, else by which array it is
 _DEEPEST = 6
 _TRACED = object()
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice, np.generic, np.dtype)
 _CODE = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, type)
+_CODE_FILES = (".py", ".pyc", ".so")
 _FRAMEWORKS = ("tensorflow", "jax", "jaxlib", "keras", "tf_keras", "torch")
 Getter = Callable[[], Any]
 
@@ -30,14 +34,16 @@ Getter = Callable[[], Any]
 class Frozen:
     """Watches the traces of a process. users: whether a file is one of the user's. changed: by the text of what was read, the function that
     keeps an old value. opaque: likewise what cannot be compared, with its type. rewritten: code of which
-    a copy ran, which tells nothing of its branches."""
+    a copy ran, which tells nothing of its branches.
+    known: what may change, as pairs of a read's text and a function."""
 
     def __init__(self, users: Callable[[str], bool]) -> None:
         self._users, self._reader = users, Reader(users)
         self._functions: dict[CodeType, list[FunctionType]] = {}
         self._running: list[tuple[CodeType, dict[str, Any], dict[str, Any], dict[str, Any]]] = []
         self._depth = 0
-        self._entries: dict[tuple[CodeType, Read], tuple[Getter, Any]] = {}
+        self._entries: dict[tuple[CodeType, Read], tuple[Getter, Any, Any]] = {}
+        self.known: set[tuple[str, str]] = set()
         self.changed: dict[str, str] = {}
         self.opaque: dict[str, str] = {}
         self.rewritten: set[CodeType] = set()
@@ -54,7 +60,7 @@ class Frozen:
                 read.root in code.co_freevars,
                 read.steps[-1][0] if read.steps else "",
             )
-            for (code, read), (_, held) in self._entries.items()
+            for (code, read), (_, held, _) in self._entries.items()
             if not _fixed(held) and not read.of_parameter
         )
 
@@ -70,7 +76,7 @@ class Frozen:
         @contextlib.contextmanager
         def set_current_trace(trace: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
             with (
-                self._watching() if isinstance(trace, kind) else contextlib.nullcontext(),
+                self.watching() if isinstance(trace, kind) else contextlib.nullcontext(),
                 plain(trace, *args, **kwargs) as found,
             ):
                 yield found
@@ -85,13 +91,25 @@ class Frozen:
         plain = getattr(owner, name)
 
         def watched(*args: Any, **kwargs: Any) -> Any:
-            with self._watching():
+            with self.watching():
                 return plain(*args, **kwargs)
 
         setattr(owner, name, watched)
 
+    def on_files(self) -> None:
+        """Of all files that a trace reads."""
+        sys.addaudithook(self._opened)
+
+    def _opened(self, event: str, details: tuple[Any, ...]) -> None:
+        if event != "open" or not self._depth or not isinstance(details[0], (str, bytes)):
+            return
+        name = os.fsdecode(details[0])
+        if not name.endswith(_CODE_FILES) and owner_of(os.path.abspath(name)) == "":
+            self.opaque[f"what it reads in {os.path.basename(name)}"] = "file"
+
     @contextlib.contextmanager
-    def _watching(self) -> Iterator[None]:
+    def watching(self) -> Iterator[None]:
+        """What the user's functions read meanwhile is kept: they are traced, or make what is used later."""
         self._depth += 1
         before = sys.getprofile()
         if self._depth == 1:
@@ -136,7 +154,7 @@ class Frozen:
                     continue  # of a function that is gone
                 getter = self._getter(read, names, given, closure)
                 if getter is not None and (held := self._print(getter, read)) is not None:
-                    self._entries[code, read] = getter, held
+                    self._entries[code, read] = getter, held, self._print(getter, read, quick=True)
 
     def _closure(self, code: CodeType, held: tuple[Any, ...]) -> dict[str, Any]:
         """The cells of the function that ran; a frame shows no more than what they held."""
@@ -160,13 +178,18 @@ class Frozen:
             return lambda: _taken(closure[read.root].cell_contents, read)
         return (lambda: _taken(names[read.root], read)) if read.root in names else None
 
-    def check(self) -> None:
-        """Note what is no longer what it was when it was read."""
-        for (code, read), (getter, held) in self._entries.items():
-            if str(read) not in self.changed and self._print(getter, read) != held:
-                self.changed[str(read)] = code.co_name
+    def check(self, quick: bool = False) -> None:
+        """Note what is no longer what it was when it was read. quick: of large arrays some numbers are looked at."""
+        if self._depth:  # what is read now is kept as it is afterwards
+            return
+        for (code, read), (getter, held, looks) in self._entries.items():
+            said = str(read), code.co_name
+            if said[0] in self.changed or said in self.known:
+                continue
+            if self._print(getter, read, quick) != (looks if quick else held):
+                self.changed[said[0]] = said[1]
 
-    def _print(self, getter: Getter, read: Read) -> Any:
+    def _print(self, getter: Getter, read: Read, quick: bool = False) -> Any:
         """What a value is, to be compared; None for what no trace keeps."""
         try:
             value = getter()
@@ -178,7 +201,7 @@ class Frozen:
         waiting, seen = [("", value, 0)], set()
         while waiting and len(leaves) < MOST_LEAVES:
             path, each, depth = waiting.pop()
-            leaf = _leaf(each)
+            leaf = _leaf(each, quick)
             if leaf is _TRACED:
                 return None
             if leaf is not None:
@@ -222,7 +245,7 @@ def _taken(value: Any, read: Read) -> Any:
     return value
 
 
-def _leaf(value: Any) -> Any:
+def _leaf(value: Any, quick: bool) -> Any:
     """A value that has no parts, to be compared; None for one that has."""
     if isinstance(value, _PLAIN):
         return type(value).__name__, repr(value)
@@ -233,11 +256,15 @@ def _leaf(value: Any) -> Any:
     if hasattr(value, "assign") and hasattr(value, "dtype") and hasattr(value, "shape"):
         return "variable", id(value)
     if hasattr(type(value), "__array__") and hasattr(value, "shape") and hasattr(value, "dtype"):
-        return _array(value)
+        return _array(value, quick)
     return None
 
 
-def _array(value: Any) -> Any:
+def _array(value: Any, quick: bool) -> Any:
+    if quick and isinstance(value, np.ndarray) and value.size > FEW_NUMBERS:
+        return "array", id(value), value.shape, hash(value.flat[:: value.size // FEW_NUMBERS].tobytes())
+    if quick and getattr(value, "size", 0) > FEW_NUMBERS:
+        return "array", id(value)  # which no statement changes in place
     if getattr(value, "size", MOST_NUMBERS + 1) > MOST_NUMBERS:
         return "array", id(value)
     found = array_of(value)

@@ -34,7 +34,8 @@ class Judgement:
     compared: values. missed: lines of branches that did not run. faults: places that differ, or that could not be compared. runs: whether the
     edited text came through its passes at all. whole: whether the scripts were compared to their own end; else only the first passes were.
     sampled: arrays of which a sample and sums stand for the rest. allowed: it is not the same, and the user allows that. shown: the passes that
-    were compared of a training that was cut, in words. noise: arrays that training changes and that runs of the original do not agree on."""
+    were compared of a training that was cut, in words. noise: arrays that training changes and that runs of the original do not agree on.
+    ended: whether the edited text of such a training was run to its own end, and what its compiled functions keep stayed as it was."""
 
     same: bool | None
     why: str
@@ -48,6 +49,7 @@ class Judgement:
     allowed: bool = False
     shown: str = ""
     noise: tuple[str, ...] = ()
+    ended: bool = False
 
     @property
     def sentence(self) -> str:
@@ -59,6 +61,8 @@ class Judgement:
             later = "" if self.whole else "; the training is longer, and what only shows later was not compared"
             if self.shown:
                 later = f"; these were {self.shown}, and what only shows in others was not compared"
+            if self.ended:
+                later += "; run to its end, it changes nothing that a compiled function keeps"
             part = f"; of {counted(self.sampled, 'large array')} a sample and sums" if self.sampled else ""
             noise = f"; {', '.join(self.noise)} could not be compared, since chance or rounding makes it" if self.noise else ""
             compared = counted(self.compared, "value")

@@ -7,6 +7,7 @@ import itertools
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import field
 from types import FrameType
 from typing import Any
@@ -18,6 +19,7 @@ from outpace.tune.texts import marks
 END = -1  # instead of a pass: behind the loop
 MOST_ENTRIES = 64  # of a loop that are read, of them those whose number is a power of two
 DRAWN = 5.0  # seconds in which items are drawn to see how many there are
+_NONE = object()
 _MORE = 4  # items behind the last that a loop had where that was looked up
 
 
@@ -33,7 +35,8 @@ class Passes:
     many passes. began: told when a loop begins for the first time, with the user's frame. passed: told of each pass to be read: the loop, how
     often it was entered, the pass's number, and the user's frame. surveyed: whether items are drawn behind the first passes, to know how
     many there are. ran: lines of branches that ran, by file. passes: how many each loop made when it ran last. items: by loop, what its runs
-    were seen to give."""
+    were seen to give. each: told of every pass instead, where a run is followed line by line. drawing: a context in which a group of items
+    is drawn."""
 
     shown: Shown
     grouped: bool
@@ -41,6 +44,8 @@ class Passes:
     passed: Callable[[str, int, int, FrameType], None]
     innermost: str = ""
     surveyed: bool = False
+    each: Callable[[], None] | None = None
+    drawing: Callable[[], AbstractContextManager[None]] = nullcontext
     ran: dict[str, set[int]] = field(default_factory=dict)
     passes: dict[str, int] = field(default_factory=dict)
     items: dict[str, list[Items]] = field(default_factory=dict)
@@ -84,9 +89,21 @@ class Passes:
         return _Some(items, spans, self.shown.end(key, self._entries[key]), told)
 
     def _pass(self, key: str, items: Iterable[Any]) -> Iterator[Any]:
-        for item in items:
+        for item in self._drawn(key, items):
             yield item
             self._made(key, len(item[0]) if self.grouped and key == self.innermost else 1, sys._getframe(1))
+
+    def _drawn(self, key: str, items: Iterable[Any]) -> Iterator[Any]:
+        if not (self.grouped and key == self.innermost):
+            yield from items
+            return
+        waiting = iter(items)
+        while True:
+            with self.drawing():
+                item = next(waiting, _NONE)
+            if item is _NONE:
+                return
+            yield item
 
     def _more(self, key: str) -> bool:
         """Asked before each pass of a loop with a condition, of which none can be left out."""
@@ -99,6 +116,9 @@ class Passes:
 
     def _made(self, key: str, passes: int, frame: FrameType) -> None:
         self.passes[key] = made = self.passes[key] + passes
+        if self.each is not None:
+            self.each()
+            return
         spans = self.spans(key) or ()
         if self._read(key) and (
             due(made, self.shown.every) or made in itertools.accumulate(end - start for start, end in spans)
@@ -127,12 +147,18 @@ class _Some:
         last = self._spans[-1][1]
         until = last if self._end is None else self._end + _MORE
         items = iter(self._items)
-        drawn = 0
-        for drawn, item in enumerate(itertools.islice(items, until), start=1):
+        drawn, took = 0, 0.0
+        while drawn < until:
+            began = time.monotonic()
+            item = next(items, _NONE)
+            took += time.monotonic() - began
+            if item is _NONE:
+                break
+            drawn += 1
             if drawn > last or any(start < drawn <= end for start, end in self._spans):
                 yield item
         if self._told is not None:  # it was not left before
-            self._told(Items(drawn, True) if drawn < until else counted_in(items, drawn))
+            self._told(Items(drawn, True, took) if drawn < until else counted_in(items, drawn, took))
 
     def __len__(self) -> int:
         shown = sum(end - start for start, end in self._spans)
@@ -142,11 +168,11 @@ class _Some:
         return getattr(self._items, name)
 
 
-def counted_in(items: Iterator[Any], drawn: int = 0) -> Items:
-    """How many items there are in all, of which some are drawn, as far as there is time."""
+def counted_in(items: Iterator[Any], drawn: int = 0, took: float = 0.0) -> Items:
+    """How many items there are in all, of which some are drawn in some seconds, as far as there is time."""
     began = time.monotonic()
     for _ in items:
         drawn += 1
         if time.monotonic() - began > DRAWN:
             return Items(drawn, False)
-    return Items(drawn, True)
+    return Items(drawn, True, took + time.monotonic() - began)

@@ -31,6 +31,7 @@ from outpace.tune.texts.place import FIT, MODULE, Place, loops_of
 CUT = 64  # passes
 LIMIT = 300.0  # seconds of a run
 WHOLE = 15.0  # seconds of training: a script that ends within them is compared as a whole
+LASTING = 30.0  # seconds of training: in these an edited script is followed to its own end, where it comes to it
 SLOWER, START = 3.0, 60.0  # times, and seconds, that an edited text may take longer than the original: it is compiled first
 NUDGE = 7
 TOGETHER = 2  # processes
@@ -98,16 +99,23 @@ class Original:
 
     def against(self, texts: Texts, grouped: bool = False) -> Judgement:
         """Whether the script with edited texts is the same program. grouped: see `Edition`."""
+        longest, lasting = 0.0, None
         try:
             originals = self.records
-            edited = self._run(texts, grouped, longest=SLOWER * self._took + START)
+            whole, longest = not self.cut or self._complete(), SLOWER * self._took + START
+            with ThreadPoolExecutor(TOGETHER) as pool:
+                known = {(each.read, each.function) for record in originals[:2] for each in record.kept}
+                beside = pool.submit(self._run, texts, grouped, longest=longest, lasting=sorted(known)) if not whole else None
+                edited = self._run(texts, grouped, longest=longest)
+                lasting = beside.result() if beside is not None else None
         except TuneError as error:
             return Judgement(None, str(error), runs=False)
         found = judge(originals, edited, self._dead(), self._missed(originals[0]))
-        if found.same and self.cut and (why := self._may_change(texts, edited) or _unrun(texts, edited)):
+        if lasting is None:
+            return found
+        if found.same and (why := self._lasts(texts, edited, lasting)):
             found = replace(found, same=None, why=why)
-        whole = not self.cut or self._complete()
-        return replace(found, whole=whole, shown="" if whole else self._shown())
+        return replace(found, whole=False, shown=self._shown(), ended=lasting.ended == "")
 
     def _complete(self) -> bool:
         """Whether every pass was made of a loop that was to be cut, and that no other one is around."""
@@ -117,13 +125,25 @@ class Original:
         end = self.shown.end(key, 1)
         return end is not None and self.shown.spans(key, 1, True) == ((0, end),)
 
+    def _lasts(self, texts: Texts, edited: Record, lasting: Record) -> str:
+        """Why what was compared need not hold for the rest of the training; nothing where nothing speaks against it."""
+        for read, function in lasting.frozen.items():
+            return f"Run on, it keeps {read} in {function} as it was when it was made, and the script changes that later."
+        if lasting.ended not in ("", CUT_SHORT):
+            return f"Run on, the edited script ends with {lasting.ended}."
+        more = "" if not lasting.ended else self._may_change(texts, edited)
+        return more or _unrun(texts, edited)
+
     def _may_change(self, texts: Texts, edited: Record) -> str:
         """What a traced function keeps and the edited texts may yet change, behind what was compared; a sentence, or nothing."""
         known = {each.read for record in self.records[:2] for each in record.kept}
         kept = [each for each in edited.kept if each.read not in known]
         real = {os.path.realpath(path): text for path, text in texts.items()}
         for file in edited.branches if kept else ():
-            tree = ast.parse(real.get(file) or source_of(file))
+            try:
+                tree = ast.parse(real.get(file) or source_of(file))
+            except FileNotFoundError:
+                return f"It compiles functions, and the script took {os.path.basename(file)} away, which may change what they keep."
             place = (self.place.function, self.place.path[:1]) if file == self.place.file else None
             loop = next((node for name, path, node in loops_of(tree) if (name, path) == place), None)
             ran = Ran(edited.before.get(file, frozenset()), edited.ran.get(file, frozenset()))
@@ -178,6 +198,7 @@ class Original:
         cut: int | None = None,
         training: float | None = None,
         surveyed: bool = False,
+        lasting: Sequence[tuple[str, str]] | None = None,
         longest: float = LIMIT,
     ) -> Record:
         assert self._private is not None, "it runs inside of its context"
@@ -185,9 +206,10 @@ class Original:
         edition = Edition(texts, self.place, self.fit, grouped).write(folder)
         plan = {
             "edition": str(edition), "script": self.script, "argv": list(self.argv), "module": self.module,
-            "cut": self.cut if cut is None else cut, "every": self.every, "training": training,
+            "cut": 0 if lasting is not None else self.cut if cut is None else cut, "every": self.every,
+            "training": LASTING if lasting is not None else training, "lasting": lasting,
             "numbers": self.shown.numbers,
-            "items": {key: [(each.count, each.ended) for each in runs] for key, runs in self.shown.items.items()},
+            "items": {key: [(each.count, each.ended, each.seconds) for each in runs] for key, runs in self.shown.items.items()},
             "surveyed": surveyed, "nudge": nudge, "limit": min(longest, self.limit), "result": str(folder / "record"),
         }  # fmt: skip
         (folder / "plan").write_text(json.dumps(plan), encoding="utf-8")

@@ -1,4 +1,5 @@
-"""Which passes of a loop are made where it is cut: the first, those around numbers that its text names, and the last.
+"""Which passes of a loop are made where it is cut: the first, those around numbers that its text names, and the last. Of a loop around it all
+are made where these are not too many, with few of the innermost loop: what a program changes from epoch to epoch is seen so.
 
 Of the other passes the items are drawn and the loop's body is left out, in both texts alike."""
 
@@ -12,19 +13,21 @@ from typing import Any
 from outpace._dataclass import dataclass
 
 FEW = 8  # passes of the innermost loop, from the third time on that it is entered
-OUTER = 2  # first passes of a loop around it
+OUTER = 2  # first passes of a loop around it that has too many
+MOST_ENTRIES = 64  # passes of a loop around it that has them all made
+DRAWING = 40.0  # seconds that this may take to draw items
 MOST_SPANS, MOST_OUTER = 8, 3  # around numbers, of the innermost loop and of one around it
 FULL = 2  # entries of a loop of which all is shown
-_SMALL = 6  # passes of a loop around it that has them all shown
 Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Items:
-    """How many items a loop's iterable gave in one run of it. ended: whether these are all."""
+    """How many items a loop's iterable gave in one run of it. ended: whether these are all. seconds: that drawing them took."""
 
     count: int
     ended: bool
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class Shown:
     def spans(self, key: str, entry: int, inner: bool) -> tuple[Span, ...]:
         """Passes that are made in a run of a loop, as from and to; inner: whether it is the innermost loop."""
         every = self.every if inner else 1
-        first = self._first(entry, inner)
+        first = self._first(key, entry, inner)
         runs = self.items.get(key, ())
         found = runs[min(entry, len(runs)) - 1] if runs else Items(first, False)
         numbers = [each for each in self.numbers if entry <= FULL or not inner]
@@ -54,15 +57,23 @@ class Shown:
         if found.ended:
             last = (found.count - 1) // every * every - (every if every > 1 else 1)
             spans.append((max(last, 0), found.count))
-            if found.count <= (2 * first if inner else _SMALL):
+            if 2 * first >= found.count if inner else self._affordable(key, found.count):
                 return ((0, found.count),)
         return _merged([(start, min(end, found.count) if found.ended else end) for start, end in spans])
 
-    def _first(self, entry: int, inner: bool) -> int:
+    def _affordable(self, key: str, count: int) -> bool:
+        """Whether a loop around others has all of its passes made."""
+        inside = [runs[-1] for other, runs in self.items.items() if other != key and not key.startswith(f"{other}.")]
+        small = count <= MOST_ENTRIES and count * self.every <= FULL * max(self.first, 1)
+        return small and count * sum(each.seconds for each in inside) <= DRAWING
+
+    def _first(self, key: str, entry: int, inner: bool) -> int:
         if not inner:
             return OUTER
         if entry > FULL:
-            return min(self.first, -(-FEW // self.every) * self.every)
+            around = self.end(key.rpartition(".")[0], 1) or FULL
+            few = min(FEW, FULL * self.first // around)
+            return min(self.first, max(-(-few // self.every), 1) * self.every)
         near = max((each for each in self.numbers if each + 2 <= 2 * self.first), default=0)
         return max(self.first, -(-(near + 2) // self.every) * self.every if near else 0)
 
@@ -99,6 +110,7 @@ def said(spans: Sequence[Span], end: int | None) -> str:
     return ", ".join(parts) + ("" if end is None else f" of {end}")
 
 
+_MOST_MEMBERS = 16  # of a container
 _COUNTED = (ast.Mod, ast.FloorDiv)
 _EXPRESSIONS = (
     ast.Constant, ast.Name, ast.Attribute, ast.Subscript, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.expr_context,
@@ -106,12 +118,18 @@ _EXPRESSIONS = (
 
 
 def numbers_of(tree: ast.AST, names: Mapping[str, Any]) -> list[int]:
-    """Whole numbers, smallest first, that a text compares something with, divides it by without a rest, or takes it modulo; names: the values
-    of what it writes them by."""
+    """Whole numbers, smallest first, that a text compares something with, divides it by without a rest, takes it modulo, or looks something
+    up by, also where a small container holds them; names: the values of what it writes them by."""
     found: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
+        elif isinstance(node, ast.Dict):
+            sides = [each for each in node.keys if each is not None]
+        elif isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Constant):
+            sides = [node.value]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+            sides = [node.func.value]
         elif isinstance(node, ast.BinOp) and isinstance(node.op, _COUNTED):
             sides = [node.right]
         elif isinstance(node, ast.AugAssign) and isinstance(node.op, _COUNTED):
@@ -120,17 +138,20 @@ def numbers_of(tree: ast.AST, names: Mapping[str, Any]) -> list[int]:
             continue
         for side in sides:
             members = side.elts if isinstance(side, (ast.Tuple, ast.List, ast.Set)) else [side]
-            found |= {number for each in members if (number := _number(each, names)) is not None}
+            found.update(*(_numbers(each, names) for each in members))
     return sorted(found)
 
 
-def _number(node: ast.expr, names: Mapping[str, Any]) -> int | None:
+def _numbers(node: ast.expr, names: Mapping[str, Any]) -> set[int]:
     if not all(isinstance(each, _EXPRESSIONS) for each in ast.walk(node)):
-        return None
+        return set()
     try:
         found = eval(compile(ast.Expression(node), "<number>", "eval"), {"__builtins__": {}}, dict(names))
     except Exception:  # a name that is not there yet, and whatever an object of the user's raises
-        return None
-    if isinstance(found, bool) or not isinstance(found, (int, float)) or found < 1 or not float(found).is_integer():
-        return None
-    return int(found)
+        return set()
+    members = found if isinstance(found, (dict, list, tuple, set, frozenset)) and len(found) <= _MOST_MEMBERS else (found,)
+    return {
+        int(each)
+        for each in members
+        if isinstance(each, (int, float)) and not isinstance(each, bool) and each >= 1 and float(each).is_integer()
+    }

@@ -1,0 +1,50 @@
+"""Looks at each line of the user's whether what compiled functions keep is still so: of a run to the script's own end.
+
+It needs no original beside it: an edited script is fast, and what it keeps wrongly is found where the script changes that."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from outpace.tune.same.frozen import Frozen
+
+FREE, SHARE = 1.0, 0.6  # seconds that looking may take, and of the run's time; passes are looked at in any case
+
+
+class EachLine:
+    """users: whether a file is one of the user's. found: called once, when something has changed."""
+
+    def __init__(self, frozen: Frozen, users: Callable[[str], bool], found: Callable[[], None]) -> None:
+        self._frozen, self._users, self._found = frozen, users, found
+        self._began = time.monotonic()
+        self._took = 0.0
+
+    def begin(self, frame: FrameType | None) -> None:
+        """Look from now on, also in the functions that run already."""
+        self._began, self._took = time.monotonic(), 0.0
+        while frame is not None:
+            if self._users(frame.f_code.co_filename):
+                frame.f_trace = self._line
+            frame = frame.f_back
+        sys.settrace(self._called)
+
+    def look(self, quick: bool = False) -> None:
+        """Look now."""
+        began = time.monotonic()
+        self._frozen.check(quick)
+        if self._frozen.changed:
+            sys.settrace(None)
+            self._found()
+        self._took += time.monotonic() - began
+
+    def _called(self, frame: FrameType, event: str, _: Any) -> Any:
+        return self._line if self._users(frame.f_code.co_filename) else None
+
+    def _line(self, frame: FrameType, event: str, _: Any) -> Any:
+        if self._took <= FREE + SHARE * (time.monotonic() - self._began):
+            self.look(quick=True)
+        return self._line
