@@ -103,6 +103,8 @@ class Frozen:
     def _opened(self, event: str, details: tuple[Any, ...]) -> None:
         if event != "open" or not self._depth or not isinstance(details[0], (str, bytes)):
             return
+        if details[1] is None or set(details[1]) & set("wax"):  # of `os.open`, or to be written
+            return
         name = os.fsdecode(details[0])
         if not name.endswith(_CODE_FILES) and owner_of(os.path.abspath(name)) == "":
             self.opaque[f"what it reads in {os.path.basename(name)}"] = "file"

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import field, replace
 from pathlib import Path
 
@@ -56,8 +56,9 @@ class Original:
     whole: float = WHOLE
     _took: float = 0.0
     _seen: Record | None = None  # items and numbers
-    _records: list[Record] = field(default_factory=list)
     _private: tempfile.TemporaryDirectory[str] | None = None
+    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(TOGETHER))
+    _runs: list[Future[Record]] = field(default_factory=list)  # two plain ones, and a nudged one
 
     def __enter__(self) -> Original:
         self._private = tempfile.TemporaryDirectory(prefix="outpace-same-")
@@ -66,25 +67,27 @@ class Original:
 
     def __exit__(self, *details: object) -> None:
         assert self._private is not None
+        self._pool.shutdown(cancel_futures=True)
         self._private.cleanup()
 
     @property
     def records(self) -> list[Record]:
         """Of two plain runs, and of a nudged one. Raises TuneError where the script does not come to its training."""
-        if not self._records:
-            with ThreadPoolExecutor(TOGETHER) as pool:
-                first = pool.submit(self._run, {}, cut=0, training=self.whole)
-                survey = pool.submit(self._run, {}, surveyed=True)  # beside it, as if it had to be cut
-                whole = first.result()
-                if whole.ended != CUT_SHORT:
-                    self.cut = 0
-                else:
-                    self._seen = survey.result()
-                one = pool.submit(self._run, {}) if self.cut else first
-                two = pool.submit(self._run, {})
-                nudged = pool.submit(self._run, {}, nudge=NUDGE)
-                self._records = [one.result(), two.result(), nudged.result()]
-        return self._records
+        self._begin()
+        return [each.result() for each in self._runs]
+
+    def _begin(self) -> None:
+        """Let the originals run, and know whether the training has to be cut."""
+        if self._runs:
+            return
+        first = self._pool.submit(self._run, {}, cut=0, training=self.whole)
+        survey = self._pool.submit(self._run, {}, surveyed=True)  # beside it, as if it had to be cut
+        if first.result().ended != CUT_SHORT:
+            self.cut = 0
+        else:
+            self._seen = survey.result()
+        one = self._pool.submit(self._run, {}) if self.cut else first
+        self._runs = [one, self._pool.submit(self._run, {}), self._pool.submit(self._run, {}, nudge=NUDGE)]
 
     @property
     def shown(self) -> Shown:
@@ -99,15 +102,16 @@ class Original:
 
     def against(self, texts: Texts, grouped: bool = False) -> Judgement:
         """Whether the script with edited texts is the same program. grouped: see `Edition`."""
-        longest, lasting = 0.0, None
+        lasting = None
         try:
-            originals = self.records
-            whole, longest = not self.cut or self._complete(), SLOWER * self._took + START
-            with ThreadPoolExecutor(TOGETHER) as pool:
-                known = {(each.read, each.function) for record in originals[:2] for each in record.kept}
-                beside = pool.submit(self._run, texts, grouped, longest=longest, lasting=sorted(known)) if not whole else None
-                edited = self._run(texts, grouped, longest=longest)
-                lasting = beside.result() if beside is not None else None
+            self._begin()
+            plain = [each.result() for each in self._runs[:2]]
+            longest = SLOWER * self._took + START
+            run = self._pool.submit(self._run, texts, grouped, longest=longest)
+            if self.cut and not self._complete():
+                known = {(each.read, each.function) for record in plain for each in record.kept}
+                lasting = self._pool.submit(self._run, texts, grouped, longest=longest, lasting=sorted(known)).result()
+            originals, edited = self.records, run.result()
         except TuneError as error:
             return Judgement(None, str(error), runs=False)
         found = judge(originals, edited, self._dead(), self._missed(originals[0]))
