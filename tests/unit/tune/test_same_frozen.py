@@ -15,6 +15,7 @@ import pytest
 from outpace.tune.same.each_line import EachLine
 from outpace.tune.same.frozen import Frozen
 from outpace.tune.same.reads import reads_of
+from outpace.tune.same.remade import Remade
 
 SCRIPT = """
 rate, unused, cfg, level, w = 0.1, 1.0, Namespace(lr=0.1, other=1), [0.0], np.ones(2)
@@ -126,7 +127,7 @@ def watched(names: dict[str, Any], source: str, known: set[tuple[str, str]] | No
         user = sys._getframe(3)
         found.append(user.f_lineno if user.f_code.co_filename == "later.py" else -1)
 
-    lines = EachLine(frozen, lambda file: file.endswith("later.py"), tell)
+    lines = EachLine(frozen, Remade({}, lambda file: True, frozen.paused), lambda file: file.endswith("later.py"), tell)
     names["begin"] = lambda: lines.begin(sys._getframe(1))
     before = sys.gettrace()
     try:

@@ -28,6 +28,7 @@ from outpace.tune.same.frozen import Frozen
 from outpace.tune.same.nudge import Nudge
 from outpace.tune.same.passes import END, Passes
 from outpace.tune.same.record import CUT_SHORT, Record
+from outpace.tune.same.remade import Remade
 from outpace.tune.same.said import Said
 from outpace.tune.same.shown import Items, Shown, numbers_of
 from outpace.tune.same.state import Reader, State, frames_of, modules_of
@@ -51,7 +52,8 @@ class TextRun:
         shown = Shown(plan["cut"], plan["every"], tuple(plan["numbers"]), items)
         innermost = ".".join(map(str, loaded.place.path))
         self.frozen = Frozen(users)
-        self.lines = EachLine(self.frozen, users, self._late) if plan["lasting"] is not None else None
+        self.remade = Remade(loaded.lines, users, self.frozen.paused)
+        self.lines = EachLine(self.frozen, self.remade, users, self._late) if plan["lasting"] is not None else None
         self.frozen.known = {(read, function) for read, function in plan["lasting"] or ()}
         each = self.lines.look if self.lines is not None else None
         self.marks = Passes(shown, loaded.grouped, self._began, self._passed, innermost, plan["surveyed"], each)
@@ -109,6 +111,7 @@ class TextRun:
         found = Record(
             self.read, passes, (), ended, ran, self.marking.branches, lines_of(written), memory, threads, self.said.lines,
             self.frozen.changed, self.frozen.opaque, self.before, self.frozen.kept, self.numbers, self.marks.items | self.fits.items,
+            self.remade.changed,
         )  # fmt: skip
         found.write(self.plan["result"])
 
@@ -169,8 +172,11 @@ def main() -> None:
     run = TextRun(plan)  # which reads its texts
     run.guard = guard.begin([os.path.dirname(plan["result"])])
     chance = Chance(users, run.loaded.lines)
-    chance.begin()
-    chance.on_numpy(sys.modules["numpy"])
+    if run.lines is None:
+        chance.begin()
+        chance.on_numpy(sys.modules["numpy"])
+    else:
+        run.remade.on_functools()
     substitute(run.loaded.texts)
     run.marking.install()
     run.marks.install()
@@ -178,12 +184,17 @@ def main() -> None:
     run.frozen.on_files()
 
     def on_tensorflow(tf: Any) -> None:
-        chance.on_tensorflow(tf)
+        (chance if run.lines is None else run.remade).on_tensorflow(tf)
         run.frozen.on_tensorflow(tf)
+
+    def on_jax(jax: Any) -> None:
+        run.frozen.on_jax(jax)
+        if run.lines is not None:
+            run.remade.on_jax(jax)
 
     hooks: Any = {
         "tensorflow": on_tensorflow,
-        "jax": run.frozen.on_jax,
+        "jax": on_jax,
         "keras": run.fits.install,
         "tf_keras": run.fits.install,
     }

@@ -1,4 +1,4 @@
-"""Looks at each line of the user's whether what compiled functions keep is still so: of a run to the script's own end.
+"""Looks at each line of the user's whether what an edited script keeps is still so: of a run to the script's own end.
 
 It needs no original beside it: an edited script is fast, and what it keeps wrongly is found where the script changes that."""
 
@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any
 
 from outpace.tune.same.frozen import Frozen
+from outpace.tune.same.remade import Remade
 
 FREE, SHARE = 1.0, 0.6  # seconds that looking may take, and of the run's time; passes are looked at in any case
 
@@ -18,8 +19,8 @@ FREE, SHARE = 1.0, 0.6  # seconds that looking may take, and of the run's time; 
 class EachLine:
     """users: whether a file is one of the user's. found: called once, when something has changed."""
 
-    def __init__(self, frozen: Frozen, users: Callable[[str], bool], found: Callable[[], None]) -> None:
-        self._frozen, self._users, self._found = frozen, users, found
+    def __init__(self, frozen: Frozen, remade: Remade, users: Callable[[str], bool], found: Callable[[], None]) -> None:
+        self._frozen, self._remade, self._users, self._found = frozen, remade, users, found
         self._began = time.monotonic()
         self._took = 0.0
 
@@ -33,13 +34,15 @@ class EachLine:
         sys.settrace(self._called)
 
     def look(self, quick: bool = False) -> None:
-        """Look now."""
+        """Look now; quick: at what is read, and that in short."""
         began = time.monotonic()
         self._frozen.check(quick)
-        if self._frozen.changed:
+        self._took += time.monotonic() - began
+        if not quick:
+            self._remade.look()
+        if self._frozen.changed or self._remade.changed:
             sys.settrace(None)
             self._found()
-        self._took += time.monotonic() - began
 
     def _called(self, frame: FrameType, event: str, _: Any) -> Any:
         return self._line if self._users(frame.f_code.co_filename) else None

@@ -41,7 +41,7 @@ class Frozen:
         self._users, self._reader = users, Reader(users)
         self._functions: dict[CodeType, list[FunctionType]] = {}
         self._running: list[tuple[CodeType, dict[str, Any], dict[str, Any], dict[str, Any]]] = []
-        self._depth = 0
+        self._depth, self._paused = 0, False
         self._entries: dict[tuple[CodeType, Read], tuple[Getter, Any, Any]] = {}
         self.known: set[tuple[str, str]] = set()
         self.changed: dict[str, str] = {}
@@ -110,8 +110,20 @@ class Frozen:
             self.opaque[f"what it reads in {os.path.basename(name)}"] = "file"
 
     @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """What is traced meanwhile is not kept."""
+        self._paused = True
+        try:
+            yield
+        finally:
+            self._paused = False
+
+    @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
         """What the user's functions read meanwhile is kept: they are traced, or make what is used later."""
+        if self._paused:
+            yield
+            return
         self._depth += 1
         before = sys.getprofile()
         if self._depth == 1:

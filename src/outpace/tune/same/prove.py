@@ -133,6 +133,8 @@ class Original:
         """Why what was compared need not hold for the rest of the training; nothing where nothing speaks against it."""
         for read, function in lasting.frozen.items():
             return f"Run on, it keeps {read} in {function} as it was when it was made, and the script changes that later."
+        for name, how in lasting.remade.items():
+            return f"Run on, the edited script uses {name} as it was when it was {how}; made again later, it is another."
         if lasting.ended not in ("", CUT_SHORT):
             return f"Run on, the edited script ends with {lasting.ended}."
         more = "" if not lasting.ended else self._may_change(texts, edited)

@@ -1,0 +1,167 @@
+"""What an edit lets a script keep is made again later: it is another where the script changed what goes into it, in whatever way."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from outpace.tune.same.remade import Remade
+from tests.integration.programs import needs_jax, needs_tensorflow
+
+pytestmark = pytest.mark.slow
+Seen = Callable[[str, str], dict[str, str]]
+
+
+@pytest.fixture
+def seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
+    """What has changed of what a script keeps that was edited in all of its lines, after something else has run."""
+
+    def run(script: str, between: str) -> dict[str, str]:
+        path = tmp_path / "train.py"
+        path.write_text(script, encoding="utf-8")
+        remade = Remade({os.path.realpath(path): {}}, lambda file: file == str(path), contextlib.nullcontext)
+        names: dict[str, Any] = {"np": np, "__name__": "__main__"}
+        with monkeypatch.context() as patch:
+            for name in ("cache", "lru_cache"):
+                patch.setattr(functools, name, getattr(functools, name))
+            remade.on_functools()
+            if "import jax" in script:
+                jax = importlib.import_module("jax")
+                patch.setattr(jax, "jit", jax.jit)
+                remade.on_jax(jax)
+            if "import tensorflow" in script:
+                tf = importlib.import_module("tensorflow")
+                patch.setattr(tf, "function", tf.function)
+                patch.setattr(tf.data.Dataset, "cache", tf.data.Dataset.cache)
+                remade.on_tensorflow(tf)
+            exec(compile(script, str(path), "exec"), names)
+            for at in range(12):
+                remade._took = 0.0
+                remade.look()
+                assert not remade.changed, remade.changed
+                if at == 5:
+                    exec(script.rpartition("\n#\n")[2], names)  # what it does in every step
+            exec(between, names)
+            for _ in range(6):
+                remade._took = 0.0
+                remade.look()
+        return remade.changed
+
+    yield run
+    sys.modules.pop("train", None)
+
+
+JAX = """
+import jax, os, threading, dataclasses, functools
+import jax.numpy as jnp
+os.environ["RATE"] = "1"
+flag = threading.Event()
+options = dataclasses.make_dataclass("Options", [("rate", float)])(0.5)
+table = np.ones(1 << 21, np.float32)
+rule = eval("lambda x: x * scale", names := {"scale": 2.0})
+unused = [1]
+def inner(w): return w * options.rate
+@jax.jit
+def by_variable(x): return x * float(os.getenv("RATE"))
+@jax.jit
+def by_event(x): return x * (2 if flag.is_set() else 1)
+@jax.jit
+def handed(x): return x * dataclasses.astuple(options)[0]
+@functools.partial(jax.jit, static_argnums=1)
+def large(x, n): return x * table[n:n + 2]
+@jax.jit
+def by_text(x): return rule(x)
+@jax.jit
+def nested(x): return jax.grad(lambda w: jax.checkpoint(lambda v: inner(v).sum())(w))(x)
+#
+x = jnp.ones(2)
+by_variable(x); by_event(x); handed(x); large(x, 3); by_text(x); nested(x)
+"""
+
+
+@needs_jax
+@pytest.mark.parametrize(
+    ("between", "function"),
+    [
+        ("os.environ['RATE'] = '2'", {"by_variable"}),
+        ("flag.set()", {"by_event"}),
+        ("options.rate = 0.7", {"handed", "nested"}),
+        ("memoryview(table)[4] = 7", {"large"}),
+        ("names['scale'] = 3.0", {"by_text"}),
+        ("unused.append(2); x = x * 2", set()),
+    ],
+)
+def test_an_expression_of_jax(seen: Seen, between: str, function: set[str]) -> None:
+    assert seen(JAX, between).keys() == function
+
+
+TENSORFLOW = """
+import os
+import tensorflow as tf
+import keras
+model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2, activation="relu")])
+optimizer = keras.optimizers.Adam(0.1)
+trust, rate = [1.0] * 4000, tf.constant(0.5)
+class Trainer:
+    scale = 1.0
+    @tf.function
+    def step(self, x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(model(x) * self.scale) * keras.losses.MeanSquaredError()(x, x * 2)
+            if tf.reduce_sum(x) > 100:
+                loss *= 2.0
+        optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+        return loss
+@tf.function
+def listed(x): return x * tf.constant(trust)[:2]
+@tf.function
+def captured(x): return x * rate
+trainer = Trainer()
+level = {"noise": 1.0}
+kept = tf.data.Dataset.range(6).map(lambda at: tf.numpy_function(lambda at: float(at) * level["noise"], [at], tf.float64)).cache()
+#
+x = tf.ones((1, 2))
+trainer.step(x); listed(x); captured(x); list(kept)
+"""
+
+
+@needs_tensorflow
+@pytest.mark.parametrize(
+    ("between", "kept"),
+    [
+        ("model.layers[0].activation = keras.activations.tanh", {"step": "compiled"}),
+        ("trainer.scale = 2.0", {"step": "compiled"}),
+        ("trust[3] = 2.0", {"listed": "compiled"}),
+        ("rate = tf.constant(0.7)", {"captured": "compiled"}),
+        ("level['noise'] = 2.0", {"a cache": "cached"}),
+        ("model.layers[0].kernel.assign(np.ones((2, 2))); level['other'] = 1", {}),
+    ],
+)
+def test_a_graph_of_tensorflow(seen: Seen, between: str, kept: dict[str, str]) -> None:
+    assert seen(TENSORFLOW, between) == kept
+
+
+RESULTS = """
+import functools
+class Data:
+    noise = 1.0
+    @functools.cache
+    def __getitem__(self, at): return np.full(3, at * self.noise), {"y": at}
+data = Data()
+#
+[data[at] for at in range(4)]
+"""
+
+
+@pytest.mark.parametrize(("between", "kept"), [("Data.noise = 2.0", {"__getitem__": "kept"}), ("Data.other = 1", {})])
+def test_results_of_a_function(seen: Seen, between: str, kept: dict[str, str]) -> None:
+    assert seen(RESULTS, between) == kept
