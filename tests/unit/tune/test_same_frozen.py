@@ -124,7 +124,7 @@ def watched(names: dict[str, Any], source: str, known: set[tuple[str, str]] | No
         names["by_name"](1.0)
 
     def tell() -> None:
-        user = sys._getframe(3)
+        user = sys._getframe(4)
         found.append(user.f_lineno if user.f_code.co_filename == "later.py" else -1)
 
     lines = EachLine(frozen, Remade({}, lambda file: True, frozen.paused), lambda file: file.endswith("later.py"), tell)

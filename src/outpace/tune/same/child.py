@@ -55,7 +55,7 @@ class TextRun:
         self.remade = Remade(loaded.lines, users, self.frozen.paused)
         self.lines = EachLine(self.frozen, self.remade, users, self._late) if plan["lasting"] is not None else None
         self.frozen.known = {(read, function) for read, function in plan["lasting"] or ()}
-        each = self.lines.look if self.lines is not None else None
+        each = self.lines.passed if self.lines is not None else None
         self.marks = Passes(shown, loaded.grouped, self._began, self._passed, innermost, plan["surveyed"], each)
         self.fits = Fits(loaded.fit, shown, plan["surveyed"], self._began, self._passed, each)
         if self.lines is not None:
@@ -95,6 +95,8 @@ class TextRun:
                 self._write(ended)
 
     def _write(self, ended: str) -> None:
+        if self.lines is not None:
+            self.frozen.check()
         passes = dict(self.marks.passes)  # of a fit the last call may be told with more steps than it made
         for code in self.frozen.rewritten:
             self.marks.ran.setdefault(os.path.realpath(code.co_filename), set()).update(_lines(code))

@@ -13,7 +13,7 @@ from typing import Any
 from outpace.tune.same.frozen import Frozen
 from outpace.tune.same.remade import Remade
 
-FREE, SHARE = 1.0, 0.6  # seconds that looking may take, and of the run's time; passes are looked at in any case
+FREE, SHARE = 1.0, 0.3  # seconds that looking may take, and of the run's time
 
 
 class EachLine:
@@ -33,13 +33,24 @@ class EachLine:
             frame = frame.f_back
         sys.settrace(self._called)
 
+    def passed(self) -> None:
+        """Look after a pass, as far as there is time."""
+        if self._affordable():
+            self.look()
+        self._remade.look()
+        self._tell()
+
     def look(self, quick: bool = False) -> None:
-        """Look now; quick: at what is read, and that in short."""
+        """Look at what was read now; quick: in short."""
         began = time.monotonic()
         self._frozen.check(quick)
         self._took += time.monotonic() - began
-        if not quick:
-            self._remade.look()
+        self._tell()
+
+    def _affordable(self) -> bool:
+        return self._took <= FREE + SHARE * (time.monotonic() - self._began)
+
+    def _tell(self) -> None:
         if self._frozen.changed or self._remade.changed:
             sys.settrace(None)
             self._found()
@@ -48,6 +59,6 @@ class EachLine:
         return self._line if self._users(frame.f_code.co_filename) else None
 
     def _line(self, frame: FrameType, event: str, _: Any) -> Any:
-        if self._took <= FREE + SHARE * (time.monotonic() - self._began):
+        if self._affordable():
             self.look(quick=True)
         return self._line

@@ -31,7 +31,7 @@ from outpace.tune.texts.place import FIT, MODULE, Place, loops_of
 CUT = 64  # passes
 LIMIT = 300.0  # seconds of a run
 WHOLE = 15.0  # seconds of training: a script that ends within them is compared as a whole
-LASTING = 30.0  # seconds of training: in these an edited script is followed to its own end, where it comes to it
+LASTING = 60.0  # seconds of training: in these an edited script is followed to its own end, where it comes to it
 SLOWER, START = 3.0, 60.0  # times, and seconds, that an edited text may take longer than the original: it is compiled first
 NUDGE = 7
 TOGETHER = 2  # processes

@@ -23,7 +23,7 @@ from outpace._dataclass import dataclass
 
 MOST_KINDS = 4  # of arguments that a function is traced anew for
 FEW = 2  # elements of a cache that are made anew
-SHARE = 0.5  # of a run's time that making may take
+FREE, SHARE = 1.0, 0.3  # seconds that making may take, and of the run's time
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 Make = Callable[[], Any]
 
@@ -85,7 +85,7 @@ class Remade:
 
     def look(self) -> None:
         """Make the next one again, as far as there is time."""
-        if self._making or self._took > SHARE * (time.monotonic() - self._began) + 1.0:
+        if self._making or self._took > FREE + SHARE * (time.monotonic() - self._began):
             return
         self._making, began = True, time.monotonic()
         try:
