@@ -95,8 +95,9 @@ class TextRun:
                 self._write(ended)
 
     def _write(self, ended: str) -> None:
-        if self.lines is not None:
+        if self.lines is not None and ended != CUT_SHORT:
             self.frozen.check()
+            self.remade.look(everything=True)
         passes = dict(self.marks.passes)  # of a fit the last call may be told with more steps than it made
         for code in self.frozen.rewritten:
             self.marks.ran.setdefault(os.path.realpath(code.co_filename), set()).update(_lines(code))

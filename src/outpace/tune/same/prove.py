@@ -21,7 +21,7 @@ from outpace.tune.same.fits import BATCH, EPOCH, cut_of
 from outpace.tune.same.judge import Judgement, judge
 from outpace.tune.same.names import dead_names
 from outpace.tune.same.record import CUT_SHORT, Record
-from outpace.tune.same.shown import Shown, Span, said
+from outpace.tune.same.shown import FULL, Shown, Span, said
 from outpace.tune.same.stores import Ran, may_change
 from outpace.tune.same.unrun import unrun
 from outpace.tune.texts.edition import Edition
@@ -169,6 +169,8 @@ class Original:
         keys = [".".join(map(str, path[:length])) for length in range(1, len(path) + 1)]
         spans = {key: self.shown.spans(key, 1, key == keys[-1]) for key in reversed(keys)}
         parts = [said(those, self.shown.end(key, 1)) for key, those in spans.items()]
+        if len(keys) > 1 and (later := self.shown.spans(keys[-1], FULL + 1, True)) != spans[keys[-1]]:
+            parts[0] += f" ({said(later, None)} from the third time on)"
         return f"steps {', of passes '.join(parts)}{self._beyond(spans.values())}"
 
     def _beyond(self, spans: Iterable[Sequence[Span]]) -> str:

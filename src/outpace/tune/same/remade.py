@@ -24,6 +24,7 @@ from outpace._dataclass import dataclass
 MOST_KINDS = 4  # of arguments that a function is traced anew for
 FEW = 2  # elements of a cache that are made anew
 FREE, SHARE = 1.0, 0.3  # seconds that making may take, and of the run's time
+ONCE, LAST = 0.1, 30.0  # seconds after which no further one is made, and likewise at the script's end
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 Make = Callable[[], Any]
 
@@ -83,9 +84,9 @@ class Remade:
 
         tf.function, tf.data.Dataset.cache = compiled, cached  # type: ignore[attr-defined]  # likewise
 
-    def look(self) -> None:
-        """Make the next one again, as far as there is time."""
-        if self._making or self._took > FREE + SHARE * (time.monotonic() - self._began):
+    def look(self, everything: bool = False) -> None:
+        """Make the next one again, as far as there is time, or everything."""
+        if self._making or (not everything and self._took > FREE + SHARE * (time.monotonic() - self._began)):
             return
         self._making, began = True, time.monotonic()
         try:
@@ -93,7 +94,7 @@ class Remade:
                 self._graphs()
                 for _ in range(len(self._makes)):
                     self._one()
-                    if time.monotonic() - began > 0.1:
+                    if time.monotonic() - began > (LAST if everything else ONCE):
                         break
         finally:
             self._making = False
