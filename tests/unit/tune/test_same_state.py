@@ -56,6 +56,12 @@ def test_containers() -> None:
     assert values(a={3, 1}) != values(a={3, 2})
 
 
+def test_names_that_a_text_was_run_with_hold_no_builtins() -> None:
+    names = {"scale": 2.0}
+    eval("scale", names)
+    assert "__builtins__" in names and values(names=names) == {"names['scale']": 2.0}
+
+
 def test_objects_as_keys_are_counted() -> None:
     assert values(a={object(): 1, object(): 2}) == {"a[#0]": 1, "a[#1]": 2}
 

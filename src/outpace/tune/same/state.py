@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import array
+import builtins
 import collections
 import contextvars
 import functools
@@ -312,6 +313,8 @@ def _filled(cell: types.CellType) -> bool:
 
 def quiet(value: Any) -> bool:
     """Whether an object holds nothing of a program's meaning."""
+    if value is vars(builtins):  # which `eval` and `exec` put into the names that they get
+        return True
     return not isinstance(value, _HOLDERS) and type(value).__module__.partition(".")[0] in _QUIET
 
 
