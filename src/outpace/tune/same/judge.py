@@ -35,7 +35,7 @@ class Judgement:
     edited text came through its passes at all. whole: whether the scripts were compared to their own end; else only the first passes were.
     sampled: arrays of which a sample and sums stand for the rest. allowed: it is not the same, and the user allows that. shown: the passes that
     were compared of a training that was cut, in words. noise: arrays that training changes and that runs of the original do not agree on.
-    ended: whether the edited text of such a training was run to its own end, and what its compiled functions keep stayed as it was."""
+    ended: whether the edited text of such a training was run to its own end, and what the edit lets it keep stayed as it was."""
 
     same: bool | None
     why: str
@@ -62,7 +62,7 @@ class Judgement:
             if self.shown:
                 later = f"; these were {self.shown}, and what only shows in others was not compared"
             if self.ended:
-                later += "; run to its end, it changes nothing that a compiled function keeps"
+                later += "; run on to its end, what the edit lets it keep never became another"
             part = f"; of {counted(self.sampled, 'large array')} a sample and sums" if self.sampled else ""
             noise = f"; {', '.join(self.noise)} could not be compared, since chance or rounding makes it" if self.noise else ""
             compared = counted(self.compared, "value")

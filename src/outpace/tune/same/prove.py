@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -34,6 +35,7 @@ WHOLE = 15.0  # seconds of training: a script that ends within them is compared 
 LASTING = 60.0  # seconds of training: in these an edited script is followed to its own end, where it comes to it
 SLOWER, START = 3.0, 60.0  # times, and seconds, that an edited text may take longer than the original: it is compiled first
 NUDGE = 7
+LOOKING = 0.05  # seconds between looks whether a run is over
 TOGETHER = 2  # processes
 Texts = Mapping[str, str]  # by absolute path
 
@@ -102,7 +104,7 @@ class Original:
 
     def against(self, texts: Texts, grouped: bool = False) -> Judgement:
         """Whether the script with edited texts is the same program. grouped: see `Edition`."""
-        lasting = None
+        lasting, over = None, threading.Event()
         try:
             self._begin()
             plain = [each.result() for each in self._runs[:2]]
@@ -110,16 +112,22 @@ class Original:
             run = self._pool.submit(self._run, texts, grouped, longest=longest)
             if self.cut and not self._complete():
                 known = {(each.read, each.function) for record in plain for each in record.kept}
-                lasting = self._pool.submit(self._run, texts, grouped, longest=longest, lasting=sorted(known)).result()
+                lasting = self._pool.submit(self._run, texts, grouped, longest=longest, lasting=sorted(known), over=over)
             originals, edited = self.records, run.result()
+            found = judge(originals, edited, self._dead(), self._missed(originals[0]))
+            if lasting is None:
+                return found
+            found = replace(found, whole=False, shown=self._shown())
+            if not found.same:
+                return found
+            later = lasting.result()
         except TuneError as error:
             return Judgement(None, str(error), runs=False)
-        found = judge(originals, edited, self._dead(), self._missed(originals[0]))
-        if lasting is None:
-            return found
-        if found.same and (why := self._lasts(texts, edited, lasting)):
+        finally:
+            over.set()
+        if why := self._lasts(texts, edited, later):
             found = replace(found, same=None, why=why)
-        return replace(found, whole=False, shown=self._shown(), ended=lasting.ended == "")
+        return replace(found, ended=later.ended == "")
 
     def _complete(self) -> bool:
         """Whether every pass was made of a loop that was to be cut, and that no other one is around."""
@@ -208,6 +216,7 @@ class Original:
         surveyed: bool = False,
         lasting: Sequence[tuple[str, str]] | None = None,
         longest: float = LIMIT,
+        over: threading.Event | None = None,
     ) -> Record:
         assert self._private is not None, "it runs inside of its context"
         folder = Path(tempfile.mkdtemp(dir=self._private.name))
@@ -222,20 +231,26 @@ class Original:
         }  # fmt: skip
         (folder / "plan").write_text(json.dumps(plan), encoding="utf-8")
         began = time.monotonic()
-        found = self._finished(folder)
+        found = self._finished(folder, over or threading.Event())
         self._took = max(self._took, time.monotonic() - began)
         return found
 
-    def _finished(self, folder: Path) -> Record:
+    def _finished(self, folder: Path, over: threading.Event) -> Record:
+        """over: set when nobody waits for it any more."""
         command = [sys.executable, "-m", "outpace.tune.same.child", str(folder / "plan")]
         with open(folder / "out", "wb") as out, open(folder / "err", "wb") as err:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=self.folder,
+                env={"TF_FORCE_GPU_ALLOW_GROWTH": "true", "XLA_PYTHON_CLIENT_PREALLOCATE": "false", **os.environ, "PYTHONHASHSEED": "0"},
+            )  # fmt: skip
+            late = time.monotonic() + self.limit + 60
             try:
-                subprocess.run(
-                    command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=self.folder, timeout=self.limit + 60,
-                    env={"TF_FORCE_GPU_ALLOW_GROWTH": "true", "XLA_PYTHON_CLIENT_PREALLOCATE": "false", **os.environ, "PYTHONHASHSEED": "0"},
-                )  # fmt: skip
-            except subprocess.TimeoutExpired:
-                raise TuneError(f"A run to compare with was not over after {self.limit + 60:.0f} s.") from None
+                while process.poll() is None and not over.wait(LOOKING):
+                    if time.monotonic() > late:
+                        raise TuneError(f"A run to compare with was not over after {self.limit + 60:.0f} s.")
+            finally:
+                process.kill()
+                process.wait()
         if not (folder / "record").exists():
             said = (folder / "err").read_text(encoding="utf-8", errors="replace").strip().splitlines()
             raise TuneError(f"A run to compare with ended without a result: {said[-1] if said else 'it said nothing'}")
