@@ -325,6 +325,9 @@ HIDDEN = LATE.replace(
     """    knobs.update(lr=0.01 if 200.5 < float(w[0]) < 205.5 else 0.1)
 """,
 ).replace("w = jnp", "knobs = rate\nw = jnp", 1)
+COUNTS = (
+    LATE.replace("made += 1", "made += 1; seen.append(made)").replace("w = jnp", "seen = []\nw = jnp", 1) + "print(seen[700])\n"
+)
 CUT = {
     "a number that the text names": (Edit(LATE, "for i, x", (("*= 0.1", "*= 0.2"),), whole=0.01), False),
     "the last passes": (Edit(LATE, "for i, x", (("enumerate(data)", "enumerate(data[:900])"),), whole=0.01), False),
@@ -335,6 +338,8 @@ CUT = {
         Edit(HIDDEN, "for i, x", (("w, x, lr): return w - lr", 'w, x, lr): return w - rate["lr"]'),), whole=0.01), None,
     ),
     "a value that no pass has": (Edit(HIDDEN, "for i, x", (("import jax,", "import  jax,"),), whole=0.01), True),
+    "a script that counts on its length": (Edit(COUNTS, "for i, x", (("import jax,", "import  jax,"),), whole=0.01), True),
+    "another end of it": (Edit(COUNTS, "for i, x", (("seen[700]", "seem[700]"),), whole=0.01), None),
     "an edited line that did not run": (Edit(LATE, "for i, x", (("        print(w)", "        print(w + 1)"),), whole=0.01), None),
     "nothing": (Edit(LATE, "for i, x", (("import jax,", "import  jax,"),), whole=0.01), True),
 }  # fmt: skip

@@ -127,7 +127,7 @@ def watched(names: dict[str, Any], source: str, known: set[tuple[str, str]] | No
         user = sys._getframe(4)
         found.append(user.f_lineno if user.f_code.co_filename == "later.py" else -1)
 
-    lines = EachLine(frozen, Remade({}, lambda file: True, frozen.paused), lambda file: file.endswith("later.py"), tell)
+    lines = EachLine(frozen, Remade({}, frozen.paused), lambda file: file.endswith("later.py"), tell)
     names["begin"] = lambda: lines.begin(sys._getframe(1))
     before = sys.gettrace()
     try:

@@ -28,7 +28,7 @@ def seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
     def run(script: str, between: str) -> dict[str, str]:
         path = tmp_path / "train.py"
         path.write_text(script, encoding="utf-8")
-        remade = Remade({os.path.realpath(path): {}}, lambda file: file == str(path), contextlib.nullcontext)
+        remade = Remade({os.path.realpath(path): {}}, contextlib.nullcontext)
         names: dict[str, Any] = {"np": np, "__name__": "__main__"}
         with monkeypatch.context() as patch:
             for name in ("cache", "lru_cache"):
@@ -123,7 +123,7 @@ class Trainer:
         return loss
 @tf.function
 def listed(x): return x * tf.constant(trust)[:2]
-@tf.function
+@tf.function(reduce_retracing=True)
 def captured(x): return x * rate
 trainer = Trainer()
 level = {"noise": 1.0}

@@ -52,7 +52,7 @@ class TextRun:
         shown = Shown(plan["cut"], plan["every"], tuple(plan["numbers"]), items)
         innermost = ".".join(map(str, loaded.place.path))
         self.frozen = Frozen(users)
-        self.remade = Remade(loaded.lines, users, self.frozen.paused)
+        self.remade = Remade(loaded.lines, self.frozen.paused)
         self.lines = EachLine(self.frozen, self.remade, users, self._late) if plan["lasting"] is not None else None
         self.frozen.known = {(read, function) for read, function in plan["lasting"] or ()}
         each = self.lines.passed if self.lines is not None else None

@@ -21,6 +21,7 @@ from outpace.model.errors import TuneError
 from outpace.tune.same.fits import BATCH, EPOCH, cut_of
 from outpace.tune.same.judge import Judgement, judge
 from outpace.tune.same.names import dead_names
+from outpace.tune.same.passes import END
 from outpace.tune.same.record import CUT_SHORT, Record
 from outpace.tune.same.shown import FULL, Shown, Span, said
 from outpace.tune.same.stores import Ran, may_change
@@ -114,10 +115,12 @@ class Original:
                 known = {(each.read, each.function) for record in plain for each in record.kept}
                 lasting = self._pool.submit(self._run, texts, grouped, longest=longest, lasting=sorted(known), over=over)
             originals, edited = self.records, run.result()
+            if fails := self._fails_where_cut([*originals, edited]):
+                *originals, edited = (replace(each, ended=CUT_SHORT) for each in (*originals, edited))
             found = judge(originals, edited, self._dead(), self._missed(originals[0]))
             if lasting is None:
                 return found
-            found = replace(found, whole=False, shown=self._shown())
+            found = replace(found, whole=False, shown=self._shown() + (f"; behind them it ends with {fails}" if fails else ""))
             if not found.same:
                 return found
             later = lasting.result()
@@ -125,9 +128,19 @@ class Original:
             return Judgement(None, str(error), runs=False)
         finally:
             over.set()
+        if fails and later.ended == CUT_SHORT:
+            why = f"Cut, the script ends with {fails}, so that what follows its training cannot be compared."
+            return replace(found, same=None, why=why)
         if why := self._lasts(texts, edited, later):
             found = replace(found, same=None, why=why)
         return replace(found, ended=later.ended == "")
+
+    def _fails_where_cut(self, records: Sequence[Record]) -> str:
+        """The exception that all runs of a training that is cut end with behind it, as what counts on its length does; else nothing."""
+        ended = {each.ended for each in records}
+        key = "fit" if self.place.function == FIT else str(self.place.path[0])
+        through = all(any((loop, at) == (key, END) for loop, _, at in each.marks) for each in records)
+        return ended.pop() if self.cut and through and len(ended) == 1 and not ended & {"", CUT_SHORT} else ""
 
     def _complete(self) -> bool:
         """Whether every pass was made of a loop that was to be cut, and that no other one is around."""

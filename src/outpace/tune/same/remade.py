@@ -35,7 +35,6 @@ class Remade:
     kept, how: `compiled`, `cached`, `kept`."""
 
     lines: Mapping[str, Mapping[int, int]]
-    users: Callable[[str], bool]
     quiet: Callable[[], contextlib.AbstractContextManager[None]]
     changed: dict[str, str] = field(default_factory=dict)
     _makes: dict[tuple[str, Any], tuple[str, Make]] = field(default_factory=dict)
@@ -69,12 +68,15 @@ class Remade:
 
         @functools.wraps(function)
         def compiled(func: Any = None, *args: Any, **kwargs: Any) -> Any:
-            if func is None:
-                return lambda given: compiled(given, *args, **kwargs)
+            edited = self._edited()
+
+            def noted(made: Any) -> Any:
+                if edited:
+                    self._functions.append((getattr(made, "__name__", "a function"), made))
+                return made
+
             made = function(func, *args, **kwargs)
-            if self._edited():
-                self._functions.append((getattr(func, "__name__", "a function"), made))
-            return made
+            return noted(made) if func is not None else lambda given: noted(made(given))
 
         @functools.wraps(cache)
         def cached(data: Any, *args: Any, **kwargs: Any) -> Any:
@@ -116,10 +118,8 @@ class Remade:
         self._makes.setdefault((name, kind), (how, make))
 
     def _edited(self) -> bool:
-        """Whether the user's line that calls is one of the edit's."""
+        """Whether the line that calls is one of the edit's; what libraries keep is their own."""
         frame = sys._getframe(2)
-        while frame.f_back is not None and not self.users(frame.f_code.co_filename):
-            frame = frame.f_back
         lines = self.lines.get(os.path.realpath(frame.f_code.co_filename))
         return lines is not None and frame.f_lineno not in lines
 
@@ -143,6 +143,8 @@ class Remade:
                 self._add(name, len(self._makes), "kept", lambda: held(make()))
             return kept(*args, **kwargs)
 
+        for name in ("cache_info", "cache_clear", "cache_parameters"):
+            setattr(remembered, name, getattr(kept, name))
         return remembered
 
     def _traced(self, jax: Any, function: Any) -> Any:
