@@ -112,13 +112,15 @@ model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2, activation="r
 optimizer = keras.optimizers.Adam(0.1)
 trust, rate = [1.0] * 4000, tf.constant(0.5)
 class Trainer:
-    scale = 1.0
+    scale = deep = 1.0
     @tf.function
     def step(self, x):
         with tf.GradientTape() as tape:
             loss = tf.reduce_sum(model(x) * self.scale) * keras.losses.MeanSquaredError()(x, x * 2)
-            if tf.reduce_sum(x) > 100:
-                loss *= 2.0
+            while tf.reduce_sum(x) > 100:
+                if tf.reduce_sum(x) > 200:
+                    x *= self.deep
+                x -= 1.0
         optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
         return loss
 @tf.function
@@ -140,6 +142,7 @@ trainer.step(x); listed(x); captured(x); list(kept)
     [
         ("model.layers[0].activation = keras.activations.tanh", {"step": "compiled"}),
         ("trainer.scale = 2.0", {"step": "compiled"}),
+        ("trainer.deep = 2.0", {"step": "compiled"}),
         ("trust[3] = 2.0", {"listed": "compiled"}),
         ("rate = tf.constant(0.7)", {"captured": "compiled"}),
         ("level['noise'] = 2.0", {"a cache": "cached"}),
@@ -162,6 +165,9 @@ data = Data()
 """
 
 
-@pytest.mark.parametrize(("between", "kept"), [("Data.noise = 2.0", {"__getitem__": "kept"}), ("Data.other = 1", {})])
+@pytest.mark.parametrize(
+    ("between", "kept"),
+    [("Data.noise = 2.0", {"__getitem__": "kept"}), ("data[3][0][:] = 7", {"__getitem__": "kept"}), ("Data.other = 1", {})],
+)
 def test_results_of_a_function(seen: Seen, between: str, kept: dict[str, str]) -> None:
     assert seen(RESULTS, between) == kept

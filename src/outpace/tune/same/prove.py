@@ -128,10 +128,10 @@ class Original:
             return Judgement(None, str(error), runs=False)
         finally:
             over.set()
-        if fails and later.ended == CUT_SHORT:
-            why = f"Cut, the script ends with {fails}, so that what follows its training cannot be compared."
-            return replace(found, same=None, why=why)
-        if why := self._lasts(texts, edited, later):
+        why = self._lasts(texts, edited, later)
+        if not why and fails and later.ended:
+            why = f"Cut, the script ends with {fails}, and run on it does not come to its end in {LASTING:.0f} s of training."
+        if why:
             found = replace(found, same=None, why=why)
         return replace(found, ended=later.ended == "")
 

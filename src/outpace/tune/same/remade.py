@@ -21,8 +21,9 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 
-MOST_KINDS = 4  # of arguments that a function is traced anew for
-FEW = 2  # elements of a cache that are made anew
+MOST_KINDS = 64  # of arguments that a function is traced or called anew for
+FEW = 2  # elements of a data set that are made anew
+DEEPEST = 4  # functions of a graph inside of each other
 FREE, SHARE = 1.0, 0.3  # seconds that making may take, and of the run's time
 ONCE, LAST = 0.1, 30.0  # seconds after which no further one is made, and likewise at the script's end
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
@@ -137,11 +138,12 @@ class Remade:
 
         @functools.wraps(function)
         def remembered(*args: Any, **kwargs: Any) -> Any:
-            if next(noted) < FEW:
+            found = kept(*args, **kwargs)
+            if next(noted) < MOST_KINDS:
                 name = getattr(function, "__name__", "a function")
                 make = functools.partial(function, *args, **kwargs)
-                self._add(name, len(self._makes), "kept", lambda: held(make()))
-            return kept(*args, **kwargs)
+                self._add(name, len(self._makes), "kept", lambda: (held(make()), held(found)))
+            return found
 
         for name in ("cache_info", "cache_clear", "cache_parameters"):
             setattr(remembered, name, getattr(kept, name))
@@ -192,7 +194,9 @@ def _graph(function: Any, args: Any, kwargs: Any) -> Any:
     made = type(function)(function.python_function, "remade").get_concrete_function(*args, **kwargs)
     graph = made.graph.as_graph_def()
     library = {each.signature.name: each for each in graph.library.function}
-    said = {name: _said(body.node_def, library, {}) for name, body in library.items()}
+    said: dict[str, Any] = {}
+    for _ in range(DEEPEST):
+        said = {name: _said(body.node_def, library, said) for name, body in library.items()}
     return _said(graph.node, library, said), [id(outer) for outer, _ in made.graph.captures]
 
 
