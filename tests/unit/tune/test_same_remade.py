@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outpace.tune.same.remade import Remade
+from outpace.tune.same.remade import Remade, held
 from tests.integration.programs import needs_jax, needs_tensorflow
 
 pytestmark = pytest.mark.slow
@@ -45,14 +45,14 @@ def seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
                 remade.on_tensorflow(tf)
             exec(compile(script, str(path), "exec"), names)
             for at in range(12):
-                remade._took = 0.0
+                remade._share._took = 0.0
                 remade.look()
                 assert not remade.changed, remade.changed
                 if at == 5:
                     exec(script.rpartition("\n#\n")[2], names)  # what it does in every step
             exec(between, names)
             for _ in range(6):
-                remade._took = 0.0
+                remade._share._took = 0.0
                 remade.look()
         return remade.changed
 
@@ -171,3 +171,11 @@ data = Data()
 )
 def test_results_of_a_function(seen: Seen, between: str, kept: dict[str, str]) -> None:
     assert seen(RESULTS, between) == kept
+
+
+def test_what_cannot_be_made_again_is_said() -> None:
+    remade = Remade({}, contextlib.nullcontext)
+    remade._add("step", 0, "compiled", lambda: 1 / 0)
+    remade._add("batch", 1, "kept", lambda: held(np.ones(2)))
+    remade.look(everything=True)
+    assert remade.unmade == {"step"} and not remade.changed

@@ -114,7 +114,7 @@ class TextRun:
         found = Record(
             self.read, passes, (), ended, ran, self.marking.branches, lines_of(written), memory, threads, self.said.lines,
             self.frozen.changed, self.frozen.opaque, self.before, self.frozen.kept, self.numbers, self.marks.items | self.fits.items,
-            self.remade.changed,
+            self.remade.changed, frozenset(self.remade.unmade),
         )  # fmt: skip
         found.write(self.plan["result"])
 

@@ -5,15 +5,12 @@ It needs no original beside it: an edited script is fast, and what it keeps wron
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 from outpace.tune.same.frozen import Frozen
-from outpace.tune.same.remade import Remade
-
-FREE, SHARE = 1.0, 0.3  # seconds that looking may take, and of the run's time
+from outpace.tune.same.remade import Remade, Share
 
 
 class EachLine:
@@ -21,12 +18,10 @@ class EachLine:
 
     def __init__(self, frozen: Frozen, remade: Remade, users: Callable[[str], bool], found: Callable[[], None]) -> None:
         self._frozen, self._remade, self._users, self._found = frozen, remade, users, found
-        self._began = time.monotonic()
-        self._took = 0.0
+        self._share = Share()
 
     def begin(self, frame: FrameType | None) -> None:
         """Look from now on, also in the functions that run already."""
-        self._began, self._took = time.monotonic(), 0.0
         while frame is not None:
             if self._users(frame.f_code.co_filename):
                 frame.f_trace = self._line
@@ -35,20 +30,16 @@ class EachLine:
 
     def passed(self) -> None:
         """Look after a pass, as far as there is time."""
-        if self._affordable():
+        if self._share.left:
             self.look()
         self._remade.look()
         self._tell()
 
     def look(self, quick: bool = False) -> None:
         """Look at what was read now; quick: in short."""
-        began = time.monotonic()
-        self._frozen.check(quick)
-        self._took += time.monotonic() - began
+        with self._share.taken():
+            self._frozen.check(quick)
         self._tell()
-
-    def _affordable(self) -> bool:
-        return self._took <= FREE + SHARE * (time.monotonic() - self._began)
 
     def _tell(self) -> None:
         if self._frozen.changed or self._remade.changed:
@@ -59,6 +50,6 @@ class EachLine:
         return self._line if self._users(frame.f_code.co_filename) else None
 
     def _line(self, frame: FrameType, event: str, _: Any) -> Any:
-        if self._affordable():
+        if self._share.left:
             self.look(quick=True)
         return self._line

@@ -60,6 +60,7 @@ class Original:
     _took: float = 0.0
     _seen: Record | None = None  # items and numbers
     _private: tempfile.TemporaryDirectory[str] | None = None
+    _left: threading.Event = field(default_factory=threading.Event)
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(TOGETHER))
     _runs: list[Future[Record]] = field(default_factory=list)  # two plain ones, and a nudged one
 
@@ -70,6 +71,7 @@ class Original:
 
     def __exit__(self, *details: object) -> None:
         assert self._private is not None
+        self._left.set()
         self._pool.shutdown(cancel_futures=True)
         self._private.cleanup()
 
@@ -133,7 +135,7 @@ class Original:
             why = f"Cut, the script ends with {fails}, and run on it does not come to its end in {LASTING:.0f} s of training."
         if why:
             found = replace(found, same=None, why=why)
-        return replace(found, ended=later.ended == "")
+        return replace(found, ended=_followed(later))
 
     def _fails_where_cut(self, records: Sequence[Record]) -> str:
         """The exception that all runs of a training that is cut end with behind it, as what counts on its length does; else nothing."""
@@ -158,7 +160,7 @@ class Original:
             return f"Run on, the edited script uses {name} as it was when it was {how}; made again later, it is another."
         if lasting.ended not in ("", CUT_SHORT):
             return f"Run on, the edited script ends with {lasting.ended}."
-        more = "" if not lasting.ended else self._may_change(texts, edited)
+        more = "" if _followed(lasting) else self._may_change(texts, edited)
         return more or _unrun(texts, edited)
 
     def _may_change(self, texts: Texts, edited: Record) -> str:
@@ -244,7 +246,7 @@ class Original:
         }  # fmt: skip
         (folder / "plan").write_text(json.dumps(plan), encoding="utf-8")
         began = time.monotonic()
-        found = self._finished(folder, over or threading.Event())
+        found = self._finished(folder, over or self._left)
         self._took = max(self._took, time.monotonic() - began)
         return found
 
@@ -269,6 +271,11 @@ class Original:
             raise TuneError(f"A run to compare with ended without a result: {said[-1] if said else 'it said nothing'}")
         printed = (folder / "out").read_text(encoding="utf-8", errors="replace").replace("\r", "\n").splitlines()
         return replace(Record.read(folder / "record"), printed=tuple(printed))
+
+
+def _followed(lasting: Record) -> bool:
+    """Whether an edited script came to its end, and all that it keeps was made again until then."""
+    return not lasting.ended and not lasting.unmade
 
 
 def _unrun(texts: Texts, edited: Record) -> str:

@@ -25,7 +25,8 @@ class Record:
     would keep the process from ending. said: lines of its log and on stderr. frozen: what a function that was traced has read and has
     changed since, with its name. opaque: what such a one has read and nobody can compare, with its type. before: like `ran`, before
     training began. kept: what traced functions keep. numbers: that the texts name. items: what runs of the loops gave, where that was
-    looked up. remade: what it keeps and is another when it is made again, and how it is kept."""
+    looked up. remade: what it keeps and is another when it is made again, and how it is kept. unmade: what
+    it keeps and cannot be made again."""
 
     marks: Mapping[tuple[str, int, int], State]
     passes: Mapping[str, int]
@@ -44,6 +45,7 @@ class Record:
     numbers: tuple[int, ...] = ()
     items: Mapping[str, Sequence[Items]] = field(default_factory=dict)
     remade: Mapping[str, str] = field(default_factory=dict)
+    unmade: frozenset[str] = frozenset()
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write it for the process that compares, whole or not at all."""

@@ -12,38 +12,60 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
 from outpace._dataclass import dataclass
+from outpace.capture.frames import users
+from outpace.tune.same.state import Reader
 
 MOST_KINDS = 64  # of arguments that a function is traced or called anew for
 FEW = 2  # elements of a data set that are made anew
 DEEPEST = 4  # functions of a graph inside of each other
-FREE, SHARE = 1.0, 0.3  # seconds that making may take, and of the run's time
+FREE, SHARE = 1.0, 0.3  # seconds that looking may take, and of the run's time
 ONCE, LAST = 0.1, 30.0  # seconds after which no further one is made, and likewise at the script's end
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 Make = Callable[[], Any]
 
 
 @dataclass(eq=False)
+class Share:
+    """The part of a run's time that something may take."""
+
+    _began: float = field(default_factory=time.monotonic)
+    _took: float = 0.0
+
+    @property
+    def left(self) -> bool:
+        """Whether there is time."""
+        return self._took <= FREE + SHARE * (time.monotonic() - self._began)
+
+    @contextlib.contextmanager
+    def taken(self) -> Iterator[None]:
+        """Count what is done meanwhile."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._took += time.monotonic() - began
+
+
+@dataclass(eq=False)
 class Remade:
     """lines: of edited files those that the original has too. quiet: a context in which traces are none of the script's. changed: by what is
-    kept, how: `compiled`, `cached`, `kept`."""
+    kept, how: `compiled`, `cached`, `kept`. unmade: what cannot be made again, or not be compared, of which nothing is known."""
 
     lines: Mapping[str, Mapping[int, int]]
     quiet: Callable[[], contextlib.AbstractContextManager[None]]
     changed: dict[str, str] = field(default_factory=dict)
+    unmade: set[str] = field(default_factory=set)
     _makes: dict[tuple[str, Any], tuple[str, Make]] = field(default_factory=dict)
     _first: dict[tuple[str, Any], Any] = field(default_factory=dict)
     _functions: list[tuple[str, Any]] = field(default_factory=list)
     _turn: int = 0
-    _began: float = field(default_factory=time.monotonic)
-    _took: float = 0.0
+    _share: Share = field(default_factory=Share)
     _making: bool = False
 
     def on_functools(self) -> None:
@@ -89,11 +111,11 @@ class Remade:
 
     def look(self, everything: bool = False) -> None:
         """Make the next one again, as far as there is time, or everything."""
-        if self._making or (not everything and self._took > FREE + SHARE * (time.monotonic() - self._began)):
+        if self._making or not (everything or self._share.left):
             return
         self._making, began = True, time.monotonic()
         try:
-            with self.quiet():
+            with self.quiet(), self._share.taken():
                 self._graphs()
                 for _ in range(len(self._makes)):
                     self._one()
@@ -101,7 +123,6 @@ class Remade:
                         break
         finally:
             self._making = False
-            self._took += time.monotonic() - began
 
     def _one(self) -> None:
         self._turn += 1
@@ -110,6 +131,7 @@ class Remade:
         try:
             found = make()
         except Exception:  # whatever a function of the user's raises that runs at another time
+            self.unmade.add(key[0])
             del self._makes[key]
             return
         if self._first.setdefault(key, found) != found:
@@ -219,12 +241,10 @@ def _said(nodes: Iterable[Any], library: Mapping[str, Any], said: Mapping[str, A
 
 
 def held(value: Any) -> Any:
-    """What arrays in containers hold, to be compared."""
-    if isinstance(value, Mapping):
-        return {key: held(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [held(each) for each in value]
-    if hasattr(type(value), "__array__") and hasattr(value, "shape"):
-        found = np.asarray(value)
-        return str(found.dtype), found.shape, hash(found.tobytes()) if found.dtype != object else repr(found)
-    return type(value).__name__, repr(value) if isinstance(value, (bool, int, float, complex, str, bytes, type(None))) else ""
+    """What something holds, to be compared. Raises ValueError where that cannot be read."""
+    found = Reader(users).of({"": value})
+    if found.unread:
+        raise ValueError(f"It holds a {next(iter(found.unread.values()))}, which cannot be compared.")
+    return {
+        path: each if isinstance(each, str) else (each.dtype, each.shape, each.tobytes()) for path, each in found.values.items()
+    }
