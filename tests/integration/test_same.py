@@ -325,6 +325,17 @@ HIDDEN = LATE.replace(
     """    knobs.update(lr=0.01 if 200.5 < float(w[0]) < 205.5 else 0.1)
 """,
 ).replace("w = jnp", "knobs = rate\nw = jnp", 1)
+SELDOM = LATE.replace(
+    """    if i == 500:
+        rate["lr"] *= 0.1
+    w = step(w, x, rate["lr"])
+""",
+    """    if 200.5 < float(w[0]) < 201.5:
+        w = step(w, x, 0.01)
+    else:
+        w = step(w, x, rate["lr"])
+""",
+)
 COUNTS = (
     LATE.replace("made += 1", "made += 1; seen.append(made)").replace("w = jnp", "seen = []\nw = jnp", 1) + "print(seen[700])\n"
 )
@@ -353,6 +364,17 @@ def test_of_a_training_that_is_cut_the_passes_that_matter_are_compared(edit: Edi
     assert found.same is same and not found.whole, found
     assert same is not True or ("these were steps 1-64" in found.sentence and "904-905 of 905" in found.sentence)
     assert same is not True or "run on to its end, what the edit lets it keep never became another" in found.sentence
+
+
+@needs_jax
+@pytest.mark.verify
+@pytest.mark.parametrize(("old", "new", "same"), [("w - lr *", "w - 0.1 *", False), ("import jax,", "import  jax,", True)])
+def test_a_branch_that_no_number_leads_to_is_compared_where_the_edited_script_comes_to_it(
+    old: str, new: str, same: bool, tmp_path: Path
+) -> None:
+    found = Edit(SELDOM, "for i, x", ((old, new),), whole=0.01).judged(tmp_path)
+    assert found.same is same and not found.missed, found
+    assert same or "at step 208" in found.why
 
 
 @needs_jax

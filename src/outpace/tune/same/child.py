@@ -11,6 +11,8 @@ import os
 import resource
 import sys
 import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -58,20 +60,28 @@ class TextRun:
         each = self.lines.passed if self.lines is not None else None
         self.marks = Passes(shown, loaded.grouped, self._began, self._passed, innermost, plan["surveyed"], each)
         self.fits = Fits(loaded.fit, shown, plan["surveyed"], self._began, self._passed, each)
+        self.marks.now = self._now
         if self.lines is not None:
             self.marks.drawing = self.frozen.watching
         self.numbers: tuple[int, ...] = ()
         self.before: dict[str, frozenset[int]] = {}
+        self._start = 0.0
         self.read: dict[tuple[str, int, int], State] = {}
         self._reader = Reader(users)
         self._writing, self._written = threading.RLock(), False
         self.guard: guard.Guard | None = None
         self.said = Said(users)
 
+    def _now(self) -> Iterator[int]:
+        """Numbers of the passes that are being made."""
+        yield from (made + 1 for made in self.marks.passes.values())
+        yield from self.fits.at.values()
+
     def _began(self, frame: FrameType, model: Any = None) -> None:
         """The loop begins for the first time, or the `fit` of a model."""
         self.numbers = tuple(_named(frame)) if self.plan["surveyed"] else ()
         self.before = {file: frozenset(lines) for file, lines in self.marks.ran.items()}
+        self._start = time.monotonic()
         self.marks.ran.clear()  # what ran before is no part of training
         if self.plan["training"] is not None:
             self._watch(self.plan["training"])
@@ -114,7 +124,8 @@ class TextRun:
         found = Record(
             self.read, passes, (), ended, ran, self.marking.branches, lines_of(written), memory, threads, self.said.lines,
             self.frozen.changed, self.frozen.opaque, self.before, self.frozen.kept, self.numbers, self.marks.items | self.fits.items,
-            self.remade.changed, frozenset(self.remade.unmade),
+            self.remade.changed, frozenset(self.remade.unmade), self.marks.met,
+            (time.monotonic() - self._start) / max(self.marks.made + self.fits.made, 1),
         )  # fmt: skip
         found.write(self.plan["result"])
 

@@ -43,7 +43,7 @@ def cut_of(shown: Shown) -> Cut:
 class Fits:
     """Marks the n-th `fit`. shown: which epochs and batches are made. surveyed: whether batches are counted. began: told when it begins.
     passed: told of each batch that is to be read, and of each end of an epoch. each: told of every batch instead, where a run is followed line
-    by line. items: what the data were seen to give."""
+    by line. items: what the data were seen to give. at: numbers of the epoch and of the batch that are made. made: batches."""
 
     def __init__(
         self,
@@ -60,6 +60,8 @@ class Fits:
         self._callbacks: Any = None
         self._cut = Cut()
         self.items: dict[str, list[Items]] = {}
+        self.at: dict[str, int] = {}
+        self.made = 0
 
     def install(self, keras: Any) -> None:
         """Put ourselves before `fit`, and around what it tells callbacks."""
@@ -95,7 +97,10 @@ class Fits:
         def method(self: Any, at: int, logs: Any = None) -> Any:
             if fits._model is None:
                 return original(self, at, logs)
-            found = original(self, fits._numbered(name, at), logs)
+            number = fits._numbered(name, at)
+            fits.made += name == "on_train_batch_end"
+            fits.at[EPOCH if "epoch" in name else BATCH] = number + 1
+            found = original(self, number, logs)
             if fits._each is not None:
                 fits._each()
                 return found
@@ -115,10 +120,11 @@ class Fits:
             self._passed("epoch", self._numbered(name, at) + 1, END, None, held)
             self._epoch = at + 1
         elif name == "on_train_batch_end":
-            made = at + 1
+            made, number = at + 1, self._numbered(name, at) + 1
             ends = itertools.accumulate(end - start for start, end in self._cut.batches)
-            if self._epoch & (self._epoch + 1) == 0 and (due(made, self._shown.every) or made in ends):
-                self._passed("batch", self._epoch + 1, self._numbered(name, at) + 1, None, held)
+            read = due(made, self._shown.every) or made in ends or self._shown.near(number)
+            if read and self._epoch & (self._epoch + 1) == 0:
+                self._passed("batch", self._epoch + 1, number, None, held)
 
     def _shorten(self, given: dict[str, Any]) -> None:
         self._epoch = self._first = given["initial_epoch"]

@@ -34,9 +34,9 @@ class Passes:
     """What the marks call. shown: which passes are made. grouped: an item of the edited loop begins with a list of the items of so
     many passes. began: told when a loop begins for the first time, with the user's frame. passed: told of each pass to be read: the loop, how
     often it was entered, the pass's number, and the user's frame. surveyed: whether items are drawn behind the first passes, to know how
-    many there are. ran: lines of branches that ran, by file. passes: how many each loop made when it ran last. items: by loop, what its runs
-    were seen to give. each: told of every pass instead, where a run is followed line by line. drawing: a context in which a group of items
-    is drawn."""
+    many there are. ran: lines of branches that ran, by file. met: numbers of the passes in which each did so first, by what `now` says.
+    passes: how many each loop made when it ran last. items: by loop, what its runs were seen to give. each: told of every pass instead, where
+    a run is followed line by line. drawing: a context in which a group of items is drawn. made: passes of the innermost loop, in all."""
 
     shown: Shown
     grouped: bool
@@ -47,8 +47,11 @@ class Passes:
     each: Callable[[], None] | None = None
     drawing: Callable[[], AbstractContextManager[None]] = nullcontext
     ran: dict[str, set[int]] = field(default_factory=dict)
+    met: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
     passes: dict[str, int] = field(default_factory=dict)
     items: dict[str, list[Items]] = field(default_factory=dict)
+    now: Callable[[], Iterable[int]] = tuple
+    made: int = 0
     _entries: dict[str, int] = field(default_factory=dict)
     _spans: tuple[Span, ...] | None = None
     _spans_of: tuple[str, int] = ("", 0)
@@ -57,8 +60,14 @@ class Passes:
         """Let every module see the names."""
         marks.install(
             pass_=self._pass, cut=self._cut, more=self._more, enter=self._enter, left=self._left, returned=self._returned,
-            ran=lambda file, line: self.ran.setdefault(file, set()).add(line),
+            ran=self._ran,
         )  # fmt: skip
+
+    def _ran(self, file: str, line: int) -> None:
+        lines = self.ran.setdefault(file, set())
+        if line not in lines:
+            lines.add(line)
+            self.met[file, line] = tuple(self.now())
 
     def spans(self, key: str) -> tuple[Span, ...] | None:
         """The passes that this run of a loop makes; None for all."""
@@ -116,14 +125,16 @@ class Passes:
 
     def _made(self, key: str, passes: int, frame: FrameType) -> None:
         self.passes[key] = made = self.passes[key] + passes
+        self.made += passes if key == self.innermost else 0
         if self.each is not None:
             self.each()
             return
+        if not self._read(key):
+            return
         spans = self.spans(key) or ()
-        if self._read(key) and (
-            due(made, self.shown.every) or made in itertools.accumulate(end - start for start, end in spans)
-        ):
-            self.passed(key, self._entries[key], number_of(spans, made), frame)
+        number, ends = number_of(spans, made), itertools.accumulate(end - start for start, end in spans)
+        if due(made, self.shown.every) or made in ends or self.shown.near(number):
+            self.passed(key, self._entries[key], number, frame)
 
     def _left(self, key: str) -> None:
         if self._read(key):

@@ -36,6 +36,7 @@ WHOLE = 15.0  # seconds of training: a script that ends within them is compared 
 LASTING = 60.0  # seconds of training: in these an edited script is followed to its own end, where it comes to it
 SLOWER, START = 3.0, 60.0  # times, and seconds, that an edited text may take longer than the original: it is compiled first
 NUDGE = 7
+MOST_MET = 6  # passes
 LOOKING = 0.05  # seconds between looks whether a run is over
 TOGETHER = 2  # processes
 Texts = Mapping[str, str]  # by absolute path
@@ -59,6 +60,7 @@ class Original:
     whole: float = WHOLE
     _took: float = 0.0
     _seen: Record | None = None  # items and numbers
+    _met: tuple[int, ...] = ()  # passes that an edited script which ran on came to other branches in
     _private: tempfile.TemporaryDirectory[str] | None = None
     _left: threading.Event = field(default_factory=threading.Event)
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(TOGETHER))
@@ -98,34 +100,33 @@ class Original:
     def shown(self) -> Shown:
         """Which passes are made where the loop is cut, as far as that is known."""
         seen = self._seen
-        return Shown(self.cut, self.every, seen.numbers, seen.items) if seen is not None else Shown(self.cut, self.every)
+        numbers = tuple(dict.fromkeys((*self._met, *seen.numbers))) if seen is not None else ()
+        return Shown(self.cut, self.every, numbers, seen.items if seen is not None else {})
 
     @property
     def memory(self) -> int:
         """Bytes that a process of the script takes at most."""
         return max(each.memory for each in self.records)
 
-    def against(self, texts: Texts, grouped: bool = False) -> Judgement:
-        """Whether the script with edited texts is the same program. grouped: see `Edition`."""
-        lasting, over = None, threading.Event()
+    def against(self, texts: Texts, grouped: bool = False, lasting: bool = True) -> Judgement:
+        """Whether the script with edited texts is the same program. grouped: see `Edition`. lasting: whether a training that is cut is also run
+        on; without that it is shown of what was compared alone."""
+        over = threading.Event()
         try:
             self._begin()
             plain = [each.result() for each in self._runs[:2]]
-            longest = SLOWER * self._took + START
-            run = self._pool.submit(self._run, texts, grouped, longest=longest)
-            if self.cut and not self._complete():
+            longest, run = SLOWER * self._took + START, None
+            if self.cut and lasting and not self._complete():
                 known = {(each.read, each.function) for record in plain for each in record.kept}
-                lasting = self._pool.submit(self._run, texts, grouped, longest=longest, lasting=sorted(known), over=over)
-            originals, edited = self.records, run.result()
-            if fails := self._fails_where_cut([*originals, edited]):
-                *originals, edited = (replace(each, ended=CUT_SHORT) for each in (*originals, edited))
-            found = judge(originals, edited, self._dead(), self._missed(originals[0]))
-            if lasting is None:
+                run = self._pool.submit(self._run, texts, grouped, longest=longest, lasting=sorted(known), over=over)
+            found, edited, fails = self._compared(texts, grouped, longest)
+            if run is None or not found.same:
                 return found
-            found = replace(found, whole=False, shown=self._shown() + (f"; behind them it ends with {fails}" if fails else ""))
-            if not found.same:
-                return found
-            later = lasting.result()
+            later = run.result()
+            if self._meets(edited, later):
+                found, edited, fails = self._compared(texts, grouped, longest)
+                if not found.same:
+                    return found
         except TuneError as error:
             return Judgement(None, str(error), runs=False)
         finally:
@@ -136,6 +137,32 @@ class Original:
         if why:
             found = replace(found, same=None, why=why)
         return replace(found, ended=_followed(later))
+
+    def _compared(self, texts: Texts, grouped: bool, longest: float) -> tuple[Judgement, Record, str]:
+        """What the passes that are made say, the edited script's record, and what all runs end with behind them."""
+        run = self._pool.submit(self._run, texts, grouped, longest=longest)
+        originals, edited = self.records, run.result()
+        if fails := self._fails_where_cut([*originals, edited]):
+            *originals, edited = (replace(each, ended=CUT_SHORT) for each in (*originals, edited))
+        found = judge(originals, edited, self._dead(), self._missed(originals[0]))
+        if self.cut and not self._complete():
+            found = replace(found, whole=False, shown=self._shown() + (f"; behind them it ends with {fails}" if fails else ""))
+        return found, edited, fails
+
+    def _meets(self, edited: Record, lasting: Record) -> bool:
+        """Whether an edited script that ran on came to branches that no pass was made of; then the originals run anew, with those passes,
+        and all before them where there is time."""
+        made = {(file, line) for ran in (edited.ran, edited.before) for file, lines in ran.items() for line in lines}
+        numbers = [number for branch, those in lasting.met.items() if branch not in made for number in those]
+        more = [each for each in dict.fromkeys(numbers) if each not in self._met][:MOST_MET]
+        if not more or self._seen is None:
+            return False
+        self._met += tuple(more)
+        most = LASTING / max(each.pace for each in self.records)
+        reached = max((each + 2 for each in more if each + 2 <= most), default=0)
+        self.cut = max(self.cut, -(-reached // self.every) * self.every)
+        self._runs = [self._pool.submit(self._run, {}, nudge=nudge) for nudge in (None, None, NUDGE)]
+        return True
 
     def _fails_where_cut(self, records: Sequence[Record]) -> str:
         """The exception that all runs of a training that is cut end with behind it, as what counts on its length does; else nothing."""

@@ -40,6 +40,10 @@ class Shown:
     numbers: tuple[int, ...] = ()
     items: Mapping[str, Sequence[Items]] = field(default_factory=dict)
 
+    def near(self, number: int) -> bool:
+        """Whether a pass, by its number from 1, ends a group with one that the texts name, from 0 or 1 on."""
+        return any(-(-(each + 1) // self.every) * self.every == number for each in self.numbers)
+
     def end(self, key: str, entry: int) -> int | None:
         """How many items a run of a loop has; None where it is left behind the last that is shown."""
         runs = self.items.get(key, ())
