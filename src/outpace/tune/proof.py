@@ -14,6 +14,7 @@ from outpace.tune.data.size import available_memory
 from outpace.tune.same import Judgement, Original
 from outpace.tune.searched import Searched, Stack
 from outpace.tune.texts.edition import Edition
+from outpace.tune.texts.place import Place
 from outpace.tune.trial.engine import Watch, run_experiment
 from outpace.tune.trial.record import Decision, Experiment, Protocol
 from outpace.tune.trial.script import Command, ScriptArm
@@ -51,32 +52,52 @@ def passes_for(step_seconds: float, every: int = 1) -> int:
     return every * calls
 
 
-def prove(searched: Searched, command: Command, budget: float, folder: str | None, watch: Watch) -> Proof:
-    """Prove the stack of a search, with `budget` seconds for the race; `folder` is where the script runs."""
+@dataclass(eq=False)
+class Originals:
+    """Runs of one script as it is, to compare edited texts with; they are made when they are asked for. Ends with its context."""
+
+    command: Command
+    folder: str | None = None
+    _now: Original | None = None
+
+    def __enter__(self) -> Originals:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self._close()
+
+    def of(self, place: Place, fit: int, step_seconds: float, every: int) -> Original:
+        """Those of a loop, or of the n-th `fit`, for texts that make `every` so many steps in one call."""
+        if self._now is None or self._now.every % every:
+            self._close()
+            script, *argv = self.command.parts
+            cut = passes_for(step_seconds, every)
+            self._now = Original(script, argv, self.command.module, place, fit, self.folder, cut, every).__enter__()
+        return self._now
+
+    def _close(self) -> None:
+        if self._now is not None:
+            self._now.__exit__()
+            self._now = None
+
+
+def prove(searched: Searched, originals: Originals, budget: float, watch: Watch) -> Proof:
+    """Prove the stack of a search, with `budget` seconds for the race."""
     stack = searched.stack
     assert stack is not None
     watch.note("Is the edited script the same program? Running both, and comparing what they hold.")
-    with Original(
-        command.parts[0],
-        command.parts[1:],
-        command.module,
-        searched.place,
-        searched.fit,
-        folder,
-        passes_for(searched.step_seconds, stack.every),
-        stack.every,
-    ) as original:
-        strict = stack.consents and _strictly(original, searched, stack)
-        judgement = whole = _judged(original, stack, strict)
-        for less in searched.fewer if judgement.same is not True else ():
-            watch.note(f"Not shown of all of it: {judgement.why} Without {_left_out(stack, less)}?")
-            judgement, stack = _judged(original, less, strict), less
-            if judgement.same is True:
-                break
-        if judgement.same is not True:
-            return Proof(None, whole, why=whole.why)
-        watch.note(_told(judgement))
-        found = _raced(searched, stack, original, judgement, strict, command, budget, folder, watch)
+    original = originals.of(searched.place, searched.fit, searched.step_seconds, stack.every)
+    strict = stack.consents and _strictly(original, searched, stack)
+    judgement = whole = _judged(original, stack, strict)
+    for less in searched.fewer if judgement.same is not True else ():
+        watch.note(f"Not shown of all of it: {judgement.why} Without {_left_out(stack, less)}?")
+        judgement, stack = _judged(original, less, strict), less
+        if judgement.same is True:
+            break
+    if judgement.same is not True:
+        return Proof(None, whole, why=whole.why)
+    watch.note(_told(judgement))
+    found = _raced(searched, stack, original, judgement, strict, originals.command, budget, originals.folder, watch)
     if whole is judgement or found.stack is None or searched.stack is None:
         return found
     left = [title for title in searched.stack.titles if title not in found.stack.titles]

@@ -16,9 +16,10 @@ from outpace.model.errors import CaptureError, TuneError, UsageError
 from outpace.tune.climb.climb import INTERRUPTED, SEARCH_SHARE, Climb, Ended
 from outpace.tune.pages.progress import shown
 from outpace.tune.patch.make import SourcePatch
-from outpace.tune.proof import Proof, prove
+from outpace.tune.proof import Originals, Proof, prove
 from outpace.tune.searched import Searched, Seen
 from outpace.tune.texts.load import source_of
+from outpace.tune.trial.script import Command
 
 if TYPE_CHECKING:
     from outpace.model.report import Report
@@ -82,9 +83,10 @@ class Tuned:
 def tuning(plan: Mapping[str, Any], folder: str) -> Tuned:
     """Search, and prove. plan: what was asked; folder: for files of ours. Ctrl-C is told and raised, but in the script's first run, where it is
     an exit code."""
-    with shown() as watch:
+    command = Command((plan["script"], *plan["argv"]), plan["module"])
+    with shown() as watch, Originals(command) as originals:
         try:
-            climb = Climb(plan, folder, plan["budget"] * (1.0 if plan["only_limits"] else SEARCH_SHARE), watch)
+            climb = Climb(plan, folder, plan["budget"] * (1.0 if plan["only_limits"] else SEARCH_SHARE), watch, originals)
             searched = climb.run()
         except Ended as ended:
             return Tuned(plan, ended.code, ended.outcome, None, None)
@@ -100,7 +102,7 @@ def tuning(plan: Mapping[str, Any], folder: str) -> Tuned:
         if searched.stack is not None:
             seconds = max(plan["budget"] - searched.climbed.seconds, _LEAST_RACE * plan["budget"], _FEWEST_SECONDS)
             try:
-                proof = prove(searched, climb.command, seconds, None, watch)
+                proof = prove(searched, originals, seconds, watch)
             except KeyboardInterrupt:
                 watch.note("interrupted; what was found is not proven")
                 raise

@@ -58,6 +58,10 @@ class Choice:
         elif decision in DECIDED:
             self.open[change] = NEVER
 
+    def close(self, variant: Candidate) -> None:
+        """It is not raced again."""
+        self.open[variant.id] = NEVER
+
     def reopen(self) -> None:
         """What made no difference may make one now: another part of the step is the bottleneck."""
         for change, left in self.open.items():

@@ -1,7 +1,8 @@
 """The search: look at the script as it trains, race the edits that answer what holds it back, put together what seems faster, and look again.
 
-A candidate is an edit of the source, and a race is one of processes that run edited texts (`trial`). What is found here is a suspicion: the
-proof is made afterwards, of the texts that are left."""
+A candidate is an edit of the source, and a race is one of processes that run edited texts (`trial`). What seems faster and is another program
+in its first steps goes at once, so that nothing is built on it. What is found here is a suspicion: the proof is made afterwards, of the texts
+that are left."""
 
 from __future__ import annotations
 
@@ -21,9 +22,10 @@ from outpace.model.errors import CaptureError
 from outpace.tune.climb.candidates import Candidate
 from outpace.tune.climb.choice import LIMITS_SHARE, Budget, Choice
 from outpace.tune.climb.limits import FRESH, INPUT, MODEL, SCREEN, TODAY, Limits, limits_of
-from outpace.tune.climb.outcome import NOT_RACED, USED_UP, Climbed, Tried
+from outpace.tune.climb.outcome import NOT_PROVEN, NOT_RACED, USED_UP, Climbed, Tried
 from outpace.tune.data.size import available_memory
 from outpace.tune.optimisations.advice import advice_on
+from outpace.tune.proof import Originals
 from outpace.tune.searched import Searched, Seen, Stack
 from outpace.tune.texts.edition import Edition
 from outpace.tune.texts.load import source_of
@@ -33,7 +35,7 @@ from outpace.tune.trial.engine import Watch, run_experiment
 from outpace.tune.trial.passes import INPUT as INPUT_ALONE
 from outpace.tune.trial.passes import MODEL as MODEL_ALONE
 from outpace.tune.trial.record import Decision, Experiment, Phase, Protocol, Verdict
-from outpace.tune.trial.script import Command, ScriptArm
+from outpace.tune.trial.script import ScriptArm
 from outpace.tune.trial.verdict import outrun
 
 NEAR = 0.97  # of the limit: what is left is less than races can tell
@@ -57,11 +59,11 @@ class Ended(Exception):
 
 
 class Climb:
-    """One search of one script. plan: as the command was asked; folder: for files of ours."""
+    """One search of one script. plan: as the command was asked; folder: for files of ours. budget: seconds, but for what is compared."""
 
-    def __init__(self, plan: Mapping[str, Any], folder: str, budget: float, watch: Watch) -> None:
-        self.plan, self.folder, self.watch = plan, folder, watch
-        self.command = Command((plan["script"], *plan["argv"]), plan["module"])
+    def __init__(self, plan: Mapping[str, Any], folder: str, budget: float, watch: Watch, originals: Originals) -> None:
+        self.plan, self.folder, self.watch, self.originals = plan, folder, watch, originals
+        self.command = originals.command
         self.budget = Budget(budget, time.monotonic)
         self.choice, self.tried = Choice(), dict[str, Tried]()
         self.races: list[Experiment] = []
@@ -71,11 +73,12 @@ class Climb:
         self.sources: dict[str, str] = {}  # files that candidates edit, as they are on disk
         self.steps: list[tuple[Candidate, Texts, Texts]] = []  # kept; the texts that it was raced against, and these with it
         self._running: dict[str, ScriptArm] = {}
-        self._looks, self._start_seconds = 0, 0.0
+        self._looks, self._start_seconds, self.step_seconds = 0, 0.0, 0.0
 
     def run(self) -> Searched | None:
         """Search; None for a dry run. Raises Ended where there is nothing to tune, CaptureError where the script fails in its trials."""
         first = self.seen = self._look()
+        self.step_seconds = first.step_seconds or 0.0
         if self.plan["dry_run"]:
             return None
         self.budget.began, self.budget.preparing, self.budget.prepared = time.monotonic(), self._start_seconds, 1
@@ -215,12 +218,27 @@ class Climb:
         for each in sorted(winners, key=lambda each: -_ratio(verdicts[each.id])):
             alone = {**base.texts, **each.texts}
             after = merged(base.texts, self.best.texts, alone)
-            if after is None:
+            if after is None or not self._same(each, best := Stack((*self.best.changes, each), after)):
                 continue
             self.steps.append((each, base.texts, alone))
-            self.best = Stack((*self.best.changes, each), after)
+            self.best = best
         if winners:
             self.budget.follow(race, names[winners[0].id])
+
+    def _same(self, change: Candidate, stack: Stack) -> bool:
+        """Whether a stack with one change more is the same program as far as its first steps show; what is not is told of that change."""
+        if stack.consents:  # the proof compares what needs none
+            return True
+        self.watch.note(f"Is it the same program with {change.title}? Running both, and comparing what they hold.")
+        began = time.monotonic()
+        original = self.originals.of(self.seen.place, self.plan["fit"], self.step_seconds, stack.every)
+        found = original.against(stack.texts, stack.grouped, lasting=False)
+        self.budget.began += time.monotonic() - began
+        if found.same is not True:
+            self.watch.note(f"Not shown of {change.title}. {found.why}")
+            self.choice.close(change)
+            self.tried[change.id] = replace(self.tried[change.id], decision=NOT_PROVEN, reason=found.why)
+        return found.same is True
 
     def _arm(self, name: str, stack: Stack, limit: str = "") -> Any:
         """The process of some texts as an arm, which lives on after the race."""
@@ -291,7 +309,7 @@ class Climb:
             self._only([each for each in self.best.changes if not each.consent]) if self.best.consents else None,
             {path: self.sources[path] for path in self.best.texts},
             ratio,
-            first.step_seconds or 0.0,
+            self.step_seconds,
             first.unwritten,
         )
 

@@ -154,6 +154,12 @@ def _nothing_tried(climbed: Climbed) -> str:
         low, high = (max(0.0, 1 - 1 / end) for end in (model.low, model.high))
         shorter = f"would be {low:.0%} to {high:.0%} shorter" if high >= 0.005 else "takes as long"
         return f"Without any input a step {shorter}. Nothing was raced: {climbed.ended}.{_largest(climbed)}{_busiest(climbed)}"
+    refused = [each for each in climbed.tried if each.decision == NOT_PROVEN and each.ratio is not None]
+    if refused:
+        first = max(refused, key=lambda each: each.ratio or ())
+        others = f" Nor is {' or '.join(each.title for each in refused if each is not first)}." if len(refused) > 1 else ""
+        seemed = f"{first.title} seemed {first.ratio[0]:.2f} times faster in the search" if first.ratio else ""
+        return f"Nothing is kept: {seemed}, and is not shown to be the same program. {first.reason}{others}"
     return f"Nothing was found that makes the training faster ({climbed.ended}).{_holding(climbed)}"
 
 

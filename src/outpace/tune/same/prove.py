@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import field, replace
 from pathlib import Path
+from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace.capture.family import noted
@@ -61,6 +62,7 @@ class Original:
     _took: float = 0.0
     _seen: Record | None = None  # items and numbers
     _met: tuple[int, ...] = ()  # passes that an edited script which ran on came to other branches in
+    _last: tuple[Any, tuple[Judgement, Record, str]] | None = None  # what was compared, with what came of it
     _private: tempfile.TemporaryDirectory[str] | None = None
     _left: threading.Event = field(default_factory=threading.Event)
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(TOGETHER))
@@ -139,7 +141,13 @@ class Original:
         return replace(found, ended=_followed(later))
 
     def _compared(self, texts: Texts, grouped: bool, longest: float) -> tuple[Judgement, Record, str]:
-        """What the passes that are made say, the edited script's record, and what all runs end with behind them."""
+        """What the passes that are made say, the edited script's record, and what all runs end with behind them; once for the same texts."""
+        asked = sorted(texts.items()), grouped, self.shown.numbers, self.cut
+        if self._last is None or self._last[0] != asked:
+            self._last = asked, self._comparison(texts, grouped, longest)
+        return self._last[1]
+
+    def _comparison(self, texts: Texts, grouped: bool, longest: float) -> tuple[Judgement, Record, str]:
         run = self._pool.submit(self._run, texts, grouped, longest=longest)
         originals, edited = self.records, run.result()
         if fails := self._fails_where_cut([*originals, edited]):
