@@ -43,8 +43,8 @@ LEAVING = 10.0  # seconds for what a script does at its exit
 class TextRun:
     """One run, as a plan says: `edition` (a file), `script`, `argv`, `module`, `cut` and `every` (passes), `numbers` and
     `items` (`Shown`), `surveyed` (whether these are looked up), `lasting` (null, or nothing is compared but what compiled functions
-    keep, with what it is later, but for what it says), `nudge` (a seed, or null), `limit`
-    (seconds), `training` (seconds after its begin, or null), `result` (where the record goes)."""
+    keep, with what it is later, but for what it says), `keeps` (of a lasting one: places where the original keeps something), `nudge` (a
+    seed, or null), `limit` (seconds), `training` (seconds after its begin, or null), `result` (where the record goes)."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self.plan = plan
@@ -54,7 +54,8 @@ class TextRun:
         shown = Shown(plan["cut"], plan["every"], tuple(plan["numbers"]), items)
         innermost = ".".join(map(str, loaded.place.path))
         self.frozen = Frozen(users)
-        self.remade = Remade(loaded.lines, self.frozen.paused)
+        keeps = frozenset(plan["keeps"]) if plan["lasting"] is not None else None
+        self.remade = Remade(loaded.lines, self.frozen.paused, keeps)
         self.lines = EachLine(self.frozen, self.remade, users, self._late) if plan["lasting"] is not None else None
         self.frozen.known = {(read, function) for read, function in plan["lasting"] or ()}
         each = self.lines.passed if self.lines is not None else None
@@ -124,7 +125,7 @@ class TextRun:
         found = Record(
             self.read, passes, (), ended, ran, self.marking.branches, lines_of(written), memory, threads, self.said.lines,
             self.frozen.changed, self.frozen.opaque, self.before, self.frozen.kept, self.numbers, self.marks.items | self.fits.items,
-            self.remade.changed, frozenset(self.remade.unmade), self.marks.met,
+            self.remade.changed, frozenset(self.remade.unmade), self.remade.places, self.marks.met,
             (time.monotonic() - self._start) / max(self.marks.made + self.fits.made, 1),
         )  # fmt: skip
         found.write(self.plan["result"])
@@ -189,8 +190,7 @@ def main() -> None:
     if run.lines is None:
         chance.begin()
         chance.on_numpy(sys.modules["numpy"])
-    else:
-        run.remade.on_functools()
+    run.remade.on_functools()
     substitute(run.loaded.texts)
     run.marking.install()
     run.marks.install()
@@ -198,13 +198,14 @@ def main() -> None:
     run.frozen.on_files()
 
     def on_tensorflow(tf: Any) -> None:
-        (chance if run.lines is None else run.remade).on_tensorflow(tf)
+        if run.lines is None:
+            chance.on_tensorflow(tf)
+        run.remade.on_tensorflow(tf)
         run.frozen.on_tensorflow(tf)
 
     def on_jax(jax: Any) -> None:
         run.frozen.on_jax(jax)
-        if run.lines is not None:
-            run.remade.on_jax(jax)
+        run.remade.on_jax(jax)
 
     hooks: Any = {
         "tensorflow": on_tensorflow,

@@ -119,8 +119,7 @@ class Original:
             plain = [each.result() for each in self._runs[:2]]
             longest, run = SLOWER * self._took + START, None
             if self.cut and lasting and not self._complete():
-                known = {(each.read, each.function) for record in plain for each in record.kept}
-                run = self._pool.submit(self._run, texts, grouped, longest=longest, lasting=sorted(known), over=over)
+                run = self._pool.submit(self._run, texts, grouped, longest=longest, known=plain, over=over)
             found, edited, fails = self._compared(texts, grouped, longest)
             if run is None or not found.same:
                 return found
@@ -264,17 +263,19 @@ class Original:
         cut: int | None = None,
         training: float | None = None,
         surveyed: bool = False,
-        lasting: Sequence[tuple[str, str]] | None = None,
+        known: Sequence[Record] = (),
         longest: float = LIMIT,
         over: threading.Event | None = None,
     ) -> Record:
         assert self._private is not None, "it runs inside of its context"
         folder = Path(tempfile.mkdtemp(dir=self._private.name))
         edition = Edition(texts, self.place, self.fit, grouped).write(folder)
+        lasting = sorted({(each.read, each.function) for record in known for each in record.kept}) if known else None
         plan = {
             "edition": str(edition), "script": self.script, "argv": list(self.argv), "module": self.module,
             "cut": 0 if lasting is not None else self.cut if cut is None else cut, "every": self.every,
             "training": LASTING if lasting is not None else training, "lasting": lasting,
+            "keeps": sorted(set[str]().union(*(each.keeps for each in known))),
             "numbers": self.shown.numbers,
             "items": {key: [(each.count, each.ended, each.seconds) for each in runs] for key, runs in self.shown.items.items()},
             "surveyed": surveyed, "nudge": nudge, "limit": min(longest, self.limit), "result": str(folder / "record"),

@@ -1,33 +1,34 @@
 """What an edit lets a script keep, made again later: a compiled function is traced anew, an element of a cache computed anew.
 
 Whatever way a script changes the state that went into it, the two then differ: of an expression or graph the operations and the constants, of
-an element the numbers. No text is read for that. Only what is called in an edited line is looked at: what the script keeps as it is it may."""
+an element the numbers. No text is read for that. A function is made again in a call of it: with the arguments, and in the thread and the
+context, that the script gives it. What the original keeps as well, by the line that asks for it, is not looked at."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import os
 import re
 import sys
+import threading
 import time
+import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
+
+import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.capture.frames import users
 from outpace.tune.same.state import Reader
 
-MOST_KINDS = 64  # of arguments that a function is traced or called anew for
-FEW = 2  # elements of a data set that are made anew
 DEEPEST = 4  # functions of a graph inside of each other
 FREE, SHARE = 1.0, 0.3  # seconds that looking may take, and of the run's time
 ONCE, LAST = 0.1, 30.0  # seconds after which no further one is made, and likewise at the script's end
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-Make = Callable[[], Any]
 
 
 @dataclass(eq=False)
@@ -54,34 +55,61 @@ class Share:
 
 @dataclass(eq=False)
 class Remade:
-    """lines: of edited files those that the original has too. quiet: a context in which traces are none of the script's. changed: by what is
-    kept, how: `compiled`, `cached`, `kept`. unmade: what cannot be made again, or not be compared, of which nothing is known."""
+    """lines: of edited files those that the original has too. quiet: a context in which traces are none of the script's. known: places where
+    the original keeps something; none where nothing is made again, and only the places are noted. changed: by what is kept, how: `compiled`,
+    `cached`, `kept`. unmade: what cannot be made again, or not be compared, of which nothing is known."""
 
     lines: Mapping[str, Mapping[int, int]]
     quiet: Callable[[], contextlib.AbstractContextManager[None]]
+    known: frozenset[str] | None = None
     changed: dict[str, str] = field(default_factory=dict)
     unmade: set[str] = field(default_factory=set)
-    _makes: dict[tuple[str, Any], tuple[str, Make]] = field(default_factory=dict)
-    _first: dict[tuple[str, Any], Any] = field(default_factory=dict)
-    _functions: list[tuple[str, Any]] = field(default_factory=list)
-    _turn: int = 0
+    _places: set[str] = field(default_factory=set)
+    _functions: dict[int, tuple[str, Any]] = field(default_factory=dict)  # TensorFlow's, with the place, by id
+    _first: dict[Any, Any] = field(default_factory=dict)  # what was made first
+    _caches: list[_Elements] = field(default_factory=list)
     _share: Share = field(default_factory=Share)
-    _making: bool = False
+    _maker: int | None = None  # the thread that makes something again
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def places(self) -> frozenset[str]:
+        """Where the script has something kept that it came to use."""
+        traced = (place for place, each in self._functions.values() if _traces(each))
+        return frozenset(self._places).union(traced)
 
     def on_functools(self) -> None:
         """Of functions whose results are kept."""
         for name in ("cache", "lru_cache"):
-            setattr(functools, name, self._kept(getattr(functools, name)))
+            setattr(functools, name, self._keeping(getattr(functools, name)))
 
     def on_jax(self, jax: ModuleType) -> None:
         """Of functions that JAX compiles."""
         plain = jax.jit
+        tracer = jax.interpreters.partial_eval.DynamicJaxprTracer
+
+        def traces(args: Any, kwargs: Any) -> bool:
+            return any(isinstance(each, tracer) for each in jax.tree.leaves((args, kwargs)))
 
         @functools.wraps(plain)
         def jit(*args: Any, **kwargs: Any) -> Any:
-            if args and callable(args[0]) and self._edited():
-                args = (self._traced(jax, args[0]), *args[1:])
-            return plain(*args, **kwargs)
+            if not args:  # of the function to come
+                return lambda function: jit(function, **kwargs)
+            if not callable(args[0]):
+                return plain(*args, **kwargs)
+            place, function = self._place(), args[0]
+
+            @functools.wraps(function)
+            def noting(*given: Any, **named: Any) -> Any:
+                if place not in self._places and not self.making and traces(given, named):
+                    self._places.add(place)
+                return function(*given, **named)
+
+            def fresh() -> Any:
+                return plain(functools.wraps(function)(lambda *a, **k: function(*a, **k)), *args[1:], **kwargs)
+
+            kept = plain(noting, *args[1:], **kwargs)
+            return _Called(kept, fresh, traces, self) if self._looks(place) else kept
 
         jax.jit = jit  # type: ignore[attr-defined]  # this process does nothing else
 
@@ -91,11 +119,10 @@ class Remade:
 
         @functools.wraps(function)
         def compiled(func: Any = None, *args: Any, **kwargs: Any) -> Any:
-            edited = self._edited()
+            place = self._place()
 
             def noted(made: Any) -> Any:
-                if edited:
-                    self._functions.append((getattr(made, "__name__", "a function"), made))
+                self._functions[id(made)] = place, made
                 return made
 
             made = function(func, *args, **kwargs)
@@ -103,113 +130,223 @@ class Remade:
 
         @functools.wraps(cache)
         def cached(data: Any, *args: Any, **kwargs: Any) -> Any:
-            if self._edited():
-                self._add("a cache", len(self._makes), "cached", lambda: [held(each) for each in data.take(FEW)])
-            return cache(data, *args, **kwargs)
+            place = self._place()
+            self._places.add(place)
+            if not self._looks(place):
+                return cache(data, *args, **kwargs)
+            self._caches.append(_Elements(tf, data))
+            return cache(self._caches[-1].noted(), *args, **kwargs)
 
-        tf.function, tf.data.Dataset.cache = compiled, cached  # type: ignore[attr-defined]  # likewise
+        self._on_functions(tf, type(function(lambda: None)))
+        tf.function, tf.data.Dataset.cache = compiled, cached  # type: ignore[attr-defined]  # this process does nothing else
+
+    def _on_functions(self, tf: Any, kind: Any) -> None:
+        """Of calls of what `tf.function` gives, of that class, which has another object for each that it is a method of."""
+        call, bind = kind.__call__, kind.__get__
+
+        @functools.wraps(bind)
+        def bound(this: Any, *args: Any) -> Any:
+            found = bind(this, *args)
+            if id(this) in self._functions:
+                self._functions[id(found)] = self._functions[id(this)][0], found
+            return found
+
+        @functools.wraps(call)
+        def called(this: Any, *args: Any, **kwargs: Any) -> Any:
+            place, _ = self._functions.get(id(this), ("", None))
+            if self._looks(place) and tf.executing_eagerly() and not tf.config.functions_run_eagerly() and _traces(this):
+                name = getattr(this, "__name__", "a function")
+                with self.turn(name) as turn:
+                    if turn:
+                        kept = this.get_concrete_function(*args, **kwargs)
+                        found = _graph(this, *kept.structured_input_signature)
+                        if self._first.setdefault(id(kept), found) != found:
+                            self.changed[name] = "compiled"
+            return call(this, *args, **kwargs)
+
+        kind.__call__, kind.__get__ = called, bound
 
     def look(self, everything: bool = False) -> None:
-        """Make the next one again, as far as there is time, or everything."""
-        if self._making or not (everything or self._share.left):
+        """Make elements of caches again, as far as there is time; everything: all of them, from the first."""
+        began = time.monotonic()
+        for each in self._caches:
+            if everything:
+                each.restart()
+            more = True
+            while more:
+                more = False
+                with self.turn("a cache", everything) as turn:
+                    more = turn and each.next()
+                    if each.changed:
+                        self.changed["a cache"] = "cached"
+                if time.monotonic() - began > (LAST if everything else ONCE):
+                    if everything and more:
+                        self.unmade.add("a cache")
+                    return
+
+    @contextlib.contextmanager
+    def turn(self, name: str, anyway: bool = False) -> Iterator[bool]:
+        """Whether something may be made again now, which is done inside of it: one at a time, in its share of the time. Whatever is raised
+        means that it cannot be made."""
+        if not (anyway or self._share.left) or not self._lock.acquire(blocking=False):
+            yield False
             return
-        self._making, began = True, time.monotonic()
+        self._maker = threading.get_ident()
         try:
             with self.quiet(), self._share.taken():
-                self._graphs()
-                for _ in range(len(self._makes)):
-                    self._one()
-                    if time.monotonic() - began > (LAST if everything else ONCE):
-                        break
+                yield True
+        except Exception:  # whatever a function of the user's raises that runs once more
+            self.unmade.add(name)
         finally:
-            self._making = False
+            self._maker = None
+            self._lock.release()
 
-    def _one(self) -> None:
-        self._turn += 1
-        key = list(self._makes)[self._turn % len(self._makes)]
-        how, make = self._makes[key]
-        try:
-            found = make()
-        except Exception:  # whatever a function of the user's raises that runs at another time
-            self.unmade.add(key[0])
-            del self._makes[key]
-            return
-        if self._first.setdefault(key, found) != found:
-            self.changed[key[0]] = how
+    @property
+    def making(self) -> bool:
+        """Whether this thread makes something again."""
+        return self._maker == threading.get_ident()
 
-    def _add(self, name: str, kind: Any, how: str, make: Make) -> None:
-        self._makes.setdefault((name, kind), (how, make))
+    def _looks(self, place: str) -> bool:
+        return self.known is not None and bool(place) and place not in self.known
 
-    def _edited(self) -> bool:
-        """Whether the line that calls is one of the edit's; what libraries keep is their own."""
-        frame = sys._getframe(2)
-        lines = self.lines.get(os.path.realpath(frame.f_code.co_filename))
-        return lines is not None and frame.f_lineno not in lines
+    def _place(self) -> str:
+        """The line that asks for something to be kept, and the user's behind it; an edit's own have no number of the original's."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename == __file__:
+            frame = frame.f_back
+        behind = frame
+        while behind is not None and not users(behind.f_code.co_filename):
+            behind = behind.f_back
+        return " < ".join(dict.fromkeys(self._line(each) for each in (frame, behind) if each is not None))
 
-    def _kept(self, plain: Any) -> Any:
+    def _line(self, frame: FrameType) -> str:
+        file = os.path.realpath(frame.f_code.co_filename)
+        lines = self.lines.get(file)
+        at = frame.f_lineno if lines is None else lines.get(frame.f_lineno, f"edited {frame.f_lineno}")
+        return f"{file}:{at}"
+
+    def _keeping(self, plain: Any) -> Any:
         @functools.wraps(plain)
         def keeping(*args: Any, **kwargs: Any) -> Any:
-            if args and callable(args[0]) and self._edited():
-                return self._remembered(plain(*args, **kwargs), args[0])
-            return plain(*args, **kwargs)
+            found = plain(*args, **kwargs)
+            if not (args and callable(args[0])):
+                return found
+            place = self._place()
+            self._places.add(place)
+            return self._remembered(found, args[0]) if self._looks(place) else found
 
         return keeping
 
     def _remembered(self, kept: Any, function: Any) -> Any:
-        noted = itertools.count()
+        name = getattr(function, "__name__", "a function")
 
         @functools.wraps(function)
         def remembered(*args: Any, **kwargs: Any) -> Any:
             found = kept(*args, **kwargs)
-            if next(noted) < MOST_KINDS:
-                name = getattr(function, "__name__", "a function")
-                make = functools.partial(function, *args, **kwargs)
-                self._add(name, len(self._makes), "kept", lambda: (held(make()), held(found)))
+            with self.turn(name) as turn:
+                if turn and held(function(*args, **kwargs)) != held(found):
+                    self.changed[name] = "kept"
             return found
 
-        for name in ("cache_info", "cache_clear", "cache_parameters"):
-            setattr(remembered, name, getattr(kept, name))
+        for each in ("cache_info", "cache_clear", "cache_parameters"):
+            setattr(remembered, each, getattr(kept, each))
         return remembered
 
-    def _traced(self, jax: Any, function: Any) -> Any:
-        """The function, which says what it is traced for."""
-        name = getattr(function, "__name__", "a function")
-        noted = 0
 
-        @functools.wraps(function)
-        def traced(*args: Any, **kwargs: Any) -> Any:
-            nonlocal noted
-            leaves, form = jax.tree.flatten((args, kwargs))
-            at = [place for place, leaf in enumerate(leaves) if isinstance(leaf, jax.core.Tracer)]
-            if noted < MOST_KINDS and not self._making:
-                noted += 1
-                shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in (leaves[n].aval for n in at)]
-                rest = [None if isinstance(leaf, jax.core.Tracer) else leaf for leaf in leaves]
+@dataclass(eq=False)
+class _Elements:
+    """What a data set gives that is cached, the first time and later: element by element, round by round."""
 
-                def make() -> Any:
-                    def anew(*given: Any) -> Any:
-                        these = list(rest)
-                        for place, value in zip(at, given, strict=True):
-                            these[place] = value
-                        args, kwargs = jax.tree.unflatten(form, these)
-                        return function(*args, **kwargs)
+    tf: Any
+    data: Any
+    changed: bool = False
+    _kept: list[int] = field(default_factory=list)
+    _again: Iterator[Any] | None = None
+    _at: int = 0
 
-                    made = jax.make_jaxpr(anew)(*shapes)
-                    return _ADDRESS.sub("", str(made.jaxpr)), [held(each) for each in made.consts]
+    def noted(self) -> Any:
+        """The data set, of which is noted what it gives."""
+        tf = self.tf
 
-                self._add(name, len(self._makes), "compiled", make)
-            return function(*args, **kwargs)
+        def note(*parts: Any) -> None:
+            self._kept.append(_digest(parts))
 
-        return traced
+        def seen(*element: Any) -> Any:
+            with tf.control_dependencies([tf.numpy_function(note, self._parts(element), [])]):
+                whole = element if type(self.data.element_spec) is tuple else element[0]
+                return tf.nest.map_structure(tf.identity, whole, expand_composites=True)
 
-    def _graphs(self) -> None:
-        """Note for what TensorFlow's functions were traced so far; a method has one of its own for each object."""
-        for name, function in self._functions:
-            for each in (function, *list(getattr(function, "_descriptor_cache", {}).values())):
-                for kind in list(getattr(each, "_list_all_concrete_functions", list)())[:MOST_KINDS]:
-                    args, kwargs = kind.structured_input_signature
-                    make = functools.partial(_graph, each, args, kwargs)
-                    self._add(name, id(kind), "compiled", make)
+        return self.data.map(seen)
+
+    def restart(self) -> None:
+        """Begin with the first one again."""
+        self._again = None
+
+    def next(self) -> bool:
+        """Make an element again; whether a round is yet to be ended."""
+        if self._again is None:
+            self._again, self._at = iter(self.data), 0
+        found = next(self._again, None)
+        if found is None or self._at >= len(self._kept):
+            self._again = None
+            return False
+        self.changed = self.changed or _digest([each.numpy() for each in self._parts(found)]) != self._kept[self._at]
+        self._at += 1
+        return True
+
+    def _parts(self, element: Any) -> list[Any]:
+        return [each for each in self.tf.nest.flatten(element, expand_composites=True) if each.dtype != self.tf.variant]
+
+
+def _digest(parts: Iterable[Any]) -> int:
+    arrays = [np.asarray(each) for each in parts]
+    return hash(
+        tuple(
+            (each.dtype.str, each.shape, tuple(each.ravel()) if each.dtype.kind == "O" else each.tobytes()) for each in arrays
+        )
+    )
+
+
+class _Called:
+    """A function that JAX compiled, which is traced anew when it is called. fresh: gives it as if it had never been traced."""
+
+    def __init__(self, kept: Any, fresh: Callable[[], Any], traces: Callable[[Any, Any], bool], remade: Remade) -> None:
+        functools.update_wrapper(self, kept)
+        self._kept, self._fresh, self._traces, self._remade = kept, fresh, traces, remade
+        self._first: dict[int, tuple[Any, Any]] = {}  # with the expression, whose id it is
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._remade.making:  # inside of another one
+            return self._fresh()(*args, **kwargs)
+        if not self._traces(args, kwargs):
+            name = getattr(self, "__name__", "a function")
+            with self._remade.turn(name) as turn:
+                if turn and self._differs(args, kwargs):
+                    self._remade.changed[name] = "compiled"
+        return self._kept(*args, **kwargs)
+
+    def _differs(self, args: Any, kwargs: Any) -> bool:
+        """Whether what is kept for these arguments is another than it would be now. Constants are kept as they were when this was first asked:
+        an array that the script changes in place changes in its expression, too, and not in what was compiled."""
+        kept = self._kept.trace(*args, **kwargs).jaxpr  # of one that was traced, without doing it anew
+        _, was = self._first.setdefault(id(kept.jaxpr), (kept, _said_of(kept)))
+        return bool(_said_of(self._fresh().trace(*args, **kwargs).jaxpr) != was)
+
+    def __get__(self, owner: Any, kind: Any = None) -> Any:
+        return self if owner is None else types.MethodType(self, owner)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_kept"], name)
+
+
+def _said_of(made: Any) -> Any:
+    """What an expression of JAX's is, with its constants."""
+    return _ADDRESS.sub("", str(made.jaxpr)), [held(each) for each in made.consts]
+
+
+def _traces(function: Any) -> list[Any]:
+    """For what a function of TensorFlow's was traced so far."""
+    return list(getattr(function, "_list_all_concrete_functions", list)())
 
 
 def _graph(function: Any, args: Any, kwargs: Any) -> Any:

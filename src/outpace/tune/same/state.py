@@ -35,7 +35,7 @@ _LONGEST_TEXT = 4096
 _NUMBERS = (bool, int, float, complex, np.generic)
 _TEXTS = (str, bytes, bytearray, range, slice, Enum, type(Ellipsis), np.dtype)
 # What holds nothing of a program's meaning, by the module of its class.
-_QUIET = frozenset({"threading", "_thread", "logging", "importlib", "typing", "re", "io", "_io", "abc", "contextlib", "warnings", "inspect",
+_QUIET = frozenset({"_thread", "logging", "importlib", "typing", "re", "io", "_io", "abc", "contextlib", "warnings", "inspect",
                     "multiprocessing", "subprocess", "socket", "traceback", "argparse", "rich", "tqdm", "absl", "ctypes"})  # fmt: skip
 _HOLDERS = (argparse.Namespace, threading.local)  # of those modules, and yet what a program keeps in them is its own
 # Libraries whose objects are read by their variables alone, not by their attributes.
