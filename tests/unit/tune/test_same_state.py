@@ -6,6 +6,7 @@ import collections
 import enum
 import functools
 import itertools
+import multiprocessing
 import random
 import sys
 import threading
@@ -169,6 +170,16 @@ def test_what_decorators_wrap_is_seen_through() -> None:
     assert values(a=functools.lru_cache(count))["a<step>"] == 5
     compiled = types.SimpleNamespace(python_function=count)
     assert values(a=compiled)["a<step>"] == 5
+
+
+def test_what_the_standard_library_counts_for_a_program() -> None:
+    tickets, flag = threading.BoundedSemaphore(3), threading.Event()
+    tickets.acquire()
+    flag.set()
+    shared = multiprocessing.Value("q", 7)
+    assert values(t=tickets)["t._value"] == 2
+    assert values(f=flag)["f._flag"] is True
+    assert values(s=shared)["s._obj"] == repr((7).to_bytes(8, sys.byteorder))
 
 
 def test_arrays_of_objects() -> None:
@@ -391,3 +402,19 @@ def test_models_of_the_users_by_both(monkeypatch: pytest.MonkeyPatch) -> None:
 
     found = read(a=Own())
     assert found.find("a.variables[0]").tolist() == [1.0, 1.0] and found.find("a.epoch").item() == 5
+
+
+def test_what_a_librarys_class_sets_is_the_librarys(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Base:
+        def compile(self) -> None:
+            self.eagerly = True
+
+    class Model(Base):
+        eagerly: bool
+
+        def __init__(self) -> None:
+            self.pull = 0.5
+            self.compile()
+
+    monkeypatch.setattr(Base, "__module__", "keras.src.trainer")
+    assert values(m=Model()) == {"m.pull": 0.5}

@@ -31,6 +31,7 @@ from outpace.tune.same.nudge import Nudge
 from outpace.tune.same.passes import END, Passes
 from outpace.tune.same.record import CUT_SHORT, Record
 from outpace.tune.same.remade import Remade
+from outpace.tune.same.rest import Rest
 from outpace.tune.same.said import Said
 from outpace.tune.same.shown import Items, Shown, numbers_of
 from outpace.tune.same.state import Reader, State, frames_of, modules_of
@@ -68,7 +69,7 @@ class TextRun:
         self.before: dict[str, frozenset[int]] = {}
         self._start = 0.0
         self.read: dict[tuple[str, int, int], State] = {}
-        self._reader = Reader(users)
+        self._reader, self._rest = Reader(users), Rest()
         self._writing, self._written = threading.RLock(), False
         self.guard: guard.Guard | None = None
         self.said = Said(users)
@@ -96,6 +97,7 @@ class TextRun:
         self.frozen.check()
         if self.lines is not None:
             return
+        self._rest.wait()
         self.read[key, entry, passes] = self._reader.read(frame, held)
 
     def finish(self, ended: str) -> None:

@@ -104,7 +104,7 @@ class Nudge:
         if isinstance(value, dict):
             self._mapping(value, depth)
         elif isinstance(value, list):
-            value[:] = [self.of(each, depth + 1) for each in value]
+            self._list(value, depth)
         elif isinstance(value, tuple):
             made = [self.of(each, depth + 1) for each in value]
             if any(new is not old for new, old in zip(made, value, strict=True)):
@@ -119,6 +119,11 @@ class Nudge:
         else:
             self._object(value, depth)
         return value
+
+    def _list(self, held: list[Any], depth: int) -> None:
+        for at, each in enumerate(held):
+            if (new := self.of(each, depth + 1)) is not each:
+                held[at] = new
 
     def _cell(self, cell: types.CellType, depth: int) -> None:
         try:

@@ -9,7 +9,10 @@ import array
 import builtins
 import collections
 import contextvars
+import ctypes
+import dis
 import functools
+import inspect
 import itertools
 import random
 import sys
@@ -36,7 +39,7 @@ _NUMBERS = (bool, int, float, complex, np.generic)
 _TEXTS = (str, bytes, bytearray, range, slice, Enum, type(Ellipsis), np.dtype)
 # What holds nothing of a program's meaning, by the module of its class.
 _QUIET = frozenset({"_thread", "logging", "importlib", "typing", "re", "io", "_io", "abc", "contextlib", "warnings", "inspect",
-                    "multiprocessing", "subprocess", "socket", "traceback", "argparse", "rich", "tqdm", "absl", "ctypes"})  # fmt: skip
+                    "subprocess", "socket", "traceback", "argparse", "rich", "tqdm", "absl"})  # fmt: skip
 _HOLDERS = (argparse.Namespace, threading.local)  # of those modules, and yet what a program keeps in them is its own
 # Libraries whose objects are read by their variables alone, not by their attributes.
 _BY_VARIABLES = frozenset({"tensorflow", "keras", "tf_keras", "jax", "jaxlib", "numpy", "pandas", "torch"})
@@ -215,9 +218,11 @@ class Reader:
         elif library in _BY_VARIABLES:
             yield from self._by_variables(value)
         else:
-            if any(base.__module__.partition(".")[0] in _BY_VARIABLES for base in type(value).__mro__):
+            theirs = [base for base in type(value).__mro__ if base.__module__.partition(".")[0] in _BY_VARIABLES]
+            if theirs:
                 yield from self._by_variables(value)
-            yield from _attributes(value)
+            stored = frozenset[str]().union(*map(_stored, theirs))
+            yield from ((name, each) for name, each in _attributes(value) if name.removeprefix(".") not in stored)
 
     def _by_variables(self, value: Any) -> Iterator[tuple[str, Any]]:
         for name in _VARIABLES:
@@ -344,6 +349,14 @@ def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
                 yield f".{name}", getattr(value, name)
 
 
+@functools.cache
+def _stored(kind: type) -> frozenset[str]:
+    """Names of the attributes that a class's own methods set: in a library's class they are the library's, not a program's."""
+    functions = [getattr(each, "fset", each) for each in vars(kind).values()]
+    codes = [each.__code__ for each in map(inspect.unwrap, filter(callable, functions)) if isinstance(each, types.FunctionType)]
+    return frozenset(step.argval for code in codes for step in dis.get_instructions(code) if step.opname == "STORE_ATTR")
+
+
 def _of_generator(value: Any) -> Iterator[tuple[str, Any]]:
     frame = getattr(value, "gi_frame", None) or getattr(value, "cr_frame", None)
     if frame is None:
@@ -377,4 +390,5 @@ _BUILT_IN: tuple[tuple[Any, Callable[[Any], Iterable[tuple[str, Any]]]], ...] = 
     (weakref.ref, lambda value: [("", value())]),
     (contextvars.ContextVar, lambda value: [("", value.get(None))]),
     ((array.array, memoryview), lambda value: [("", np.asarray(value))]),
+    ((ctypes._SimpleCData, ctypes.Array, ctypes.Structure, ctypes.Union), lambda value: [("", bytes(value))]),
 )
