@@ -90,7 +90,7 @@ def race(
     """Race variants of a training step against each other in this process.
 
     A variant is a function without arguments that runs one step; it is called again and again. (An `Arm` of `outpace.tune.trial` can also be
-    prepared, undone and drained.) `budget` is in seconds and begins when all variants are warm; `baseline` is the variant to compare with,
+    prepared and undone.) `budget` is in seconds and begins when all variants are warm; `baseline` is the variant to compare with,
     the first by default; a difference below `effect` (a fraction) is not called one. Ctrl-C ends the race with what is known until then.
     `out` is where to write the record.
     Raises UsageError for fewer than two variants, and CaptureError when no variant ran a step.

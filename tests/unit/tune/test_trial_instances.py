@@ -15,9 +15,7 @@ from outpace.tune.trial import (
     Phase,
     Protocol,
     judge,
-    read_experiment,
     run_experiment,
-    write_experiment,
 )
 from outpace.tune.trial.instances import Spread
 from outpace.tune.trial.planning import Costs, Noise, planned
@@ -81,20 +79,6 @@ def test_processes_that_differ_make_the_interval_wider_and_no_difference_is_foun
     assert "could have been shown (with a power of 80%)" in verdict.reason
     (spread,) = spreads(experiment, "a", Phase.CONFIRM)
     assert spread.squares == pytest.approx(0.04**2 / 2, rel=0.3) and spread.noise < spread.squares / 5
-
-
-def test_what_other_races_of_a_tuning_told_is_used_and_recorded(tmp_path: Any) -> None:
-    told = tuple(Spread(1e-6, 1, 1e-6, 30, 0.0) for _ in range(8))
-    halves = []
-    for known in ((), told):
-        machine = quiet()
-        experiment = race(machine, machine.text("a"), machine.text("b"), known=known)
-        read = read_experiment(write_experiment(experiment, tmp_path / "r.jsonl"))
-        assert read == experiment and read.known == known and judge(read) == experiment.verdicts
-        estimate = experiment.verdict("b").estimate
-        assert estimate is not None
-        halves.append(estimate.half)
-    assert halves[1] < halves[0]
 
 
 def test_more_processes_are_started_before_the_first_fresh_round_where_that_decides() -> None:

@@ -17,7 +17,7 @@ LITTLE = 1.15  # times as fast without any input: less is not worth a race of th
 MOST_REFUSED = 2  # races in which an optimisation may stay undecided
 MOST_AT_ONCE = 6  # optimisations in one race: more share its rounds
 NEVER = -1
-DECIDED = (Decision.UNPROVEN, Decision.FAILED, Decision.UNSAFE)  # whatever else is changed
+DECIDED = (Decision.UNPROVEN, Decision.FAILED)  # whatever else is changed
 
 
 @dataclass(eq=False)

@@ -179,7 +179,7 @@ class _Search:
             host = replace(self.host, observed=Observed.of(base.observed))
             return candidate.knob.proof(candidate.setting, Observed.of(process.observed), host)
 
-        return replace(process.arm(name), what=candidate.applies.sentence, risk=candidate.applies.risk.value, proof=proof)
+        return replace(process.arm(name), proof=proof)
 
     def _race(self, base: Arm, arms: list[Arm], again: ScriptArm, racing: Mapping[str, ScriptArm], budget: float) -> Experiment:
         """A race; Ctrl-C ends the search with it."""

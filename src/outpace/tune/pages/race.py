@@ -149,14 +149,10 @@ def _story(experiment: Experiment, verdict: Verdict) -> str:
     """The verdict in sentences: decision, reason, proof, what the first call costs."""
     trial = experiment.trial(verdict.arm)
     parts = [f"{verdict.decision.value.capitalize()}. {verdict.reason}"]
-    if trial.what:
-        parts.insert(0, f"{trial.what.rstrip('.')}.")
     if trial.proof:
         parts.append(f"The change took effect: {trial.proof}")
     if verdict.break_even_steps is not None:
         parts.append(f"Its first call takes longer; that pays for itself after {verdict.break_even_steps:,} steps.")
-    if trial.risk != "exact":
-        parts.append(f"Risk class: {trial.risk}.")
     return " ".join(parts)
 
 
@@ -223,7 +219,7 @@ def _apart(experiment: Experiment, phase: Phase) -> Figure:
     """How far apart two runs of the same are."""
     seen = [spread for trial in experiment.compared for spread in spreads(experiment, trial.arm, phase)]
     if seen:
-        said = f"{100 * math.sqrt(Noise.of([*seen, *experiment.known]).between):.1f}%"
+        said = f"{100 * math.sqrt(Noise.of(seen).between):.1f}%"
         return Figure("Processes of one variant differ by", said, Unit.TEXT, "standard deviation")
     control = compare(experiment.rates(experiment.baseline, phase), experiment.rates(experiment.again, phase))
     return Figure("Baseline against itself (A/A)", _interval(control), Unit.TEXT, "should hold 1")

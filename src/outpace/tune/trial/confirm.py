@@ -36,8 +36,7 @@ def confirm(race: Race, suspects: list[Lane]) -> None:
 def _more(race: Race, suspects: list[Lane]) -> dict[str, int]:
     """Start the instances that a confirmation needs beside those of the search; gives the rounds that it needs with them."""
     known, protocol = race.known(), race.protocol
-    seen = [spread for trial in known.compared for spread in spreads(known, trial.arm, Phase.SEARCH)]
-    noise = Noise.of([*seen, *race.told])
+    noise = Noise.of([spread for trial in known.compared for spread in spreads(known, trial.arm, Phase.SEARCH)])
     sides = [race.base, *suspects]
     makes = all(lane.arm.another is not None for lane in sides)
     running = min(len(race.of(lane)) for lane in sides)

@@ -19,8 +19,7 @@ from outpace.model.errors import UsageError
 from outpace.tune.trial.arm import Arm, Clock
 from outpace.tune.trial.confirm import confirm
 from outpace.tune.trial.crews import take_turns
-from outpace.tune.trial.instances import Spread
-from outpace.tune.trial.record import Decision, Experiment, Phase, Protocol, load
+from outpace.tune.trial.record import Experiment, Phase, Protocol, load
 from outpace.tune.trial.search import search, suspected
 from outpace.tune.trial.state import AGAIN as AGAIN
 from outpace.tune.trial.state import Race
@@ -40,13 +39,11 @@ def run_experiment(
     clock: Clock = time.perf_counter,
     watch: Watch | None = None,
     enough: Callable[[Experiment], bool] | None = None,
-    known: Sequence[Spread] = (),
 ) -> Experiment:
     """Race arms against the baseline (the first by default); `budget` is in seconds and begins after all warm-ups.
 
     `again` is the arm that stands for the baseline's second self; by default the baseline itself runs twice in each round. `enough`: asked at
     the looks of the search, which ends where it says so. An exception in an arm ends that arm, and its treatment's other instances.
-    known: what earlier races of the same tuning tell of how processes of one text differ (`verdict.spreads`), of other processes than these.
     Ctrl-C ends the race with what is known; every prepared arm is undone in any case.
     Raises UsageError for fewer than two treatments, names that are not unique, or an unknown baseline.
     """
@@ -68,7 +65,7 @@ def run_experiment(
             "Processes run in turns where one at least may live, and another instance of each variant can be made."
         )
     race = Race(arms, baseline, again, budget, protocol, seed, sources or {}, clock, watch or Watch())
-    race.enough, race.told = enough or race.enough, tuple(known)
+    race.enough = enough or race.enough
     return _run(race)
 
 
@@ -86,7 +83,6 @@ def _run(race: Race) -> Experiment:
                 race.started = race.clock()
                 if race.can_race():
                     _measure(race)
-            _check(race)
         except KeyboardInterrupt:
             race.interrupted = True
         finally:
@@ -113,11 +109,3 @@ def _rehearse(race: Race) -> None:
     """A round that does not count: it tells what a block costs when others ran in between."""
     race.round(Phase.CONFIRM, 0, race.racing())
     race.samples.clear()
-
-
-def _check(race: Race) -> None:
-    """Ask the arms that won for what speaks against them; the others are not used anyway."""
-    won = {verdict.arm for verdict in judge(race.known()) if verdict.decision in (Decision.FASTER, Decision.SEEMS_FASTER)}
-    for lane in race.lanes:
-        if lane.name in won and lane.arm.check is not None:
-            lane.objection = lane.arm.check()

@@ -22,7 +22,6 @@ from outpace.capture.notes import granted_cpus
 from outpace.model.codec import decode, encode
 from outpace.model.errors import NotFoundError, UsageError
 from outpace.model.files import whole
-from outpace.tune.trial.instances import Spread
 from outpace.tune.trial.statistics import Estimate
 
 
@@ -102,13 +101,12 @@ class Decision(str, Enum):
     SEEMS_FASTER = "seems faster"  # in a race that only screens
     SEEMS_SLOWER = "seems slower"
     REFUSED = "inconclusive"
-    UNSAFE = "unsafe"
     UNPROVEN = "no effect proven"
     FAILED = "failed"
 
     @classmethod
     def _missing_(cls, value: object) -> Decision | None:
-        return cls.REFUSED if value == "refused" else None  # the word of older records
+        return cls.REFUSED if value in ("refused", "unsafe") else None  # words of older records
 
 
 @dataclass(frozen=True)
@@ -138,12 +136,10 @@ class Trial:
     first_seconds: from preparing to the end of the first step (building, tracing, compiling); None if it never got there.
     warmup_seconds, warmup_steps: what ran untimed after that. failure: why the arm left, or None. dropped: the round after which the
     search let it go as too slow, or None. proof: evidence that the change took effect; `asked` says whether there was a question.
-    objection: what the arm's own check says against using it. treatment: what the arm is one instance of, "" for itself alone.
+    treatment: what the arm is one instance of, "" for itself alone.
     """
 
     arm: str
-    what: str = ""
-    risk: str = "exact"
     step: str = "one call"
     examples: float | None = None
     first_seconds: float | None = None
@@ -153,7 +149,6 @@ class Trial:
     failure: str | None = None
     asked: bool = False
     proof: str | None = None
-    objection: str | None = None
     treatment: str = ""
 
 
@@ -225,8 +220,7 @@ class Experiment:
 
     `plan` holds, for each arm whose difference was to be confirmed, the number of fresh rounds fixed before the first of them.
     `baseline` and `again` are the names of the baseline and of its second self; `blocks` the block lengths of the stages, in seconds.
-    `sources` are what the arms were made of, where that is a file or a command. `known` is what other races of the same tuning told of how
-    processes of one text differ.
+    `sources` are what the arms were made of, where that is a file or a command.
     """
 
     baseline: str
@@ -243,7 +237,6 @@ class Experiment:
     interrupted: bool = False
     verdicts: tuple[Verdict, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
-    known: tuple[Spread, ...] = ()
 
     def instances(self, treatment: str) -> tuple[str, ...]:
         """Names of the arms that are instances of a treatment, as they were started."""

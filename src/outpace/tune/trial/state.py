@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from outpace.tune.trial.arm import Arm, Clock, Lane, fill, prepare, run
-from outpace.tune.trial.instances import Spread
 from outpace.tune.trial.interrupts import Interrupts
 from outpace.tune.trial.record import Environment, Experiment, Phase, Protocol, Sample
 from outpace.tune.trial.statistics import LEVEL, Estimate, compare
@@ -46,7 +45,6 @@ class Race:
         self.samples: list[Sample] = []
         self.plan: dict[str, int] = {}
         self.enough: Callable[[Experiment], bool] = lambda known: False
-        self.told: tuple[Spread, ...] = ()
         self.blocks = [protocol.block_seconds]
         self.rounds = 0  # of the search, in this stage
         self.interrupted = False
@@ -73,7 +71,6 @@ class Race:
             seconds=self.clock() - self.started,
             interrupted=self.interrupted,
             sources=dict(self.sources),
-            known=self.told,
         )
 
     def make_seconds(self) -> None:

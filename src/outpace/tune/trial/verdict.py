@@ -32,7 +32,7 @@ def compared(
     more = [
         spread for trial in experiment.compared if trial.arm not in apart for spread in spreads(experiment, trial.arm, phase)
     ]
-    return compare_instances(base, other, (*more, *experiment.known), level)
+    return compare_instances(base, other, more, level)
 
 
 def spreads(experiment: Experiment, treatment: str, phase: Phase) -> tuple[Spread, ...]:
@@ -138,8 +138,6 @@ def _decide(experiment: Experiment, trial: Trial, basis: _Basis) -> tuple[Decisi
         return Decision.REFUSED, refusal
     if found is None:
         return Decision.SAME, _same(estimate, basis.confirmed, protocol)
-    if found is Decision.FASTER and trial.objection:
-        return Decision.UNSAFE, trial.objection
     if not protocol.confirm:
         seems = Decision.SEEMS_FASTER if found is Decision.FASTER else Decision.SEEMS_SLOWER
         return seems, f"{_size(estimate)} on {estimate.rounds} rounds of a search; not confirmed."
