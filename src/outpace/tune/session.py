@@ -21,6 +21,7 @@ from outpace.tune.searched import Searched, Seen
 from outpace.tune.texts.load import source_of
 
 if TYPE_CHECKING:
+    from outpace.model.page import Page
     from outpace.model.report import Report
     from outpace.tune.trial.record import Experiment
     from outpace.tune.trial.statistics import Estimate
@@ -34,6 +35,7 @@ class Tuned:
     """What came of a tuning; printing it, or showing it in a notebook, gives the report.
 
     code, outcome: of the script's first process. searched: None where nothing could be tuned. proof: None where nothing seemed faster.
+    pages: of what was tried before.
     """
 
     plan: Mapping[str, Any]
@@ -42,6 +44,7 @@ class Tuned:
     searched: Searched | None
     proof: Proof | None
     seen: Seen | None = None
+    pages: tuple[Page, ...] = ()
 
     @property
     def gain(self) -> Estimate | None:
@@ -67,7 +70,7 @@ class Tuned:
         from outpace.tune.pages.tuning import report_of
 
         assert self.searched is not None
-        return report_of(self.plan, self.searched, self.proof)
+        return report_of(self.plan, self.searched, self.proof, *self.pages)
 
     def __str__(self) -> str:
         from outpace.report import terminal

@@ -9,7 +9,7 @@ import pytest
 
 from outpace.model import UsageError
 from outpace.tune.trial import Arm, Decision, Experiment, Facts, Per, Phase, Protocol, Watch, Work, run_experiment
-from outpace.tune.trial.engine import AGAIN
+from outpace.tune.trial.record import AGAIN
 from outpace.tune.trial.verdict import outrun
 from tests.unit.tune.simulated import STEP, Machine, simulate
 
@@ -38,14 +38,17 @@ def test_every_round_runs_every_arm_once_in_an_order_drawn_anew() -> None:
     assert orders[0] != orders[1]
 
 
-def test_the_second_self_of_a_baseline_that_failed_is_not_started() -> None:
+def test_the_second_process_of_a_baseline_that_failed_is_not_started() -> None:
     def fails() -> None:
         raise RuntimeError("no data")
 
     machine, prepared = quiet(), []
-    again = Arm(AGAIN, lambda steps: machine.work(0.01 * steps), prepare=lambda: prepared.append(AGAIN))
-    broken = Arm("a", lambda steps: machine.work(0.01 * steps), prepare=fails)
-    race(machine, broken, machine.arm("b"), again=again, baseline="a")
+
+    def another(name: str) -> Arm:
+        return Arm(name, lambda steps: machine.work(0.01 * steps), prepare=lambda: prepared.append(name))
+
+    broken = Arm("a", lambda steps: machine.work(0.01 * steps), prepare=fails, another=another)
+    race(machine, broken, machine.arm("b"), baseline="a")
     assert not prepared
 
 
@@ -222,12 +225,10 @@ def test_a_difference_that_was_not_confirmed_is_not_called_one() -> None:
 
 
 def test_a_baseline_that_differs_from_itself_refuses_the_verdict() -> None:
-    """Its second self runs 10% slower, whatever the blocks' length: nothing close to that can be believed."""
+    """Its second process runs 10% slower: of what has a single process, nothing close to that can be believed."""
     machine = quiet()
-    experiment = race(
-        machine, machine.arm("a"), machine.arm("b", 1.2), machine.arm("c", 6.0), again=machine.arm(AGAIN, 0.9), budget=60.0
-    )
-    assert len(experiment.blocks) > 1  # they were doubled
+    base = machine.arm("a", another=lambda name: machine.arm(name, 0.9))
+    experiment = race(machine, base, machine.arm("b", 1.2), machine.arm("c", 6.0), budget=60.0)
     assert experiment.verdict("b").decision is Decision.REFUSED
     assert "differs from itself" in experiment.verdict("b").reason
     assert experiment.verdict("c").decision is Decision.FASTER  # what is six times as fast is not explained by 10%

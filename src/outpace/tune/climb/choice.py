@@ -142,14 +142,14 @@ class Budget:
             spent = self.prepared * self.preparing + max(0.0, seconds - experiment.seconds)
             self.prepared += new
             self.preparing = spent / self.prepared
-        blocks = [sample for sample in experiment.samples if sample.stage == 0]  # later ones are longer
+        blocks = experiment.samples
         if blocks:
             began, ended = min(each.when for each in blocks), max(each.when + each.seconds for each in blocks)
             self.block = (ended - began) / len(blocks)
 
     def follow(self, experiment: Experiment, arm: str) -> None:
         """The next race is one of this arm and of what is put on top of it: their blocks cost what its own cost in this race."""
-        blocks = [sample for sample in experiment.samples if sample.stage == 0]
+        blocks = experiment.samples
         spent = [after.when - each.when for each, after in itertools.pairwise(blocks) if each.arm == arm]
         if spent:
             self.block = sum(spent) / len(spent)

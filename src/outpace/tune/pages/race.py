@@ -178,8 +178,8 @@ def _variants(experiment: Experiment) -> Table:
                 trial.step if first is not None else "",
                 first * _PS if first is not None else _NAN,
                 trial.warmup_steps,
-                len(instances := experiment.instances(trial.arm)),
-                sum(s.arm in instances for s in experiment.samples),
+                len(experiment.processes(trial.arm)),
+                sum(s.arm in experiment.instances(trial.arm) for s in experiment.samples),
                 float(steps) if steps is not None else _NAN,
             )
         )
@@ -207,7 +207,7 @@ def _how(experiment: Experiment) -> Figures:
     items = [
         _apart(experiment, phase),
         Figure("Rounds", search, Unit.COUNT, f"and {fresh} fresh"),
-        Figure("Block", experiment.blocks[-1] * _PS, Unit.PS, f"{protocol.block_steps} steps or more"),
+        Figure("Block", protocol.block_seconds * _PS, Unit.PS, f"{protocol.block_steps} steps or more"),
         Figure("Measured for", experiment.seconds * _PS, Unit.PS, f"of {experiment.budget:g} s"),
         Figure("Seed of the order", experiment.seed, Unit.NONE),
         Figure("Smallest difference reported", protocol.effect, Unit.FRACTION),
@@ -221,7 +221,7 @@ def _apart(experiment: Experiment, phase: Phase) -> Figure:
     if seen:
         said = f"{100 * math.sqrt(Noise.of(seen).between):.1f}%"
         return Figure("Processes of one variant differ by", said, Unit.TEXT, "standard deviation")
-    control = compare(experiment.rates(experiment.baseline, phase), experiment.rates(experiment.again, phase))
+    control = compare(*experiment.itself(phase))
     return Figure("Baseline against itself (A/A)", _interval(control), Unit.TEXT, "should hold 1")
 
 

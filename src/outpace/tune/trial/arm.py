@@ -53,8 +53,7 @@ class Arm:
     end: called after each block, untimed, whatever happened in it.
     proof: asked after the warm-up for evidence that the change took effect; None means that there is none.
     facts: asked after the warm-up. warm: it ran before, so that a third of the warm-up does.
-    treatment: what the arm is an instance of, where several arms are processes of one text: the name of the first of them; "" stands for
-        the arm's own. another: makes a further instance (a new process) under a name.
+    another: makes a further instance (a new process of the same text) under a name.
     """
 
     name: str
@@ -66,7 +65,6 @@ class Arm:
     proof: Callable[[], str | None] | None = None
     facts: Callable[[], Facts] | None = None
     warm: bool = False
-    treatment: str = ""
     another: Callable[[str], Arm] | None = None
 
 
@@ -81,7 +79,7 @@ class Lane:
 
     name: str
     arm: Arm
-    treatment: str = ""  # its own name where it is the only instance, or the first
+    treatment: str  # its own name where it is the only instance, or the first
     steps: int = 1
     step_seconds: float = 0.0
     untimed_seconds: float = 0.0  # of the last block: its end, and what the arm does not count
@@ -161,9 +159,9 @@ def prepare(lane: Lane, protocol: Protocol, warmup: float, clock: Clock) -> None
         lane.racing = bool(lane.proof)
 
 
-def fill(lane: Lane, seconds: float, protocol: Protocol) -> None:
-    """Set the steps of a block so that it takes about `seconds`, and with what is not counted not much longer."""
-    seconds *= min(1, LONGEST / lane.stretch)
+def fill(lane: Lane, protocol: Protocol) -> None:
+    """Set the steps of a block so that it takes about as long as asked, and with what is not counted not much longer."""
+    seconds = protocol.block_seconds * min(1, LONGEST / lane.stretch)
     wanted = math.ceil(seconds / lane.step_seconds) if lane.step_seconds > 0 else protocol.block_steps
     lane.steps = min(max(_fewest(lane, protocol), wanted), _MOST_STEPS)
 

@@ -1,7 +1,7 @@
 """A variant's process: `python -m outpace.tune.trial.child READ WRITE PARENT FIRST_EPOCH KEEP SCRIPT ARGS...` runs the script, guarded, and
 pauses it between blocks.
 
-KEEP is a JSON list of folders that the process really writes to. `-m MODULE` stands for SCRIPT as it does for Python.
+KEEP is a folder that the process really writes to. `-m MODULE` stands for SCRIPT as it does for Python.
 
 Nothing but the standard library is imported before the script runs. A script with a function `outpace_race()` is loaded without running
 its `if __name__ == "__main__"` part, and the step that the function returns is raced. Any other script runs as `python SCRIPT` does, and
@@ -14,7 +14,6 @@ import ast
 import ctypes
 import functools
 import inspect
-import json
 import os
 import runpy
 import signal
@@ -201,10 +200,10 @@ def _die_with(parent: int) -> None:
 def main(arguments: list[str]) -> None:
     """Entry of the process."""
     read, write, parent = (int(text) for text in arguments[:3])
-    first_epoch, keep = float(arguments[3]), json.loads(arguments[4])
+    first_epoch, keep = float(arguments[3]), arguments[4]
     module = arguments[5] == "-m"
     script, *argv = arguments[6:] if module else arguments[5:]
-    guard.begin(keep)
+    guard.begin([keep])
     _die_with(parent)  # only now: a change of rights forgets it
     os.set_inheritable(read, False)
     os.set_inheritable(write, False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import shlex
@@ -13,8 +12,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import field
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
@@ -22,6 +22,7 @@ from outpace.capture.family import noted
 from outpace.capture.recording import tell
 from outpace.model.errors import CaptureError, NotFoundError, UsageError
 from outpace.model.units import counted
+from outpace.tune.data.size import available_memory
 from outpace.tune.reason import reason_in
 from outpace.tune.trial.arm import Arm, Facts, Work
 from outpace.tune.trial.channel import EDITION, Channel, Closed
@@ -92,27 +93,33 @@ _SETTLE_SHARE = 20  # one step in twenty of a block runs before the timed ones
 _LAST_LINES, _LAST_BYTES = 3, 20_000
 
 
+MEMORY_SHARE = 0.8  # of what is free, for the processes of a race
+
+
+def room(each: int) -> int:
+    """How many more processes of so many bytes the free memory holds."""
+    return int(MEMORY_SHARE * available_memory() / max(each, 1))
+
+
 class ScriptArm:
-    """One script in a process. noting: variables that make the process note something down; they are no part of its command.
+    """One script in a process. noting: gives variables that make the process note something down in a folder; they are no part of its command.
     first_epoch: seconds that a `fit`, or the loop, gets to end its first epoch, in which caches fill, before it is timed. edition: texts
     that stand in for the script's files, and the loop or the `fit` that is raced.
-    folder: where it runs; the present one by default. keep: folders that the process writes to (`guard`)."""
+    folder: where it runs; the present one by default."""
 
     def __init__(
         self,
         command: Command,
-        noting: Mapping[str, str] | None = None,
+        noting: Callable[[str], Mapping[str, str]] | None = None,
         start_seconds: float = START_SECONDS,
         first_epoch: float = 0.0,
         edition: Edition | None = None,
         folder: str | None = None,
-        keep: Sequence[str] = (),
     ) -> None:
-        self._made_of = (command, noting, start_seconds, first_epoch, edition, folder, keep)
+        self._made_of = (command, noting, start_seconds, first_epoch, edition, folder)
         self.command, self._first_epoch, self._edition, self._folder = command, first_epoch, edition, folder
         self._texts: tempfile.TemporaryDirectory[str] | None = None
-        self._noting, self._start_seconds = dict(noting or {}), start_seconds
-        self._keep, self._room = tuple(keep), ""
+        self._noting, self._start_seconds, self._room = noting, start_seconds, ""
         self._process: subprocess.Popen[bytes] | None = None
         self._ready, self._began = False, 0.0
         self._channel: Channel | None = None
@@ -179,6 +186,7 @@ class ScriptArm:
         theirs, ours = os.pipe(), os.pipe()
         self._room = noted(tempfile.mkdtemp(prefix="outpace-trial-"))
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process, `close` closes it
+        noting = self._noting(self._room) if self._noting is not None else {}
         head = [
             sys.executable,
             "-m",
@@ -187,7 +195,7 @@ class ScriptArm:
             str(ours[1]),
             str(os.getpid()),
             str(self._first_epoch),
-            json.dumps([self._room, *self._keep]),
+            self._room,
         ]
         try:
             with Interrupts() as interrupts, interrupts.shield():  # a process that nobody knows yet could not be ended
@@ -199,7 +207,7 @@ class ScriptArm:
                     pass_fds=(theirs[0], ours[1]),
                     start_new_session=True,
                     cwd=self._folder,
-                    env={**_environment(), **self.command.environment, **self._noting, **self._edited()},
+                    env={**_environment(), **self.command.environment, **noting, **self._edited()},
                 )
         except OSError as error:
             raise CaptureError(f"Python could not be started for {self.command}: {error}.") from error
@@ -219,12 +227,13 @@ class ScriptArm:
 
     @property
     def memory(self) -> int:
-        """Bytes that the process holds in memory; 0 where that is not known."""
-        try:
-            with open(f"/proc/{self.session}/statm", encoding="ascii") as file:
-                return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        except (OSError, ValueError, IndexError):
-            return 0
+        """Bytes that the process and what it started hold in memory, pages that they share counted for each; 0 where that is not known."""
+        total = 0
+        for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
+            with contextlib.suppress(OSError, ValueError, IndexError):  # no process, or it ended while we looked
+                if os.getsid(int(name)) == self.session:
+                    total += int(Path("/proc", name, "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return total
 
     def run(self, steps: int) -> Work:
         """Run a block in the process. Raises CaptureError when the script ended or failed."""

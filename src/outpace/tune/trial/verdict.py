@@ -7,7 +7,7 @@ from statistics import median
 
 from outpace._dataclass import dataclass
 from outpace.tune.trial.instances import POWER, Spread, compare_instances, smallest_shown, spread_of
-from outpace.tune.trial.record import Decision, Experiment, Phase, Protocol, Trial, Verdict
+from outpace.tune.trial.record import Decision, Experiment, Per, Phase, Protocol, Trial, Verdict
 from outpace.tune.trial.statistics import LEVEL, STRICT, Estimate, compare
 
 _MARGIN = 1.2  # of the rounds that are needed: preparations come on top, and rounds differ
@@ -43,7 +43,7 @@ def spreads(experiment: Experiment, treatment: str, phase: Phase) -> tuple[Sprea
 
 def _rates(experiment: Experiment, treatment: str, phase: Phase, most: int = 1_000_000) -> list[dict[int, float]]:
     """Rates of a treatment's instances that ran in a phase, by round."""
-    found = [experiment.rates(name, phase) for name in experiment.instances(treatment)]
+    found = [experiment.rates(name, phase) for name in experiment.processes(treatment)]
     return [{at: rate for at, rate in each.items() if at < most} for each in found if each]
 
 
@@ -93,7 +93,7 @@ def _basis(experiment: Experiment, arm: str) -> _Basis:
     rate, base_rate = (median(r[at] for at in common) if common else None for r in (rates, reference))
     processes, control = several(experiment, arm), None
     if not processes:
-        base, again = (experiment.rates(name, phase) for name in (experiment.baseline, experiment.again))
+        base, again = experiment.itself(phase)
         control = compare({at: base[at] for at in common}, {at: again[at] for at in common})
     found, strict = (compared(experiment, arm, phase, level, most) for level in (LEVEL, STRICT))
     return _Basis(processes, found, control, rate, base_rate, phase is Phase.CONFIRM, strict)
@@ -101,7 +101,7 @@ def _basis(experiment: Experiment, arm: str) -> _Basis:
 
 def several(experiment: Experiment, treatment: str) -> bool:
     """Whether a treatment and the baseline both have several instances."""
-    return all(len(experiment.instances(name)) > 1 for name in (experiment.baseline, treatment))
+    return all(len(experiment.processes(name)) > 1 for name in (experiment.baseline, treatment))
 
 
 def _verdict(experiment: Experiment, trial: Trial) -> Verdict:
@@ -222,11 +222,11 @@ def _shown(estimate: Estimate) -> str:
 def _break_even(experiment: Experiment, trial: Trial, basis: _Basis) -> int | None:
     """Steps after which a faster arm has made up for a clearly longer first call."""
     base = experiment.trial(experiment.baseline)
-    selves = (base, experiment.trial(experiment.again))  # the first of all also pays for what a process does once
-    first = min((each.first_seconds for each in selves if each.first_seconds is not None), default=None)
+    selves = (experiment.trial(name).first_seconds for name in experiment.instances(base.arm))
+    first = min((each for each in selves if each is not None), default=None)  # the first of all pays for what is done once
     if trial.first_seconds is None or first is None or not basis.rate or not basis.base_rate:
         return None
-    weight = (trial.examples or 1.0, base.examples or 1.0) if experiment.protocol.per.value == "example" else (1.0, 1.0)
+    weight = (trial.examples or 1.0, base.examples or 1.0) if experiment.protocol.per is Per.EXAMPLE else (1.0, 1.0)
     saved = weight[0] / basis.base_rate - weight[0] / basis.rate  # seconds per step of this arm, for the same amount of work
     extra = trial.first_seconds - first
     if extra <= _LONGER * first or saved <= 0:
