@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
+import pickle
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace.tune.texts.load import encoded, lines_between, source_of
@@ -28,26 +27,19 @@ class Edition:
 
     def write(self, folder: str | os.PathLike[str]) -> Path:
         """Write it below a private folder; the file that `Loaded.read` takes."""
-        base = Path(folder)
-        base.mkdir(parents=True, exist_ok=True)
-        texts, lines = {}, {}
-        for at, (path, text) in enumerate(self.texts.items()):
-            texts[path] = str(base / f"text-{at}")
-            Path(texts[path]).write_bytes(encoded(text))
-            lines[os.path.realpath(path)] = lines_between(text, source_of(path))
-        place = {"file": self.place.file, "function": self.place.function, "path": list(self.place.path)}
-        header = header_of(source_of(self.place.file), self.place) if self.place.file else None
-        said: dict[str, Any] = {
-            "texts": texts,
-            "lines": lines,
-            "place": place,
-            "header": header,
-            "fit": self.fit,
-            "grouped": self.grouped,
-            "limit": self.limit,
-        }
-        written = base / "edition"
-        written.write_text(json.dumps(said), encoding="utf-8")
+        texts = {os.path.realpath(path): text for path, text in self.texts.items()}
+        loaded = Loaded(
+            {path: encoded(text) for path, text in texts.items()},
+            {path: lines_between(text, source_of(path)) for path, text in texts.items()},
+            self.place,
+            header_of(source_of(self.place.file), self.place) if self.place.file else None,
+            self.fit,
+            self.grouped,
+            self.limit,
+        )
+        os.makedirs(folder, exist_ok=True)
+        written = Path(folder, "edition")
+        written.write_bytes(pickle.dumps(loaded))
         return written
 
 
@@ -67,8 +59,6 @@ class Loaded:
     @classmethod
     def read(cls, path: str) -> Loaded:
         """What `Edition.write` has written."""
-        said = json.loads(Path(path).read_text(encoding="utf-8"))
-        place = Place(said["place"]["file"], said["place"]["function"], tuple(said["place"]["path"]))
-        texts = {os.path.realpath(path): Path(text).read_bytes() for path, text in said["texts"].items()}
-        lines = {file: {int(at): line for at, line in those.items()} for file, those in said["lines"].items()}
-        return cls(texts, lines, place, said["header"], said["fit"], said["grouped"], said["limit"])
+        found = pickle.loads(Path(path).read_bytes())
+        assert isinstance(found, cls)
+        return found

@@ -9,7 +9,6 @@ import time
 from typing import Any
 
 _CHUNK = 65536
-EDITION = "OUTPACE_EDITION"  # variable of a variant's process: the file that says which texts stand in for the script's own
 
 
 class Closed(Exception):

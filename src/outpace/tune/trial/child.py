@@ -1,7 +1,7 @@
-"""A variant's process: `python -m outpace.tune.trial.child READ WRITE PARENT FIRST_EPOCH KEEP SCRIPT ARGS...` runs the script, guarded, and
-pauses it between blocks.
+"""A variant's process: `python -m outpace.tune.trial.child PLAN SCRIPT ARGS...` runs the script, guarded, and pauses it between blocks.
 
-KEEP is a folder that the process really writes to. `-m MODULE` stands for SCRIPT as it does for Python.
+PLAN is a JSON object: `read` and `write` (descriptors), `parent` (a process), `keep` (a folder that is really written to), `module` (whether
+SCRIPT is one), `first_epoch` (seconds), `edition` (the file of an `Edition`, or nothing).
 
 Nothing but the standard library is imported before the script runs. A script with a function `outpace_race()` is loaded without running
 its `if __name__ == "__main__"` part, and the step that the function returns is raced. Any other script runs as `python SCRIPT` does, and
@@ -14,6 +14,7 @@ import ast
 import ctypes
 import functools
 import inspect
+import json
 import os
 import runpy
 import signal
@@ -28,7 +29,7 @@ from outpace.capture.script import hide_own_frames, run_as_main
 from outpace.capture.steps_keras import KerasSteps, wrap
 from outpace.capture.steps_tf import LoopSteps, hook_marks
 from outpace.tune import guard
-from outpace.tune.trial.channel import EDITION, Channel
+from outpace.tune.trial.channel import Channel
 from outpace.tune.trial.turns import WARMUP, Observer, RaceSession, run_hook
 
 HOOK = "outpace_race"
@@ -199,19 +200,16 @@ def _die_with(parent: int) -> None:
 
 def main(arguments: list[str]) -> None:
     """Entry of the process."""
-    read, write, parent = (int(text) for text in arguments[:3])
-    first_epoch, keep = float(arguments[3]), arguments[4]
-    module = arguments[5] == "-m"
-    script, *argv = arguments[6:] if module else arguments[5:]
-    guard.begin([keep])
-    _die_with(parent)  # only now: a change of rights forgets it
-    os.set_inheritable(read, False)
-    os.set_inheritable(write, False)
-    channel = Channel(read, write)
+    plan, script, *argv = json.loads(arguments[0]), *arguments[1:]
+    guard.begin([plan["keep"]])
+    _die_with(plan["parent"])  # only now: a change of rights forgets it
+    os.set_inheritable(plan["read"], False)
+    os.set_inheritable(plan["write"], False)
+    channel = Channel(plan["read"], plan["write"])
     hide_own_frames()
     code = 1
     try:
-        _run(script, argv, module, channel, first_epoch)
+        _run(plan, script, argv, channel)
     except SystemExit as end:
         code = exit_code(end.code)
     except BaseException as error:
@@ -219,12 +217,12 @@ def main(arguments: list[str]) -> None:
     end_here(code)  # at once: pipelines fed by a Python generator can hang at the interpreter's own end
 
 
-def _run(script: str, argv: list[str], module: bool, channel: Channel, first_epoch: float) -> None:
+def _run(plan: dict[str, Any], script: str, argv: list[str], channel: Channel) -> None:
     from outpace.capture.imports import ImportHooks
 
-    edition = os.environ.pop(EDITION, "")
-    if edition:
-        _run_edited(edition, script, argv, module, channel, first_epoch)
+    module, first_epoch = plan["module"], plan["first_epoch"]
+    if plan["edition"]:
+        _run_edited(plan["edition"], script, argv, module, channel, first_epoch)
     if not module and has_hook(script):
         observer = Observer()
         ImportHooks({"tensorflow": observer.on_tensorflow}, _not_hooked).install()

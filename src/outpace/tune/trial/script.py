@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shlex
@@ -25,7 +26,7 @@ from outpace.model.units import counted
 from outpace.tune.data.size import available_memory
 from outpace.tune.reason import reason_in
 from outpace.tune.trial.arm import Arm, Facts, Work
-from outpace.tune.trial.channel import EDITION, Channel, Closed
+from outpace.tune.trial.channel import Channel, Closed
 from outpace.tune.trial.interrupts import Interrupts
 
 if TYPE_CHECKING:
@@ -118,7 +119,6 @@ class ScriptArm:
     ) -> None:
         self._made_of = (command, noting, start_seconds, first_epoch, edition, folder)
         self.command, self._first_epoch, self._edition, self._folder = command, first_epoch, edition, folder
-        self._texts: tempfile.TemporaryDirectory[str] | None = None
         self._noting, self._start_seconds, self._room = noting, start_seconds, ""
         self._process: subprocess.Popen[bytes] | None = None
         self._ready, self._began = False, 0.0
@@ -187,27 +187,21 @@ class ScriptArm:
         self._room = noted(tempfile.mkdtemp(prefix="outpace-trial-"))
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process, `close` closes it
         noting = self._noting(self._room) if self._noting is not None else {}
-        head = [
-            sys.executable,
-            "-m",
-            "outpace.tune.trial.child",
-            str(theirs[0]),
-            str(ours[1]),
-            str(os.getpid()),
-            str(self._first_epoch),
-            self._room,
-        ]
+        plan = {
+            "read": theirs[0], "write": ours[1], "parent": os.getpid(), "keep": self._room, "module": self.command.module,
+            "first_epoch": self._first_epoch, "edition": str(self._edition.write(self._room)) if self._edition is not None else "",
+        }  # fmt: skip
         try:
             with Interrupts() as interrupts, interrupts.shield():  # a process that nobody knows yet could not be ended
                 self._process = subprocess.Popen(
-                    [*head, *(["-m"] if self.command.module else []), *self.command.parts],
+                    [sys.executable, "-m", "outpace.tune.trial.child", json.dumps(plan), *self.command.parts],
                     stdin=subprocess.DEVNULL,
                     stdout=self._log,
                     stderr=self._log,
                     pass_fds=(theirs[0], ours[1]),
                     start_new_session=True,
                     cwd=self._folder,
-                    env={**_environment(), **self.command.environment, **noting, **self._edited()},
+                    env={**_environment(), **self.command.environment, **noting},
                 )
         except OSError as error:
             raise CaptureError(f"Python could not be started for {self.command}: {error}.") from error
@@ -216,14 +210,6 @@ class ScriptArm:
             os.close(ours[1])
             self._channel = Channel(ours[0], theirs[1])
         interrupts.check()
-
-    def _edited(self) -> dict[str, str]:
-        """The variable that names the texts, which are written down for as long as the process lives."""
-        if self._edition is None:
-            return {}
-        self._texts = tempfile.TemporaryDirectory(prefix="outpace-texts-")
-        noted(self._texts.name)
-        return {EDITION: str(self._edition.write(self._texts.name))}
 
     @property
     def memory(self) -> int:
@@ -266,9 +252,7 @@ class ScriptArm:
             self._log.close()
         if self._room:
             shutil.rmtree(self._room, ignore_errors=True)
-        if self._texts is not None:
-            self._texts.cleanup()
-        self._process = self._channel = self._log = self._texts = None
+        self._process = self._channel = self._log = None
         self._ready = False
 
     def _signal(self, number: int) -> None:
