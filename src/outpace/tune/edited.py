@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from outpace.capture.family import noted
 from outpace.capture.relaunch import python_command
 from outpace.capture.script import hide_own_frames, run_as_main
-from outpace.tune.texts.edition import Edition, Loaded
+from outpace.tune.texts.edition import Edition
 from outpace.tune.texts.load import substitute
 
 _MODULE = "outpace.tune.edited"
@@ -29,7 +29,7 @@ def edited_command(texts: Mapping[str, str], script: str, argv: Sequence[str], m
 def main() -> None:
     """Run the script; its own exception comes out."""
     plan = json.loads(sys.argv[1])
-    substitute(Loaded.read(plan["edition"]).texts)
+    substitute(Edition.read(plan["edition"]).texts)
     shutil.rmtree(os.path.dirname(plan["edition"]), ignore_errors=True)
     try:
         run_as_main(plan["script"], plan["argv"], plan["module"])

@@ -24,7 +24,7 @@ XLA, BIAS = candidate("xla", knob=True), candidate("bias", knob=True, minor=True
 
 def said(decision: Decision, ratio: float = 1.0, rounds: int = 12) -> Verdict:
     estimate = Estimate(ratio, ratio / 1.2, ratio * 1.2, rounds, 0.1)
-    return Verdict("", decision, "", estimate, None, False, None, None, None)
+    return Verdict("", decision, "", estimate, None, False, None, None)
 
 
 def limits(model: float, reading: float) -> Limits:

@@ -140,11 +140,6 @@ def test_xla_is_asked_to_note_its_options_down_in_the_trial_alone() -> None:
     assert "dump" not in setting.variables["XLA_FLAGS"]
 
 
-def test_what_a_process_sends_becomes_what_was_observed() -> None:
-    told = {"variables": {"TF_X": "1"}, "xla": True, "allocators": [], "xla_options": ["a: 1"], "pool_threads": 4}
-    assert Observed.of(told) == Observed(variables={"TF_X": "1"}, xla=True, xla_options=("a: 1",), pool_threads=4)
-
-
 def test_the_page_names_what_is_kept_and_the_line_to_write() -> None:
     tried = (
         Tried("onednn", "oneDNN off", "not applicable", "it is off"),

@@ -60,7 +60,7 @@ def test_processes_that_differ_make_the_interval_wider_and_no_difference_is_foun
     assert verdict.estimate is not None and verdict.estimate.contains(1.0)
     assert verdict.decision is Decision.SAME
     assert "could have been shown (with a power of 80%)" in verdict.reason
-    (spread,) = spreads(experiment, "a", Phase.CONFIRM)
+    spread, _ = spreads(experiment, Phase.CONFIRM)
     assert spread.squares == pytest.approx(0.04**2 / 2, rel=0.3) and spread.noise < spread.squares / 5
 
 

@@ -82,7 +82,7 @@ class _Search:
         with contextlib.closing(self._process({})) as base:
             self.watch.preparing("the script as it is")
             base.start()
-            host = Host.here(Observed.of(base.observed))
+            host = Host.here(Observed(**base.observed))
             candidates = self._fitting(list(self._candidates(knobs, host)), base)
             share = FIRST_SHARE if len({each.knob.id for each in candidates}) > 1 else 1.0
             kept = self._race(START, base, host, candidates, share * self.budget)
@@ -160,7 +160,7 @@ def _arm(candidate: Candidate, process: ScriptArm, base: ScriptArm, host: Host) 
     """A setting's process as an arm, which proves its effect against the process of the baseline: that one is ready by then."""
 
     def proof() -> str | None:
-        before = replace(host, observed=Observed.of(base.observed))
-        return candidate.knob.proof(candidate.setting, Observed.of(process.observed), before)
+        before = replace(host, observed=Observed(**base.observed))
+        return candidate.knob.proof(candidate.setting, Observed(**process.observed), before)
 
     return replace(process.arm(candidate.setting.title), another=None, proof=proof)

@@ -217,8 +217,7 @@ def _how(experiment: Experiment) -> Figures:
 
 def _apart(experiment: Experiment, phase: Phase) -> Figure:
     """How far apart two runs of the same are."""
-    seen = [spread for trial in experiment.compared for spread in spreads(experiment, trial.arm, phase)]
-    if seen:
+    if seen := spreads(experiment, phase):
         said = f"{100 * math.sqrt(Noise.of(seen).between):.1f}%"
         return Figure("Processes of one variant differ by", said, Unit.TEXT, "standard deviation")
     control = compare(*experiment.itself(phase))
@@ -250,7 +249,8 @@ _NOTHING = (_NAN, _NAN, _NAN)
 
 def replay_page_of(before: Experiment, after: Experiment, judged: bool = False) -> Page:
     """The comparison; `judged` says that `after` are the same samples, judged again."""
-    pairs = [(verdict, _same_arm(after, verdict.arm)) for verdict in before.verdicts]
+    now = {verdict.arm: verdict for verdict in after.verdicts}
+    pairs = [(verdict, now.get(verdict.arm)) for verdict in before.verdicts]
     rows = [_row(old, new) for old, new in pairs]
     differing = [old.arm for old, new in pairs if new is None or agreement(old, new) != "yes"]
     fields = (
@@ -286,10 +286,6 @@ def agreement(old: Verdict, new: Verdict) -> str:
         return "yes"
     distance = abs(math.log(old.estimate.ratio / new.estimate.ratio))
     return "yes" if distance <= math.hypot(old.estimate.half, new.estimate.half) else "other ratio"
-
-
-def _same_arm(experiment: Experiment, arm: str) -> Verdict | None:
-    return next((verdict for verdict in experiment.verdicts if verdict.arm == arm), None)
 
 
 def _fields(when: str, where: str) -> tuple[Field, ...]:

@@ -33,13 +33,11 @@ def confirm(race: Race, suspects: list[Lane]) -> None:
 
 def _more(race: Race, suspects: list[Lane]) -> dict[str, int]:
     """Start the instances that a confirmation needs beside those of the search; gives the rounds that it needs with them."""
-    known, protocol = race.known(), race.protocol
-    noise = Noise.of([spread for trial in known.compared for spread in spreads(known, trial.arm, Phase.SEARCH)])
+    protocol, noise = race.protocol, Noise.of(spreads(race.known(), Phase.SEARCH))
     sides = [race.base, *suspects]
-    makes = all(lane.arm.another is not None for lane in sides)
     running = min(len(race.of(lane)) for lane in sides)
     start = sum((lane.first_seconds or 0.0) + lane.warmup_seconds for lane in sides)
-    costs = Costs(start, race.cost(sides), running, MOST_INSTANCES if makes else running)
+    costs = Costs(start, race.cost(sides), running, MOST_INSTANCES)
     least, most = protocol.confirm_rounds, max(protocol.confirm_rounds, protocol.fresh_rounds)
     plans = {
         lane.name: planned(noise, costs, race.left(), _effect(race, lane), protocol.power, least, most) for lane in suspects

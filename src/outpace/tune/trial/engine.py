@@ -59,8 +59,7 @@ def run_experiment(
         raise UsageError(
             "Processes run in turns where one at least may live, and another instance of each variant can be made."
         )
-    race = Race(arms, baseline, budget, protocol, seed, sources or {}, clock, watch or Watch())
-    race.enough = enough or race.enough
+    race = Race(arms, baseline, budget, protocol, seed, sources or {}, clock, watch or Watch(), enough or (lambda known: False))
     return _run(race)
 
 

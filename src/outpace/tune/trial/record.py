@@ -166,7 +166,6 @@ class Verdict:
     control: Estimate | None
     confirmed: bool
     rate: float | None
-    first_seconds: float | None
     break_even_steps: int | None
 
 
@@ -246,17 +245,11 @@ class Experiment:
 
     def trial(self, arm: str) -> Trial:
         """The trial of one arm; KeyError where there is none of that name."""
-        for trial in self.trials:
-            if trial.arm == arm:
-                return trial
-        raise KeyError(arm)
+        return {trial.arm: trial for trial in self.trials}[arm]
 
     def verdict(self, arm: str) -> Verdict:
         """The verdict on one arm; KeyError for the baseline and unknown names."""
-        for verdict in self.verdicts:
-            if verdict.arm == arm:
-                return verdict
-        raise KeyError(arm)
+        return {verdict.arm: verdict for verdict in self.verdicts}[arm]
 
     def reference(self, phase: Phase) -> dict[int, float]:
         """What arms are compared with: the geometric mean of the baseline's blocks of a round, in which it has two at least.

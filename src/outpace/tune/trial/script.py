@@ -14,7 +14,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -26,8 +28,6 @@ from outpace.model.units import counted
 from outpace.tune.data.size import available_memory
 from outpace.tune.reason import reason_in
 from outpace.tune.trial.arm import Arm, Facts, Work
-from outpace.tune.trial.channel import Channel, Closed
-from outpace.tune.trial.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from outpace.tune.texts.edition import Edition
@@ -102,39 +102,32 @@ def room(each: int) -> int:
     return int(MEMORY_SHARE * available_memory() / max(each, 1))
 
 
+@dataclass(eq=False)
 class ScriptArm:
     """One script in a process. noting: gives variables that make the process note something down in a folder; they are no part of its command.
-    first_epoch: seconds that a `fit`, or the loop, gets to end its first epoch, in which caches fill, before it is timed. edition: texts
-    that stand in for the script's files, and the loop or the `fit` that is raced.
-    folder: where it runs; the present one by default."""
+    first_epoch: seconds that a `fit`, or the loop, gets to end its first epoch, in which caches fill,
+    before it is timed. edition: texts that stand in for the script's files, and the loop or the `fit` that is raced. folder: where it runs; the
+    present one by default.
+    observed: what the process told of itself after its warm-up (`Observer.facts`)."""
 
-    def __init__(
-        self,
-        command: Command,
-        noting: Callable[[str], Mapping[str, str]] | None = None,
-        start_seconds: float = START_SECONDS,
-        first_epoch: float = 0.0,
-        edition: Edition | None = None,
-        folder: str | None = None,
-    ) -> None:
-        self._made_of = (command, noting, start_seconds, first_epoch, edition, folder)
-        self.command, self._first_epoch, self._edition, self._folder = command, first_epoch, edition, folder
-        self._noting, self._start_seconds, self._room = noting, start_seconds, ""
-        self._process: subprocess.Popen[bytes] | None = None
-        self._ready, self._began = False, 0.0
-        self._channel: Channel | None = None
-        self._log: IO[bytes] | None = None
-        self._facts = Facts()
-        self._observed: Mapping[str, Any] = {}
-        self._step_seconds = 0.0
-        self._steps = 0
+    command: Command
+    noting: Callable[[str], Mapping[str, str]] | None = None
+    first_epoch: float = 0.0
+    edition: Edition | None = None
+    folder: str | None = None
+    observed: Mapping[str, Any] = field(default_factory=dict, init=False)
+    _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    _channel: Connection | None = field(default=None, init=False)
+    _log: IO[bytes] | None = field(default=None, init=False)
+    _room: str = field(default="", init=False)
+    _ready: bool = field(default=False, init=False)
+    _began: float = field(default=0.0, init=False)
+    _facts: Facts = field(default_factory=Facts, init=False)
+    _step_seconds: float = field(default=0.0, init=False)
+    _steps: int = field(default=0, init=False)
 
     def arm(self, name: str) -> Arm:
         """The script as an arm, of which further processes can be made."""
-
-        def another(name: str) -> Arm:
-            return ScriptArm(*self._made_of).arm(name)
-
         return Arm(
             name,
             self.run,
@@ -143,13 +136,8 @@ class ScriptArm:
             undo=self.close,
             end=self.pause,
             facts=lambda: self._facts,
-            another=another,
+            another=lambda name: replace(self).arm(name),
         )
-
-    @property
-    def observed(self) -> Mapping[str, Any]:
-        """What the process told of itself after its warm-up (`Observer.facts`); empty before `start`."""
-        return self._observed
 
     @property
     def session(self) -> int | None:
@@ -164,15 +152,15 @@ class ScriptArm:
         if self._ready:
             return
         self.launch()
-        ready = self._receive(self._start_seconds)["ready"]
-        self._ready, self._observed = True, ready["observed"]
+        ready = self._receive(START_SECONDS)["ready"]
+        self._ready, self.observed = True, ready["observed"]
         if ready["writers"]:
             tell(
                 f"{self.command} runs without {', '.join(ready['writers'])}, which would write the race's files in place of yours"
             )
-        if self._first_epoch and not ready["whole"]:
+        if self.first_epoch and not ready["whole"]:
             tell(
-                f"{self.command}: its first epoch was not over after {self._first_epoch:.0f} s; "
+                f"{self.command}: its first epoch was not over after {self.first_epoch:.0f} s; "
                 "a cache that fills in it is not whole in what is timed"
             )
         self._facts = Facts(ready["step"], ready["examples"], ready["versions"], time.perf_counter() - self._began)
@@ -183,33 +171,29 @@ class ScriptArm:
         if self._process is not None:
             return
         self._began = time.perf_counter()
-        theirs, ours = os.pipe(), os.pipe()
+        self._channel, theirs = Pipe()
         self._room = noted(tempfile.mkdtemp(prefix="outpace-trial-"))
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process, `close` closes it
-        noting = self._noting(self._room) if self._noting is not None else {}
+        noting = self.noting(self._room) if self.noting is not None else {}
         plan = {
-            "read": theirs[0], "write": ours[1], "parent": os.getpid(), "keep": self._room, "module": self.command.module,
-            "first_epoch": self._first_epoch, "edition": str(self._edition.write(self._room)) if self._edition is not None else "",
+            "channel": theirs.fileno(), "keep": self._room, "module": self.command.module,
+            "first_epoch": self.first_epoch, "edition": str(self.edition.write(self._room)) if self.edition is not None else "",
         }  # fmt: skip
         try:
-            with Interrupts() as interrupts, interrupts.shield():  # a process that nobody knows yet could not be ended
-                self._process = subprocess.Popen(
-                    [sys.executable, "-m", "outpace.tune.trial.child", json.dumps(plan), *self.command.parts],
-                    stdin=subprocess.DEVNULL,
-                    stdout=self._log,
-                    stderr=self._log,
-                    pass_fds=(theirs[0], ours[1]),
-                    start_new_session=True,
-                    cwd=self._folder,
-                    env={**_environment(), **self.command.environment, **noting},
-                )
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "outpace.tune.trial.child", json.dumps(plan), *self.command.parts],
+                stdin=subprocess.DEVNULL,
+                stdout=self._log,
+                stderr=self._log,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+                cwd=self.folder,
+                env={**_environment(), **self.command.environment, **noting},
+            )
         except OSError as error:
             raise CaptureError(f"Python could not be started for {self.command}: {error}.") from error
         finally:
-            os.close(theirs[0])
-            os.close(ours[1])
-            self._channel = Channel(ours[0], theirs[1])
-        interrupts.check()
+            theirs.close()
 
     @property
     def memory(self) -> int:
@@ -228,8 +212,8 @@ class ScriptArm:
         settle = max(1, steps // _SETTLE_SHARE)
         self._signal(signal.SIGCONT)
         try:
-            self._channel.send(steps=steps, settle=settle)
-        except Closed:
+            self._channel.send({"steps": steps, "settle": settle})
+        except OSError:
             raise self._ended() from None
         done = self._receive(BLOCK_SECONDS + 20 * self._step_seconds * (steps + settle))
         work = Work(done["steps"], done["seconds"])
@@ -264,11 +248,11 @@ class ScriptArm:
     def _receive(self, timeout: float) -> dict[str, Any]:
         assert self._channel is not None
         try:
-            message = self._channel.receive(timeout)
-        except Closed:
+            message: dict[str, Any] | None = self._channel.recv() if self._channel.poll(timeout) else None
+        except (EOFError, OSError):
             raise self._ended() from None
-        except TimeoutError:
-            raise CaptureError(f"It ran no step within {timeout:.0f} s. {self._said()}".strip()) from None
+        if message is None:
+            raise CaptureError(f"It ran no step within {timeout:.0f} s. {self._said()}".strip())
         if "ended" in message:
             raise self._ended(message["ended"])
         return message

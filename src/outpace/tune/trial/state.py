@@ -30,6 +30,7 @@ class Race:
         sources: Mapping[str, str],
         clock: Clock,
         watch: Watch,
+        enough: Callable[[Experiment], bool],
     ) -> None:
         self.interrupts = Interrupts()
         self.lanes = [Lane(arm.name, arm, arm.name) for arm in arms]
@@ -40,7 +41,7 @@ class Race:
         self.environment = Environment.here()
         self.samples: list[Sample] = []
         self.plan: dict[str, int] = {}
-        self.enough: Callable[[Experiment], bool] = lambda known: False
+        self.enough = enough
         self.rounds = 0  # of the search
         self.interrupted = False
         self.started = self.clock()
@@ -176,9 +177,9 @@ class Race:
                 continue
             self.samples.append(Sample(lane.name, phase, number, order, work.steps, work.seconds, when, work.cpu))
 
-    def estimate(self, lane: Lane, level: float = LEVEL, phase: Phase = Phase.SEARCH) -> Estimate | None:
-        """What a phase says of a treatment."""
-        return compared(self.known(), lane.name, phase, level)
+    def estimate(self, lane: Lane, level: float = LEVEL) -> Estimate | None:
+        """What the search says of a treatment."""
+        return compared(self.known(), lane.name, Phase.SEARCH, level)
 
     @staticmethod
     def cost(lanes: list[Lane]) -> float:

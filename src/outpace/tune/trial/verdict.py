@@ -28,17 +28,13 @@ def compared(
     if min(len(base), len(other)) < 2:
         reference = {at: rate for at, rate in experiment.reference(phase).items() if at < most}
         return compare(reference, other[0], level) if other else None
-    apart = (experiment.baseline, treatment)
-    more = [
-        spread for trial in experiment.compared if trial.arm not in apart for spread in spreads(experiment, trial.arm, phase)
-    ]
-    return compare_instances(base, other, more, level)
+    return compare_instances(base, other, spreads(experiment, phase, experiment.baseline, treatment), level)
 
 
-def spreads(experiment: Experiment, treatment: str, phase: Phase) -> tuple[Spread, ...]:
-    """What a race says of how a treatment's processes differ, for other comparisons of the same tuning; empty where it says nothing."""
-    found = spread_of(_rates(experiment, treatment, phase))
-    return (found,) if found is not None else ()
+def spreads(experiment: Experiment, phase: Phase, *apart: str) -> list[Spread]:
+    """What the treatments of a race, but those `apart`, say of how processes of one text differ."""
+    names = (trial.arm for trial in experiment.compared if trial.arm not in apart)
+    return [found for name in names if (found := spread_of(_rates(experiment, name, phase))) is not None]
 
 
 def _rates(experiment: Experiment, treatment: str, phase: Phase, most: int = 1_000_000) -> list[dict[int, float]]:
@@ -62,7 +58,7 @@ def claimed(estimate: Estimate | None, protocol: Protocol) -> Decision | None:
 
 def outrun(experiment: Experiment, arm: str, times: float) -> bool:
     """Whether the search shows an arm to be more than so many times as fast as the baseline, by the strict interval."""
-    found = compare(experiment.reference(Phase.SEARCH), experiment.rates(arm, Phase.SEARCH), STRICT)
+    found = compared(experiment, arm, Phase.SEARCH, STRICT)
     return claimed(found, experiment.protocol) is Decision.FASTER and found is not None and found.low > times
 
 
@@ -115,7 +111,6 @@ def _verdict(experiment: Experiment, trial: Trial) -> Verdict:
         control=basis.control,
         confirmed=basis.confirmed and decision in (Decision.FASTER, Decision.SLOWER, Decision.SAME),
         rate=basis.rate,
-        first_seconds=trial.first_seconds,
         break_even_steps=_break_even(experiment, trial, basis) if decision is Decision.FASTER else None,
     )
 
