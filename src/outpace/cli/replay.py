@@ -31,7 +31,6 @@ def replay(
 
     Run it in the folder that the scripts' paths start from. Exit code 0 when the race could be repeated, whether or not the outcomes agree.
     """
-    from outpace.capture.family import Family
     from outpace.cli.output import print_report
     from outpace.model import Report, UsageError
     from outpace.tune.pages.race import replay_page_of
@@ -46,8 +45,7 @@ def replay(
 
         after = replace(before, verdicts=judge(before))
     else:
-        with Family():
-            after = run_again(before, out=out).experiment
+        after = run_again(before, out=out).experiment
     page = replay_page_of(before, after, judged=judge_only)
     print_report(Report(str(record), page.headline, (), (), (page,)), single=True, json=json, width=width, color=color)
     if after.interrupted and not judge_only:
