@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from outpace.tune.climb.environment import resident, tune_environment
+from outpace.tune.climb.environment import tune_environment
 from outpace.tune.optimisations import environment_knobs
 from outpace.tune.optimisations.environment import Host, Observed
 from outpace.tune.trial.script import Command, ScriptArm
@@ -65,8 +65,8 @@ def seen(script: str, **variables: str) -> Observed:
     process = ScriptArm(Command((script,), environment=variables))
     try:
         process.start()
-        assert process.session is not None and resident(process.session) > 2**26  # TensorFlow alone takes more
-        return Observed.of(process.observed)
+        assert process.memory > 2**26  # TensorFlow alone takes more
+        return Observed(**process.observed)
     finally:
         process.close()
 
@@ -114,7 +114,8 @@ def test_what_the_user_sets_is_left_alone_and_a_module_can_be_raced(monkeypatch:
 @needs_cores
 def test_no_process_is_started_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     script = write("train.py", STEPS.replace("DROPPED", ""))
-    monkeypatch.setattr("outpace.tune.climb.environment.available_memory", lambda: 2**28)
+    for module in ("climb.environment", "trial.script"):
+        monkeypatch.setattr(f"outpace.tune.{module}.available_memory", lambda: 2**28)
     outcome = tune_environment(script, budget=4, knobs=[KNOBS["intra_op_threads"]])
     assert all(tried.decision == "not applicable" and "0.2 GiB of memory are free" in tried.reason for tried in outcome.tried)
     assert outcome.tried and not outcome.races

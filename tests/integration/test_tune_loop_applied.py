@@ -147,7 +147,7 @@ def test_texts_of_modules_arguments_and_exit_codes(module: bool, tmp_path: Path)
 def test_an_exception_is_the_edited_text_s_with_no_line_of_ours(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("x = 1\n", encoding="utf-8")
     command = edited_command({str(tmp_path / "train.py"): "x = 1\nraise ValueError('edited')\n"}, "train.py", [], False)
-    folder = Path(json.loads(command[-1])["folder"])
+    folder = Path(json.loads(command[-1])["edition"]).parent
     assert folder.exists()
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment(), check=False, timeout=60)
     assert done.returncode == 1 and "ValueError: edited" in done.stderr and "outpace" not in done.stderr

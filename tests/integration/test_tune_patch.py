@@ -33,7 +33,7 @@ from outpace.tune.texts.load import substitute
 from outpace.tune.texts.merge import merged
 
 script, wanted, edited, stand_in, out = sys.argv[1:6]
-substitute({path: text.encode() for path, text in json.loads(stand_in).items()})
+substitute(json.loads(stand_in))
 
 def fit(self, x=None, y=None, **arguments):
     arguments.update({} if y is None else {"y": y})

@@ -61,22 +61,20 @@ def race(
     outpace_race() returns, else by the steps of its first Keras fit (repeated without end), else by those of its loop. Exit code 0 whatever the
     verdicts, 5 if no variant ran a step, 130 after Ctrl-C.
     """
-    from outpace.capture.family import Family
     from outpace.capture.remote.options import seconds
     from outpace.tune.race import race_scripts
     from outpace.tune.trial import Per as Rates
 
-    with Family():
-        result = race_scripts(
-            variants,
-            budget=seconds(budget),
-            baseline=baseline,
-            effect=effect / 100,
-            per=Rates(per.value),
-            alive=alive,
-            seed=seed,
-            out=out,
-        )
+    result = race_scripts(
+        variants,
+        budget=seconds(budget),
+        baseline=baseline,
+        effect=effect / 100,
+        per=Rates(per.value),
+        alive=alive,
+        seed=seed,
+        out=out,
+    )
     show_race(result, html=html, json=json, width=width, color=color)
     if result.experiment.interrupted:
         raise typer.Exit(130)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +15,7 @@ from outpace.cli.options import PASSED_ON, Color, Html, Module, Width, of_script
 
 if TYPE_CHECKING:
     from outpace.capture.options import Outcome
+    from outpace.model import Page
     from outpace.tune.climb.environment import EnvironmentOutcome
     from outpace.tune.searched import Seen
     from outpace.tune.session import Tuned
@@ -144,9 +146,7 @@ def tune(
         "width": width,
         "color": color,
     }
-    if environment:
-        _environment(plan)
-    raise typer.Exit(_tune_script(plan))
+    raise typer.Exit(_tune_script(plan, _environment(plan) if environment else ()))
 
 
 def _place(path: Path | None) -> str | None:
@@ -154,27 +154,27 @@ def _place(path: Path | None) -> str | None:
     return os.path.abspath(path) if path is not None else None
 
 
-def _environment(plan: dict[str, Any]) -> None:
-    """Try the environment first: print what came of it, leave it in the plan, and set the proven variables for what follows."""
+def _environment(plan: dict[str, Any]) -> tuple[Page, ...]:
+    """Try the environment first: print what came of it, and set the proven variables for what follows; its page."""
     from outpace.capture.recording import tell
 
     if plan["dry_run"]:
         _say_what_would_be_tried()
-        return
+        return ()
     share = _ENVIRONMENT_SHARE * plan["budget"]
     outcome = _search(plan, share)
     if outcome is None:
-        return
+        return ()
     plan["budget"] -= share
-    _report(outcome, plan)
-    if not outcome.variables:
-        return
-    tell(f"to keep it, start the script with: {outcome.command}")
-    if plan["then"] == Then.CONTINUE.value:  # the training is then the user's own, to the bit
+    page = _report(outcome, plan)
+    if outcome.variables:
+        tell(f"to keep it, start the script with: {outcome.command}")
+    if outcome.variables and plan["then"] == Then.CONTINUE.value:  # the training is then the user's own, to the bit
         tell("the variables are not set for the training that follows, because of --then continue")
-        return
-    tell("the variables are set for the tuning that follows")
-    os.environ.update(outcome.variables)
+    elif outcome.variables:
+        tell("the variables are set for the tuning that follows")
+        os.environ.update(outcome.variables)
+    return (page,)
 
 
 def _search(plan: dict[str, Any], budget: float) -> EnvironmentOutcome | None:
@@ -193,24 +193,24 @@ def _search(plan: dict[str, Any], budget: float) -> EnvironmentOutcome | None:
         return None
 
 
-def _report(outcome: EnvironmentOutcome, plan: dict[str, Any]) -> None:
-    """Print the page, or leave it to the process that prints the whole JSON; write the samples where they are wanted."""
+def _report(outcome: EnvironmentOutcome, plan: dict[str, Any]) -> Page:
+    """Print the page, where it is not left to the whole JSON; write the samples where they are wanted."""
     from outpace.capture.recording import tell
-    from outpace.tune.pages.environment import ID, page_of, plain
+    from outpace.tune.pages.environment import ID, page_of
     from outpace.tune.trial.record import write_experiment
 
-    plan["environment"] = plain(outcome)
+    page = page_of(outcome)
     if not plan["json"]:
         from outpace.model import Report
         from outpace.report import terminal
 
-        page = page_of(outcome)
         terminal.print_report(
             Report(plan["script"], page.headline, (), (), (page,)), width=plan["width"], color=plan["color"], tools=[ID]
         )
     if plan["out"]:
         for at, experiment in enumerate(outcome.races):
             tell(f"the samples of a race are in {write_experiment(experiment, Path(plan['out']) / f'environment-{at}.jsonl')}")
+    return page
 
 
 def _say_what_would_be_tried() -> None:
@@ -221,11 +221,11 @@ def _say_what_would_be_tried() -> None:
         typer.echo(f"environment: {knob.title}: {knob.practice}")
 
 
-def _tune_script(plan: dict[str, Any]) -> int:
+def _tune_script(plan: dict[str, Any], pages: tuple[Page, ...]) -> int:
     """Tune as planned, report, and start the script anew where it is to train, tuned or not; the exit code. Does not come back where the
     script trains afterwards: this process becomes the script's then.
 
-    plan: see `session.tuning`, and `then`, `out`, `patch`, `html`, `json`, `width`, `color`.
+    plan: see `session.tuning`, and `then`, `out`, `patch`, `html`, `json`, `width`, `color`. pages: of what was tried before.
     """
     from outpace.capture.family import Family
     from outpace.capture.recording import tell
@@ -239,7 +239,7 @@ def _tune_script(plan: dict[str, Any]) -> int:
     began = time.monotonic()
     with Family() as family:
         try:
-            tuned = tuning(plan, family.folder)
+            tuned = replace(tuning(plan, family.folder), pages=pages)
         except KeyboardInterrupt:
             return INTERRUPTED
     code, outcome = tuned.code, tuned.outcome

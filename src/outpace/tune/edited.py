@@ -8,33 +8,29 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from outpace.capture.family import noted
 from outpace.capture.relaunch import python_command
 from outpace.capture.script import hide_own_frames, run_as_main
-from outpace.tune.texts.load import encoded, substitute
+from outpace.tune.texts.edition import Edition
+from outpace.tune.texts.load import substitute
 
 _MODULE = "outpace.tune.edited"
 
 
 def edited_command(texts: Mapping[str, str], script: str, argv: Sequence[str], module: bool) -> list[str]:
     """A command that trains with these texts in place of the script's files. They are written down for it, and it removes them."""
-    folder = Path(noted(tempfile.mkdtemp(prefix="outpace-texts-")))
-    files = {}
-    for at, (path, text) in enumerate(texts.items()):
-        files[path] = str(folder / f"text-{at}")
-        Path(files[path]).write_bytes(encoded(text))
-    plan = {"folder": str(folder), "texts": files, "script": script, "argv": list(argv), "module": module}
-    return python_command(_MODULE, json.dumps(plan))
+    edition = Edition(texts).write(noted(tempfile.mkdtemp(prefix="outpace-texts-")))
+    return python_command(
+        _MODULE, json.dumps({"edition": str(edition), "script": script, "argv": list(argv), "module": module})
+    )
 
 
 def main() -> None:
     """Run the script; its own exception comes out."""
     plan = json.loads(sys.argv[1])
-    texts = {os.path.realpath(path): Path(text).read_bytes() for path, text in plan["texts"].items()}
-    shutil.rmtree(plan["folder"], ignore_errors=True)
-    substitute(texts)
+    substitute(Edition.read(plan["edition"]).texts)
+    shutil.rmtree(os.path.dirname(plan["edition"]), ignore_errors=True)
     try:
         run_as_main(plan["script"], plan["argv"], plan["module"])
     finally:

@@ -29,7 +29,7 @@ from outpace.model.errors import OutpaceError, TuneError
 from outpace.model.units import counted
 from outpace.tune import guard
 from outpace.tune.loop.found import Loops
-from outpace.tune.texts.edition import Loaded
+from outpace.tune.texts.edition import Edition
 from outpace.tune.texts.load import source_of, substitute
 from outpace.tune.texts.place import Place, loop_at
 
@@ -251,7 +251,7 @@ class Hosted:
 
     def run(self) -> None:
         """Run the script; its own exception comes out. It comes to its end where nothing of it trains."""
-        substitute(Loaded.read(self.plan["edition"]).texts if self.plan["edition"] else {})
+        substitute(Edition.read(self.plan["edition"]).texts if self.plan["edition"] else {})
         hooks: Any = {"tensorflow": self.on_tensorflow, "jax": self.on_jax, "keras": self.on_keras, "tf_keras": self.on_keras}
         ImportHooks(hooks, lambda name, error: tell(f"{name} could not be hooked, so nothing is tuned: {error!r}")).install()
         code, failed = 1, True

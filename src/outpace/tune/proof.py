@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from outpace._dataclass import dataclass
-from outpace.tune.data.size import available_memory
 from outpace.tune.same import Judgement, Original
 from outpace.tune.searched import Searched, Stack
 from outpace.tune.texts.edition import Edition
 from outpace.tune.texts.place import Place
 from outpace.tune.trial.engine import Watch, run_experiment
 from outpace.tune.trial.record import Decision, Experiment, Protocol
-from outpace.tune.trial.script import Command, ScriptArm
+from outpace.tune.trial.script import Command, ScriptArm, room
 from outpace.tune.trial.statistics import Estimate
 
 TODAY = "as it is"
@@ -25,7 +24,6 @@ COMPARED = 15.0  # seconds of steps that are compared
 FEWEST, MOST = 16, 1024  # passes
 GROUPS = 4  # at least, where several passes are made in one call
 FIRST_EPOCH = 15.0  # seconds that a loop gets to run through its data once before it is timed
-MEMORY_SHARE = 0.8  # of what is free, for the processes of a race
 MOST_FEWER = 3  # changes that are taken out, one at a time
 
 
@@ -144,7 +142,7 @@ def _raced(
         return ScriptArm(command, first_epoch=first, edition=_edition(edited, searched), folder=folder)
 
     arms = [arm(TODAY, None).arm(TODAY), *(arm(each.name, each).arm(each.name) for each in (stack, *fewer))]
-    alive = max(1, int(MEMORY_SHARE * available_memory() / max(original.memory, 1)))
+    alive = max(1, room(original.memory))
     race = run_experiment(arms, baseline=TODAY, budget=budget, protocol=Protocol(search=False, alive=alive), watch=watch)
     if race.interrupted:
         raise KeyboardInterrupt

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outpace._dataclass import dataclass
+from outpace.capture.family import Family
 from outpace.model.errors import CaptureError, UsageError
 from outpace.tune.pages.progress import watching
 from outpace.tune.trial.arm import Arm, steps_of
@@ -90,7 +91,7 @@ def race(
     """Race variants of a training step against each other in this process.
 
     A variant is a function without arguments that runs one step; it is called again and again. (An `Arm` of `outpace.tune.trial` can also be
-    prepared, undone and drained.) `budget` is in seconds and begins when all variants are warm; `baseline` is the variant to compare with,
+    prepared and undone.) `budget` is in seconds and begins when all variants are warm; `baseline` is the variant to compare with,
     the first by default; a difference below `effect` (a fraction) is not called one. Ctrl-C ends the race with what is known until then.
     `out` is where to write the record.
     Raises UsageError for fewer than two variants, and CaptureError when no variant ran a step.
@@ -121,7 +122,7 @@ def race_scripts(
     (name: command), the commands themselves are the names otherwise. What is timed is the script's training step: what a
     function `outpace_race()` of the script returns, else the steps of its first Keras `fit`, else those of its own loop.
     alive: how many processes may live at once, where memory bounds that; with fewer than two of each script, whole processes run in turns.
-    Raises NotFoundError for a missing script; otherwise as `race`.
+    No process outlives the race, however this one ends. Raises NotFoundError for a missing script; otherwise as `race`.
     """
     sources = dict(commands) if isinstance(commands, Mapping) else dict(zip(_names(commands), commands, strict=True))
     if len(sources) < 2:
@@ -129,7 +130,7 @@ def race_scripts(
     chosen = next((name for name, source in sources.items() if baseline in (name, source)), baseline)
     parsed = {name: Command.parse(source) for name, source in sources.items()}
     first = min(FIRST_EPOCH, budget / 4)
-    with watching(progress) as watch:
+    with Family(), watching(progress) as watch:
         experiment = run_experiment(
             [ScriptArm(command, first_epoch=first).arm(name) for name, command in parsed.items()],
             baseline=chosen,

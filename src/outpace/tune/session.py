@@ -22,6 +22,7 @@ from outpace.tune.texts.load import source_of
 from outpace.tune.trial.script import Command
 
 if TYPE_CHECKING:
+    from outpace.model.page import Page
     from outpace.model.report import Report
     from outpace.tune.trial.record import Experiment
     from outpace.tune.trial.statistics import Estimate
@@ -35,6 +36,7 @@ class Tuned:
     """What came of a tuning; printing it, or showing it in a notebook, gives the report.
 
     code, outcome: of the script's first process. searched: None where nothing could be tuned. proof: None where nothing seemed faster.
+    pages: of what was tried before.
     """
 
     plan: Mapping[str, Any]
@@ -43,6 +45,7 @@ class Tuned:
     searched: Searched | None
     proof: Proof | None
     seen: Seen | None = None
+    pages: tuple[Page, ...] = ()
 
     @property
     def gain(self) -> Estimate | None:
@@ -68,7 +71,7 @@ class Tuned:
         from outpace.tune.pages.tuning import report_of
 
         assert self.searched is not None
-        return report_of(self.plan, self.searched, self.proof)
+        return report_of(self.plan, self.searched, self.proof, *self.pages)
 
     def __str__(self) -> str:
         from outpace.report import terminal

@@ -24,7 +24,7 @@ XLA, BIAS = candidate("xla", knob=True), candidate("bias", knob=True, minor=True
 
 def said(decision: Decision, ratio: float = 1.0, rounds: int = 12) -> Verdict:
     estimate = Estimate(ratio, ratio / 1.2, ratio * 1.2, rounds, 0.1)
-    return Verdict("", decision, "", estimate, None, False, None, None, None)
+    return Verdict("", decision, "", estimate, None, False, None, None)
 
 
 def limits(model: float, reading: float) -> Limits:
@@ -67,11 +67,11 @@ def test_a_race_has_no_more_than_its_rounds_can_tell_apart() -> None:
 
 def test_what_is_decided_is_not_raced_again() -> None:
     choice = Choice()
-    for decision in (Decision.UNPROVEN, Decision.FAILED, Decision.UNSAFE):
+    for decision in (Decision.UNPROVEN, Decision.FAILED):
         choice.learn(candidate(decision.value), said(decision))
     choice.learn(CACHE, said(Decision.SAME))
     choice.reopen()
-    assert all(choice.over(each.value) for each in (Decision.UNPROVEN, Decision.FAILED, Decision.UNSAFE))
+    assert all(choice.over(each.value) for each in (Decision.UNPROVEN, Decision.FAILED))
     assert not choice.over("cache")
 
 

@@ -15,7 +15,7 @@ from tests.unit.tune.simulated import Machine
 
 def limits(model: tuple[float, float], reading: tuple[float, float], cores: int) -> Limits:
     """Of a program that trains 10 steps a second; seconds and processor seconds per step of either part."""
-    machine = Machine(1, noise=0.02, drift=0.0, bursts=False)
+    machine = Machine(2, noise=0.02, drift=0.0, bursts=False)
 
     def arm(name: str, seconds: float, cpu: float) -> Arm:
         def run(steps: int) -> Work:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -10,13 +9,13 @@ import pytest
 
 from outpace.capture import notes
 from outpace.model import Text
-from outpace.tune.climb.environment import EnvironmentOutcome, fitting
+from outpace.tune.climb.environment import EnvironmentOutcome
 from outpace.tune.climb.outcome import Tried
 from outpace.tune.optimisations import environment_knobs
 from outpace.tune.optimisations.environment import EnvironmentKnob, Host, Observed
 from outpace.tune.optimisations.optimisation import Applies, Explained, NotApplicable
-from outpace.tune.pages.environment import page_of, plain, table_of
-from outpace.tune.trial.script import Command
+from outpace.tune.pages.environment import page_of
+from outpace.tune.trial.script import Command, room
 
 KNOBS = {knob.id: knob for knob in environment_knobs()}
 SEEN = Observed(pool_threads=16, configured={"intra": 0, "inter": 0}, onednn=True)
@@ -141,11 +140,6 @@ def test_xla_is_asked_to_note_its_options_down_in_the_trial_alone() -> None:
     assert "dump" not in setting.variables["XLA_FLAGS"]
 
 
-def test_what_a_process_sends_becomes_what_was_observed() -> None:
-    told = {"variables": {"TF_X": "1"}, "xla": True, "allocators": [], "xla_options": ["a: 1"], "pool_threads": 4}
-    assert Observed.of(told) == Observed(variables={"TF_X": "1"}, xla=True, xla_options=("a: 1",), pool_threads=4)
-
-
 def test_the_page_names_what_is_kept_and_the_line_to_write() -> None:
     tried = (
         Tried("onednn", "oneDNN off", "not applicable", "it is off"),
@@ -163,7 +157,7 @@ def test_the_page_names_what_is_kept_and_the_line_to_write() -> None:
     )
     page = page_of(outcome)
     assert page.headline == "Faster with TF_NUM_INTRAOP_THREADS=1."
-    assert [row[:3] for row in table_of(outcome).rows()] == [
+    assert [row[:3] for row in page.table("environment").rows()] == [
         ("Intra-op threads: 1", "kept", 1.2),
         ("Intra-op threads: 4", "slower", 0.9),
         ("oneDNN off", "not applicable", None),
@@ -171,13 +165,10 @@ def test_the_page_names_what_is_kept_and_the_line_to_write() -> None:
     texts = {section.title: section.body for section in page.sections if isinstance(section, Text)}
     assert texts["How to keep it"] == command
     assert "oneDNN off: It is off." in texts["Why"]
-    told = json.loads(json.dumps(plain(outcome), allow_nan=False))
-    assert told["rows"][2] == ["oneDNN off", "not applicable", None, None, None, "it is off", ""]
-    assert (told["variables"], told["command"]) == ({"TF_NUM_INTRAOP_THREADS": "1"}, command)
 
 
-def test_no_more_processes_start_than_fit() -> None:
-    assert fitting(10, 100) == 8  # a fifth is left to others
-    assert fitting(90, 100) == 0
-    assert fitting(0, 100) is None
-    assert fitting(10, None) is None
+def test_no_more_processes_start_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outpace.tune.trial.script.available_memory", lambda: 100)
+    assert room(10) == 8  # a fifth is left to others
+    assert room(90) == 0
+    assert room(0) > 50  # not known

@@ -45,7 +45,7 @@ def test_a_function_is_one_step() -> None:
 
     experiment = race({"a": step, "b": lambda: time.sleep(0.001)}, budget=0.8, progress=False).experiment
     trial = experiment.trial("a")
-    timed = sum(s.steps for s in experiment.samples if s.arm in ("a", experiment.again))
+    timed = sum(s.steps for s in experiment.samples if s.arm in experiment.instances("a"))
     assert len(calls) == 1 + trial.warmup_steps + timed  # the first step, the warm-up, and the blocks
 
 

@@ -1,4 +1,4 @@
-"""What the engine calls and when; arms that fail, prove nothing, object, or are interrupted. Time is simulated."""
+"""What the engine calls and when; arms that fail, prove nothing, or are interrupted. Time is simulated."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from outpace.model import UsageError
 from outpace.tune.trial import Arm, Decision, Experiment, Facts, Per, Phase, Protocol, Watch, Work, run_experiment
-from outpace.tune.trial.engine import AGAIN
+from outpace.tune.trial.record import AGAIN
 from outpace.tune.trial.verdict import outrun
 from tests.unit.tune.simulated import STEP, Machine, simulate
 
@@ -38,14 +38,17 @@ def test_every_round_runs_every_arm_once_in_an_order_drawn_anew() -> None:
     assert orders[0] != orders[1]
 
 
-def test_the_second_self_of_a_baseline_that_failed_is_not_started() -> None:
+def test_the_second_process_of_a_baseline_that_failed_is_not_started() -> None:
     def fails() -> None:
         raise RuntimeError("no data")
 
     machine, prepared = quiet(), []
-    again = Arm(AGAIN, lambda steps: machine.work(0.01 * steps), prepare=lambda: prepared.append(AGAIN))
-    broken = Arm("a", lambda steps: machine.work(0.01 * steps), prepare=fails)
-    race(machine, broken, machine.arm("b"), again=again, baseline="a")
+
+    def another(name: str) -> Arm:
+        return Arm(name, lambda steps: machine.work(0.01 * steps), prepare=lambda: prepared.append(name))
+
+    broken = Arm("a", lambda steps: machine.work(0.01 * steps), prepare=fails, another=another)
+    race(machine, broken, machine.arm("b"), baseline="a")
     assert not prepared
 
 
@@ -82,17 +85,15 @@ def test_calls_around_a_block_are_not_timed_and_come_in_order() -> None:
         noted_run,
         prepare=noted("prepare", 3.0),
         undo=noted("undo"),
-        begin=noted("begin", 0.1),
-        end=noted("end", 0.1),
-        drain=noted("drain", 0.1),
+        end=noted("end", 0.3),
     )
     experiment = race(machine, machine.arm("a"), arm)
-    assert calls[:5] == ["prepare", "begin", "drain", "run", "end"]
+    assert calls[:3] == ["prepare", "run", "end"]
     assert calls.count("undo") == 1 and calls[-1] == "undo"
-    assert calls.count("begin") == calls.count("drain") == calls.count("run") == calls.count("end")
-    verdict = experiment.verdict("b")
-    assert verdict.decision is Decision.SAME
-    assert verdict.first_seconds is not None and verdict.first_seconds > 3
+    assert calls.count("run") == calls.count("end")
+    assert experiment.verdict("b").decision is Decision.SAME
+    first = experiment.trial("b").first_seconds
+    assert first is not None and first > 3
 
 
 def test_an_arm_may_measure_itself() -> None:
@@ -166,14 +167,6 @@ def test_a_change_without_proof_is_never_a_win() -> None:
     assert experiment.trial("proven").proof == "the function was compiled"
 
 
-def test_an_objection_makes_a_faster_arm_unsafe() -> None:
-    machine = quiet()
-    experiment = race(machine, machine.arm("a"), machine.arm("b", 2.0, check=lambda: "The loss is NaN after 12 steps."))
-    assert experiment.verdict("b").decision is Decision.UNSAFE
-    assert experiment.verdict("b").reason == "The loss is NaN after 12 steps."
-    assert experiment.winner == "a"
-
-
 class StopAfter(Watch):
     """Ctrl-C after some rounds of a phase."""
 
@@ -232,12 +225,10 @@ def test_a_difference_that_was_not_confirmed_is_not_called_one() -> None:
 
 
 def test_a_baseline_that_differs_from_itself_refuses_the_verdict() -> None:
-    """Its second self runs 10% slower, whatever the blocks' length: nothing close to that can be believed."""
+    """Its second process runs 10% slower: of what has a single process, nothing close to that can be believed."""
     machine = quiet()
-    experiment = race(
-        machine, machine.arm("a"), machine.arm("b", 1.2), machine.arm("c", 6.0), again=machine.arm(AGAIN, 0.9), budget=60.0
-    )
-    assert len(experiment.blocks) > 1  # they were doubled
+    base = machine.arm("a", another=lambda name: machine.arm(name, 0.9))
+    experiment = race(machine, base, machine.arm("b", 1.2), machine.arm("c", 6.0), budget=60.0)
     assert experiment.verdict("b").decision is Decision.REFUSED
     assert "differs from itself" in experiment.verdict("b").reason
     assert experiment.verdict("c").decision is Decision.FASTER  # what is six times as fast is not explained by 10%
@@ -285,7 +276,7 @@ def test_a_race_of_fresh_rounds_has_no_search_and_judges_every_arm() -> None:
 
 def test_what_is_not_timed_counts_against_the_budget() -> None:
     machine = quiet()
-    arms = [machine.arm(name, rate, drain=lambda: machine.work(1.0)) for name, rate in (("a", 1.0), ("b", 1.3))]
+    arms = [machine.arm(name, rate, end=lambda: machine.work(1.0)) for name, rate in (("a", 1.0), ("b", 1.3))]
     began = machine.now
     experiment = race(machine, *arms, budget=120.0)
     assert experiment.seconds < 150 < machine.now - began + 150

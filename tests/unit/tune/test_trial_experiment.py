@@ -72,3 +72,23 @@ def test_a_missing_file_and_a_folder_that_takes_none(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError):
         write_experiment(simulate(1, 1.3, budget=1.0), tmp_path / "file" / "race.jsonl")
+
+
+def test_older_records_are_read_as_they_were_judged(tmp_path: Path) -> None:
+    """The header named the second time of the baseline; blocks were doubled, and what was measured before did not count."""
+    experiment = simulate(1, 1.3)
+    path = write_experiment(experiment, tmp_path / "race.jsonl")
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    second = experiment.instances("base")[1]
+    old = [rows[0] | {"again": second, "blocks": [0.075, 0.15]}]
+    for row in rows[1:]:
+        if row["kind"] == "sample":
+            old.append(row | {"stage": 1})
+            if row["phase"] == "search":
+                old.insert(4, row | {"stage": 0, "seconds": 9.0})
+        else:
+            old.append(row | {"treatment": second} if row.get("arm") == second else row)
+    path.write_text("\n".join(json.dumps(row) for row in old), encoding="utf-8")
+    read = read_experiment(path)
+    assert read == experiment
+    assert judge(read) == experiment.verdicts

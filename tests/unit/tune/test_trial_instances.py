@@ -15,15 +15,12 @@ from outpace.tune.trial import (
     Phase,
     Protocol,
     judge,
-    read_experiment,
     run_experiment,
-    write_experiment,
 )
 from outpace.tune.trial.instances import Spread
 from outpace.tune.trial.planning import Costs, Noise, planned
 from outpace.tune.trial.record import Trial
-from outpace.tune.trial.statistics import LEVEL
-from outpace.tune.trial.verdict import compared, spreads
+from outpace.tune.trial.verdict import spreads
 from tests.unit.tune.simulated import STEP, Machine
 
 FRESH = Protocol(search=False)
@@ -49,52 +46,22 @@ def test_two_processes_of_each_are_started_in_turns_and_run_in_every_round() -> 
     for sample in experiment.samples:
         rounds.setdefault(sample.round, []).append(sample.arm)
     assert all(Counter(order) == Counter(["a", "b", "a (2)", "b (2)"]) for order in rounds.values())
-    assert experiment.again == "a (2)" and experiment.instances("b") == ("b", "b (2)")
+    assert experiment.instances("b") == ("b", "b (2)")
     assert [verdict.arm for verdict in experiment.verdicts] == ["b"]
     assert experiment.verdict("b").decision is Decision.SEEMS_FASTER and experiment.verdict("b").control is None
-
-
-def test_instances_may_be_given_and_may_bear_any_name() -> None:
-    machine = quiet()
-    arms = [machine.arm(name, rate, treatment=of) for name, rate, of in (
-        ("a", 1.0, ""), ("b", 1.3, ""), ("second a", 1.0, "a"), ("second b", 1.3, "b"),
-    )]  # fmt: skip
-    experiment = race(machine, *arms)
-    assert experiment.again == "second a" and experiment.instances("b") == ("b", "second b")
-    found = experiment.verdict("b")
-    assert found.decision is Decision.FASTER
-    assert found.estimate == compared(experiment, "b", Phase.CONFIRM, LEVEL)
-    with pytest.raises(UsageError, match="treatment has the name of its first instance"):
-        race(machine, machine.arm("a"), machine.arm("b"), machine.arm("c", treatment="d"))
 
 
 def test_processes_that_differ_make_the_interval_wider_and_no_difference_is_found_in_them() -> None:
     """One of each is 4% faster than the other: rounds of single processes had called that a difference."""
     machine = quiet()
-    arms = [machine.arm(name, rate, treatment=of) for name, rate, of in (
-        ("a", 1.0, ""), ("b", 1.04, ""), ("a2", 1.04, "a"), ("b2", 1.04, "b"),
-    )]  # fmt: skip
-    experiment = race(machine, *arms)
+    arms = [machine.arm(text, rate, another=lambda name: machine.arm(name, 1.04)) for text, rate in (("a", 1.0), ("b", 1.04))]
+    experiment = race(machine, *arms, protocol=Protocol(search=False, power=0.0))  # two processes show 4%, if it is there
     verdict = experiment.verdict("b")
     assert verdict.estimate is not None and verdict.estimate.contains(1.0)
     assert verdict.decision is Decision.SAME
     assert "could have been shown (with a power of 80%)" in verdict.reason
-    (spread,) = spreads(experiment, "a", Phase.CONFIRM)
+    spread, _ = spreads(experiment, Phase.CONFIRM)
     assert spread.squares == pytest.approx(0.04**2 / 2, rel=0.3) and spread.noise < spread.squares / 5
-
-
-def test_what_other_races_of_a_tuning_told_is_used_and_recorded(tmp_path: Any) -> None:
-    told = tuple(Spread(1e-6, 1, 1e-6, 30, 0.0) for _ in range(8))
-    halves = []
-    for known in ((), told):
-        machine = quiet()
-        experiment = race(machine, machine.text("a"), machine.text("b"), known=known)
-        read = read_experiment(write_experiment(experiment, tmp_path / "r.jsonl"))
-        assert read == experiment and read.known == known and judge(read) == experiment.verdicts
-        estimate = experiment.verdict("b").estimate
-        assert estimate is not None
-        halves.append(estimate.half)
-    assert halves[1] < halves[0]
 
 
 def test_more_processes_are_started_before_the_first_fresh_round_where_that_decides() -> None:
@@ -178,5 +145,5 @@ def test_records_from_before_instances_are_read() -> None:
     assert Trial("a").treatment == ""
     machine = quiet()
     single = race(machine, machine.arm("a"), machine.arm("b", 1.5))
-    assert single.instances("a") == ("a",) and [trial.arm for trial in single.compared] == ["a", "b"]
+    assert single.processes("a") == ("a",) and [trial.arm for trial in single.compared] == ["a", "b"]
     assert single.verdict("b").control is not None

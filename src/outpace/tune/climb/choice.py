@@ -17,7 +17,7 @@ LITTLE = 1.15  # times as fast without any input: less is not worth a race of th
 MOST_REFUSED = 2  # races in which an optimisation may stay undecided
 MOST_AT_ONCE = 6  # optimisations in one race: more share its rounds
 NEVER = -1
-DECIDED = (Decision.UNPROVEN, Decision.FAILED, Decision.UNSAFE)  # whatever else is changed
+DECIDED = (Decision.UNPROVEN, Decision.FAILED)  # whatever else is changed
 
 
 @dataclass(eq=False)
@@ -146,14 +146,14 @@ class Budget:
             spent = self.prepared * self.preparing + max(0.0, seconds - experiment.seconds)
             self.prepared += new
             self.preparing = spent / self.prepared
-        blocks = [sample for sample in experiment.samples if sample.stage == 0]  # later ones are longer
+        blocks = experiment.samples
         if blocks:
             began, ended = min(each.when for each in blocks), max(each.when + each.seconds for each in blocks)
             self.block = (ended - began) / len(blocks)
 
     def follow(self, experiment: Experiment, arm: str) -> None:
         """The next race is one of this arm and of what is put on top of it: their blocks cost what its own cost in this race."""
-        blocks = [sample for sample in experiment.samples if sample.stage == 0]
+        blocks = experiment.samples
         spent = [after.when - each.when for each, after in itertools.pairwise(blocks) if each.arm == arm]
         if spent:
             self.block = sum(spent) / len(spent)

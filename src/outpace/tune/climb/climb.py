@@ -23,7 +23,6 @@ from outpace.tune.climb.candidates import Candidate
 from outpace.tune.climb.choice import LIMITS_SHARE, Budget, Choice
 from outpace.tune.climb.limits import FRESH, INPUT, MODEL, SCREEN, TODAY, Limits, limits_of
 from outpace.tune.climb.outcome import NOT_PROVEN, NOT_RACED, USED_UP, Climbed, Tried
-from outpace.tune.data.size import available_memory
 from outpace.tune.optimisations.advice import advice_on
 from outpace.tune.proof import Originals
 from outpace.tune.searched import Searched, Seen, Stack
@@ -35,7 +34,7 @@ from outpace.tune.trial.engine import Watch, run_experiment
 from outpace.tune.trial.passes import INPUT as INPUT_ALONE
 from outpace.tune.trial.passes import MODEL as MODEL_ALONE
 from outpace.tune.trial.record import Decision, Experiment, Phase, Protocol, Verdict
-from outpace.tune.trial.script import ScriptArm
+from outpace.tune.trial.script import ScriptArm, room
 from outpace.tune.trial.verdict import outrun
 
 NEAR = 0.97  # of the limit: what is left is less than races can tell
@@ -44,7 +43,6 @@ FIRST_EPOCH = 15.0  # seconds that caches get to fill
 SEARCH_SHARE = 0.7  # of the budget; the rest is for the race of the edited script
 LEAST = 4.0  # seconds; a race that is given less proves nothing
 LATER_LOOK, LATER_SECONDS = 3, 30.0  # times what the first look took, and seconds more, for a later one
-MEMORY_SHARE = 0.8  # of what is free, for the processes of a race
 NO_LIMITS = "only the limits were asked for, and the training's input cannot be run alone"
 SHARE_USED = "its share of the budget is used up"
 _HOSTED, INTERRUPTED = "outpace.tune.hosted", 130
@@ -197,8 +195,7 @@ class Climb:
         names = {each.id: f"{name} + {each.title}" if base.changes else each.title for each in candidates}
         arms = [self._arm(name, base)]
         self._running[name].start()
-        room = MEMORY_SHARE * available_memory() / max(self._running[name].memory, 1)
-        candidates = candidates[: max(1, int(room))]
+        candidates = candidates[: max(1, room(self._running[name].memory))]
         self.watch.note(f"Racing {', '.join(each.title for each in candidates)} against {name}.")
         arms += [self._arm(names[each.id], Stack((*base.changes, each), {**base.texts, **each.texts})) for each in candidates]
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,9 +15,9 @@ from outpace.tune.optimisations import environment_knobs
 from outpace.tune.optimisations.environment import EnvironmentKnob, Host, Observed, Setting
 from outpace.tune.optimisations.optimisation import Applies
 from outpace.tune.trial.arm import Arm
-from outpace.tune.trial.engine import AGAIN, Watch, run_experiment
-from outpace.tune.trial.record import Decision, Experiment, Verdict
-from outpace.tune.trial.script import Command, ScriptArm
+from outpace.tune.trial.engine import Watch, run_experiment
+from outpace.tune.trial.record import Decision, Experiment
+from outpace.tune.trial.script import Command, ScriptArm, room
 
 START = "as it is"
 FIRST_SHARE = 0.6  # of the budget, for the race of single settings; the rest is for the best two together
@@ -28,11 +26,11 @@ LEAST = 4.0  # seconds; a race that is given less proves nothing
 
 @dataclass(frozen=True)
 class Candidate:
-    """A setting that applies here: why, and what it may change."""
+    """A setting that is raced, and why."""
 
     knob: EnvironmentKnob
     setting: Setting
-    applies: Applies
+    why: str
 
 
 @dataclass(frozen=True)
@@ -70,166 +68,99 @@ def tune_environment(
 
 
 class _Search:
-    """One search; the second self of the baseline is started first, and tells what the script is like."""
+    """One search. The script as it is runs first, and tells what it is like."""
 
     def __init__(self, script: str, argv: Sequence[str], module: bool, budget: float, watch: Watch) -> None:
         self.command = Command((script, *argv), module)
         self.budget, self.watch = budget, watch
         self.tried: list[Tried] = []
         self.races: list[Experiment] = []
-        self.host = Host(1, 1, {}, Observed())
         self.began = time.monotonic()
 
     def run(self, knobs: Sequence[EnvironmentKnob]) -> EnvironmentOutcome:
         """Observe, race the settings one by one, then the best two together."""
-        again = self._process({})
-        try:
+        with contextlib.closing(self._process({})) as base:
             self.watch.preparing("the script as it is")
-            again.start()
-            self.host = Host.here(Observed.of(again.observed))
-            candidates = self._fitting(list(self._candidates(knobs)), again)
-            won = self._single(candidates, again) if candidates else []
-        finally:
-            again.close()
-        kept = self._together(won[0], won[1]) if len(won) > 1 else won
-        variables = {name: value for candidate in kept for name, value in candidate.setting.variables.items()}
+            base.start()
+            host = Host.here(Observed(**base.observed))
+            candidates = self._fitting(list(self._candidates(knobs, host)), base)
+            share = FIRST_SHARE if len({each.knob.id for each in candidates}) > 1 else 1.0
+            kept = self._race(START, base, host, candidates, share * self.budget)
+        kept = self._together(host, *kept[:2]) if len(kept) > 1 else kept
+        variables = {name: value for each in kept for name, value in each.setting.variables.items()}
         return EnvironmentOutcome(
             tuple(self.tried),
             variables,
-            tuple(candidate.setting.title for candidate in kept),
+            tuple(each.setting.title for each in kept),
             tuple(self.races),
             replace(self.command, environment=variables),
             time.monotonic() - self.began,
         )
 
-    def _process(
-        self, variables: Mapping[str, str], noting: Mapping[str, str] | None = None, keep: Sequence[str] = ()
-    ) -> ScriptArm:
-        return ScriptArm(replace(self.command, environment=variables), noting, keep=keep)
+    def _process(self, variables: Mapping[str, str], setting: Setting | None = None) -> ScriptArm:
+        return ScriptArm(replace(self.command, environment=variables), setting.noting if setting is not None else None)
 
-    def _candidates(self, knobs: Sequence[EnvironmentKnob]) -> Iterator[Candidate]:
+    def _candidates(self, knobs: Sequence[EnvironmentKnob], host: Host) -> Iterator[Candidate]:
         for knob in knobs:
-            applies = knob.applies(self.host)
+            applies = knob.applies(host)
             if isinstance(applies, Applies):
-                yield from (Candidate(knob, setting, applies) for setting in knob.settings(self.host))
+                yield from (Candidate(knob, setting, applies.sentence) for setting in knob.settings(host))
             else:
                 self.tried.append(Tried(knob.id, knob.title, applies.word, applies.sentence))
 
     def _fitting(self, candidates: list[Candidate], running: ScriptArm) -> list[Candidate]:
-        """Those whose processes fit into memory beside the baseline's two; the others are noted as not tried."""
-        each = resident(running.session) if running.session is not None else 0
-        free = available_memory()
-        more = fitting(each, free)
-        room = len(candidates) if more is None else max(0, more - 1)  # the baseline's first self takes its part
-        if free is not None and len(candidates) > room:
-            why = f"its process would need about {gib(each)} beside the others, and {gib(free)} of memory are free"
-            self.tried += [
-                Tried(c.knob.id, c.setting.title, "not applicable", why, c.applies.sentence) for c in candidates[room:]
-            ]
-        return candidates[:room]
+        """Those whose processes fit into memory beside the baseline's two, of which one runs; the others are noted as not tried."""
+        each, free = running.memory, available_memory()
+        fit = max(0, room(each) - 1)
+        why = f"its process would need about {each / 2**30:.1f} GiB beside the others, and {free / 2**30:.1f} GiB of memory are free"
+        self.tried += [Tried(one.knob.id, one.setting.title, "not applicable", why, one.why) for one in candidates[fit:]]
+        return candidates[:fit]
 
-    def _single(self, candidates: list[Candidate], again: ScriptArm) -> list[Candidate]:
-        """Race each setting against the script as it is; the proven winners, at most one per knob, the fastest first."""
-        share = FIRST_SHARE if len({candidate.knob.id for candidate in candidates}) > 1 else 1.0
-        with contextlib.ExitStack() as stack:
-            base = self._process({})
-            racing = {START: base, **{c.setting.title: self._with(stack, c, base) for c in candidates}}
-            arms = [self._arm(c, c.setting.title, racing[c.setting.title], base) for c in candidates]
-            experiment = self._race(base.arm(START), arms, again, racing, share * self.budget)
-        by_title = {candidate.setting.title: candidate for candidate in candidates}
-        found = []
-        for verdict in experiment.verdicts:
-            candidate = by_title[verdict.arm]
-            self._note(candidate.knob.id, verdict, candidate.applies.sentence, experiment)
-            if verdict.decision is Decision.FASTER and verdict.estimate is not None:
-                found.append((verdict.estimate.ratio, candidate))
-        found.sort(key=lambda pair: -pair[0])
-        won: dict[str, Candidate] = {}
-        for _, candidate in found:
-            won.setdefault(candidate.knob.id, candidate)
-        return list(won.values())
-
-    def _together(self, best: Candidate, second: Candidate) -> list[Candidate]:
+    def _together(self, host: Host, best: Candidate, second: Candidate) -> list[Candidate]:
         """Race the best two together against the best alone; what of them is kept."""
-        alone = dict(best.setting.variables)
-        left = (1 - FIRST_SHARE) * self.budget
+        title, alone, left = best.setting.title, best.setting.variables, (1 - FIRST_SHARE) * self.budget
         if left < LEAST or not alone.keys().isdisjoint(second.setting.variables):
             return [best]
-        title = f"{best.setting.title} and {second.setting.title}"
-        with contextlib.ExitStack() as stack:
-            base = self._process(alone)
-            both = self._with(stack, second, base)
-            racing, arms = {best.setting.title: base, title: both}, [self._arm(second, title, both, base)]
-            experiment = self._race(base.arm(best.setting.title), arms, self._process(alone), racing, left)
-        verdict = experiment.verdict(title)
-        self._note("together", verdict, f"each alone is faster; the ratio is to {best.setting.title} alone", experiment)
-        return [best, second] if verdict.decision is Decision.FASTER else [best]
+        variables = {**alone, **second.setting.variables}
+        both = replace(second.setting, title=f"{title} and {second.setting.title}", variables=variables)
+        why = f"each alone is faster; the ratio is to {title} alone"
+        won = self._race(title, self._process(alone), host, [Candidate(second.knob, both, why)], left)
+        return [best, second] if won else [best]
 
-    def _with(self, stack: contextlib.ExitStack, candidate: Candidate, base: ScriptArm) -> ScriptArm:
-        """The process of a setting on top of the variables of `base`, where it notes down evidence as long as `stack` is open."""
-        setting = candidate.setting
-        keep = [stack.enter_context(tempfile.TemporaryDirectory())] if setting.noting else []
-        noting = setting.noting(keep[0]) if setting.noting else {}
-        return self._process({**base.command.environment, **setting.variables}, noting, keep)
-
-    def _arm(self, candidate: Candidate, name: str, process: ScriptArm, base: ScriptArm) -> Arm:
-        """A setting's process as an arm, which proves its effect against the process of the baseline: that one is ready by then."""
-
-        def proof() -> str | None:
-            host = replace(self.host, observed=Observed.of(base.observed))
-            return candidate.knob.proof(candidate.setting, Observed.of(process.observed), host)
-
-        return replace(process.arm(name), what=candidate.applies.sentence, risk=candidate.applies.risk.value, proof=proof)
-
-    def _race(self, base: Arm, arms: list[Arm], again: ScriptArm, racing: Mapping[str, ScriptArm], budget: float) -> Experiment:
-        """A race; Ctrl-C ends the search with it."""
+    def _race(self, name: str, base: ScriptArm, host: Host, candidates: list[Candidate], seconds: float) -> list[Candidate]:
+        """Race settings against a baseline; the proven winners, at most one per knob, the fastest first. Ctrl-C ends the search with it."""
+        if not candidates:
+            return []
+        processes = {each.setting.title: self._process(each.setting.variables, each.setting) for each in candidates}
         experiment = run_experiment(
-            [base, *arms],
-            baseline=base.name,
-            again=again.arm(AGAIN),
-            budget=max(LEAST, budget),
-            sources={name: str(process.command) for name, process in racing.items()},
+            [base.arm(name), *(_arm(each, processes[each.setting.title], base, host) for each in candidates)],
+            baseline=name,
+            budget=max(LEAST, seconds),
+            sources={title: str(process.command) for title, process in {name: base, **processes}.items()},
             watch=self.watch,
         )
         if experiment.interrupted:
             raise KeyboardInterrupt
-        failure = experiment.trial(base.name).failure
+        failure = experiment.trial(name).failure
         if failure:
             raise CaptureError(failure)
         self.races.append(experiment)
-        return experiment
-
-    def _note(self, change: str, verdict: Verdict, why: str, experiment: Experiment) -> None:
-        tried, proof = Tried.judged(change, verdict.arm, verdict, why), experiment.trial(verdict.arm).proof
-        self.tried.append(replace(tried, reason=f"{tried.reason} Shown by: {proof}.") if proof else tried)
-
-
-RESERVE = 0.2  # of the free memory is left to everything else
-
-
-def resident(session: int) -> int:
-    """Resident bytes of all processes of a session, pages that they share counted for each; 0 where the system does not say."""
-    total = 0
-    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
-        if not name.isdigit():
-            continue
-        with contextlib.suppress(OSError, ValueError, IndexError):  # it ended while we looked
-            after_name = _text(f"/proc/{name}/stat").rsplit(")", 1)[1].split()  # state, parent, group, session, ...
-            if int(after_name[3]) == session:
-                total += int(_text(f"/proc/{name}/statm").split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    return total
+        won: dict[str, tuple[float, Candidate]] = {}
+        for each in candidates:
+            verdict, proof = experiment.verdict(each.setting.title), experiment.trial(each.setting.title).proof
+            tried = Tried.judged(each.knob.id, each.setting.title, verdict, each.why)
+            self.tried.append(replace(tried, reason=f"{tried.reason} Shown by: {proof}.") if proof else tried)
+            if verdict.decision is Decision.FASTER and verdict.estimate is not None:
+                found = (verdict.estimate.ratio, each)
+                won[each.knob.id] = max(found, won.get(each.knob.id, found), key=lambda pair: pair[0])
+        return [each for _, each in sorted(won.values(), key=lambda pair: -pair[0])]
 
 
-def fitting(each: int, free: int | None) -> int | None:
-    """How many more processes of `each` bytes fit into `free` bytes, with a reserve; None where either is not known."""
-    return int(free * (1 - RESERVE)) // each if each > 0 and free is not None else None
+def _arm(candidate: Candidate, process: ScriptArm, base: ScriptArm, host: Host) -> Arm:
+    """A setting's process as an arm, which proves its effect against the process of the baseline: that one is ready by then."""
 
+    def proof() -> str | None:
+        before = replace(host, observed=Observed(**base.observed))
+        return candidate.knob.proof(candidate.setting, Observed(**process.observed), before)
 
-def gib(size: float) -> str:
-    """Bytes for people."""
-    return f"{size / 2**30:.1f} GiB"
-
-
-def _text(path: str) -> str:
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return file.read()
+    return replace(process.arm(candidate.setting.title), another=None, proof=proof)

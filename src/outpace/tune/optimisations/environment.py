@@ -8,7 +8,7 @@ import ctypes.util
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import Any, Protocol
+from typing import Protocol
 
 from outpace._dataclass import dataclass
 from outpace.capture.notes import granted_cpus, usable_cpus
@@ -39,13 +39,6 @@ class Observed:
     xla: bool = False
     allocators: tuple[str, ...] = ()
     xla_options: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Observed:
-        """From what a process sent."""
-        lists = ("allocators", "xla_options")
-        values: dict[str, Any] = {name: tuple(value) if name in lists else value for name, value in told.items()}
-        return cls(**values)
 
 
 @dataclass(frozen=True)
@@ -111,10 +104,18 @@ class EnvironmentKnob(Optimisation[Host], Protocol):
     """One practice that must be set before TensorFlow starts. What the user or the script sets is never overridden."""
 
     def settings(self, host: Host) -> tuple[Setting, ...]:
-        """The values to try, where it applies; at least one."""
+        """The values to try, where it applies; none of what is only explained."""
+        return ()
 
     def proof(self, setting: Setting, seen: Observed, host: Host) -> str | None:
         """Evidence, from what the setting's process told, that it took effect; None where there is none."""
+        return None
+
+
+def _more_threads(seen: Observed, host: Host) -> int | None:
+    """Threads of pools that a process started, beside those of the script as it is; None where they were not seen."""
+    now, before = seen.pool_threads, host.observed.pool_threads
+    return now - before if now is not None and before is not None else None
 
 
 class PoolThreads(EnvironmentKnob):
@@ -151,10 +152,9 @@ class PoolThreads(EnvironmentKnob):
 
     def proof(self, setting: Setting, seen: Observed, host: Host) -> str | None:
         """The threads that TensorFlow started, against those of the script as it is."""
-        now, before = seen.pool_threads, host.observed.pool_threads
-        if now is None or before is None or now - before != int(setting.variables[self._variable]) - host.visible:
+        if _more_threads(seen, host) != int(setting.variables[self._variable]) - host.visible:
             return None
-        return f"TensorFlow started {now} threads for its pools instead of {before}"
+        return f"TensorFlow started {seen.pool_threads} threads for its pools instead of {host.observed.pool_threads}"
 
     def _why(self, host: Host) -> str:
         return f"TensorFlow uses as many {self._pool}-op threads as it sees cores, {host.visible}"
@@ -242,11 +242,12 @@ class GpuThreads(EnvironmentKnob):
 
     def proof(self, setting: Setting, seen: Observed, host: Host) -> str | None:
         """The threads that TensorFlow started besides those of the script as it is."""
-        now, before = seen.pool_threads, host.observed.pool_threads
         wanted = int(setting.variables[_COUNT]) * host.observed.gpus
-        if now is None or before is None or now - before != wanted:
+        if _more_threads(seen, host) != wanted:
             return None
-        return f"TensorFlow started {counted(wanted, 'more thread')}, {now} instead of {before}"
+        return (
+            f"TensorFlow started {counted(wanted, 'more thread')}, {seen.pool_threads} instead of {host.observed.pool_threads}"
+        )
 
 
 _FLAGS = "XLA_FLAGS"
@@ -339,13 +340,6 @@ class ExplainedSetting(EnvironmentKnob):
     def applies(self, host: Host, /) -> Answer:
         """Never more than an explanation."""
         return Explained(self._why) if host.observed.gpus else NotApplicable("the script uses no GPU")
-
-    def settings(self, host: Host) -> tuple[Setting, ...]:
-        """None."""
-        return ()
-
-    def proof(self, setting: Setting, seen: Observed, host: Host) -> None:
-        """Nothing is tried."""
 
 
 OPTIMISATIONS = (

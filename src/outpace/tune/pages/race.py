@@ -149,14 +149,10 @@ def _story(experiment: Experiment, verdict: Verdict) -> str:
     """The verdict in sentences: decision, reason, proof, what the first call costs."""
     trial = experiment.trial(verdict.arm)
     parts = [f"{verdict.decision.value.capitalize()}. {verdict.reason}"]
-    if trial.what:
-        parts.insert(0, f"{trial.what.rstrip('.')}.")
     if trial.proof:
         parts.append(f"The change took effect: {trial.proof}")
     if verdict.break_even_steps is not None:
         parts.append(f"Its first call takes longer; that pays for itself after {verdict.break_even_steps:,} steps.")
-    if trial.risk != "exact":
-        parts.append(f"Risk class: {trial.risk}.")
     return " ".join(parts)
 
 
@@ -182,8 +178,8 @@ def _variants(experiment: Experiment) -> Table:
                 trial.step if first is not None else "",
                 first * _PS if first is not None else _NAN,
                 trial.warmup_steps,
-                len(instances := experiment.instances(trial.arm)),
-                sum(s.arm in instances for s in experiment.samples),
+                len(experiment.processes(trial.arm)),
+                sum(s.arm in experiment.instances(trial.arm) for s in experiment.samples),
                 float(steps) if steps is not None else _NAN,
             )
         )
@@ -211,7 +207,7 @@ def _how(experiment: Experiment) -> Figures:
     items = [
         _apart(experiment, phase),
         Figure("Rounds", search, Unit.COUNT, f"and {fresh} fresh"),
-        Figure("Block", experiment.blocks[-1] * _PS, Unit.PS, f"{protocol.block_steps} steps or more"),
+        Figure("Block", protocol.block_seconds * _PS, Unit.PS, f"{protocol.block_steps} steps or more"),
         Figure("Measured for", experiment.seconds * _PS, Unit.PS, f"of {experiment.budget:g} s"),
         Figure("Seed of the order", experiment.seed, Unit.NONE),
         Figure("Smallest difference reported", protocol.effect, Unit.FRACTION),
@@ -221,11 +217,10 @@ def _how(experiment: Experiment) -> Figures:
 
 def _apart(experiment: Experiment, phase: Phase) -> Figure:
     """How far apart two runs of the same are."""
-    seen = [spread for trial in experiment.compared for spread in spreads(experiment, trial.arm, phase)]
-    if seen:
-        said = f"{100 * math.sqrt(Noise.of([*seen, *experiment.known]).between):.1f}%"
+    if seen := spreads(experiment, phase):
+        said = f"{100 * math.sqrt(Noise.of(seen).between):.1f}%"
         return Figure("Processes of one variant differ by", said, Unit.TEXT, "standard deviation")
-    control = compare(experiment.rates(experiment.baseline, phase), experiment.rates(experiment.again, phase))
+    control = compare(*experiment.itself(phase))
     return Figure("Baseline against itself (A/A)", _interval(control), Unit.TEXT, "should hold 1")
 
 
@@ -254,7 +249,8 @@ _NOTHING = (_NAN, _NAN, _NAN)
 
 def replay_page_of(before: Experiment, after: Experiment, judged: bool = False) -> Page:
     """The comparison; `judged` says that `after` are the same samples, judged again."""
-    pairs = [(verdict, _same_arm(after, verdict.arm)) for verdict in before.verdicts]
+    now = {verdict.arm: verdict for verdict in after.verdicts}
+    pairs = [(verdict, now.get(verdict.arm)) for verdict in before.verdicts]
     rows = [_row(old, new) for old, new in pairs]
     differing = [old.arm for old, new in pairs if new is None or agreement(old, new) != "yes"]
     fields = (
@@ -290,10 +286,6 @@ def agreement(old: Verdict, new: Verdict) -> str:
         return "yes"
     distance = abs(math.log(old.estimate.ratio / new.estimate.ratio))
     return "yes" if distance <= math.hypot(old.estimate.half, new.estimate.half) else "other ratio"
-
-
-def _same_arm(experiment: Experiment, arm: str) -> Verdict | None:
-    return next((verdict for verdict in experiment.verdicts if verdict.arm == arm), None)
 
 
 def _fields(when: str, where: str) -> tuple[Field, ...]:

@@ -28,7 +28,6 @@ from outpace.tune.climb.outcome import NOT_PROVEN, USED_UP, Climbed, Tried
 from outpace.tune.optimisations import all_rewrites, knobs
 from outpace.tune.optimisations.advice import Advice
 from outpace.tune.optimisations.optimisation import NeedsConsent, NotApplicable
-from outpace.tune.pages.environment import page_of_plain
 from outpace.tune.pages.race import raced
 from outpace.tune.pages.tried import TRIED, row_of, why_of
 from outpace.tune.proof import Proof
@@ -48,8 +47,8 @@ _NEAR = 0.97
 _LONGER = 2  # times the budget
 
 
-def report_of(plan: Mapping[str, Any], searched: Searched, proof: Proof | None) -> Report:
-    """The report of a search, with the proof's own words where there was something to prove."""
+def report_of(plan: Mapping[str, Any], searched: Searched, proof: Proof | None, *others: Page) -> Report:
+    """The report of a search, with the proof's own words where there was something to prove, and other pages."""
     climbed, kept = searched.climbed, _kept(proof)
     recipe = [line for change in kept for line in change.recipe]
     sections: list[Section] = [Text("The proof", _proof(searched, proof))] if proof is not None else []
@@ -66,8 +65,8 @@ def report_of(plan: Mapping[str, Any], searched: Searched, proof: Proof | None) 
         sections.append(Rows(climbed.lines, LINES, limit=3, remark=SAMPLED))
     said = headline(searched, proof)
     page = Page(ID, TITLE, QUESTION, said, tuple(sections))
-    others = [_details(climbed, kept), *([page_of_plain(plan["environment"])] if plan.get("environment") else [])]
-    return Report(plan["script"], said, (), tuple(_findings(proof, recipe)), (page, *others), next=tuple(_next(plan, searched)))
+    pages = (page, _details(climbed, kept), *others)
+    return Report(plan["script"], said, (), tuple(_findings(proof, recipe)), pages, next=tuple(_next(plan, searched)))
 
 
 def _details(climbed: Climbed, kept: Sequence[Any]) -> Page:

@@ -35,7 +35,7 @@ from outpace.tune.same.rest import Rest
 from outpace.tune.same.said import Said
 from outpace.tune.same.shown import Items, Shown, numbers_of
 from outpace.tune.same.state import Reader, State, frames_of, modules_of
-from outpace.tune.texts.edition import Loaded
+from outpace.tune.texts.edition import Edition
 from outpace.tune.texts.load import Marking, substitute
 
 LEAVING = 10.0  # seconds for what a script does at its exit
@@ -49,7 +49,7 @@ class TextRun:
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self.plan = plan
-        self.loaded = loaded = Loaded.read(plan["edition"])
+        self.loaded = loaded = Edition.read(plan["edition"])
         self.marking = Marking(loaded.place, loaded.header)
         items = {key: [Items(*each) for each in runs] for key, runs in plan["items"].items()}
         shown = Shown(plan["cut"], plan["every"], tuple(plan["numbers"]), items)

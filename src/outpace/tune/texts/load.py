@@ -18,18 +18,19 @@ from outpace.tune.texts.marks import branches_of, instrumented
 from outpace.tune.texts.place import FIT, Place
 
 
-def substitute(texts: Mapping[str, bytes]) -> None:
-    """Let the import system read these texts instead of the files, and none of their compiled copies."""
+def substitute(texts: Mapping[str, str]) -> None:
+    """Let the import system read these texts instead of the files, by path, and none of their compiled copies."""
+    contents = {os.path.realpath(path): encoded(text) for path, text in texts.items()}
     plain_data = SourceFileLoader.get_data
 
     def get_data(self: Any, path: Any) -> bytes:
-        found = texts.get(os.path.realpath(path))
+        found = contents.get(os.path.realpath(path))
         return found if found is not None else plain_data(self, path)
 
     read = linecache.updatecache  # AutoGraph reads a function by its lines, and asks for them to be read again
 
     def updatecache(filename: str, module_globals: Any = None) -> list[str]:
-        content = texts.get(os.path.realpath(filename))
+        content = contents.get(os.path.realpath(filename))
         if content is None:
             return read(filename, module_globals)
         encoding = tokenize.detect_encoding(io.BytesIO(content).readline)[0]
@@ -39,7 +40,7 @@ def substitute(texts: Mapping[str, bytes]) -> None:
 
     linecache.updatecache = updatecache
     SourceFileLoader.get_data = get_data  # type: ignore[method-assign]  # this process does nothing else
-    _uncompiled(texts.__contains__)
+    _uncompiled(contents.__contains__)
 
 
 def _uncompiled(which: Callable[[str], bool]) -> None:

@@ -48,33 +48,23 @@ class Arm:
 
     run: does that many steps and returns when they are complete (work of a device included). It may return the `Work` that it measured
         itself; otherwise the engine's clock counts.
-    what: the change in words. risk: what it may change in the training's results ("exact", "reordered", "statistical", "architecture").
     start: may be called before that, and does not wait: others are prepared meanwhile. prepare: called once, before
         the first step. undo: called once after the last block, also when the race ends early.
-    begin, end: called before and after each block, untimed; `end` is called whatever happened in between.
-    drain: called before each block, after `begin`, untimed: takes out what buffers collected while the arm was idle.
+    end: called after each block, untimed, whatever happened in it.
     proof: asked after the warm-up for evidence that the change took effect; None means that there is none.
-    check: asked after the last block, when the arm is faster, for what speaks against using this variant; None means nothing.
     facts: asked after the warm-up. warm: it ran before, so that a third of the warm-up does.
-    treatment: what the arm is an instance of, where several arms are processes of one text: the name of the first of them; "" stands for
-        the arm's own. another: makes a further instance (a new process) under a name.
+    another: makes a further instance (a new process of the same text) under a name.
     """
 
     name: str
     run: Callable[[int], Work | None]
-    what: str = ""
-    risk: str = "exact"
     start: Callable[[], object] | None = None
     prepare: Callable[[], object] | None = None
     undo: Callable[[], object] | None = None
-    begin: Callable[[], object] | None = None
     end: Callable[[], object] | None = None
-    drain: Callable[[], object] | None = None
     proof: Callable[[], str | None] | None = None
-    check: Callable[[], str | None] | None = None
     facts: Callable[[], Facts] | None = None
     warm: bool = False
-    treatment: str = ""
     another: Callable[[str], Arm] | None = None
 
 
@@ -89,10 +79,10 @@ class Lane:
 
     name: str
     arm: Arm
-    treatment: str = ""  # its own name where it is the only instance, or the first
+    treatment: str  # its own name where it is the only instance, or the first
     steps: int = 1
     step_seconds: float = 0.0
-    untimed_seconds: float = 0.0  # of the last block: begin, drain, end, and what the arm does not count
+    untimed_seconds: float = 0.0  # of the last block: its end, and what the arm does not count
     uncounted_seconds: float = 0.0  # of these, what the arm does not count: a loop's evaluations between its steps
     stretch: float = 1.0  # how much longer steps take with it
     racing: bool = True
@@ -104,7 +94,6 @@ class Lane:
     failure: str | None = None
     asked: bool = False
     proof: str | None = None
-    objection: str | None = None
     facts: Facts = field(default_factory=Facts)
 
     @property
@@ -117,8 +106,6 @@ class Lane:
         """What is kept of it."""
         return Trial(
             arm=self.name,
-            what=self.arm.what,
-            risk=self.arm.risk,
             step=self.facts.step,
             examples=self.facts.examples,
             first_seconds=self.first_seconds,
@@ -128,7 +115,6 @@ class Lane:
             failure=self.failure,
             asked=self.asked,
             proof=self.proof,
-            objection=self.objection,
             treatment=self.treatment,
         )
 
@@ -173,9 +159,9 @@ def prepare(lane: Lane, protocol: Protocol, warmup: float, clock: Clock) -> None
         lane.racing = bool(lane.proof)
 
 
-def fill(lane: Lane, seconds: float, protocol: Protocol) -> None:
-    """Set the steps of a block so that it takes about `seconds`, and with what is not counted not much longer."""
-    seconds *= min(1, LONGEST / lane.stretch)
+def fill(lane: Lane, protocol: Protocol) -> None:
+    """Set the steps of a block so that it takes about as long as asked, and with what is not counted not much longer."""
+    seconds = protocol.block_seconds * min(1, LONGEST / lane.stretch)
     wanted = math.ceil(seconds / lane.step_seconds) if lane.step_seconds > 0 else protocol.block_steps
     lane.steps = min(max(_fewest(lane, protocol), wanted), _MOST_STEPS)
 
@@ -194,10 +180,6 @@ def run(lane: Lane, steps: int, clock: Clock) -> Work:
     """Run one block; returns what it did. The arm's `end` is called in any case."""
     arm, began = lane.arm, clock()
     try:
-        if arm.begin is not None:
-            arm.begin()
-        if arm.drain is not None:
-            arm.drain()
         started, cpu = clock(), time.process_time()
         told: Work | None = arm.run(steps)
         seconds, cpu = clock() - started, time.process_time() - cpu

@@ -1,7 +1,7 @@
-"""A variant's process: `python -m outpace.tune.trial.child READ WRITE PARENT FIRST_EPOCH KEEP SCRIPT ARGS...` runs the script, guarded, and
-pauses it between blocks.
+"""A variant's process: `python -m outpace.tune.trial.child PLAN SCRIPT ARGS...` runs the script, guarded, and pauses it between blocks.
 
-KEEP is a JSON list of folders that the process really writes to. `-m MODULE` stands for SCRIPT as it does for Python.
+PLAN is a JSON object: `channel` (the descriptor of a connection to the race), `keep` (a folder that is really written to), `module` (whether
+SCRIPT is one), `first_epoch` (seconds), `edition` (the file of an `Edition`, or nothing).
 
 Nothing but the standard library is imported before the script runs. A script with a function `outpace_race()` is loaded without running
 its `if __name__ == "__main__"` part, and the step that the function returns is raced. Any other script runs as `python SCRIPT` does, and
@@ -11,36 +11,37 @@ its own steps are raced: those of the first Keras `fit`, whose epochs are made e
 from __future__ import annotations
 
 import ast
-import ctypes
 import functools
 import inspect
 import json
 import os
 import runpy
-import signal
 import sys
 import time
+from multiprocessing.connection import Connection
 from types import ModuleType
 from typing import Any, NoReturn
 
 from outpace.capture.ending import end_here, exit_code
+from outpace.capture.imports import ImportHooks
 from outpace.capture.recording import tell
 from outpace.capture.script import hide_own_frames, run_as_main
 from outpace.capture.steps_keras import KerasSteps, wrap
 from outpace.capture.steps_tf import LoopSteps, hook_marks
 from outpace.tune import guard
-from outpace.tune.trial.channel import EDITION, Channel
+from outpace.tune.texts.edition import Edition
+from outpace.tune.texts.load import Marking, substitute
+from outpace.tune.trial.passes import MODEL, RacedPasses, frameworks
 from outpace.tune.trial.turns import WARMUP, Observer, RaceSession, run_hook
 
 HOOK = "outpace_race"
 ENDLESS = 1_000_000_000  # epochs
-_PR_SET_PDEATHSIG = 1
 
 
 class Hooks:
     """Connects the frameworks' imports to the race's session, as the launcher of `outpace profile` does to a capture's."""
 
-    def __init__(self, channel: Channel, first_epoch: float, fit: int = 1, limit: str = "") -> None:
+    def __init__(self, channel: Connection, first_epoch: float, fit: int = 1, limit: str = "") -> None:
         """first_epoch: seconds that a `fit` gets to end its first epoch before it is timed. fit: which one it is, others train as they are.
         limit: see `Edition`."""
         self._channel, self._fits, self._fit, self._limit = channel, 0, fit, limit
@@ -52,8 +53,6 @@ class Hooks:
 
     def install(self) -> None:
         """Hook what the script will import."""
-        from outpace.capture.imports import ImportHooks
-
         hooks: Any = {"tensorflow": self.on_tensorflow, "keras": self.on_keras, "tf_keras": self.on_keras, "jax": self.on_jax}
         ImportHooks(hooks, _not_hooked).install()
 
@@ -79,7 +78,7 @@ class Hooks:
 
     def ended(self) -> NoReturn:
         """Training is over, for instance by EarlyStopping, and so is the process."""
-        self._channel.send(ended=dict(self.session.steps_seen))
+        self._channel.send({"ended": dict(self.session.steps_seen)})
         end_here(0)
 
     def _take_over(self, keras: Any) -> None:
@@ -115,7 +114,6 @@ class Hooks:
         import tensorflow as tf
 
         from outpace.tune.program.source import Source
-        from outpace.tune.trial.passes import MODEL
 
         dataset = Source(given.get("x"), given).dataset.repeat()
         if self._limit == MODEL:
@@ -189,30 +187,16 @@ def has_hook(script: str) -> bool:
     return any(isinstance(node, ast.FunctionDef) and node.name == HOOK for node in tree.body)
 
 
-def _die_with(parent: int) -> None:
-    """Let the system end this process with its parent, however that one ends: a stopped process could not see it."""
-    prctl = getattr(ctypes.CDLL(None), "prctl", None)
-    if prctl is not None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
-
-
 def main(arguments: list[str]) -> None:
     """Entry of the process."""
-    read, write, parent = (int(text) for text in arguments[:3])
-    first_epoch, keep = float(arguments[3]), json.loads(arguments[4])
-    module = arguments[5] == "-m"
-    script, *argv = arguments[6:] if module else arguments[5:]
-    guard.begin(keep)
-    _die_with(parent)  # only now: a change of rights forgets it
-    os.set_inheritable(read, False)
-    os.set_inheritable(write, False)
-    channel = Channel(read, write)
+    plan, script, *argv = json.loads(arguments[0]), *arguments[1:]
+    guard.begin([plan["keep"]])
+    os.set_inheritable(plan["channel"], False)
+    channel = Connection(plan["channel"])
     hide_own_frames()
     code = 1
     try:
-        _run(script, argv, module, channel, first_epoch)
+        _run(plan, script, argv, channel)
     except SystemExit as end:
         code = exit_code(end.code)
     except BaseException as error:
@@ -220,46 +204,30 @@ def main(arguments: list[str]) -> None:
     end_here(code)  # at once: pipelines fed by a Python generator can hang at the interpreter's own end
 
 
-def _run(script: str, argv: list[str], module: bool, channel: Channel, first_epoch: float) -> None:
-    from outpace.capture.imports import ImportHooks
-
-    edition = os.environ.pop(EDITION, "")
-    if edition:
-        _run_edited(edition, script, argv, module, channel, first_epoch)
-    if not module and has_hook(script):
+def _run(plan: dict[str, Any], script: str, argv: list[str], channel: Connection) -> None:
+    module, first_epoch = plan["module"], plan["first_epoch"]
+    loaded = Edition.read(plan["edition"]) if plan["edition"] else None
+    if loaded is not None:
+        substitute(loaded.texts)
+    elif not module and has_hook(script):
         observer = Observer()
         ImportHooks({"tensorflow": observer.on_tensorflow}, _not_hooked).install()
         sys.argv = [script, *argv]
         sys.path[0] = os.path.dirname(os.path.realpath(script))
         run_hook(runpy.run_path(script, run_name="__outpace_race__")[HOOK], channel, observer)
-    hooks = Hooks(channel, first_epoch)
+    hooks = Hooks(channel, first_epoch, *((loaded.fit, loaded.limit) if loaded is not None else ()))
+    if loaded is not None and loaded.place.file:
+        passes, marking = RacedPasses(hooks.session, loaded, first_epoch), Marking(loaded.place, loaded.header, endless=True)
+        marking.install()
+        passes.install()
+        ImportHooks(frameworks(hooks.session), _not_hooked).install()
+        run_as_main(script, argv, module, marking.compiled)
+        channel.send({"ended": passes.seen})
+        end_here(0)
     hooks.install()
     os.register_at_fork(after_in_child=hooks.session.window.disable)
     run_as_main(script, argv, module)
     hooks.ended()
-
-
-def _run_edited(edition: str, script: str, argv: list[str], module: bool, channel: Channel, first_epoch: float) -> NoReturn:
-    """Race the loop, or the `fit`, of a script of which some texts stand in for files."""
-    from outpace.capture.imports import ImportHooks
-    from outpace.tune.texts.edition import Loaded
-    from outpace.tune.texts.load import Marking, substitute
-    from outpace.tune.trial.passes import RacedPasses, frameworks
-
-    loaded = Loaded.read(edition)
-    substitute(loaded.texts)
-    hooks = Hooks(channel, first_epoch, loaded.fit, loaded.limit)
-    if not loaded.place.file:
-        hooks.install()
-        run_as_main(script, argv, module)
-        hooks.ended()
-    passes, marking = RacedPasses(hooks.session, loaded, first_epoch), Marking(loaded.place, loaded.header, endless=True)
-    marking.install()
-    passes.install()
-    ImportHooks(frameworks(hooks.session), _not_hooked).install()
-    run_as_main(script, argv, module, marking.compiled)
-    channel.send(ended=passes.seen)
-    end_here(0)
 
 
 # The guard keeps the user's files; these are off because their writing would be timed, and BackupAndRestore would begin with an earlier

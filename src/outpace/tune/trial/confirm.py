@@ -10,7 +10,7 @@ from outpace.tune.trial.planning import MOST_INSTANCES, Costs, Noise, planned
 from outpace.tune.trial.record import Phase
 from outpace.tune.trial.state import Race
 from outpace.tune.trial.statistics import rounds_needed
-from outpace.tune.trial.verdict import biased, spreads
+from outpace.tune.trial.verdict import spreads
 
 LATE = 0.5  # of the budget, beyond it: for rounds that a verdict needs at least
 
@@ -22,27 +22,22 @@ def confirm(race: Race, suspects: list[Lane]) -> None:
     for lane in suspects:
         for each in race.lanes:
             each.racing = each.racing or each.treatment == lane.name
-    wanted = _more(race, suspects) if race.again in race.lanes else {lane.name: _needed(race, lane) for lane in suspects}
+    several = all(len(race.of(lane)) > 1 for lane in suspects)
+    wanted = _more(race, suspects) if several else {lane.name: _needed(race, lane) for lane in suspects}
     suspects = [lane for lane in suspects if lane.racing]
-    while suspects and race.base.racing:
+    if suspects and race.base.racing:
         possible = _possible(race, suspects, wanted)
         race.plan = {lane.name: min(wanted[lane.name], possible) for lane in suspects}
         _confirm_planned(race, suspects)
-        if not biased(race.control(Phase.CONFIRM)) or _exhausted(race, suspects):
-            return
-        race.widen()  # the same once more, on fresh rounds; what was measured so far is no longer used
 
 
 def _more(race: Race, suspects: list[Lane]) -> dict[str, int]:
     """Start the instances that a confirmation needs beside those of the search; gives the rounds that it needs with them."""
-    known, protocol = race.known(), race.protocol
-    seen = [spread for trial in known.compared for spread in spreads(known, trial.arm, Phase.SEARCH)]
-    noise = Noise.of([*seen, *race.told])
+    protocol, noise = race.protocol, Noise.of(spreads(race.known(), Phase.SEARCH))
     sides = [race.base, *suspects]
-    makes = all(lane.arm.another is not None for lane in sides)
     running = min(len(race.of(lane)) for lane in sides)
     start = sum((lane.first_seconds or 0.0) + lane.warmup_seconds for lane in sides)
-    costs = Costs(start, race.cost(sides), running, MOST_INSTANCES if makes else running)
+    costs = Costs(start, race.cost(sides), running, MOST_INSTANCES)
     least, most = protocol.confirm_rounds, max(protocol.confirm_rounds, protocol.fresh_rounds)
     plans = {
         lane.name: planned(noise, costs, race.left(), _effect(race, lane), protocol.power, least, most) for lane in suspects
@@ -61,11 +56,9 @@ def _confirm_planned(race: Race, suspects: list[Lane]) -> None:
     most = max(race.plan.values())
     for number in range(most):
         racing = [lane for lane in suspects if lane.racing and number < race.plan[lane.name]]
-        if not racing or not (race.base.racing and race.again.racing):
+        if not racing or not race.base.racing or _late(race, number):
             return
-        if _late(race, number):
-            return
-        race.round(Phase.CONFIRM, number, [*race.selves(), *race.of(*racing)])
+        race.round(Phase.CONFIRM, number, race.of(race.base, *racing))
         race.watch.round(race.known(), Phase.CONFIRM, number + 1, most, race.left())
 
 
@@ -73,14 +66,6 @@ def _late(race: Race, rounds: int) -> bool:
     """Whether blocks took so much longer than planned that the budget is over; what they showed is not asked."""
     enough = rounds >= race.protocol.least_rounds and race.left() < 0
     return enough or (rounds >= race.protocol.few_rounds and race.left() < -LATE * race.budget)
-
-
-def _exhausted(race: Race, suspects: list[Lane]) -> bool:
-    """Whether a second confirmation with longer blocks is not possible."""
-    if len(race.blocks) > race.protocol.widen_times or not (race.base.racing and race.again.racing):
-        return True
-    cost = race.cost([*race.of(*suspects), *race.selves()])
-    return race.left() < 2 * cost * race.protocol.confirm_rounds
 
 
 def _effect(race: Race, lane: Lane) -> float:
@@ -100,7 +85,7 @@ def _needed(race: Race, lane: Lane) -> int:
 def _possible(race: Race, suspects: list[Lane], wanted: Mapping[str, int]) -> int:
     """The largest cap on everybody's rounds that what is left of the budget pays for; a little more where that is enough to tell."""
     cost = {lane.name: race.cost(race.of(lane)) for lane in suspects}
-    selves, longest = race.cost(race.selves()), max(wanted.values())
+    selves, longest = race.cost(race.of(race.base)), max(wanted.values())
 
     def fits(rounds: int, seconds: float) -> bool:
         total = sum(min(most, rounds) * cost[name] for name, most in wanted.items() if name in cost)

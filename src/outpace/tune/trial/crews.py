@@ -50,7 +50,7 @@ def _run(race: Race, crew: list[Lane], turn: int, rounds: int) -> int:
         race.prepare_those(crew)
         ready = [lane for lane in crew if lane.racing]
         for lane in ready:
-            fill(lane, race.blocks[-1], race.protocol)
+            fill(lane, race.protocol)
         if not rounds:
             start = max((lane.first_seconds or 0.0) + lane.warmup_seconds for lane in crew)
             cost = max((lane.cost for lane in ready), default=1.0)

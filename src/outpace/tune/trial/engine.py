@@ -1,12 +1,12 @@
 """`run_experiment`: search in paired rounds, then confirmation on fresh ones.
 
-Every round runs each arm once, in an order drawn anew, and the baseline twice (the A/A arm). The search finds arms that differ and lets go of
+Every round runs each arm once, in an order drawn anew, and the baseline twice (A/A). The search finds arms that differ and lets go of
 those that are clearly slower; because it looks repeatedly, what it finds is a suspicion. The number of fresh rounds that each suspicion
 needs is fixed before the first of them, and only these rounds are published. `verdict.judge` decides, from the samples alone.
 
-A treatment may have several instances: arms with the same `treatment`, or those that its `another` makes. Two of each are started in turns,
-and more for a confirmation, before its first round, where they show more than rounds for the same time. With fewer processes `alive` at
-once than that, whole processes run in turns (`crews`).
+A treatment has several instances where its arm can make `another`. Two of each are started in turns, and more for a confirmation, before its
+first round, where they show more than rounds for the same time. With fewer processes `alive` at once than that, whole processes run in turns
+(`crews`).
 """
 
 from __future__ import annotations
@@ -19,10 +19,8 @@ from outpace.model.errors import UsageError
 from outpace.tune.trial.arm import Arm, Clock
 from outpace.tune.trial.confirm import confirm
 from outpace.tune.trial.crews import take_turns
-from outpace.tune.trial.instances import Spread
-from outpace.tune.trial.record import Decision, Experiment, Phase, Protocol, load
+from outpace.tune.trial.record import AGAIN, Experiment, Phase, Protocol, load
 from outpace.tune.trial.search import search, suspected
-from outpace.tune.trial.state import AGAIN as AGAIN
 from outpace.tune.trial.state import Race
 from outpace.tune.trial.verdict import judge
 from outpace.tune.trial.watch import Watch as Watch
@@ -32,7 +30,6 @@ def run_experiment(
     arms: Sequence[Arm],
     *,
     baseline: str | None = None,
-    again: Arm | None = None,
     budget: float = 60.0,
     protocol: Protocol | None = None,
     seed: int = 0,
@@ -40,24 +37,19 @@ def run_experiment(
     clock: Clock = time.perf_counter,
     watch: Watch | None = None,
     enough: Callable[[Experiment], bool] | None = None,
-    known: Sequence[Spread] = (),
 ) -> Experiment:
     """Race arms against the baseline (the first by default); `budget` is in seconds and begins after all warm-ups.
 
-    `again` is the arm that stands for the baseline's second self; by default the baseline itself runs twice in each round. `enough`: asked at
-    the looks of the search, which ends where it says so. An exception in an arm ends that arm, and its treatment's other instances.
-    known: what earlier races of the same tuning tell of how processes of one text differ (`verdict.spreads`), of other processes than these.
+    `enough`: asked at the looks of the search, which ends where it says so. An exception in an arm ends that arm, and its treatment's other
+    instances.
     Ctrl-C ends the race with what is known; every prepared arm is undone in any case.
     Raises UsageError for fewer than two treatments, names that are not unique, or an unknown baseline.
     """
     names = [arm.name for arm in arms]
-    if len({arm.treatment or arm.name for arm in arms}) < 2:
+    if len(arms) < 2:
         raise UsageError("A race needs at least two variants.")
     if len({*names, AGAIN}) <= len(names):
         raise UsageError(f"Every variant needs a name of its own; these are given: {', '.join(names)}.")
-    strangers = sorted({arm.treatment for arm in arms if arm.treatment} - {*names})
-    if strangers:
-        raise UsageError(f"A treatment has the name of its first instance; there is no variant {strangers[0]!r}.")
     if baseline is not None and baseline not in names:
         raise UsageError(f"There is no variant {baseline!r} to be the baseline; there are: {', '.join(names)}.")
     if budget <= 0:
@@ -67,8 +59,7 @@ def run_experiment(
         raise UsageError(
             "Processes run in turns where one at least may live, and another instance of each variant can be made."
         )
-    race = Race(arms, baseline, again, budget, protocol, seed, sources or {}, clock, watch or Watch())
-    race.enough, race.told = enough or race.enough, tuple(known)
+    race = Race(arms, baseline, budget, protocol, seed, sources or {}, clock, watch or Watch(), enough or (lambda known: False))
     return _run(race)
 
 
@@ -77,7 +68,7 @@ def _run(race: Race) -> Experiment:
     with race.interrupts:
         try:
             race.make_seconds()
-            if 0 < race.protocol.alive < len(race.everyone()):
+            if 0 < race.protocol.alive < len(race.lanes):
                 race.protocol = replace(race.protocol, search=False, confirm=True)
                 race.started = race.clock()
                 take_turns(race)
@@ -86,12 +77,11 @@ def _run(race: Race) -> Experiment:
                 race.started = race.clock()
                 if race.can_race():
                     _measure(race)
-            _check(race)
         except KeyboardInterrupt:
             race.interrupted = True
         finally:
             with race.interrupts.shield():
-                race.undo(race.everyone())
+                race.undo(race.lanes)
     race.interrupted = race.interrupted or race.interrupts.seen
     ended = replace(race.environment, load=(*race.environment.load, *load()), versions=race.versions())
     experiment = replace(race.known(), environment=ended)
@@ -113,11 +103,3 @@ def _rehearse(race: Race) -> None:
     """A round that does not count: it tells what a block costs when others ran in between."""
     race.round(Phase.CONFIRM, 0, race.racing())
     race.samples.clear()
-
-
-def _check(race: Race) -> None:
-    """Ask the arms that won for what speaks against them; the others are not used anyway."""
-    won = {verdict.arm for verdict in judge(race.known()) if verdict.decision in (Decision.FASTER, Decision.SEEMS_FASTER)}
-    for lane in race.lanes:
-        if lane.name in won and lane.arm.check is not None:
-            lane.objection = lane.arm.check()

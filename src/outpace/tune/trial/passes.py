@@ -5,6 +5,7 @@ many steps as its budget has time for."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -12,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from outpace.tune.texts import marks
-from outpace.tune.texts.edition import Loaded
+from outpace.tune.texts.edition import Edition
 from outpace.tune.trial.turns import WARMUP, RaceSession
 
 MODEL, INPUT = "model", "input"  # limits
@@ -21,7 +22,7 @@ MODEL, INPUT = "model", "input"  # limits
 class RacedPasses:
     """Counts the passes of the loop of an edition, and hands them to the race's session."""
 
-    def __init__(self, session: RaceSession, loaded: Loaded, first_epoch: float) -> None:
+    def __init__(self, session: RaceSession, loaded: Edition, first_epoch: float) -> None:
         """first_epoch: seconds that the loop gets to be left once before it is timed: caches fill until then."""
         self._session, self._turns, self._grouped = session, session.turns, loaded.grouped
         self._limit = loaded.limit
@@ -95,11 +96,4 @@ class RacedPasses:
 
 def frameworks(session: RaceSession) -> dict[str, Callable[[ModuleType], None]]:
     """What is to be done when a framework is imported: its devices are waited for at the ends of blocks."""
-
-    def on_tensorflow(tf: ModuleType) -> None:
-        session.add_framework("tensorflow", tf)
-
-    def on_jax(jax: ModuleType) -> None:
-        session.add_framework("jax", jax)
-
-    return {"tensorflow": on_tensorflow, "jax": on_jax}
+    return {name: functools.partial(session.add_framework, name) for name in ("tensorflow", "jax")}

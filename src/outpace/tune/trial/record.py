@@ -22,8 +22,9 @@ from outpace.capture.notes import granted_cpus
 from outpace.model.codec import decode, encode
 from outpace.model.errors import NotFoundError, UsageError
 from outpace.model.files import whole
-from outpace.tune.trial.instances import Spread
 from outpace.tune.trial.statistics import Estimate
+
+AGAIN = "baseline again (A/A)"  # the baseline of one instance, the second time in a round
 
 
 class Per(str, Enum):
@@ -52,8 +53,6 @@ class Protocol:
     confirm_rounds: fresh rounds of a confirmation, at least. How many, of how many instances, is fixed before the first of them.
     fresh_rounds: rounds of a race without a search, at most.
     power: how often a true difference of the planned size shall be confirmed, as a quantile of the normal distribution (1.28: 90%).
-    widen_times: how often blocks may be doubled when they prove too short (the baseline differs from itself, or rounds resemble
-        their neighbours by more than `autocorrelation`).
     blind: an interval that reaches farther than this from 1 is too wide to say "no difference".
     bias_share: where the baseline differs from itself, a claim must be at least 1 / bias_share times as large as that difference can be;
         as large, where the race only screens.
@@ -78,8 +77,6 @@ class Protocol:
     confirm_rounds: int = 20
     fresh_rounds: int = 60
     power: float = 1.28
-    widen_times: int = 2
-    autocorrelation: float = 0.4
     blind: float = 0.10
     bias_share: float = 0.25
     alive: int = 0
@@ -102,27 +99,24 @@ class Decision(str, Enum):
     SEEMS_FASTER = "seems faster"  # in a race that only screens
     SEEMS_SLOWER = "seems slower"
     REFUSED = "inconclusive"
-    UNSAFE = "unsafe"
     UNPROVEN = "no effect proven"
     FAILED = "failed"
 
     @classmethod
     def _missing_(cls, value: object) -> Decision | None:
-        return cls.REFUSED if value == "refused" else None  # the word of older records
+        return cls.REFUSED if value in ("refused", "unsafe") else None  # words of older records
 
 
 @dataclass(frozen=True)
 class Sample:
     """One block: `steps` steps of an arm took `seconds`.
 
-    `round` counts from 0 within a phase and stage; the stage grows when blocks were too short and the search began again. `order` is the
-    block's place in its round, `when` the seconds from the race's start to the block's. cpu: processor time that the process took
-    meanwhile, all threads, in seconds; None where that is not known.
+    `round` counts from 0 within a phase. `order` is the block's place in its round, `when` the seconds from the race's start to the block's.
+    cpu: processor time that the process took meanwhile, all threads, in seconds; None where that is not known.
     """
 
     arm: str
     phase: Phase
-    stage: int
     round: int
     order: int
     steps: int
@@ -138,12 +132,10 @@ class Trial:
     first_seconds: from preparing to the end of the first step (building, tracing, compiling); None if it never got there.
     warmup_seconds, warmup_steps: what ran untimed after that. failure: why the arm left, or None. dropped: the round after which the
     search let it go as too slow, or None. proof: evidence that the change took effect; `asked` says whether there was a question.
-    objection: what the arm's own check says against using it. treatment: what the arm is one instance of, "" for itself alone.
+    treatment: what the arm is one instance of, "" for itself alone.
     """
 
     arm: str
-    what: str = ""
-    risk: str = "exact"
     step: str = "one call"
     examples: float | None = None
     first_seconds: float | None = None
@@ -153,7 +145,6 @@ class Trial:
     failure: str | None = None
     asked: bool = False
     proof: str | None = None
-    objection: str | None = None
     treatment: str = ""
 
 
@@ -175,7 +166,6 @@ class Verdict:
     control: Estimate | None
     confirmed: bool
     rate: float | None
-    first_seconds: float | None
     break_even_steps: int | None
 
 
@@ -224,13 +214,10 @@ class Experiment:
     """A whole race: everything needed to check its verdicts.
 
     `plan` holds, for each arm whose difference was to be confirmed, the number of fresh rounds fixed before the first of them.
-    `baseline` and `again` are the names of the baseline and of its second self; `blocks` the block lengths of the stages, in seconds.
-    `sources` are what the arms were made of, where that is a file or a command. `known` is what other races of the same tuning told of how
-    processes of one text differ.
+    `sources` are what the arms were made of, where that is a file or a command.
     """
 
     baseline: str
-    again: str
     protocol: Protocol
     budget: float
     seed: int
@@ -238,45 +225,43 @@ class Experiment:
     trials: tuple[Trial, ...]
     samples: tuple[Sample, ...]
     plan: Mapping[str, int]
-    blocks: tuple[float, ...]
     seconds: float
     interrupted: bool = False
     verdicts: tuple[Verdict, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
-    known: tuple[Spread, ...] = ()
 
     def instances(self, treatment: str) -> tuple[str, ...]:
-        """Names of the arms that are instances of a treatment, as they were started."""
+        """Names of the arms that are instances of a treatment, as they were started; the baseline's second time is one."""
         return tuple(trial.arm for trial in self.trials if (trial.treatment or trial.arm) == treatment)
+
+    def processes(self, treatment: str) -> tuple[str, ...]:
+        """The same without a second time."""
+        return tuple(name for name in self.instances(treatment) if name != AGAIN)
 
     @property
     def compared(self) -> tuple[Trial, ...]:
         """The first trials of all treatments, the baseline's among them."""
-        return tuple(trial for trial in self.trials if trial.treatment in ("", trial.arm) and trial.arm != self.again)
+        return tuple(trial for trial in self.trials if trial.treatment in ("", trial.arm))
 
     def trial(self, arm: str) -> Trial:
         """The trial of one arm; KeyError where there is none of that name."""
-        for trial in self.trials:
-            if trial.arm == arm:
-                return trial
-        raise KeyError(arm)
+        return {trial.arm: trial for trial in self.trials}[arm]
 
     def verdict(self, arm: str) -> Verdict:
         """The verdict on one arm; KeyError for the baseline and unknown names."""
-        for verdict in self.verdicts:
-            if verdict.arm == arm:
-                return verdict
-        raise KeyError(arm)
+        return {verdict.arm: verdict for verdict in self.verdicts}[arm]
 
     def reference(self, phase: Phase) -> dict[int, float]:
         """What arms are compared with: the geometric mean of the baseline's blocks of a round, in which it has two at least.
 
         Two blocks are no more biased than one, and a comparison needs a quarter fewer rounds.
         """
-        if len(self.instances(self.baseline)) > 1:
-            return self.together(self.baseline, phase)
-        base, again = self.rates(self.baseline, phase), self.rates(self.again, phase)
-        return {at: math.sqrt(base[at] * again[at]) for at in base.keys() & again.keys()}
+        return self.together(self.baseline, phase)
+
+    def itself(self, phase: Phase) -> tuple[dict[int, float], dict[int, float]]:
+        """Rates of the baseline's first two instances."""
+        first, second = (*self.instances(self.baseline), self.baseline)[:2]
+        return self.rates(first, phase), self.rates(second, phase)
 
     def together(self, treatment: str, phase: Phase) -> dict[int, float]:
         """The geometric mean of the rates of a treatment's instances by round, of those that ran in it."""
@@ -287,13 +272,9 @@ class Experiment:
         return {at: math.exp(math.fsum(each) / len(each)) for at, each in sorted(logs.items())}
 
     def cpu(self, arm: str, phase: Phase) -> dict[int, float]:
-        """Processor seconds per step of an arm's blocks by round, where they are known; those of the phase's last stage."""
-        stage = self.stage(phase)
-        return {
-            s.round: s.cpu / s.steps
-            for s in self.samples
-            if s.arm == arm and s.phase is phase and s.stage == stage and s.cpu is not None and s.steps
-        }
+        """Processor seconds per step of an arm's blocks by round, where they are known."""
+        blocks = (s for s in self.samples if s.arm == arm and s.phase is phase)
+        return {s.round: s.cpu / s.steps for s in blocks if s.cpu is not None and s.steps}
 
     @property
     def winner(self) -> str:
@@ -301,19 +282,11 @@ class Experiment:
         won = [v for v in self.verdicts if v.decision is Decision.FASTER and v.estimate is not None]
         return max(won, key=lambda v: v.estimate.ratio if v.estimate else 0.0).arm if won else self.baseline
 
-    def stage(self, phase: Phase) -> int:
-        """The last stage that a phase reached: the one that counts."""
-        return max((s.stage for s in self.samples if s.phase is phase), default=0)
-
     def rates(self, arm: str, phase: Phase) -> dict[int, float]:
-        """Rates of an arm's blocks by round, in what the protocol counts, per second; those of the phase's last stage."""
-        stage = self.stage(phase)
-        weight = (self.trial(arm).examples or 1.0) if self.protocol.per.value == "example" else 1.0
-        return {
-            s.round: s.steps * weight / s.seconds
-            for s in self.samples
-            if s.arm == arm and s.phase is phase and s.stage == stage and s.seconds > 0
-        }
+        """Rates of an arm's blocks by round, in what the protocol counts, per second."""
+        weight = (self.trial(arm).examples or 1.0) if self.protocol.per is Per.EXAMPLE else 1.0
+        blocks = (s for s in self.samples if s.arm == arm and s.phase is phase)
+        return {s.round: s.steps * weight / s.seconds for s in blocks if s.seconds > 0}
 
 
 VERSION = 1
@@ -365,8 +338,18 @@ def _experiment(rows: list[dict[str, Any]]) -> Experiment:
     if header.pop("kind", None) != "experiment" or header.pop("version", None) != VERSION:
         raise ValueError("its first line is no header")
     found: dict[str, list[Any]] = {name: [] for name, _ in _ROWS.values()}
-    for row in rows[1:]:
+    for row in _of_old(header, rows[1:]):
         values = dict(row)
         name, kind = _ROWS[values.pop("kind")]
         found[name].append(decode(kind, values))
     return typing.cast(Experiment, decode(Experiment, {**header, **found}))
+
+
+def _of_old(header: Mapping[str, Any], rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Rows as they are written today: older races began again with longer blocks, and then only the last stage's counted; the second time of
+    the baseline was named in the header."""
+    last = {row["phase"]: row["stage"] for row in rows if "stage" in row}
+    for row in rows:
+        if row.get("stage") == last.get(row.get("phase")):
+            second = row["kind"] == "trial" and row["arm"] == header.get("again")
+            yield {**row, "treatment": header["baseline"]} if second else row

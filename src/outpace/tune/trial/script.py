@@ -13,8 +13,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import field
+from collections.abc import Callable, Mapping
+from dataclasses import field, replace
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
@@ -22,10 +25,9 @@ from outpace.capture.family import noted
 from outpace.capture.recording import tell
 from outpace.model.errors import CaptureError, NotFoundError, UsageError
 from outpace.model.units import counted
+from outpace.tune.data.size import available_memory
 from outpace.tune.reason import reason_in
 from outpace.tune.trial.arm import Arm, Facts, Work
-from outpace.tune.trial.channel import EDITION, Channel, Closed
-from outpace.tune.trial.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from outpace.tune.texts.edition import Edition
@@ -92,42 +94,40 @@ _SETTLE_SHARE = 20  # one step in twenty of a block runs before the timed ones
 _LAST_LINES, _LAST_BYTES = 3, 20_000
 
 
-class ScriptArm:
-    """One script in a process. noting: variables that make the process note something down; they are no part of its command.
-    first_epoch: seconds that a `fit`, or the loop, gets to end its first epoch, in which caches fill, before it is timed. edition: texts
-    that stand in for the script's files, and the loop or the `fit` that is raced.
-    folder: where it runs; the present one by default. keep: folders that the process writes to (`guard`)."""
+MEMORY_SHARE = 0.8  # of what is free, for the processes of a race
 
-    def __init__(
-        self,
-        command: Command,
-        noting: Mapping[str, str] | None = None,
-        start_seconds: float = START_SECONDS,
-        first_epoch: float = 0.0,
-        edition: Edition | None = None,
-        folder: str | None = None,
-        keep: Sequence[str] = (),
-    ) -> None:
-        self._made_of = (command, noting, start_seconds, first_epoch, edition, folder, keep)
-        self.command, self._first_epoch, self._edition, self._folder = command, first_epoch, edition, folder
-        self._texts: tempfile.TemporaryDirectory[str] | None = None
-        self._noting, self._start_seconds = dict(noting or {}), start_seconds
-        self._keep, self._room = tuple(keep), ""
-        self._process: subprocess.Popen[bytes] | None = None
-        self._ready, self._began = False, 0.0
-        self._channel: Channel | None = None
-        self._log: IO[bytes] | None = None
-        self._facts = Facts()
-        self._observed: Mapping[str, Any] = {}
-        self._step_seconds = 0.0
-        self._steps = 0
+
+def room(each: int) -> int:
+    """How many more processes of so many bytes the free memory holds."""
+    return int(MEMORY_SHARE * available_memory() / max(each, 1))
+
+
+@dataclass(eq=False)
+class ScriptArm:
+    """One script in a process. noting: gives variables that make the process note something down in a folder; they are no part of its command.
+    first_epoch: seconds that a `fit`, or the loop, gets to end its first epoch, in which caches fill,
+    before it is timed. edition: texts that stand in for the script's files, and the loop or the `fit` that is raced. folder: where it runs; the
+    present one by default.
+    observed: what the process told of itself after its warm-up (`Observer.facts`)."""
+
+    command: Command
+    noting: Callable[[str], Mapping[str, str]] | None = None
+    first_epoch: float = 0.0
+    edition: Edition | None = None
+    folder: str | None = None
+    observed: Mapping[str, Any] = field(default_factory=dict, init=False)
+    _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    _channel: Connection | None = field(default=None, init=False)
+    _log: IO[bytes] | None = field(default=None, init=False)
+    _room: str = field(default="", init=False)
+    _ready: bool = field(default=False, init=False)
+    _began: float = field(default=0.0, init=False)
+    _facts: Facts = field(default_factory=Facts, init=False)
+    _step_seconds: float = field(default=0.0, init=False)
+    _steps: int = field(default=0, init=False)
 
     def arm(self, name: str) -> Arm:
         """The script as an arm, of which further processes can be made."""
-
-        def another(name: str) -> Arm:
-            return ScriptArm(*self._made_of).arm(name)
-
         return Arm(
             name,
             self.run,
@@ -136,13 +136,8 @@ class ScriptArm:
             undo=self.close,
             end=self.pause,
             facts=lambda: self._facts,
-            another=another,
+            another=lambda name: replace(self).arm(name),
         )
-
-    @property
-    def observed(self) -> Mapping[str, Any]:
-        """What the process told of itself after its warm-up (`Observer.facts`); empty before `start`."""
-        return self._observed
 
     @property
     def session(self) -> int | None:
@@ -157,15 +152,15 @@ class ScriptArm:
         if self._ready:
             return
         self.launch()
-        ready = self._receive(self._start_seconds)["ready"]
-        self._ready, self._observed = True, ready["observed"]
+        ready = self._receive(START_SECONDS)["ready"]
+        self._ready, self.observed = True, ready["observed"]
         if ready["writers"]:
             tell(
                 f"{self.command} runs without {', '.join(ready['writers'])}, which would write the race's files in place of yours"
             )
-        if self._first_epoch and not ready["whole"]:
+        if self.first_epoch and not ready["whole"]:
             tell(
-                f"{self.command}: its first epoch was not over after {self._first_epoch:.0f} s; "
+                f"{self.command}: its first epoch was not over after {self.first_epoch:.0f} s; "
                 "a cache that fills in it is not whole in what is timed"
             )
         self._facts = Facts(ready["step"], ready["examples"], ready["versions"], time.perf_counter() - self._began)
@@ -176,55 +171,39 @@ class ScriptArm:
         if self._process is not None:
             return
         self._began = time.perf_counter()
-        theirs, ours = os.pipe(), os.pipe()
+        self._channel, theirs = Pipe()
         self._room = noted(tempfile.mkdtemp(prefix="outpace-trial-"))
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process, `close` closes it
-        head = [
-            sys.executable,
-            "-m",
-            "outpace.tune.trial.child",
-            str(theirs[0]),
-            str(ours[1]),
-            str(os.getpid()),
-            str(self._first_epoch),
-            json.dumps([self._room, *self._keep]),
-        ]
+        noting = self.noting(self._room) if self.noting is not None else {}
+        plan = {
+            "channel": theirs.fileno(), "keep": self._room, "module": self.command.module,
+            "first_epoch": self.first_epoch, "edition": str(self.edition.write(self._room)) if self.edition is not None else "",
+        }  # fmt: skip
         try:
-            with Interrupts() as interrupts, interrupts.shield():  # a process that nobody knows yet could not be ended
-                self._process = subprocess.Popen(
-                    [*head, *(["-m"] if self.command.module else []), *self.command.parts],
-                    stdin=subprocess.DEVNULL,
-                    stdout=self._log,
-                    stderr=self._log,
-                    pass_fds=(theirs[0], ours[1]),
-                    start_new_session=True,
-                    cwd=self._folder,
-                    env={**_environment(), **self.command.environment, **self._noting, **self._edited()},
-                )
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "outpace.tune.trial.child", json.dumps(plan), *self.command.parts],
+                stdin=subprocess.DEVNULL,
+                stdout=self._log,
+                stderr=self._log,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+                cwd=self.folder,
+                env={**_environment(), **self.command.environment, **noting},
+            )
         except OSError as error:
             raise CaptureError(f"Python could not be started for {self.command}: {error}.") from error
         finally:
-            os.close(theirs[0])
-            os.close(ours[1])
-            self._channel = Channel(ours[0], theirs[1])
-        interrupts.check()
-
-    def _edited(self) -> dict[str, str]:
-        """The variable that names the texts, which are written down for as long as the process lives."""
-        if self._edition is None:
-            return {}
-        self._texts = tempfile.TemporaryDirectory(prefix="outpace-texts-")
-        noted(self._texts.name)
-        return {EDITION: str(self._edition.write(self._texts.name))}
+            theirs.close()
 
     @property
     def memory(self) -> int:
-        """Bytes that the process holds in memory; 0 where that is not known."""
-        try:
-            with open(f"/proc/{self.session}/statm", encoding="ascii") as file:
-                return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        except (OSError, ValueError, IndexError):
-            return 0
+        """Bytes that the process and what it started hold in memory, pages that they share counted for each; 0 where that is not known."""
+        total = 0
+        for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
+            with contextlib.suppress(OSError, ValueError, IndexError):  # no process, or it ended while we looked
+                if os.getsid(int(name)) == self.session:
+                    total += int(Path("/proc", name, "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return total
 
     def run(self, steps: int) -> Work:
         """Run a block in the process. Raises CaptureError when the script ended or failed."""
@@ -233,8 +212,8 @@ class ScriptArm:
         settle = max(1, steps // _SETTLE_SHARE)
         self._signal(signal.SIGCONT)
         try:
-            self._channel.send(steps=steps, settle=settle)
-        except Closed:
+            self._channel.send({"steps": steps, "settle": settle})
+        except OSError:
             raise self._ended() from None
         done = self._receive(BLOCK_SECONDS + 20 * self._step_seconds * (steps + settle))
         work = Work(done["steps"], done["seconds"])
@@ -257,9 +236,7 @@ class ScriptArm:
             self._log.close()
         if self._room:
             shutil.rmtree(self._room, ignore_errors=True)
-        if self._texts is not None:
-            self._texts.cleanup()
-        self._process = self._channel = self._log = self._texts = None
+        self._process = self._channel = self._log = None
         self._ready = False
 
     def _signal(self, number: int) -> None:
@@ -271,11 +248,11 @@ class ScriptArm:
     def _receive(self, timeout: float) -> dict[str, Any]:
         assert self._channel is not None
         try:
-            message = self._channel.receive(timeout)
-        except Closed:
+            message: dict[str, Any] | None = self._channel.recv() if self._channel.poll(timeout) else None
+        except (EOFError, OSError):
             raise self._ended() from None
-        except TimeoutError:
-            raise CaptureError(f"It ran no step within {timeout:.0f} s. {self._said()}".strip()) from None
+        if message is None:
+            raise CaptureError(f"It ran no step within {timeout:.0f} s. {self._said()}".strip())
         if "ended" in message:
             raise self._ended(message["ended"])
         return message

@@ -3,13 +3,11 @@ finds is a suspicion."""
 
 from __future__ import annotations
 
-import math
-
 from outpace.tune.trial.arm import Lane
 from outpace.tune.trial.record import Phase
 from outpace.tune.trial.state import Race
-from outpace.tune.trial.statistics import STRICT, SUSPECT, autocorrelation, log_ratios
-from outpace.tune.trial.verdict import biased, claimed
+from outpace.tune.trial.statistics import STRICT, SUSPECT
+from outpace.tune.trial.verdict import claimed
 
 
 def search(race: Race) -> None:
@@ -29,10 +27,6 @@ def _search_until(race: Race, share: float) -> bool:
         race.watch.round(race.known(), Phase.SEARCH, race.rounds, None, race.left())
         if race.rounds not in protocol.looks:
             continue
-        if race.rounds >= protocol.least_rounds and _too_short(race):
-            race.widen()
-            race.rounds = 0
-            continue
         _drop(race, race.rounds)
         if all(_settled(race, lane) for lane in race.others()) or race.enough(race.known()):
             return True
@@ -45,17 +39,6 @@ def _may_go_on(race: Race, share: float) -> bool:
     more = 0.0 if race.rounds < race.protocol.few_rounds else race.cost(race.racing())  # of another round
     few = not race.protocol.confirm and race.rounds < race.protocol.least_rounds
     return left > 0 or (few and left > more - race.budget)
-
-
-def _too_short(race: Race) -> bool:
-    """Whether rounds are no independent samples at this block length: then every interval would be too narrow."""
-    again = 2 * race.protocol.least_rounds * 2 * race.cost(race.racing())
-    if len(race.blocks) > race.protocol.widen_times or race.left(race.protocol.search_share) < again:
-        return False
-    known = race.known()
-    logs = log_ratios(known.rates(race.base.name, Phase.SEARCH), known.rates(race.again.name, Phase.SEARCH))
-    limit = max(race.protocol.autocorrelation, 2.58 / math.sqrt(len(logs)))
-    return biased(race.control(Phase.SEARCH, STRICT)) or autocorrelation(logs) > limit
 
 
 def _drop(race: Race, done: int) -> None:

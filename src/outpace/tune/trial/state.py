@@ -8,14 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from outpace.tune.trial.arm import Arm, Clock, Lane, fill, prepare, run
-from outpace.tune.trial.instances import Spread
 from outpace.tune.trial.interrupts import Interrupts
-from outpace.tune.trial.record import Environment, Experiment, Phase, Protocol, Sample
-from outpace.tune.trial.statistics import LEVEL, Estimate, compare
+from outpace.tune.trial.record import AGAIN, Environment, Experiment, Phase, Protocol, Sample
+from outpace.tune.trial.statistics import LEVEL, Estimate
 from outpace.tune.trial.verdict import compared
 from outpace.tune.trial.watch import Watch
 
-AGAIN = "baseline again (A/A)"
 AT_ONCE = 2  # processes that start at a time: more take each other's cores
 
 
@@ -26,29 +24,25 @@ class Race:
         self,
         arms: Sequence[Arm],
         baseline: str | None,
-        again: Arm | None,
         budget: float,
         protocol: Protocol,
         seed: int,
         sources: Mapping[str, str],
         clock: Clock,
         watch: Watch,
+        enough: Callable[[Experiment], bool],
     ) -> None:
         self.interrupts = Interrupts()
-        self.lanes = [Lane(arm.name, arm, arm.treatment or arm.name) for arm in arms]
+        self.lanes = [Lane(arm.name, arm, arm.name) for arm in arms]
         self.base = next(lane for lane in self.lanes if baseline in (None, lane.name))
         self.fixed_base = baseline is not None
-        self.own_again = again is not None
-        self.again = Lane(AGAIN, again or self.base.arm, AGAIN)
         self.budget, self.protocol, self.seed, self.sources = budget, protocol, seed, sources
         self.clock, self.watch, self.random = clock, watch, random.Random(seed)
         self.environment = Environment.here()
         self.samples: list[Sample] = []
         self.plan: dict[str, int] = {}
-        self.enough: Callable[[Experiment], bool] = lambda known: False
-        self.told: tuple[Spread, ...] = ()
-        self.blocks = [protocol.block_seconds]
-        self.rounds = 0  # of the search, in this stage
+        self.enough = enough
+        self.rounds = 0  # of the search
         self.interrupted = False
         self.started = self.clock()
 
@@ -58,35 +52,24 @@ class Race:
 
     def known(self) -> Experiment:
         """The race as far as it went."""
-        trials = tuple(lane.trial for lane in self.everyone())
         return Experiment(
             baseline=self.base.name,
-            again=self.again.name,
             protocol=self.protocol,
             budget=self.budget,
             seed=self.seed,
             environment=self.environment,
-            trials=trials,
+            trials=tuple(lane.trial for lane in self.lanes),
             samples=tuple(self.samples),
             plan=dict(self.plan),
-            blocks=tuple(self.blocks),
             seconds=self.clock() - self.started,
             interrupted=self.interrupted,
             sources=dict(self.sources),
-            known=self.told,
         )
 
     def make_seconds(self) -> None:
-        """Two instances of every treatment that can have them, if the baseline can; its second is the baseline's second self."""
-        leads = self.leads()
-        for lead in leads if self.base.arm.another is not None and not self.own_again else ():
+        """Two instances of every treatment that can have them, if the baseline can."""
+        for lead in self.leads() if self.base.arm.another is not None else ():
             self.instance(lead, 1)
-        self._find_again()
-
-    def _find_again(self) -> None:
-        selves = [lane for lane in self.lanes if lane.treatment == self.base.name and lane is not self.base]
-        if selves:
-            self.again, self.own_again = selves[0], False
 
     def instance(self, lead: Lane, number: int) -> Lane | None:
         """A treatment's instance by its number from 0, made where there is none; None where it cannot be made."""
@@ -101,18 +84,18 @@ class Race:
         return lane
 
     def prepare_all(self) -> None:
-        """Bring all to their steady state; where the first is the baseline only by being the first, another stands in for it."""
-        self.prepare_those(self.everyone() if self.own_again else list(self.lanes))
-        if self.base.failure and not self.fixed_base:
-            others = self.others()
-            if len(others) > 1:  # one that is left has nothing to be compared with
-                self.base, self.own_again = others[0], False
-                self.again = Lane(AGAIN, self.base.arm, AGAIN)
-                self._find_again()
-                self.watch.note(f"{others[0].name} is the baseline now, because the first variant failed.")
-        if self.again not in self.lanes and (not self.own_again or self.again.failure):
-            self.again = Lane(AGAIN, self.base.arm, AGAIN, racing=self.base.racing, facts=self.base.facts)
-            self.again.step_seconds, self.again.first_seconds = self.base.step_seconds, self.base.first_seconds
+        """Bring all to their steady state; where the first is the baseline only by being the first, another stands in for it. A baseline of
+        one instance runs twice in each round."""
+        self.prepare_those(self.lanes)
+        if (
+            self.base.failure and not self.fixed_base and len(others := self.others()) > 1
+        ):  # one has nothing to be compared with
+            self.base = others[0]
+            self.watch.note(f"{others[0].name} is the baseline now, because the first variant failed.")
+        if len(self.of(self.base)) == 1:
+            again = Lane(AGAIN, self.base.arm, self.base.name, facts=self.base.facts)
+            again.step_seconds, again.first_seconds = self.base.step_seconds, self.base.first_seconds
+            self.lanes.append(again)
         self.fill()
 
     def prepare_those(self, lanes: Sequence[Lane]) -> None:
@@ -122,10 +105,8 @@ class Race:
                 if each.arm.start is not None and not each.prepared and each.failure is None:
                     with contextlib.suppress(Exception):  # it is met when it is prepared
                         each.arm.start()
-            if self._lead(lane).failure or (lane is self.again and self.base.failure):  # it is the same program
-                self.own_again = self.own_again and lane is not self.again
-                continue
-            self.prepare(lane)
+            if not self._lead(lane).failure:  # else it is the same program
+                self.prepare(lane)
 
     def prepare(self, lane: Lane) -> None:
         """Bring an instance to its steady state, or out of the race with all of its treatment."""
@@ -150,11 +131,7 @@ class Race:
     def fill(self) -> None:
         """Set how many steps fill a block."""
         for lane in self.racing():
-            fill(lane, self.blocks[-1], self.protocol)
-
-    def everyone(self) -> list[Lane]:
-        """All instances, and the baseline's second self."""
-        return self.lanes if self.again in self.lanes else [*self.lanes, self.again]
+            fill(lane, self.protocol)
 
     def leads(self) -> list[Lane]:
         """The first instances, which speak for their treatments."""
@@ -168,13 +145,9 @@ class Race:
         names = {lead.name for lead in leads}
         return [lane for lane in self.lanes if lane.racing and lane.treatment in names]
 
-    def selves(self) -> list[Lane]:
-        """The baseline's instances, or the baseline and its second self."""
-        return self.of(self.base) if self.again in self.lanes else [self.base, self.again]
-
     def racing(self) -> list[Lane]:
         """All instances that are in the race."""
-        return [lane for lane in self.everyone() if lane.racing]
+        return [lane for lane in self.lanes if lane.racing]
 
     def others(self) -> list[Lane]:
         """What is compared with the baseline, and is in the race."""
@@ -182,7 +155,7 @@ class Race:
 
     def can_race(self) -> bool:
         """Whether there is something to compare."""
-        return self.base.racing and self.again.racing and bool(self.others())
+        return self.base.racing and bool(self.others())
 
     def left(self, share: float = 1.0) -> float:
         """Seconds of the budget, or of a share of it, that are left."""
@@ -202,25 +175,11 @@ class Race:
             except Exception as error:
                 self._fail(lane, error)
                 continue
-            stage = len(self.blocks) - 1
-            self.samples.append(Sample(lane.name, phase, stage, number, order, work.steps, work.seconds, when, work.cpu))
+            self.samples.append(Sample(lane.name, phase, number, order, work.steps, work.seconds, when, work.cpu))
 
-    def estimate(self, lane: Lane, level: float = LEVEL, phase: Phase = Phase.SEARCH) -> Estimate | None:
-        """What a phase says of a treatment."""
-        return compared(self.known(), lane.name, phase, level)
-
-    def control(self, phase: Phase, level: float = LEVEL) -> Estimate | None:
-        """The baseline against its second self; None where the processes of a treatment are compared, and may differ."""
-        known = self.known()
-        if self.again in self.lanes:
-            return None
-        return compare(known.rates(self.base.name, phase), known.rates(self.again.name, phase), level)
-
-    def widen(self) -> None:
-        """Double the blocks; the rounds begin to count anew."""
-        self.blocks.append(2 * self.blocks[-1])
-        self.fill()
-        self.watch.note(f"The baseline differs from itself: the rounds start again, with blocks of {self.blocks[-1]:g} s.")
+    def estimate(self, lane: Lane, level: float = LEVEL) -> Estimate | None:
+        """What the search says of a treatment."""
+        return compared(self.known(), lane.name, Phase.SEARCH, level)
 
     @staticmethod
     def cost(lanes: list[Lane]) -> float:

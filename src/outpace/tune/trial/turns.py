@@ -18,15 +18,15 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from multiprocessing.connection import Connection
 from types import ModuleType
 from typing import Any
 
 from outpace.capture.ending import remove_graph_sources
-from outpace.capture.options import CaptureOptions, Outcome
+from outpace.capture.options import CaptureOptions
 from outpace.capture.profilers import framework_versions
 from outpace.capture.session import Session
-from outpace.capture.window import Candidate, Phase, StepWindow, describe
-from outpace.tune.trial.channel import Channel, Closed
+from outpace.capture.window import Candidate, StepWindow, describe
 
 PREFIXES = ("TF_", "XLA_", "OMP_", "KMP_", "LD_PRELOAD")
 _TASKS = "/proc/self/task"
@@ -59,7 +59,7 @@ class Observer:
         kind.ensure_initialized = ensure_initialized
 
     def facts(self) -> dict[str, Any]:
-        """Everything that was seen, ready for JSON; `Observed` of `outpace.tune.optimisations.environment` gives the meanings."""
+        """Everything that was seen: the fields of `outpace.tune.optimisations.environment.Observed`."""
         found: dict[str, Any] = {
             "variables": {name: value for name, value in os.environ.items() if name.startswith(PREFIXES)},
             "xla": self.compiled or _XLA_THREAD in _threads().values(),
@@ -101,22 +101,22 @@ def _onednn() -> bool | None:
     return bool(asked()) if asked is not None else None
 
 
-def _allocators() -> list[str]:
+def _allocators() -> tuple[str, ...]:
     """File names of the memory allocators that are loaded into this process."""
     try:
         with open("/proc/self/maps", encoding="utf-8") as file:
-            return sorted(set(_ALLOCATOR.findall(file.read())))
+            return tuple(sorted(set(_ALLOCATOR.findall(file.read()))))
     except OSError:
-        return []
+        return ()
 
 
-def _xla_options(flags: str) -> list[str]:
+def _xla_options(flags: str) -> tuple[str, ...]:
     """Options that differ from XLA's defaults, as XLA noted them down for a module that it compiled, where it was asked to note such."""
     folder = re.search(r"--xla_dump_to=(\S+)", flags)
     for path in sorted(glob.glob(os.path.join(glob.escape(folder[1]), "*.debug_options"))) if folder else ():
         with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
-            return [line.strip() for line in file if line.strip()]
-    return []
+            return tuple(line.strip() for line in file if line.strip())
+    return ()
 
 
 WARMUP = 5  # steps of one kind after which it is the step: preparations that look like one repeat less often
@@ -127,7 +127,7 @@ _A_YEAR = 365 * 86400
 class Turns:
     """Counts the steps of the block that was asked for; at its end the thread waits here for the next."""
 
-    def __init__(self, channel: Channel, sync: Callable[[], object], observer: Observer) -> None:
+    def __init__(self, channel: Connection, sync: Callable[[], object], observer: Observer) -> None:
         """`sync` waits until the devices are idle; `observer` tells what the process' settings came to."""
         self._channel, self._sync, self._observer = channel, sync, observer
         self._settle = self._wanted = self._done = 0
@@ -137,7 +137,7 @@ class Turns:
         """Say that the warm-up is over, which callbacks were switched off, and whether an epoch is over (`whole`), and wait for the first
         block."""
         told = {"step": step, "examples": examples, "versions": framework_versions(), "observed": self._observer.facts()}
-        self._channel.send(ready={**told, "writers": list(writers), "whole": whole})
+        self._channel.send({"ready": {**told, "writers": list(writers), "whole": whole}})
         self._wait()
 
     def step(self, seconds: float, steps: int) -> None:
@@ -153,13 +153,13 @@ class Turns:
             started = time.perf_counter()
             self._sync()
             self._seconds += time.perf_counter() - started
-            self._channel.send(steps=self._done, seconds=self._seconds)
+            self._channel.send({"steps": self._done, "seconds": self._seconds})
             self._wait()
 
     def _wait(self) -> None:
         try:
-            order = self._channel.receive()
-        except Closed:
+            order = self._channel.recv()
+        except (EOFError, OSError):
             remove_graph_sources()
             os._exit(0)  # the race is over; a pipeline of this process might hang at the interpreter's own end
         self._wanted, self._settle = order["steps"], order["settle"]
@@ -185,7 +185,7 @@ class PausingWindow(StepWindow):
 class RaceSession(Session):
     """Stands in for a capture's session: opening the window means that the variant is ready, and no profiler runs."""
 
-    def __init__(self, channel: Channel, observer: Observer, first_epoch: float) -> None:
+    def __init__(self, channel: Connection, observer: Observer, first_epoch: float) -> None:
         """first_epoch: seconds that a `fit` gets to end its first epoch: caches fill in it, and later ones are what training is made of."""
         options = CaptureOptions(warmup=WARMUP, steps=None, seconds=_A_YEAR, stop=False)
         super().__init__(options, "", "", lambda *_: None, lambda *_: None, lambda: None)
@@ -235,17 +235,6 @@ class RaceSession(Session):
         """Steps need no marks here."""
         return lambda: None
 
-    def close(self) -> None:
-        """There is no recording to end."""
-
-    def yield_to_user(self, logdir: object) -> None:
-        """The script's own profiler may run."""
-
-    def finish(self, exit_code: int, stopped: bool) -> Outcome:
-        """The script is over."""
-        self.window.disable()
-        return Outcome(exit_code=exit_code)
-
     def sync(self) -> None:
         """Wait until every framework's devices are idle."""
         for profiler in self.profilers.values():
@@ -257,13 +246,8 @@ class RaceSession(Session):
         most = self.window.most
         return {describe(most): most.count} if most is not None else {}
 
-    @property
-    def opened(self) -> bool:
-        """Whether the variant got ready."""
-        return self.window.phase is Phase.OPEN
 
-
-def run_hook(hook: Callable[[], Any], channel: Channel, observer: Observer) -> None:
+def run_hook(hook: Callable[[], Any], channel: Connection, observer: Observer) -> None:
     """Race the step that a script's `outpace_race` returns: a callable, or a callable and the number of examples per step."""
     from outpace.tune.trial.arm import wait_for
 

@@ -7,7 +7,7 @@ from statistics import median
 
 from outpace._dataclass import dataclass
 from outpace.tune.trial.instances import POWER, Spread, compare_instances, smallest_shown, spread_of
-from outpace.tune.trial.record import Decision, Experiment, Phase, Protocol, Trial, Verdict
+from outpace.tune.trial.record import Decision, Experiment, Per, Phase, Protocol, Trial, Verdict
 from outpace.tune.trial.statistics import LEVEL, STRICT, Estimate, compare
 
 _MARGIN = 1.2  # of the rounds that are needed: preparations come on top, and rounds differ
@@ -28,22 +28,18 @@ def compared(
     if min(len(base), len(other)) < 2:
         reference = {at: rate for at, rate in experiment.reference(phase).items() if at < most}
         return compare(reference, other[0], level) if other else None
-    apart = (experiment.baseline, treatment)
-    more = [
-        spread for trial in experiment.compared if trial.arm not in apart for spread in spreads(experiment, trial.arm, phase)
-    ]
-    return compare_instances(base, other, (*more, *experiment.known), level)
+    return compare_instances(base, other, spreads(experiment, phase, experiment.baseline, treatment), level)
 
 
-def spreads(experiment: Experiment, treatment: str, phase: Phase) -> tuple[Spread, ...]:
-    """What a race says of how a treatment's processes differ, for other comparisons of the same tuning; empty where it says nothing."""
-    found = spread_of(_rates(experiment, treatment, phase))
-    return (found,) if found is not None else ()
+def spreads(experiment: Experiment, phase: Phase, *apart: str) -> list[Spread]:
+    """What the treatments of a race, but those `apart`, say of how processes of one text differ."""
+    names = (trial.arm for trial in experiment.compared if trial.arm not in apart)
+    return [found for name in names if (found := spread_of(_rates(experiment, name, phase))) is not None]
 
 
 def _rates(experiment: Experiment, treatment: str, phase: Phase, most: int = 1_000_000) -> list[dict[int, float]]:
     """Rates of a treatment's instances that ran in a phase, by round."""
-    found = [experiment.rates(name, phase) for name in experiment.instances(treatment)]
+    found = [experiment.rates(name, phase) for name in experiment.processes(treatment)]
     return [{at: rate for at, rate in each.items() if at < most} for each in found if each]
 
 
@@ -62,7 +58,7 @@ def claimed(estimate: Estimate | None, protocol: Protocol) -> Decision | None:
 
 def outrun(experiment: Experiment, arm: str, times: float) -> bool:
     """Whether the search shows an arm to be more than so many times as fast as the baseline, by the strict interval."""
-    found = compare(experiment.reference(Phase.SEARCH), experiment.rates(arm, Phase.SEARCH), STRICT)
+    found = compared(experiment, arm, Phase.SEARCH, STRICT)
     return claimed(found, experiment.protocol) is Decision.FASTER and found is not None and found.low > times
 
 
@@ -93,7 +89,7 @@ def _basis(experiment: Experiment, arm: str) -> _Basis:
     rate, base_rate = (median(r[at] for at in common) if common else None for r in (rates, reference))
     processes, control = several(experiment, arm), None
     if not processes:
-        base, again = (experiment.rates(name, phase) for name in (experiment.baseline, experiment.again))
+        base, again = experiment.itself(phase)
         control = compare({at: base[at] for at in common}, {at: again[at] for at in common})
     found, strict = (compared(experiment, arm, phase, level, most) for level in (LEVEL, STRICT))
     return _Basis(processes, found, control, rate, base_rate, phase is Phase.CONFIRM, strict)
@@ -101,7 +97,7 @@ def _basis(experiment: Experiment, arm: str) -> _Basis:
 
 def several(experiment: Experiment, treatment: str) -> bool:
     """Whether a treatment and the baseline both have several instances."""
-    return all(len(experiment.instances(name)) > 1 for name in (experiment.baseline, treatment))
+    return all(len(experiment.processes(name)) > 1 for name in (experiment.baseline, treatment))
 
 
 def _verdict(experiment: Experiment, trial: Trial) -> Verdict:
@@ -115,7 +111,6 @@ def _verdict(experiment: Experiment, trial: Trial) -> Verdict:
         control=basis.control,
         confirmed=basis.confirmed and decision in (Decision.FASTER, Decision.SLOWER, Decision.SAME),
         rate=basis.rate,
-        first_seconds=trial.first_seconds,
         break_even_steps=_break_even(experiment, trial, basis) if decision is Decision.FASTER else None,
     )
 
@@ -138,8 +133,6 @@ def _decide(experiment: Experiment, trial: Trial, basis: _Basis) -> tuple[Decisi
         return Decision.REFUSED, refusal
     if found is None:
         return Decision.SAME, _same(estimate, basis.confirmed, protocol)
-    if found is Decision.FASTER and trial.objection:
-        return Decision.UNSAFE, trial.objection
     if not protocol.confirm:
         seems = Decision.SEEMS_FASTER if found is Decision.FASTER else Decision.SEEMS_SLOWER
         return seems, f"{_size(estimate)} on {estimate.rounds} rounds of a search; not confirmed."
@@ -224,11 +217,11 @@ def _shown(estimate: Estimate) -> str:
 def _break_even(experiment: Experiment, trial: Trial, basis: _Basis) -> int | None:
     """Steps after which a faster arm has made up for a clearly longer first call."""
     base = experiment.trial(experiment.baseline)
-    selves = (base, experiment.trial(experiment.again))  # the first of all also pays for what a process does once
-    first = min((each.first_seconds for each in selves if each.first_seconds is not None), default=None)
+    selves = (experiment.trial(name).first_seconds for name in experiment.instances(base.arm))
+    first = min((each for each in selves if each is not None), default=None)  # the first of all pays for what is done once
     if trial.first_seconds is None or first is None or not basis.rate or not basis.base_rate:
         return None
-    weight = (trial.examples or 1.0, base.examples or 1.0) if experiment.protocol.per.value == "example" else (1.0, 1.0)
+    weight = (trial.examples or 1.0, base.examples or 1.0) if experiment.protocol.per is Per.EXAMPLE else (1.0, 1.0)
     saved = weight[0] / basis.base_rate - weight[0] / basis.rate  # seconds per step of this arm, for the same amount of work
     extra = trial.first_seconds - first
     if extra <= _LONGER * first or saved <= 0:
