@@ -127,7 +127,13 @@ def watched(names: dict[str, Any], source: str, known: set[tuple[str, str]] | No
         user = sys._getframe(4)
         found.append(user.f_lineno if user.f_code.co_filename == "later.py" else -1)
 
-    lines = EachLine(frozen, Remade({}, frozen.paused), lambda file: file.endswith("later.py"), tell)
+    class Told(Remade):
+        def __setattr__(self, name: str, value: Any) -> None:
+            super().__setattr__(name, value)
+            if name == "changes" and value and not found:
+                tell()
+
+    lines = EachLine(frozen, Told({}, frozen.paused), lambda file: file.endswith("later.py"), lambda: None)
     names["begin"] = lambda: lines.begin(sys._getframe(1))
     before = sys.gettrace()
     try:

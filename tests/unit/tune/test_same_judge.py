@@ -250,15 +250,6 @@ def test_a_cut_training_says_which_passes_were_compared() -> None:
     assert cut.sentence.endswith("; these were steps 1-8, 99-100 of 100, and what only shows in others was not compared")
 
 
-def test_what_a_traced_function_keeps_may_not_change() -> None:
-    kept = {"cfg.lr": "step"}
-    found = judged(replace(record(), frozen=kept))
-    assert found.same is None and "step, which keeps cfg.lr" in found.why
-    runs = [replace(each, frozen=kept) for each in (record(), record(), record(NUDGED))]
-    assert judge(runs, replace(record(), frozen=kept)).same is True, "the original keeps it too"
-    assert judged(replace(record(), opaque={"held": "Handle"})).same is None
-
-
 def test_an_end_that_is_not_told_proves_nothing() -> None:
     found = judge([record(), record(), record(NUDGED, ends=False)], record())
     assert found.same is None and found.why == "Its end could not be compared."

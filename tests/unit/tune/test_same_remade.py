@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outpace.tune.same.remade import Remade
+from outpace.tune.same.remade import DUE, FREE, SHARE, Remade
 from tests.integration.programs import needs_jax, needs_tensorflow
 
 pytestmark = pytest.mark.slow
@@ -182,3 +182,22 @@ def test_what_cannot_be_made_again_is_said() -> None:
             assert not other  # one at a time
         raise ZeroDivisionError
     assert remade.unmade == {"step"} and not remade.changed and not remade.making
+
+
+def test_where_what_it_has_read_changed_a_function_is_made_again_beyond_the_usual_share() -> None:
+    remade = Remade({}, contextlib.nullcontext, frozenset())
+    function = object()
+    remade._share._took = FREE + 0.01 + SHARE * 1e-3
+    remade._share._began -= (remade._share._took - FREE) / DUE + 0.01
+    with remade.turn("step", function) as turn:
+        assert not turn
+    assert not remade.missed and not remade.decided
+    remade.changes += 1
+    with remade.turn("step", function) as turn:
+        assert turn
+    assert remade.decided
+    remade._share._took = 1e9
+    remade.changes += 1
+    with remade.turn("step", function) as turn:
+        assert not turn
+    assert remade.missed and not remade.decided

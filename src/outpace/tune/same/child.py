@@ -94,7 +94,6 @@ class TextRun:
 
     def _passed(self, key: str, entry: int, passes: int, frame: FrameType | None, held: dict[str, Any] | None = None) -> None:
         """The state is to be read; `held`: by name, what a frame does not lead to."""
-        self.frozen.check()
         if self.lines is not None:
             return
         self._rest.wait()
@@ -109,7 +108,6 @@ class TextRun:
 
     def _write(self, ended: str) -> None:
         if self.lines is not None and ended != CUT_SHORT:
-            self.frozen.check()
             self.remade.look(everything=True)
         passes = dict(self.marks.passes)  # of a fit the last call may be told with more steps than it made
         for code in self.frozen.rewritten:
@@ -124,9 +122,10 @@ class TextRun:
         memory = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         ours = (threading.main_thread(), threading.current_thread())
         threads = sum(not each.daemon and each not in ours for each in threading.enumerate())
+        frozen = {} if self.remade.decided else self.frozen.changed
         found = Record(
             self.read, passes, (), ended, ran, self.marking.branches, lines_of(written), memory, threads, self.said.lines,
-            self.frozen.changed, self.frozen.opaque, self.before, self.frozen.kept, self.numbers, self.marks.items | self.fits.items,
+            frozen, self.frozen.opaque, self.before, self.frozen.kept, self.numbers, self.marks.items | self.fits.items,
             self.remade.changed, frozenset(self.remade.unmade), self.remade.places, self.marks.met,
             (time.monotonic() - self._start) / max(self.marks.made + self.fits.made, 1),
         )  # fmt: skip

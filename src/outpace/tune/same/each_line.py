@@ -1,4 +1,5 @@
-"""Looks at each line of the user's whether what an edited script keeps is still so: of a run to the script's own end.
+"""Looks at each line of the user's whether what an edited script's functions have read is still so, and lets them be made again where it is
+not: of a run to the script's own end.
 
 It needs no original beside it: an edited script is fast, and what it keeps wrongly is found where the script changes that."""
 
@@ -30,7 +31,7 @@ class EachLine:
 
     def passed(self) -> None:
         """Look after a pass, as far as there is time."""
-        if self._share.left:
+        if self._share.left():
             self.look()
         self._remade.look()
         self._tell()
@@ -39,10 +40,10 @@ class EachLine:
         """Look at what was read now; quick: in short."""
         with self._share.taken():
             self._frozen.check(quick)
-        self._tell()
+            self._remade.changes = self._frozen.changes
 
     def _tell(self) -> None:
-        if self._frozen.changed or self._remade.changed:
+        if self._remade.changed:
             sys.settrace(None)
             self._found()
 
@@ -50,6 +51,6 @@ class EachLine:
         return self._line if self._users(frame.f_code.co_filename) else None
 
     def _line(self, frame: FrameType, event: str, _: Any) -> Any:
-        if self._share.left:
+        if self._share.left():
             self.look(quick=True)
         return self._line

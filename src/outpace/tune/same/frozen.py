@@ -33,8 +33,8 @@ Getter = Callable[[], Any]
 
 class Frozen:
     """Watches the traces of a process. users: whether a file is one of the user's. changed: by the text of what was read, the function that
-    keeps an old value. opaque: likewise what cannot be compared, with its type. rewritten: code of which
-    a copy ran, which tells nothing of its branches.
+    keeps an old value; changes: how often. opaque: likewise what cannot be compared, with its type. rewritten: code of which a copy ran, which
+    tells nothing of its branches.
     known: what may change, as pairs of a read's text and a function."""
 
     def __init__(self, users: Callable[[str], bool]) -> None:
@@ -45,6 +45,7 @@ class Frozen:
         self._entries: dict[tuple[CodeType, Read], tuple[Getter, Any, Any]] = {}
         self.known: set[tuple[str, str]] = set()
         self.changed: dict[str, str] = {}
+        self.changes = 0
         self.opaque: dict[str, str] = {}
         self.rewritten: set[CodeType] = set()
 
@@ -196,12 +197,12 @@ class Frozen:
         """Note what is no longer what it was when it was read. quick: of large arrays some numbers are looked at."""
         if self._depth:  # what is read now is kept as it is afterwards
             return
-        for (code, read), (getter, held, looks) in self._entries.items():
+        for (code, read), (getter, held, looks) in list(self._entries.items()):
             said = str(read), code.co_name
-            if said[0] in self.changed or said in self.known:
-                continue
-            if self._print(getter, read, quick) != (looks if quick else held):
+            if said not in self.known and self._print(getter, read, quick) != (looks if quick else held):
                 self.changed[said[0]] = said[1]
+                self.changes += 1
+                self._entries[code, read] = getter, self._print(getter, read), self._print(getter, read, quick=True)
 
     def _print(self, getter: Getter, read: Read, quick: bool = False) -> Any:
         """What a value is, to be compared; None for what no trace keeps."""

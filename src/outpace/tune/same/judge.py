@@ -125,7 +125,7 @@ class _Comparison:
                 f" and {len(self.faults) - _SHOWN} more" if len(self.faults) > _SHOWN else ""
             )
             return Judgement(False, f"It is another program: {said}.", self.compared, passes, missed, tuple(self.faults))
-        why = self._frozen() or self._unproven(passes)
+        why = self._unproven(passes)
         if why is not None:
             return Judgement(None, why, self.compared, passes, missed, tuple(self.missing))
         sampled = len({path for key in common for path in self.one.marks[key].sampled})
@@ -133,16 +133,6 @@ class _Comparison:
 
     def _noise(self) -> list[str]:
         return sorted(self.changed - self.told)
-
-    def _frozen(self) -> str | None:
-        known = self.one.frozen.keys() | self.two.frozen.keys()
-        for read, function in self.edited.frozen.items():
-            if read not in known:
-                return f"It compiles {function}, which keeps {read} as it was when it was traced, and the script changes that."
-        for read, kind in self.edited.opaque.items():
-            if read not in self.one.opaque.keys() | self.two.opaque.keys():
-                return f"It compiles a function that keeps {read}, and a {kind} cannot be compared."
-        return None
 
     def _unproven(self, passes: int) -> str | None:
         if passes < 1:

@@ -194,8 +194,13 @@ class Original:
             return f"Run on, the edited script uses {name} as it was when it was {how}; made again later, it is another."
         if lasting.ended not in ("", CUT_SHORT):
             return f"Run on, the edited script ends with {lasting.ended}."
-        more = "" if _followed(lasting) else self._may_change(texts, edited)
+        more = "" if _followed(lasting) else self._opaque(edited) or self._may_change(texts, edited)
         return more or _unrun(texts, edited)
+
+    def _opaque(self, edited: Record) -> str:
+        known = set[str]().union(*(record.opaque for record in self.records[:2]))
+        those = ((read, kind) for read, kind in edited.opaque.items() if read not in known)
+        return next((f"It compiles a function that keeps {read}, and a {kind} cannot be compared." for read, kind in those), "")
 
     def _may_change(self, texts: Texts, edited: Record) -> str:
         """What a traced function keeps and the edited texts may yet change, behind what was compared; a sentence, or nothing."""

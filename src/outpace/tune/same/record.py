@@ -23,9 +23,9 @@ class Record:
     else the exception. ran, branches: first lines of the branches that ran after training began, and of all, by file. files: what it
     would have written, by path from the folder that it ran in: lines of a text, else nothing. memory: bytes at most. threads: that
     would keep the process from ending. said: lines of its log and on stderr. frozen: what a function that was traced has read and has
-    changed since, with its name. opaque: what such a one has read and nobody can compare, with its type. before: like `ran`, before
-    training began. kept: what traced functions keep. numbers: that the texts name. items: what runs of the loops gave, where that was
-    looked up. remade: what it keeps and is another when it is made again, and how it is kept. unmade: what
+    changed since, with its name, where it could not be made again then. opaque: what such a one has read and nobody can compare, with its
+    type. before: like `ran`, before training began. kept: what traced functions keep. numbers: that the texts name. items: what runs of
+    the loops gave, where that was looked up. remade: what it keeps and is another when it is made again, and how it is kept. unmade: what
     it keeps and cannot be made again. keeps: the places where it has something kept. met: numbers of the passes in which each branch ran
     first, by its file and line. pace: seconds that a pass took at most."""
 

@@ -26,7 +26,11 @@ from outpace.capture.frames import users
 from outpace.tune.same.state import Reader
 
 DEEPEST = 4  # functions of a graph inside of each other
-FREE, SHARE = 1.0, 0.3  # seconds that looking may take, and of the run's time
+FREE, SHARE, DUE = (
+    1.0,
+    0.3,
+    0.6,
+)  # seconds that looking may take, and of the run's time; and where what a function has read is another
 ONCE, LAST = 0.1, 30.0  # seconds after which no further one is made, and likewise at the script's end
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
@@ -38,10 +42,9 @@ class Share:
     _began: float = field(default_factory=time.monotonic)
     _took: float = 0.0
 
-    @property
-    def left(self) -> bool:
+    def left(self, share: float = SHARE) -> bool:
         """Whether there is time."""
-        return self._took <= FREE + SHARE * (time.monotonic() - self._began)
+        return self._took <= FREE + share * (time.monotonic() - self._began)
 
     @contextlib.contextmanager
     def taken(self) -> Iterator[None]:
@@ -57,13 +60,18 @@ class Share:
 class Remade:
     """lines: of edited files those that the original has too. quiet: a context in which traces are none of the script's. known: places where
     the original keeps something; none where nothing is made again, and only the places are noted. changed: by what is kept, how: `compiled`,
-    `cached`, `kept`. unmade: what cannot be made again, or not be compared, of which nothing is known."""
+    `cached`, `kept`. unmade: what cannot be made again, or not be compared, of which nothing is known. changes: how often something
+    became another that functions have read; they are due then. missed: that one was due and there was no time."""
 
     lines: Mapping[str, Mapping[int, int]]
     quiet: Callable[[], contextlib.AbstractContextManager[None]]
     known: frozenset[str] | None = None
     changed: dict[str, str] = field(default_factory=dict)
     unmade: set[str] = field(default_factory=set)
+    changes: int = 0
+    missed: bool = False
+    _made: int = 0
+    _seen: dict[int, int] = field(default_factory=dict)  # changes when a function was made again last, by its id
     _places: set[str] = field(default_factory=set)
     _functions: dict[int, tuple[str, Any]] = field(default_factory=dict)  # TensorFlow's, with the place, by id
     _first: dict[Any, Any] = field(default_factory=dict)  # what was made first
@@ -156,7 +164,7 @@ class Remade:
             place, _ = self._functions.get(id(this), ("", None))
             if self._looks(place) and tf.executing_eagerly() and not tf.config.functions_run_eagerly() and _traces(this):
                 name = getattr(this, "__name__", "a function")
-                with self.turn(name) as turn:
+                with self.turn(name, this) as turn:
                     if turn:
                         kept = this.get_concrete_function(*args, **kwargs)
                         found = _graph(this, *kept.structured_input_signature)
@@ -175,7 +183,7 @@ class Remade:
             more = True
             while more:
                 more = False
-                with self.turn("a cache", everything) as turn:
+                with self.turn("a cache", anyway=everything) as turn:
                     more = turn and each.next()
                     if each.changed:
                         self.changed["a cache"] = "cached"
@@ -184,14 +192,23 @@ class Remade:
                         self.unmade.add("a cache")
                     return
 
+    @property
+    def decided(self) -> bool:
+        """Whether a function was made again after all that changed of what it had read, as far as it was called then."""
+        return bool(self._made) and not self.missed and not self.unmade
+
     @contextlib.contextmanager
-    def turn(self, name: str, anyway: bool = False) -> Iterator[bool]:
-        """Whether something may be made again now, which is done inside of it: one at a time, in its share of the time. Whatever is raised
-        means that it cannot be made."""
-        if not (anyway or self._share.left) or not self._lock.acquire(blocking=False):
+    def turn(self, name: str, function: Any = None, anyway: bool = False) -> Iterator[bool]:
+        """Whether something, as this function, may be made again now, which is done inside of it: one at a time, in its share of the time.
+        Whatever is raised means that it cannot be made."""
+        due = function is not None and self._seen.setdefault(id(function), self.changes) != self.changes
+        if not (anyway or self._share.left(DUE if due else SHARE)) or not self._lock.acquire(blocking=False):
+            self.missed = self.missed or due
             yield False
             return
         self._maker = threading.get_ident()
+        self._made += 1
+        self._seen[id(function)] = self.changes
         try:
             with self.quiet(), self._share.taken():
                 yield True
@@ -243,7 +260,7 @@ class Remade:
         @functools.wraps(function)
         def remembered(*args: Any, **kwargs: Any) -> Any:
             found = kept(*args, **kwargs)
-            with self.turn(name) as turn:
+            with self.turn(name, remembered) as turn:
                 if turn and held(function(*args, **kwargs)) != held(found):
                     self.changed[name] = "kept"
             return found
@@ -320,7 +337,7 @@ class _Called:
             return self._fresh()(*args, **kwargs)
         if not self._traces(args, kwargs):
             name = getattr(self, "__name__", "a function")
-            with self._remade.turn(name) as turn:
+            with self._remade.turn(name, self) as turn:
                 if turn and self._differs(args, kwargs):
                     self._remade.changed[name] = "compiled"
         return self._kept(*args, **kwargs)
