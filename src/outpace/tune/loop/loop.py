@@ -73,7 +73,6 @@ class Loop:
         self.untaken = made if isinstance(made, str) else ""  # why not
         self.donation = Donation(self.taken.body) if self.taken is not None and self.jax is not None else None
         self.eager_models = Models(statement) if self.jax is None else None
-        self.failure = ""  # of what has looked at it
         self._tf: Any = sys.modules.get("tensorflow")
         self._main, self._depth = threading.get_ident(), 0
         self._reader: CodeType | None = None  # what reads the data set
@@ -133,11 +132,7 @@ class Loop:
         if self.taken is not None and self.jax is not None:
             return [self.taken.place(self.taken.body.loop.lineno)]
         step = self.eager_step
-        found = [
-            f"{code.co_filename}:{code.co_firstlineno} {code.co_name}"
-            for code in self.codes()
-            if "#" not in code.co_filename and not in_keras(code)
-        ]
+        found = [f"{code.co_filename}:{code.co_firstlineno} {code.co_name}" for code in self.codes() if not in_keras(code)]
         return [step.place, *found] if step is not None and step.outline is not None else found
 
     def watch(self, seen: Callable[[], object]) -> None:

@@ -99,20 +99,13 @@ class LoopXla(LoopKnob):
 
     def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
         """Write the keyword. Raises Unpatchable where a function is not found."""
-        from outpace.tune.patch.step_edit import edit_function, write_compile, write_outline, write_peeled
+        from outpace.tune.patch.step_edit import edit_function, write_compile
 
         assert program.loop is not None
-        step = program.loop.eager_step
         for model in program.loop.models():
             write_compile(model, self.keywords(program), edits_of)
         for code in program.loop.codes():
-            if in_keras(code):
-                continue
-            if step is not None and step.outline is not None and code is step.function.__code__:
-                write_outline(step.outline, edits_of, self.keywords(program))
-            elif step is not None and step.peeled is not None and code is step.peeled.function.__code__:
-                write_peeled(step.function.__code__, step.peeled, edits_of, self.keywords(program))
-            else:
+            if not in_keras(code):
                 edit_function(code, self.keywords(program), edits_of)
 
 

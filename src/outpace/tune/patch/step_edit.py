@@ -31,15 +31,10 @@ STATEMENTS = (cst.BaseCompoundStatement, cst.SimpleStatementLine)
 
 def edit_function(code: CodeType, options: Mapping[str, str], edits_of: Callable[[str], Edits], full: str = MAKER) -> None:
     """Give the `tf.function` (or what `full` names) of a Python function, which runs this code, some keywords; `edits_of`: those of a file by
-    its path.
-
-    A decorator that another change has just written gets them, too. Raises Unpatchable where the place is not found.
+    its path. Raises Unpatchable where the place is not found.
     """
     edits, maker, function = _place(code, edits_of, full)
     file, said = edits.file, _said(options)
-    if edits.decorators.get(function) == maker:
-        edits.decorators[function] = _made(edits, maker, said, full)
-        return
     for decorator in function.decorators:
         if isinstance(decorator.decorator, cst.Call) and _names(decorator.decorator.func, maker):
             edits.keywords[decorator.decorator] = {**edits.keywords.get(decorator.decorator, {}), **options}
@@ -203,8 +198,7 @@ def _write(each: Movable, loop: cst.CSTNode, edits: Edits, number: str) -> None:
 def write_outline(
     outline: Outline, edits_of: Callable[[str], Edits], options: Mapping[str, str] | None = None, full: str = MAKER
 ) -> None:
-    """Edit the file of a loop; `options` of the graph, once more where it is known already. Raises Unpatchable where the statements are not
-    found."""
+    """Edit the file of a loop; `options` of the graph. Raises Unpatchable where the statements are not found."""
     edits = edits_of(outline.file)
     file, maker = edits.file, edits.file.spelled(full)
     where = f"{file.name}:{outline.first}"
@@ -220,8 +214,7 @@ def write_outline(
     if outline.aside:
         edits.above[file.top(loop)] = [made]
         return
-    others = [each for each in edits.before.get(loop, []) if getattr(getattr(each, "name", None), "value", "") != outline.name]
-    edits.before[loop] = [made, *others]
+    edits.before[loop] = [made]
 
 
 _ARGUMENTS = {"optimizer", "loss", "metrics", "loss_weights", "jit_compile", "steps_per_execution", "run_eagerly"}
