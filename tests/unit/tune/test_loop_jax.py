@@ -150,9 +150,7 @@ def test_a_loop_in_a_function_is_written_with_its_functions_before_that(tmp_path
     end = "outcome = main(params, momentum, rate, total), losses, outer\n"
     body, before = run(tmp_path / "train.py", HEAD + inside + end)
     assert isinstance(body, Body)
-    loop_found = found(body)
-    loop_found.donation.first_held = True
-    text = together(tmp_path / "train.py", loop_found, options)
+    text = together(tmp_path / "train.py", found(body), options)
     assert text is not None and "jax.tree.map(jax.numpy.copy, params)" in text
     assert SEVERAL not in options or text.index("def several_steps") < text.index("def main")
     _, after = run(tmp_path / "patched.py", text)
@@ -239,57 +237,34 @@ def test_arrays_that_a_statement_carries_are_a_part_of_the_step(tmp_path: Path) 
     same(before, after)
 
 
-def watched(path: Path, text: str) -> Donation:
-    """What could be given away, after some steps were watched."""
-    made: list[Donation] = []
-
-    def hook() -> None:
-        if made:
-            return
-        body = Body.around(sys._getframe(1))
-        assert isinstance(body, Body)
-        made.append(Donation(body))
-        calls = next(iter(made[0].given)).calls
-        calls.hand_over(made[0].call)
-
-    linecache.clearcache()
-    path.write_text(text, encoding="utf-8")
-    runpy.run_path(str(path), {"hook": hook})
-    made[0].look()
-    return made[0]
-
-
 def test_what_the_loop_replaces_may_be_given_away(tmp_path: Path) -> None:
-    donation = watched(tmp_path / "train.py", HEAD + LOOP + TAIL)
+    body, _ = run(tmp_path / "train.py", HEAD + LOOP + TAIL)
+    assert isinstance(body, Body)
+    donation = Donation(body)
     assert donation.why == "" and next(iter(donation.given.values())).places == (0, 1)
 
 
 @pytest.mark.parametrize(
-    ("loop", "why"),
+    ("old", "new"),
     [
-        (LOOP.replace("hook()", "hook()\n        old = params"), "gives params another name"),
-        (LOOP.replace("total +=", "losses.append(params); total +="), "still holds old values of params, momentum"),
-        (
-            LOOP.replace(
-                "params, momentum, loss = step", "params, momentum, loss = jax.jit(lambda *a: step(*a), donate_argnums=0)"
-            ),
-            "no argument",
-        ),
-        (
-            LOOP.replace(
-                "params, momentum, loss = step(params, momentum, x, rate)", "new, _, loss = step(params, momentum, x, rate)"
-            ),
-            "no argument",
-        ),
+        ("params, momentum, loss = step", "params, momentum, loss = jax.jit(lambda *a: step(*a), donate_argnums=0)"),
+        ("params, momentum, loss = step(params, momentum, x, rate)", "new, _, loss = step(params, momentum, x, rate)"),
     ],
 )
-def test_what_may_still_be_read_is_not_given_away(tmp_path: Path, loop: str, why: str) -> None:
-    text = HEAD + loop + TAIL
-    if "no argument" in why:
-        body, _ = run(tmp_path / "train.py", text)
-        assert isinstance(body, Body) and why in Donation(body).why
-    else:
-        assert why in watched(tmp_path / "train.py", text).why
+def test_what_no_result_replaces_is_not_given_away(tmp_path: Path, old: str, new: str) -> None:
+    body, _ = run(tmp_path / "train.py", HEAD + LOOP.replace(old, new) + TAIL)
+    assert isinstance(body, Body) and "no argument" in Donation(body).why
+
+
+def test_trainings_that_begin_anew_each_copy_their_first_state(tmp_path: Path) -> None:
+    loop = "".join(f"    {line}\n" for line in LOOP.splitlines())
+    again = f"first = params\nfor fold in range(2):\n    params = first\n{loop}"
+    body, before = run(tmp_path / "train.py", HEAD + again + TAIL)
+    assert isinstance(body, Body)
+    text = patched(tmp_path / "train.py", found(body), DONATED)
+    assert "    params = first\n    momentum = jax.tree.map(jax.numpy.copy, momentum)\n" in text, text
+    _, after = run(tmp_path / "patched.py", text)
+    same(before, after)
 
 
 def test_a_step_that_gives_its_state_away_is_left(tmp_path: Path) -> None:
@@ -363,9 +338,7 @@ def test_an_epoch_in_a_function_with_two_compiled_calls(tmp_path: Path, options:
     body, before = run(tmp_path / "train.py", HEAD + EPOCH)
     assert isinstance(body, Body)
     assert body.carried == ("params",) and body.inputs == ("batch",) and body.results == ("loss",) and not body.several
-    loop = found(body)
-    loop.donation.first_held = True
-    text = together(tmp_path / "train.py", loop, options)
+    text = together(tmp_path / "train.py", found(body), options)
     assert text is not None
     _, after = run(tmp_path / "patched.py", text)
     same(before, after)

@@ -154,8 +154,6 @@ class Loop:
         self._seen = None
         if len(self._ends) < _LEAST:
             raise UsageError(f"The loop at {self.statement.place} made too few steps to be tuned: let it train longer.")
-        if self.donation is not None:
-            self.donation.look()
         step = self.eager_step
         if (
             self.jax is not None and step is not None and frozen(step.traced) is None
@@ -230,8 +228,6 @@ class Loop:
             self._gradient()
         elif self.step is not None and function.code is self.step and self.dataset is None:
             self._tick()
-        if self.donation is not None and function.kind != GRADIENT:
-            return self.donation.call(function, args, kwargs)
         return function.made(*args, **kwargs)
 
     def _taped(self, original: Callable[..., Any], tape: Any) -> Any:

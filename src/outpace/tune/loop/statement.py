@@ -68,20 +68,12 @@ def source_of(frame: FrameType) -> tuple[ast.Module, list[str]]:
 
 def loop_of(tree: ast.AST, line: int) -> ast.For | ast.While | None:
     """The outermost loop of the innermost function around a line."""
-    return next((node for node in _around(tree, line) if isinstance(node, (ast.For, ast.While))), None)
+    return next(iter(loops_around(tree, line)), None)
 
 
 def innermost(tree: ast.AST, line: int) -> ast.For | ast.While | None:
     """The innermost loop around a line, inside of the function that the line is in."""
-    found: ast.For | ast.While | None = None
-    node: ast.AST | None = tree
-    while node is not None:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-            found = None
-        if isinstance(node, (ast.For, ast.While)):
-            found = node
-        node = next((each for each in ast.iter_child_nodes(node) if holds(each, line)), None)
-    return found
+    return next(reversed(loops_around(tree, line)), None)
 
 
 def innermost_around(frame: FrameType | None) -> tuple[FrameType, ast.For | ast.While] | None:
@@ -94,17 +86,17 @@ def innermost_around(frame: FrameType | None) -> tuple[FrameType, ast.For | ast.
     return None
 
 
-def _around(tree: ast.AST, line: int) -> Iterator[ast.AST]:
-    """The nodes around a line, from the outermost on, inside of the innermost function."""
-    path: list[ast.AST] = []
+def loops_around(tree: ast.AST, line: int) -> list[ast.For | ast.While]:
+    """The loops around a line, from the outermost on, inside of the innermost function."""
+    found: list[ast.For | ast.While] = []
     node: ast.AST | None = tree
     while node is not None:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-            path.clear()
-        path.append(node)
-        inside = (each for each in ast.iter_child_nodes(node) if holds(each, line))
-        node = next(inside, None)
-    yield from path
+            found.clear()
+        if isinstance(node, (ast.For, ast.While)):
+            found.append(node)
+        node = next((each for each in ast.iter_child_nodes(node) if holds(each, line)), None)
+    return found
 
 
 def holds(node: ast.AST, line: int) -> bool:
@@ -223,9 +215,9 @@ def counts_one(statement: ast.stmt) -> bool:
 
 
 def stores(statements: Sequence[ast.AST]) -> list[str]:
-    """Names that are assigned, as often as they are."""
+    """Names and attributes that are assigned, as often as they are."""
     nodes = (node for statement in statements for node in ast.walk(statement))
-    return [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    return [ast.unparse(node) for node in nodes if isinstance(getattr(node, "ctx", None), ast.Store)]
 
 
 def arguments_before(

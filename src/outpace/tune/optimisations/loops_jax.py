@@ -39,10 +39,8 @@ class LoopDonate(LoopKnob):
             return untaken(program)
         if donation.why:
             return NotApplicable(donation.why)
-        said = ", ".join(name for each in donation.given.values() for name in each.said)
-        return Applies(
-            f"the step returns {said} in memory of its own, though the loop needs the old values no more", Risk.REORDERED
-        )
+        said = ", ".join(donation.said)
+        return Applies(f"the step returns {said} in memory of its own, though the loop replaces the old values", Risk.REORDERED)
 
     def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
         """Write the option. Raises Unpatchable where the call of jax.jit is not found."""

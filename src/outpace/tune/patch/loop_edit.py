@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ import libcst as cst
 from outpace.tune.loop.body import Body, listed, unpacked
 from outpace.tune.loop.jax_calls import SEVERAL_STEPS
 from outpace.tune.loop.later import Later
-from outpace.tune.loop.statement import function_of, order, read_outside
+from outpace.tune.loop.statement import function_of, loops_around, order, read_outside, stores
 from outpace.tune.loop.taken import AT_ONCE, LATER, SEVERAL, Taken
 from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.patch.source import SourceFile
@@ -50,12 +51,21 @@ for {group}, {stack} in {items}:
 def write_donation(loop: Loop, edits_of: Callable[[str], Edits]) -> None:
     """Give the calls of `jax.jit` that make the step their `donate_argnums`. Raises Unpatchable where one is not found."""
     assert loop.donation is not None and loop.taken is not None
+    body = loop.taken.body
     for given in loop.donation.given.values():
         if given.function.code is None:
             raise Unpatchable(f"line {given.line} calls what jax.jit has made of no function of the program")
         edit_function(given.function.code, {name: repr(value) for name, value in given.options.items()}, edits_of, "jax.jit")
-    if loop.donation.first_held:
-        _copy_first(loop, *_found(loop.taken.body, edits_of))
+    edits, _ = _found(body, edits_of)
+    jax = edits.file.spelled("jax")
+    if jax is None:
+        raise Unpatchable(f"{edits.file.name} has no name for jax")
+    copies = "\n".join(f"{name} = {jax}.tree.map({jax}.numpy.copy, {name})" for name in loop.donation.said)
+    made = cst.parse_module(f"{copies}  # the steps give their own away").body
+    own = Counter(stores([body.loop]))  # an outer loop that begins with another state each time holds the copies
+    around = loops_around(body.tree, body.loop.lineno)
+    outer = next(each for each in around if not {*loop.donation.said} & {*(Counter(stores([each])) - own)})
+    edits.first[_node(edits.file, outer)] = made
 
 
 def write_loop(loop: Loop, edits_of: Callable[[str], Edits], option: str) -> None:
@@ -64,26 +74,26 @@ def write_loop(loop: Loop, edits_of: Callable[[str], Edits], option: str) -> Non
     edits, node = _found(loop.taken.body, edits_of)
     kind = _Loop if loop.taken.body.framework == "jax" else _TensorLoop
     made = kind(loop, loop.taken, edits.file, option)
-    edits.before[_outermost(edits.file, node)] = [*cst.parse_module(made.inner).body]
+    around = loops_around(loop.taken.body.tree, loop.taken.body.loop.lineno)
+    edits.before[_node(edits.file, around[0])] = [*cst.parse_module(made.inner).body]
     edits.above[edits.file.top(node)] = cst.parse_module(made.functions).body
     edits.loops[node] = cst.parse_module(made.text).body
     edits.imports |= made.imports
 
 
-def _found(body: Body, edits_of: Callable[[str], Edits]) -> tuple[Edits, cst.For]:
+def _found(body: Body, edits_of: Callable[[str], Edits]) -> tuple[Edits, cst.CSTNode]:
     """The edits of the loop's file, and the loop."""
     edits = edits_of(body.file)
-    node = edits.file.starting(body.loop.lineno, (cst.For,))
-    if not isinstance(node, cst.For) or edits.file.text != "".join(body.lines):
+    if edits.file.text != "".join(body.lines):
         raise Unpatchable(f"the loop at {edits.file.name}:{body.loop.lineno} was not found: the file was edited since")
-    return edits, node
+    return edits, _node(edits.file, body.loop)
 
 
-def _outermost(file: SourceFile, node: cst.For) -> cst.CSTNode:
-    """The outermost loop around a loop, in the same function."""
-    scope = file.scope(node)
-    around = [each for each in [node, *file.above(node)] if isinstance(each, (cst.For, cst.While))]
-    return [each for each in around if file.scope(each) is scope][-1]
+def _node(file: SourceFile, loop: ast.For | ast.While) -> cst.CSTNode:
+    """A loop in the tree that is edited."""
+    node = file.starting(loop.lineno, (cst.For, cst.While))
+    assert node is not None, "the text is the one that was read"
+    return node
 
 
 class _Loop:
@@ -336,17 +346,3 @@ def _head_end(body: Body) -> int:
     if first == body.loop.lineno:
         raise Unpatchable(f"the loop at line {first} stands on one line")
     return first - 1
-
-
-def _copy_first(loop: Loop, edits: Edits, node: cst.For) -> None:
-    """Before the outermost loop of the function: copies of what is given away, since something else holds the first of it."""
-    assert loop.donation is not None
-    outer = [each for each in [node, *edits.file.above(node)] if isinstance(each, (cst.For, cst.While))]
-    scope = edits.file.scope(node)
-    inside = [each for each in outer if edits.file.scope(each) is scope]
-    jax = edits.file.spelled("jax")
-    if jax is None:
-        raise Unpatchable(f"{edits.file.name} has no name for jax")
-    said = sorted({name for each in loop.donation.given.values() for name in each.said})
-    copies = "\n".join(f"{name} = {jax}.tree.map({jax}.numpy.copy, {name})" for name in said)
-    edits.first[inside[-1]] = cst.parse_module(f"{copies}  # the steps give their own away").body
