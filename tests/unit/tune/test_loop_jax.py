@@ -52,7 +52,6 @@ def batches():
         yield data[at : at + 4]
 
 """
-HEAD += "buffer = np.zeros((4, 4), 'float32')\n\ndef report():\n    return [float(params[name].sum()) for name in params]\n\n"
 LOOP = """for epoch in range(3):
     for i, x in enumerate(batches()):
         hook()
@@ -195,28 +194,9 @@ def test_what_looks_at_the_state_now_and_then_comes_in_time(tmp_path: Path, name
     ("old", "new", "why"),
     [
         ("hook()", "hook()\n        if i > 99: break", "can be left"),
-        ("losses.append((i, loss.item()))", "losses.append(params)", "params is read after each step"),
-        ("losses.append((i, loss.item()))", "losses.append(report())", "params is read after each step"),
-        (
-            "losses.append((i, loss.item()))",
-            "if i % 3 == 0: pass\n        else: losses.append(params)",
-            "params is read after each step",
-        ),
-        (
-            "params, momentum, loss = step(params, momentum, x, rate)",
-            "buffer[:] = x\n        params, momentum, loss = step(params, momentum, buffer, rate)",
-            "buffer, which the step needs, is changed in place",
-        ),
-        ("losses.append((i, loss.item()))", "loss.block_until_ready()", "waits for each step"),
         ("        # the step\n", "        rate = rate * 0.99\n", "rate, which the step needs, is counted on"),
-        (
-            "        total +=",
-            "        rate = rate * 0.99\n        total +=",
-            "rate, which each step needs, is changed after it",
-        ),
         ("x, rate)\n", "x, rate)\n        jax.debug.callback(print)\n", ""),
-        ("step(params, momentum, x, rate)", "step(params, momentum, x, np.float32(int(rate)))", "may need values"),
-        ("for i, x in enumerate(batches()):", "for i, x in enumerate(batches() if total < 9 else ()):", "depends on total"),
+        ("params, momentum, loss =", "hook.w = params, momentum, loss =", "more than assignments of names"),
     ],
 )
 def test_steps_that_cannot_be_put_together(tmp_path: Path, old: str, new: str, why: str) -> None:

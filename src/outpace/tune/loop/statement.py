@@ -16,7 +16,6 @@ from outpace.tune.purity.text import codes
 
 _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _EXITS = frozenset({"sys.exit", "exit", "quit", "os._exit"})
-_CHANCE = ("random.", "np.random.", "numpy.random.")
 SAID = "said"  # of a statement that stands in no file: its text
 GIVES = "gives"  # of such a one that is a part of a step: the value of its name
 
@@ -263,39 +262,9 @@ def _parameters(function: Any) -> list[str]:
         return []
 
 
-def changed_in_place(statements: Sequence[ast.stmt]) -> Iterator[str]:
-    """Names whose objects are changed in place: `x[i] = y`, `x.y = z`, `x.append(y)`."""
-    for node in (each for statement in statements for each in ast.walk(statement)):
-        if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store):
-            yield from read([node.value])
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
-            yield from read([node.value.func.value])
-
-
-def draws(statements: Sequence[ast.AST]) -> bool:
-    """Whether statements draw from the random numbers of Python's or NumPy's modules."""
-    nodes = (each for statement in statements for each in ast.walk(statement) if isinstance(each, ast.Attribute))
-    return any(ast.unparse(each).startswith(_CHANCE) for each in nodes)
-
-
-def moves_on(value: Any) -> bool:
-    """Whether an object is a generator of random numbers, or an iterator."""
-    return (
-        hasattr(value, "__next__")
-        or type(value).__module__.partition(".")[0] == "random"
-        or "numpy.random" in type(value).__module__
-    )
-
-
 def leaves(statement: ast.AST) -> bool:
     """Whether the loop may be left by a statement."""
     return any(
         isinstance(each, (*FIXED, ast.Raise)) or (isinstance(each, ast.Call) and ast.unparse(each.func) in _EXITS)
         for each in ast.walk(statement)
     )
-
-
-def asks_for_one(statement: ast.AST) -> bool:
-    """Whether a statement calls `next` of an iterator that may be at its end."""
-    calls = (each for each in ast.walk(statement) if isinstance(each, ast.Call))
-    return any(isinstance(each.func, ast.Name) and each.func.id == "next" and len(each.args) == 1 for each in calls)

@@ -82,13 +82,13 @@ class LoopAhead(LoopKnob):
     order = 40
 
     def applies(self, program: Program, /) -> Answer:
-        """Where batches are made in Python between the steps, and nothing in a step is needed for that."""
+        """Where batches are made in Python between the steps."""
         taken = program.loop.taken if program.loop is not None else None
         if taken is None:
             return untaken(program)
         if program.dataset is not None:
             return NotApplicable("its batches come from tf.data, which prefetches by itself")
-        why = taken.body.unmovable or taken.body.shared
+        why = taken.body.unmovable
         if why or taken.body.looks:
             return NotApplicable(
                 why or f"line {taken.body.looks[0].lineno} may end the loop before all batches that were made are used"

@@ -277,7 +277,7 @@ class _TensorLoop(_Loop):
             names=names[1:-1] or "_",
             single=textwrap.indent(body.text(body.steps), " " * 12),
             results=results,
-            given=", ".join((stack, *body.passed)),
+            given=", ".join((stack, *body.fixed)),
             several=self.names[SEVERAL_STEPS],
             each_of=self._helper(tensors.each_of) if body.results else "",
         )
@@ -331,7 +331,7 @@ def _local(body: Body) -> str | None:
     """A name that the step reads and only the function around the loop knows; None for none."""
     if body.frame.f_code.co_name == "<module>":
         return None
-    known = {*body.carried, *body.inputs, *body.passed}
+    known = {*body.carried, *body.inputs, *body.fixed}
     made = {body.outline.name} if body.outline is not None else set()
     return next((name for name in order(body.steps)[0] if name not in known and name in {*body.frame.f_locals, *made}), None)
 
