@@ -17,7 +17,6 @@ pytest.importorskip("jax", exc_type=ImportError)
 
 import jax
 
-from outpace.tune.loop.batches import in_groups
 from outpace.tune.loop.body import Body
 from outpace.tune.loop.donation import Donation
 from outpace.tune.loop.later import later_of
@@ -87,7 +86,7 @@ def found(body: Body, size: int = 4) -> Any:
     """What the patch reads of a loop that is tuned."""
     donation = Donation(body)
     taken = Taken(body, later_of(body), True)
-    return SimpleNamespace(taken=taken, per_call=size, donation=donation, gives_away=donation.already)
+    return SimpleNamespace(taken=taken, per_call=size, donation=donation, gives_away=donation.already, compiles=False)
 
 
 def patched(path: Path, loop: Any, option: str = SEVERAL) -> str:
@@ -279,10 +278,22 @@ def test_a_state_is_not_kept_for_later(tmp_path: Path) -> None:
     assert isinstance(body, Body) and "params" in later_of(body).why
 
 
-def test_groups_of_equal_shapes_are_put_together() -> None:
+def test_groups_of_equal_shapes_are_put_together(tmp_path: Path) -> None:
+    body, _ = run(tmp_path / "train.py", HEAD + LOOP + TAIL)
+    assert isinstance(body, Body)
+    (tmp_path / "patched.py").write_text(patched(tmp_path / "train.py", found(body)), encoding="utf-8")
+    in_groups = runpy.run_path(str(tmp_path / "patched.py"), {"hook": lambda: None})["in_groups"]
     items = [(np.zeros(4), at) for at in range(5)] + [(np.zeros(3), 5)]
-    found = [(len(group), None if stack is None else stack[0].shape) for group, stack in in_groups(items, 2, 1)]
-    assert found == [(2, (2, 4)), (2, (2, 4)), (2, None)]
+    groups = [(len(group), None if stack is None else stack[0].shape) for group, stack in in_groups(items, 2, 1)]
+    assert groups == [(2, (2, 4)), (2, (2, 4)), (2, None)]
+
+
+def test_a_step_that_needs_no_batch(tmp_path: Path) -> None:
+    text = HEAD + "x = data\n" + LOOP.replace("for i, x in enumerate(batches()):", "for i in range(10):") + TAIL
+    body, before = run(tmp_path / "train.py", text)
+    assert isinstance(body, Body) and body.several == "" and not body.inputs
+    _, after = run(tmp_path / "patched.py", patched(tmp_path / "train.py", found(body)))
+    same(before, after)
 
 
 EPOCH = """

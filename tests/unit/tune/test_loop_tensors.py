@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from outpace.tune.loop.later import Later
 from outpace.tune.loop.taken import SEVERAL, Taken
-from outpace.tune.loop.tensors import TensorBody, each_of, in_groups
+from outpace.tune.loop.tensors import TensorBody
 from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.patch.loop_edit import write_loop
 from outpace.tune.patch.source import SourceFile
@@ -81,7 +81,7 @@ def run(path: Path, text: str) -> tuple[TensorBody | str, Any]:
 
 
 def patched(path: Path, body: TensorBody, *, compiles: bool = False, inside: bool = True) -> str:
-    loop = SimpleNamespace(taken=Taken(body, Later(()), inside), per_call=4, compiles=compiles)
+    loop = SimpleNamespace(taken=Taken(body, Later(()), inside), per_call=4, compiles=compiles, gives_away=False)
     edits = Edits(SourceFile(str(path)))
     write_loop(loop, lambda _: edits, SEVERAL)  # type: ignore[arg-type]  # all that it asks for
     return edits.text()
@@ -320,7 +320,12 @@ def test_a_file_that_imports_numpy_in_a_function_alone(tmp_path: Path) -> None:
     same(before, after)
 
 
-def test_groups_of_equal_shapes_and_their_results() -> None:
+def test_groups_of_equal_shapes_and_their_results(tmp_path: Path) -> None:
+    body, _ = run(tmp_path / "train.py", HEAD + LOOP + TAIL)
+    assert isinstance(body, TensorBody)
+    (tmp_path / "patched.py").write_text(patched(tmp_path / "train.py", body), encoding="utf-8")
+    made = runpy.run_path(str(tmp_path / "patched.py"))
+    in_groups, each_of = made["in_groups"], made["each_of"]
     items = [(tf.zeros(4), at) for at in range(5)] + [(tf.zeros(3), 5)]
     found = [(len(group), None if stack is None else tuple(stack[0].shape)) for group, stack in in_groups(items, 2, 1)]
     assert found == [(2, (2, 4)), (2, (2, 4)), (2, None)]

@@ -41,6 +41,16 @@ if TYPE_CHECKING:
 GRADIENTS = frozenset({"grad", "value_and_grad"})  # functions of JAX that take them
 _CONTROL = (ast.For, ast.While, ast.If, ast.With, ast.Try, ast.FunctionDef, ast.ClassDef)
 
+_SCAN = '''def {name}(carried, stack, fixed):
+    """Steps one after the other in one call: the state after the last one, and the results of each."""
+
+    def one_step(carried, inputs):
+{step}
+        return {carried}, {results}
+
+    return {jax}.lax.scan(one_step, carried, stack)
+'''
+
 
 @dataclass(frozen=True, eq=False)
 class Body:
@@ -102,20 +112,20 @@ class Body:
 
     @classmethod
     def prepare(cls, loop: ast.For, names: Mapping[str, Any]) -> None:
-        """Let slices of arrays among a step's arguments be made before it: where several steps are one function, their bounds have no values.
-        Nothing else that the loop does changes."""
+        """Let arguments of a step be made before it, where several steps as one function could not make them. Nothing else that the loop does
+        changes."""
         changing = {*assigned([loop.target]), *assigned(loop.body)}
-
-        def sliced(node: ast.expr) -> bool:
-            bounds = [each for each in ast.walk(node) if isinstance(each, ast.Slice)]
-            return isinstance(node, ast.Subscript) and any(read([each]) & changing for each in bounds)
-
         for at, each in reversed(list(enumerate(loop.body))):
-            if isinstance(each, ast.Assign) and isinstance(each.value, ast.Call) and cls.makes_step(each, names):
-                loop.body[at : at + 1] = [
-                    *arguments_before(each, each.value, meant(each.value.func, names), names, loop, sliced),
-                    each,
-                ]
+            if isinstance(each, (ast.Assign, ast.Expr)) and isinstance(each.value, ast.Call) and cls.makes_step(each, names):
+                wanted = functools.partial(cls.made_before, names=names, changing=changing)
+                before = arguments_before(each, each.value, meant(each.value.func, names), names, loop, wanted)
+                loop.body[at : at + 1] = [*before, each]
+
+    @staticmethod
+    def made_before(argument: ast.expr, names: Mapping[str, Any], changing: set[str]) -> bool:
+        """Whether an argument is to be made before the step: slices of arrays, since a traced function has no values for their bounds."""
+        bounds = [each for each in ast.walk(argument) if isinstance(each, ast.Slice)]
+        return isinstance(argument, ast.Subscript) and any(read([each]) & changing for each in bounds)
 
     @staticmethod
     def given(value: Any) -> bool:
@@ -249,6 +259,23 @@ class Body:
                 return f"the step at line {each.lineno} is more than assignments of names"
         return ""
 
+    def scan(self, name: str, module: str) -> str:
+        """The source of a function that makes several steps. `module`: how its file calls the framework."""
+        parts = {"carried": self.carried, "inputs": self.inputs, "fixed": self.fixed}
+        unpacked = [f"{listed(names)[1:-1]} = {part}" for part, names in parts.items() if names]
+        return _SCAN.format(
+            name=name,
+            step=textwrap.indent("\n".join([*unpacked, self.text(self.steps)]), " " * 8),
+            carried=listed(self.carried),
+            results=listed(self.results),
+            jax=module,
+        )
+
+    def call(self, name: str, stack: str, found: str) -> str:
+        """A call of that function."""
+        carried = listed(self.carried)
+        return f"{carried}, {found if self.results else '_'} = {name}({carried}, {stack}, {listed(self.fixed)})"
+
 
 def differentiates(function: Any) -> bool:
     """Whether something is a plain function of Python that takes gradients with JAX."""
@@ -307,8 +334,3 @@ def _leaves_well(condition: ast.If) -> bool:
 def listed(names: Sequence[str]) -> str:
     """`(x, y)`, or `(x,)`."""
     return f"({', '.join(names)}{',' if len(names) == 1 else ''})"
-
-
-def unpacked(body: Body, parts: Sequence[str]) -> list[str]:
-    """Assignments of a step's names, from tuples with the names of these parts."""
-    return [f"{listed(names)[1:-1]} = {part}" for part in parts if (names := getattr(body, part))]

@@ -1,7 +1,4 @@
-"""Several steps of a TensorFlow loop in one call: whether its statements allow that, and what a patch writes word for word.
-
-Groups and their results stand in `batches.py` once more: a patched program has one framework, and imports no other.
-"""
+"""Several steps of a TensorFlow loop in one call: whether its statements allow that, and the function that a patch writes of them."""
 
 from __future__ import annotations
 
@@ -11,16 +8,15 @@ import functools
 import inspect
 import textwrap
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
 import tensorflow as tf
 
 from outpace.capture.frames import users
 from outpace.tune.loop.body import Body, listed, stands_for
 from outpace.tune.loop.outline import takes_gradients
-from outpace.tune.loop.statement import GIVES, SAID, arguments_before, assigned, meant, order, reached
+from outpace.tune.loop.statement import GIVES, SAID, assigned, meant, order, reached
 
 if TYPE_CHECKING:
     from outpace.capture.steps_tf import Reader
@@ -41,40 +37,6 @@ _SCAN = '''def {name}({given}):
 '''
 
 
-def in_groups(
-    items: Iterable[Any], size: int, used: int, ends: Callable[[Any, int], bool] | None = None
-) -> Iterator[tuple[list[Any], Any]]:
-    """Lists of `size` items, each with a stack of their first `used` parts; None for a stack where items are fewer, or of several shapes.
-
-    ends: whether a list ends with an item, the n-th of it.
-    """
-    items = iter(items)
-    while True:
-        group = []
-        for item in items:
-            group.append(item)
-            if len(group) == size or (ends is not None and ends(item, len(group))):
-                break
-        if not group:
-            return
-        parts = [item[:used] for item in group]
-        shapes = {tuple((leaf.dtype, leaf.shape) for leaf in tf.nest.flatten(part)) for part in parts}
-        if len(group) < size or len(shapes) > 1:
-            yield group, None
-        elif used:
-            kinds = tf.nest.map_structure(lambda leaf: np if isinstance(leaf, np.ndarray) else tf, parts[0])
-            yield group, tf.nest.map_structure(lambda module, *leaves: module.stack(leaves), kinds, *parts)
-        else:
-            yield group, tf.range(size)
-
-
-def each_of(results: Any, count: int) -> list[Any]:
-    """The results of each of so many steps, of a stack of them."""
-    columns = [tf.unstack(leaf, count) for leaf in tf.nest.flatten(results)]
-    rows = zip(*columns, strict=True)
-    return list(rows) if all(map(tf.is_tensor, results)) else [tf.nest.pack_sequence_as(results, row) for row in rows]
-
-
 class TensorBody(Body):
     """A `for` loop whose steps functions of TensorFlow make, which hold their state in variables."""
 
@@ -88,18 +50,16 @@ class TensorBody(Body):
 
     @classmethod
     def prepare(cls, loop: ast.For, names: Mapping[str, Any]) -> None:
-        """Let what makes a step's arguments by Python or NumPy be statements before it: of what several steps are given, TensorFlow alone can
-        make something. And let what metrics say after each step be a part of it."""
+        """Likewise; and let what metrics say after each step be a part of it."""
         steps = [at for at, each in enumerate(loop.body) if cls.makes_step(each, names)]
         if steps:
             results_in_step(loop, steps[0], steps[-1], names)
-        for at, each in reversed(list(enumerate(loop.body))):
-            if isinstance(each, (ast.Assign, ast.Expr)) and isinstance(each.value, ast.Call) and cls.makes_step(each, names):
-                wanted = functools.partial(_outside, names=names)
-                loop.body[at : at + 1] = [
-                    *arguments_before(each, each.value, meant(each.value.func, names), names, loop, wanted),
-                    each,
-                ]
+        super().prepare(loop, names)
+
+    @staticmethod
+    def made_before(argument: ast.expr, names: Mapping[str, Any], changing: set[str]) -> bool:
+        """Whether an argument is to be made before the step: of what several steps are given, TensorFlow alone can make something."""
+        return not _by_tensorflow(argument, names) and _gives_tensor(argument, names)
 
     @property
     def known(self) -> Mapping[str, Any]:
@@ -170,6 +130,10 @@ class TensorBody(Body):
             signature=f"({said}{',' if len(values) == 1 else ''})" if values else f"{module}.int32",
         )
 
+    def call(self, name: str, stack: str, found: str) -> str:
+        """A call of that function."""
+        return (f"{found} = " if self.results else "") + f"{name}({', '.join((stack, *self.fixed))})"
+
 
 def _beside(name: str, taken: Sequence[str]) -> str:
     """The name, with a line behind it where that is taken."""
@@ -181,11 +145,6 @@ def _makes_step(function: Any) -> bool:
         return True
     python = inspect.unwrap(getattr(function, "__func__", function)) if callable(function) else None
     return takes_gradients(python)
-
-
-def _outside(node: ast.expr, names: Mapping[str, Any]) -> bool:
-    """Whether an argument is to be made before the step."""
-    return not _by_tensorflow(node, names) and _gives_tensor(node, names)
 
 
 def _by_tensorflow(node: ast.expr, names: Mapping[str, Any]) -> bool:

@@ -40,7 +40,7 @@ def edit_function(code: CodeType, options: Mapping[str, str], edits_of: Callable
             edits.keywords[decorator.decorator] = {**edits.keywords.get(decorator.decorator, {}), **options}
             return
         if _names(decorator.decorator, maker):
-            edits.replaced[decorator] = _made(edits, maker, said, full)
+            edits.replaced[decorator] = made_with(edits, maker, said, full)
             return
         if isinstance(decorator.decorator, cst.Call) and _first_is(
             decorator.decorator, maker
@@ -58,7 +58,7 @@ def _said(options: Mapping[str, str]) -> str:
     return ", ".join(f"{name}={value}" for name, value in options.items())
 
 
-def _made(edits: Edits, maker: str, options: str, full: str) -> str:
+def made_with(edits: Edits, maker: str, options: str, full: str) -> str:
     """A decorator with options; older versions of `jax.jit` take them by `functools.partial` alone."""
     if full == MAKER:
         return f"{maker}({options})"
@@ -82,7 +82,7 @@ def decorate(
     if function.decorators:
         raise Unpatchable(f"{edits.file.name}:{code.co_firstlineno} {code.co_name} is decorated already")
     said = _said(options or {})
-    edits.decorators[function] = _made(edits, named, said, maker) if said else named
+    edits.decorators[function] = made_with(edits, named, said, maker) if said else named
 
 
 def write_peeled(
@@ -99,7 +99,7 @@ def write_peeled(
     *body, last = function.body.body
     above = last.leading_lines if isinstance(last, cst.SimpleStatementLine) else ()
     name = edits.file.unused(f"{code.co_name}_tensors")
-    decorator = _made(edits, named, _said(options), maker) if options else named
+    decorator = made_with(edits, named, _said(options), maker) if options else named
     value = cst.parse_statement(ast.unparse(peeled.definition.body[-1]))
     assert isinstance(value, cst.SimpleStatementLine)
     inner = function.with_changes(
@@ -209,7 +209,7 @@ def write_outline(
     if loop is None or first is None:
         raise Unpatchable(f"the statements at {where} were not found: the file was edited since")
     edits.outlined[first] = outline.statements, [cst.parse_statement(outline.call)]
-    decorator = _made(edits, maker, _said(options), full) if options else maker
+    decorator = made_with(edits, maker, _said(options), full) if options else maker
     made = cst.parse_statement(f"@{decorator}\n{outline.text}")
     if outline.aside:
         edits.above[file.top(loop)] = [made]
