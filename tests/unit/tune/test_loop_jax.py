@@ -19,9 +19,9 @@ import jax
 
 from outpace.tune.loop.body import Body
 from outpace.tune.loop.donation import Donation
-from outpace.tune.loop.later import later_of
-from outpace.tune.loop.taken import LATER, SEVERAL, Taken
-from outpace.tune.patch.loop_edit import write_donation, write_loop
+from outpace.tune.loop.later import Later, later_of
+from outpace.tune.loop.taken import Taken
+from outpace.tune.patch.loop_edit import write_donation, write_later, write_loop
 from outpace.tune.patch.source import SourceFile
 from outpace.tune.patch.written import Edits
 from outpace.tune.texts.merge import merged
@@ -63,7 +63,7 @@ LOOP = """for epoch in range(3):
 TAIL = """
 outcome = np.asarray(params["w"]), np.asarray(momentum), total, losses
 """
-DONATED = "donated"
+SEVERAL, LATER, DONATED = "several", "later", "donated"
 OPTIONS = (SEVERAL, LATER, DONATED)
 PAIRS = [(SEVERAL, DONATED), (LATER, DONATED)]
 
@@ -82,19 +82,27 @@ def run(path: Path, text: str) -> tuple[Body | str, Any]:
     return found[0], outcome
 
 
+def later_in(body: Body) -> Later:
+    return later_of(body.frame, body.loop, lambda each: each in body.steps)
+
+
 def found(body: Body, size: int = 4) -> Any:
     """What the patch reads of a loop that is tuned."""
     donation = Donation(body)
-    taken = Taken(body, later_of(body), True)
-    return SimpleNamespace(taken=taken, per_call=size, donation=donation, gives_away=donation.already, compiles=False)
+    taken = Taken(body, True)
+    return SimpleNamespace(
+        taken=taken, later=later_in(body), per_call=size, donation=donation, gives_away=donation.already, compiles=False
+    )
 
 
 def patched(path: Path, loop: Any, option: str = SEVERAL) -> str:
     edits = Edits(SourceFile(str(path)))
     if option == DONATED:
         write_donation(loop, lambda _: edits)
+    elif option == LATER:
+        write_later(loop.later, lambda _: edits)
     else:
-        write_loop(loop, lambda _: edits, option)
+        write_loop(loop, lambda _: edits)
     return edits.text()
 
 
@@ -260,22 +268,31 @@ def test_a_step_that_gives_its_state_away_is_left(tmp_path: Path) -> None:
         ("        total += float(loss)\n", "        if float(loss) > 99: raise ValueError\n", "decides what the loop does"),
         ("# the step", "print(total)", "total, which"),
         ("losses.append((i, loss.item()))", "rate = rate + 0 * loss.item()", "rate, which"),
-        (
-            "total += float(loss)\n        losses.append((i, loss.item()))",
-            "if i % 10 == 0: print(float(loss))\n        losses.append(i)",
-            "no statement",
-        ),
+        ("losses.append((i, loss.item()))", "losses.append(jax.device_get(params))", "params, which would be held"),
     ],
 )
 def test_which_values_can_be_read_later(tmp_path: Path, old: str, new: str, why: str) -> None:
-    body, _ = run(tmp_path / "train.py", HEAD + LOOP.replace(old, new) + TAIL)
+    body, before = run(tmp_path / "train.py", HEAD + LOOP.replace(old, new) + TAIL)
     assert isinstance(body, Body)
-    assert why in later_of(body).why and bool(later_of(body).why) == bool(why)
+    later = later_in(body)
+    assert [why in said for _, said in later.stay] == [True] * bool(why) and len(later.moved) == (1 if why else 2)
+    _, after = run(tmp_path / "patched.py", patched(tmp_path / "train.py", found(body), LATER))
+    same(before, after)  # with those that may
 
 
-def test_a_state_is_not_kept_for_later(tmp_path: Path) -> None:
-    body, _ = run(tmp_path / "train.py", HEAD + LOOP.replace("loss.item()", 'float(params["b"])') + TAIL)
-    assert isinstance(body, Body) and "params" in later_of(body).why
+def test_what_is_read_now_and_then_is_left(tmp_path: Path) -> None:
+    loop = LOOP.replace("total += float(loss)\n        losses.append((i, loss.item()))", "if i % 10 == 0: print(float(loss))")
+    body, _ = run(tmp_path / "train.py", HEAD + loop + TAIL)
+    assert isinstance(body, Body) and not later_in(body).found
+
+
+def test_of_a_state_a_part_is_kept_for_later(tmp_path: Path) -> None:
+    body, before = run(tmp_path / "train.py", HEAD + LOOP.replace("loss.item()", 'float(params["b"])') + TAIL)
+    assert isinstance(body, Body)
+    text = patched(tmp_path / "train.py", found(body), LATER)
+    assert "kept.append((loss, i, params['b']))" in text, text
+    _, after = run(tmp_path / "patched.py", text)
+    same(before, after)
 
 
 def test_groups_of_equal_shapes_are_put_together(tmp_path: Path) -> None:

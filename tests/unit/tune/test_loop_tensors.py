@@ -18,8 +18,7 @@ pytest.importorskip("tensorflow", exc_type=ImportError)
 
 import tensorflow as tf
 
-from outpace.tune.loop.later import Later
-from outpace.tune.loop.taken import SEVERAL, Taken
+from outpace.tune.loop.taken import Taken
 from outpace.tune.loop.tensors import TensorBody
 from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.patch.loop_edit import write_loop
@@ -81,9 +80,9 @@ def run(path: Path, text: str) -> tuple[TensorBody | str, Any]:
 
 
 def patched(path: Path, body: TensorBody, *, compiles: bool = False, inside: bool = True) -> str:
-    loop = SimpleNamespace(taken=Taken(body, Later(()), inside), per_call=4, compiles=compiles, gives_away=False)
+    loop = SimpleNamespace(taken=Taken(body, inside), per_call=4, compiles=compiles, gives_away=False)
     edits = Edits(SourceFile(str(path)))
-    write_loop(loop, lambda _: edits, SEVERAL)  # type: ignore[arg-type]  # all that it asks for
+    write_loop(loop, lambda _: edits)  # type: ignore[arg-type]  # all that it asks for
     return edits.text()
 
 

@@ -38,10 +38,7 @@ _APPLIES = frozenset({"apply_gradients", "apply", "assign_sub", "minimize"})  # 
 
 def outlined(statement: Statement, frame: FrameType | None = None, *, jax: bool = False) -> Outline | None:
     """The statements of a loop that take gradients and apply them, or those of a loop in a function that it calls, which `frame` is inside of;
-    None where there are none. `jax`: they train with JAX, else with TensorFlow.
-
-    In the statement's tree a condition stands in their place, so that they are no statements of every step any more.
-    """
+    None where there are none. `jax`: they train with JAX, else with TensorFlow."""
     span = _jax_span if jax else _span
     found = _outlined(statement, span)
     while found is None and frame is not None and frame is not statement.frame:
@@ -59,12 +56,7 @@ def _outlined(statement: Statement, span: Span, aside: ast.AST | None = None) ->
         found = span(body, names, _around(statement.node, body))
         if found is not None:
             first, last = found
-            made = _made(statement, body[first : last + 1], aside)
-            if made is not None:
-                body[first : last + 1] = [
-                    ast.copy_location(ast.If(ast.Constant(True), body[first : last + 1], []), body[first])
-                ]
-            return made
+            return _made(statement, body[first : last + 1], aside)
     return None
 
 

@@ -89,8 +89,7 @@ class TensorBody(Body):
         return super().disturbs(statement) or not all(_calm(self.known.get(each)) for each in reached([statement], self.known))
 
     def reason(self, dataset: Any, reader: Reader | None = None) -> str:
-        """Why the loop is left as it is; empty where its steps can run several at a time. `dataset`: what the program reads in each step;
-        `reader`: where."""
+        """Likewise; empty where its steps can run several at a time."""
         read_here = (
             meant(each, self.names) for each in ast.walk(self.loop.iter) if isinstance(each, (ast.Name, ast.Attribute))
         )

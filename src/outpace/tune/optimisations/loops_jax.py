@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from outpace.tune.loop.taken import AT_ONCE, LATER, Taken
 from outpace.tune.optimisations.knob import LoopKnob
-from outpace.tune.optimisations.loops_tensorflow import LoopGraph, LoopSeveral, Rewritten, untaken
+from outpace.tune.optimisations.loops_tensorflow import LoopGraph, LoopReads, LoopSeveral, untaken
 from outpace.tune.optimisations.optimisation import Answer, Applies, Explained, NotApplicable
 from outpace.tune.risk import Risk
 
@@ -50,28 +49,6 @@ class LoopDonate(LoopKnob):
         write_donation(program.loop, edits_of)
 
 
-class LoopLater(Rewritten):
-    """Keeps arrays, and reads their values later, so that Python does not wait for each step."""
-
-    framework = "jax"
-    id = "loop_later"
-    title = "values read later"
-    practice = "Do not read values (float(loss), print) in every step, which waits for the device: keep the arrays, and read many at once."
-    order = 25
-    option = LATER
-
-    def fits(self, program: Program, taken: Taken) -> Answer:
-        """Where each step reads values that nothing in the loop depends on."""
-        later = taken.later
-        places = [f"{taken.place(sync.line)} {sync.said}" for sync in later.syncs if sync.each]
-        if later.why:
-            return NotApplicable(f"{later.why} ({', '.join(places)})" if places else later.why)
-        return Applies(
-            f"every step waits for the device to read a value ({', '.join(places)}); it would come {AT_ONCE} steps at a time",
-            Risk.EXACT,
-        )
-
-
 class LoopAhead(LoopKnob):
     """Makes batches, and puts them on the device, while the steps before them run. Explained."""
 
@@ -109,7 +86,7 @@ def _donation(program: Program) -> Donation | None:
 OPTIMISATIONS = (
     LoopGraph("loop_jit", "jax.jit", "jax"),
     LoopSeveral("loop_several", "jax.lax.scan", "jax"),
-    LoopLater(),
+    LoopReads("loop_later", "jax"),
     LoopDonate(),
     LoopAhead(),
 )

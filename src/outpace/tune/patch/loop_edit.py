@@ -1,4 +1,4 @@
-"""Writes a loop anew: several steps per call, of JAX also values read later, and the arguments that its step gives away."""
+"""Writes a loop anew: several steps per call, values read later, and the arguments that a step of JAX gives away."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import libcst as cst
 
 from outpace.tune.loop.body import Body, listed
 from outpace.tune.loop.jax_calls import SEVERAL_STEPS
+from outpace.tune.loop.later import AT_ONCE, Later
 from outpace.tune.loop.statement import function_of, loops_around, order, read_outside, stores
-from outpace.tune.loop.taken import AT_ONCE, LATER, Taken
 from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.patch.source import SourceFile
 from outpace.tune.patch.step_edit import edit_function, made_with
@@ -21,6 +21,7 @@ from outpace.tune.patch.written import Edits
 
 if TYPE_CHECKING:
     from outpace.tune.loop.loop import Loop
+    from outpace.tune.loop.taken import Taken
 
 _GROUPS = '''def {in_groups}(items, size, used, ends=None):
     """Lists of `size` items, each with a stack of their first `used` parts, or their numbers where that is 0; None for a stack where items are
@@ -92,18 +93,43 @@ def write_donation(loop: Loop, edits_of: Callable[[str], Edits]) -> None:
     edits.first[_node(edits.file, outer)] = made
 
 
-def write_loop(loop: Loop, edits_of: Callable[[str], Edits], option: str) -> None:
-    """Write the innermost loop of the steps anew, with an option (`taken`). Raises Unpatchable where it is not found."""
+def write_loop(loop: Loop, edits_of: Callable[[str], Edits]) -> None:
+    """Let the innermost loop of the steps make several of them in one call. Raises Unpatchable where it is not found."""
     assert loop.taken is not None
     edits, node = _found(loop.taken.body, edits_of)
-    around = loops_around(loop.taken.body.tree, loop.taken.body.loop.lineno)
-    if option == LATER:
-        edits.loops[node] = cst.parse_module(_later(loop.taken, edits.file)).body
-        return
     made = _Several(loop, loop.taken, edits)
+    around = loops_around(loop.taken.body.tree, loop.taken.body.loop.lineno)
     edits.before[_node(edits.file, around[0])] = [*cst.parse_module(made.inner).body]
     edits.above[edits.file.top(node)] = cst.parse_module(made.functions).body
     edits.loops[node] = cst.parse_module(made.text).body
+
+
+def write_later(later: Later, edits_of: Callable[[str], Edits]) -> None:
+    """Let a loop keep what some of its statements need, and run these for many steps at once. Raises Unpatchable where one is not found."""
+    edits = edits_of(later.file)
+    file, kept = edits.file, edits.file.unused("kept")
+    loop = file.starting(later.line, (cst.For, cst.While))
+    if loop is None:
+        raise Unpatchable(f"the loop at {file.name}:{later.line} was not found: the file was edited since")
+    moved, places, last = [], [], later.moved[-1]
+    for each in later.moved:
+        statement = file.starting(each.line, (cst.SimpleStatementLine,))
+        if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
+            raise Unpatchable(f"the statement at {file.name}:{each.line} was not found, or is not alone on its line")
+        new = [cst.parse_statement(f"{name} = {said}") for name, said in each.aside] if each is not last else []
+        alike = ast.unparse(ast.parse(cst.Module([]).code_for_node(statement))) == each.later
+        text = statement if alike else cst.ensure_type(cst.parse_statement(each.later), cst.SimpleStatementLine)
+        moved.append(text.with_changes(leading_lines=() if new or each is last else statement.leading_lines))
+        edits.outlined[statement] = 1, new
+        places.append(statement)
+    read = cst.ensure_type(cst.parse_statement(f"for {listed(later.given)[1:-1] or '_'} in {kept}:\n    pass"), cst.For)
+    read = read.with_changes(body=cst.IndentedBlock(moved))
+    values = listed([dict(last.aside).get(name, name) for name in later.given])
+    full = cst.ensure_type(cst.parse_statement(f"if len({kept}) == {AT_ONCE}:\n    pass"), cst.If)
+    at_once = cst.IndentedBlock([read, cst.ensure_type(cst.parse_statement(f"{kept}.clear()"), cst.SimpleStatementLine)])
+    edits.outlined[places[-1]] = 1, [cst.parse_statement(f"{kept}.append({values})"), full.with_changes(body=at_once)]
+    edits.before.setdefault(loop, []).append(cst.parse_statement(f"{kept} = []"))
+    edits.behind.setdefault(loop, []).append(read.deep_clone())
 
 
 def _found(body: Body, edits_of: Callable[[str], Edits]) -> tuple[Edits, cst.CSTNode]:
@@ -197,19 +223,6 @@ class _Several:
         return f"def {name}({items}):\n    for {target} in {items}:\n{held}\n        yield {names}\n\n\n", f"{name}({iterated})"
 
 
-def _later(taken: Taken, file: SourceFile) -> str:
-    """The text of a loop that keeps what some statements need, and runs them for many steps at once."""
-    body, later, kept = taken.body, taken.later, file.unused("kept")
-    moved = textwrap.indent(body.text(body.after[later.first : later.last + 1]), "    ")
-    all_kept = f"for {listed(later.names)[1:-1] or '_'} in {kept}:\n{moved}"
-    keep = f"{kept}.append({listed(later.names)})\nif len({kept}) == {AT_ONCE}:\n{textwrap.indent(all_kept, '    ')}\n    {kept}.clear()"
-    parts = (body.before, body.steps, body.after[: later.first], keep, body.after[later.last + 1 :])
-    texts = [part if isinstance(part, str) else body.text(part) for part in parts]
-    inner = textwrap.indent("\n".join(text for text in texts if text), "    ")
-    head = textwrap.dedent("".join(file.lines[at] + "\n" for at in range(body.loop.lineno - 1, _head_end(body))))
-    return f"{kept} = []\n{head}{inner}\n{all_kept}\n"
-
-
 def _outlives(body: Body) -> bool:
     """Whether what makes the steps' inputs gives names that are read behind the loop."""
     behind = read_outside(function_of(body.frame, body.tree), body.loop.lineno, body.loop.end_lineno or body.loop.lineno)
@@ -227,11 +240,3 @@ def _local(body: Body) -> str | None:
 
 def _source(body: Body, node: ast.AST) -> str:
     return ast.get_source_segment("".join(body.lines), node) or ast.unparse(node)
-
-
-def _head_end(body: Body) -> int:
-    """The number of lines up to the first statement of the loop."""
-    first = body.loop.body[0].lineno
-    if first == body.loop.lineno:
-        raise Unpatchable(f"the loop at line {first} stands on one line")
-    return first - 1

@@ -17,7 +17,6 @@ import libcst as cst
 
 from outpace.capture.frames import users
 from outpace.model.units import counted
-from outpace.tune.loop.later import AT_ONCE, Movable, Syncs
 from outpace.tune.loop.models import CALL, PREDICT, PREDICTED
 from outpace.tune.loop.step import Outline, Peeled
 from outpace.tune.patch.calls import Unpatchable
@@ -143,16 +142,6 @@ def _first_name(call: cst.Call) -> str:
     return name.value if isinstance(name, cst.Name) else ""
 
 
-def write_reads(syncs: Syncs, edits_of: Callable[[str], Edits]) -> None:
-    """Edit the file of a loop. Raises Unpatchable where a statement is not found."""
-    edits = edits_of(syncs.file)
-    loop = edits.file.starting(syncs.line, (cst.For, cst.While))
-    if loop is None:
-        raise Unpatchable(f"the loop at {edits.file.name}:{syncs.line} was not found: the file was edited since")
-    for at, each in enumerate(syncs.movable, start=1):
-        _write(each, loop, edits, str(at) if at > 1 else "")
-
-
 def write_models(path: str, line: int, methods: Sequence[tuple[str, str]], edits_of: Callable[[str], Edits]) -> None:
     """Let methods of models (their names, and `call` or `predict`) run as graphs, by statements before the loop at a line. Raises Unpatchable
     where that is not found."""
@@ -170,29 +159,6 @@ def write_models(path: str, line: int, methods: Sequence[tuple[str, str]], edits
     for at in range(2 if shared else 0):
         statements[at] = statements[at].with_changes(leading_lines=[cst.EmptyLine(indent=False)])
     edits.first[loop] = [*edits.first.get(loop, ()), *statements]
-
-
-def _write(each: Movable, loop: cst.CSTNode, edits: Edits, number: str) -> None:
-    file: SourceFile = edits.file
-    statement = file.starting(each.line, (cst.SimpleStatementLine,))
-    if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
-        raise Unpatchable(f"the statement at {file.name}:{each.line} was not found, or is not alone on its line")
-    kept, reader = file.unused(f"kept{number}"), file.unused(f"read_kept{number}")
-    names = ", ".join(name for name, _ in each.given)
-    values = ", ".join(said for _, said in each.given)
-    comma = "," if len(each.given) == 1 else ""
-    edits.outlined[statement] = (
-        1,
-        (
-            cst.parse_statement(f"{kept}.append(({values}{comma}))"),
-            cst.parse_statement(f"if len({kept}) == {AT_ONCE}:\n    {reader}()"),
-        ),
-    )
-    edits.before.setdefault(loop, []).extend([
-        cst.parse_statement(f"{kept} = []"),
-        cst.parse_statement(f"def {reader}():\n    for {names}{comma} in {kept}:\n        {each.later}\n    {kept}.clear()"),
-    ])  # fmt: skip
-    edits.behind.setdefault(loop, []).append(cst.parse_statement(f"{reader}()"))
 
 
 def write_outline(

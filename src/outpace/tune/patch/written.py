@@ -137,9 +137,8 @@ class _Rewriter(cst.CSTTransformer):
         body = list(updated_node.body)
         for at, statement in reversed(list(enumerate(original_node.body))):
             if statement in self.edits.outlined:
-                count, (first, *rest) = self.edits.outlined[statement]
-                first = first.with_changes(leading_lines=getattr(statement, "leading_lines", ()))
-                body[at : at + count] = [first, *rest]
+                count, made = self.edits.outlined[statement]
+                body[at : at + count] = _led(made, getattr(statement, "leading_lines", ())) if made else []
         return updated_node.with_changes(body=body)
 
     def leave_For(self, original_node: cst.For, updated_node: cst.For) -> Any:
