@@ -162,6 +162,13 @@ def test_several_steps_of_a_loop_of_tensorflow_are_the_same_program(tmp_path: Pa
 
 
 @needs_tensorflow
+def test_values_of_a_loop_of_tensorflow_that_come_later_are_the_same_program(tmp_path: Path) -> None:
+    old = "        total += float(loss)\n        losses.append((i, float(loss)))\nprint(total, losses[-1])\n"
+    found = judged(tmp_path, edited(TENSORFLOW, old, "        print(i, float(loss))\n"), "loop_reads")
+    assert found.same is True, found
+
+
+@needs_tensorflow
 @pytest.mark.verify
 @pytest.mark.parametrize("name", WRONG_TENSORFLOW)
 def test_a_loop_of_tensorflow_that_counts_on_what_is_changed(name: str, tmp_path: Path) -> None:

@@ -109,8 +109,8 @@ def _stays(group: Sequence[ast.stmt], loop: ast.For | ast.While, later: _Later, 
     changed = {*assigned(group), *later.touched(group)} & {*read([*head, *rest]), *assigned([*head, *rest])}
     if changed:
         return f"{min(changed)}, which line {line} changes, is needed by other statements of the loop"
-    held = next((name for name in read([later.texts_of[each] for each in group]) & later.states), None)
-    return f"line {line} reads {held}, which would be held for many steps" if held is not None else ""
+    held = read([later.texts_of[each] for each in group]) & later.states
+    return f"line {line} reads {min(held)}, which would be held for many steps" if held else ""
 
 
 def _holds_tensor(value: Any, depth: int = _DEEPEST) -> bool:
