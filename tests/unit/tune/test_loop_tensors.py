@@ -239,22 +239,21 @@ def test_which_steps_can_be_put_together(tmp_path: Path, old: str, new: str, why
     more += "def plain(value):\n    return round(float(value), 2)\n"
     body, _ = run(tmp_path / "train.py", HEAD + more + LOOP.replace(old, new, 1) + TAIL)
     assert isinstance(body, TensorBody), body
-    found = body.reason(None)
-    assert why in found and bool(found) == bool(why), found
+    assert why in body.several and bool(body.several) == bool(why), body.several
 
 
-def test_a_loop_inside_of_a_step_is_no_loop_over_batches(tmp_path: Path) -> None:
+def test_a_loop_inside_of_a_step_has_its_own_length(tmp_path: Path) -> None:
     inner = "        for _ in range(2):\n            log.warning(i)\n            loss, most = step(x, rate)\n"
     body, _ = run(tmp_path / "train.py", HEAD + "for i, x in enumerate(data):\n    if True:\n" + inner + TAIL)
-    assert isinstance(body, TensorBody) and body.several == "" and body.reason(None) == ""
-    assert "does not go over the batches itself" in body.reason(tf.data.Dataset.range(3))
-    body, _ = run(tmp_path / "train.py", HEAD + LOOP + TAIL)
-    assert isinstance(body, TensorBody) and body.reason(tf.data.Dataset.range(3)) == ""
-    body, _ = run(tmp_path / "train.py", HEAD + "def made():\n    return data\n" + LOOP.replace("(data)", "(made())") + TAIL)
-    assert isinstance(body, TensorBody) and "does not go over" in body.reason(tf.data.Dataset.range(3))
-    code, line = body.frame.f_code, body.loop.lineno
-    assert body.reason(tf.data.Dataset.range(3), (code, line)) == ""
-    assert "does not go over" in body.reason(tf.data.Dataset.range(3), (code, line + 1))
+    assert isinstance(body, TensorBody) and Taken(body, True).per_call(tf.data.Dataset.range(30)) == 2
+
+
+def test_batches_that_a_function_of_the_program_gives(tmp_path: Path) -> None:
+    head = HEAD + "def made():\n    for x in data:\n        yield x\n\n"
+    body, before = run(tmp_path / "train.py", head + LOOP.replace("(data)", "(made())") + TAIL)
+    assert isinstance(body, TensorBody) and body.several == ""
+    _, after = run(tmp_path / "patched.py", patched(tmp_path / "train.py", body))
+    same(before, after)
 
 
 def test_what_metrics_say_after_each_step_is_asked_for_in_it(tmp_path: Path) -> None:

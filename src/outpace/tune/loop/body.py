@@ -36,7 +36,6 @@ from outpace.tune.loop.statement import (
 )
 
 if TYPE_CHECKING:
-    from outpace.capture.steps_tf import Reader
     from outpace.tune.loop.step import Outline
 
 GRADIENTS = frozenset({"grad", "value_and_grad"})  # functions of JAX that take them
@@ -258,10 +257,6 @@ class Body:
             attribute = any(isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) for node in ast.walk(each))
             if attribute or not isinstance(each, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
                 return f"the step at line {each.lineno} is more than assignments of names"
-        return ""
-
-    def reason(self, dataset: Any, reader: Reader | None = None) -> str:
-        """Why the loop is left as it is; empty where it comes apart. `dataset`: what the program reads in each step; `reader`: where."""
         return ""
 
     def scan(self, name: str, module: str) -> str:

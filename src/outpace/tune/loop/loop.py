@@ -68,7 +68,7 @@ class Loop:
         self.calls: list[Call] = []  # of the step's function
         self.static: tuple[str, ...] = ()  # parameters of an eager step of JAX whose values a compiled one must know
         self.later = self._later(outline)  # where it reads values
-        made = taken_of(frame, statement.frame, outline, found.dataset, found.reader, jax=self.jax is not None)
+        made = taken_of(frame, statement.frame, outline, jax=self.jax is not None)
         self.taken: Taken | None = made if isinstance(made, Taken) else None  # the innermost loop around the steps, taken apart
         self.untaken = made if isinstance(made, str) else ""  # why not
         self.donation = Donation(self.taken.body) if self.taken is not None and self.jax is not None else None

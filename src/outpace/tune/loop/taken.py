@@ -10,7 +10,6 @@ from types import FrameType
 from typing import Any
 
 from outpace._dataclass import dataclass
-from outpace.capture.steps_tf import Reader
 from outpace.tune.loop.body import Body
 from outpace.tune.loop.step import Outline
 
@@ -30,20 +29,17 @@ class Taken:
 
     def per_call(self, dataset: Any) -> int:
         """Steps per call: what divides an epoch well, where its length is known. dataset: what the steps read; None for nothing of tf.data."""
-        known = int(dataset.cardinality()) if dataset is not None else length_of(self.body.loop.iter, self.body.names)
-        return size_for(max(known, 0), self.body.period)
+        known = length_of(self.body.loop.iter, self.body.names)
+        known = known or (max(int(dataset.cardinality()), 0) if dataset is not None else 0)
+        return size_for(known, self.body.period)
 
 
-def taken_of(
-    frame: FrameType, outermost: FrameType, outline: Outline | None, dataset: Any, reader: Reader | None, *, jax: bool
-) -> Taken | str:
-    """The innermost loop around a frame; why it is left as it is. outermost: the frame that runs the outermost one. dataset, reader: what the
-    steps read, and where."""
+def taken_of(frame: FrameType, outermost: FrameType, outline: Outline | None, *, jax: bool) -> Taken | str:
+    """The innermost loop around a frame; why it is left as it is. outermost: the frame that runs the outermost one."""
     if outline is not None and outline.aside:
         return "the step stands in a function that the loop calls, and is compiled first"
     body = kind_of(jax=jax).around(frame, outline)
-    why = body.reason(dataset, reader) if isinstance(body, Body) else body
-    return why if isinstance(body, str) or why else Taken(body, body.frame is outermost)
+    return body if isinstance(body, str) else Taken(body, body.frame is outermost)
 
 
 def kind_of(*, jax: bool) -> type[Body]:

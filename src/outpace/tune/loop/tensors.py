@@ -9,7 +9,7 @@ import inspect
 import textwrap
 import types
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
@@ -17,9 +17,6 @@ from outpace.capture.frames import users
 from outpace.tune.loop.body import Body, listed, stands_for
 from outpace.tune.loop.outline import takes_gradients
 from outpace.tune.loop.statement import GIVES, SAID, assigned, meant, order, reached
-
-if TYPE_CHECKING:
-    from outpace.capture.steps_tf import Reader
 
 _SIMPLE = (int, float, complex, bool, str, bytes, type(None), range, slice)
 _HOLDS = (list, tuple, dict, set, frozenset)
@@ -88,17 +85,6 @@ class TensorBody(Body):
         """Whether a statement after a step may not wait until several steps are made."""
         return super().disturbs(statement) or not all(_calm(self.known.get(each)) for each in reached([statement], self.known))
 
-    def reason(self, dataset: Any, reader: Reader | None = None) -> str:
-        """Likewise; empty where its steps can run several at a time."""
-        read_here = (
-            meant(each, self.names) for each in ast.walk(self.loop.iter) if isinstance(each, (ast.Name, ast.Attribute))
-        )
-        header = range(self.loop.lineno, (self.loop.iter.end_lineno or self.loop.lineno) + 1)
-        itself = reader is not None and reader[0] is self.frame.f_code and reader[1] in header
-        if dataset is not None and not itself and not any(map(_is_read, read_here)):
-            return f"the loop at line {self.loop.lineno} does not go over the batches itself"
-        return self.several
-
     @staticmethod
     def given(value: Any) -> bool:
         """Whether a function is given a value as an argument: what else a step needs are the program's objects."""
@@ -161,10 +147,6 @@ def _gives_tensor(node: ast.expr, names: Mapping[str, Any]) -> bool:
     if isinstance(node, ast.Call):
         return (getattr(meant(node.func, names), "__module__", None) or "").startswith("tensorflow")
     return isinstance(node, ast.Subscript) and _is_array(meant(node.value, names))
-
-
-def _is_read(value: Any) -> bool:
-    return isinstance(value, (tf.data.Dataset, tf.data.Iterator))
 
 
 def _is_array(value: Any) -> bool:
