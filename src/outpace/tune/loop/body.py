@@ -309,19 +309,20 @@ def _with_call(loop: ast.For, outline: Outline) -> bool:
 
 def _first(body: Sequence[ast.stmt], first: int, last: int, names: Mapping[str, Any]) -> int:
     """The first statement of a step: of arrays that a statement before the calls carries from step to step it is a part, too."""
-    for at in range(first):
-        needed, made = order(body[at : last + 1])
-        own = assigned([body[at]])
-        if any(name in needed and name in made and _arrays(names.get(name)) for name in own) and not isinstance(
-            body[at], _CONTROL
-        ):
-            return at
-    return first
+    carrying = (at for at in range(first) if carries(body[at], body[at : last + 1], names))
+    return next((at for at in carrying if not isinstance(body[at], _CONTROL)), first)
+
+
+def carries(statement: ast.stmt, step: Sequence[ast.stmt], names: Mapping[str, Any]) -> bool:
+    """Whether one of a step's statements assigns arrays of JAX that the next step needs."""
+    needed, made = order(step)
+    return any(name in needed and name in made and _arrays(names.get(name)) for name in assigned([statement]))
 
 
 def _arrays(value: Any) -> bool:
     """Whether a value holds arrays of JAX."""
-    return type(value).__module__.partition(".")[0] in ("jaxlib", "jax")
+    jax: Any = sys.modules.get("jax")
+    return jax is not None and any(isinstance(leaf, jax.Array) for leaf in jax.tree_util.tree_leaves(value))
 
 
 def _leaves_well(condition: ast.If) -> bool:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 import linecache
-import sys
 import textwrap
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from outpace.tune.loop.body import GRADIENTS, differentiates
+from outpace.tune.loop.body import GRADIENTS, carries, differentiates
 from outpace.tune.loop.jax_calls import COMPILED, GRADIENT, JaxFunction
 from outpace.tune.loop.statement import (
     FIXED,
@@ -155,11 +154,11 @@ def _jax_span(body: Sequence[ast.stmt], names: Mapping[str, Any], changing: set[
     first = next((at for at, each in enumerate(body) if _differentiates(each, names)), None)
     if first is None:
         return None
-    last = max((at for at in range(first, len(body)) if _carries(body[at], body[first : at + 1], names)), default=first - 1)
+    last = max((at for at in range(first, len(body)) if carries(body[at], body[first : at + 1], names)), default=first - 1)
     inside = body[first : last + 1]
     if not inside or not all(map(_assigns, inside)):
         return None
-    by_functions = _carries(inside[0], inside[:1], names) or not any(_eager(each, names) for each in inside)
+    by_functions = carries(inside[0], inside[:1], names) or not any(_eager(each, names) for each in inside)
     if by_functions and not _inline(inside[0], names):
         return None
     first = _begin(body, first, last, names)
@@ -176,7 +175,7 @@ def _begin(body: Sequence[ast.stmt], first: int, last: int, names: Mapping[str, 
             earliest == first
             and first
             and _assigns(body[first - 1])
-            and _carries(body[first - 1], body[first - 1 : last + 1], names)
+            and carries(body[first - 1], body[first - 1 : last + 1], names)
         ):
             earliest = first - 1
         if earliest == first:
@@ -184,21 +183,9 @@ def _begin(body: Sequence[ast.stmt], first: int, last: int, names: Mapping[str, 
         first = earliest
 
 
-def _carries(statement: ast.stmt, step: Sequence[ast.stmt], names: Mapping[str, Any]) -> bool:
-    """Whether one of a step's statements assigns arrays that the next step needs."""
-    needed, made = order(step)
-    return any(name in needed and name in made and _arrays(names.get(name)) for name in assigned([statement]))
-
-
 def _functions(statements: Sequence[ast.stmt], names: Mapping[str, Any]) -> set[str]:
     """Names that statements give to functions."""
     return {name for name in assigned(statements) if isinstance(names.get(name), types.FunctionType)}
-
-
-def _arrays(value: Any) -> bool:
-    """Whether a value holds arrays of JAX."""
-    jax: Any = sys.modules["jax"]
-    return any(isinstance(leaf, jax.Array) for leaf in jax.tree_util.tree_leaves(value))
 
 
 def _assigns(statement: ast.stmt) -> bool:

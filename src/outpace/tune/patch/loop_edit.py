@@ -90,7 +90,7 @@ def write_donation(loop: Loop, edits_of: Callable[[str], Edits]) -> None:
     own = Counter(stores([body.loop]))  # an outer loop that begins with another state each time holds the copies
     around = loops_around(body.tree, body.loop.lineno)
     outer = next(each for each in around if not {*loop.donation.said} & {*(Counter(stores([each])) - own)})
-    edits.first[_node(edits.file, outer)] = made
+    edits.before[_node(edits.file, outer)] = [*made]
 
 
 def write_loop(loop: Loop, edits_of: Callable[[str], Edits]) -> None:
@@ -128,8 +128,8 @@ def write_later(later: Later, edits_of: Callable[[str], Edits]) -> None:
     full = cst.ensure_type(cst.parse_statement(f"if len({kept}) == {AT_ONCE}:\n    pass"), cst.If)
     at_once = cst.IndentedBlock([read, cst.ensure_type(cst.parse_statement(f"{kept}.clear()"), cst.SimpleStatementLine)])
     edits.outlined[places[-1]] = 1, [cst.parse_statement(f"{kept}.append({values})"), full.with_changes(body=at_once)]
-    edits.before.setdefault(loop, []).append(cst.parse_statement(f"{kept} = []"))
-    edits.behind.setdefault(loop, []).append(read.deep_clone())
+    edits.before[loop] = [cst.parse_statement(f"{kept} = []")]
+    edits.behind[loop] = [read.deep_clone()]
 
 
 def _found(body: Body, edits_of: Callable[[str], Edits]) -> tuple[Edits, cst.CSTNode]:

@@ -155,10 +155,7 @@ def write_models(path: str, line: int, methods: Sequence[tuple[str, str]], edits
     made = [
         f"{name}.{method} = {graphs[method]}({name}{'' if method == PREDICT else f'.{method}'})" for name, method in methods
     ]
-    statements = [*cst.parse_module("\n".join([*shared, *made])).body]
-    for at in range(2 if shared else 0):
-        statements[at] = statements[at].with_changes(leading_lines=[cst.EmptyLine(indent=False)])
-    edits.first[loop] = [*edits.first.get(loop, ()), *statements]
+    edits.before[loop] = [*cst.parse_module("\n".join([*shared, *made])).body]
 
 
 def write_outline(
