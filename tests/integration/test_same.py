@@ -186,6 +186,28 @@ FEWER = Edit(FIT, "", (("epochs=3", "epochs=2"),))
 OTHER_DATA = Edit(FIT, "", (("a * 2", "a * 2.01"),))
 OTHER_RATE = Edit(FIT, "", (('compile("adam"', "compile(keras.optimizers.Adam(0.00101)"),))
 FAILS = Edit(FIT, "", (("epochs=3", "epochs=three"),))
+GIVEN = (
+    JAX
+    + """
+data = [np.full(3, float(i), np.float32) for i in range(200)]
+first = w = jnp.zeros(3)
+kept = [first]
+
+@jax.jit
+def step(w, x): return w - 0.01 * jax.grad(lambda w: ((w - x) ** 2).sum())(w)
+
+for i, x in enumerate(data):
+    old = w
+    w = step(w, x)
+print(w, kept[-1])
+"""
+)
+GIVE = ("@jax.jit", "from functools import partial\n@partial(jax.jit, donate_argnums=(0,))")
+COPIED = ("for i, x in", "w = jax.tree.map(jax.numpy.copy, w)\nfor i, x in")
+READ_LATER = Edit(GIVEN.replace("    old = w\n", "    kept.append(w)\n"), "for i, x in", (GIVE, COPIED))
+READ_AT_ONCE = Edit(GIVEN.replace("step(w, x)\n", "step(w, x) + 0 * old\n"), "for i, x in", (GIVE, COPIED))
+READ_FIRST = Edit(GIVEN.replace("    old = w\n", ""), "for i, x in", (GIVE,))
+GIVEN_AWAY = Edit(GIVEN.replace("    old = w\n", ""), "for i, x in", (GIVE, COPIED))
 AUGMENTED = """
 import keras
 import numpy as np
@@ -211,6 +233,9 @@ WRONG = {
     "groups that see one rate": pytest.param(FROZEN_GROUPS, marks=needs_jax),
     "an attribute that is frozen": pytest.param(FROZEN_SETATTR, marks=needs_jax),
     "a name that is frozen": pytest.param(FROZEN_GLOBAL, marks=needs_tensorflow),
+    "a state that is given away and read by another name": pytest.param(READ_AT_ONCE, marks=[needs_jax, pytest.mark.verify]),
+    "states that are given away and read at the end": pytest.param(READ_LATER, marks=[needs_jax, pytest.mark.verify]),
+    "a first state that is given away and read at the end": pytest.param(READ_FIRST, marks=[needs_jax, pytest.mark.verify]),
     "an epoch less": pytest.param(FEWER, marks=[needs_tensorflow, pytest.mark.verify]),
     "other numbers": pytest.param(OTHER_DATA, marks=[needs_tensorflow, pytest.mark.verify]),
     "another rate": pytest.param(OTHER_RATE, marks=[needs_tensorflow, pytest.mark.verify]),
@@ -284,6 +309,7 @@ RIGHT = {
     "jax.jit with the batch as an argument": pytest.param(PASSED_ON, marks=needs_jax),
     "jax.jit with the rate as an argument": pytest.param(JITTED, marks=[needs_jax, pytest.mark.verify]),
     "groups with the rate of each step": pytest.param(RIGHT_GROUPS, marks=needs_jax),
+    "a state that is given away": pytest.param(GIVEN_AWAY, marks=[needs_jax, pytest.mark.verify]),
     "tf.function": pytest.param(FUNCTION, marks=needs_tensorflow),
     "a step that becomes a function": pytest.param(OUTLINED, marks=[needs_tensorflow, pytest.mark.verify]),
     "steps_per_execution": pytest.param(SEVERAL, marks=needs_tensorflow),

@@ -17,7 +17,7 @@ from outpace.tune.patch.written import Edits
 JIT = {"jit_compile": "True"}
 
 
-def edited(tmp_path: Path, text: str, *, graph: bool = False, options: bool = True) -> str:
+def edited(tmp_path: Path, text: str, *, graph: bool = False) -> str:
     path = tmp_path / "train.py"
     path.write_text(text)
     whole = compile(text, str(path), "exec")
@@ -25,7 +25,7 @@ def edited(tmp_path: Path, text: str, *, graph: bool = False, options: bool = Tr
     edits = Edits(SourceFile(str(path)))
     if graph:
         decorate(code, lambda _: edits)
-    if options:
+    else:
         edit_function(code, JIT, lambda _: edits)
     return edits.text()
 
@@ -56,8 +56,7 @@ def test_a_method_inside_of_a_class(tmp_path: Path) -> None:
 
 def test_an_eager_function_becomes_a_graph(tmp_path: Path) -> None:
     text = "import tensorflow as tf\n\n\ndef step(x):\n    return x\n"
-    assert edited(tmp_path, text, graph=True, options=False) == text.replace("def step", "@tf.function\ndef step")
-    assert "@tf.function(jit_compile=True)\ndef step" in edited(tmp_path, text, graph=True)
+    assert edited(tmp_path, text, graph=True) == text.replace("def step", "@tf.function\ndef step")
 
 
 def test_what_cannot_be_written_says_why(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from outpace._dataclass import dataclass
 from outpace.capture.pipeline import PipelineRecorder
 from outpace.tune.climb.outcome import ADVICE, Tried
 from outpace.tune.data.tree import describe
-from outpace.tune.loop.taken import SEVERAL
 from outpace.tune.optimisations import all_rewrites, knobs
 from outpace.tune.optimisations.knob import is_knob, serves
+from outpace.tune.optimisations.loops_tensorflow import LoopSeveral
 from outpace.tune.optimisations.optimisation import Applies, Explained, Optimisation, Rewrite, asked
 from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.patch.make import FileChange, edited, recipe
@@ -85,7 +85,7 @@ def _candidate(
 ) -> Candidate:
     minor = cast("Rewrite", each).minor
     loop = program.loop
-    grouped = loop is not None and getattr(each, "option", "") == SEVERAL
+    grouped = loop is not None and isinstance(each, LoopSeveral)
     per_call = each.keywords(program).get("steps_per_execution", "") if is_knob(each) and not each.loops else ""
     every = loop.per_call if grouped and loop is not None else int(per_call) if per_call.isdigit() else 1
     of_input = not is_knob(each) or each.reads

@@ -7,30 +7,26 @@ import builtins
 import copy
 import functools
 import itertools
+import sys
 import textwrap
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from outpace._dataclass import dataclass
-from outpace.tune.loop.frozen import frozen
 from outpace.tune.loop.jax_calls import compiled_calls
 from outpace.tune.loop.statement import (
     GIVES,
     SAID,
     arguments_before,
-    asks_for_one,
     assigned,
-    changed_in_place,
     counts_one,
-    draws,
     function_of,
-    in_script,
     innermost,
+    innermost_around,
     leaves,
     meant,
-    moves_on,
     order,
     reached,
     read,
@@ -45,14 +41,24 @@ if TYPE_CHECKING:
 GRADIENTS = frozenset({"grad", "value_and_grad"})  # functions of JAX that take them
 _CONTROL = (ast.For, ast.While, ast.If, ast.With, ast.Try, ast.FunctionDef, ast.ClassDef)
 
+_SCAN = '''def {name}(carried, stack, fixed):
+    """Steps one after the other in one call: the state after the last one, and the results of each."""
+
+    def one_step(carried, inputs):
+{step}
+        return {carried}, {results}
+
+    return {jax}.lax.scan(one_step, carried, stack)
+'''
+
 
 @dataclass(frozen=True, eq=False)
 class Body:
     """A `for` loop. before, steps, after: its statements up to the first call of a compiled function, those up to the last one, and the rest.
 
-    carried: names that a step needs of the one before it. inputs, fixed: other names that it needs, which the loop assigns or not. results:
-    names that it gives to what comes after it. beside: names that the loop assigns, which only that reads. outline: what some of its
-    statements shall become, whose call then stands for them.
+    carried: names that a step needs of the one before it. inputs: others that the loop assigns. fixed: of values that a call of several steps
+    is given besides. results: names that it gives to what comes after it. beside: names that the loop assigns, which only that reads.
+    outline: what some of its statements shall become, whose call then stands for them.
     """
 
     frame: FrameType
@@ -98,11 +104,6 @@ class Body:
         """What its names meant when it was found."""
         return _names_of(self.frame, self.outline)
 
-    @property
-    def passed(self) -> tuple[str, ...]:
-        """Names of values that a call of several steps is given, besides the inputs."""
-        return self.fixed
-
     @classmethod
     def makes_step(cls, statement: ast.stmt, names: Mapping[str, Any]) -> bool:
         """Whether a statement calls a function that is compiled, or one of the user's that takes gradients."""
@@ -111,32 +112,39 @@ class Body:
 
     @classmethod
     def prepare(cls, loop: ast.For, names: Mapping[str, Any]) -> None:
-        """Let slices of arrays among a step's arguments be made before it: where several steps are one function, their bounds have no values.
-        Nothing else that the loop does changes."""
+        """Let arguments of a step be made before it, where several steps as one function could not make them. Nothing else that the loop does
+        changes."""
         changing = {*assigned([loop.target]), *assigned(loop.body)}
-
-        def sliced(node: ast.expr) -> bool:
-            bounds = [each for each in ast.walk(node) if isinstance(each, ast.Slice)]
-            return isinstance(node, ast.Subscript) and any(read([each]) & changing for each in bounds)
-
         for at, each in reversed(list(enumerate(loop.body))):
-            if isinstance(each, ast.Assign) and isinstance(each.value, ast.Call) and cls.makes_step(each, names):
-                loop.body[at : at + 1] = [
-                    *arguments_before(each, each.value, meant(each.value.func, names), names, loop, sliced),
-                    each,
-                ]
+            if isinstance(each, (ast.Assign, ast.Expr)) and isinstance(each.value, ast.Call) and cls.makes_step(each, names):
+                wanted = functools.partial(cls.made_before, names=names, changing=changing)
+                before = arguments_before(each, each.value, meant(each.value.func, names), names, loop, wanted)
+                loop.body[at : at + 1] = [*before, each]
+
+    @staticmethod
+    def made_before(argument: ast.expr, names: Mapping[str, Any], changing: set[str]) -> bool:
+        """Whether an argument is to be made before the step: slices of arrays, since a traced function has no values for their bounds."""
+        bounds = [each for each in ast.walk(argument) if isinstance(each, ast.Slice)]
+        return isinstance(argument, ast.Subscript) and any(read([each]) & changing for each in bounds)
+
+    @staticmethod
+    def given(value: Any) -> bool:
+        """Whether a function is given a value as an argument, numbers and arrays, and it is no part of the program's code."""
+        jax: Any = sys.modules["jax"]
+        return all(
+            isinstance(each, (int, float, complex)) or hasattr(type(each), "dtype") for each in jax.tree_util.tree_leaves(value)
+        )
 
     @classmethod
     def around(cls, frame: FrameType | None, outline: Outline | None = None) -> Body | str:
         """Of the nearest of the user's frames that runs a loop; why not, where there is none whose steps can be told."""
-        while frame is not None:
-            if in_script(frame):
-                tree, lines = source_of(frame)
-                inner = innermost(tree, frame.f_lineno)
-                if inner is not None:
-                    return cls._of(frame, tree, lines, inner, outline)
-            frame = frame.f_back
-        return "the loop's source was not found"
+        found = innermost_around(frame)
+        if found is None:
+            return "the loop's source was not found"
+        tree, lines = source_of(found[0])
+        inner = innermost(tree, found[0].f_lineno)
+        assert inner is not None, "the same text"
+        return cls._of(found[0], tree, lines, inner, outline)
 
     @classmethod
     def _of(
@@ -162,7 +170,7 @@ class Body:
         later = {*read(after), *read_outside(function_of(frame, tree), loop.lineno, loop.end_lineno or loop.lineno)}
         carried = tuple(name for name in needed if name in written)
         inputs = tuple(name for name in needed if name in made and name not in written)
-        fixed = tuple(name for name in needed if name not in (*made, *written) and _given(names.get(name, builtins)))
+        fixed = tuple(name for name in needed if name not in (*made, *written) and cls.given(names.get(name, builtins)))
         results = tuple(name for name in written if name not in carried and name in later)
         beside = tuple(sorted(name for name in made if name in later and name not in inputs and name not in written))
         parts = (tuple(before), tuple(steps), tuple(after))
@@ -170,7 +178,7 @@ class Body:
 
     @functools.cached_property
     def unmovable(self) -> str:
-        """Why what makes a step's inputs cannot run before the steps before it are complete; empty where it can."""
+        """Why what makes a step's inputs cannot be a function of its own; empty where it can."""
         if any(map(leaves, (*self.before, *self.steps, *self.rest))):
             return f"the loop at line {self.loop.lineno} can be left, or begun anew, in the midst of a step"
         if self.loop.orelse:
@@ -179,18 +187,6 @@ class Body:
         counted = [name for name in needed if name in made and name not in assigned([self.loop.target])]
         if counted:
             return f"{counted[0]}, which the step needs, is counted on in each step"
-        refilled = sorted(set(changed_in_place(self.before)) & read(self.steps))
-        if refilled:
-            return f"{refilled[0]}, which the step needs, is changed in place before it"
-        if any("StopIteration" in line for line in self.lines) and any(map(asks_for_one, self.before)):
-            return "the loop ends where an iterator does, in the midst of a step"
-        changed = {*assigned(self.steps), *assigned(self.rest), *changed_in_place(self.rest)} - set(made)
-        both = sorted(changed & {*needed, *read([self.loop.iter])})
-        if both:
-            return f"what is read before a step depends on {both[0]}, which the step before it changes"
-        twice = sorted((set(made) | set(assigned([self.loop.target]))) & {*assigned(self.steps), *assigned(self.after)})
-        if twice:
-            return f"{twice[0]} is assigned before the step and once more in it"
         return ""
 
     @functools.cached_property
@@ -251,19 +247,6 @@ class Body:
         return ast.unparse(test)
 
     @functools.cached_property
-    def shared(self) -> str:
-        """Why what makes the inputs of several steps must not run before what comes after the first of them; empty where it may."""
-        made, others = [*self.before, self.loop.iter], [*self.steps, *self.rest]
-        if draws(made) and draws(others):
-            return "batches and the rest of the loop draw from the same random numbers"
-        both = read(made) & read(others)
-        drawn = sorted(name for name in both if moves_on(self.names.get(name)))
-        grown = sorted(set(changed_in_place(self.before)) & read(others))
-        if drawn or grown:
-            return f"{(drawn or grown)[0]}, which makes batches, is used by the rest of the loop"
-        return ""
-
-    @functools.cached_property
     def several(self) -> str:
         """Why its steps cannot run several at a time, in one call; empty where they can."""
         if self.unmovable:
@@ -271,27 +254,27 @@ class Body:
         if not self.carried:
             return "no name is given to the step and assigned by it, so that the program's state is not seen"
         for each in self.steps:
-            if not isinstance(each, (ast.Assign, ast.AnnAssign, ast.AugAssign)) or any(
-                isinstance(n, ast.Attribute) for n in _stored(each)
-            ):
+            attribute = any(isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) for node in ast.walk(each))
+            if attribute or not isinstance(each, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
                 return f"the step at line {each.lineno} is more than assignments of names"
-            why = next(_impure(each, self.names), None)
-            if why is not None:
-                return why
-        changed = {*assigned(self.rest), *changed_in_place(self.rest)}
-        other = next((name for name in self.fixed if name in changed), None)
-        if other is not None:
-            return f"{other}, which each step needs, is changed after it"
-        reader = next((name for name in self.carried if name in reached(self.rest, self.names)), None)
-        if reader is not None:
-            return f"{reader} is read after each step"
-        if self.shared:
-            return self.shared
-        waiting = next(
-            (n for each in self.rest for n in ast.walk(each) if isinstance(n, ast.Attribute) and n.attr == "block_until_ready"),
-            None,
+        return ""
+
+    def scan(self, name: str, module: str) -> str:
+        """The source of a function that makes several steps. `module`: how its file calls the framework."""
+        parts = {"carried": self.carried, "inputs": self.inputs, "fixed": self.fixed}
+        unpacked = [f"{listed(names)[1:-1]} = {part}" for part, names in parts.items() if names]
+        return _SCAN.format(
+            name=name,
+            step=textwrap.indent("\n".join([*unpacked, self.text(self.steps)]), " " * 8),
+            carried=listed(self.carried),
+            results=listed(self.results),
+            jax=module,
         )
-        return f"line {waiting.lineno} waits for each step" if waiting is not None else ""
+
+    def call(self, name: str, stack: str, found: str) -> str:
+        """A call of that function."""
+        carried = listed(self.carried)
+        return f"{carried}, {found if self.results else '_'} = {name}({carried}, {stack}, {listed(self.fixed)})"
 
 
 def differentiates(function: Any) -> bool:
@@ -326,19 +309,20 @@ def _with_call(loop: ast.For, outline: Outline) -> bool:
 
 def _first(body: Sequence[ast.stmt], first: int, last: int, names: Mapping[str, Any]) -> int:
     """The first statement of a step: of arrays that a statement before the calls carries from step to step it is a part, too."""
-    for at in range(first):
-        needed, made = order(body[at : last + 1])
-        own = assigned([body[at]])
-        if any(name in needed and name in made and _arrays(names.get(name)) for name in own) and not isinstance(
-            body[at], _CONTROL
-        ):
-            return at
-    return first
+    carrying = (at for at in range(first) if carries(body[at], body[at : last + 1], names))
+    return next((at for at in carrying if not isinstance(body[at], _CONTROL)), first)
+
+
+def carries(statement: ast.stmt, step: Sequence[ast.stmt], names: Mapping[str, Any]) -> bool:
+    """Whether one of a step's statements assigns arrays of JAX that the next step needs."""
+    needed, made = order(step)
+    return any(name in needed and name in made and _arrays(names.get(name)) for name in assigned([statement]))
 
 
 def _arrays(value: Any) -> bool:
     """Whether a value holds arrays of JAX."""
-    return type(value).__module__.partition(".")[0] in ("jaxlib", "jax")
+    jax: Any = sys.modules.get("jax")
+    return jax is not None and any(isinstance(leaf, jax.Array) for leaf in jax.tree_util.tree_leaves(value))
 
 
 def _leaves_well(condition: ast.If) -> bool:
@@ -348,51 +332,6 @@ def _leaves_well(condition: ast.If) -> bool:
     )
 
 
-def _given(value: Any) -> bool:
-    """Whether a value is given to a function as an argument, and is no part of the program's code."""
-    return not isinstance(value, (types.ModuleType, type)) and not callable(value)
-
-
-def _stored(statement: ast.stmt) -> Iterator[ast.AST]:
-    """What a statement assigns to."""
-    for each in ast.walk(statement):
-        if isinstance(getattr(each, "ctx", None), ast.Store) and not isinstance(each, (ast.Tuple, ast.List, ast.Starred)):
-            yield each
-
-
-def _impure(statement: ast.stmt, names: Mapping[str, Any]) -> Iterator[str]:
-    """Why a statement of a step cannot be traced."""
-    for each in ast.walk(statement):
-        if isinstance(each, ast.Call):
-            function = meant(each.func, names)
-            if isinstance(function, types.FunctionType) and not _library(function):
-                why = frozen(function)
-                if why is not None:
-                    yield f"the step calls {function.__name__}, which {why}"
-            elif getattr(function, "__module__", None) == "builtins" or function is None:
-                yield f"the step calls {ast.unparse(each.func)} at line {each.lineno}, which may need values"
-        elif isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Load):
-            value = meant(each, names)
-            if (
-                value is not None
-                and not callable(value)
-                and not isinstance(value, types.ModuleType)
-                and not isinstance(meant(each.value, names), types.ModuleType)
-            ):
-                yield f"the step reads {ast.unparse(each)}, which may change"
-
-
-def _library(function: types.FunctionType) -> bool:
-    from outpace.capture import frames
-
-    return not frames.users(function.__code__.co_filename)
-
-
 def listed(names: Sequence[str]) -> str:
     """`(x, y)`, or `(x,)`."""
     return f"({', '.join(names)}{',' if len(names) == 1 else ''})"
-
-
-def unpacked(body: Body, parts: Sequence[str]) -> list[str]:
-    """Assignments of a step's names, from tuples with the names of these parts."""
-    return [f"{listed(names)[1:-1]} = {part}" for part in parts if (names := getattr(body, part))]

@@ -8,7 +8,6 @@ import functools
 import inspect
 import threading
 import types
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -70,7 +69,6 @@ class JaxCalls:
         self._taken = taken
         self.listener: Listener | None = None
         self.original: dict[str, Any] = {}  # what makes functions, by name
-        self.first: dict[JaxFunction, dict[Any, list[weakref.ref[Any]]]] = {}  # arrays of the first call, by argument
         self.gradients = 0  # that were taken so far, also while a function is traced
         self._main = threading.main_thread().ident
         self._depth = 0
@@ -110,16 +108,11 @@ class JaxCalls:
             return function.made(*args, **kwargs)
         if function.kind == GRADIENT:  # it runs op by op, and what it calls is no step of its own
             return listener(function, args, kwargs)
-        if function not in self.first:
-            self.first[function] = {at: self._arrays(value) for at, value in (*enumerate(args), *kwargs.items())}
         self._depth += 1
         try:
             return listener(function, args, kwargs)
         finally:
             self._depth = max(0, self._depth - 1)  # another one may listen since
-
-    def _arrays(self, value: Any) -> list[weakref.ref[Any]]:
-        return [weakref.ref(leaf) for leaf in self.jax.tree_util.tree_leaves(value) if isinstance(leaf, self.jax.Array)]
 
     def _traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether the call is part of another function's trace."""

@@ -1,215 +1,133 @@
-"""Statements of a loop that need values in every step, and so wait for the device: which may come later, for many steps at once."""
+"""Statements of a loop that read values in every step, and so wait for the device: which may come later, for many steps at once."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeGuard
+import copy
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import FrameType
+from typing import Any, TypeGuard
 
 from outpace._dataclass import dataclass
-from outpace.tune.loop.statement import LEAVES, Statement, assigned, innermost, order, read
+from outpace.tune.loop.statement import assigned, order, read
 
-if TYPE_CHECKING:
-    from outpace.tune.loop.body import Body
-
-
-_READS = frozenset({"float", "int", "bool", "print", "str", "round"})  # functions that read the value of what they are given
+AT_ONCE = 50  # steps whose values are read together
+_READS = frozenset(
+    {"float", "int", "bool", "print", "str", "round", "format"}
+)  # functions that read the value of what they are given
+_PURE = _READS | {"len", "abs", "min", "max", "sum", "repr"}
 _READING = frozenset({"item", "tolist", "numpy"})  # methods that read a value
 _WAITING = _READING | {"block_until_ready"}
 _FUNCTIONS = ("asarray", "array", "device_get", "block_until_ready")
+_ON_BATCH = frozenset({"train_on_batch", "test_on_batch"})
+_PLAIN = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign)
+_INNER = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)  # with names of their own
+_DEEPEST = 3  # values in values that are looked at
 
 
 @dataclass(frozen=True)
 class Sync:
-    """A place where a value is read. line: in the loop's file; said: the expression; each: in every step."""
+    """A place where each step reads a value. line: in the loop's file; said: the expression."""
 
     line: int
     said: str
-    each: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Moved:
+    """A statement that may come later. later: its text then; aside: what is evaluated in its step for that, as (name, expression)."""
+
+    line: int
+    later: str
+    aside: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Later:
-    """syncs: where values are read. first, last: the statements after the step, counted from 0, that can come later; names: what they need of
-    each step. why: why none can; empty otherwise."""
-
-    syncs: tuple[Sync, ...]
-    first: int = 0
-    last: int = 0
-    names: tuple[str, ...] = ()
-    why: str = ""
-
-
-def later_of(body: Body) -> Later:
-    """Of what comes after the step of a loop."""
-    results = {*assigned(body.steps)}
-    made = list(body.after)
-    found: list[Sync] = []
-    at: list[int] = []
-    for number, statement in enumerate(made):
-        here = list(
-            {sync.line: sync for sync in reversed(list(_syncs(statement, results)))}.values()
-        )  # of a line the outermost
-        found += here
-        if any(each.each for each in here):
-            at.append(number)
-        results |= {name for name in assigned([statement]) if results & read([statement]) and not here}
-    if not at:
-        return Later(tuple(found), why="no statement of the loop needs the value of an array in every step")
-    return _movable(body, made, tuple(found), at)
-
-
-def _movable(body: Body, made: Sequence[ast.stmt], found: tuple[Sync, ...], at: Sequence[int]) -> Later:
-    """Which statements move: from the first one on to the last one that needs a value, or what was made of one."""
-    first, last = at[0], at[-1]
-    own: set[str] = set()
-    for number in range(first, len(made)):
-        if number in at or own & read([made[number]]):
-            last = number
-            own |= set(assigned([made[number]]))
-    moved, rest = made[first : last + 1], [*body.before, *body.steps, *made[:first], *made[last + 1 :]]
-    line = moved[0].lineno
-    if any(isinstance(each, LEAVES) for statement in [*moved] for each in ast.walk(statement)):
-        return Later(found, why=f"the loop can be left by what begins at line {line}")
-    if any(isinstance(each, ast.Return) for statement in rest for each in ast.walk(statement)):
-        return Later(found, why="the loop can return in the midst of a step")
-    if not all(isinstance(each, (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign)) for each in moved):
-        return Later(found, why=f"what is done at line {line} decides what the loop does")
-    needed, written = order(moved)
-    every = {*assigned([body.loop.target]), *assigned(rest)}
-    common = (set(written) | set(_touched(moved, body.names, every))) & ({*read(rest), *read([body.loop.iter])} | every)
-    if common:
-        return Later(found, why=f"{sorted(common)[0]}, which line {line} changes, is needed by other statements of the loop")
-    state = next((name for name in needed if name in body.carried), None)
-    if state is not None:
-        return Later(found, why=f"line {line} reads {state}, which would be held for many steps")
-    return Later(found, first, last, tuple(name for name in needed if name in every))
-
-
-def _touched(moved: Sequence[ast.stmt], names: Mapping[str, Any], every: set[str]) -> Iterator[str]:
-    """Names of objects of the program that statements may change or read: neither what the loop assigns, nor its functions and modules."""
-    for name in read(moved):
-        value = names.get(name)
-        if (
-            name not in every
-            and not callable(value)
-            and type(value).__name__ != "module"
-            and not isinstance(value, (int, float, str))
-        ):
-            yield name
-
-
-def _syncs(statement: ast.stmt, results: set[str]) -> Iterator[Sync]:
-    """The calls of a statement that read values of results."""
-    for node, each in _calls(statement, not isinstance(statement, (ast.If, ast.For, ast.While, ast.Try))):
-        if isinstance(node.func, ast.Name) and node.func.id in _READS:
-            reads = results & read(node.args)
-        elif isinstance(node.func, ast.Attribute) and node.func.attr in _WAITING:
-            reads = results & read([node.func.value, *node.args])
-        elif isinstance(node.func, ast.Attribute) and node.func.attr in _FUNCTIONS:
-            root = ast.unparse(node.func.value)
-            reads = results & read(node.args) if root in ("np", "numpy", "jax", "onp") else set()
-        else:
-            continue
-        if reads:
-            yield Sync(node.lineno, ast.unparse(node), each)
-
-
-def _calls(node: ast.AST, each: bool) -> Iterator[tuple[ast.Call, bool]]:
-    """Calls, the outermost of those that read a value; whether they are made in every step."""
-    if isinstance(node, ast.If):
-        yield from ((call, True) for call, _ in _calls(node.test, True))
-        for inner in (*node.body, *node.orelse):
-            yield from _calls(inner, False)
-        return
-    if isinstance(node, ast.Call):
-        yield node, each
-    for child in ast.iter_child_nodes(node):
-        if not isinstance(child, (ast.FunctionDef, ast.Lambda)):
-            yield from _calls(child, each)
-
-
-AT_ONCE = 50  # steps whose values are read together
-_CALLS = _READS | {"format"}
-_ON_BATCH = frozenset({"train_on_batch", "test_on_batch"})
-_PURE = _CALLS | {"len", "abs", "min", "max", "sum", "repr"}
-
-
-@dataclass(frozen=True, eq=False)
-class Movable:
-    """A statement that may come later. later: its text then; given: what it needs of its step, as (name, expression)."""
-
-    line: int
-    last: int
-    later: str
-    given: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Syncs:
-    """Of the innermost loop around the step, which begins at a line. kept: (line, why) of statements that must stay where they are."""
+    """Of a loop, which begins at a line of a file. moved: the statements that may come later; given: the names that they need of each step.
+    stay: (line, why) of statements that read a value, and must stay where they are."""
 
     file: str
     line: int
     found: tuple[Sync, ...]
-    movable: tuple[Movable, ...]
-    kept: tuple[tuple[int, str], ...]
+    moved: tuple[Moved, ...]
+    given: tuple[str, ...]
+    stay: tuple[tuple[int, str], ...]
 
 
-def syncs_of(statement: Statement) -> Syncs:
-    """Look at the loop of a statement."""
-    frame = statement.frame
-    loop = innermost(statement.node, frame.f_lineno)
-    assert loop is not None
+def later_of(frame: FrameType, loop: ast.For | ast.While, makes_step: Callable[[ast.stmt], bool]) -> Later:
+    """Look at a loop that a frame is in. `makes_step`: whether one of its statements makes the step, or a part of it."""
     values = {**frame.f_globals, **frame.f_locals}
-    tensors = {name for name in _stored(loop.body) if _is_tensor(values.get(name))}
+    made = assigned([loop])
+    tensors = {name for name in made if _holds_tensor(values.get(name))}
     found: list[Sync] = []
-    movable: list[Movable] = []
-    kept: list[tuple[int, str]] = []
-    for each in _plain(loop.body):
-        here = [Sync(node.lineno, ast.unparse(node)) for node in _reads(each, tensors)]
-        asked = [Sync(node.lineno, f"{ast.unparse(node.func)}(...)") for node in ast.walk(each) if _asks_keras(node)]
-        found += [*here, *asked]
-        kept += [
+    stay: list[tuple[int, str]] = []
+    groups: list[list[ast.stmt]] = []
+    for at, each in enumerate(loop.body):
+        if makes_step(each) or not isinstance(each, (*_PLAIN, ast.If)):
+            continue
+        every = each.test if isinstance(each, ast.If) else each
+        reads = [Sync(node.lineno, ast.unparse(node)) for node in _reads(every, tensors)]
+        asked = [Sync(node.lineno, f"{ast.unparse(node.func)}(...)") for node in ast.walk(every) if _asks_keras(node)]
+        found += [*reads, *asked]
+        stay += [
             (sync.line, f"{sync.said} gives its loss and metrics back as numbers; fit reads them once an epoch")
             for sync in asked
         ]
-        if not here:
-            continue
-        made = _postponed(each, loop, _stored([statement.node]))
-        if isinstance(made, str):
-            kept.append((each.lineno, made))
-        else:
-            movable.append(made)
-    return Syncs(statement.file, loop.lineno, tuple(found), tuple(movable), tuple(kept))
+        if reads:
+            groups.append(_with_readers(loop.body[at:]))
+    while True:
+        later = _Later(loop, [each for each in loop.body if any(each in group for group in groups)], values, tensors)
+        refused = next(((group, why) for group in groups if (why := _stays(group, loop, later, makes_step))), None)
+        if refused is None:
+            return Later(frame.f_code.co_filename, loop.lineno, tuple(found), later.texts(), tuple(later.given), tuple(stay))
+        groups.remove(refused[0])
+        stay.append((refused[0][0].lineno, refused[1]))
 
 
-def _plain(body: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """The statements that run in every step, without those of a step that became a function of its own."""
-    return [each for each in body if isinstance(each, (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign))]
+def _with_readers(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """The first statement, and those that read what it assigns, or what they do."""
+    group, own = [statements[0]], {*assigned(statements[:1])}
+    for each in statements[1:]:
+        if own & read([each]):
+            group.append(each)
+            own |= {*assigned([each])}
+    return group
 
 
-def _stored(body: Sequence[ast.AST]) -> set[str]:
-    nodes = (node for statement in body for node in ast.walk(statement))
-    return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+def _stays(group: Sequence[ast.stmt], loop: ast.For | ast.While, later: _Later, makes_step: Callable[[ast.stmt], bool]) -> str:
+    """Why statements cannot come later; empty where they can."""
+    line = group[0].lineno
+    for each in group:
+        if not isinstance(each, _PLAIN):
+            return f"what is done at line {each.lineno} decides what the loop does"
+        if makes_step(each) or later.tensors & {*assigned([each])}:
+            return f"what it gives is needed in the step, at line {each.lineno}"
+    rest = [each for each in loop.body if each not in later.moved]
+    head: list[ast.AST] = [loop.target, loop.iter] if isinstance(loop, ast.For) else [loop.test]
+    changed = {*assigned(group), *later.touched(group)} & {*read([*head, *rest]), *assigned([*head, *rest])}
+    if changed:
+        return f"{min(changed)}, which line {line} changes, is needed by other statements of the loop"
+    held = read([later.texts_of[each] for each in group]) & later.states
+    return f"line {line} reads {min(held)}, which would be held for many steps" if held else ""
 
 
-def _is_tensor(value: Any) -> bool:
-    return hasattr(value, "numpy") and hasattr(value, "dtype") and hasattr(value, "shape")
+def _holds_tensor(value: Any, depth: int = _DEEPEST) -> bool:
+    """Whether a value is a tensor, or an array of a device, or has one for a part."""
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return hasattr(value, "numpy") or hasattr(value, "block_until_ready")
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return depth > 0 and any(_holds_tensor(each, depth - 1) for each in parts)
 
 
-def _reads(node: ast.AST, tensors: set[str]) -> Iterator[ast.expr]:
-    """The outermost expressions below a node that read a value."""
-    if isinstance(node, ast.Call) and _is_read(node, tensors):
-        inner = [each for child in ast.iter_child_nodes(node) for each in _reads(child, tensors)]
-        yield from inner or [node]
-        return
-    if isinstance(node, ast.FormattedValue) and isinstance(node.value, ast.Name) and node.value.id in tensors:
-        yield node.value
-        return
-    for child in ast.iter_child_nodes(node):
-        if not isinstance(child, (ast.Lambda, ast.FunctionDef)):
-            yield from _reads(child, tensors)
+def _reads(node: ast.AST, tensors: set[str]) -> list[ast.expr]:
+    """The innermost expressions of a node that read the value of a tensor."""
+    children = (each for each in ast.iter_child_nodes(node) if not isinstance(each, (ast.Lambda, ast.FunctionDef)))
+    inner = [found for child in children for found in _reads(child, tensors)]
+    if not inner and isinstance(node, ast.FormattedValue) and isinstance(node.value, ast.Name) and node.value.id in tensors:
+        return [node.value]
+    return inner or ([node] if isinstance(node, ast.Call) and _is_read(node, tensors) else [])
 
 
 def _asks_keras(node: ast.AST) -> TypeGuard[ast.Call]:
@@ -218,78 +136,100 @@ def _asks_keras(node: ast.AST) -> TypeGuard[ast.Call]:
 
 
 def _is_read(call: ast.Call, tensors: set[str]) -> bool:
-    if isinstance(call.func, ast.Attribute):
-        return call.func.attr in _READING and not call.args
-    if not (isinstance(call.func, ast.Name) and call.func.id in _CALLS):
+    given = bool(tensors & read(call.args))
+    if isinstance(call.func, ast.Name):
+        asks = (each.func for each in call.args if isinstance(each, ast.Call))
+        metric = any(isinstance(each, ast.Attribute) and each.attr == "result" for each in asks)
+        return call.func.id in _READS and (given or metric)
+    if not isinstance(call.func, ast.Attribute):
         return False
-    return any(
-        (isinstance(each, ast.Name) and each.id in tensors)
-        or (isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr == "result")
-        for each in call.args
-    )
-
-
-def _postponed(statement: ast.stmt, loop: ast.For | ast.While, stored: set[str]) -> Movable | str:
-    """The statement as it may come later, or why it must not."""
-    call = statement.value if isinstance(statement, ast.Expr) else None
-    if not isinstance(call, ast.Call):
-        return "what it assigns is needed in the step, or is added up: keep a tensor, and read it where it is needed"
-    if isinstance(call.func, ast.Attribute) and call.func.attr == "append" and isinstance(call.func.value, ast.Name):
-        name = call.func.value.id
-        others = [each for each in loop.body if each is not statement]
-        if name in read(others) or (isinstance(loop, ast.While) and name in read([loop.test])):
-            return f"{name} is read in the loop"
-    elif not (isinstance(call.func, ast.Name) and call.func.id == "print"):
-        return f"{ast.unparse(call.func)} is a call whose effect in each step is not known"
-    later = _Later(stored)
-    arguments = ast.Expr(later.visit(_copy(call)))
-    return Movable(
-        statement.lineno, statement.end_lineno or statement.lineno, ast.unparse(arguments), tuple(later.given.items())
+    if call.func.attr in _READING and not call.args:
+        return True
+    waits = call.func.attr == "block_until_ready" and tensors & read([call.func.value])
+    return bool(waits) or (
+        given and call.func.attr in _FUNCTIONS and ast.unparse(call.func.value) in ("np", "numpy", "jax", "onp")
     )
 
 
 class _Later(ast.NodeTransformer):
-    """Takes what depends on the moment out of a call: names that the loop assigns stay names, other calls and attributes become some."""
+    """Statements of a loop as they may come later: names that the loop assigns stay names, and what else depends on the moment of a step
+    (attributes, parts, calls that read no value) becomes some, which are `given`."""
 
-    def __init__(self, stored: set[str]) -> None:
-        self.stored, self.given = stored, dict[str, str]()
-        self._outer = True
+    def __init__(
+        self, loop: ast.For | ast.While, moved: Sequence[ast.stmt], values: Mapping[str, Any], tensors: set[str]
+    ) -> None:
+        self.moved, self.tensors, self._values = moved, tensors, values
+        self._own = {*assigned(moved)}  # what they assign themselves
+        self._stored = {*assigned([loop])} - self._own
+        self._taken = {*values, *self._stored, *self._own}
+        needed, made = order(loop.body)
+        self.states = {name for name in {*needed} & {*made} & tensors if getattr(values.get(name), "shape", None) != ()}
+        self.given: dict[str, str] = {}
+        self.texts_of: dict[ast.stmt, ast.stmt] = {}
+        self._aside: dict[ast.stmt, tuple[tuple[str, str], ...]] = {}
+        for each in moved:
+            before = {*self.given}
+            self.texts_of[each] = self.visit(copy.deepcopy(each)) if isinstance(each, _PLAIN) else each
+            new = ((name, text) for name, text in self.given.items() if name not in before and name != text)
+            self._aside[each] = tuple(new)
+
+    def texts(self) -> tuple[Moved, ...]:
+        """Of all of them."""
+        return tuple(Moved(each.lineno, ast.unparse(self.texts_of[each]), self._aside[each]) for each in self.moved)
+
+    def touched(self, group: Sequence[ast.stmt]) -> set[str]:
+        """Names of the program's objects that some of them may change or read: neither functions, modules nor numbers."""
+        names = read([self.texts_of[each] for each in group]) - {*self.given} - self._own
+        objects = {name: self._values[name] for name in names if name in self._values}
+        plain = (int, float, str, type(sys))
+        return {name for name, value in objects.items() if not callable(value) and not isinstance(value, plain)}
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        if node.id in self.stored and isinstance(node.ctx, ast.Load):
+        if node.id in self._stored and isinstance(node.ctx, ast.Load):
             self.given[node.id] = node.id
         return node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         return self._kept(node)
 
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        return self._kept(node)
+
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        if self._outer:
-            self._outer = False
-            if isinstance(node.func, ast.Attribute):
-                self.visit(node.func.value)
-        elif isinstance(node.func, ast.Attribute) and node.func.attr in _READING and not node.args:
-            node.func.value = self.visit(node.func.value)
-            return node
-        elif not (isinstance(node.func, ast.Name) and node.func.id in _PURE):
+        pure = isinstance(node.func, ast.Name) and node.func.id in _PURE
+        if not pure and not _reads(node, self.tensors):
             return self._kept(node)
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _WAITING:
+            node.func.value = self.visit(node.func.value)
+        else:  # what it is a method of is the same object then
+            self._names(node.func)
         node.args = [self.visit(each) for each in node.args]
         for keyword in node.keywords:
             keyword.value = self.visit(keyword.value)
         return node
 
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        """Expressions with names of their own stay whole."""
+        if isinstance(node, _INNER):
+            self._names(node)
+            return node
+        return super().generic_visit(node)
+
+    def _names(self, node: ast.AST) -> None:
+        for name in read([node]) & self._stored:
+            self.given[name] = name
+
     def _kept(self, node: ast.expr) -> ast.AST:
         """An expression that is evaluated in its step."""
+        if read([node]) & self._own or not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
+            self._names(node)
+            return node
         text = ast.unparse(node)
         name = next((name for name, said in self.given.items() if said == text), None)
         if name is None:
             words = [each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)]
             wanted = words[0] if words else "value"
-            taken = {*self.stored, *self.given}
-            name = next(each for each in (wanted, *(f"{wanted}_{at}" for at in range(2, 100))) if each not in taken)
+            name = next(each for each in (wanted, *(f"{wanted}_{at}" for at in range(2, 100))) if each not in self._taken)
+            self._taken.add(name)
             self.given[name] = text
         return ast.copy_location(ast.Name(name, ast.Load()), node)
-
-
-def _copy(node: ast.expr) -> ast.expr:
-    return ast.parse(ast.unparse(node), mode="eval").body

@@ -22,13 +22,13 @@ from outpace.tune.loop.donation import Donation
 from outpace.tune.loop.found import Found
 from outpace.tune.loop.frozen import frozen
 from outpace.tune.loop.jax_calls import GRADIENT, JaxFunction, static_arguments
-from outpace.tune.loop.later import Syncs, syncs_of
+from outpace.tune.loop.later import Later, later_of
 from outpace.tune.loop.models import Models
 from outpace.tune.loop.outline import outlined, takes_gradients
 from outpace.tune.loop.reads import Reads
 from outpace.tune.loop.statement import Statement, innermost_around
-from outpace.tune.loop.step import Step, called_by, users_frame
-from outpace.tune.loop.taken import Taken, taken_of
+from outpace.tune.loop.step import Outline, Step, called_by, users_frame
+from outpace.tune.loop.taken import Taken, kind_of, taken_of
 from outpace.tune.program.program import compiled_at, keras_model
 
 FEWEST, SECONDS, MOST_SECONDS = 8, 2.0, 20.0  # steps that are seen, for at least so long; long ones for at most so long
@@ -67,13 +67,12 @@ class Loop:
         self.functions: weakref.WeakSet[Any] = weakref.WeakSet()  # that the loop calls
         self.calls: list[Call] = []  # of the step's function
         self.static: tuple[str, ...] = ()  # parameters of an eager step of JAX whose values a compiled one must know
-        self.syncs: Syncs | None = syncs_of(statement) if self.jax is None else None  # where it reads values
-        made = taken_of(frame, statement.frame, outline, found.dataset, found.reader, jax=self.jax is not None)
+        self.later = self._later(outline)  # where it reads values
+        made = taken_of(frame, statement.frame, outline, jax=self.jax is not None)
         self.taken: Taken | None = made if isinstance(made, Taken) else None  # the innermost loop around the steps, taken apart
         self.untaken = made if isinstance(made, str) else ""  # why not
         self.donation = Donation(self.taken.body) if self.taken is not None and self.jax is not None else None
         self.eager_models = Models(statement) if self.jax is None else None
-        self.failure = ""  # of what has looked at it
         self._tf: Any = sys.modules.get("tensorflow")
         self._main, self._depth = threading.get_ident(), 0
         self._reader: CodeType | None = None  # what reads the data set
@@ -133,11 +132,7 @@ class Loop:
         if self.taken is not None and self.jax is not None:
             return [self.taken.place(self.taken.body.loop.lineno)]
         step = self.eager_step
-        found = [
-            f"{code.co_filename}:{code.co_firstlineno} {code.co_name}"
-            for code in self.codes()
-            if "#" not in code.co_filename and not in_keras(code)
-        ]
+        found = [f"{code.co_filename}:{code.co_firstlineno} {code.co_name}" for code in self.codes() if not in_keras(code)]
         return [step.place, *found] if step is not None and step.outline is not None else found
 
     def watch(self, seen: Callable[[], object]) -> None:
@@ -159,8 +154,6 @@ class Loop:
         self._seen = None
         if len(self._ends) < _LEAST:
             raise UsageError(f"The loop at {self.statement.place} made too few steps to be tuned: let it train longer.")
-        if self.donation is not None:
-            self.donation.look()
         step = self.eager_step
         if (
             self.jax is not None and step is not None and frozen(step.traced) is None
@@ -172,6 +165,15 @@ class Loop:
             return False
         code, line = found.reader
         return code is self.frame.f_code and self.innermost.lineno <= line < self.innermost.body[0].lineno
+
+    def _later(self, outline: Outline | None) -> Later:
+        kind, names = kind_of(jax=self.jax is not None), {**self.frame.f_globals, **self.frame.f_locals}
+
+        def makes_step(statement: ast.stmt) -> bool:
+            outlined = outline is not None and outline.first <= statement.lineno <= outline.last
+            return outlined or kind.makes_step(statement, names)
+
+        return later_of(self.frame, self.innermost, makes_step)
 
     def _alone(self, found: Found, frame: FrameType) -> Step | None:
         """The function whose calls are the steps, where nothing else shows them."""
@@ -235,8 +237,6 @@ class Loop:
             self._gradient()
         elif self.step is not None and function.code is self.step and self.dataset is None:
             self._tick()
-        if self.donation is not None and function.kind != GRADIENT:
-            return self.donation.call(function, args, kwargs)
         return function.made(*args, **kwargs)
 
     def _taped(self, original: Callable[..., Any], tape: Any) -> Any:

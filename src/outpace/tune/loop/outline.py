@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 import linecache
-import sys
 import textwrap
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from outpace.tune.loop.body import GRADIENTS, differentiates
+from outpace.tune.loop.body import GRADIENTS, carries, differentiates
 from outpace.tune.loop.jax_calls import COMPILED, GRADIENT, JaxFunction
 from outpace.tune.loop.statement import (
     FIXED,
@@ -38,10 +37,7 @@ _APPLIES = frozenset({"apply_gradients", "apply", "assign_sub", "minimize"})  # 
 
 def outlined(statement: Statement, frame: FrameType | None = None, *, jax: bool = False) -> Outline | None:
     """The statements of a loop that take gradients and apply them, or those of a loop in a function that it calls, which `frame` is inside of;
-    None where there are none. `jax`: they train with JAX, else with TensorFlow.
-
-    In the statement's tree a condition stands in their place, so that they are no statements of every step any more.
-    """
+    None where there are none. `jax`: they train with JAX, else with TensorFlow."""
     span = _jax_span if jax else _span
     found = _outlined(statement, span)
     while found is None and frame is not None and frame is not statement.frame:
@@ -59,12 +55,7 @@ def _outlined(statement: Statement, span: Span, aside: ast.AST | None = None) ->
         found = span(body, names, _around(statement.node, body))
         if found is not None:
             first, last = found
-            made = _made(statement, body[first : last + 1], aside)
-            if made is not None:
-                body[first : last + 1] = [
-                    ast.copy_location(ast.If(ast.Constant(True), body[first : last + 1], []), body[first])
-                ]
-            return made
+            return _made(statement, body[first : last + 1], aside)
     return None
 
 
@@ -163,11 +154,11 @@ def _jax_span(body: Sequence[ast.stmt], names: Mapping[str, Any], changing: set[
     first = next((at for at, each in enumerate(body) if _differentiates(each, names)), None)
     if first is None:
         return None
-    last = max((at for at in range(first, len(body)) if _carries(body[at], body[first : at + 1], names)), default=first - 1)
+    last = max((at for at in range(first, len(body)) if carries(body[at], body[first : at + 1], names)), default=first - 1)
     inside = body[first : last + 1]
     if not inside or not all(map(_assigns, inside)):
         return None
-    by_functions = _carries(inside[0], inside[:1], names) or not any(_eager(each, names) for each in inside)
+    by_functions = carries(inside[0], inside[:1], names) or not any(_eager(each, names) for each in inside)
     if by_functions and not _inline(inside[0], names):
         return None
     first = _begin(body, first, last, names)
@@ -184,7 +175,7 @@ def _begin(body: Sequence[ast.stmt], first: int, last: int, names: Mapping[str, 
             earliest == first
             and first
             and _assigns(body[first - 1])
-            and _carries(body[first - 1], body[first - 1 : last + 1], names)
+            and carries(body[first - 1], body[first - 1 : last + 1], names)
         ):
             earliest = first - 1
         if earliest == first:
@@ -192,21 +183,9 @@ def _begin(body: Sequence[ast.stmt], first: int, last: int, names: Mapping[str, 
         first = earliest
 
 
-def _carries(statement: ast.stmt, step: Sequence[ast.stmt], names: Mapping[str, Any]) -> bool:
-    """Whether one of a step's statements assigns arrays that the next step needs."""
-    needed, made = order(step)
-    return any(name in needed and name in made and _arrays(names.get(name)) for name in assigned([statement]))
-
-
 def _functions(statements: Sequence[ast.stmt], names: Mapping[str, Any]) -> set[str]:
     """Names that statements give to functions."""
     return {name for name in assigned(statements) if isinstance(names.get(name), types.FunctionType)}
-
-
-def _arrays(value: Any) -> bool:
-    """Whether a value holds arrays of JAX."""
-    jax: Any = sys.modules["jax"]
-    return any(isinstance(leaf, jax.Array) for leaf in jax.tree_util.tree_leaves(value))
 
 
 def _assigns(statement: ast.stmt) -> bool:

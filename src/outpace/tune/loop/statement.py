@@ -16,7 +16,6 @@ from outpace.tune.purity.text import codes
 
 _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _EXITS = frozenset({"sys.exit", "exit", "quit", "os._exit"})
-_CHANCE = ("random.", "np.random.", "numpy.random.")
 SAID = "said"  # of a statement that stands in no file: its text
 GIVES = "gives"  # of such a one that is a part of a step: the value of its name
 
@@ -68,20 +67,12 @@ def source_of(frame: FrameType) -> tuple[ast.Module, list[str]]:
 
 def loop_of(tree: ast.AST, line: int) -> ast.For | ast.While | None:
     """The outermost loop of the innermost function around a line."""
-    return next((node for node in _around(tree, line) if isinstance(node, (ast.For, ast.While))), None)
+    return next(iter(loops_around(tree, line)), None)
 
 
 def innermost(tree: ast.AST, line: int) -> ast.For | ast.While | None:
     """The innermost loop around a line, inside of the function that the line is in."""
-    found: ast.For | ast.While | None = None
-    node: ast.AST | None = tree
-    while node is not None:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-            found = None
-        if isinstance(node, (ast.For, ast.While)):
-            found = node
-        node = next((each for each in ast.iter_child_nodes(node) if holds(each, line)), None)
-    return found
+    return next(reversed(loops_around(tree, line)), None)
 
 
 def innermost_around(frame: FrameType | None) -> tuple[FrameType, ast.For | ast.While] | None:
@@ -94,17 +85,17 @@ def innermost_around(frame: FrameType | None) -> tuple[FrameType, ast.For | ast.
     return None
 
 
-def _around(tree: ast.AST, line: int) -> Iterator[ast.AST]:
-    """The nodes around a line, from the outermost on, inside of the innermost function."""
-    path: list[ast.AST] = []
+def loops_around(tree: ast.AST, line: int) -> list[ast.For | ast.While]:
+    """The loops around a line, from the outermost on, inside of the innermost function."""
+    found: list[ast.For | ast.While] = []
     node: ast.AST | None = tree
     while node is not None:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-            path.clear()
-        path.append(node)
-        inside = (each for each in ast.iter_child_nodes(node) if holds(each, line))
-        node = next(inside, None)
-    yield from path
+            found.clear()
+        if isinstance(node, (ast.For, ast.While)):
+            found.append(node)
+        node = next((each for each in ast.iter_child_nodes(node) if holds(each, line)), None)
+    return found
 
 
 def holds(node: ast.AST, line: int) -> bool:
@@ -223,9 +214,9 @@ def counts_one(statement: ast.stmt) -> bool:
 
 
 def stores(statements: Sequence[ast.AST]) -> list[str]:
-    """Names that are assigned, as often as they are."""
+    """Names and attributes that are assigned, as often as they are."""
     nodes = (node for statement in statements for node in ast.walk(statement))
-    return [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    return [ast.unparse(node) for node in nodes if isinstance(getattr(node, "ctx", None), ast.Store)]
 
 
 def arguments_before(
@@ -271,39 +262,9 @@ def _parameters(function: Any) -> list[str]:
         return []
 
 
-def changed_in_place(statements: Sequence[ast.stmt]) -> Iterator[str]:
-    """Names whose objects are changed in place: `x[i] = y`, `x.y = z`, `x.append(y)`."""
-    for node in (each for statement in statements for each in ast.walk(statement)):
-        if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store):
-            yield from read([node.value])
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
-            yield from read([node.value.func.value])
-
-
-def draws(statements: Sequence[ast.AST]) -> bool:
-    """Whether statements draw from the random numbers of Python's or NumPy's modules."""
-    nodes = (each for statement in statements for each in ast.walk(statement) if isinstance(each, ast.Attribute))
-    return any(ast.unparse(each).startswith(_CHANCE) for each in nodes)
-
-
-def moves_on(value: Any) -> bool:
-    """Whether an object is a generator of random numbers, or an iterator."""
-    return (
-        hasattr(value, "__next__")
-        or type(value).__module__.partition(".")[0] == "random"
-        or "numpy.random" in type(value).__module__
-    )
-
-
 def leaves(statement: ast.AST) -> bool:
     """Whether the loop may be left by a statement."""
     return any(
         isinstance(each, (*FIXED, ast.Raise)) or (isinstance(each, ast.Call) and ast.unparse(each.func) in _EXITS)
         for each in ast.walk(statement)
     )
-
-
-def asks_for_one(statement: ast.AST) -> bool:
-    """Whether a statement calls `next` of an iterator that may be at its end."""
-    calls = (each for each in ast.walk(statement) if isinstance(each, ast.Call))
-    return any(isinstance(each.func, ast.Name) and each.func.id == "next" and len(each.args) == 1 for each in calls)

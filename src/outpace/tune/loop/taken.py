@@ -1,4 +1,4 @@
-"""The innermost loop around a step, taken apart, as patches write it anew: several steps per call, values read later."""
+"""The innermost loop around a step, taken apart, as patches write it anew, with several steps per call."""
 
 from __future__ import annotations
 
@@ -10,22 +10,17 @@ from types import FrameType
 from typing import Any
 
 from outpace._dataclass import dataclass
-from outpace.capture.steps_tf import Reader
 from outpace.tune.loop.body import Body
-from outpace.tune.loop.later import Later, later_of
 from outpace.tune.loop.step import Outline
 
-SEVERAL, LATER = "several", "later"  # what a loop can be written with
-AT_ONCE = 100  # steps whose values are read together
 USUAL, MOST = 16, 32  # steps per call: where an epoch's length is not known, and in any case
 
 
 @dataclass(frozen=True, eq=False)
 class Taken:
-    """later: which statements can come later. inside: whether it stands in the function that holds the outermost loop."""
+    """inside: whether it stands in the function that holds the outermost loop."""
 
     body: Body
-    later: Later
     inside: bool
 
     def place(self, line: int) -> str:
@@ -34,28 +29,26 @@ class Taken:
 
     def per_call(self, dataset: Any) -> int:
         """Steps per call: what divides an epoch well, where its length is known. dataset: what the steps read; None for nothing of tf.data."""
-        known = int(dataset.cardinality()) if dataset is not None else length_of(self.body.loop.iter, self.body.names)
-        return size_for(max(known, 0), self.body.period)
+        known = length_of(self.body.loop.iter, self.body.names)
+        known = known or (max(int(dataset.cardinality()), 0) if dataset is not None else 0)
+        return size_for(known, self.body.period)
 
 
-def taken_of(
-    frame: FrameType, outermost: FrameType, outline: Outline | None, dataset: Any, reader: Reader | None, *, jax: bool
-) -> Taken | str:
-    """The innermost loop around a frame; why it is left as it is. outermost: the frame that runs the outermost one. dataset, reader: what the
-    steps read, and where."""
+def taken_of(frame: FrameType, outermost: FrameType, outline: Outline | None, *, jax: bool) -> Taken | str:
+    """The innermost loop around a frame; why it is left as it is. outermost: the frame that runs the outermost one."""
     if outline is not None and outline.aside:
         return "the step stands in a function that the loop calls, and is compiled first"
-    if not jax:
-        from outpace.tune.loop.tensors import TensorBody
+    body = kind_of(jax=jax).around(frame, outline)
+    return body if isinstance(body, str) else Taken(body, body.frame is outermost)
 
-        found = TensorBody.around(frame, outline)
-        why = found.reason(dataset, reader) if isinstance(found, TensorBody) else str(found)
-        if why or isinstance(found, str):
-            return why
-        later = Later((), why="values are read where several steps are one call, or by themselves")
-        return Taken(found, later, found.frame is outermost)
-    body = Body.around(frame, outline)
-    return body if isinstance(body, str) else Taken(body, later_of(body), body.frame is outermost)
+
+def kind_of(*, jax: bool) -> type[Body]:
+    """How loops of a framework come apart."""
+    if jax:
+        return Body
+    from outpace.tune.loop.tensors import TensorBody
+
+    return TensorBody
 
 
 def length_of(node: ast.expr, names: Mapping[str, Any]) -> int:

@@ -1,7 +1,4 @@
-"""Several steps of a TensorFlow loop in one call: whether its statements allow that, and what a patch writes word for word.
-
-Groups and their results stand in `batches.py` once more: a patched program has one framework, and imports no other.
-"""
+"""Several steps of a TensorFlow loop in one call: whether its statements allow that, and the function that a patch writes of them."""
 
 from __future__ import annotations
 
@@ -11,27 +8,21 @@ import functools
 import inspect
 import textwrap
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
-import numpy as np
 import tensorflow as tf
 
 from outpace.capture.frames import users
 from outpace.tune.loop.body import Body, listed, stands_for
-from outpace.tune.loop.outline import TAPE, takes_gradients
-from outpace.tune.loop.statement import GIVES, SAID, arguments_before, assigned, changed_in_place, loop_of, meant, order
-from outpace.tune.purity.text import codes
-
-if TYPE_CHECKING:
-    from outpace.capture.steps_tf import Reader
+from outpace.tune.loop.outline import takes_gradients
+from outpace.tune.loop.statement import GIVES, SAID, assigned, meant, order, reached
 
 _SIMPLE = (int, float, complex, bool, str, bytes, type(None), range, slice)
 _HOLDS = (list, tuple, dict, set, frozenset)
 _SHOWS = ("tqdm", "logging", "_io", "time", "datetime")  # modules of objects that show or note something
 _PLAIN = ("builtins", "numpy", "collections", "itertools")
-_MANY = 1000  # items of a list: more are data
-_NEVER = frozenset({"eval", "exec", "globals", "locals", "vars", "getattr", "open"})
+_MANY = 100  # items of a list that are looked at
 _SCAN = '''def {name}({given}):
     """Steps one after the other in one call: the results of each."""
 
@@ -41,40 +32,6 @@ _SCAN = '''def {name}({given}):
 
     return {tf}.map_fn({one_step}, {stack}, fn_output_signature={signature}, parallel_iterations=1)
 '''
-
-
-def in_groups(
-    items: Iterable[Any], size: int, used: int, ends: Callable[[Any, int], bool] | None = None
-) -> Iterator[tuple[list[Any], Any]]:
-    """Lists of `size` items, each with a stack of their first `used` parts; None for a stack where items are fewer, or of several shapes.
-
-    ends: whether a list ends with an item, the n-th of it.
-    """
-    items = iter(items)
-    while True:
-        group = []
-        for item in items:
-            group.append(item)
-            if len(group) == size or (ends is not None and ends(item, len(group))):
-                break
-        if not group:
-            return
-        parts = [item[:used] for item in group]
-        shapes = {tuple((leaf.dtype, leaf.shape) for leaf in tf.nest.flatten(part)) for part in parts}
-        if len(group) < size or len(shapes) > 1:
-            yield group, None
-        elif used:
-            kinds = tf.nest.map_structure(lambda leaf: np if isinstance(leaf, np.ndarray) else tf, parts[0])
-            yield group, tf.nest.map_structure(lambda module, *leaves: module.stack(leaves), kinds, *parts)
-        else:
-            yield group, tf.range(size)
-
-
-def each_of(results: Any, count: int) -> list[Any]:
-    """The results of each of so many steps, of a stack of them."""
-    columns = [tf.unstack(leaf, count) for leaf in tf.nest.flatten(results)]
-    rows = zip(*columns, strict=True)
-    return list(rows) if all(map(tf.is_tensor, results)) else [tf.nest.pack_sequence_as(results, row) for row in rows]
 
 
 class TensorBody(Body):
@@ -90,20 +47,16 @@ class TensorBody(Body):
 
     @classmethod
     def prepare(cls, loop: ast.For, names: Mapping[str, Any]) -> None:
-        """Let what makes a step's arguments by Python or NumPy be statements before it: of what several steps are given, TensorFlow alone can
-        make something. And let what metrics say after each step be a part of it."""
+        """Likewise; and let what metrics say after each step be a part of it."""
         steps = [at for at, each in enumerate(loop.body) if cls.makes_step(each, names)]
         if steps:
-            results_in_step(
-                loop, steps[0], steps[-1], names, lambda statements: not _disturbance(statements, names, metrics=False)
-            )
-        for at, each in reversed(list(enumerate(loop.body))):
-            if isinstance(each, (ast.Assign, ast.Expr)) and isinstance(each.value, ast.Call) and cls.makes_step(each, names):
-                wanted = functools.partial(_outside, names=names)
-                loop.body[at : at + 1] = [
-                    *arguments_before(each, each.value, meant(each.value.func, names), names, loop, wanted),
-                    each,
-                ]
+            results_in_step(loop, steps[0], steps[-1], names)
+        super().prepare(loop, names)
+
+    @staticmethod
+    def made_before(argument: ast.expr, names: Mapping[str, Any], changing: set[str]) -> bool:
+        """Whether an argument is to be made before the step: of what several steps are given, TensorFlow alone can make something."""
+        return not _by_tensorflow(argument, names) and _gives_tensor(argument, names)
 
     @property
     def known(self) -> Mapping[str, Any]:
@@ -126,40 +79,16 @@ class TensorBody(Body):
         for name in (*self.inputs, *self.results):
             if name not in made and not all(map(_is_array, tf.nest.flatten(self.known.get(name)))):
                 return f"{name}, which the step {'needs' if name in self.inputs else 'gives'}, is no tensor"
-        later = {*assigned(self.rest), *changed_in_place(self.rest)} & {*order(self.steps)[0]}
-        if later:
-            return f"{sorted(later)[0]}, which each step needs, is changed after it"
-        around = loop_of(self.tree, self.loop.lineno)
-        changed = set(assigned([around])) if around is not None else set()
-        needed, _ = order(self.steps)
-        new = next((each for each in needed if each in changed and each not in self.inputs and not self._is_tensor(each)), None)
-        if new is not None:
-            return f"{new}, which the step needs, changes from epoch to epoch"
-        return self.shared or _disturbance([self.loop.iter, *self.before, *self.rest], self.known)
+        return ""
 
     def disturbs(self, statement: ast.stmt) -> bool:
         """Whether a statement after a step may not wait until several steps are made."""
-        return super().disturbs(statement) or bool(_disturbance([statement], self.known))
+        return super().disturbs(statement) or not all(_calm(self.known.get(each)) for each in reached([statement], self.known))
 
-    def reason(self, dataset: Any, reader: Reader | None = None) -> str:
-        """Why the loop is left as it is; empty where its steps can run several at a time. `dataset`: what the program reads in each step;
-        `reader`: where."""
-        read_here = (
-            meant(each, self.names) for each in ast.walk(self.loop.iter) if isinstance(each, (ast.Name, ast.Attribute))
-        )
-        header = range(self.loop.lineno, (self.loop.iter.end_lineno or self.loop.lineno) + 1)
-        itself = reader is not None and reader[0] is self.frame.f_code and reader[1] in header
-        if dataset is not None and not itself and not any(map(_is_read, read_here)):
-            return f"the loop at line {self.loop.lineno} does not go over the batches itself"
-        return self.several
-
-    @property
-    def passed(self) -> tuple[str, ...]:
-        """Names of values that a call of several steps is given: what else a step needs are the program's objects."""
-        return tuple(name for name in self.fixed if isinstance(self.names.get(name), _SIMPLE) or self._is_tensor(name))
-
-    def _is_tensor(self, name: str) -> bool:
-        return _is_array(self.names.get(name))
+    @staticmethod
+    def given(value: Any) -> bool:
+        """Whether a function is given a value as an argument: what else a step needs are the program's objects."""
+        return isinstance(value, _SIMPLE) or _is_array(value)
 
     def _calls(self, statement: ast.Assign | ast.Expr) -> bool:
         targets = statement.targets if isinstance(statement, ast.Assign) else []
@@ -179,12 +108,16 @@ class TensorBody(Body):
             inputs=inputs,
             stack=stack,
             one_step=step,
-            given=", ".join((stack, *self.passed)),
+            given=", ".join((stack, *self.fixed)),
             step=textwrap.indent(unpacked + self.text(self.steps), " " * 8),
             results=listed(self.results) if self.results else f"{module}.constant(0)",
             tf=module,
             signature=f"({said}{',' if len(values) == 1 else ''})" if values else f"{module}.int32",
         )
+
+    def call(self, name: str, stack: str, found: str) -> str:
+        """A call of that function."""
+        return (f"{found} = " if self.results else "") + f"{name}({', '.join((stack, *self.fixed))})"
 
 
 def _beside(name: str, taken: Sequence[str]) -> str:
@@ -197,11 +130,6 @@ def _makes_step(function: Any) -> bool:
         return True
     python = inspect.unwrap(getattr(function, "__func__", function)) if callable(function) else None
     return takes_gradients(python)
-
-
-def _outside(node: ast.expr, names: Mapping[str, Any]) -> bool:
-    """Whether an argument is to be made before the step."""
-    return not _by_tensorflow(node, names) and _gives_tensor(node, names)
 
 
 def _by_tensorflow(node: ast.expr, names: Mapping[str, Any]) -> bool:
@@ -221,10 +149,6 @@ def _gives_tensor(node: ast.expr, names: Mapping[str, Any]) -> bool:
     return isinstance(node, ast.Subscript) and _is_array(meant(node.value, names))
 
 
-def _is_read(value: Any) -> bool:
-    return isinstance(value, (tf.data.Dataset, tf.data.Iterator))
-
-
 def _is_array(value: Any) -> bool:
     return isinstance(value, tf.Tensor) or (type(value).__module__ == "numpy" and hasattr(value, "shape"))
 
@@ -239,47 +163,18 @@ def _signature(value: Any, module: str) -> str:
     return f"{module}.{tf.as_dtype(value.dtype).name}"
 
 
-def _disturbance(statements: Sequence[ast.AST], names: Mapping[str, Any], *, metrics: bool = True) -> str:
-    """Why what a loop does besides its steps must stay between them: it may look at what they change, or change what they need. `metrics`: it
-    may give something to a metric."""
-    nodes = [node for statement in statements for node in ast.walk(statement)]
-    counted = {id(node) for each in nodes if metrics and isinstance(each, ast.Expr) for node in _metric(each.value, names)}
-    for node in (each for each in nodes if isinstance(each, ast.Name) and id(each) not in counted):
-        if isinstance(node.ctx, ast.Load) and (node.id in _NEVER or not _calm(names.get(node.id), set())):
-            return (
-                f"line {node.lineno} uses {node.id} between steps, which may look at the weights, or change what a step needs"
-            )
-    return ""
-
-
-def _metric(node: ast.expr, names: Mapping[str, Any]) -> Iterator[ast.AST]:
-    """The metric of `metric.update_state(...)`."""
-    func = node.func if isinstance(node, ast.Call) else None
-    if isinstance(func, ast.Attribute) and func.attr == "update_state" and hasattr(meant(func.value, names), "result"):
-        yield func.value
-
-
-def _calm(value: Any, seen: set[int]) -> bool:
-    """Whether an object neither holds weights nor anything else that a step of TensorFlow may change or need."""
-    if id(value) in seen or isinstance(value, (*_SIMPLE, types.BuiltinFunctionType)) or _is_array(value):
-        return True
+def _calm(value: Any) -> bool:
+    """Whether an object is nothing that a step of TensorFlow may change or need, so that it may be looked at after several steps."""
+    if isinstance(value, (*_SIMPLE, types.FunctionType, types.BuiltinFunctionType)) or _is_array(value):
+        return True  # what a function of the user's reads is looked at as well
     if isinstance(value, types.ModuleType):
         return not users(getattr(value, "__file__", None) or "<built-in>")
-    seen.add(id(value))
     if isinstance(value, _HOLDS):
         inner = list(value.values()) if isinstance(value, dict) else list(value)
-        return len(inner) > _MANY or all(_calm(each, seen) for each in inner)
-    if isinstance(value, types.GeneratorType):
-        return value.gi_frame is None or _calm(dict(value.gi_frame.f_locals), seen)
-    if isinstance(value, types.MethodType):
-        return _calm(value.__self__, seen) and _calm(value.__func__, seen)
-    if isinstance(value, types.FunctionType):
-        return _calm_function(value, seen)
+        return all(isinstance(each, _HOLDS) or _calm(each) for each in inner[:_MANY])
     if isinstance(value, type):
         return value.__module__.partition(".")[0] in (*_PLAIN, *_SHOWS)
-    return _is_data(value) or (
-        _settings(value) and all(_calm(each, seen) for each in vars(type(value)).values() if callable(each))
-    )
+    return _is_data(value) or _settings(value)
 
 
 def _is_data(value: Any) -> bool:
@@ -298,30 +193,12 @@ def _settings(value: Any) -> bool:
     return bool(held) and all(isinstance(each, _SIMPLE) for each in vars(value).values())
 
 
-def _calm_function(function: types.FunctionType, seen: set[int]) -> bool:
-    """Likewise, of a function: by what it reaches."""
-    names = {name for code in codes(function.__code__) for name in code.co_names}
-    cells = [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
-    reached = [function.__globals__[name] for name in names if name in function.__globals__]
-    given = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
-    return TAPE not in names and all(_calm(each, seen) for each in (*cells, *reached, *given))
-
-
-def _filled(cell: types.CellType) -> bool:
-    try:
-        return cell.cell_contents is not cell
-    except ValueError:
-        return False
-
-
-def results_in_step(
-    loop: ast.For, first: int, last: int, names: Mapping[str, Any], calm: Callable[[Sequence[ast.stmt]], bool]
-) -> None:
+def results_in_step(loop: ast.For, first: int, last: int, names: Mapping[str, Any]) -> None:
     """Let what metrics say after each step (`accuracy.result()`) be asked for in the step: names stand for it behind the step's last statement,
     and right behind that statements assign them.
 
-    first, last: where the step's statements are. calm: whether statements leave every metric, and all that a step changes, alone; those before
-    the step, and behind it up to the last that asks, have to, once the names stand in them.
+    first, last: where the step's statements are. Not where statements before the step, or behind it up to the last that asks, have other uses
+    for a metric.
     """
     asking = [at for at in range(last + 1, len(loop.body)) if _asked(loop.body[at], names)]
     between = loop.body[last + 1 : asking[-1] + 1] if asking else []
@@ -342,7 +219,8 @@ def results_in_step(
         setattr(made[-1], SAID, f"{name} = {text}")
         setattr(made[-1], GIVES, value)
     standing = [_Standing(stands).visit(copy.deepcopy(each)) if _asked(each, names) else each for each in between]
-    if not made or not calm([*loop.body[:first], *standing]):
+    others = {ast.unparse(node) for each in [*loop.body[:first], *standing] for node in ast.walk(each)}
+    if others & {ast.unparse(call.func.value) for call in calls.values() if isinstance(call.func, ast.Attribute)}:
         return
     for old, new in zip(between, standing, strict=True):
         if old is not new:

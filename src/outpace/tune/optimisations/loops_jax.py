@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from outpace.tune.loop.taken import AT_ONCE, LATER, Taken
 from outpace.tune.optimisations.knob import LoopKnob
-from outpace.tune.optimisations.loops_tensorflow import LoopGraph, LoopSeveral, Rewritten, untaken
+from outpace.tune.optimisations.loops_tensorflow import LoopGraph, LoopReads, LoopSeveral, untaken
 from outpace.tune.optimisations.optimisation import Answer, Applies, Explained, NotApplicable
 from outpace.tune.risk import Risk
 
@@ -39,10 +38,8 @@ class LoopDonate(LoopKnob):
             return untaken(program)
         if donation.why:
             return NotApplicable(donation.why)
-        said = ", ".join(name for each in donation.given.values() for name in each.said)
-        return Applies(
-            f"the step returns {said} in memory of its own, though the loop needs the old values no more", Risk.REORDERED
-        )
+        said = ", ".join(donation.said)
+        return Applies(f"the step returns {said} in memory of its own, though the loop replaces the old values", Risk.REORDERED)
 
     def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
         """Write the option. Raises Unpatchable where the call of jax.jit is not found."""
@@ -50,28 +47,6 @@ class LoopDonate(LoopKnob):
 
         assert program.loop is not None
         write_donation(program.loop, edits_of)
-
-
-class LoopLater(Rewritten):
-    """Keeps arrays, and reads their values later, so that Python does not wait for each step."""
-
-    framework = "jax"
-    id = "loop_later"
-    title = "values read later"
-    practice = "Do not read values (float(loss), print) in every step, which waits for the device: keep the arrays, and read many at once."
-    order = 25
-    option = LATER
-
-    def fits(self, program: Program, taken: Taken) -> Answer:
-        """Where each step reads values that nothing in the loop depends on."""
-        later = taken.later
-        places = [f"{taken.place(sync.line)} {sync.said}" for sync in later.syncs if sync.each]
-        if later.why:
-            return NotApplicable(f"{later.why} ({', '.join(places)})" if places else later.why)
-        return Applies(
-            f"every step waits for the device to read a value ({', '.join(places)}); it would come {AT_ONCE} steps at a time",
-            Risk.EXACT,
-        )
 
 
 class LoopAhead(LoopKnob):
@@ -84,13 +59,13 @@ class LoopAhead(LoopKnob):
     order = 40
 
     def applies(self, program: Program, /) -> Answer:
-        """Where batches are made in Python between the steps, and nothing in a step is needed for that."""
+        """Where batches are made in Python between the steps."""
         taken = program.loop.taken if program.loop is not None else None
         if taken is None:
             return untaken(program)
         if program.dataset is not None:
             return NotApplicable("its batches come from tf.data, which prefetches by itself")
-        why = taken.body.unmovable or taken.body.shared
+        why = taken.body.unmovable
         if why or taken.body.looks:
             return NotApplicable(
                 why or f"line {taken.body.looks[0].lineno} may end the loop before all batches that were made are used"
@@ -111,7 +86,7 @@ def _donation(program: Program) -> Donation | None:
 OPTIMISATIONS = (
     LoopGraph("loop_jit", "jax.jit", "jax"),
     LoopSeveral("loop_several", "jax.lax.scan", "jax"),
-    LoopLater(),
+    LoopReads("loop_later", "jax"),
     LoopDonate(),
     LoopAhead(),
 )

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from outpace.capture.frames import in_keras
 from outpace.tune.loop.later import AT_ONCE
 from outpace.tune.loop.models import CALL, PREDICT
-from outpace.tune.loop.taken import SEVERAL, Taken
 from outpace.tune.optimisations.advice import listed
 from outpace.tune.optimisations.compiled import FEWEST
 from outpace.tune.optimisations.knob import LoopKnob
@@ -99,44 +98,41 @@ class LoopXla(LoopKnob):
 
     def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
         """Write the keyword. Raises Unpatchable where a function is not found."""
-        from outpace.tune.patch.step_edit import edit_function, write_compile, write_outline, write_peeled
+        from outpace.tune.patch.step_edit import edit_function, write_compile
 
         assert program.loop is not None
-        step = program.loop.eager_step
         for model in program.loop.models():
             write_compile(model, self.keywords(program), edits_of)
         for code in program.loop.codes():
-            if in_keras(code):
-                continue
-            if step is not None and step.outline is not None and code is step.function.__code__:
-                write_outline(step.outline, edits_of, self.keywords(program))
-            elif step is not None and step.peeled is not None and code is step.peeled.function.__code__:
-                write_peeled(step.function.__code__, step.peeled, edits_of, self.keywords(program))
-            else:
+            if not in_keras(code):
                 edit_function(code, self.keywords(program), edits_of)
 
 
 class LoopReads(LoopKnob):
-    """Keeps tensors, and prints or appends their values later."""
+    """Keeps tensors, and prints, adds up or appends their values later, so that Python does not wait for each step."""
 
-    id = "loop_reads"
     title = "values read later"
-    practice = "Do not read values (float(loss), .numpy(), print) in every step, which waits for it: keep the tensors, and read many at once."
-    minor = True
-    framework = "tensorflow"
+    practice = (
+        "Do not read values (float(loss), .numpy(), print) in every step, which waits for the device: keep the tensors, and read many "
+        "at once."
+    )
     order = 25
 
+    def __init__(self, id: str, framework: str) -> None:
+        self.id, self.framework = id, framework
+        self.minor = framework == "tensorflow"  # usually a few per cent there
+
     def applies(self, program: Program, /) -> Answer:
-        """Where each step prints or appends values of tensors that nothing in the loop depends on."""
-        syncs = program.loop.syncs if program.loop is not None else None
+        """Where each step reads values that nothing in the loop depends on."""
+        later = program.loop.later if program.loop is not None else None
         if "loop_calls" in program.kept:
             return NotApplicable("with several steps per call, values are read once per call")
-        if syncs is None or not syncs.found:
+        if later is None or not later.found:
             return NotApplicable("no statement beside the step reads the value of a tensor in every step")
-        file = os.path.basename(syncs.file)
-        places = ", ".join(f"{file}:{each.line} {each.said}" for each in syncs.found)
-        stay = "; ".join(f"line {line} stays: {why}" for line, why in syncs.kept)
-        if not syncs.movable:
+        file = os.path.basename(later.file)
+        places = ", ".join(f"{file}:{each.line} {each.said}" for each in later.found)
+        stay = "; ".join(f"line {line} stays: {why}" for line, why in later.stay)
+        if not later.moved:
             return NotApplicable(f"every step waits to read values ({places}), which cannot come later: {stay}")
         return Applies(
             f"every step waits to read values ({places}); they would come {AT_ONCE} steps at a time{f'; {stay}' if stay else ''}",
@@ -144,11 +140,11 @@ class LoopReads(LoopKnob):
         )
 
     def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
-        """Write a function that reads what was kept. Raises Unpatchable where a statement is not found."""
-        from outpace.tune.patch.step_edit import write_reads
+        """Write the loop so. Raises Unpatchable where a statement is not found."""
+        from outpace.tune.patch.loop_edit import write_later
 
-        assert program.loop is not None and program.loop.syncs is not None
-        write_reads(program.loop.syncs, edits_of)
+        assert program.loop is not None
+        write_later(program.loop.later, edits_of)
 
 
 class LoopModels(LoopKnob):
@@ -208,38 +204,11 @@ class LoopModels(LoopKnob):
         return models, [each for each in ready if models.unfit(each) is None]
 
 
-class Rewritten(LoopKnob):
-    """Writes the innermost loop around the steps anew. option: with what."""
-
-    option: str
-
-    def applies(self, program: Program, /) -> Answer:
-        """Where the loop comes apart, and this one fits."""
-        loop = program.loop
-        if loop is None or loop.taken is None:
-            return untaken(program)
-        if loop.eager:
-            return NotApplicable("the step runs eagerly: that it be compiled comes first")
-        return self.fits(program, loop.taken)
-
-    def fits(self, program: Program, taken: Taken) -> Answer:
-        """What it says of such a loop."""
-        raise NotImplementedError
-
-    def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
-        """Write the loop anew. Raises Unpatchable where it is not found."""
-        from outpace.tune.patch.loop_edit import write_loop
-
-        assert program.loop is not None
-        write_loop(program.loop, edits_of, self.option)
-
-
-class LoopSeveral(Rewritten):
+class LoopSeveral(LoopKnob):
     """Runs steps of a loop in one call, over their batches, which are put together."""
 
     title = "several steps per call"
     order = 20
-    option = SEVERAL
 
     def __init__(self, id: str, how: str, framework: str) -> None:
         self.id, self.framework = id, framework
@@ -247,21 +216,32 @@ class LoopSeveral(Rewritten):
             f"Run several steps in one call ({how} over their batches), so that Python is not in the way of short steps."
         )
 
-    def fits(self, program: Program, taken: Taken) -> Answer:
-        """Where steps are short, and the loop does nothing between them that could not wait."""
-        if taken.body.several:
-            return NotApplicable(taken.body.several)
+    def applies(self, program: Program, /) -> Answer:
+        """Where steps are short, and the loop comes apart and does nothing between them that could not wait."""
+        loop = program.loop
+        if loop is None or loop.taken is None:
+            return untaken(program)
+        if loop.eager:
+            return NotApplicable("the step runs eagerly: that it be compiled comes first")
+        if loop.taken.body.several:
+            return NotApplicable(loop.taken.body.several)
         if "loop_reads" in program.kept:
             return NotApplicable("values are read later instead")
         if program.step_seconds is not None and program.step_seconds > SHORT:
             return NotApplicable(f"a step takes {1000 * program.step_seconds:.1f} ms, of which a call is a small part")
-        per_call = program.loop.per_call if program.loop is not None else 1
-        if per_call < FEWEST:
-            return NotApplicable(f"an epoch has {per_call} steps")
+        if loop.per_call < FEWEST:
+            return NotApplicable(f"an epoch has {loop.per_call} steps")
         return Applies(
-            f"every step is a call from Python; with {per_call} steps per call, what follows a step comes once per call",
+            f"every step is a call from Python; with {loop.per_call} steps per call, what follows a step comes once per call",
             Risk.REORDERED,
         )
+
+    def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
+        """Write the loop anew. Raises Unpatchable where it is not found."""
+        from outpace.tune.patch.loop_edit import write_loop
+
+        assert program.loop is not None
+        write_loop(program.loop, edits_of)
 
 
 def untaken(program: Program) -> NotApplicable:
@@ -273,6 +253,6 @@ OPTIMISATIONS = (
     LoopGraph("loop_graph", "tf.function", "tensorflow"),
     LoopXla(),
     LoopSeveral("loop_calls", "tf.map_fn in a tf.function", "tensorflow"),
-    LoopReads(),
+    LoopReads("loop_reads", "tensorflow"),
     LoopModels(),
 )

@@ -1,191 +1,215 @@
-"""Writes a loop anew: several steps per call, of JAX also values read later, and the arguments that its step gives away."""
+"""Writes a loop anew: several steps per call, values read later, and the arguments that a step of JAX gives away."""
 
 from __future__ import annotations
 
 import ast
-import inspect
 import textwrap
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from outpace.tune.loop.body import Body, listed, unpacked
+from outpace.tune.loop.body import Body, listed
 from outpace.tune.loop.jax_calls import SEVERAL_STEPS
-from outpace.tune.loop.later import Later
-from outpace.tune.loop.statement import function_of, order, read_outside
-from outpace.tune.loop.taken import AT_ONCE, LATER, SEVERAL, Taken
+from outpace.tune.loop.later import AT_ONCE, Later
+from outpace.tune.loop.statement import function_of, loops_around, order, read_outside, stores
 from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.patch.source import SourceFile
-from outpace.tune.patch.step_edit import edit_function
+from outpace.tune.patch.step_edit import edit_function, made_with
 from outpace.tune.patch.written import Edits
 
 if TYPE_CHECKING:
     from outpace.tune.loop.loop import Loop
+    from outpace.tune.loop.taken import Taken
 
-_SCAN = '''
-{decorator}
-def {several}(carried, stack, fixed):
-    """Steps one after the other in one call: the state after the last one, and the results of each."""
+_GROUPS = '''def {in_groups}(items, size, used, ends=None):
+    """Lists of `size` items, each with a stack of their first `used` parts, or their numbers where that is 0; None for a stack where items are
+    fewer, or of several shapes.
 
-    def one_step(carried, inputs):
-{step}
-        return {carried}, {results}
-
-    return {jax}.lax.scan(one_step, carried, stack)
+    ends: whether a list ends with an item, the n-th of it.
+    """
+    items = iter(items)
+    while True:
+        group = []
+        for item in items:
+            group.append(item)
+            if len(group) == size or (ends is not None and ends(item, len(group))):
+                break
+        if not group:
+            return
+        parts = [item[:used] for item in group]
+        shapes = {{
+            tuple((getattr(leaf, "shape", ()), getattr(leaf, "dtype", type(leaf))) for leaf in {leaves}(part)) for part in parts
+        }}
+        if len(group) < size or len(shapes) > 1:
+            yield group, None
+        else:
+            yield group, {map}(lambda *leaves: {stack}(leaves), *parts) if used else {np}.arange(size)
 '''
-_SEVERAL = """
-for {group}, {stack} in {items}:
-    if {stack} is None:
-        {found} = []
-        for {names} in {group}:
-{single}
-            {found}.append({results})
-    else:
-        {carried}, {found} = {several}({carried}, {stack}, {fixed})
-        {found} = {each_of}({found}, len({group}))
-"""
+_EACH = '''def {each_of}(results, count):
+    """The results of each of so many steps, of a stack of them."""
+{text}
+'''
+_FRAMEWORKS = {  # what these are written with
+    "jax": {
+        "leaves": "{it}.tree.leaves",
+        "map": "{it}.tree.map",
+        "stack": "{np}.stack",
+        "maker": "{it}.jit",
+        "each": """\
+    leaves, form = {it}.tree.flatten({it}.device_get(results))
+    return [{it}.tree.unflatten(form, [leaf[at] for leaf in leaves]) for at in range(count)]""",
+    },
+    "tensorflow": {
+        "leaves": "{it}.nest.flatten",
+        "map": "{it}.nest.map_structure",
+        "stack": "({np} if isinstance(leaves[0], {np}.ndarray) else {it}).stack",
+        "maker": "{it}.function",
+        "each": """\
+    rows = zip(*[{it}.unstack(leaf, count) for leaf in {it}.nest.flatten(results)])
+    return list(rows) if all(map({it}.is_tensor, results)) else [{it}.nest.pack_sequence_as(results, row) for row in rows]""",
+    },
+}
 
 
 def write_donation(loop: Loop, edits_of: Callable[[str], Edits]) -> None:
     """Give the calls of `jax.jit` that make the step their `donate_argnums`. Raises Unpatchable where one is not found."""
     assert loop.donation is not None and loop.taken is not None
+    body = loop.taken.body
     for given in loop.donation.given.values():
         if given.function.code is None:
             raise Unpatchable(f"line {given.line} calls what jax.jit has made of no function of the program")
         edit_function(given.function.code, {name: repr(value) for name, value in given.options.items()}, edits_of, "jax.jit")
-    if loop.donation.first_held:
-        _copy_first(loop, *_found(loop.taken.body, edits_of))
+    edits, _ = _found(body, edits_of)
+    jax = edits.file.spelled("jax")
+    if jax is None:
+        raise Unpatchable(f"{edits.file.name} has no name for jax")
+    copies = "\n".join(f"{name} = {jax}.tree.map({jax}.numpy.copy, {name})" for name in loop.donation.said)
+    made = cst.parse_module(f"{copies}  # the steps give their own away").body
+    own = Counter(stores([body.loop]))  # an outer loop that begins with another state each time holds the copies
+    around = loops_around(body.tree, body.loop.lineno)
+    outer = next(each for each in around if not {*loop.donation.said} & {*(Counter(stores([each])) - own)})
+    edits.before[_node(edits.file, outer)] = [*made]
 
 
-def write_loop(loop: Loop, edits_of: Callable[[str], Edits], option: str) -> None:
-    """Write the innermost loop of the steps anew, with an option (`taken`). Raises Unpatchable where it is not found."""
+def write_loop(loop: Loop, edits_of: Callable[[str], Edits]) -> None:
+    """Let the innermost loop of the steps make several of them in one call. Raises Unpatchable where it is not found."""
     assert loop.taken is not None
     edits, node = _found(loop.taken.body, edits_of)
-    kind = _Loop if loop.taken.body.framework == "jax" else _TensorLoop
-    made = kind(loop, loop.taken, edits.file, option)
-    edits.before[_outermost(edits.file, node)] = [*cst.parse_module(made.inner).body]
+    made = _Several(loop, loop.taken, edits)
+    around = loops_around(loop.taken.body.tree, loop.taken.body.loop.lineno)
+    edits.before[_node(edits.file, around[0])] = [*cst.parse_module(made.inner).body]
     edits.above[edits.file.top(node)] = cst.parse_module(made.functions).body
     edits.loops[node] = cst.parse_module(made.text).body
-    edits.imports |= made.imports
 
 
-def _found(body: Body, edits_of: Callable[[str], Edits]) -> tuple[Edits, cst.For]:
+def write_later(later: Later, edits_of: Callable[[str], Edits]) -> None:
+    """Let a loop keep what some of its statements need, and run these for many steps at once. Raises Unpatchable where one is not found."""
+    edits = edits_of(later.file)
+    file, kept = edits.file, edits.file.unused("kept")
+    loop = file.starting(later.line, (cst.For, cst.While))
+    if loop is None:
+        raise Unpatchable(f"the loop at {file.name}:{later.line} was not found: the file was edited since")
+    moved, places, last = [], [], later.moved[-1]
+    for each in later.moved:
+        statement = file.starting(each.line, (cst.SimpleStatementLine,))
+        if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
+            raise Unpatchable(f"the statement at {file.name}:{each.line} was not found, or is not alone on its line")
+        new = [cst.parse_statement(f"{name} = {said}") for name, said in each.aside] if each is not last else []
+        alike = ast.unparse(ast.parse(cst.Module([]).code_for_node(statement))) == each.later
+        text = statement if alike else cst.ensure_type(cst.parse_statement(each.later), cst.SimpleStatementLine)
+        moved.append(text.with_changes(leading_lines=() if new or each is last else statement.leading_lines))
+        edits.outlined[statement] = 1, new
+        places.append(statement)
+    read = cst.ensure_type(cst.parse_statement(f"for {listed(later.given)[1:-1] or '_'} in {kept}:\n    pass"), cst.For)
+    read = read.with_changes(body=cst.IndentedBlock(moved))
+    values = listed([dict(last.aside).get(name, name) for name in later.given])
+    full = cst.ensure_type(cst.parse_statement(f"if len({kept}) == {AT_ONCE}:\n    pass"), cst.If)
+    at_once = cst.IndentedBlock([read, cst.ensure_type(cst.parse_statement(f"{kept}.clear()"), cst.SimpleStatementLine)])
+    edits.outlined[places[-1]] = 1, [cst.parse_statement(f"{kept}.append({values})"), full.with_changes(body=at_once)]
+    edits.before[loop] = [cst.parse_statement(f"{kept} = []")]
+    edits.behind[loop] = [read.deep_clone()]
+
+
+def _found(body: Body, edits_of: Callable[[str], Edits]) -> tuple[Edits, cst.CSTNode]:
     """The edits of the loop's file, and the loop."""
     edits = edits_of(body.file)
-    node = edits.file.starting(body.loop.lineno, (cst.For,))
-    if not isinstance(node, cst.For) or edits.file.text != "".join(body.lines):
+    if edits.file.text != "".join(body.lines):
         raise Unpatchable(f"the loop at {edits.file.name}:{body.loop.lineno} was not found: the file was edited since")
-    return edits, node
+    return edits, _node(edits.file, body.loop)
 
 
-def _outermost(file: SourceFile, node: cst.For) -> cst.CSTNode:
-    """The outermost loop around a loop, in the same function."""
-    scope = file.scope(node)
-    around = [each for each in [node, *file.above(node)] if isinstance(each, (cst.For, cst.While))]
-    return [each for each in around if file.scope(each) is scope][-1]
+def _node(file: SourceFile, loop: ast.For | ast.While) -> cst.CSTNode:
+    """A loop in the tree that is edited."""
+    node = file.starting(loop.lineno, (cst.For, cst.While))
+    assert node is not None, "the text is the one that was read"
+    return node
 
 
-class _Loop:
-    """The text of a loop with an option, and of the functions that it calls: at the top of the file, or, where they need what only the
+class _Several:
+    """The text of a loop over groups of steps, and of the functions that it calls: at the top of the file, or, where they need what only the
     function around the loop knows, `inner` ones."""
 
-    uses: Mapping[str, str] = {"jax": "jax", "np": "numpy"}  # modules, by what our own sources call them
-
-    def __init__(self, loop: Loop, taken: Taken, file: SourceFile, option: str) -> None:
-        self.body, self.file, self.option, self.loop, self.taken = taken.body, file, option, loop, taken
-        self.imports: set[str] = set()
-        self.modules = {short: self._module(name) for short, name in self.uses.items()}
-        self.names = {
-            name: file.unused(name) for name in ("group", "stack", "results", "kept", SEVERAL_STEPS, "inputs", "items")
-        }
-        self.helpers: dict[str, str] = {}
+    def __init__(self, loop: Loop, taken: Taken, edits: Edits) -> None:
+        self.body, self.edits, self.loop = taken.body, edits, loop
+        module, np = self._module(self.body.framework), self._module("numpy")
+        written = {name: text.format(it=module, np=np) for name, text in _FRAMEWORKS[self.body.framework].items()}
+        names = ("group", "stack", "results", SEVERAL_STEPS, "inputs", "items", "in_groups", "each_of")
+        self.names = {name: edits.file.unused(name) for name in names}
         self.text = self._loop()
-        scan = [self._scan()] if option == SEVERAL else []
-        local = _local(self.body) if scan else None
+        helpers = [_GROUPS.format(in_groups=self.names["in_groups"], np=np, **written)]
+        helpers += [_EACH.format(each_of=self.names["each_of"], text=written["each"])] if self.body.results else []
+        scan = [f"@{self._maker(written['maker'])}\n{self.body.scan(self.names[SEVERAL_STEPS], module)}"]
+        local = _local(self.body)
         if local is not None and not taken.inside:
             raise Unpatchable(
                 f"the step calls {local}, which only the function around the loop knows, and that is called again and again"
             )
-        self.functions = "".join(f"\n\n{each.strip()}\n" for each in (*self.helpers.values(), *(scan if local is None else ())))
-        self.inner = "".join(f"{each.strip()}\n" for each in scan) if local is not None else ""
+        self.functions = "".join(f"\n\n{each.strip()}\n" for each in (*helpers, *(scan if local is None else ())))
+        self.inner = f"{scan[0].strip()}\n" if local is not None else ""
 
     def _module(self, name: str) -> str:
-        found = self.file.spelled(name, anywhere=False)  # functions of ours stand at the top of the file
+        found = self.edits.file.spelled(name, anywhere=False)  # functions of ours stand at the top of the file
         if found is None:
-            self.imports.add(name)
+            self.edits.imports.add(name)
         return found or name
 
-    def _helper(self, function: Callable[..., object]) -> str:
-        """A function that is written into the file, by its name there."""
-        name = self.file.unused(function.__name__)
-        text = inspect.getsource(function)
-        self.helpers[name] = _plain(text, function.__name__, name, self.modules)
-        self.imports |= {module for module in ("itertools", "queue", "threading") if f"{module}." in text}
-        return name
-
-    def _scan(self) -> str:
-        """The function that makes several steps in one call."""
-        jit = f"{self.modules['jax']}.jit"
+    def _maker(self, maker: str) -> str:
+        """What compiles the function."""
         if self.loop.gives_away:
-            self.imports.add("functools")
-            jit = f"functools.partial({jit}, donate_argnums=(0,))"
-        step = "\n".join([*unpacked(self.body, ("carried", "inputs", "fixed")), self.body.text(self.body.steps)])
-        return _SCAN.format(
-            decorator=f"@{jit}",
-            several=self.names[SEVERAL_STEPS],
-            step=textwrap.indent(step, " " * 8),
-            carried=listed(self.body.carried),
-            results=listed(self.body.results),
-            jax=self.modules["jax"],
-        )
+            return made_with(self.edits, maker, "donate_argnums=(0,)", "jax.jit")
+        return f"{maker}(jit_compile=True)" if self.loop.compiles else maker
 
     def _loop(self) -> str:
-        body, later = self.body, self.taken.later if self.option == LATER else None
-        rest = self._rest(later)
-        if later is not None:
-            head = "".join(self.file.lines[at] + "\n" for at in range(body.loop.lineno - 1, _head_end(body)))
-            inner = "\n".join(part for part in (body.text(body.before), body.text(body.steps), rest) if part)
-            begin = f"{self.names['kept']} = []\n"
-            return begin + textwrap.dedent(head) + textwrap.indent(inner, "    ") + "\n" + self._kept_read(later)
-        from outpace.tune.loop import batches
-
-        names = listed((*body.inputs, *body.beside))
-        inputs, items = self._inputs(names)
-        items = f"{self._helper(batches.in_groups)}({items}, {self.loop.per_call}, {len(body.inputs)}{self._ends})"
-        return inputs + self._grouped(items, names, rest)
-
-    def _grouped(self, items: str, names: str, rest: str) -> str:
         """The loop over groups of steps."""
-        from outpace.tune.loop import batches
-
-        group, found, results = self.names["group"], self.names["results"], listed(self.body.results)
-        text = _SEVERAL.format(
-            group=group,
-            stack=self.names["stack"],
-            found=found,
-            items=items,
-            names=names[1:-1],
-            single=textwrap.indent(self.body.text(self.body.steps), " " * 12),
-            results=results,
-            carried=listed(self.body.carried),
-            fixed=listed(self.body.fixed),
-            several=self.names[SEVERAL_STEPS],
-            each_of=self._helper(batches.each_of),
-        )
-        if rest or self.body.results or _outlives(self.body):
-            text += f"    for {names}, {results} in zip({group}, {found}):\n" + textwrap.indent(rest or "pass", " " * 8) + "\n"
-        return text.lstrip("\n") + self._end
-
-    @property
-    def _ends(self) -> str:
-        """The argument of groups that says where one ends."""
-        return f", lambda item, n: {self.body.ends}" if self.body.ends else ""
-
-    @property
-    def _end(self) -> str:
-        """What a `break` of the rest, which leaves the group's loop alone, comes to."""
-        return "    else:\n        continue\n    break\n" if self.body.breaks else ""
+        body, group, stack, found = self.body, self.names["group"], self.names["stack"], self.names["results"]
+        names, results = listed((*body.inputs, *body.beside)), listed(body.results)
+        each = names[1:-1] or "_"
+        inputs, items = self._inputs(names)
+        ends = f", lambda item, n: {body.ends}" if body.ends else ""
+        single, call = body.text(body.steps), body.call(self.names[SEVERAL_STEPS], stack, found)
+        if body.results:
+            single += f"\n{found}.append({results})"
+            call += f"\n{found} = {self.names['each_of']}({found}, len({group}))"
+        text = [
+            f"for {group}, {stack} in {self.names['in_groups']}({items}, {self.loop.per_call}, {len(body.inputs)}{ends}):",
+            f"    if {stack} is None:",
+            *([f"        {found} = []"] if body.results else []),
+            f"        for {each} in {group}:",
+            textwrap.indent(single, " " * 12),
+            "    else:",
+            textwrap.indent(call, " " * 8),
+        ]
+        rest = body.text(body.after)
+        if rest or body.results or _outlives(body):
+            text.append(
+                f"    for {names}, {results} in zip({group}, {found}):" if body.results else f"    for {each} in {group}:"
+            )
+            text.append(textwrap.indent(rest or "pass", " " * 8))
+        if body.breaks:  # which leaves the group's loop alone
+            text.append("    else:\n        continue\n    break")
+        return inputs + "\n".join(text) + "\n"
 
     def _inputs(self, names: str) -> tuple[str, str]:
         """What stands before the loop, and gives the inputs of the steps one after the other."""
@@ -198,118 +222,6 @@ class _Loop:
         held = textwrap.indent(body.text(body.before), " " * 8)
         return f"def {name}({items}):\n    for {target} in {items}:\n{held}\n        yield {names}\n\n\n", f"{name}({iterated})"
 
-    def _rest(self, later: Later | None) -> str:
-        """What comes after a step."""
-        after = self.body.after
-        if later is None:
-            return self.body.text(after)
-        kept, names = self.names["kept"], listed(later.names)
-        read = textwrap.indent(self._kept_read(later).rstrip("\n"), "    ")
-        said = f"{kept}.append({names})\nif len({kept}) == {AT_ONCE}:\n{read}\n    {kept}.clear()"
-        return "\n".join(
-            part for part in (self.body.text(after[: later.first]), said, self.body.text(after[later.last + 1 :])) if part
-        )
-
-    def _kept_read(self, later: Later) -> str:
-        """The statements that need values, for all that is kept."""
-        moved = self.body.text(self.body.after[later.first : later.last + 1])
-        return f"for {listed(later.names)[1:-1] or '_'} in {self.names['kept']}:\n" + textwrap.indent(moved, "    ") + "\n"
-
-
-_SEVERAL_TENSORS = """
-for {group}, {stack} in {items}:
-    if {stack} is None:
-        {found} = []
-        for {names} in {group}:
-{single}
-            {found}.append({results})
-    else:
-        {found} = {each_of}({several}({given}), len({group}))
-"""
-_SEVERAL_ALONE = """
-for {group}, {stack} in {items}:
-    if {stack} is None:
-        for {names} in {group}:
-{single}
-    else:
-        {several}({given})
-"""
-
-
-class _TensorLoop(_Loop):
-    """Likewise, of TensorFlow."""
-
-    uses: Mapping[str, str] = {"tf": "tensorflow", "np": "numpy"}
-
-    def _scan(self) -> str:
-        """The function that makes several steps in one call."""
-        from outpace.tune.loop.tensors import TensorBody
-
-        body = self.body
-        assert isinstance(body, TensorBody)
-        tf = self.modules["tf"]
-        options = "(jit_compile=True)" if self.loop.compiles else ""
-        return f"@{tf}.function{options}\n{body.scan(self.names[SEVERAL_STEPS], tf)}"
-
-    def _loop(self) -> str:
-        from outpace.tune.loop import tensors
-
-        body = self.body
-        names = listed((*body.inputs, *body.beside))
-        inputs, items = self._inputs(names)
-        items = f"{self._helper(tensors.in_groups)}({items}, {self.loop.per_call}, {len(body.inputs)}{self._ends})"
-        group, stack, found, results = self.names["group"], self.names["stack"], self.names["results"], listed(body.results)
-        text = (_SEVERAL_TENSORS if body.results else _SEVERAL_ALONE).format(
-            group=group,
-            stack=stack,
-            found=found,
-            items=items,
-            names=names[1:-1] or "_",
-            single=textwrap.indent(body.text(body.steps), " " * 12),
-            results=results,
-            given=", ".join((stack, *body.passed)),
-            several=self.names[SEVERAL_STEPS],
-            each_of=self._helper(tensors.each_of) if body.results else "",
-        )
-        rest = body.text(body.after)
-        if body.results:
-            text += f"    for {names}, {results} in zip({group}, {found}):\n" + textwrap.indent(rest or "pass", " " * 8) + "\n"
-        elif rest or _outlives(body):
-            text += f"    for {names[1:-1] or '_'} in {group}:\n" + textwrap.indent(rest or "pass", " " * 8) + "\n"
-        return inputs + text.lstrip("\n") + self._end
-
-
-def _plain(text: str, old: str, new: str, used: dict[str, str]) -> str:
-    """A function's source without annotations, under another name, with a file's own names of modules."""
-    module = cst.parse_module(text)
-    return module.visit(_Plain(old, new, used)).code.strip("\n")
-
-
-class _Plain(cst.CSTTransformer):
-    def __init__(self, old: str, new: str, used: dict[str, str]) -> None:
-        super().__init__()
-        self._names = {old: new, **used}
-
-    def leave_Param(self, original_node: cst.Param, updated_node: cst.Param) -> cst.Param:
-        """No annotation."""
-        tight = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
-        return updated_node.with_changes(
-            annotation=None, equal=tight if updated_node.default is not None else cst.MaybeSentinel.DEFAULT
-        )
-
-    def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> cst.FunctionDef:
-        """Likewise."""
-        return updated_node.with_changes(returns=None)
-
-    def leave_AnnAssign(self, original_node: cst.AnnAssign, updated_node: cst.AnnAssign) -> cst.BaseSmallStatement:
-        """Likewise."""
-        assert updated_node.value is not None
-        return cst.Assign([cst.AssignTarget(updated_node.target)], updated_node.value)
-
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
-        """Names of modules, and the function's own."""
-        return cst.parse_expression(self._names.get(original_node.value, original_node.value))
-
 
 def _outlives(body: Body) -> bool:
     """Whether what makes the steps' inputs gives names that are read behind the loop."""
@@ -321,32 +233,10 @@ def _local(body: Body) -> str | None:
     """A name that the step reads and only the function around the loop knows; None for none."""
     if body.frame.f_code.co_name == "<module>":
         return None
-    known = {*body.carried, *body.inputs, *body.passed}
+    known = {*body.carried, *body.inputs, *body.fixed}
     made = {body.outline.name} if body.outline is not None else set()
     return next((name for name in order(body.steps)[0] if name not in known and name in {*body.frame.f_locals, *made}), None)
 
 
 def _source(body: Body, node: ast.AST) -> str:
     return ast.get_source_segment("".join(body.lines), node) or ast.unparse(node)
-
-
-def _head_end(body: Body) -> int:
-    """The number of lines up to the first statement of the loop."""
-    first = body.loop.body[0].lineno
-    if first == body.loop.lineno:
-        raise Unpatchable(f"the loop at line {first} stands on one line")
-    return first - 1
-
-
-def _copy_first(loop: Loop, edits: Edits, node: cst.For) -> None:
-    """Before the outermost loop of the function: copies of what is given away, since something else holds the first of it."""
-    assert loop.donation is not None
-    outer = [each for each in [node, *edits.file.above(node)] if isinstance(each, (cst.For, cst.While))]
-    scope = edits.file.scope(node)
-    inside = [each for each in outer if edits.file.scope(each) is scope]
-    jax = edits.file.spelled("jax")
-    if jax is None:
-        raise Unpatchable(f"{edits.file.name} has no name for jax")
-    said = sorted({name for each in loop.donation.given.values() for name in each.said})
-    copies = "\n".join(f"{name} = {jax}.tree.map({jax}.numpy.copy, {name})" for name in said)
-    edits.first[inside[-1]] = cst.parse_module(f"{copies}  # the steps give their own away").body

@@ -17,7 +17,6 @@ import libcst as cst
 
 from outpace.capture.frames import users
 from outpace.model.units import counted
-from outpace.tune.loop.later import AT_ONCE, Movable, Syncs
 from outpace.tune.loop.models import CALL, PREDICT, PREDICTED
 from outpace.tune.loop.step import Outline, Peeled
 from outpace.tune.patch.calls import Unpatchable
@@ -31,21 +30,16 @@ STATEMENTS = (cst.BaseCompoundStatement, cst.SimpleStatementLine)
 
 def edit_function(code: CodeType, options: Mapping[str, str], edits_of: Callable[[str], Edits], full: str = MAKER) -> None:
     """Give the `tf.function` (or what `full` names) of a Python function, which runs this code, some keywords; `edits_of`: those of a file by
-    its path.
-
-    A decorator that another change has just written gets them, too. Raises Unpatchable where the place is not found.
+    its path. Raises Unpatchable where the place is not found.
     """
     edits, maker, function = _place(code, edits_of, full)
     file, said = edits.file, _said(options)
-    if edits.decorators.get(function) == maker:
-        edits.decorators[function] = _made(edits, maker, said, full)
-        return
     for decorator in function.decorators:
         if isinstance(decorator.decorator, cst.Call) and _names(decorator.decorator.func, maker):
             edits.keywords[decorator.decorator] = {**edits.keywords.get(decorator.decorator, {}), **options}
             return
         if _names(decorator.decorator, maker):
-            edits.replaced[decorator] = _made(edits, maker, said, full)
+            edits.replaced[decorator] = made_with(edits, maker, said, full)
             return
         if isinstance(decorator.decorator, cst.Call) and _first_is(
             decorator.decorator, maker
@@ -63,7 +57,7 @@ def _said(options: Mapping[str, str]) -> str:
     return ", ".join(f"{name}={value}" for name, value in options.items())
 
 
-def _made(edits: Edits, maker: str, options: str, full: str) -> str:
+def made_with(edits: Edits, maker: str, options: str, full: str) -> str:
     """A decorator with options; older versions of `jax.jit` take them by `functools.partial` alone."""
     if full == MAKER:
         return f"{maker}({options})"
@@ -87,7 +81,7 @@ def decorate(
     if function.decorators:
         raise Unpatchable(f"{edits.file.name}:{code.co_firstlineno} {code.co_name} is decorated already")
     said = _said(options or {})
-    edits.decorators[function] = _made(edits, named, said, maker) if said else named
+    edits.decorators[function] = made_with(edits, named, said, maker) if said else named
 
 
 def write_peeled(
@@ -104,7 +98,7 @@ def write_peeled(
     *body, last = function.body.body
     above = last.leading_lines if isinstance(last, cst.SimpleStatementLine) else ()
     name = edits.file.unused(f"{code.co_name}_tensors")
-    decorator = _made(edits, named, _said(options), maker) if options else named
+    decorator = made_with(edits, named, _said(options), maker) if options else named
     value = cst.parse_statement(ast.unparse(peeled.definition.body[-1]))
     assert isinstance(value, cst.SimpleStatementLine)
     inner = function.with_changes(
@@ -148,16 +142,6 @@ def _first_name(call: cst.Call) -> str:
     return name.value if isinstance(name, cst.Name) else ""
 
 
-def write_reads(syncs: Syncs, edits_of: Callable[[str], Edits]) -> None:
-    """Edit the file of a loop. Raises Unpatchable where a statement is not found."""
-    edits = edits_of(syncs.file)
-    loop = edits.file.starting(syncs.line, (cst.For, cst.While))
-    if loop is None:
-        raise Unpatchable(f"the loop at {edits.file.name}:{syncs.line} was not found: the file was edited since")
-    for at, each in enumerate(syncs.movable, start=1):
-        _write(each, loop, edits, str(at) if at > 1 else "")
-
-
 def write_models(path: str, line: int, methods: Sequence[tuple[str, str]], edits_of: Callable[[str], Edits]) -> None:
     """Let methods of models (their names, and `call` or `predict`) run as graphs, by statements before the loop at a line. Raises Unpatchable
     where that is not found."""
@@ -171,40 +155,13 @@ def write_models(path: str, line: int, methods: Sequence[tuple[str, str]], edits
     made = [
         f"{name}.{method} = {graphs[method]}({name}{'' if method == PREDICT else f'.{method}'})" for name, method in methods
     ]
-    statements = [*cst.parse_module("\n".join([*shared, *made])).body]
-    for at in range(2 if shared else 0):
-        statements[at] = statements[at].with_changes(leading_lines=[cst.EmptyLine(indent=False)])
-    edits.first[loop] = [*edits.first.get(loop, ()), *statements]
-
-
-def _write(each: Movable, loop: cst.CSTNode, edits: Edits, number: str) -> None:
-    file: SourceFile = edits.file
-    statement = file.starting(each.line, (cst.SimpleStatementLine,))
-    if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
-        raise Unpatchable(f"the statement at {file.name}:{each.line} was not found, or is not alone on its line")
-    kept, reader = file.unused(f"kept{number}"), file.unused(f"read_kept{number}")
-    names = ", ".join(name for name, _ in each.given)
-    values = ", ".join(said for _, said in each.given)
-    comma = "," if len(each.given) == 1 else ""
-    edits.outlined[statement] = (
-        1,
-        (
-            cst.parse_statement(f"{kept}.append(({values}{comma}))"),
-            cst.parse_statement(f"if len({kept}) == {AT_ONCE}:\n    {reader}()"),
-        ),
-    )
-    edits.before.setdefault(loop, []).extend([
-        cst.parse_statement(f"{kept} = []"),
-        cst.parse_statement(f"def {reader}():\n    for {names}{comma} in {kept}:\n        {each.later}\n    {kept}.clear()"),
-    ])  # fmt: skip
-    edits.behind.setdefault(loop, []).append(cst.parse_statement(f"{reader}()"))
+    edits.before[loop] = [*cst.parse_module("\n".join([*shared, *made])).body]
 
 
 def write_outline(
     outline: Outline, edits_of: Callable[[str], Edits], options: Mapping[str, str] | None = None, full: str = MAKER
 ) -> None:
-    """Edit the file of a loop; `options` of the graph, once more where it is known already. Raises Unpatchable where the statements are not
-    found."""
+    """Edit the file of a loop; `options` of the graph. Raises Unpatchable where the statements are not found."""
     edits = edits_of(outline.file)
     file, maker = edits.file, edits.file.spelled(full)
     where = f"{file.name}:{outline.first}"
@@ -215,13 +172,12 @@ def write_outline(
     if loop is None or first is None:
         raise Unpatchable(f"the statements at {where} were not found: the file was edited since")
     edits.outlined[first] = outline.statements, [cst.parse_statement(outline.call)]
-    decorator = _made(edits, maker, _said(options), full) if options else maker
+    decorator = made_with(edits, maker, _said(options), full) if options else maker
     made = cst.parse_statement(f"@{decorator}\n{outline.text}")
     if outline.aside:
         edits.above[file.top(loop)] = [made]
         return
-    others = [each for each in edits.before.get(loop, []) if getattr(getattr(each, "name", None), "value", "") != outline.name]
-    edits.before[loop] = [made, *others]
+    edits.before[loop] = [made]
 
 
 _ARGUMENTS = {"optimizer", "loss", "metrics", "loss_weights", "jit_compile", "steps_per_execution", "run_eagerly"}

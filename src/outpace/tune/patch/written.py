@@ -77,7 +77,6 @@ class Edits:
     before: dict[cst.CSTNode, list[Any]] = field(default_factory=dict)  # statements before a loop
     behind: dict[cst.CSTNode, list[Any]] = field(default_factory=dict)  # and after it
     loops: dict[cst.CSTNode, Sequence[Any]] = field(default_factory=dict)  # what replaces a loop
-    first: dict[cst.CSTNode, Sequence[Any]] = field(default_factory=dict)  # statements before a loop, of its block
     above: dict[cst.CSTNode, Sequence[Any]] = field(default_factory=dict)  # functions before a statement of the file
     imports: set[str] = field(default_factory=set)
 
@@ -108,10 +107,6 @@ class _Rewriter(cst.CSTTransformer):
     def on_leave(self, original_node: Any, updated_node: Any) -> Any:
         """What stands before a statement."""
         left = super().on_leave(original_node, updated_node)
-        if self.edits.first.get(original_node):
-            left = cst.FlattenSentinel(
-                [*_led(self.edits.first[original_node], updated_node.leading_lines), *_led(_several(left), ())]
-            )
         if self.edits.above.get(original_node):
             blank = [cst.EmptyLine(indent=False)] * 2
             functions = [each.with_changes(leading_lines=blank) for each in self.edits.above[original_node]]
@@ -137,9 +132,8 @@ class _Rewriter(cst.CSTTransformer):
         body = list(updated_node.body)
         for at, statement in reversed(list(enumerate(original_node.body))):
             if statement in self.edits.outlined:
-                count, (first, *rest) = self.edits.outlined[statement]
-                first = first.with_changes(leading_lines=getattr(statement, "leading_lines", ()))
-                body[at : at + count] = [first, *rest]
+                count, made = self.edits.outlined[statement]
+                body[at : at + count] = _led(made, getattr(statement, "leading_lines", ())) if made else []
         return updated_node.with_changes(body=body)
 
     def leave_For(self, original_node: cst.For, updated_node: cst.For) -> Any:
@@ -151,19 +145,16 @@ class _Rewriter(cst.CSTTransformer):
         return self._around(original_node, updated_node)
 
     def _around(self, original: cst.For | cst.While, updated: cst.For | cst.While) -> Any:
-        before, behind = list(self.edits.before.get(original, [])), self.edits.behind.get(original, [])
-        loop: list[Any] = [updated]
-        if original in self.edits.loops:
-            loop = _led(self.edits.loops[original], updated.leading_lines)
-        blank, apart = cst.EmptyLine(indent=False), True
-        for at, each in enumerate(before):
-            apart = apart or isinstance(each, cst.FunctionDef)
-            before[at] = each.with_changes(leading_lines=[blank] if apart else [])
-            apart = isinstance(each, cst.FunctionDef)
-        if before:
-            above = [line for line in loop[0].leading_lines if line.comment is not None]
-            loop = _led(loop, [blank, *above])
-        return cst.FlattenSentinel([*before, *loop, *behind])
+        before, behind = self.edits.before.get(original, []), self.edits.behind.get(original, [])
+        lines, comments = updated.leading_lines, [line for line in updated.leading_lines if line.comment is not None]
+        blank = [cst.EmptyLine(indent=False)]
+        # Comments stay with the loop below functions, and stand above statements that begin what belongs to it.
+        led, own = (blank, comments) if before and isinstance(before[0], cst.FunctionDef) else (lines, [])
+        made = []
+        for each in before:
+            made.append(each.with_changes(leading_lines=led))
+            led = blank if isinstance(each, cst.FunctionDef) else []
+        return cst.FlattenSentinel([*made, *_led(self.edits.loops.get(original, [updated]), [*led, *own]), *behind])
 
     def leave_Decorator(self, original_node: cst.Decorator, updated_node: cst.Decorator) -> cst.Decorator:
         """Decorators that get arguments."""
