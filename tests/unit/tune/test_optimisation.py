@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from outpace.tune.optimisations import all_rewrites, environment_knobs, knobs
-from outpace.tune.optimisations.advice import OPTIMISATIONS as ADVICE
 from outpace.tune.optimisations.optimisation import Answer, Applies, Explained, NeedsConsent, NotApplicable, Optimisation, asked
 from outpace.tune.risk import Risk
 
 SAFE = frozenset({Risk.EXACT, Risk.REORDERED})
-ALL: tuple[Optimisation[Any], ...] = (*all_rewrites(), *knobs(), *environment_knobs(), *ADVICE)
+ALL: tuple[Optimisation[Any], ...] = (*all_rewrites(), *knobs(), *environment_knobs())
 
 
 class Given(Optimisation[Answer]):
@@ -28,8 +27,8 @@ class Given(Optimisation[Answer]):
 
 
 def test_there_are_all_kinds_and_each_has_a_name_of_its_own() -> None:
-    kinds = (all_rewrites(), knobs(), environment_knobs(), ADVICE)
-    assert [len(kind) for kind in kinds] == [14, 18, 8, 9]
+    kinds = (all_rewrites(), knobs(), environment_knobs())
+    assert [len(kind) for kind in kinds] == [10, 14, 8]
     assert len({each.id for each in ALL}) == len(ALL)
     assert all(each.title and each.practice for each in ALL)
 

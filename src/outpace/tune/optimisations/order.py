@@ -1,4 +1,4 @@
-"""The order of stages: a shard, a shuffle, a cache or a batch before the stage that it stands behind."""
+"""The order of stages: a shuffle, a cache or a batch before the stage that it stands behind."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from outpace.tune.data.tree import Pipeline, Stage
 from outpace.tune.optimisations.optimisation import (
     Answer,
     Applies,
-    Explained,
     NotApplicable,
     Patch,
     Rewrite,
@@ -47,43 +46,6 @@ class Moved(Rewrite):
         """The call goes, and comes again before the others."""
         found = self.found(pipeline)
         return () if isinstance(found, NotApplicable) else moved_call(found[0], found[1][-1].inputs[0])
-
-
-class ShardEarly(Moved):
-    """Shard before the maps: a worker does not compute elements that belong to another."""
-
-    id = "shard_early"
-    title = "Shard before the map"
-    practice = "Shard the data early, before expensive transformations"
-    holds_when = "always: shard picks positions and never looks at elements"
-    _passed = ("map", "prefetch")
-
-    def found(self, pipeline: Pipeline) -> tuple[Stage, list[Stage]] | NotApplicable:
-        """A shard right behind maps that are functions of their element alone."""
-        shards = pipeline.find("shard")
-        for stage in shards:
-            passed = passable(stage, self._passed)
-            if any(other.op == "map" for other in passed):
-                return stage, passed
-        if not shards:
-            return NotApplicable("The pipeline is not sharded.")
-        return NotApplicable(f"{shards[0].inputs[0].title} before {shards[0].title} does not let it pass.")
-
-    def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
-        """None: it is explained."""
-        return ()
-
-    def applies(self, pipeline: Pipeline, /) -> Answer:
-        """Where such a shard is found."""
-        found = self.found(pipeline)
-        if isinstance(found, NotApplicable):
-            return found
-        stage, passed = found
-        share = stage.arguments.get("num_shards", "n")
-        return Explained(
-            f"{stage.title} drops all but one of {share} elements that {passed[0].title} computed: put shard before it",
-            "several workers cannot be raced here",
-        )
 
 
 class ShuffleBeforeMap(Moved):
@@ -164,12 +126,7 @@ class BatchBeforeMap(Rewrite):
         why = functions.illegal(mapping.dataset._map_func)
         if why is None:
             return Applies(f"{mapping.title} is called for every element, and could take a whole batch.", Risk.EXACT, stage)
-        if mapping.functions[0].stateful:
-            return NotApplicable(f"{mapping.title}: {why}")
-        return Explained(
-            f"{mapping.title} is called for every element: batch first, and map lambda *batch: tf.vectorized_map(function, batch)",
-            why,
-        )
+        return NotApplicable(f"{mapping.title}: {why}")
 
     def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
         """The two calls change places."""
@@ -185,4 +142,4 @@ def batch_behind_map(pipeline: Pipeline) -> Stage | None:
     return None
 
 
-OPTIMISATIONS = (ShardEarly(), ShuffleBeforeMap(), CacheBeforeShuffle(), BatchBeforeMap())
+OPTIMISATIONS = (ShuffleBeforeMap(), CacheBeforeShuffle(), BatchBeforeMap())

@@ -1,5 +1,5 @@
 """Stages of an input pipeline that run beside each other: `num_parallel_calls=AUTOTUNE` where TensorFlow does not parallelise by itself, a
-prefetch at the end, elements in any order, and threads of its own."""
+prefetch at the end, and threads of its own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from outpace.tune.data.tree import Pipeline, Stage
 from outpace.tune.optimisations.optimisation import (
     Answer,
     Applies,
-    Explained,
     NotApplicable,
     Patch,
     Rewrite,
@@ -146,35 +145,6 @@ class Prefetch(Rewrite):
         return (Patch(call_of(pipeline.root), insert=".prefetch(tf.data.AUTOTUNE)"),)
 
 
-class AnyOrder(Rewrite):
-    """`deterministic = False`: parallel stages hand elements over as they are ready, and a slow one holds up none. Explained."""
-
-    id = "any_order"
-    title = "Hand elements over in any order"
-    practice = "Options: deterministic = False where the order does not matter"
-
-    def applies(self, pipeline: Pipeline, /) -> Answer:
-        """A pipeline with a stage that is parallel by its arguments and keeps the order."""
-        if not pipeline.keeps_order:
-            return NotApplicable("The options allow any order already.")
-        stage = _waiting(pipeline)
-        if stage is None:
-            return NotApplicable("No stage of the pipeline has num_parallel_calls and an order to give up.")
-        return Explained(
-            f"{stage.title} waits for its slowest call to keep the order: options.deterministic = False",
-            "no two runs read the same then, and it gains where elements take very different times",
-        )
-
-    def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
-        """None: it is explained."""
-        return ()
-
-
-def _waiting(pipeline: Pipeline) -> Stage | None:
-    parallel = [stage for stage in pipeline.stages() if "num_parallel_calls" in stage.arguments]
-    return next((stage for stage in parallel if stage.arguments.get("deterministic") in (None, "default")), None)
-
-
 PER_CORE = 0  # TensorFlow then starts a thread per core of the machine that it runs on, which no patch may fix in the source
 
 
@@ -207,4 +177,4 @@ class ThreadPool(Rewrite):
         return (Patch(call_of(pipeline.root), insert=".with_options(options)", note=note, options=options),)
 
 
-OPTIMISATIONS = (ParallelMap(), ParallelInterleave(), Prefetch(), AnyOrder(), ThreadPool())
+OPTIMISATIONS = (ParallelMap(), ParallelInterleave(), Prefetch(), ThreadPool())
