@@ -121,8 +121,6 @@ class BatchBeforeMap(Rewrite):
         if stage is None:
             return NotApplicable("No map stands right before a batch.")
         mapping = stage.inputs[0]
-        if mapping.opaque:
-            return NotApplicable(f"{mapping.title} is of a class that is not known.")
         why = functions.illegal(mapping.dataset._map_func)
         if why is None:
             return Applies(f"{mapping.title} is called for every element, and could take a whole batch.", Risk.EXACT, stage)

@@ -3,7 +3,6 @@ prefetch at the end, and threads of its own."""
 
 from __future__ import annotations
 
-from outpace.tune.data.classes import unknown
 from outpace.tune.data.tree import Pipeline, Stage
 from outpace.tune.optimisations.optimisation import (
     Answer,
@@ -52,9 +51,7 @@ def _sequential_maps(pipeline: Pipeline) -> tuple[list[Stage], list[str]]:
     automatic = automatic_parallelism(pipeline)
     found, refusals = [], []
     for stage in pipeline.stages():
-        if stage.class_name == "_MapDataset" and stage.opaque:
-            refusals.append(unknown(stage.dataset))
-        if stage.class_name != "_MapDataset" or stage.opaque:
+        if not _sequential(stage, "map"):
             continue
         facts = stage.functions[0]
         if facts.writes:
@@ -66,13 +63,14 @@ def _sequential_maps(pipeline: Pipeline) -> tuple[list[Stage], list[str]]:
     return found, refusals
 
 
+def _sequential(stage: Stage, op: str) -> bool:
+    return stage.op == op and "num_parallel_calls" not in stage.arguments
+
+
 def automatic_parallelism(pipeline: Pipeline) -> bool:
     """Whether TensorFlow parallelises stateless maps of this pipeline by itself (its default)."""
     own = pipeline.options.experimental_optimization
     return own.apply_default_optimizations is not False and own.map_parallelization is not False
-
-
-_SEQUENTIAL = "_InterleaveDataset"
 
 
 class ParallelInterleave(Rewrite):
@@ -105,11 +103,9 @@ class ParallelInterleave(Rewrite):
 def _sequential_interleaves(pipeline: Pipeline) -> tuple[list[Stage], list[str]]:
     found, refusals = [], []
     for stage in pipeline.stages():
-        if stage.class_name != _SEQUENTIAL:
+        if not _sequential(stage, "interleave"):
             continue
-        if stage.opaque:
-            refusals.append(unknown(stage.dataset))
-        elif stage.functions[0].stateful_causes:
+        if stage.functions[0].stateful_causes:
             refusals.append(f"{stage.title} is stateful ({', '.join(stage.functions[0].stateful_causes)}).")
         else:
             found.append(stage)
