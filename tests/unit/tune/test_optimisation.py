@@ -19,8 +19,8 @@ class Given(Optimisation[Answer]):
 
     id = title = practice = "given"
 
-    def __init__(self, opt_in: bool = False, holds_when: str = "") -> None:
-        self.opt_in, self.holds_when = opt_in, holds_when
+    def __init__(self, opt_in: str = "") -> None:
+        self.opt_in = opt_in
 
     def applies(self, subject: Answer, /) -> Answer:
         return subject
@@ -35,7 +35,7 @@ def test_there_are_all_kinds_and_each_has_a_name_of_its_own() -> None:
 
 @pytest.mark.parametrize("answer", [NotApplicable("It has no map."), Explained("It could.", "It is yours to do.")])
 def test_what_does_not_apply_needs_no_consent(answer: Answer) -> None:
-    assert asked(Given(opt_in=True), answer, SAFE) is answer
+    assert asked(Given("nobody reads the files"), answer, SAFE) is answer
 
 
 def test_what_may_change_results_needs_consent() -> None:
@@ -46,7 +46,7 @@ def test_what_may_change_results_needs_consent() -> None:
 
 
 def test_what_is_safe_on_a_condition_names_it() -> None:
-    applies, given = Applies("It waits.", Risk.EXACT), Given(opt_in=True, holds_when="nobody reads the files")
+    applies, given = Applies("It waits.", Risk.EXACT), Given("nobody reads the files")
     found = asked(given, applies, SAFE)
     assert found == NeedsConsent("It waits. It assumes that nobody reads the files: it is tried only if you allow that.")
     assert asked(given, applies, SAFE | {Risk.STATISTICAL}) is applies

@@ -24,9 +24,6 @@ class ParallelMap(Rewrite):
     id = "parallel_map"
     title = "Run the map's function in parallel"
     practice = "Parallelize data transformation: num_parallel_calls=tf.data.AUTOTUNE in map"
-    holds_when = (
-        "the training may draw its random numbers in another order; Python functions do not depend on the order of calls"
-    )
 
     def applies(self, pipeline: Pipeline, /) -> Answer:
         """A sequential map with a stateful function (or any, where automatic parallelisation is off)."""
@@ -79,7 +76,6 @@ class ParallelInterleave(Rewrite):
     id = "parallel_interleave"
     title = "Read several files at the same time"
     practice = "Parallelize data extraction: num_parallel_calls=tf.data.AUTOTUNE in interleave"
-    holds_when = "reading a file does not depend on which others are being read"
 
     def applies(self, pipeline: Pipeline, /) -> Answer:
         """A sequential interleave whose function is not stateful."""
@@ -121,7 +117,6 @@ class Prefetch(Rewrite):
     id = "prefetch"
     title = "Prepare the next batch while the model trains"
     practice = "Prefetch: prefetch(tf.data.AUTOTUNE) as the last stage"
-    holds_when = "always"
 
     def applies(self, pipeline: Pipeline, /) -> Answer:
         """A pipeline that does not end in a prefetch, and for which TensorFlow's own is switched off."""
@@ -150,7 +145,6 @@ class ThreadPool(Rewrite):
     id = "thread_pool"
     title = "Give the pipeline threads of its own"
     practice = "Options: threading.private_threadpool_size"
-    holds_when = "always"
     minor = True
 
     def applies(self, pipeline: Pipeline, /) -> Answer:
