@@ -155,10 +155,7 @@ def outcome(name, rewrite):
     found = rewrite.applies(describe(made(name)))
     return [found.risk is Risk.EXACT if isinstance(found, Applies) else "refused", found.sentence]
 
-from outpace.tune.optimisations.by_hand import explain
 found = {name: {id: outcome(name, REWRITES[id]) for id in ("cache", "split_map")} for name in CASES}
-explained = {"clean": CASES["pil"](), "cached": CASES["pil"]().cache(), "changing": CASES["random"]()}
-found["explained"] = {name: ["", " ".join(explain(describe(dataset)))] for name, dataset in explained.items()}
 print(json.dumps(found))
 sys.stdout.flush()
 os._exit(0)
@@ -215,13 +212,6 @@ def test_a_function_of_its_arguments_may_be_cached(python_cases: Outcomes, case:
 def test_what_speaks_against_a_cache_is_named(python_cases: Outcomes, case: str) -> None:
     assert {outcome[0] for outcome in python_cases[case].values()} == {"refused"}
     assert REFUSED[case] in python_cases[case]["cache"][1]
-
-
-def test_python_is_explained_with_what_to_write_instead(python_cases: Outcomes) -> None:
-    clean, cached, changing = (python_cases["explained"][name][1] for name in ("clean", "cached", "changing"))
-    assert "tf.io.decode_jpeg(dct_method='INTEGER_ACCURATE')" in clean and "With a cache behind it" in clean
-    assert "It runs in the first epoch only, since cache" in cached and "With a cache" not in cached
-    assert "It cannot be cached: random.random draws random numbers (" in changing and "With a cache" not in changing
 
 
 CACHED = """

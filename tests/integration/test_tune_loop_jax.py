@@ -115,7 +115,7 @@ def test_what_fits_a_compiled_step_is_named(tmp_path: Path) -> None:
     said = " ".join(done.stdout.split())
     for title in ("several steps per call", "values read later", "donated arguments"):
         assert f"would try: {title}: " in said
-    assert "explained: batches made ahead: " in said
+    assert "advice: Batches made ahead: " in said
     assert re.search(r"waits to read values \(train\.py:\d+ float\(value\)\)", said)
 
 

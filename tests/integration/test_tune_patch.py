@@ -131,7 +131,7 @@ ds = (tf.data.Dataset.from_tensor_slices((x, y))
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("chain")
-    return folder, patched(folder, CHAIN, "split_map", "jit_compile", "mixed_bfloat16")
+    return folder, patched(folder, CHAIN, "split_map", "jit_compile")
 
 
 def test_a_divided_function_and_arguments_of_compile(chain: tuple[Path, dict[str, Any]]) -> None:
@@ -163,12 +163,6 @@ def load(a, b):
         .map( load )
 """,
     ).replace('"mse")', '"mse", jit_compile=True)')
-
-
-def test_what_the_patch_does_not_hold_is_said_with_the_way_to_do_it(chain: tuple[Path, dict[str, Any]]) -> None:
-    (sentence,) = chain[1]["left"]
-    assert sentence.startswith("mixed bfloat16: ")
-    assert 'keras.mixed_precision.set_global_policy("mixed_bfloat16") before the model is made' in sentence
 
 
 def test_the_patched_program_is_the_same_one(chain: tuple[Path, dict[str, Any]]) -> None:

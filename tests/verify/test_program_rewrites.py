@@ -12,26 +12,24 @@ from outpace.tune.optimisations import all_rewrites
 from tests.integration.programs import environment, needs_tensorflow
 
 PROGRAMS = Path(__file__).parents[2] / "bench" / "programs"
-TRIED, ADVICE, OPT_IN, EXPLAINED = "would try", "advice", "only with --allow statistical", "explained"
+TRIED, ADVICE, OPT_IN = "would try", "advice", "only with --allow statistical"
 # What is said of each rewrite; what is not named is not applicable.
 SAID: dict[str, dict[str, str]] = {
-    "functional": {"any_order": EXPLAINED, "thread_pool": TRIED},
-    "generator_fed": {"cache": TRIED, "python_stages": EXPLAINED, "thread_pool": TRIED},
-    "interleave": {"batch_before_map": EXPLAINED, "cache": TRIED, "parallel_interleave": TRIED, "thread_pool": TRIED},
+    "functional": {"thread_pool": TRIED},
+    "generator_fed": {"cache": TRIED, "thread_pool": TRIED},
+    "interleave": {"cache": TRIED, "parallel_interleave": TRIED, "thread_pool": TRIED},
     "mixed_precision": {},
-    "multi_input": {"keep_uint8": EXPLAINED, "split_map": TRIED, "thread_pool": TRIED},
+    "multi_input": {"split_map": TRIED, "thread_pool": TRIED},
     "ragged": {"cache": TRIED, "thread_pool": TRIED},
     "segmentation": {
-        "any_order": EXPLAINED,
         "cache": TRIED,
-        "keep_uint8": EXPLAINED,
         "parallel_map": OPT_IN,
         "thread_pool": TRIED,
     },
     "subclassed": {"cache": TRIED, "shuffle_before_map": TRIED, "thread_pool": TRIED},
     "tabular": {},
     "text": {"cache": TRIED, "parallel_map": TRIED, "thread_pool": TRIED},
-    "tfrecord": {"any_order": EXPLAINED, "cache": TRIED, "shuffle_before_map": TRIED, "thread_pool": TRIED},
+    "tfrecord": {"cache": TRIED, "shuffle_before_map": TRIED, "thread_pool": TRIED},
     "windowed": {"cache": TRIED, "shuffle_before_map": TRIED, "thread_pool": TRIED},
 }
 

@@ -260,11 +260,15 @@ def _tune_script(plan: dict[str, Any], pages: tuple[Page, ...]) -> int:
 
 def _would_try(seen: Seen) -> int:
     """What a tuning would race, and what not."""
+    from outpace.tune.optimisations.advice import advice_on
+
     for each in seen.candidates:
         typer.echo(f"would try: {each.title}: {each.why}")
     for other in seen.others:
         word = "only with --allow statistical" if other.decision == "opt-in" else other.decision
         typer.echo(f"{word}: {other.title}: {other.reason}")
+    for one in advice_on(seen.facts):
+        typer.echo(f"advice: {one.title}: {one.sentence} {one.reason}")
     return 0
 
 

@@ -222,7 +222,7 @@ class Hosted:
             step_seconds=program.step_seconds,
             steps=program.steps,
             own=tuple(callbacks_of_batches(program)),
-            facts=facts_of(program) if program.model is not None else None,
+            facts=facts_of(program),
             parts=parts,
             lines=lines_of(samples, loop) if samples is not None and loop is not None else None,
             remark=program.remark,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
+from outpace.tune.optimisations.facts import Facts
 from outpace.tune.texts.merge import Texts
 from outpace.tune.texts.place import Place
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from outpace.model.table import Table
     from outpace.tune.climb.candidates import Candidate
     from outpace.tune.climb.outcome import Climbed, Tried
-    from outpace.tune.optimisations.facts import Facts
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Seen:
     step_seconds: float | None = None
     steps: int | None = None
     own: tuple[str, ...] = ()
-    facts: Facts | None = None
+    facts: Facts = field(default_factory=Facts)
     parts: Table | None = None
     lines: Table | None = None
     remark: str = ""

@@ -19,7 +19,7 @@ from outpace.tune.texts.place import Place
 from outpace.tune.trial.statistics import Estimate
 
 MAP = Tried("parallel_map", "Run the map's function in parallel", NeedsConsent.word, "It is statistical.")
-BFLOAT = Tried("mixed_bfloat16", "mixed bfloat16", NeedsConsent.word, "It is statistical.")
+XLA = Tried("jit_compile", "XLA", NeedsConsent.word, "It is statistical.")
 PLAN: dict[str, Any] = {
     "script": "my train.py",
     "argv": ["--epochs", "3"],
@@ -47,13 +47,13 @@ def following(found: Climbed, plan: dict[str, Any]) -> Sequence[Command]:
     ("model_alone", "named"),
     [
         ((3.0, 5.0), [MAP.title]),
-        ((0.98, 1.02), [BFLOAT.title]),
-        ((1.1, 1.4), [MAP.title, BFLOAT.title]),
-        (None, [MAP.title, BFLOAT.title]),
+        ((0.98, 1.02), [XLA.title]),
+        ((1.1, 1.4), [MAP.title, XLA.title]),
+        (None, [MAP.title, XLA.title]),
     ],
 )
 def test_what_may_help_is_named(model_alone: tuple[float, float] | None, named: list[str]) -> None:
-    (command,) = following(climbed(MAP, BFLOAT, model_alone=model_alone), PLAN)
+    (command,) = following(climbed(MAP, XLA, model_alone=model_alone), PLAN)
     assert command.line == "outpace tune --allow statistical 'my train.py' --epochs 3"
     assert command.what == f"may change results: {', '.join(named)}"
 
@@ -80,7 +80,7 @@ def test_the_command_keeps_what_was_asked_for() -> None:
 
 def test_the_command_stands_whole_below_the_page_with_what_it_is_for() -> None:
     line, out = f"outpace tune --allow statistical {'a' * 80}.py", io.StringIO()
-    report = Report("train.py", "", (), (), (), next=(Command(line, "may change results: " + "mixed bfloat16, " * 8),))
+    report = Report("train.py", "", (), (), (), next=(Command(line, "may change results: " + "XLA, " * 8),))
     terminal.print_report(report, file=out, width=80, tools=["tune"], commands=True)
     shown = out.getvalue().splitlines()
     assert f"  Next        {line}" in shown

@@ -89,7 +89,7 @@ def _candidate(
     per_call = each.keywords(program).get("steps_per_execution", "") if is_knob(each) and not each.loops else ""
     every = loop.per_call if grouped and loop is not None else int(per_call) if per_call.isdigit() else 1
     of_input = not is_knob(each) or each.reads
-    consent = answer.risk is Risk.STATISTICAL or each.opt_in
+    consent = answer.risk is Risk.STATISTICAL or bool(each.opt_in)
     return Candidate(
         each.id, each.title, answer.sentence, answer.risk, files, said, of_input, minor, getattr(each, "fills", False), grouped, every,
         consent,

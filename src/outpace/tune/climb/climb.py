@@ -290,10 +290,9 @@ class Climb:
     def _found(self, first: Seen, limits: Limits | None, ended: str) -> Searched:
         others = ([each for each in self.best.changes if each is not change] for change in self.best.changes)
         fewer = [less for changes in others if (less := self._only(changes)) is not None]
-        facts = first.facts.within(limits) if first.facts is not None else None
         climbed = Climbed(
             limits, tuple(self.tried.values()), tuple(self.races), self.budget.spent, ended,
-            advice_on(facts) if facts is not None else (), first.parts, self.seen.lines or first.lines, first.own, first.steps,
+            advice_on(first.facts.within(limits)), first.parts, self.seen.lines or first.lines, first.own, first.steps,
         )  # fmt: skip
         ratio = math.prod(found[0] for each in self.best.changes if (found := self.tried[each.id].ratio) is not None)
         stack = self.best if self.best.changes else None

@@ -1,22 +1,20 @@
-"""Parts of a traced function's graph: imported into a new function, so that no Python of the user's runs again; and whether it may be handed
-whole batches instead of single elements, which is legal where every operation that the element reaches works on each number by itself, and
-shapes line up from the right.
-"""
+"""Parts of a traced function's graph: imported into a new function, so that no Python of the user's runs again; and whether a function takes
+whole batches instead of single elements."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from outpace.tune.data.tree import Stage
 from outpace.tune.purity import traced
+from outpace.tune.purity.evidence import rows, same
 
 
-def imported(
-    wrapper: Any, definition: Any, feeds: Sequence[tuple[str, Any]], fetches: Sequence[Any], same_shapes: bool = True
-) -> list[Any]:
+def imported(wrapper: Any, definition: Any, feeds: Sequence[tuple[str, Any]], fetches: Sequence[Any]) -> list[Any]:
     """Inside a function under construction: the tensors `fetches` of a (pruned) graph, with `feeds` for some of its tensors.
 
-    What the original function captured is captured again. `same_shapes`: the results have the static shapes of the original's.
+    What the original function captured is captured again.
     """
     from tensorflow.python.framework import importer, ops
 
@@ -36,7 +34,7 @@ def imported(
     results = []
     for tensor in fetches:
         result = given[tensor.name] if tensor.name in given else next(made)
-        if tensor.name not in given and same_shapes:
+        if tensor.name not in given:
             result.set_shape(tensor.shape)
         results.append(result)
     return results
@@ -72,52 +70,29 @@ def _op(tensor_name: str) -> str:
     return tensor_name.removeprefix("^").split(":")[0]
 
 
-# Element by element, and with results that do not depend on where in a vector a number stands (exp, tanh and the like may differ in
-# the last bit between the vector loop and its rest).
-ELEMENTWISE = frozenset({
-    "Mul", "AddV2", "Add", "Sub", "RealDiv", "FloorDiv", "FloorMod", "Maximum", "Minimum", "Relu", "Abs", "Neg", "Sign", "Floor", "Ceil",
-    "Square", "Sqrt", "Cast", "Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual", "LogicalAnd", "LogicalOr", "LogicalNot",
-    "SelectV2", "ClipByValue", "Identity", "StringLower", "StringUpper", "StringToHashBucketFast",
-})  # fmt: skip
-_NEW_LAST_AXIS = frozenset({"OneHot", "DecodeRaw"})  # they add an axis behind the others
-_ENTRY = frozenset({"Placeholder", "NoOp"})
+SEEN = 33  # elements: what a loop over vectors makes, and its rest
 
 
-def illegal(wrapper: Any) -> str | None:
-    """Why the graph may not be handed a batch, or None when it is proved that it may."""
-    graph = wrapper.function.graph
-    reached = {tensor.op.name for tensor in flat_arguments(wrapper)}
-    library = {function.signature.name: function for function in graph.as_graph_def().library.function}
-    for op in graph.get_operations():
-        if op.type in _ENTRY:
-            continue
-        if any(i.op.name in reached for i in op.inputs):
-            reached.add(op.name)
-            reason = _illegal(op, reached)
-            if reason is not None:
-                return reason
-        elif traced.impure(op, library) and op.type != "ReadVariableOp":
-            return f"{op.type} would run once per batch instead of once per element."
-    for tensor in graph.outputs:
-        if tensor.op.name not in reached:
-            return f"The function returns a value that does not depend on its element ({tensor.op.type}), which has no batch dimension."
-    return None
+def takes_batches(mapping: Stage) -> bool:
+    """Whether a map's function makes of a batch what it makes of the elements one by one, bit by bit; seen on the first elements that any
+    shuffle would be given. Where a Python function would run, or something be written, it is not looked at."""
+    found = [facts for stage in mapping.walk() for facts in stage.functions]
+    if mapping.functions[0].random or any(_runs_code(facts) for facts in found):
+        return False
+    import tensorflow as tf
+
+    below = mapping.inputs[0]
+    while below.op in ("shuffle", "repeat"):
+        below = below.inputs[0]
+    function = traced.user_function(mapping.dataset._map_func)
+    try:
+        (batch,) = below.dataset.batch(SEEN).take(1)
+        each = tf.data.Dataset.from_tensor_slices(batch).map(function).batch(SEEN)
+        whole = tf.data.Dataset.from_tensors(batch).map(function)
+        return same(*(rows(next(iter(dataset))) for dataset in (each, whole)))
+    except Exception:  # the user's function is not made for batches, or their elements go into none
+        return False
 
 
-def _illegal(op: Any, reached: set[str]) -> str | None:
-    ranks = [tensor.shape.rank for tensor in (*op.inputs, *op.outputs)]
-    if any(rank is None for rank in ranks):
-        return f"{op.type} ({op.name}) has tensors of unknown rank."
-    if any(tensor.dtype.name in ("variant", "resource") for tensor in (*op.inputs, *op.outputs)):
-        return f"{op.type} ({op.name}) takes something else than plain tensors."
-    if op.type in _NEW_LAST_AXIS:
-        alone = all(tensor.op.name not in reached for tensor in op.inputs[1:])
-        last = op.type != "OneHot" or op.get_attr("axis") == -1
-        return None if alone and last else f"{op.type} ({op.name}) adds another axis than the last."
-    if op.type not in ELEMENTWISE:
-        return f"{op.type} ({op.name}) is not known to work on each number by itself."
-    rank = op.outputs[0].shape.rank
-    for tensor in op.inputs:
-        if tensor.shape.rank > rank or (tensor.op.name in reached and tensor.shape.rank != rank):
-            return f"{op.type} ({op.name}) stretches a tensor of the element over another one, which a batch dimension would shift."
-    return None
+def _runs_code(facts: traced.FunctionFacts) -> bool:
+    return facts.python or bool(facts.writes) or (facts.random and facts.captures_resources)

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from outpace.capture.pipeline import PipelineRecorder
+from outpace.capture.pipeline import READERS, PipelineRecorder
 from outpace.store.record import PipelineStage
 from outpace.store.tree import near
-from outpace.tune.data.classes import KINDS, kind_of, op_of
-from outpace.tune.data.graph import functions_of, inputs_of
+from outpace.tune.data.classes import op_of
 from outpace.tune.purity import traced
 from outpace.tune.purity.evidence import deterministic, plain
 from outpace.tune.purity.traced import FunctionFacts, PythonCall
@@ -42,7 +41,7 @@ class Stage:
 
     @property
     def opaque(self) -> bool:
-        """Whether its class is unknown, so that it can be neither changed nor built again."""
+        """Whether its class is unknown."""
         return self.op is None
 
     @property
@@ -69,11 +68,6 @@ class Stage:
                 seen.add(id(stage.dataset))
                 yield stage
                 todo += stage.inputs
-
-    @property
-    def repeatable(self) -> bool:
-        """Whether everything up to here gives the same elements in the same order in every epoch."""
-        return all(stage.deterministic for stage in self.walk())
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,10 +113,6 @@ class Pipeline:
         """False when the options allow parallel stages to hand elements over out of order."""
         return self.options.deterministic is not False
 
-    def lines(self) -> list[str]:
-        """The tree as indented text, the end of the pipeline first."""
-        return list(_lines(self.root, 0))
-
 
 def describe(dataset: Any, recorder: PipelineRecorder | None = None) -> Pipeline:
     """Read a pipeline. A class that is not known becomes an opaque stage; nothing is run or traced.
@@ -133,7 +123,7 @@ def describe(dataset: Any, recorder: PipelineRecorder | None = None) -> Pipeline
 
     def read(node: Any) -> Stage:
         if id(node) not in done:
-            done[id(node)] = _stage(node, tuple(read(child) for child in inputs_of(node)), recorder)
+            done[id(node)] = _stage(node, tuple(read(child) for child in _inputs(node)), recorder)
         return done[id(node)]
 
     return Pipeline(read(dataset), dataset)
@@ -141,7 +131,7 @@ def describe(dataset: Any, recorder: PipelineRecorder | None = None) -> Pipeline
 
 def _stage(node: Any, inputs: tuple[Stage, ...], recorder: PipelineRecorder | None) -> Stage:
     op = "from_generator" if _is_generator(node) else op_of(node)
-    found = tuple(_facts(node))
+    found = tuple(_functions(node))
     arguments = {name: plain(getattr(node, f"_{name}")) for name in _SHOWN if hasattr(node, f"_{name}")}
     arguments = {name: value for name, value in arguments.items() if value is not None}
     return Stage(
@@ -151,7 +141,7 @@ def _stage(node: Any, inputs: tuple[Stage, ...], recorder: PipelineRecorder | No
         functions=found,
         inputs=inputs,
         deterministic=deterministic(node, op, arguments, found),
-        record=_record(node, recorder),
+        record=recorder.stage_of(node) if recorder is not None else None,
         dataset=node,
     )
 
@@ -162,28 +152,12 @@ def _is_generator(node: Any) -> bool:
     return wrapper is not None and any(node.op == "GeneratorDataset" for node in traced.nodes_of(wrapper))
 
 
-def _facts(node: Any) -> Iterator[FunctionFacts]:
-    kind = kind_of(node)
-    for wrapper in functions_of(node, kind.functions if kind is not None else ()):
-        yield traced.facts(wrapper)
+def _inputs(node: Any) -> list[Any]:
+    """The data sets that feed this one; of a file reader, the data set of file names, which it hides behind the stage that reads each."""
+    return list(getattr(node, "_impl", node)._inputs() if op_of(node) in READERS else node._inputs())
 
 
-def _record(node: Any, recorder: PipelineRecorder | None) -> PipelineStage | None:
-    """By the object, or by the label for a stage that was built again (a label is used once in a pipeline)."""
-    if recorder is None:
-        return None
-    stage = recorder.stage_of(node)
-    if stage is not None:
-        return stage
-    name = getattr(node, "_name", None)
-    found = [stage for stage in recorder.stages if name and stage.label == name and type(node).__name__ in KINDS]
-    return found[0] if len(found) == 1 else None
-
-
-def _lines(stage: Stage, depth: int) -> Iterator[str]:
-    shown = ", ".join(f"{key}={value}" for key, value in stage.arguments.items())
-    notes = ["opaque: its class is not known"] if stage.opaque else []
-    notes += [f"stateful: {', '.join(facts.stateful_causes)}" for facts in stage.functions if facts.stateful_causes]
-    yield "  " * depth + stage.title + (f" [{shown}]" if shown else "") + (f" ({'; '.join(notes)})" if notes else "")
-    for child in stage.inputs:
-        yield from _lines(child, depth + 1)
+def _functions(node: Any) -> Iterator[FunctionFacts]:
+    for wrapper in node._functions():
+        if hasattr(getattr(wrapper, "function", None), "graph"):
+            yield traced.facts(wrapper)

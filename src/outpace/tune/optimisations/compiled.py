@@ -1,15 +1,12 @@
-"""How the training step of a Keras model is compiled: a graph or eager execution, XLA, how many steps one call makes, and mixed precision
-(layers compute in 16 bits, variables and the model's outputs stay in 32)."""
+"""How the training step of a Keras model is compiled: a graph or eager execution, XLA, and how many steps one call makes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from outpace.model.units import counted
 from outpace.tune.optimisations.knob import Knob
-from outpace.tune.optimisations.optimisation import Answer, Applies, Explained, NotApplicable
-from outpace.tune.program.state import layers_of
+from outpace.tune.optimisations.optimisation import Answer, Applies, NotApplicable
 from outpace.tune.risk import Risk
 
 if TYPE_CHECKING:
@@ -159,47 +156,4 @@ def _by_epoch(callback: Any) -> bool:
     return getattr(callback, "save_freq", None) == "epoch" or getattr(callback, "update_freq", None) == "epoch"
 
 
-class MixedPrecision(Knob):
-    """The dtype policy of the layers. Explained: it is set where the model is made, before its layers are."""
-
-    def __init__(self, policy: str, order: int) -> None:
-        self.policy = policy
-        self.id = policy
-        self.title = policy.replace("_", " ")
-        self.practice = "Compute in 16 bits where the hardware is faster at it, with variables in 32 bits (mixed precision)."
-        self.order = order
-
-    def applies(self, program: Program, /) -> Answer:
-        """Where layers compute in float32."""
-        outputs = _output_layers(program.model)
-        count = sum(
-            type(layer).__name__ != "InputLayer" and layer not in outputs and layer.compute_dtype == "float32"
-            for layer in layers_of(program.model)
-        )
-        if not count:
-            return NotApplicable("no layer computes in float32, or the model's only layers give its outputs")
-        scaling = ", with the loss scaled" if self.policy == "mixed_float16" else ""
-        return Explained(
-            f"{counted(count, 'layer computes', 'layers compute')} in float32{scaling}: "
-            f'keras.mixed_precision.set_global_policy("{self.policy}") before the model is made',
-            "the numbers change by rounding, and hardware without units for 16 bits is slower",
-        )
-
-
-def _output_layers(model: Any) -> list[Any]:
-    """The layers that make the outputs: of a functional model those of its output tensors, else the last one."""
-    tensors = getattr(model, "outputs", None)
-    if tensors:
-        history = [getattr(tensor, "_keras_history", None) for tensor in tensors]
-        return [entry.operation for entry in history if entry is not None]
-    layers = [layer for layer in layers_of(model) if layer.weights]
-    return layers[-1:]
-
-
-OPTIMISATIONS = (
-    RunEagerly(),
-    JitCompile(),
-    StepsPerExecution(),
-    MixedPrecision("mixed_bfloat16", 30),
-    MixedPrecision("mixed_float16", 31),
-)
+OPTIMISATIONS = (RunEagerly(), JitCompile(), StepsPerExecution())

@@ -1,50 +1,39 @@
-"""What advice is drawn from: plain values of a program's layers, devices and limits."""
+"""What advice is drawn from: plain values of a program's layers, input, devices and limits."""
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
-from outpace.tune.data.tree import describe
+from outpace.tune.data.tree import Pipeline, describe
 from outpace.tune.program.state import layers_of
+from outpace.tune.purity.traced import called, nodes_of
 
 if TYPE_CHECKING:
     from outpace.tune.climb.limits import Limits
     from outpace.tune.program.program import Program
 
-COUNTED = ("Conv1D", "Conv2D", "Conv3D", "DepthwiseConv1D", "DepthwiseConv2D", "Dense")  # their kernels are used once per place
-_DECODES = ("DecodeJpeg", "DecodeAndCropJpeg", "DecodeImage")
+_DECODES = {"DecodeJpeg", "DecodeAndCropJpeg", "DecodeImage"}
+_MOVES_PIXELS = {"ReverseV2", "Transpose", "Slice", "StridedSlice", "CropAndResize", "PadV2", "Pad", "MirrorPad"}
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer: its name and class, settings, the shape of its kernel, and of its output without the batch (None: not known)."""
+    """One layer: its name and class, the shape of its kernel (None: it has none), the type that it computes in, and how it was made.
+
+    idle_bias: whether nothing but batch normalisations, which subtract it again, reads what it adds a bias to.
+    """
 
     name: str
     kind: str
-    config: Mapping[str, Any]
     kernel: tuple[int, ...] | None = None
-    output: tuple[int | None, ...] | None = None
-
-    @property
-    def positions(self) -> int | None:
-        """Places per example at which a convolution or dense layer applies its kernel; None where the shapes are not known."""
-        if self.output is None:
-            return None
-        first = self.config.get("data_format") == "channels_first"
-        places = self.output[1:] if first else self.output[:-1]
-        return None if None in places else math.prod(place for place in places if place is not None)
-
-    @property
-    def work(self) -> int | None:
-        """Multiply-adds per example in the forward pass, of convolutions and dense layers; None for others, and where shapes are not known."""
-        if self.kernel is None or self.positions is None or self.kind not in COUNTED:
-            return None
-        return self.positions * math.prod(self.kernel)
+    dtype: str = "float32"
+    channels_first: bool = False
+    groups: int = 1
+    idle_bias: bool = False
 
 
 @dataclass(frozen=True)
@@ -52,7 +41,9 @@ class Facts:
     """A program in plain values.
 
     parameters, parameter_bytes: of trainable variables. metrics: classes of compiled metrics, without the loss. gpus: visible ones.
-    replicas: in the model's distribution strategy. decodes_jpeg: whether the input pipeline does.
+    replicas: in the model's distribution strategy. decodes_jpeg: whether the input pipeline does. casts_early: the stage of it that casts
+    bytes to floats and then moves pixels; keeps_order: that waits for its slowest call; empty for none. batches_between: whether a loop of
+    JAX makes its batches in Python between its steps.
     step_seconds: of one training step on data in memory; input_bound: whether the input alone is slower than that; None: not measured.
     """
 
@@ -64,6 +55,9 @@ class Facts:
     replicas: int = 1
     steps_per_call: int = 1
     decodes_jpeg: bool = False
+    casts_early: str = ""
+    keeps_order: str = ""
+    batches_between: bool = False
     step_seconds: float | None = None
     input_bound: bool | None = None
 
@@ -76,41 +70,56 @@ class Facts:
 
 def facts_of(program: Program) -> Facts:
     """The facts of a program; nothing was measured yet."""
-    model = program.model
+    loop = program.loop
+    between = loop is not None and loop.framework == "jax" and loop.taken is not None and program.dataset is None
+    facts = Facts(batches_between=between)
+    if program.model is not None:
+        facts = _with_model(facts, program)
+    return _with_input(facts, describe(program.dataset)) if program.own_pipeline else facts
+
+
+def _with_model(facts: Facts, program: Program) -> Facts:
+    model, tf = program.model, sys.modules["tensorflow"]
     variables = model.trainable_variables
-    return Facts(
-        layers=tuple(_layer(layer) for layer in layers_of(model)),
+    return replace(
+        facts,
+        layers=tuple(map(_layer, layers_of(model))),
         parameters=sum(math.prod(variable.shape) for variable in variables),
-        parameter_bytes=sum(math.prod(v.shape) * sys.modules["tensorflow"].as_dtype(v.dtype).size for v in variables),
+        parameter_bytes=sum(math.prod(v.shape) * tf.as_dtype(v.dtype).size for v in variables),
         metrics=_metrics(model),
-        gpus=len(sys.modules["tensorflow"].config.list_physical_devices("GPU")),
+        gpus=len(tf.config.list_physical_devices("GPU")),
         replicas=model.distribute_strategy.num_replicas_in_sync,
         steps_per_call=program.steps_per_call,
-        decodes_jpeg=program.own_pipeline and _decodes(program.dataset),
     )
 
 
 def _layer(layer: Any) -> Layer:
     kernel = getattr(layer, "kernel", None) if layer.built else None
-    shape = tuple(int(size) for size in kernel.shape) if kernel is not None else None
-    return Layer(layer.name, type(layer).__name__, _config(layer), shape, _output(layer))
+    return Layer(
+        name=layer.name,
+        kind=type(layer).__name__,
+        kernel=tuple(int(size) for size in kernel.shape) if kernel is not None else None,
+        dtype=str(layer.compute_dtype),
+        channels_first=_channels_first(layer),
+        groups=getattr(layer, "groups", 1),
+        idle_bias=_idle_bias(layer),
+    )
 
 
-def _config(layer: Any) -> dict[str, Any]:
-    """Those of its attributes that advice asks for: `get_config` of a user's own layer may fail."""
-    names = ("data_format", "groups", "strides", "dilation_rate")
-    return {name: getattr(layer, name) for name in names if hasattr(layer, name)}
+def _channels_first(layer: Any) -> bool:
+    return getattr(layer, "data_format", "") == "channels_first"
 
 
-def _output(layer: Any) -> tuple[int | None, ...] | None:
-    try:
-        return tuple(layer.output.shape)[1:]
-    except (
-        AttributeError,
-        ValueError,
-        RuntimeError,
-    ):  # not called in a graph of layers, or more than once, or with several outputs
-        return None
+def _idle_bias(layer: Any) -> bool:
+    """Only a layer that was called in a graph of layers knows what reads it."""
+    linear = getattr(getattr(layer, "activation", None), "__name__", "") == "linear"
+    if not (linear and getattr(layer, "use_bias", False)) or getattr(layer, "bias_regularizer", None) is not None:
+        return False
+    readers = [node.operation for node in layer._outbound_nodes]
+    axis = 1 if _channels_first(layer) else -1
+    return bool(readers) and all(
+        type(norm).__name__ == "BatchNormalization" and norm.trainable and norm.axis == axis for norm in readers
+    )
 
 
 def _metrics(model: Any) -> tuple[str, ...]:
@@ -120,17 +129,28 @@ def _metrics(model: Any) -> tuple[str, ...]:
     return tuple(type(metric).__name__ for metric in found if id(metric) not in means and metric.name != "loss")
 
 
-def _decodes(dataset: Any) -> bool:
-    """Whether a function of the pipeline decodes JPEG, as far as its graph shows."""
-    for stage in describe(dataset).stages():
-        wrapper = getattr(stage.dataset, "_map_func", None)
-        graph = getattr(getattr(wrapper, "function", None), "graph", None)
-        if graph is not None and _decodes_in(graph):
-            return True
+def _with_input(facts: Facts, pipeline: Pipeline) -> Facts:
+    stages = pipeline.stages()
+    maps = [(stage, wrapper) for stage in stages if (wrapper := getattr(stage.dataset, "_map_func", None)) is not None]
+    waits = (stage for stage in stages if "num_parallel_calls" in stage.arguments and pipeline.keeps_order)
+    return replace(
+        facts,
+        decodes_jpeg=any(node.op in _DECODES for _, wrapper in maps for node in nodes_of(wrapper)),
+        casts_early=next((stage.title for stage, wrapper in maps if _casts_early(wrapper.function.graph)), ""),
+        keeps_order=next((stage.title for stage in waits if stage.arguments.get("deterministic") in (None, "default")), ""),
+    )
+
+
+def _casts_early(graph: Any) -> bool:
+    """Whether a function casts bytes to floats and moves pixels afterwards, perhaps in a function that it calls."""
+    library = graph.as_graph_def().library.function
+    called_moves = any(node.op in _MOVES_PIXELS for function in library for node in function.node_def)
+    floats = set[str]()
+    for op in graph.get_operations():
+        if op.type == "Cast" and op.inputs[0].dtype.name == "uint8" and op.outputs[0].dtype.is_floating:
+            floats.add(op.name)
+        elif any(tensor.op.name in floats for tensor in op.inputs):
+            if op.type in _MOVES_PIXELS or (called_moves and called(op.node_def)):
+                return True
+            floats.add(op.name)
     return False
-
-
-def _decodes_in(graph: Any) -> bool:
-    definition = graph.as_graph_def()
-    functions = [node for function in definition.library.function for node in function.node_def]
-    return any(node.op in _DECODES for node in (*definition.node, *functions))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from outpace.tune.optimisations.knob import LoopKnob
 from outpace.tune.optimisations.loops_tensorflow import LoopGraph, LoopReads, LoopSeveral, untaken
-from outpace.tune.optimisations.optimisation import Answer, Applies, Explained, NotApplicable
+from outpace.tune.optimisations.optimisation import Answer, Applies, NotApplicable
 from outpace.tune.risk import Risk
 
 if TYPE_CHECKING:
@@ -49,36 +49,6 @@ class LoopDonate(LoopKnob):
         write_donation(program.loop, edits_of)
 
 
-class LoopAhead(LoopKnob):
-    """Makes batches, and puts them on the device, while the steps before them run. Explained."""
-
-    framework = "jax"
-    id = "loop_ahead"
-    title = "batches made ahead"
-    practice = "Make the next batches in a thread, and put them on the device (jax.device_put), while the device computes."
-    order = 40
-
-    def applies(self, program: Program, /) -> Answer:
-        """Where batches are made in Python between the steps."""
-        taken = program.loop.taken if program.loop is not None else None
-        if taken is None:
-            return untaken(program)
-        if program.dataset is not None:
-            return NotApplicable("its batches come from tf.data, which prefetches by itself")
-        why = taken.body.unmovable
-        if why or taken.body.looks:
-            return NotApplicable(
-                why or f"line {taken.body.looks[0].lineno} may end the loop before all batches that were made are used"
-            )
-        return Explained(
-            "each batch is made in Python while the device waits for it: make the next ones in a thread, and jax.device_put them",
-            "it gains where making a batch takes long, and a thread costs more than it gives where it does not",
-        )
-
-    def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
-        """Never called: it is explained."""
-
-
 def _donation(program: Program) -> Donation | None:
     return program.loop.donation if program.loop is not None else None
 
@@ -88,5 +58,4 @@ OPTIMISATIONS = (
     LoopSeveral("loop_several", "jax.lax.scan", "jax"),
     LoopReads("loop_later", "jax"),
     LoopDonate(),
-    LoopAhead(),
 )

@@ -58,16 +58,14 @@ class Explained(Answer):
 class Optimisation(Protocol[Subject]):
     """One practice. id: its name in files and options. title: its name for people. practice: what the guides recommend, in a sentence.
 
-    order: among others of its kind. opt_in: tried only when the user asked for it, whatever its risk. holds_when: what makes it safe, as a
-    clause, of one that is no matter of risk alone.
+    order: among others of its kind. opt_in: what the user has to allow, whatever its risk, as a clause; empty for nothing.
     """
 
     id: str
     title: str
     practice: str
     order: int = 0
-    opt_in: bool = False
-    holds_when: str = ""
+    opt_in: str = ""
 
     def applies(self, subject: Subject, /) -> Answer:
         """What it says of a program's part; trains nothing."""
@@ -78,8 +76,7 @@ def asked(optimisation: Optimisation[Subject], subject: Subject, allowed: Set[Ri
     answer = optimisation.applies(subject)
     if not isinstance(answer, Applies) or (answer.risk in allowed and (not optimisation.opt_in or Risk.STATISTICAL in allowed)):
         return answer
-    harmless = answer.risk in allowed and optimisation.holds_when
-    what = f"It assumes that {optimisation.holds_when}" if harmless else f"It is {answer.risk.value}"
+    what = f"It assumes that {optimisation.opt_in}" if answer.risk in allowed else f"It is {answer.risk.value}"
     return NeedsConsent(f"{answer.sentence.rstrip('.')}. {what}: it is tried only if you allow that.")
 
 
@@ -106,16 +103,15 @@ class Patch:
 class Rewrite(Optimisation[Pipeline], Protocol):
     """One optimisation of an input pipeline.
 
-    holds_when: what makes it safe. minor: usually a few per cent, so that others are raced before it. fills: it is at its speed once an
-    epoch is over.
+    minor: usually a few per cent, so that others are raced before it. fills: it is at its speed once an epoch is over.
     """
 
     minor: bool = False
     fills: bool = False
 
     def applies(self, pipeline: Pipeline, /) -> Answer:
-        """Whether there is a stage to change. Runs nothing but, for a cache, a few elements to size it (twice where Python functions are in
-        it), and the stage that decides how many there are, where TensorFlow does not know."""
+        """Whether there is a stage to change. Runs nothing but a few elements: to size a cache (twice where Python functions are in it; where
+        TensorFlow does not know how many there are, the stage that decides that), and to see whether a function takes batches."""
 
     def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
         """The same change in the user's source; empty where it cannot be said as source."""

@@ -1,15 +1,12 @@
-"""The order of stages: a shard, a shuffle, a cache or a batch before the stage that it stands behind."""
+"""The order of stages: a shuffle, a cache or a batch before the stage that it stands behind."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from outpace.tune.data import functions
+from outpace.tune.data.functions import takes_batches
 from outpace.tune.data.tree import Pipeline, Stage
 from outpace.tune.optimisations.optimisation import (
     Answer,
     Applies,
-    Explained,
     NotApplicable,
     Patch,
     Rewrite,
@@ -19,14 +16,14 @@ from outpace.tune.optimisations.optimisation import (
 from outpace.tune.risk import Risk
 
 
-def passable(stage: Stage, ops: Sequence[str]) -> list[Stage]:
-    """The stages right before `stage` of the given operations that make one element of one element and always the same one.
+def passable(stage: Stage) -> list[Stage]:
+    """The maps right before a stage that make always the same of an element.
 
     Of a Python function that is only known under a condition, which who moves a stage does not state.
     """
     found: list[Stage] = []
     below = stage.inputs[0] if len(stage.inputs) == 1 else None
-    while below is not None and below.op in ops and _passable(below):
+    while below is not None and below.op == "map" and _passable(below):
         found.append(below)
         below = below.inputs[0]
     return found
@@ -49,57 +46,19 @@ class Moved(Rewrite):
         return () if isinstance(found, NotApplicable) else moved_call(found[0], found[1][-1].inputs[0])
 
 
-class ShardEarly(Moved):
-    """Shard before the maps: a worker does not compute elements that belong to another."""
-
-    id = "shard_early"
-    title = "Shard before the map"
-    practice = "Shard the data early, before expensive transformations"
-    holds_when = "always: shard picks positions and never looks at elements"
-    _passed = ("map", "prefetch")
-
-    def found(self, pipeline: Pipeline) -> tuple[Stage, list[Stage]] | NotApplicable:
-        """A shard right behind maps that are functions of their element alone."""
-        shards = pipeline.find("shard")
-        for stage in shards:
-            passed = passable(stage, self._passed)
-            if any(other.op == "map" for other in passed):
-                return stage, passed
-        if not shards:
-            return NotApplicable("The pipeline is not sharded.")
-        return NotApplicable(f"{shards[0].inputs[0].title} before {shards[0].title} does not let it pass.")
-
-    def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
-        """None: it is explained."""
-        return ()
-
-    def applies(self, pipeline: Pipeline, /) -> Answer:
-        """Where such a shard is found."""
-        found = self.found(pipeline)
-        if isinstance(found, NotApplicable):
-            return found
-        stage, passed = found
-        share = stage.arguments.get("num_shards", "n")
-        return Explained(
-            f"{stage.title} drops all but one of {share} elements that {passed[0].title} computed: put shard before it",
-            "several workers cannot be raced here",
-        )
-
-
 class ShuffleBeforeMap(Moved):
     """Shuffle small elements before a map makes large ones of them."""
 
     id = "shuffle_before_map"
     title = "Shuffle before the map"
     practice = "Reduce memory footprint: shuffle file names or small records, not decoded elements"
-    holds_when = "always: a shuffle permutes positions and never looks at elements"
     minor = True
 
     def found(self, pipeline: Pipeline) -> tuple[Stage, list[Stage]] | NotApplicable:
         """A shuffle right behind maps that are functions of their element alone."""
         refusals: list[str] = []
         for stage in pipeline.find("shuffle"):
-            passed = passable(stage, ("map",))
+            passed = passable(stage)
             if passed:
                 return stage, passed
             below = stage.inputs[0]
@@ -127,8 +86,7 @@ class CacheBeforeShuffle(Moved):
     id = "cache_before_shuffle"
     title = "Cache before the shuffle"
     practice = "Order of cache and shuffle: cache, then shuffle, so that every epoch has an order of its own"
-    holds_when = "the training may see another order of elements from the second epoch on"
-    opt_in = True
+    opt_in = "the training may see another order of elements from the second epoch on"
 
     def found(self, pipeline: Pipeline) -> tuple[Stage, list[Stage]] | NotApplicable:
         """A memory cache right behind a shuffle."""
@@ -146,12 +104,11 @@ class CacheBeforeShuffle(Moved):
 
 
 class BatchBeforeMap(Rewrite):
-    """Batch before an elementwise map: one call per batch instead of one per element."""
+    """Batch before a map whose function takes batches: one call per batch instead of one per element."""
 
     id = "batch_before_map"
     title = "Batch before the map"
     practice = "Vectorize mapping: batch first, then map over whole batches"
-    holds_when = "always: proved on the operations of the function's graph"
 
     def applies(self, pipeline: Pipeline, /) -> Answer:
         """A map right before a batch, with a function that may be handed a batch."""
@@ -159,17 +116,9 @@ class BatchBeforeMap(Rewrite):
         if stage is None:
             return NotApplicable("No map stands right before a batch.")
         mapping = stage.inputs[0]
-        if mapping.opaque:
-            return NotApplicable(f"{mapping.title} is of a class that is not known.")
-        why = functions.illegal(mapping.dataset._map_func)
-        if why is None:
+        if takes_batches(mapping):
             return Applies(f"{mapping.title} is called for every element, and could take a whole batch.", Risk.EXACT, stage)
-        if mapping.functions[0].stateful:
-            return NotApplicable(f"{mapping.title}: {why}")
-        return Explained(
-            f"{mapping.title} is called for every element: batch first, and map lambda *batch: tf.vectorized_map(function, batch)",
-            why,
-        )
+        return NotApplicable(f"{mapping.title} was not seen to make of a batch what it makes of its elements.")
 
     def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
         """The two calls change places."""
@@ -185,4 +134,4 @@ def batch_behind_map(pipeline: Pipeline) -> Stage | None:
     return None
 
 
-OPTIMISATIONS = (ShardEarly(), ShuffleBeforeMap(), CacheBeforeShuffle(), BatchBeforeMap())
+OPTIMISATIONS = (ShuffleBeforeMap(), CacheBeforeShuffle(), BatchBeforeMap())

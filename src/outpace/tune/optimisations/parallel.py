@@ -1,14 +1,12 @@
 """Stages of an input pipeline that run beside each other: `num_parallel_calls=AUTOTUNE` where TensorFlow does not parallelise by itself, a
-prefetch at the end, elements in any order, and threads of its own."""
+prefetch at the end, and threads of its own."""
 
 from __future__ import annotations
 
-from outpace.tune.data.classes import unknown
 from outpace.tune.data.tree import Pipeline, Stage
 from outpace.tune.optimisations.optimisation import (
     Answer,
     Applies,
-    Explained,
     NotApplicable,
     Patch,
     Rewrite,
@@ -26,9 +24,6 @@ class ParallelMap(Rewrite):
     id = "parallel_map"
     title = "Run the map's function in parallel"
     practice = "Parallelize data transformation: num_parallel_calls=tf.data.AUTOTUNE in map"
-    holds_when = (
-        "the training may draw its random numbers in another order; Python functions do not depend on the order of calls"
-    )
 
     def applies(self, pipeline: Pipeline, /) -> Answer:
         """A sequential map with a stateful function (or any, where automatic parallelisation is off)."""
@@ -53,9 +48,7 @@ def _sequential_maps(pipeline: Pipeline) -> tuple[list[Stage], list[str]]:
     automatic = automatic_parallelism(pipeline)
     found, refusals = [], []
     for stage in pipeline.stages():
-        if stage.class_name == "_MapDataset" and stage.opaque:
-            refusals.append(unknown(stage.dataset))
-        if stage.class_name != "_MapDataset" or stage.opaque:
+        if not _sequential(stage, "map"):
             continue
         facts = stage.functions[0]
         if facts.writes:
@@ -67,13 +60,14 @@ def _sequential_maps(pipeline: Pipeline) -> tuple[list[Stage], list[str]]:
     return found, refusals
 
 
+def _sequential(stage: Stage, op: str) -> bool:
+    return stage.op == op and "num_parallel_calls" not in stage.arguments
+
+
 def automatic_parallelism(pipeline: Pipeline) -> bool:
     """Whether TensorFlow parallelises stateless maps of this pipeline by itself (its default)."""
     own = pipeline.options.experimental_optimization
     return own.apply_default_optimizations is not False and own.map_parallelization is not False
-
-
-_SEQUENTIAL = "_InterleaveDataset"
 
 
 class ParallelInterleave(Rewrite):
@@ -82,7 +76,6 @@ class ParallelInterleave(Rewrite):
     id = "parallel_interleave"
     title = "Read several files at the same time"
     practice = "Parallelize data extraction: num_parallel_calls=tf.data.AUTOTUNE in interleave"
-    holds_when = "reading a file does not depend on which others are being read"
 
     def applies(self, pipeline: Pipeline, /) -> Answer:
         """A sequential interleave whose function is not stateful."""
@@ -106,11 +99,9 @@ class ParallelInterleave(Rewrite):
 def _sequential_interleaves(pipeline: Pipeline) -> tuple[list[Stage], list[str]]:
     found, refusals = [], []
     for stage in pipeline.stages():
-        if stage.class_name != _SEQUENTIAL:
+        if not _sequential(stage, "interleave"):
             continue
-        if stage.opaque:
-            refusals.append(unknown(stage.dataset))
-        elif stage.functions[0].stateful_causes:
+        if stage.functions[0].stateful_causes:
             refusals.append(f"{stage.title} is stateful ({', '.join(stage.functions[0].stateful_causes)}).")
         else:
             found.append(stage)
@@ -126,7 +117,6 @@ class Prefetch(Rewrite):
     id = "prefetch"
     title = "Prepare the next batch while the model trains"
     practice = "Prefetch: prefetch(tf.data.AUTOTUNE) as the last stage"
-    holds_when = "always"
 
     def applies(self, pipeline: Pipeline, /) -> Answer:
         """A pipeline that does not end in a prefetch, and for which TensorFlow's own is switched off."""
@@ -146,35 +136,6 @@ class Prefetch(Rewrite):
         return (Patch(call_of(pipeline.root), insert=".prefetch(tf.data.AUTOTUNE)"),)
 
 
-class AnyOrder(Rewrite):
-    """`deterministic = False`: parallel stages hand elements over as they are ready, and a slow one holds up none. Explained."""
-
-    id = "any_order"
-    title = "Hand elements over in any order"
-    practice = "Options: deterministic = False where the order does not matter"
-
-    def applies(self, pipeline: Pipeline, /) -> Answer:
-        """A pipeline with a stage that is parallel by its arguments and keeps the order."""
-        if not pipeline.keeps_order:
-            return NotApplicable("The options allow any order already.")
-        stage = _waiting(pipeline)
-        if stage is None:
-            return NotApplicable("No stage of the pipeline has num_parallel_calls and an order to give up.")
-        return Explained(
-            f"{stage.title} waits for its slowest call to keep the order: options.deterministic = False",
-            "no two runs read the same then, and it gains where elements take very different times",
-        )
-
-    def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
-        """None: it is explained."""
-        return ()
-
-
-def _waiting(pipeline: Pipeline) -> Stage | None:
-    parallel = [stage for stage in pipeline.stages() if "num_parallel_calls" in stage.arguments]
-    return next((stage for stage in parallel if stage.arguments.get("deterministic") in (None, "default")), None)
-
-
 PER_CORE = 0  # TensorFlow then starts a thread per core of the machine that it runs on, which no patch may fix in the source
 
 
@@ -184,7 +145,6 @@ class ThreadPool(Rewrite):
     id = "thread_pool"
     title = "Give the pipeline threads of its own"
     practice = "Options: threading.private_threadpool_size"
-    holds_when = "always"
     minor = True
 
     def applies(self, pipeline: Pipeline, /) -> Answer:
@@ -207,4 +167,4 @@ class ThreadPool(Rewrite):
         return (Patch(call_of(pipeline.root), insert=".with_options(options)", note=note, options=options),)
 
 
-OPTIMISATIONS = (ParallelMap(), ParallelInterleave(), Prefetch(), AnyOrder(), ThreadPool())
+OPTIMISATIONS = (ParallelMap(), ParallelInterleave(), Prefetch(), ThreadPool())
