@@ -82,7 +82,7 @@ def asked(optimisation: Optimisation[Subject], subject: Subject, allowed: Set[Ri
 
 @dataclass(frozen=True)
 class Patch:
-    """One change of the user's source, as structure. `call` is the record id of the call to change (None: not recorded).
+    """One change of the user's source, as structure. `call` is the record id of the call to change.
 
     `keywords` are set on that call; `insert` is a call to add after it (its text), `remove` whether the call itself goes, to come again
     behind the call `after` with the arguments that the user wrote. `options` are set on the data set behind the call, by attribute of
@@ -90,7 +90,7 @@ class Patch:
     Patches of one rewrite apply in order; what they put behind the same call stands in that order. `note` says it in words.
     """
 
-    call: int | None
+    call: int
     keywords: Mapping[str, str] = field(default_factory=dict)
     insert: str | None = None
     remove: bool = False
@@ -117,9 +117,12 @@ class Rewrite(Optimisation[Pipeline], Protocol):
         """The same change in the user's source; empty where it cannot be said as source."""
 
 
-def call_of(stage: Stage) -> int | None:
+UNRECORDED = -1
+
+
+def call_of(stage: Stage) -> int:
     """Record id of the call that built a stage."""
-    return stage.record.id if stage.record is not None else None
+    return stage.record.id if stage.record is not None else UNRECORDED
 
 
 def moved_call(stage: Stage, before: Stage) -> tuple[Patch, ...]:

@@ -17,7 +17,7 @@ from outpace.model.files import whole
 from outpace.store.tree import near
 from outpace.tune.optimisations.knob import is_knob
 from outpace.tune.optimisations.optimisation import Patch
-from outpace.tune.patch.calls import Unpatchable, row_with
+from outpace.tune.patch.calls import Unpatchable, row_of
 from outpace.tune.program.program import Program, compiled_at
 from outpace.tune.texts.load import encoded
 
@@ -121,11 +121,7 @@ def recipe(program: Program, each: Optimisation[Any], subject: Any, recorder: Pi
 
 
 def _in_words(patch: Patch, title: str, recorder: PipelineRecorder | None) -> str:
-    stage = (
-        next((s for s in recorder.stages if s.id == patch.call), None)
-        if recorder is not None and patch.call is not None
-        else None
-    )
+    stage = next((s for s in recorder.stages if s.id == patch.call), None) if recorder is not None else None
     where = f"{near(stage.file)}:{stage.line} {stage.op}" if stage is not None else title
     parts = [f"add {', '.join(f'{k}={v}' for k, v in patch.keywords.items())}"] if patch.keywords else []
     if patch.insert:
@@ -150,8 +146,10 @@ def edited(
         raise UsageError("Writing a patch needs libcst, which keeps the file's formatting. Run: pip install libcst") from None
     recorder = recorder or PipelineRecorder(False)  # without records no call of the pipeline is found
     if not is_knob(each):
-        editor = Editor.of(subject, recorder)
-        edits = editor.edits(row_with(subject, cast("Rewrite", each)))
+        editor, patches = Editor.of(subject, recorder), cast("Rewrite", each).patch(subject)
+        if not patches:
+            raise Unpatchable(each.practice)
+        edits = editor.edits(row_of(subject), patches)
     else:
         editor, edits = Editor(recorder, (), {}), {}
         if each.reads:
