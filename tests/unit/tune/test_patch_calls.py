@@ -22,7 +22,7 @@ def ops(calls: Sequence[Call]) -> list[str | None]:
 
 
 def test_what_moves_stands_behind_what_was_inserted_and_in_its_own_order() -> None:
-    patches = [Patch(MAP, insert=".cache()"), Patch(SHUFFLE, after=MAP, remove=True), Patch(REPEAT, after=MAP, remove=True)]
+    patches = [Patch(MAP, insert=".cache()"), Patch(SHUFFLE, after=MAP), Patch(REPEAT, after=MAP)]
     after = arranged(ROW, patches)
     assert ops(after) == ["range", "map", ".cache()", "shuffle", "repeat", "batch"]
     assert [call.op for call in after if call.moved] == ["shuffle", "repeat"]

@@ -29,7 +29,7 @@ ds = (
 def cached(written: Written) -> tuple[Patch, ...]:
     """What the rewrite says that caches a map and moves the shuffle behind it."""
     mapping = written.id_of("map")
-    return Patch(mapping, insert=".cache()"), Patch(written.id_of("shuffle"), after=mapping, remove=True)
+    return Patch(mapping, insert=".cache()"), Patch(written.id_of("shuffle"), after=mapping)
 
 
 def test_every_comment_of_a_chain_stays_beside_its_call(tmp_path: Path) -> None:

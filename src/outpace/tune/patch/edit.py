@@ -141,13 +141,14 @@ class _Writing:
             self.of(segment.file).segments[top] = replace(segment, links=tuple(links), options=options)
 
     def _same_block(self, segment: Segment, calls: Sequence[Call]) -> None:
-        """What belongs together must run together: a call does not move into or out of a branch, nor does half of a function."""
+        """What belongs together must run together, where names mean the same: a call does not move into or out of a branch or a function,
+        nor does half of a function."""
         for call in calls:
             other = call.key if call.moved else call.first_part_of
             if other is None:
                 continue
             file, node = self._place(other)
-            if file.block(node) is not segment.file.block(segment.chain.top):
+            if file is not segment.file or file.block(node) is not file.block(segment.chain.top):
                 raise Unpatchable(
                     f"{file.name}:{file.position(node).start.line} runs under other conditions than the call before it"
                 )
@@ -177,10 +178,8 @@ class _Writing:
             return [Link(calling(node, self.names[call.first_part_of][0]))]
         if call.text is not None:
             return [new_link(_spelled(segment.file, call.text))]
-        file, node = self._place(call.key)
+        _, node = self._place(call.key)
         own = segments[home[call.key]]
-        if own is not segment:
-            _can_move(file, node, segment, call)
         links = own.chain.links
         at = next((at for at, link in enumerate(links) if link.call is node), None)
         if at is None:
@@ -260,15 +259,6 @@ def _base(top: cst.Call, keys: Mapping[cst.Call, int], calls: Mapping[int, Call]
     if method and isinstance(node.func, cst.Attribute):
         return node.func.value, None
     return node, key
-
-
-def _can_move(file: SourceFile, node: cst.Call, segment: Segment, call: Call) -> None:
-    """Arguments mean the same elsewhere when they are literals, or when it is the same scope."""
-    literal = (cst.Integer, cst.Float, cst.SimpleString)
-    if all(isinstance(arg.value, literal) or getattr(arg.value, "value", "") in ("True", "False", "None") for arg in node.args):
-        return
-    if file is not segment.file or file.scope(node) is not segment.file.scope(segment.chain.top):
-        raise Unpatchable(f"{call.op} would move to another function, where its arguments may mean something else")
 
 
 def _spelled(file: SourceFile, text: str) -> str:
