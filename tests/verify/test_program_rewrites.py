@@ -28,7 +28,7 @@ SAID: dict[str, dict[str, str]] = {
     },
     "subclassed": {"cache": TRIED, "shuffle_before_map": TRIED, "thread_pool": TRIED},
     "tabular": {},
-    "text": {"cache": TRIED, "parallel_map": TRIED, "thread_pool": TRIED},
+    "text": {"batch_before_map": TRIED, "cache": TRIED, "parallel_map": TRIED, "thread_pool": TRIED},
     "tfrecord": {"cache": TRIED, "shuffle_before_map": TRIED, "thread_pool": TRIED},
     "windowed": {"cache": TRIED, "shuffle_before_map": TRIED, "thread_pool": TRIED},
 }

@@ -10,7 +10,7 @@ from pathlib import Path
 from outpace.capture.pipeline import METHODS, SOURCES, PipelineRecorder
 from outpace.store.record import PipelineStage
 from outpace.tune.optimisations.optimisation import Patch
-from outpace.tune.patch.calls import Call, Row
+from outpace.tune.patch.calls import Call
 from outpace.tune.patch.edit import Editor
 
 
@@ -38,15 +38,11 @@ class Written:
         self.path.write_bytes(textwrap.dedent(source).encode())
         self.recorder = PipelineRecorder(False)
         self.recorder.stages = recorded(self.path)
-        self.row = Row.of(Call(stage.id, stage.op, stage) for stage in self.recorder.stages)
+        self.row = tuple(Call(stage.id, stage.op, stage) for stage in self.recorder.stages)
 
     def patched(self, *patches: Patch) -> str:
         """The file after the patches of one rewrite."""
-        return self.written(self.row.patched(patches))
-
-    def written(self, row: Row) -> str:
-        """The file with another row of calls."""
-        edits = Editor(self.recorder, tuple(self.recorder.stages), {}).edits(row)
+        edits = Editor(self.recorder, tuple(self.recorder.stages), {}).edits(self.row, patches)
         return edits[str(self.path)].text() if edits else self.path.read_text(encoding="utf-8")
 
     def id_of(self, op: str) -> int:
@@ -67,5 +63,5 @@ class Written:
 
     def patched_beside_another(self, *patches: Patch) -> str:
         """As `patched`, where the recorder knows a data set that is not of this pipeline."""
-        edits = Editor(self.recorder, self.own, {}).edits(self.row.patched(patches))
+        edits = Editor(self.recorder, self.own, {}).edits(self.row, patches)
         return edits[str(self.path)].text()

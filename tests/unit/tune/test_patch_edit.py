@@ -29,7 +29,7 @@ ds = (
 def cached(written: Written) -> tuple[Patch, ...]:
     """What the rewrite says that caches a map and moves the shuffle behind it."""
     mapping = written.id_of("map")
-    return Patch(mapping, insert=".cache()"), Patch(written.id_of("shuffle"), after=mapping, remove=True)
+    return Patch(mapping, insert=".cache()"), Patch(written.id_of("shuffle"), after=mapping)
 
 
 def test_every_comment_of_a_chain_stays_beside_its_call(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_comment_behind_the_last_argument_stays_beside_it(tmp_path: Path) -> N
 
 def test_options_get_an_object_with_a_free_name(tmp_path: Path) -> None:
     written = Written(tmp_path, "import tensorflow as tf\noptions = 1\n\n# all\nds = tf.data.Dataset.range(3).batch(2)\n")
-    after = written.patched(Patch(written.id_of("batch"), options={"deterministic": "False"}))
+    after = written.patched(Patch(written.id_of("batch"), insert=".with_options(options)", options={"deterministic": "False"}))
     assert after.endswith(
         "\noptions_2 = tf.data.Options()\noptions_2.deterministic = False\n"
         "# all\nds = tf.data.Dataset.range(3).batch(2).with_options(options_2)\n"

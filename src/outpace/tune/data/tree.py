@@ -14,10 +14,7 @@ from outpace.tune.purity import traced
 from outpace.tune.purity.evidence import deterministic, plain
 from outpace.tune.purity.traced import FunctionFacts, PythonCall
 
-_SHOWN = (
-    "num_parallel_calls", "buffer_size", "batch_size", "cycle_length", "block_length", "count", "seed", "seed2",
-    "reshuffle_each_iteration", "deterministic", "drop_remainder", "filename", "num_shards", "index", "size", "shift", "stride",
-)  # fmt: skip
+_ARGUMENTS = ("num_parallel_calls", "cycle_length", "deterministic", "filename")
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +129,7 @@ def describe(dataset: Any, recorder: PipelineRecorder | None = None) -> Pipeline
 def _stage(node: Any, inputs: tuple[Stage, ...], recorder: PipelineRecorder | None) -> Stage:
     op = "from_generator" if _is_generator(node) else op_of(node)
     found = tuple(_functions(node))
-    arguments = {name: plain(getattr(node, f"_{name}")) for name in _SHOWN if hasattr(node, f"_{name}")}
+    arguments = {name: plain(getattr(node, f"_{name}")) for name in _ARGUMENTS if hasattr(node, f"_{name}")}
     arguments = {name: value for name, value in arguments.items() if value is not None}
     return Stage(
         class_name=type(node).__name__,

@@ -64,7 +64,7 @@ def inserted(pipeline: Pipeline, call: str) -> tuple[Patch, ...]:
     except RebuildError:
         return ()
     note = f"comes again behind the cache of {stage.title}"
-    moved = tuple(Patch(call_of(s), remove=True, note=note, after=call_of(stage)) for s in reversed(place.moved))
+    moved = tuple(Patch(call_of(s), note=note, after=call_of(stage)) for s in reversed(place.moved))
     return (Patch(call_of(stage), insert=call), *moved)
 
 
@@ -147,7 +147,7 @@ class SplitMap(Rewrite):
         before = call_of(place.base) if place.base is not None else None
         if before is None:
             return (Patch(call, note=note),)
-        moved = (Patch(call_of(s), remove=True, after=before) for s in reversed(place.moved))
+        moved = (Patch(call_of(s), after=before) for s in reversed(place.moved))
         return (Patch(before, insert=".cache()", note=note, divides=call), *moved)
 
 

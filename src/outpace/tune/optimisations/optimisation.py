@@ -82,18 +82,17 @@ def asked(optimisation: Optimisation[Subject], subject: Subject, allowed: Set[Ri
 
 @dataclass(frozen=True)
 class Patch:
-    """One change of the user's source, as structure. `call` is the record id of the call to change (None: not recorded).
+    """One change of the user's source, as structure. `call` is the record id of the call to change.
 
-    `keywords` are set on that call; `insert` is a call to add after it (its text), `remove` whether the call itself goes, to come again
-    behind the call `after` with the arguments that the user wrote. `options` are set on the data set behind the call, by attribute of
-    tf.data.Options. `divides` is a map whose function is divided: a map with its first part stands between the call and what is inserted.
-    Patches of one rewrite apply in order; what they put behind the same call stands in that order. `note` says it in words.
+    `keywords` are set on that call; `insert` is a call to add after it (its text). With `after`, the call itself goes, to come again behind
+    that one with the arguments that the user wrote. `options` are what the inserted call takes, by attribute of tf.data.Options. `divides` is
+    a map whose function is divided: a map with its first part stands between the call and what is inserted. Patches of one rewrite apply in
+    order; what they put behind the same call stands in that order. `note` says it in words.
     """
 
-    call: int | None
+    call: int
     keywords: Mapping[str, str] = field(default_factory=dict)
     insert: str | None = None
-    remove: bool = False
     note: str = ""
     after: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
@@ -117,14 +116,12 @@ class Rewrite(Optimisation[Pipeline], Protocol):
         """The same change in the user's source; empty where it cannot be said as source."""
 
 
-def call_of(stage: Stage) -> int | None:
+UNRECORDED = -1
+
+
+def call_of(stage: Stage) -> int:
     """Record id of the call that built a stage."""
-    return stage.record.id if stage.record is not None else None
-
-
-def moved_call(stage: Stage, before: Stage) -> tuple[Patch, ...]:
-    """The call of a stage goes, and comes again behind that of another one."""
-    return (Patch(call_of(stage), remove=True, note=f"comes again behind {before.title}", after=call_of(before)),)
+    return stage.record.id if stage.record is not None else UNRECORDED
 
 
 def first_refusal(refusals: list[str], otherwise: str) -> NotApplicable:

@@ -10,8 +10,8 @@ from outpace.tune.optimisations.optimisation import (
     NotApplicable,
     Patch,
     Rewrite,
+    call_of,
     first_refusal,
-    moved_call,
 )
 from outpace.tune.risk import Risk
 
@@ -34,16 +34,30 @@ def _passable(stage: Stage) -> bool:
 
 
 class Moved(Rewrite):
-    """A stage in front of those that it stands behind."""
+    """A stage in front of those that it stands behind. risk: what that may change."""
+
+    risk = Risk.EXACT
 
     def found(self, pipeline: Pipeline) -> tuple[Stage, list[Stage]] | NotApplicable:
         """The stage to move, and those that it passes, the nearest first."""
         raise NotImplementedError
 
+    def said(self, stage: Stage, passed: list[Stage]) -> str:
+        """Why it may help, as a sentence."""
+        raise NotImplementedError
+
+    def applies(self, pipeline: Pipeline, /) -> Answer:
+        """Where such a stage is found."""
+        found = self.found(pipeline)
+        return found if isinstance(found, NotApplicable) else Applies(self.said(*found), self.risk, found[0])
+
     def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
         """The call goes, and comes again before the others."""
         found = self.found(pipeline)
-        return () if isinstance(found, NotApplicable) else moved_call(found[0], found[1][-1].inputs[0])
+        if isinstance(found, NotApplicable):
+            return ()
+        stage, before = found[0], found[1][-1].inputs[0]
+        return (Patch(call_of(stage), note=f"comes again behind {before.title}", after=call_of(before)),)
 
 
 class ShuffleBeforeMap(Moved):
@@ -69,15 +83,10 @@ class ShuffleBeforeMap(Moved):
                 )
         return first_refusal(refusals, "No shuffle stands behind a map.")
 
-    def applies(self, pipeline: Pipeline, /) -> Answer:
-        """Where such a shuffle is found."""
-        found = self.found(pipeline)
-        if isinstance(found, NotApplicable):
-            return found
-        names = ", ".join(other.title for other in found[1])
-        return Applies(
-            f"{found[0].title} buffers what {names} made; the same order comes of shuffling before.", Risk.EXACT, found[0]
-        )
+    def said(self, stage: Stage, passed: list[Stage]) -> str:
+        """What it buffers."""
+        names = ", ".join(other.title for other in passed)
+        return f"{stage.title} buffers what {names} made; the same order comes of shuffling before."
 
 
 class CacheBeforeShuffle(Moved):
@@ -87,6 +96,7 @@ class CacheBeforeShuffle(Moved):
     title = "Cache before the shuffle"
     practice = "Order of cache and shuffle: cache, then shuffle, so that every epoch has an order of its own"
     opt_in = "the training may see another order of elements from the second epoch on"
+    risk = Risk.REORDERED
 
     def found(self, pipeline: Pipeline) -> tuple[Stage, list[Stage]] | NotApplicable:
         """A memory cache right behind a shuffle."""
@@ -95,43 +105,35 @@ class CacheBeforeShuffle(Moved):
                 return stage, [stage.inputs[0]]
         return NotApplicable("No cache in memory stands right behind a shuffle.")
 
-    def applies(self, pipeline: Pipeline, /) -> Answer:
-        """Where such a cache is found."""
-        found = self.found(pipeline)
-        if isinstance(found, NotApplicable):
-            return found
-        return Applies(f"{found[0].title} keeps the order of one shuffle for all epochs.", Risk.REORDERED, found[0])
+    def said(self, stage: Stage, passed: list[Stage]) -> str:
+        """What it keeps."""
+        return f"{stage.title} keeps the order of one shuffle for all epochs."
 
 
-class BatchBeforeMap(Rewrite):
+class BatchBeforeMap(Moved):
     """Batch before a map whose function takes batches: one call per batch instead of one per element."""
 
     id = "batch_before_map"
     title = "Batch before the map"
     practice = "Vectorize mapping: batch first, then map over whole batches"
 
+    def found(self, pipeline: Pipeline) -> tuple[Stage, list[Stage]] | NotApplicable:
+        """A batch right behind a map that nothing else reads."""
+        for stage in pipeline.find("batch"):
+            if stage.inputs[0].op == "map" and len(pipeline.consumers(stage.inputs[0])) == 1:
+                return stage, [stage.inputs[0]]
+        return NotApplicable("No map stands right before a batch.")
+
     def applies(self, pipeline: Pipeline, /) -> Answer:
-        """A map right before a batch, with a function that may be handed a batch."""
-        stage = batch_behind_map(pipeline)
-        if stage is None:
-            return NotApplicable("No map stands right before a batch.")
-        mapping = stage.inputs[0]
-        if takes_batches(mapping):
-            return Applies(f"{mapping.title} is called for every element, and could take a whole batch.", Risk.EXACT, stage)
-        return NotApplicable(f"{mapping.title} was not seen to make of a batch what it makes of its elements.")
+        """Where the map's function was seen to take batches."""
+        found = self.found(pipeline)
+        if not isinstance(found, NotApplicable) and not takes_batches(found[1][0]):
+            return NotApplicable(f"{found[1][0].title} was not seen to make of a batch what it makes of its elements.")
+        return super().applies(pipeline)
 
-    def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
-        """The two calls change places."""
-        stage = batch_behind_map(pipeline)
-        return () if stage is None else moved_call(stage, stage.inputs[0].inputs[0])
-
-
-def batch_behind_map(pipeline: Pipeline) -> Stage | None:
-    """The batch whose only input is a map that nothing else reads."""
-    for stage in pipeline.find("batch"):
-        if stage.inputs and stage.inputs[0].op == "map" and len(pipeline.consumers(stage.inputs[0])) == 1:
-            return stage
-    return None
+    def said(self, stage: Stage, passed: list[Stage]) -> str:
+        """What is called how often."""
+        return f"{passed[0].title} is called for every element, and could take a whole batch."
 
 
 OPTIMISATIONS = (ShuffleBeforeMap(), CacheBeforeShuffle(), BatchBeforeMap())

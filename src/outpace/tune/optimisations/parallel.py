@@ -7,6 +7,7 @@ from outpace.tune.data.tree import Pipeline, Stage
 from outpace.tune.optimisations.optimisation import (
     Answer,
     Applies,
+    Explained,
     NotApplicable,
     Patch,
     Rewrite,
@@ -18,94 +19,81 @@ from outpace.tune.risk import Risk
 _AUTOTUNE = -1
 
 
-class ParallelMap(Rewrite):
-    """`num_parallel_calls=AUTOTUNE` for the maps that TensorFlow does not parallelise by itself: stateful ones."""
+class Parallel(Rewrite):
+    """`num_parallel_calls=AUTOTUNE` for the sequential stages of one operation that TensorFlow does not parallelise by itself."""
+
+    op: str
+
+    def refusal(self, pipeline: Pipeline, stage: Stage) -> str | None:
+        """What speaks against it for a stage, as a sentence."""
+        raise NotImplementedError
+
+    def why(self, stage: Stage) -> Answer:
+        """Why it may help a stage."""
+        raise NotImplementedError
+
+    def found(self, pipeline: Pipeline) -> tuple[list[Stage], list[str]]:
+        """The stages, and what speaks against others."""
+        sequential = [stage for stage in pipeline.find(self.op) if "num_parallel_calls" not in stage.arguments]
+        refusals = {stage: self.refusal(pipeline, stage) for stage in sequential}
+        return [stage for stage in sequential if not refusals[stage]], [why for why in refusals.values() if why]
+
+    def applies(self, pipeline: Pipeline, /) -> Answer:
+        """Where such a stage is found."""
+        found, refusals = self.found(pipeline)
+        return self.why(found[0]) if found else first_refusal(refusals, f"There is no sequential {self.op} in the pipeline.")
+
+    def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
+        """The keyword on each call."""
+        return tuple(Patch(call_of(stage), {"num_parallel_calls": "tf.data.AUTOTUNE"}) for stage in self.found(pipeline)[0])
+
+
+class ParallelMap(Parallel):
+    """Stateful maps, or all where automatic parallelisation is off."""
 
     id = "parallel_map"
     title = "Run the map's function in parallel"
     practice = "Parallelize data transformation: num_parallel_calls=tf.data.AUTOTUNE in map"
+    op = "map"
 
-    def applies(self, pipeline: Pipeline, /) -> Answer:
-        """A sequential map with a stateful function (or any, where automatic parallelisation is off)."""
-        found, refusals = _sequential_maps(pipeline)
-        if not found:
-            return first_refusal(refusals, "There is no sequential map in the pipeline.")
-        stage = found[0]
+    def refusal(self, pipeline: Pipeline, stage: Stage) -> str | None:
+        """A function that writes, or one that TensorFlow's own parallelism serves."""
+        facts, own = stage.functions[0], pipeline.options.experimental_optimization
+        if facts.writes:
+            return f"{stage.title} writes to state ({', '.join(facts.writes)}): parallel calls would race."
+        automatic = own.apply_default_optimizations is not False and own.map_parallelization is not False
+        return f"TensorFlow already parallelises stateless maps: {stage.title}." if automatic and not facts.stateful else None
+
+    def why(self, stage: Stage) -> Applies:
+        """What keeps TensorFlow from it."""
         facts = stage.functions[0]
         causes = ", ".join(facts.stateful_causes) or "nothing stateful, and automatic parallelisation is off"
         exact = not (facts.random or facts.python)
         sentence = f"{stage.title} runs sequentially: TensorFlow does not parallelise it by itself ({causes})."
         return Applies(sentence, Risk.EXACT if exact else Risk.STATISTICAL, stage)
 
-    def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
-        """The keyword on each call."""
-        return tuple(
-            Patch(call_of(stage), {"num_parallel_calls": "tf.data.AUTOTUNE"}) for stage in _sequential_maps(pipeline)[0]
-        )
 
-
-def _sequential_maps(pipeline: Pipeline) -> tuple[list[Stage], list[str]]:
-    automatic = automatic_parallelism(pipeline)
-    found, refusals = [], []
-    for stage in pipeline.stages():
-        if not _sequential(stage, "map"):
-            continue
-        facts = stage.functions[0]
-        if facts.writes:
-            refusals.append(f"{stage.title} writes to state ({', '.join(facts.writes)}): parallel calls would race.")
-        elif not facts.stateful and automatic:
-            refusals.append(f"TensorFlow already parallelises stateless maps: {stage.title}.")
-        else:
-            found.append(stage)
-    return found, refusals
-
-
-def _sequential(stage: Stage, op: str) -> bool:
-    return stage.op == op and "num_parallel_calls" not in stage.arguments
-
-
-def automatic_parallelism(pipeline: Pipeline) -> bool:
-    """Whether TensorFlow parallelises stateless maps of this pipeline by itself (its default)."""
-    own = pipeline.options.experimental_optimization
-    return own.apply_default_optimizations is not False and own.map_parallelization is not False
-
-
-class ParallelInterleave(Rewrite):
-    """`num_parallel_calls=AUTOTUNE` for interleave, which TensorFlow never parallelises by itself."""
+class ParallelInterleave(Parallel):
+    """Interleaves, which TensorFlow never parallelises by itself."""
 
     id = "parallel_interleave"
     title = "Read several files at the same time"
     practice = "Parallelize data extraction: num_parallel_calls=tf.data.AUTOTUNE in interleave"
+    op = "interleave"
 
-    def applies(self, pipeline: Pipeline, /) -> Answer:
-        """A sequential interleave whose function is not stateful."""
-        found, refusals = _sequential_interleaves(pipeline)
-        if not found:
-            return first_refusal(refusals, "There is no sequential interleave in the pipeline.")
-        return Applies(
-            f"{found[0].title} reads one element at a time: TensorFlow does not parallelise interleave by itself.",
-            Risk.EXACT,
-            found[0],
-        )
+    def refusal(self, pipeline: Pipeline, stage: Stage) -> str | None:
+        """A stateful function."""
+        causes = ", ".join(stage.functions[0].stateful_causes)
+        return f"{stage.title} is stateful ({causes})." if causes else None
 
-    def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
-        """The keyword on each call; none where the order hangs on this machine's cores, whose number belongs into nobody's source."""
-        stages = _sequential_interleaves(pipeline)[0]
-        if any(stage.arguments.get("cycle_length") == _AUTOTUNE for stage in stages):
-            return ()
-        return tuple(Patch(call_of(stage), {"num_parallel_calls": "tf.data.AUTOTUNE"}) for stage in stages)
-
-
-def _sequential_interleaves(pipeline: Pipeline) -> tuple[list[Stage], list[str]]:
-    found, refusals = [], []
-    for stage in pipeline.stages():
-        if not _sequential(stage, "interleave"):
-            continue
-        if stage.functions[0].stateful_causes:
-            refusals.append(f"{stage.title} is stateful ({', '.join(stage.functions[0].stateful_causes)}).")
-        else:
-            found.append(stage)
-    return found, refusals
+    def why(self, stage: Stage) -> Answer:
+        """What TensorFlow does; where it chooses how many inputs take turns, it would choose another number."""
+        sentence = f"{stage.title} reads one element at a time: TensorFlow does not parallelise interleave by itself."
+        if stage.arguments.get("cycle_length") == _AUTOTUNE:
+            return Explained(
+                sentence, "its order hangs on this machine's cores, and would be another one: name a cycle_length first"
+            )
+        return Applies(sentence, Risk.EXACT, stage)
 
 
 _IDLE = ("with_options",)

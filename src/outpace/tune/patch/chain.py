@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import libcst as cst
 
@@ -166,8 +166,3 @@ def _commented(space: cst.BaseParenthesizableWhitespace, comment: cst.Comment | 
     if comment is not None and space.first_line.comment is not None:
         gap = space.first_line.whitespace
     return space.with_changes(first_line=space.first_line.with_changes(comment=comment, whitespace=gap))
-
-
-def without_dot(link: Link) -> Link:
-    """A link that is taken to another chain: written as its new neighbours are, with its comment."""
-    return replace(link, dot=None)

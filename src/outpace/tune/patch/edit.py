@@ -13,8 +13,9 @@ import libcst as cst
 from outpace.capture.pipeline import READERS, SOURCES, PipelineRecorder
 from outpace.store.record import PipelineStage
 from outpace.tune.data.tree import Pipeline
-from outpace.tune.patch.calls import Call, Row, Unpatchable
-from outpace.tune.patch.chain import Link, calling, chain_of, function_argument, new_link, with_keywords, without_dot
+from outpace.tune.optimisations.optimisation import Patch
+from outpace.tune.patch.calls import UNSEEN, Call, Unpatchable, arranged
+from outpace.tune.patch.chain import Link, calling, chain_of, function_argument, new_link
 from outpace.tune.patch.divide import Divided, divided
 from outpace.tune.patch.impure import Purity
 from outpace.tune.patch.source import SourceFile
@@ -53,9 +54,14 @@ class Editor:
             self._files[path] = SourceFile(path)
         return self._files[path]
 
-    def edits(self, row: Row) -> dict[str, Edits]:
-        """The edits of each file that write the row. Raises Unpatchable with the reason."""
-        return _Writing(self, row).done()
+    def edits(self, row: Sequence[Call], patches: Sequence[Patch]) -> dict[str, Edits]:
+        """The edits of each file that make the patches of one rewrite of a row of calls. Raises Unpatchable with the reason."""
+        writing = _Writing(self, arranged(row, patches))
+        for patch in patches:
+            if patch.keywords:
+                writing.set_keywords(patch)
+        writing.arrange()
+        return writing.edited
 
     def located(self, stage: PipelineStage) -> tuple[SourceFile, cst.Call]:
         """The call of a record. Raises Unpatchable where it is not unique, or stands for other data sets as well."""
@@ -70,9 +76,8 @@ class Editor:
 
 
 class _Writing:
-    def __init__(self, editor: Editor, row: Row) -> None:
-        self.editor, self.row = editor, row
-        self.calls = row.standing()
+    def __init__(self, editor: Editor, calls: Sequence[Call]) -> None:
+        self.editor, self.calls = editor, calls
         self.found: dict[int, tuple[SourceFile, cst.Call]] = {}
         self.lost: dict[int, str] = {}
         for call in self.calls:
@@ -84,34 +89,27 @@ class _Writing:
         self.edited: dict[str, Edits] = {}
         self.names: dict[int, tuple[str, str]] = {}  # divided call -> names of its two functions
 
-    def done(self) -> dict[str, Edits]:
-        for key, keywords in self.row.beside.items():
-            stage = next((stage for stage in self.editor.own if stage.id == key), None)
-            if stage is None:
-                raise Unpatchable("the call was made where the recorder does not see it")
-            file, node = self.editor.located(stage)
-            self.of(file).keywords[node] = _spelled(file, keywords)
-        for call in self.calls:
-            if call.divided:
-                self._divide(call)
-        for call in self.calls:
-            if call.keywords and not call.new:
-                file, node = self._place(call.key)
-                self.of(file).keywords[node] = _spelled(file, call.keywords)
-        if any(call.new or call.moved for call in self.calls):
-            self._arrange()
-        return self.edited
+    def set_keywords(self, patch: Patch) -> None:
+        """Arguments of a recorded call, in the main line or beside it (an input of a zip)."""
+        stage = next((stage for stage in self.editor.own if stage.id == patch.call), None)
+        if stage is None:
+            raise Unpatchable(UNSEEN)
+        file, node = self.editor.located(stage)
+        self.of(file).keywords[node] = {name: _spelled(file, text) for name, text in patch.keywords.items()}
 
     def of(self, file: SourceFile) -> Edits:
         return self.edited.setdefault(file.path, Edits(file))
 
     def _place(self, key: int) -> tuple[SourceFile, cst.Call]:
         if key not in self.found:
-            raise Unpatchable(self.lost.get(key, "the call was made where the recorder does not see it"))
+            raise Unpatchable(self.lost.get(key, UNSEEN))
         return self.found[key]
 
-    def _arrange(self) -> None:
+    def arrange(self) -> None:
         """Give every call a chain: its own, or for what is new or moved that of the call before it."""
+        for call in self.calls:
+            if call.divided:
+                self._divide(call)
         segments = self._segments()
         contents: dict[cst.Call, list[Call]] = {top: [] for top in segments}
         last: cst.Call | None = None
@@ -139,18 +137,18 @@ class _Writing:
                 if call.key != segment.base_key
                 for link in self._link(call, segment, segments, home)
             ]
-            edits = self.of(segment.file)
-            options = next((call.options for call in contents[top] if call.options), None)
-            edits.segments[top] = replace(segment, links=tuple(links), options=_spelled(segment.file, options or {}))
+            options = next((call.options for call in contents[top] if call.options), {})
+            self.of(segment.file).segments[top] = replace(segment, links=tuple(links), options=options)
 
     def _same_block(self, segment: Segment, calls: Sequence[Call]) -> None:
-        """What belongs together must run together: a call does not move into or out of a branch, nor does half of a function."""
+        """What belongs together must run together, where names mean the same: a call does not move into or out of a branch or a function,
+        nor does half of a function."""
         for call in calls:
             other = call.key if call.moved else call.first_part_of
             if other is None:
                 continue
             file, node = self._place(other)
-            if file.block(node) is not segment.file.block(segment.chain.top):
+            if file is not segment.file or file.block(node) is not file.block(segment.chain.top):
                 raise Unpatchable(
                     f"{file.name}:{file.position(node).start.line} runs under other conditions than the call before it"
                 )
@@ -174,36 +172,26 @@ class _Writing:
     ) -> list[Link]:
         """A call as links of a chain; calls that nobody recorded stay behind the one that they follow."""
         if call.options:
-            return [Link(new_link(f".with_options({segment.options_name})").call)]
+            return [new_link(f".with_options({segment.options_name})")]
         if call.first_part_of is not None:
-            of = next(other for other in self.calls if other.key == call.first_part_of)
-            _, node = self._place(of.key)
-            first, _ = self.names[of.key]
-            return [Link(with_keywords(calling(node, first), _spelled(segment.file, call.keywords)))]
+            _, node = self._place(call.first_part_of)
+            return [Link(calling(node, self.names[call.first_part_of][0]))]
         if call.text is not None:
-            text = call.text
-            for full in (AUTOTUNE, "tf.data.Dataset"):
-                text = text.replace(full, _name(segment.file, full)) if full in text else text
-            return [new_link(text)]
-        file, node = self._place(call.key)
+            return [new_link(_spelled(segment.file, call.text))]
+        _, node = self._place(call.key)
         own = segments[home[call.key]]
-        if own is not segment:
-            _can_move(file, node, segment, call)
         links = own.chain.links
         at = next((at for at, link in enumerate(links) if link.call is node), None)
         if at is None:
             raise Unpatchable("the call to move is the source of a chain")
         known = {self.found[key][1] for key in own.keys}
         end = next((later for later in range(at + 1, len(links)) if links[later].call in known), len(links))
-        changed = replace(links[at], call=with_keywords(self._second(call, node), _spelled(segment.file, call.keywords)))
-        if own is not segment:
+        changed = replace(links[at], call=calling(node, self.names[call.key][1])) if call.divided else links[at]
+        if own is not segment:  # it is written as its new neighbours are, with its comments
             above = own.statement.leading_lines if own.statement is not None and own.alone else ()
             behind = own.statement.trailing_whitespace.comment if own.statement is not None and own.alone else changed.comment
-            changed = replace(without_dot(changed), above=[line for line in above if line.comment is not None], comment=behind)
+            changed = replace(changed, dot=None, above=[line for line in above if line.comment is not None], comment=behind)
         return [changed, *links[at + 1 : end]]
-
-    def _second(self, call: Call, node: cst.Call) -> cst.Call:
-        return calling(node, self.names[call.key][1]) if call.divided else node
 
     def _divide(self, call: Call) -> None:
         """Write the two functions of a divided map."""
@@ -224,7 +212,7 @@ class _Writing:
         self.names[call.key] = (first, second)
         self.of(file).functions[definition] = (parts.first, parts.second) if alone else (definition, parts.first, parts.second)
         if not alone:
-            self.of(file).callees[node] = second
+            self.of(file).arguments[node] = calling(node, second).args
 
 
 def _definition(file: SourceFile, node: cst.Call, function: Any) -> cst.FunctionDef:
@@ -273,21 +261,5 @@ def _base(top: cst.Call, keys: Mapping[cst.Call, int], calls: Mapping[int, Call]
     return node, key
 
 
-def _can_move(file: SourceFile, node: cst.Call, segment: Segment, call: Call) -> None:
-    """Arguments mean the same elsewhere when they are literals, or when it is the same scope."""
-    literal = (cst.Integer, cst.Float, cst.SimpleString)
-    if all(isinstance(arg.value, literal) or getattr(arg.value, "value", "") in ("True", "False", "None") for arg in node.args):
-        return
-    if file is not segment.file or file.scope(node) is not segment.file.scope(segment.chain.top):
-        raise Unpatchable(f"{call.op} would move to another function, where its arguments may mean something else")
-
-
-def _spelled(file: SourceFile, values: Mapping[str, str]) -> dict[str, str]:
-    return {name: _name(file, AUTOTUNE) if value == AUTOTUNE else value for name, value in values.items()}
-
-
-def _name(file: SourceFile, full: str) -> str:
-    name = file.spelled(full)
-    if name is None:
-        raise Unpatchable(f"{file.name} has no name for {full}")
-    return name
+def _spelled(file: SourceFile, text: str) -> str:
+    return text.replace(AUTOTUNE, file.name_of(AUTOTUNE)) if AUTOTUNE in text else text

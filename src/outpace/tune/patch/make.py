@@ -17,14 +17,13 @@ from outpace.model.files import whole
 from outpace.store.tree import near
 from outpace.tune.optimisations.knob import is_knob
 from outpace.tune.optimisations.optimisation import Patch
-from outpace.tune.patch.calls import Unpatchable, row_with
-from outpace.tune.program.program import Program, compiled_at
+from outpace.tune.patch.calls import Unpatchable, row_of
+from outpace.tune.program.program import Program
 from outpace.tune.texts.load import encoded
 
 if TYPE_CHECKING:
     from outpace.tune.optimisations.knob import LoopKnob, ReaderKnob
     from outpace.tune.optimisations.optimisation import Optimisation, Rewrite
-    from outpace.tune.patch.edit import Editor
     from outpace.tune.patch.written import Edits
 
 
@@ -121,16 +120,12 @@ def recipe(program: Program, each: Optimisation[Any], subject: Any, recorder: Pi
 
 
 def _in_words(patch: Patch, title: str, recorder: PipelineRecorder | None) -> str:
-    stage = (
-        next((s for s in recorder.stages if s.id == patch.call), None)
-        if recorder is not None and patch.call is not None
-        else None
-    )
+    stage = next((s for s in recorder.stages if s.id == patch.call), None) if recorder is not None else None
     where = f"{near(stage.file)}:{stage.line} {stage.op}" if stage is not None else title
     parts = [f"add {', '.join(f'{k}={v}' for k, v in patch.keywords.items())}"] if patch.keywords else []
     if patch.insert:
         parts.append(f"put {patch.insert} after it")
-    if patch.remove:
+    if patch.after is not None:
         parts.append("take it out here")
     if patch.note:
         parts.append(patch.note)
@@ -144,60 +139,39 @@ def edited(
     fit. Raises Unpatchable where it cannot be written, UsageError when libcst is not installed."""
     try:
         from outpace.tune.patch.edit import Editor
+        from outpace.tune.patch.source import SourceFile
+        from outpace.tune.patch.step_edit import edit_class, write_compile
+        from outpace.tune.patch.written import Edits
     except ModuleNotFoundError as error:
         if error.name != "libcst":
             raise
         raise UsageError("Writing a patch needs libcst, which keeps the file's formatting. Run: pip install libcst") from None
-    recorder = recorder or PipelineRecorder(False)  # without records no call of the pipeline is found
+    edits = dict[str, Edits]()
+
+    def edits_of(path: str) -> Edits:
+        path = os.path.abspath(path)
+        if path not in edits:
+            edits[path] = Edits(SourceFile(path))
+        return edits[path]
+
     if not is_knob(each):
-        editor = Editor.of(subject, recorder)
-        edits = editor.edits(row_with(subject, cast("Rewrite", each)))
+        patches = cast("Rewrite", each).patch(subject)
+        if not patches:
+            raise Unpatchable(each.practice)
+        recorder = recorder or PipelineRecorder(False)  # without records no call of the pipeline is found
+        edits = Editor.of(subject, recorder).edits(row_of(subject), patches)
+    elif each.loops:
+        cast("LoopKnob", each).edit(program, edits_of)
+    elif each.reads:
+        decorators = cast("ReaderKnob", each).decorators(program)
+        edit_class(type(program.source.py_dataset), decorators, each.keywords(program), edits_of)
     else:
-        editor, edits = Editor(recorder, (), {}), {}
-        if each.reads:
-            _edit_reader(cast("ReaderKnob", each), program, editor, edits)
-        elif each.loops:
-            cast("LoopKnob", each).edit(program, lambda path: _edits_of(path, editor, edits))
-        else:
-            _set_knob(each.keywords(program), script, editor, edits, compiled_at(program.model))
-    files = (_changed(path, edit.text(), editor) for path, edit in sorted(edits.items()))
+        write_compile(program.model, each.keywords(program), edits_of, script)
+    files = (_changed(edit) for _, edit in sorted(edits.items()))
     return tuple(file for file in files if file.old != file.new)
 
 
-def _set_knob(
-    keywords: dict[str, str], script: str | None, editor: Editor, edits: dict[str, Edits], at: tuple[str, int] | None
-) -> None:
-    from outpace.tune.patch.step_edit import compile_call
-    from outpace.tune.patch.written import Edits
-
-    if not keywords:
-        raise Unpatchable("it is no argument of compile")
-    if script is None:
-        raise Unpatchable("the file that calls fit is not known")
-    file, call = compile_call(script, editor.file, at)
-    edit = edits.setdefault(file.path, Edits(file))
-    edit.keywords[call] = {**edit.keywords.get(call, {}), **keywords}
-
-
-def _edits_of(path: str, editor: Editor, edits: dict[str, Edits]) -> Edits:
-    from outpace.tune.patch.written import Edits
-
-    file = editor.file(path)
-    return edits.setdefault(file.path, Edits(file))
-
-
-def _edit_reader(knob: ReaderKnob, program: Program, editor: Editor, edits: dict[str, Edits]) -> None:
-    from outpace.tune.patch.step_edit import edit_class
-
-    edit_class(
-        type(program.source.py_dataset),
-        knob.decorators(program),
-        knob.keywords(program),
-        lambda path: _edits_of(path, editor, edits),
-    )
-
-
-def _changed(path: str, new: str, editor: Editor) -> FileChange:
-    file = editor.file(path)
+def _changed(edit: Edits) -> FileChange:
+    path, new = edit.file.path, edit.text()
     compile(new, path, "exec", dont_inherit=True)  # an edit that does not parse is a fault of ours: it must not pass silently
-    return FileChange(path, file.text, new)
+    return FileChange(path, edit.file.text, new)

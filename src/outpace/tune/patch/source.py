@@ -133,6 +133,13 @@ class SourceFile:
         name, meant = max(fitting, key=lambda pair: len(pair[1]))
         return name + wanted[len(meant) :]
 
+    def name_of(self, full: str) -> str:
+        """As `spelled`. Raises Unpatchable where the file has no name for it."""
+        name = self.spelled(full)
+        if name is None:
+            raise Unpatchable(f"{self.name} has no name for {full}")
+        return name
+
     def _fits(self, call: cst.Call, stage: PipelineStage) -> bool:
         """Python gives a method call the line of the method's name; older ones and other calls the line where they begin."""
         if isinstance(call.func, cst.Attribute):

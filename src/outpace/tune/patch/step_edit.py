@@ -206,12 +206,14 @@ def compile_call(
     return file, call
 
 
-def write_compile(model: Any, keywords: Mapping[str, str], edits_of: Callable[[str], Edits]) -> None:
-    """Give the call that compiled a model some keywords. Raises Unpatchable where it is not known, or not found."""
+def write_compile(model: Any, keywords: Mapping[str, str], edits_of: Callable[[str], Edits], script: str | None = None) -> None:
+    """Give the call that compiled a model some keywords; `script`: the file that trains it. Raises Unpatchable where it is not known, or not
+    found."""
     place = compiled_at(model)
-    if place is None:
+    start = script or (place[0] if place is not None else None)
+    if start is None:
         raise Unpatchable("where the model was compiled is not known")
-    file, call = compile_call(place[0], lambda path: edits_of(path).file, place)
+    file, call = compile_call(start, lambda path: edits_of(path).file, place)
     edits = edits_of(file.path)
     edits.keywords[call] = {**edits.keywords.get(call, {}), **keywords}
 

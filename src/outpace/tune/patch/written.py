@@ -12,7 +12,7 @@ from libcst.codemod import CodemodContext
 from libcst.codemod.visitors import AddImportsVisitor, ImportItem
 
 from outpace.tune.patch.calls import Unpatchable
-from outpace.tune.patch.chain import Chain, Link, calling, joined, with_keywords
+from outpace.tune.patch.chain import Chain, Link, joined, with_keywords
 from outpace.tune.patch.source import SourceFile
 
 Statements = list[cst.BaseStatement]
@@ -65,7 +65,6 @@ class Edits:
 
     file: SourceFile
     keywords: dict[cst.Call, Mapping[str, str]] = field(default_factory=dict)
-    callees: dict[cst.Call, str] = field(default_factory=dict)
     arguments: dict[cst.Call, Sequence[cst.Arg]] = field(default_factory=dict)  # all of them
     segments: dict[cst.Call, Segment] = field(default_factory=dict)
     functions: dict[cst.FunctionDef, Sequence[cst.FunctionDef]] = field(default_factory=dict)
@@ -121,8 +120,6 @@ class _Rewriter(cst.CSTTransformer):
         if original_node in self.edits.keywords:
             updated_node = with_keywords(updated_node, self.edits.keywords[original_node])
         segment = self.edits.segments.get(original_node)
-        if segment is None and original_node in self.edits.callees:
-            updated_node = calling(updated_node, self.edits.callees[original_node])
         if segment is None or segment.alone:
             return updated_node
         return joined(segment.chain, segment.links, _base_of(updated_node, segment.chain))
@@ -168,11 +165,8 @@ class _Rewriter(cst.CSTTransformer):
         segment = self.lines.get(original_node)
         if segment is None:
             return updated_node
-        lines = _statements(segment, updated_node) if segment.alone else [*_options(segment), updated_node]
-        if not segment.alone and _idle(updated_node):
-            lines = []
-        if len(lines) > 1:
-            lines = _spaced(lines, updated_node)
+        own = _statements(segment, updated_node) if segment.alone else [updated_node]
+        lines = _spaced([*_options(segment), *(line for line in own if not _idle(line))], updated_node)
         return cst.FlattenSentinel(lines) if lines else cst.RemoveFromParent()
 
     def leave_FunctionDef(
@@ -228,34 +222,24 @@ def _statements(segment: Segment, line: cst.SimpleStatementLine) -> Statements:
             new = cst.SimpleStatementLine(
                 [cst.Assign([cst.AssignTarget(cst.Name(target))], value)], leading_lines=link.above, trailing_whitespace=comment
             )
-        found += [*(_options(segment) if _takes_options(link) else ()), new]
+        found.append(new)
         receiver = cst.Name(target)
-    if not segment.links and segment.base_key is None and not (isinstance(receiver, cst.Name) and receiver.value == target):
-        found.append(line.with_changes(body=[assign.with_changes(value=receiver)]))
-    return found
-
-
-def _takes_options(link: Link) -> bool:
-    return link.dot is None and isinstance(link.call.func, cst.Attribute) and link.call.func.attr.value == "with_options"
+    return found or [line.with_changes(body=[assign.with_changes(value=receiver)])]
 
 
 def _options(segment: Segment) -> Statements:
+    """What makes the object that a new with_options takes."""
     if not segment.options:
         return []
-    make = segment.file.spelled("tf.data.Options")
-    if make is None:
-        raise Unpatchable(f"{segment.file.name} has no name for tf.data.Options")
-    name = segment.options_name
+    name, make = segment.options_name, segment.file.name_of("tf.data.Options")
     texts = [f"{name} = {make}()", *(f"{name}.{attribute} = {value}" for attribute, value in segment.options.items())]
     return [cst.parse_statement(text) for text in texts]
 
 
-def _idle(line: cst.SimpleStatementLine) -> bool:
+def _idle(line: cst.BaseStatement) -> bool:
     """`ds = ds`: nothing of the chain is left."""
-    assign = line.body[0]
-    if len(line.body) != 1 or not isinstance(assign, cst.Assign) or len(assign.targets) != 1:
-        return False
-    return assign.targets[0].target.deep_equals(assign.value)
+    assign = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
+    return isinstance(assign, cst.Assign) and len(assign.targets) == 1 and assign.targets[0].target.deep_equals(assign.value)
 
 
 def _spaced(lines: Statements, user: cst.SimpleStatementLine) -> Statements:
