@@ -28,11 +28,10 @@ def seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
     def run(script: str, between: str) -> dict[str, str]:
         path = tmp_path / "train.py"
         path.write_text(script, encoding="utf-8")
-        remade = Remade({os.path.realpath(path): {}}, contextlib.nullcontext, frozenset())
+        remade = Remade({os.path.realpath(path): {}}, contextlib.nullcontext, {})
         names: dict[str, Any] = {"np": np, "__name__": "__main__"}
         with monkeypatch.context() as patch:
-            for name in ("cache", "lru_cache"):
-                patch.setattr(functools, name, getattr(functools, name))
+            patch.setattr(functools, "lru_cache", functools.lru_cache)
             remade.on_functools()
             if "import jax" in script:
                 jax = importlib.import_module("jax")
@@ -175,7 +174,7 @@ def test_results_of_a_function(seen: Seen, between: str, kept: dict[str, str]) -
 
 
 def test_what_cannot_be_made_again_is_said() -> None:
-    remade = Remade({}, contextlib.nullcontext, frozenset())
+    remade = Remade({}, contextlib.nullcontext, {})
     with remade.turn("step", anyway=True) as turn:
         assert turn and remade.making
         with remade.turn("another") as other:
@@ -185,7 +184,7 @@ def test_what_cannot_be_made_again_is_said() -> None:
 
 
 def test_where_what_it_has_read_changed_a_function_is_made_again_beyond_the_usual_share() -> None:
-    remade = Remade({}, contextlib.nullcontext, frozenset())
+    remade = Remade({}, contextlib.nullcontext, {})
     function = object()
     remade._share._took = FREE + 0.01 + SHARE * 1e-3
     remade._share._began -= (remade._share._took - FREE) / DUE + 0.01
@@ -201,3 +200,43 @@ def test_where_what_it_has_read_changed_a_function_is_made_again_beyond_the_usua
     with remade.turn("step", function) as turn:
         assert not turn
     assert remade.missed and not remade.decided
+
+
+RATE = [1.0]
+
+
+def functions(times: int) -> list[Any]:
+    """Each is kept at the same place."""
+    made: list[Any] = []
+    for at in range(times):
+
+        @functools.cache
+        def function(x: float) -> float:
+            return x * RATE[0]
+
+        function.__wrapped__.__name__ = str(at)
+        made.append(function)
+    return made
+
+
+@pytest.mark.parametrize(("known", "times", "watched"), [(0, 1, 1), (1, 1, 0), (1, 2, 1), (3, 1, 1), (2, 2, 0)])
+def test_what_the_original_keeps_as_often_is_its_own(
+    monkeypatch: pytest.MonkeyPatch, known: int, times: int, watched: int
+) -> None:
+    plain = functools.lru_cache
+    monkeypatch.setattr(functools, "lru_cache", plain)
+    counted = Remade({}, contextlib.nullcontext)
+    counted.on_functools()
+    functions(1)
+    (place,) = counted.kept
+    monkeypatch.setattr(functools, "lru_cache", plain)
+    remade = Remade({}, contextlib.nullcontext, {place: known})
+    remade.on_functools()
+    monkeypatch.setitem(globals(), "RATE", [1.0])
+    made = functions(times)
+    for factor in (1.0, 3.0):
+        RATE[0] = factor
+        for function in made:
+            remade._share._took = 0.0
+            function(2.0)
+    assert remade.kept == {place: times} and len(remade.changed) == watched

@@ -44,7 +44,7 @@ LEAVING = 10.0  # seconds for what a script does at its exit
 class TextRun:
     """One run, as a plan says: `edition` (a file), `script`, `argv`, `module`, `cut` and `every` (passes), `numbers` and
     `items` (`Shown`), `surveyed` (whether these are looked up), `lasting` (null, or nothing is compared but what compiled functions
-    keep, with what it is later, but for what it says), `keeps` (of a lasting one: places where the original keeps something), `nudge` (a
+    keep, with what it is later, but for what it says), `keeps` (of a lasting one: how much the original keeps, by place), `nudge` (a
     seed, or null), `limit` (seconds), `training` (seconds after its begin, or null), `result` (where the record goes)."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
@@ -55,8 +55,7 @@ class TextRun:
         shown = Shown(plan["cut"], plan["every"], tuple(plan["numbers"]), items)
         innermost = ".".join(map(str, loaded.place.path))
         self.frozen = Frozen(users)
-        keeps = frozenset(plan["keeps"]) if plan["lasting"] is not None else None
-        self.remade = Remade(loaded.lines, self.frozen.paused, keeps)
+        self.remade = Remade(loaded.lines, self.frozen.paused, plan["keeps"] if plan["lasting"] is not None else None)
         self.lines = EachLine(self.frozen, self.remade, users, self._late) if plan["lasting"] is not None else None
         self.frozen.known = {(read, function) for read, function in plan["lasting"] or ()}
         each = self.lines.passed if self.lines is not None else None
@@ -126,7 +125,7 @@ class TextRun:
         found = Record(
             self.read, passes, (), ended, ran, self.marking.branches, lines_of(written), memory, threads, self.said.lines,
             frozen, self.frozen.opaque, self.before, self.frozen.kept, self.numbers, self.marks.items | self.fits.items,
-            self.remade.changed, frozenset(self.remade.unmade), self.remade.places, self.marks.met,
+            self.remade.changed, frozenset(self.remade.unmade), self.remade.partly, self.remade.kept, self.marks.met,
             (time.monotonic() - self._start) / max(self.marks.made + self.fits.made, 1),
         )  # fmt: skip
         found.write(self.plan["result"])

@@ -192,6 +192,8 @@ class Original:
             return f"Run on, it keeps {read} in {function} as it was when it was made, and the script changes that later."
         for name, how in lasting.remade.items():
             return f"Run on, the edited script uses {name} as it was when it was {how}; made again later, it is another."
+        for name in sorted(lasting.unmade):
+            return f"The edited script keeps {name}, which cannot be made again later, so that nothing is known of it."
         if lasting.ended not in ("", CUT_SHORT):
             return f"Run on, the edited script ends with {lasting.ended}."
         more = "" if _followed(lasting) else self._opaque(edited) or self._may_change(texts, edited)
@@ -280,7 +282,7 @@ class Original:
             "edition": str(edition), "script": self.script, "argv": list(self.argv), "module": self.module,
             "cut": 0 if lasting is not None else self.cut if cut is None else cut, "every": self.every,
             "training": LASTING if lasting is not None else training, "lasting": lasting,
-            "keeps": sorted(set[str]().union(*(each.keeps for each in known))),
+            "keeps": {place: min(each.keeps.get(place, 0) for each in known) for place in set().union(*(each.keeps for each in known))},
             "numbers": self.shown.numbers,
             "items": {key: [(each.count, each.ended, each.seconds) for each in runs] for key, runs in self.shown.items.items()},
             "surveyed": surveyed, "nudge": nudge, "limit": min(longest, self.limit), "result": str(folder / "record"),
@@ -316,7 +318,7 @@ class Original:
 
 def _followed(lasting: Record) -> bool:
     """Whether an edited script came to its end, and all that it keeps was made again until then."""
-    return not lasting.ended and not lasting.unmade
+    return not lasting.ended and not lasting.unmade and not lasting.partly
 
 
 def _unrun(texts: Texts, edited: Record) -> str:

@@ -26,8 +26,8 @@ class Record:
     changed since, with its name, where it could not be made again then. opaque: what such a one has read and nobody can compare, with its
     type. before: like `ran`, before training began. kept: what traced functions keep. numbers: that the texts name. items: what runs of
     the loops gave, where that was looked up. remade: what it keeps and is another when it is made again, and how it is kept. unmade: what
-    it keeps and cannot be made again. keeps: the places where it has something kept. met: numbers of the passes in which each branch ran
-    first, by its file and line. pace: seconds that a pass took at most."""
+    it keeps and cannot be made again; partly: that there was no time for all of it. keeps: how much it has kept, by place. met: numbers of
+    the passes in which each branch ran first, by its file and line. pace: seconds that a pass took at most."""
 
     marks: Mapping[tuple[str, int, int], State]
     passes: Mapping[str, int]
@@ -47,7 +47,8 @@ class Record:
     items: Mapping[str, Sequence[Items]] = field(default_factory=dict)
     remade: Mapping[str, str] = field(default_factory=dict)
     unmade: frozenset[str] = frozenset()
-    keeps: frozenset[str] = frozenset()
+    partly: bool = False
+    keeps: Mapping[str, int] = field(default_factory=dict)
     met: Mapping[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
     pace: float = 0.0
 

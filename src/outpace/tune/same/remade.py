@@ -2,10 +2,12 @@
 
 Whatever way a script changes the state that went into it, the two then differ: of an expression or graph the operations and the constants, of
 an element the numbers. No text is read for that. A function is made again in a call of it: with the arguments, and in the thread and the
-context, that the script gives it. What the original keeps as well, by the line that asks for it, is not looked at."""
+context, that the script gives it. What the original keeps as well, by the line that asks for it and what is kept, and as often, is not looked
+at."""
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
 import os
@@ -58,38 +60,35 @@ class Share:
 
 @dataclass(eq=False)
 class Remade:
-    """lines: of edited files those that the original has too. quiet: a context in which traces are none of the script's. known: places where
-    the original keeps something; none where nothing is made again, and only the places are noted. changed: by what is kept, how: `compiled`,
-    `cached`, `kept`. unmade: what cannot be made again, or not be compared, of which nothing is known. changes: how often something
-    became another that functions have read; they are due then. missed: that one was due and there was no time."""
+    """lines: of edited files those that the original has too. quiet: a context in which traces are none of the script's. known: how much the
+    original keeps, by place; none where nothing is made again, and only that is counted (`kept`). changed: by what is kept, how: `compiled`,
+    `cached`, `kept`. unmade: what cannot be made again, or not be compared, of which nothing is known. partly: that there was no time for
+    all of a cache. changes: how often something became another that functions have read; they are due then. missed: that one was due and
+    there was no time."""
 
     lines: Mapping[str, Mapping[int, int]]
     quiet: Callable[[], contextlib.AbstractContextManager[None]]
-    known: frozenset[str] | None = None
+    known: Mapping[str, int] | None = None
     changed: dict[str, str] = field(default_factory=dict)
     unmade: set[str] = field(default_factory=set)
+    partly: bool = False
+    kept: collections.Counter[str] = field(default_factory=collections.Counter)
     changes: int = 0
     missed: bool = False
     _made: int = 0
     _seen: dict[int, int] = field(default_factory=dict)  # changes when a function was made again last, by its id
-    _places: set[str] = field(default_factory=set)
+    _numbers: dict[int, int] = field(default_factory=dict)  # at its place, by the id of what is kept
     _functions: dict[int, tuple[str, Any]] = field(default_factory=dict)  # TensorFlow's, with the place, by id
+    _held: list[Any] = field(default_factory=list)
     _first: dict[Any, Any] = field(default_factory=dict)  # what was made first
     _caches: list[_Elements] = field(default_factory=list)
     _share: Share = field(default_factory=Share)
     _maker: int | None = None  # the thread that makes something again
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    @property
-    def places(self) -> frozenset[str]:
-        """Where the script has something kept that it came to use."""
-        traced = (place for place, each in self._functions.values() if _traces(each))
-        return frozenset(self._places).union(traced)
-
     def on_functools(self) -> None:
         """Of functions whose results are kept."""
-        for name in ("cache", "lru_cache"):
-            setattr(functools, name, self._keeping(getattr(functools, name)))
+        functools.lru_cache = self._keeping(functools.lru_cache)  # which `functools.cache` asks for
 
     def on_jax(self, jax: ModuleType) -> None:
         """Of functions that JAX compiles."""
@@ -105,19 +104,20 @@ class Remade:
                 return lambda function: jit(function, **kwargs)
             if not callable(args[0]):
                 return plain(*args, **kwargs)
-            place, function = self._place(), args[0]
+            function = args[0]
+            place = self._place(function)
 
             @functools.wraps(function)
             def noting(*given: Any, **named: Any) -> Any:
-                if place not in self._places and not self.making and traces(given, named):
-                    self._places.add(place)
+                if not self.making and traces(given, named):
+                    self._keep(place, noting)
                 return function(*given, **named)
 
             def fresh() -> Any:
                 return plain(functools.wraps(function)(lambda *a, **k: function(*a, **k)), *args[1:], **kwargs)
 
             kept = plain(noting, *args[1:], **kwargs)
-            return _Called(kept, fresh, traces, self) if self._looks(place) else kept
+            return kept if self.known is None else _Called(kept, fresh, traces, lambda: self._looks(place, noting), self)
 
         jax.jit = jit  # type: ignore[attr-defined]  # this process does nothing else
 
@@ -127,10 +127,8 @@ class Remade:
 
         @functools.wraps(function)
         def compiled(func: Any = None, *args: Any, **kwargs: Any) -> Any:
-            place = self._place()
-
             def noted(made: Any) -> Any:
-                self._functions[id(made)] = place, made
+                self._functions[id(made)] = self._place(made.python_function), made
                 return made
 
             made = function(func, *args, **kwargs)
@@ -138,9 +136,9 @@ class Remade:
 
         @functools.wraps(cache)
         def cached(data: Any, *args: Any, **kwargs: Any) -> Any:
-            place = self._place()
-            self._places.add(place)
-            if not self._looks(place):
+            place = self._place(data)
+            self._keep(place, data)
+            if not self._looks(place, data):
                 return cache(data, *args, **kwargs)
             self._caches.append(_Elements(tf, data))
             return cache(self._caches[-1].noted(), *args, **kwargs)
@@ -150,7 +148,7 @@ class Remade:
 
     def _on_functions(self, tf: Any, kind: Any) -> None:
         """Of calls of what `tf.function` gives, of that class, which has another object for each that it is a method of."""
-        call, bind = kind.__call__, kind.__get__
+        call, bind, concrete = kind.__call__, kind.__get__, kind.get_concrete_function
 
         @functools.wraps(bind)
         def bound(this: Any, *args: Any) -> Any:
@@ -161,18 +159,32 @@ class Remade:
 
         @functools.wraps(call)
         def called(this: Any, *args: Any, **kwargs: Any) -> Any:
-            place, _ = self._functions.get(id(this), ("", None))
-            if self._looks(place) and tf.executing_eagerly() and not tf.config.functions_run_eagerly() and _traces(this):
-                name = getattr(this, "__name__", "a function")
-                with self.turn(name, this) as turn:
-                    if turn:
-                        kept = this.get_concrete_function(*args, **kwargs)
-                        found = _graph(this, *kept.structured_input_signature)
-                        if self._first.setdefault(id(kept), found) != found:
-                            self.changed[name] = "compiled"
-            return call(this, *args, **kwargs)
+            if id(this) not in self._functions or self.making:
+                return call(this, *args, **kwargs)
+            place, _ = self._functions[id(this)]
+            if self._looks(place, this) and tf.executing_eagerly() and not tf.config.functions_run_eagerly():
+                self._trace_again(this, functools.partial(concrete, this, *args, **kwargs))
+            found = call(this, *args, **kwargs)
+            if _traces(this):
+                self._keep(place, this)
+            return found
 
-        kind.__call__, kind.__get__ = called, bound
+        @functools.wraps(concrete)
+        def given(this: Any, *args: Any, **kwargs: Any) -> Any:
+            if id(this) in self._functions and not self.making:
+                self._unseen(self._functions[id(this)][0], this)
+            return concrete(this, *args, **kwargs)
+
+        kind.__call__, kind.__get__, kind.get_concrete_function = called, bound, given
+
+    def _trace_again(self, function: Any, concrete: Callable[[], Any]) -> None:
+        name = getattr(function, "__name__", "a function")
+        with self.turn(name, function) as turn:
+            if turn:
+                kept = concrete()  # of one that was traced, without doing it anew
+                found = _graph(function, *kept.structured_input_signature)
+                if self._first.setdefault(id(kept), found) != found:
+                    self.changed[name] = "compiled"
 
     def look(self, everything: bool = False) -> None:
         """Make elements of caches again, as far as there is time; everything: all of them, from the first."""
@@ -188,8 +200,7 @@ class Remade:
                     if each.changed:
                         self.changed["a cache"] = "cached"
                 if time.monotonic() - began > (LAST if everything else ONCE):
-                    if everything and more:
-                        self.unmade.add("a cache")
+                    self.partly = self.partly or (everything and more)
                     return
 
     @property
@@ -223,18 +234,36 @@ class Remade:
         """Whether this thread makes something again."""
         return self._maker == threading.get_ident()
 
-    def _looks(self, place: str) -> bool:
-        return self.known is not None and bool(place) and place not in self.known
+    def _keep(self, place: str, what: Any) -> None:
+        """Count what is kept, once; held, so that its number stays its own."""
+        if id(what) not in self._numbers:
+            self.kept[place] += 1
+            self._numbers[id(what)] = self.kept[place]
+            self._held.append(what)
 
-    def _place(self) -> str:
-        """The line that asks for something to be kept, and the user's behind it; an edit's own have no number of the original's."""
+    def _looks(self, place: str, what: Any) -> bool:
+        """Whether it is kept, and the original keeps less there, or has made it anew more often."""
+        if self.known is None or id(what) not in self._numbers:
+            return False
+        known = self.known.get(place, 0)
+        return self._numbers[id(what)] > known or self.kept[place] < known
+
+    def _unseen(self, place: str, what: Any) -> None:
+        """It is handed out in a form whose calls are not seen."""
+        self._keep(place, what)
+        if self._looks(place, what):
+            self.unmade.add(getattr(what, "__name__", "a function"))
+
+    def _place(self, what: Any) -> str:
+        """The line that asks for something to be kept, the user's behind it, and what is kept; an edit's own lines have no number."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame.f_code.co_filename == __file__:
             frame = frame.f_back
         behind = frame
         while behind is not None and not users(behind.f_code.co_filename):
             behind = behind.f_back
-        return " < ".join(dict.fromkeys(self._line(each) for each in (frame, behind) if each is not None))
+        lines = dict.fromkeys(self._line(each) for each in (frame, behind) if each is not None)
+        return " < ".join((_named(what), *lines))
 
     def _line(self, frame: FrameType) -> str:
         file = os.path.realpath(frame.f_code.co_filename)
@@ -245,24 +274,29 @@ class Remade:
     def _keeping(self, plain: Any) -> Any:
         @functools.wraps(plain)
         def keeping(*args: Any, **kwargs: Any) -> Any:
-            found = plain(*args, **kwargs)
-            if not (args and callable(args[0])):
-                return found
-            place = self._place()
-            self._places.add(place)
-            return self._remembered(found, args[0]) if self._looks(place) else found
+            if args and callable(args[0]):
+                return self._remembered(plain(*args, **kwargs), args[0])
+            decorate = plain(*args, **kwargs)
+            return lambda function: self._remembered(decorate(function), function)
 
         return keeping
 
     def _remembered(self, kept: Any, function: Any) -> Any:
-        name = getattr(function, "__name__", "a function")
+        code = getattr(function, "__code__", None)
+        if code is not None and not users(code.co_filename):
+            return kept  # a library's, of its own
+        place, name = self._place(function), getattr(function, "__name__", "a function")
+        self._keep(place, kept)
+        if self.known is None:
+            return kept
 
         @functools.wraps(function)
         def remembered(*args: Any, **kwargs: Any) -> Any:
             found = kept(*args, **kwargs)
-            with self.turn(name, remembered) as turn:
-                if turn and held(function(*args, **kwargs)) != held(found):
-                    self.changed[name] = "kept"
+            if self._looks(place, kept):
+                with self.turn(name, kept) as turn:
+                    if turn and held(function(*args, **kwargs)) != held(found):
+                        self.changed[name] = "kept"
             return found
 
         for each in ("cache_info", "cache_clear", "cache_parameters"):
@@ -325,22 +359,32 @@ def _digest(parts: Iterable[Any]) -> int:
 
 
 class _Called:
-    """A function that JAX compiled, which is traced anew when it is called. fresh: gives it as if it had never been traced."""
+    """A function that JAX compiled, which is traced anew when it is called. fresh: gives it as if it had never been traced. looks: whether it
+    is to be."""
 
-    def __init__(self, kept: Any, fresh: Callable[[], Any], traces: Callable[[Any, Any], bool], remade: Remade) -> None:
+    def __init__(
+        self, kept: Any, fresh: Callable[[], Any], traces: Callable[[Any, Any], bool], looks: Callable[[], bool], remade: Remade
+    ) -> None:
         functools.update_wrapper(self, kept)
-        self._kept, self._fresh, self._traces, self._remade = kept, fresh, traces, remade
+        self._kept, self._fresh, self._traces, self._looks, self._remade = kept, fresh, traces, looks, remade
         self._first: dict[int, tuple[Any, Any]] = {}  # with the expression, whose id it is
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._remade.making:  # inside of another one
             return self._fresh()(*args, **kwargs)
-        if not self._traces(args, kwargs):
+        if self._looks() and not self._traces(args, kwargs):
             name = getattr(self, "__name__", "a function")
             with self._remade.turn(name, self) as turn:
                 if turn and self._differs(args, kwargs):
                     self._remade.changed[name] = "compiled"
         return self._kept(*args, **kwargs)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Any:
+        """What is made of it is called unseen."""
+        lowered = self._kept.lower(*args, **kwargs)
+        if self._looks():
+            self._remade.unmade.add(getattr(self, "__name__", "a function"))
+        return lowered
 
     def _differs(self, args: Any, kwargs: Any) -> bool:
         """Whether what is kept for these arguments is another than it would be now. Constants are kept as they were when this was first asked:
@@ -402,3 +446,12 @@ def held(value: Any) -> Any:
     return {
         path: each if isinstance(each, str) else (each.dtype, each.shape, each.tobytes()) for path, each in found.values.items()
     }
+
+
+def _named(what: Any) -> str:
+    """A function by its name, a data set by what it is made of."""
+    if callable(what):
+        return str(getattr(what, "__qualname__", type(what).__name__))
+    function = getattr(getattr(what, "_map_func", None), "_func", None)
+    inputs = ",".join(map(_named, what._inputs())) if hasattr(what, "_inputs") else ""
+    return f"{type(what).__name__}:{getattr(function, '__qualname__', '')}({inputs})"
