@@ -70,11 +70,6 @@ class Stage:
                 yield stage
                 todo += stage.inputs
 
-    @property
-    def repeatable(self) -> bool:
-        """Whether everything up to here gives the same elements in the same order in every epoch."""
-        return all(stage.deterministic for stage in self.walk())
-
 
 @dataclass(frozen=True, eq=False)
 class Pipeline:

@@ -20,8 +20,7 @@ import tensorflow as tf
 from outpace.capture.frames import users
 from outpace.tune.loop.body import Body, listed, stands_for
 from outpace.tune.loop.outline import TAPE, takes_gradients
-from outpace.tune.loop.statement import GIVES, SAID, arguments_before, assigned, changed_in_place, loop_of, meant, order
-from outpace.tune.purity.text import codes
+from outpace.tune.loop.statement import GIVES, SAID, arguments_before, assigned, changed_in_place, codes, loop_of, meant, order
 
 if TYPE_CHECKING:
     from outpace.capture.steps_tf import Reader

@@ -108,21 +108,21 @@ def _of_functions(pipeline: Pipeline, stage: Stage) -> list[str]:
     ]
     calls = [call for facts in stage.functions for call in facts.calls]
     found += [sentence for call in calls if (sentence := equivalents(call.function))]
-    found += [f"It cannot be cached: {call.doubt}." for call in calls if call.doubt is not None]
+    return [*found, *_of_cache(pipeline, stage)]
+
+
+def _of_cache(pipeline: Pipeline, stage: Stage) -> Iterator[str]:
     cached = caching.cached_before(pipeline, stage)
     if cached is not None:
-        found.append(f"It runs in the first epoch only, since {cached.title} keeps what it gives.")
-    elif _cacheable(pipeline, stage):
-        found.append("With a cache behind it (cache) it runs in the first epoch only, and then none of this matters.")
-    return found
-
-
-def _cacheable(pipeline: Pipeline, stage: Stage) -> bool:
+        yield f"It runs in the first epoch only, since {cached.title} keeps what it gives."
+        return
     try:
         place, _ = caching.best_place(pipeline)
-    except RebuildError:
-        return False
-    return any(inner.dataset is stage.dataset for inner in place.walk())
+    except RebuildError as error:
+        yield f"It cannot be cached: {error}"
+        return
+    if any(inner.dataset is stage.dataset for inner in place.walk()):
+        yield "With a cache behind it (cache) it runs in the first epoch only, and then none of this matters."
 
 
 # Attribute in the function's code -> (what it is called, what to write).

@@ -22,10 +22,11 @@ from outpace.capture.frames import users
 from outpace.tune.same.state import Reader
 
 MOST_KINDS = 64  # of arguments that a function is traced or called anew for
-FEW = 2  # elements of a data set that are made anew
+FEW, ROUND = 2, 2.0  # elements of a data set that are made anew at least, and seconds after which it begins anew
 DEEPEST = 4  # functions of a graph inside of each other
 FREE, SHARE = 1.0, 0.3  # seconds that looking may take, and of the run's time
 ONCE, LAST = 0.1, 30.0  # seconds after which no further one is made, and likewise at the script's end
+_END = object()
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 Make = Callable[[], Any]
 
@@ -53,6 +54,38 @@ class Share:
 
 
 @dataclass(eq=False)
+class Elements:
+    """Elements of a data set (`data`), made round after round, each a few further: as many in a round as ROUND is time for."""
+
+    data: Any
+    _first: list[int | None] = field(default_factory=list)
+    _rest: Iterator[Any] | None = None
+    _at: int = 0
+    _took: float = 0.0
+
+    def same(self, until: float, anew: bool = False) -> bool:
+        """Whether those that are made until then are what they were at first. anew: all that were made before."""
+        if anew or self._rest is None or (self._took > ROUND and self._at >= FEW):
+            self._rest, self._at, self._took = iter(self.data), 0, 0.0
+        began = time.monotonic()
+        while time.monotonic() < until or self._at < FEW:
+            each = next(self._rest, _END)
+            now = None if each is _END else hash(tuple(held(each).items()))
+            if self._at == len(self._first):
+                self._first.append(now)
+            if self._first[self._at] != now:
+                return False
+            self._at += 1
+            if each is _END:
+                self._rest = None
+                break
+            if anew and self._at == len(self._first):
+                break
+        self._took += time.monotonic() - began
+        return True
+
+
+@dataclass(eq=False)
 class Remade:
     """lines: of edited files those that the original has too. quiet: a context in which traces are none of the script's. changed: by what is
     kept, how: `compiled`, `cached`, `kept`. unmade: what cannot be made again, or not be compared, of which nothing is known."""
@@ -67,6 +100,8 @@ class Remade:
     _turn: int = 0
     _share: Share = field(default_factory=Share)
     _making: bool = False
+    _until: float = 0.0
+    _everything: bool = False
 
     def on_functools(self) -> None:
         """Of functions whose results are kept."""
@@ -104,7 +139,8 @@ class Remade:
         @functools.wraps(cache)
         def cached(data: Any, *args: Any, **kwargs: Any) -> Any:
             if self._edited():
-                self._add("a cache", len(self._makes), "cached", lambda: [held(each) for each in data.take(FEW)])
+                elements = Elements(data)
+                self._add("a cache", len(self._makes), "cached", lambda: elements.same(self._until, self._everything))
             return cache(data, *args, **kwargs)
 
         tf.function, tf.data.Dataset.cache = compiled, cached  # type: ignore[attr-defined]  # likewise
@@ -113,13 +149,14 @@ class Remade:
         """Make the next one again, as far as there is time, or everything."""
         if self._making or not (everything or self._share.left):
             return
-        self._making, began = True, time.monotonic()
+        self._making, self._everything = True, everything
+        self._until = time.monotonic() + (LAST if everything else ONCE)
         try:
             with self.quiet(), self._share.taken():
                 self._graphs()
                 for _ in range(len(self._makes)):
                     self._one()
-                    if time.monotonic() - began > (LAST if everything else ONCE):
+                    if time.monotonic() > self._until:
                         break
         finally:
             self._making = False
