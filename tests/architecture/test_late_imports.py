@@ -20,7 +20,6 @@ BY_NAME = {
     "tools/tool.py": "a tool's work loads when its page is asked for",
     "trace/formats/__init__.py": "formats are discovered",
     "trace/formats/format.py": "a format's reader loads when a file of it is opened",
-    "tune/purity/site.py": "a module of the user's script that a function names",
     "tune/optimisations/__init__.py": "optimisations are discovered",
 }
 FOR_TYPES_ALONE = {

@@ -1,4 +1,4 @@
-"""Python functions and lookup tables before a cache: shown to be functions of their elements, or refused with what speaks against them."""
+"""Python functions and lookup tables before a cache: seen to be functions of their elements, or refused with what speaks against them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def drawn(path):
     return read_image(path) + np.float32(RNG.uniform())
 
 def timed(path):
-    return read_image(path) + np.float32(time.time())
+    return read_image(path) + np.float32(time.time() % 60)
 
 class Reader:
     def __init__(self):
@@ -61,7 +61,7 @@ def size_of(path):
     with open(path, "rb") as file:
         return np.int64(len(file.read()))
 
-def by_kernel(path):  # its code shows nothing: every reading of the file gives another text
+def by_kernel(path):  # every reading of the file gives another text
     with open("/proc/sys/kernel/random/uuid", "rb") as file:
         return np.frombuffer(file.read(32), np.uint8).astype(np.float32)
 
@@ -83,7 +83,7 @@ def augmented(path):
 
 def half(path):
     noise = tf.ensure_shape(tf.py_function(noisy, [path], tf.float32), (4, 4, 3))
-    return load(read_image)(path) + noise * 0
+    return load(read_image)(path) + noise
 
 files = tf.data.Dataset.from_tensor_slices(names)
 by_lambda = lambda path: tf.py_function(lambda p: tf.strings.length(p), [path], tf.int32)
@@ -108,13 +108,12 @@ def generate():
     yield from range(5)
 
 def shuffling():
-    for number in random.sample(range(5), 5):
+    for number in random.sample(range(50), 50):
         yield number
 
 def numbered():
-    for number in counted:
-        counted.append(number)
-        yield number
+    counted.append(len(counted))
+    yield from counted
 counted = [1, 2]
 
 def generated(function):
@@ -166,6 +165,8 @@ EQUAL = {  # case: the rewrite, and words of its reason
     "numpy": ("cache", "size_of returned the same twice"),
     "lambda": ("cache", "<lambda> returned the same twice"),
     "inner": ("cache", "length returned the same twice"),
+    "stores": ("cache", "store returned the same twice"),  # whoever reads `read` later sees another program
+    "iterator": ("cache", "<lambda> returned the same twice on 5 elements"),
     "two": ("cache", "read_image, size_of returned the same twice"),
     "then random": ("split_map", "read_image returned the same twice on 24 elements"),
     "one of two": ("split_map", "read_image returned the same twice on 24 elements"),
@@ -176,17 +177,15 @@ EQUAL = {  # case: the rewrite, and words of its reason
     "from_generator": ("cache", "generate returned the same twice on 5 elements"),
 }
 REFUSED = {
-    "random": "random.random draws random numbers (",
-    "counter": "count is assigned, and lives on after the call",
-    "generator": "RNG is a random number generator",
-    "time": "time.time reads the clock",
-    "stores": "self.read is assigned, and lives on after the call",
-    "inner random": "random.randint draws random numbers (in <lambda>, as AutoGraph converted it)",
+    "random": "noisy gave something else for element 0 when it ran a second time",
+    "counter": "add gave something else",
+    "generator": "drawn gave something else",
+    "time": "timed gave something else",
+    "inner random": "<lambda> gave something else",
     "mutable": "may give other elements in the next epoch (captured variable)",
     "by kernel": "by_kernel gave something else for element 0 when it ran a second time",
-    "shuffling generator": "random.sample draws random numbers",
-    "counting generator": "counted",
-    "iterator": "<lambda> is no generator function, so that what it gives cannot be read",
+    "shuffling generator": "shuffling gave something else",
+    "counting generator": "numbered gave something else",
 }
 
 

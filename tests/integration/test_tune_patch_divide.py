@@ -44,6 +44,7 @@ def divide(tmp_path: Path) -> Iterator[Any]:
         from outpace.tune.patch.divide import divided
         from outpace.tune.patch.impure import Purity
         from outpace.tune.patch.source import SourceFile
+        from outpace.tune.purity import evidence
 
         path = tmp_path / f"module_{next(NUMBERS)}.py"
         path.write_text(HEAD + textwrap.dedent(source), encoding="utf-8")
@@ -59,6 +60,7 @@ def divide(tmp_path: Path) -> Iterator[Any]:
             found = file.position(node)
             return range(found.start.line, found.end.line + 1)
 
+        evidence.see(dataset._map_func, dataset)
         function = getattr(module.load, "python_function", module.load)
         parts = divided(definition, Purity(function, dataset._map_func, lines), "load_cached", "load")
         first, second = (file.module.code_for_node(part).strip() for part in (parts.first, parts.second))

@@ -153,6 +153,82 @@ def test_a_graph_of_tensorflow(seen: Seen, between: str, kept: dict[str, str]) -
     assert seen(TENSORFLOW, between) == kept
 
 
+KEPT = """
+import datetime, functools, os, types
+import tensorflow as tf
+{source}
+kept = tf.data.Dataset.range(6).map(lambda at: tf.numpy_function(lambda x: np.float64(load(float(x))), [at], tf.float64)).cache()
+#
+list(kept)
+"""
+SCALE = """class Scale:
+    def __init__(self):
+        self.scale, self.table = 1.0, {'a': 1}
+        def on_epoch(): self.scale += 0.1
+        self.hook = on_epoch
+    def apply(self, x): return x * self.scale
+    def looked_up(self, x): return x * self.table['a']
+    def advance(self): self.table['a'] += 1
+scale = Scale()
+"""
+TABLE = "TABLE = {'s': 1.0, 'l': [1.0]}\ndef load(x): return x * TABLE['s'] * TABLE['l'][0]\n"
+CONFIG = "config = types.SimpleNamespace(strength=1.0)\ndef load(x): return x * config.strength\n"
+# By name: what a cache keeps is made by, and what the program does in the next epoch.
+BY_EPOCH = {
+    "a name": ("S = 1.0\ndef load(x): return x + S", "S = 2.0"),
+    "a name that a function assigns": ("S = 1\ndef load(x): return x + S\ndef ramp():\n    global S\n    S += 1", "ramp()"),
+    "a name by globals": ("S = 1\ndef load(x): return x + S\ndef ramp(): globals()['S'] = 2", "ramp()"),
+    "a variable around the function": (
+        "def made():\n    s = 1.0\n    def load(x): return x + s\n    def ramp():\n        nonlocal s\n        s += 1\n"
+        "    return load, ramp\nload, ramp = made()",
+        "ramp()",
+    ),
+    "a table": (TABLE, "TABLE['s'] = 2.0"),
+    "a table by a lambda": (TABLE + "ramp = lambda e: TABLE.update(s=e)", "ramp(2.0)"),
+    "a table that is handed on": (TABLE + "def bump(counts):\n    mine = counts\n    mine['s'] += 1", "bump(counts=TABLE)"),
+    "a table by another name": (TABLE + "def ramp():\n    t = TABLE\n    t['s'] = 2", "ramp()"),
+    "a list in a table": (TABLE + "def ramp():\n    for k, t in TABLE.items():\n        if k == 'l': t[0] = 2", "ramp()"),
+    "an attribute": (CONFIG, "config.strength = 2.0"),
+    "an attribute by its name": (CONFIG, "setattr(config, 'strength', 2.0)"),
+    "an attribute by vars": (CONFIG, "vars(config).update(strength=2.0)"),
+    "an attribute of a class": ("class C:\n    rate = 1.0\ndef load(x): return x * C.rate", "C.rate *= 0.5"),
+    "an attribute of a module": ("os.rate = 1.0\ndef load(x): return x * os.rate", "os.rate = 2.0"),
+    "an attribute of a method's object": (SCALE + "load = scale.apply", "scale.hook()"),
+    "a table of a method's object": (SCALE + "load = scale.looked_up", "scale.advance()"),
+    "a transform in a list": (
+        SCALE + "PIPE = [scale]\ndef load(x): return [t.apply(x) for t in PIPE][0]",
+        "PIPE[0].scale = 2.0",
+    ),
+    "the environment": ("def load(x): return x + float(os.environ.get('RATE_OF_TEST', 1))", "os.environ['RATE_OF_TEST'] = '2'"),
+    "the date": ("def load(x): return x + datetime.datetime.now().second", "import time; time.sleep(1.1)"),
+    "one element of many": ("S = 1.0\ndef load(x): return x + S if x == 5 else x", "S = 2.0"),
+}
+HONEST = {
+    "a copy": (TABLE, "t = dict(TABLE); t['s'] = 2.0"),
+    "what is only shown": (TABLE + "def show(t): return t['s']", "show(TABLE)"),
+    "a local name": (TABLE + "def other():\n    S = 2.0\n    return S", "other()"),
+    "a memory": ("MEMORY = {}\ndef load(x): return MEMORY.setdefault(x, len(MEMORY))", "MEMORY['more'] = 1"),
+    "transforms that nobody changes": (
+        SCALE + "PIPE = [scale]\ndef load(x): return [t.apply(x) for t in PIPE][0]",
+        "scale.other = 1",
+    ),
+}
+
+
+@needs_tensorflow
+@pytest.mark.parametrize("name", BY_EPOCH)
+def test_elements_that_depend_on_what_changes_by_epoch(seen: Seen, name: str) -> None:
+    source, between = BY_EPOCH[name]
+    assert seen(KEPT.replace("{source}", source), between) == {"a cache": "cached"}
+
+
+@needs_tensorflow
+@pytest.mark.parametrize("name", HONEST)
+def test_elements_that_do_not(seen: Seen, name: str) -> None:
+    source, between = HONEST[name]
+    assert seen(KEPT.replace("{source}", source), between) == {}
+
+
 RESULTS = """
 import functools
 class Data:

@@ -4,7 +4,7 @@ A shuffle or repeat permutes and repeats positions and never looks at elements, 
 element of one element: the same order comes out, bit by bit, while the elements themselves are computed once.
 
 A traced function is split (`split`) into a prefix that depends on its argument alone, which can be cached, and the rest. A forward slice of
-its graph: an operation belongs to the rest when it is impure (random, variable, a Python function that something speaks against), reads a
+its graph: an operation belongs to the rest when it is impure (random, variable, a Python function that did not repeat itself), reads a
 captured resource that may change, or depends on such an operation. The tensors on the border are what the prefix returns and the rest takes.
 """
 
@@ -17,8 +17,8 @@ from outpace.capture import stateful
 from outpace.model.errors import RebuildError
 from outpace.tune.data import functions
 from outpace.tune.data.classes import construct, reused_functions
-from outpace.tune.data.tree import Pipeline, Stage
-from outpace.tune.purity import traced
+from outpace.tune.data.tree import Pipeline, Stage, describe
+from outpace.tune.purity import evidence, traced
 from outpace.tune.purity.evidence import constant, why_not_constant
 
 MOVABLE = ("shuffle", "repeat", "prefetch", "with_options")  # they hand elements over as they are
@@ -84,7 +84,8 @@ def to_cache(place: Place, prefix: Any = None) -> Any:
 
 
 def best_place(pipeline: Pipeline) -> tuple[Stage, Place]:
-    """The last stage whose elements are the same in every epoch and cost something. Raises RebuildError with the reason otherwise."""
+    """The last stage whose elements are the same in every epoch, as far as it is known and seen, and cost something. Raises RebuildError
+    with the reason otherwise."""
     reasons = []
     for stage in pipeline.spine():
         if stage.op in MOVABLE:
@@ -104,10 +105,17 @@ def best_place(pipeline: Pipeline) -> tuple[Stage, Place]:
                 reasons[0] if reasons else "Nothing is computed or read in the pipeline: its elements are in memory already."
             )
         try:
-            return stage, place_behind(stage, one_to_one=stage.op == "map")
+            place = place_behind(stage, one_to_one=stage.op == "map")
+            repeats(stage, to_cache(place))
+            return stage, place
         except RebuildError as error:
             reasons.append(str(error))
     raise RebuildError(reasons[0] if reasons else "There is no stage to cache.")
+
+
+def repeats(stage: Stage, kept: Any) -> str:
+    """That the Python functions in what is to be cached give the same twice, as half a sentence. Raises RebuildError where they do not."""
+    return evidence.shown(stage.dataset, kept, describe(kept).calls)
 
 
 _IDLE = {"Placeholder", "Identity", "NoOp", "Const"}
@@ -125,7 +133,9 @@ class Split:
 
 
 def split(wrapper: Any) -> Split:
-    """Split a traced function. Raises RebuildError when nothing, or everything, of it depends on the argument alone."""
+    """Split a traced function, whose Python functions were seen (`evidence.see`).
+
+    Raises RebuildError when nothing, or everything, of it depends on the argument alone."""
     graph = wrapper.function.graph
     definition = graph.as_graph_def()
     dirty, causes = _dirty(wrapper, definition)
@@ -150,7 +160,7 @@ def _dirty(wrapper: Any, definition: Any) -> tuple[set[str], tuple[str, ...]]:
     each other: an Identity and a Python function are clean when their values are."""
     library = {function.signature.name: function for function in definition.library.function}
     arguments = {tensor.op.name for tensor in functions.flat_arguments(wrapper)}
-    clean = frozenset(call.token for call in traced.facts(wrapper).calls if call.doubt is None)
+    clean = evidence.clean(wrapper)
     filled_once = traced.constant_tables(wrapper)
     captured = {
         inner.op.name

@@ -7,12 +7,11 @@ import inspect
 import linecache
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace.capture import frames
-from outpace.tune.purity.text import codes
 
 _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _EXITS = frozenset({"sys.exit", "exit", "quit", "os._exit"})
@@ -148,6 +147,14 @@ def reached(body: Sequence[ast.AST], names: Mapping[str, Any]) -> set[str]:
             found |= new
             todo += new
     return found
+
+
+def codes(code: CodeType) -> Iterator[CodeType]:
+    """A code object, and those of all functions in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from codes(constant)
 
 
 def assigned(body: Sequence[ast.AST]) -> list[str]:

@@ -45,7 +45,7 @@ class Cache(Rewrite):
             too_large = exceeds_memory(measured)
             if too_large:
                 return NotApplicable(f"A cache behind {stage.title} {too_large}")
-            python = _repeats(stage, kept)
+            python = caching.repeats(stage, kept)
         except RebuildError as error:
             return NotApplicable(str(error))
         moved = f"; {', '.join(s.title for s in place.moved)} moves behind it" if place.moved else ""
@@ -102,7 +102,7 @@ class CacheOnDisk(Rewrite):
                 return NotApplicable(
                     f"A cache of {held} is more than half of the free {humanize(free, Unit.BYTES)} in {self.folder}."
                 )
-            python = _repeats(stage, kept)
+            python = caching.repeats(stage, kept)
         except RebuildError as error:
             return NotApplicable(str(error))
         return Explained(
@@ -160,7 +160,7 @@ def _outcome(pipeline: Pipeline, stage: Stage) -> Applies | NotApplicable:
         too_large = exceeds_memory(measured)
         if too_large:
             return NotApplicable(f"A cache in {stage.title} {too_large}")
-        python = _repeats(stage, kept)
+        python = evidence.shown(kept, kept, describe(kept).calls)
     except RebuildError as error:
         return NotApplicable(f"{stage.title}: {error}")
     held = humanize(measured.total, Unit.BYTES)
@@ -175,13 +175,9 @@ def _measured(stage: Stage, kept: Any) -> size.CacheSize:
     return _SIZES[stage.dataset]
 
 
-def _repeats(stage: Stage, kept: Any) -> str:
-    """That the Python functions in what is to be cached give the same twice, as half a sentence. Raises RebuildError where they do not."""
-    return evidence.shown(stage.dataset, kept, describe(kept).calls)
-
-
 def _stateful_maps(pipeline: Pipeline) -> list[Stage]:
-    return [s for s in pipeline.spine() if s.op == "map" and s.functions and not s.functions[0].repeatable]
+    maps = (stage for stage in pipeline.spine() if stage.op == "map" and stage.functions)
+    return [stage for stage in maps if stage.functions[0].python or not stage.functions[0].repeatable]
 
 
 def _plan(pipeline: Pipeline, stage: Stage) -> tuple[caching.Place, Split]:
@@ -193,7 +189,9 @@ def _plan(pipeline: Pipeline, stage: Stage) -> tuple[caching.Place, Split]:
     stopped = caching.cut_short(pipeline, stage)
     if stopped is not None:
         raise RebuildError(f"{stopped.title} may stop before the cache is whole.")
-    return caching.place_behind(stage, one_to_one=True), split(stage.dataset._map_func)
+    place = caching.place_behind(stage, one_to_one=True)
+    evidence.see(stage.dataset._map_func, caching.to_cache(place))
+    return place, split(stage.dataset._map_func)
 
 
 OPTIMISATIONS = (Cache(), CacheOnDisk(), SplitMap())

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from outpace.model.units import Unit, humanize
 from outpace.tune.data.size import SHARE, available_memory, element_bytes
 from outpace.tune.optimisations.knob import ReaderKnob
 from outpace.tune.optimisations.optimisation import Answer, Applies, NotApplicable
-from outpace.tune.purity.reading import doubt
+from outpace.tune.purity.evidence import ELEMENTS, SECONDS
 from outpace.tune.risk import Risk
+from outpace.tune.same.remade import held
 
 if TYPE_CHECKING:
     from outpace.tune.program.program import Program
@@ -33,7 +37,7 @@ class KeptBatches(ReaderKnob):
         return {"__getitem__": "functools.cache"}
 
     def applies(self, program: Program, /) -> Answer:
-        """Where a PyDataset's batches are the same in every epoch, as its code shows, and fit into half of the free memory."""
+        """Where a PyDataset's batches are the same when they are made again, and fit into half of the free memory."""
         x = program.source.py_dataset
         if x is None:
             return NotApplicable("the input is no PyDataset")
@@ -44,9 +48,9 @@ class KeptBatches(ReaderKnob):
         own = next((name for name in _BY_EPOCH if _overrides(x, name)), None)
         if own is not None:
             return NotApplicable(f"its {own} may change what a batch holds")
-        against = doubt(x.__getitem__)
-        if against is not None:
-            return NotApplicable(f"its batches may be others in the next epoch: {against}")
+        other = _other(x, program.batches)
+        if other is not None:
+            return NotApplicable(f"its batch {other} was another when it was made again")
         total, free = program.batches * element_bytes(program.spare), available_memory()
         if total > SHARE * free:
             return NotApplicable(
@@ -55,6 +59,28 @@ class KeptBatches(ReaderKnob):
         return Applies(
             f"{type(x).__name__}.__getitem__ makes the same batches in every epoch ({humanize(total, Unit.BYTES)})", Risk.EXACT
         )
+
+
+def _other(x: Any, batches: int, threads: int = 1) -> int | None:
+    """Of some batches, spread over all, the first that is another when it is made again, by so many threads; None where all are the same."""
+    spread = range(0, batches, -(-batches // ELEMENTS))
+    first: dict[int, int | None] = {}
+    began = time.perf_counter()
+    for at in spread:
+        first[at] = _made(x, at)
+        if time.perf_counter() - began > SECONDS / 2:
+            break
+    with ThreadPoolExecutor(threads) as pool:
+        again = list(pool.map(lambda at: _made(x, at), first))
+    return next((at for at, new in zip(first, again, strict=True) if new is None or first[at] != new), None)
+
+
+def _made(x: Any, at: int) -> int | None:
+    """A number for what a batch holds; None where it cannot be made or compared."""
+    try:
+        return hash(tuple(held(x[at]).items()))
+    except Exception:  # whatever the user's code raises, in several threads above all
+        return None
 
 
 def _overrides(x: Any, name: str) -> bool:
@@ -76,17 +102,15 @@ class Workers(ReaderKnob):
         return {"workers": "os.cpu_count()"}
 
     def applies(self, program: Program, /) -> Answer:
-        """Where a PyDataset is read by a single thread, and its code shows nothing that several threads could disturb."""
+        """Where a PyDataset is read by a single thread; several threads must make the same batches."""
         x = program.source.py_dataset
         if x is None:
             return NotApplicable("the input is no PyDataset")
         if x.workers > 1 or x.use_multiprocessing:
             return NotApplicable(f"it has workers already ({x.workers})")
-        against = doubt(x.__getitem__)
-        if against is not None:
-            return Applies(
-                f"one thread makes its batches, and several would share what its code shows: {against}", Risk.STATISTICAL
-            )
+        other = _other(x, program.batches or 1, os.cpu_count() or 1)
+        if other is not None:
+            return Applies(f"one thread makes its batches, and several made another one of batch {other}", Risk.STATISTICAL)
         return Applies("one thread makes its batches, one after the other", Risk.EXACT)
 
 

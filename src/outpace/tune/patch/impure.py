@@ -13,7 +13,7 @@ from typing import Any
 
 import libcst as cst
 
-from outpace.tune.purity import traced
+from outpace.tune.purity import evidence, traced
 
 _PYTHON = ("py_function", "numpy_function", "py_func", "eager_py_func")
 _RESOURCES = ("resource", "variant")
@@ -30,7 +30,7 @@ class Purity:
         self._closure = {name: cell.cell_contents for name, cell in closure.items()}
         self._lines = impure_lines(wrapper, function.__code__.co_filename)
         self._explained: set[int] = set()
-        self._python = any(call.doubt is not None for call in traced.facts(wrapper).calls)
+        self._python = any(call.token not in evidence.clean(wrapper) for call in traced.facts(wrapper).calls)
 
     def learn(self, body: cst.CSTNode) -> None:
         """Note which of the impure lines hold a call or name that is known to be impure: others on that line need no suspicion."""
@@ -80,10 +80,10 @@ class Purity:
 
 def impure_lines(wrapper: Any, file: str) -> set[int]:
     """Lines of a file that made the impure operations of a traced function, and those that read captured state. What the graph split takes
-    for clean (Python functions without doubt, constant tables) is clean here."""
+    for clean (Python functions that repeat themselves, constant tables) is clean here."""
     graph, function = wrapper.function.graph, wrapper.function
     library = {function.signature.name: function for function in graph.as_graph_def().library.function}
-    clean = frozenset(call.token for call in traced.facts(wrapper).calls if call.doubt is None)
+    clean = evidence.clean(wrapper)
     constant = traced.constant_tables(wrapper)
     inner = graph.inputs[len(graph.inputs) - len(function.captured_inputs) :]
     state = {

@@ -1,25 +1,28 @@
-"""Whether elements may be kept for later epochs: what a stage gives then, as far as it is known, and Python functions, whose code shows nothing
-against it (reading.py), and which are run twice here and compared.
+"""Whether elements may be kept for later epochs: what a stage gives then, as far as it is known, and Python functions, which are run twice here
+and compared.
 
-Neither is a proof. A rewrite that stands on both says so, with CONDITION.
+Neither is a proof. A rewrite that stands on both says so, with CONDITION, and the edited script is compared with the original (`same/`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 from outpace.model.errors import RebuildError
+from outpace.tune.purity import traced
 from outpace.tune.purity.traced import FunctionFacts, PythonCall
 from outpace.tune.reason import reason_of
 
 CONDITION = "files that the pipeline reads do not change while it trains, and its Python functions return the same for the same arguments"
 ELEMENTS = 24
 SECONDS = 2.0  # for both runs together, the start of the iterators left out
-_SEEN: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+_END: list[Any] = []
+_SEEN: WeakKeyDictionary[Any, int | RebuildError] = WeakKeyDictionary()  # by data set
+_CLEAN: WeakKeyDictionary[Any, frozenset[str]] = WeakKeyDictionary()  # by traced function
 
 
 def shown(stage: Any, dataset: Any, calls: Sequence[PythonCall]) -> str:
@@ -32,8 +35,60 @@ def shown(stage: Any, dataset: Any, calls: Sequence[PythonCall]) -> str:
         return ""
     names = ", ".join(dict.fromkeys(call.name for call in calls))
     if stage not in _SEEN:
-        _SEEN[stage] = repeated(dataset, names)
-    return f"; {names} returned the same twice on {_SEEN[stage]} elements, with no source of change in the code"
+        try:
+            _SEEN[stage] = repeated(dataset, names)
+        except RebuildError as error:
+            _SEEN[stage] = error
+    found = _SEEN[stage]
+    if isinstance(found, RebuildError):
+        raise found
+    return f"; {names} returned the same twice on {found} elements"
+
+
+def see(wrapper: Any, dataset: Any) -> None:
+    """Run a traced function's `dataset` once, with each Python function that it calls called twice, for `clean`."""
+    if wrapper not in _CLEAN:
+        import tensorflow as tf
+
+        tokens = {call.token for call in traced.facts(wrapper).calls}
+        ran: set[str] = set()
+        other: set[str] = set()
+        with _twice(tokens, ran, other), contextlib.suppress(tf.errors.OpError):
+            _taken(dataset, ELEMENTS, SECONDS, time.perf_counter)
+        _CLEAN[wrapper] = frozenset(ran - other)
+
+
+def clean(wrapper: Any) -> frozenset[str]:
+    """Tokens of the Python functions that a traced function calls and that were seen to give the same for the same arguments."""
+    return _CLEAN.get(wrapper, frozenset())
+
+
+@contextlib.contextmanager
+def _twice(tokens: set[str], ran: set[str], other: set[str]) -> Iterator[None]:
+    """Meanwhile TensorFlow calls these Python functions twice; notes which `ran`, and of which the second call gave an `other` value."""
+    from tensorflow.python.ops import script_ops
+
+    kind: Any = type(script_ops._py_funcs)
+    plain = kind.__call__
+
+    def call(registry: Any, token: str, *args: Any) -> Any:
+        found = plain(registry, token, *args)
+        if token in tokens:
+            ran.add(token)
+            before = key_of(rows(found))  # what it returned may be changed in place by the second call
+            try:
+                again = key_of(rows(plain(registry, token, *args)))
+            except Exception:  # whatever the user's function raises
+                again = None
+            if before != again:
+                other.add(token)
+        return found
+
+    kind.__call__ = call
+    try:
+        yield
+    finally:
+        kind.__call__ = plain
 
 
 def repeated(dataset: Any, names: str, clock: Callable[[], float] = time.perf_counter) -> int:
@@ -49,19 +104,21 @@ def repeated(dataset: Any, names: str, clock: Callable[[], float] = time.perf_co
     for number, (before, after) in enumerate(zip(first, second, strict=False)):
         if not same(before, after):
             raise RebuildError(f"{names} gave something else for element {number} when it ran a second time.")
-    if not second:
+    count = sum(each is not _END for each in second)
+    if not count:
         raise RebuildError("The pipeline has no elements to cache.")
-    return len(second)
+    return count
 
 
 def _taken(dataset: Any, count: int, seconds: float, clock: Callable[[], float]) -> list[list[Any]]:
+    """Its first elements, and _END where it has no more."""
     found: list[list[Any]] = []
     started = clock()
     for element in dataset:
         found.append(rows(element))
         if len(found) >= count or clock() - started > seconds:
-            break
-    return found
+            return found
+    return [*found, _END]
 
 
 def rows(element: Any) -> list[Any]:
@@ -137,13 +194,11 @@ def why_not_constant(stage: Judged) -> str:
     if stage.op == "repeat":
         return f"{stage.title} repeats elements before they are cached, and what follows it does not let it pass."
     causes = ", ".join(sorted({cause for facts in stage.functions for cause in facts.changing}))
-    against = "; ".join(dict.fromkeys(doubt for facts in stage.functions for doubt in facts.python_doubts))
-    why = f"{causes}: {against}" if against else causes or "its order is free"
-    return f"{stage.title} may give other elements in the next epoch ({why})."
+    return f"{stage.title} may give other elements in the next epoch ({causes or 'its order is free'})."
 
 
 def deterministic(node: Any, op: str | None, arguments: Mapping[str, Any], found: tuple[FunctionFacts, ...]) -> bool:
-    """A stage that is not known, draws, runs Python that cannot be read, reads mutable state or hands over out of order is not."""
+    """A stage that is not known, draws, reads mutable state or hands over out of order is not; Python functions are run (`shown`)."""
     if op is None or op == "shuffle" or arguments.get("deterministic") == "false":
         return False
     if op == "random" and getattr(node, "_rerandomize", None):

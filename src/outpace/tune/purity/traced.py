@@ -2,8 +2,7 @@
 
 A function is a `StructuredFunctionWrapper` that TensorFlow traced: `function.graph` holds its operations, `function.captured_inputs`
 what it took from outside. A graph knows a Python function (py_function, numpy_function) by a token, and TensorFlow's registry the function
-by its token, for as long as the function lives. The registry is private: where it does not answer, the function counts as one that cannot
-be read.
+by its token, for as long as the function lives. The registry is private: where it does not answer, the function has no name.
 """
 
 from __future__ import annotations
@@ -15,8 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from outpace.capture import stateful
-from outpace.tune.purity.reading import doubt, doubt_of_generator
-from outpace.tune.purity.site import called_name
 
 # Declared stateful, yet the same answer for the same argument: files are taken not to change while a training runs, a failed assertion
 # fails wherever it stands, and a table's state is named where the table comes from (captured, or made inside).
@@ -50,8 +47,8 @@ class FunctionFacts:
 
     @property
     def repeatable(self) -> bool:
-        """The same argument gives the same result, in every epoch and in any order of calls. Of Python functions this is what their code
-        says, not what they were seen to do (see evidence.py)."""
+        """The same argument gives the same result, in every epoch and in any order of calls; but for Python functions, of which nothing is
+        known before they have run (see evidence.py)."""
         return not self.changing
 
     @property
@@ -62,15 +59,10 @@ class FunctionFacts:
     @property
     def changing(self) -> tuple[str, ...]:
         """Those of the stateful causes that make it more than a function of its argument."""
-        harmless = set(PYTHON_OPS) if self.python and not self.python_doubts else set()
+        harmless = set(PYTHON_OPS)
         if not self.captures_resources:
             harmless.add(stateful.CAPTURED)
         return tuple(kind for kind in self.stateful_causes if kind not in harmless)
-
-    @property
-    def python_doubts(self) -> tuple[str, ...]:
-        """What speaks against its Python functions being functions of their arguments, one sentence part each."""
-        return tuple(call.doubt for call in self.calls if call.doubt is not None)
 
     @property
     def place(self) -> str:
@@ -180,14 +172,10 @@ _TENSORFLOW = "/tensorflow/python/"
 
 @dataclass(frozen=True)
 class PythonCall:
-    """One Python function that a graph calls: its `token` there, its `name`, file and line of its definition (None: not known), and what
-    speaks against its being a function of its arguments (`doubt`, None: nothing in its code does)."""
+    """One Python function that a graph calls: its `token` there, its `name`, and the function itself (None: not known)."""
 
     token: str
     name: str
-    file: str | None
-    line: int | None
-    doubt: str | None
     function: Any
 
 
@@ -201,23 +189,9 @@ def python_calls(nodes: Iterable[Any]) -> tuple[PythonCall, ...]:
 
 def _call(token: str, generator: bool) -> PythonCall:
     function = _registered(token)
-    code = getattr(inspect.unwrap(function) if inspect.isfunction(function) else function, "__code__", None)
-    name = str(getattr(function, "__name__", None) or type(function).__name__)
-    if function is None:
-        return PythonCall(
-            token, token, None, None, f"{token} is not in TensorFlow's registry of Python functions, so it cannot be read", None
-        )
-    made = generator_of(function) if generator else None
-    if made is not None:
-        code, name = getattr(inspect.unwrap(made), "__code__", None), called_name(made)
-        against = doubt_of_generator(made)
-    elif generator:
-        against = "it feeds a Python generator (from_generator) that was not found"
-    elif code is not None and _TENSORFLOW in code.co_filename:
-        against = f"{name} is TensorFlow's own, around a function that was not found"
-    else:
-        against = doubt(function)
-    return PythonCall(token, name, getattr(code, "co_filename", None), getattr(code, "co_firstlineno", None), against, function)
+    named = (generator_of(function) if generator else None) or function
+    name = token if named is None else str(getattr(named, "__name__", None) or type(named).__name__)
+    return PythonCall(token, name, function)
 
 
 def generator_of(function: Any) -> Any:
