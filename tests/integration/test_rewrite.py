@@ -209,6 +209,17 @@ show([stage.op for stage in pipeline.spine()][:4], kept, [list(facts.writes), fa
     assert not written
 
 
+def test_an_interleave_whose_cycle_tensorflow_chooses_is_explained(tmp_path: Path) -> None:
+    source = """
+read = lambda x: tf.data.Dataset.range(x)
+answers = [REWRITES["parallel_interleave"].applies(describe(numbers().interleave(read, **given))) for given in ({}, {"cycle_length": 2})]
+show(*[type(each).__name__ for each in answers], answers[0].reason)
+"""
+    chosen, named, reason = shown(source, tmp_path)
+    assert (chosen, named) == ("Explained", "Applies")
+    assert "name a cycle_length first" in str(reason)
+
+
 @pytest.mark.parametrize(("size", "word"), [(10**15, "more than half of the"), (10, "the same elements in every epoch")])
 def test_a_cache_must_fit(tmp_path: Path, size: int, word: str) -> None:
     source = f"""

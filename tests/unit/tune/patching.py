@@ -38,7 +38,7 @@ class Written:
         self.path.write_bytes(textwrap.dedent(source).encode())
         self.recorder = PipelineRecorder(False)
         self.recorder.stages = recorded(self.path)
-        self.row = tuple(Call(stage.id, stage.op, stage) for stage in self.recorder.stages)
+        self.row = tuple(Call(stage.id, stage) for stage in self.recorder.stages)
 
     def patched(self, *patches: Patch) -> str:
         """The file after the patches of one rewrite."""

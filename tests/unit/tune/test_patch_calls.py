@@ -14,18 +14,18 @@ SOURCE, SHUFFLE, REPEAT, MAP, BATCH = range(5)
 OPS = ("range", "shuffle", "repeat", "map", "batch")
 
 
-ROW = tuple(Call(at, op, PipelineStage(at, op, None, "train.py", at + 1, f".{op}()")) for at, op in enumerate(OPS))
+ROW = tuple(Call(at, PipelineStage(at, op, None, "train.py", at + 1, f".{op}()")) for at, op in enumerate(OPS))
 
 
 def ops(calls: Sequence[Call]) -> list[str | None]:
-    return [call.text or call.op for call in calls]
+    return [call.place.op if call.place is not None else call.text for call in calls]
 
 
 def test_what_moves_stands_behind_what_was_inserted_and_in_its_own_order() -> None:
     patches = [Patch(MAP, insert=".cache()"), Patch(SHUFFLE, after=MAP), Patch(REPEAT, after=MAP)]
     after = arranged(ROW, patches)
     assert ops(after) == ["range", "map", ".cache()", "shuffle", "repeat", "batch"]
-    assert [call.op for call in after if call.moved] == ["shuffle", "repeat"]
+    assert ops([call for call in after if call.moved]) == ["shuffle", "repeat"]
 
 
 def test_a_divided_map_comes_twice_and_nothing_of_the_user_s_has_to_move() -> None:

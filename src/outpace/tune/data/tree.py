@@ -85,10 +85,6 @@ class Pipeline:
             found.append(found[-1].inputs[0])
         return found
 
-    def consumers(self, stage: Stage) -> list[Stage]:
-        """The stages that read this one."""
-        return [other for other in self.stages() if any(i.dataset is stage.dataset for i in other.inputs)]
-
     def find(self, op: str) -> list[Stage]:
         """All stages of one operation, the last one first."""
         return [stage for stage in self.stages() if stage.op == op]

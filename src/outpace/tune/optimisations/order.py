@@ -118,9 +118,9 @@ class BatchBeforeMap(Moved):
     practice = "Vectorize mapping: batch first, then map over whole batches"
 
     def found(self, pipeline: Pipeline) -> tuple[Stage, list[Stage]] | NotApplicable:
-        """A batch right behind a map that nothing else reads."""
+        """A batch right behind a map."""
         for stage in pipeline.find("batch"):
-            if stage.inputs[0].op == "map" and len(pipeline.consumers(stage.inputs[0])) == 1:
+            if stage.inputs[0].op == "map":
                 return stage, [stage.inputs[0]]
         return NotApplicable("No map stands right before a batch.")
 

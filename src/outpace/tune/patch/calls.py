@@ -23,14 +23,13 @@ class Unpatchable(Exception):
 class Call:
     """One call of the pipeline.
 
-    key: the id of the recorded call, negative for one that no record has. op: the tf.data operation. place: the record, None for a new
-    call and for a stage that nobody recorded. text: a new call as source, `.cache()`. moved: it stands elsewhere than the user wrote it.
-    first_part_of: key of the call whose function is divided; this one takes its first part. divided: its own function is the second part.
-    options: what a new with_options sets, by attribute.
+    key: the id of the recorded call, negative for one that no record has. place: the record, None for a new call and for a stage that nobody
+    recorded. text: a new call as source, `.cache()`. moved: it stands elsewhere than the user wrote it. first_part_of: key of the call whose
+    function is divided; this one takes its first part. divided: its own function is the second part. options: what a new with_options sets,
+    by attribute.
     """
 
     key: int
-    op: str | None = None
     place: PipelineStage | None = None
     text: str | None = None
     moved: bool = False
@@ -46,11 +45,8 @@ class Call:
 
 def row_of(pipeline: Pipeline) -> tuple[Call, ...]:
     """The stages from the source to the end, as calls; what nobody recorded gets a negative key."""
-    stages = list(reversed(pipeline.spine()))
-    return tuple(
-        Call(stage.record.id if stage.record is not None else UNRECORDED - 1 - at, stage.op, stage.record)
-        for at, stage in enumerate(stages)
-    )
+    records = [stage.record for stage in reversed(pipeline.spine())]
+    return tuple(Call(record.id if record is not None else UNRECORDED - 1 - at, record) for at, record in enumerate(records))
 
 
 def arranged(row: Sequence[Call], patches: Sequence[Patch]) -> tuple[Call, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -157,11 +157,12 @@ class _Writing:
         """The chains that hold calls of the row, by their outermost call."""
         found: dict[cst.Call, Segment] = {}
         keys = {node: key for key, (_, node) in self.found.items()}
+        sources = {call.key for call in self.calls if call.place is not None and call.place.op in (*SOURCES, *READERS)}
         for file, node in self.found.values():
             top = _top(file, node)
             if top in found:
                 continue
-            base, base_key = _base(top, keys, {call.key: call for call in self.calls})
+            base, base_key = _base(top, keys, sources)
             chain = chain_of(top, base)
             inside = [keys[link.call] for link in chain.links if link.call in keys]
             found[top] = Segment(file, chain, (*([base_key] if base_key is not None else []), *inside), base_key, ())
@@ -249,14 +250,13 @@ def _top(file: SourceFile, node: cst.Call) -> cst.Call:
     return node
 
 
-def _base(top: cst.Call, keys: Mapping[cst.Call, int], calls: Mapping[int, Call]) -> tuple[cst.BaseExpression, int | None]:
+def _base(top: cst.Call, keys: Mapping[cst.Call, int], sources: Set[int]) -> tuple[cst.BaseExpression, int | None]:
     """What a chain begins with, and its key where it is itself a call of the row (the source of the pipeline)."""
     node = top
     while isinstance(node.func, cst.Attribute) and isinstance(node.func.value, cst.Call):
         node = node.func.value
     key = keys.get(node)
-    method = key is not None and calls[key].op not in (*SOURCES, *READERS)
-    if method and isinstance(node.func, cst.Attribute):
+    if key is not None and key not in sources and isinstance(node.func, cst.Attribute):
         return node.func.value, None
     return node, key
 
