@@ -228,6 +228,52 @@ model.fit(data, epochs=3, verbose=0)
 """
 AUGMENTED_ONCE = Edit(AUGMENTED, "", ((".map(augment)", ".map(augment).cache()"),))
 AUGMENTED_IN_PARALLEL = Edit(AUGMENTED, "", ((".map(augment)", ".map(augment, num_parallel_calls=4)"),))
+PYTHON = """
+import keras
+import numpy as np
+import tensorflow as tf
+
+keras.utils.set_random_seed(7)
+x = np.random.rand(320, 6).astype("float32")
+y = x[:, :3].argmax(1).astype("int32")
+strength = 1.0
+
+
+def load(a):
+    return a * np.float32(strength)
+
+
+def loaded(a, b):
+    return tf.ensure_shape(tf.numpy_function(load, [a], tf.float32), (6,)), b
+
+
+class Ramp(keras.callbacks.Callback):
+    def on_epoch_begin(self, epoch, logs=None):
+        global strength
+        strength = 1.0 + epoch
+
+
+data = tf.data.Dataset.from_tensor_slices((x, y)).map(loaded).batch(16)
+model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(8, activation="relu"), keras.layers.Dense(3)])
+model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+model.fit(data, epochs=3, verbose=0, callbacks=[Ramp()])
+"""
+CACHED = ((".map(loaded)", ".map(loaded).cache()"),)
+CACHED_STRENGTH = Edit(PYTHON, "", CACHED)
+CACHED_PRINT = Edit(
+    PYTHON.replace("strength)\n\n\ndef loaded", "3.0)\n\n\ndef loaded").replace(
+        "def load(a):\n", "def load(a):\n    print('loads')\n"
+    ),
+    "",
+    CACHED,
+)
+CACHED_FILE = Edit(
+    PYTHON.replace(
+        "    return a * np.float32(strength)", "    with open('log.txt', 'a') as log:\n        log.write('x')\n    return a"
+    ),
+    "",
+    CACHED,
+)
 WRONG = {
     "a closure that is frozen": pytest.param(FROZEN_CLOSURE, marks=needs_jax),
     "groups that see one rate": pytest.param(FROZEN_GROUPS, marks=needs_jax),
@@ -240,6 +286,9 @@ WRONG = {
     "other numbers": pytest.param(OTHER_DATA, marks=[needs_tensorflow, pytest.mark.verify]),
     "another rate": pytest.param(OTHER_RATE, marks=[needs_tensorflow, pytest.mark.verify]),
     "augmented once for all epochs": pytest.param(AUGMENTED_ONCE, marks=[needs_tensorflow, pytest.mark.verify]),
+    "a name that changes by epoch, cached": pytest.param(CACHED_STRENGTH, marks=[needs_tensorflow, pytest.mark.verify]),
+    "prints, cached": pytest.param(CACHED_PRINT, marks=[needs_tensorflow, pytest.mark.verify]),
+    "a file, cached": pytest.param(CACHED_FILE, marks=[needs_tensorflow, pytest.mark.verify]),
     "an exception": pytest.param(FAILS, marks=[needs_tensorflow, pytest.mark.verify]),
 }
 

@@ -47,10 +47,10 @@ def shown(stage: Any, dataset: Any, calls: Sequence[PythonCall]) -> str:
 
 def see(wrapper: Any, dataset: Any) -> None:
     """Run a traced function's `dataset` once, with each Python function that it calls called twice, for `clean`."""
-    if wrapper not in _CLEAN:
+    tokens = {call.token for call in traced.facts(wrapper).calls}
+    if tokens and wrapper not in _CLEAN:
         import tensorflow as tf
 
-        tokens = {call.token for call in traced.facts(wrapper).calls}
         ran: set[str] = set()
         other: set[str] = set()
         with _twice(tokens, ran, other), contextlib.suppress(tf.errors.OpError):
