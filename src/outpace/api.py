@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from outpace.advice import following, rank
-from outpace.metrics.budget import budgets
+from outpace.metrics.program.budget import budgets
 from outpace.model import Failure, Finding, Page, ProfileError, Report, Severity, UsageError
 from outpace.model.text import clean
 from outpace.store.logdir import find_profiles, local_copy, read_capture_record

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from outpace.metrics import step_breakdown
-from outpace.metrics.budget import ALL_HOSTS, Budget, budgets
-from outpace.metrics.step_breakdown import StepBreakdown
+from outpace.metrics.program import step_breakdown
+from outpace.metrics.program.budget import ALL_HOSTS, Budget, budgets
+from outpace.metrics.program.step_breakdown import StepBreakdown
 from outpace.model import OUTSIDE, Category, Field, Table, Unit
 from outpace.testing import GpuBuilder, SpaceBuilder, training_run
 from outpace.timeline import Run

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from outpace.metrics.program import Framework, Program
+from outpace.metrics.program.program import Framework, Program
 from outpace.model import Finding, Severity
 
 Find = Callable[[], Iterable[Finding]]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from outpace.metrics import host_copies, jit_calls, python_time, tf_functions
-from outpace.metrics.budget import budgets
-from outpace.metrics.program import Program
+from outpace.metrics.machine import host_copies
+from outpace.metrics.model import jit_calls, tf_functions
+from outpace.metrics.program.budget import budgets
+from outpace.metrics.program.program import Program
+from outpace.metrics.python import time as python_time
 from outpace.model import Category, Finding, Severity
 from outpace.testing import SpaceBuilder
 from outpace.tools.functions import evaluation

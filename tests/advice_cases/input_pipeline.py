@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from outpace.metrics import cpu_saturation
-from outpace.metrics.program import Program
+from outpace.metrics.machine import cpu_saturation
+from outpace.metrics.program.program import Program
 from outpace.model import Category, Severity, Table
 from outpace.tools.input_pipeline import findings as rules
 from tests.advice_cases.build import HOST, breakdown, table

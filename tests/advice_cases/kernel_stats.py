@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from outpace.metrics.device import DeviceFacts
-from outpace.metrics.program import Program
+from outpace.metrics.machine.device import DeviceFacts
+from outpace.metrics.program.program import Program
 from outpace.model import Severity
 from outpace.tools.kernel_stats import findings as rules
 from outpace.tools.kernel_stats.schema import CAUSES, COPIES, DEVICES, KERNELS

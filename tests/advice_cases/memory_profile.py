@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from outpace.metrics.program import Program
+from outpace.metrics.program.program import Program
 from outpace.model import Severity
 from outpace.tools.memory_profile import findings as rules
 from outpace.tools.memory_profile import growth

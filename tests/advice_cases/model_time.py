@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from outpace.metrics import hlo_lines, host_copies, model_parts, odd_ops, small_ops
-from outpace.metrics.program import Program
+from outpace.metrics.input import odd_ops
+from outpace.metrics.machine import host_copies
+from outpace.metrics.model import hlo_lines, model_parts, small_ops
+from outpace.metrics.program.program import Program
 from outpace.model import Category, Severity
 from outpace.tools.model_time import findings as rules
 from tests.advice_cases.build import STEP, STEPS, budget, run, table

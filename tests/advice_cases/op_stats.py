@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from outpace.metrics import op_metrics
-from outpace.metrics.eager_ops import EagerShare
-from outpace.metrics.program import Program
+from outpace.metrics.model import op_metrics
+from outpace.metrics.program.program import Program
+from outpace.metrics.python.eager_ops import EagerShare
 from outpace.model import Severity
 from outpace.tools.op_stats import findings as rules
 from tests.advice_cases.build import table

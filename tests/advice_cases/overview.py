@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from outpace.metrics import tf_functions
-from outpace.metrics.between import Between
-from outpace.metrics.device import DeviceFacts
-from outpace.metrics.program import Program
-from outpace.metrics.step_breakdown import StepBreakdown
+from outpace.metrics.machine.device import DeviceFacts
+from outpace.metrics.model import tf_functions
+from outpace.metrics.program.between import Between
+from outpace.metrics.program.program import Program
+from outpace.metrics.program.step_breakdown import StepBreakdown
 from outpace.model import OUTSIDE, Category, Severity, Table
 from outpace.testing import SpaceBuilder
 from outpace.timeline import Run

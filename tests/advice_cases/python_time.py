@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from outpace.metrics import cpu_saturation, jit_calls, python_threads, python_time
-from outpace.metrics.program import Program
+from outpace.metrics.machine import cpu_saturation
+from outpace.metrics.model import jit_calls
+from outpace.metrics.program.program import Program
+from outpace.metrics.python import threads as python_threads
+from outpace.metrics.python import time as python_time
 from outpace.model import Category, Severity
 from outpace.tools.python_time import background
 from outpace.tools.python_time import findings as rules

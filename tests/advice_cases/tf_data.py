@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from outpace.metrics import cpu_saturation, python_threads
-from outpace.metrics.between import Between, between
-from outpace.metrics.segments import CHAIN, Pipeline, Segment, StageWork, pipelines
+from outpace.metrics.input.segments import CHAIN, Pipeline, Segment, StageWork, pipelines
+from outpace.metrics.machine import cpu_saturation
+from outpace.metrics.program.between import Between, between
+from outpace.metrics.python import threads as python_threads
 from outpace.model import OUTSIDE, Category, Severity
 from outpace.testing import training_run
 from outpace.tools.tf_data import findings as rules

@@ -16,7 +16,7 @@ LONG_FUNCTIONS: dict[str, str] = {}
 OTHER_MEANINGS = {
     ("timeline/names.py", "tf_data"): "prefix of the names that TensorFlow gives its input threads",
     ("cli/__init__.py", "explain"): "name of a command",
-    ("metrics/program.py", "inference"): "what a program does that predicts",
+    ("metrics/program/program.py", "inference"): "what a program does that predicts",
     ("timeline/infer.py", "inference"): "a word in the names of functions",
 }
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from outpace import api
-from outpace.metrics.budget import ALL_HOSTS, budgets
-from outpace.metrics.program import program
+from outpace.metrics.program.budget import ALL_HOSTS, budgets
+from outpace.metrics.program.program import program
 from outpace.model import OUTSIDE, Figures, Finding, Report, Saving, Severity, Unit, humanize
 from outpace.testing import training_run
 from outpace.tools import discover

@@ -24,7 +24,7 @@ TOOLS = Path(__file__).parents[2] / "src" / "outpace" / "tools"
 FILES = ("findings", "background", "evaluation", "unsteady", "capture_findings", "facts", "growth", "saving")
 """Files of a tool in which its rules stand, and what they compare with."""
 
-VERDICTS = {"outpace.metrics.cpu_saturation": ("input_pipeline", "tf_data", "python_time")}
+VERDICTS = {"outpace.metrics.machine.cpu_saturation": ("input_pipeline", "tf_data", "python_time")}
 """Modules with verdicts that several tools share, and these tools: a case of any of them may notice."""
 
 EXCEPTIONS: dict[tuple[str, str], str] = {

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from outpace.advice import rank
-from outpace.metrics.budget import Budget
+from outpace.metrics.program.budget import Budget
 from outpace.model import OUTSIDE, Category, Finding, Page, Saving
 from tests.advice_cases import CASES
 from tests.advice_cases.build import HOST, budget

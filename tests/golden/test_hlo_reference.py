@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from outpace.metrics.op_metrics import op_metrics
-from outpace.metrics.step_breakdown import step_breakdown
+from outpace.metrics.model.op_metrics import op_metrics
+from outpace.metrics.program.step_breakdown import step_breakdown
 from tests.support import beside, opened_beside, reference_table
 
 ROCM = beside(("jax_rocm_gemm", "jax_rocm_conv_8gpu", "jax_rocm_attention", "jax_rocm_te_attention"))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from outpace.metrics.op_metrics import op_metrics
+from outpace.metrics.model.op_metrics import op_metrics
 from outpace.timeline import parse_op
 from tests.support import PROFILES, opened, reference, reference_table
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outpace.metrics.step_breakdown import step_breakdown
+from outpace.metrics.program.step_breakdown import step_breakdown
 from outpace.model import Category
 from outpace.timeline import StepSource
 from outpace.trace.algorithms import cover
@@ -33,7 +33,7 @@ JAX = ("jax_loop", "jax_loop_unmarked", *ON_WORKERS)
 def generic(name: str) -> dict[str, tuple[Category, ...]]:
     """The categories to compare.
 
-    What XLA's threads run for a JAX program is host compute here (`metrics/jax_time.py`), and mostly "all others" in the reference, which
+    What XLA's threads run for a JAX program is host compute here (`metrics/model/jax_time.py`), and mostly "all others" in the reference, which
     follows fewer of the links to these threads: the two are compared as one.
     """
     if name not in JAX:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from outpace.metrics.step_breakdown import step_breakdown
+from outpace.metrics.program.step_breakdown import step_breakdown
 from outpace.model import Category
 from tests.support import MARKED, opened, reference
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from outpace.metrics.iterators import iterators
+from outpace.metrics.input.iterators import iterators
 from tests.support import PROFILES, opened, reference
 
 MASK = 2**63 - 1  # the reference's answers were made on ids without their top bit

@@ -8,7 +8,7 @@ from typing import Any
 
 from outpace import api
 from outpace.capture import CaptureOptions, run_script
-from outpace.metrics.model_parts import model_parts
+from outpace.metrics.model.model_parts import model_parts
 from tests.integration.programs import needs_tensorflow
 
 KERAS = """

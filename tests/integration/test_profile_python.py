@@ -15,7 +15,7 @@ import pytest
 
 from outpace import api
 from outpace.capture import CaptureOptions, CaptureResult, run_script
-from outpace.metrics.python_time import lines_beside, python_lines
+from outpace.metrics.python.time import lines_beside, python_lines
 from outpace.timeline import Run
 from tests.integration.programs import needs_jax, needs_tensorflow
 

@@ -12,7 +12,7 @@ import pytest
 
 from outpace.api import Profile
 from tests.support import opened
-from tests.unit.metrics.test_python_time import FIT, NOTE, SORT, run_of, times_of
+from tests.unit.metrics.python.test_python_time import FIT, NOTE, SORT, run_of, times_of
 from tests.verify import chromium
 
 pytestmark = [

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outpace.metrics.step_breakdown import step_breakdown
+from outpace.metrics.program.step_breakdown import step_breakdown
 from tests.golden.test_step_breakdown_reference import generic
 from tests.support import MARKED, opened, profile_bytes, profile_path
 

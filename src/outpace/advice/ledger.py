@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from outpace.metrics.budget import ALL_HOSTS, Budget
+from outpace.metrics.program.budget import ALL_HOSTS, Budget
 from outpace.model import OUTSIDE, Finding, Saving
 
 _WORTH_SAYING = 0.005  # of the step: less is no saving that anybody could measure

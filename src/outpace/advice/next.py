@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from outpace.metrics.program import program
+from outpace.metrics.program.program import program
 from outpace.model import CAPTURE, Command, Finding, Page, Severity
 from outpace.timeline import Run
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from outpace.advice.ledger import Ledger
-from outpace.metrics.budget import Budget
+from outpace.metrics.program.budget import Budget
 from outpace.model import CAPTURE, Certainty, Effort, Finding, Page, Saving, Severity
 
 _ORDER = {severity: i for i, severity in enumerate(Severity)}

@@ -45,7 +45,7 @@ class OtherThreads:
     def _name(self, identity: int) -> bool:
         """Note a thread's name; False for our own, and for too many."""
         known = next((thread for thread in threading.enumerate() if thread.ident == identity), None)
-        name = known.name if known is not None else "native"  # as in metrics/python_threads.py
+        name = known.name if known is not None else "native"  # as in metrics/python/threads.py
         if name.startswith(_OWN) or len(self._names) >= MOST_THREADS:
             return False
         self._names[identity] = name

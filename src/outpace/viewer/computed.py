@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from outpace.metrics.iterators import IteratorGraph
-from outpace.metrics.stage_labels import source
+from outpace.metrics.input.iterators import IteratorGraph
+from outpace.metrics.input.stage_labels import source
 from outpace.model.arrays import Numbers, Picoseconds
 from outpace.timeline import Timeline
 from outpace.timeline.run import Record

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.iterators import iterators
+from outpace.metrics.input.iterators import iterators
 from outpace.model.arrays import Column, Indices
 from outpace.timeline import Run, Timeline
 from outpace.timeline.causality import launches

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from outpace.metrics.budget import ALL_HOSTS, Budget
+from outpace.metrics.program.budget import ALL_HOSTS, Budget
 from outpace.model import OUTSIDE, Category, Evidence, Finding, Page, Saving, Severity, Unit
 
 PS = 10_000_000_000  # a step

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from outpace.advice import rank
 from outpace.advice.ledger import Ledger
-from outpace.metrics.budget import ALL_HOSTS, Budget
+from outpace.metrics.program.budget import ALL_HOSTS, Budget
 from outpace.model import OUTSIDE, Category, Finding, Severity
 from tests.unit.advice.advice_samples import PS, budget, finding, one_host, page
 

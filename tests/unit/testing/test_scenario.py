@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from outpace import api
-from outpace.metrics.op_metrics import op_metrics
-from outpace.metrics.segments import pipelines
-from outpace.metrics.step_breakdown import step_breakdown
+from outpace.metrics.input.segments import pipelines
+from outpace.metrics.model.op_metrics import op_metrics
+from outpace.metrics.program.step_breakdown import step_breakdown
 from outpace.model import Category
 from outpace.testing import training_run
 from outpace.timeline import Run

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from outpace import api
-from outpace.metrics.step_breakdown import step_breakdown
+from outpace.metrics.program.step_breakdown import step_breakdown
 from outpace.model import Category, UsageError
 from outpace.testing import training_run
 from outpace.timeline import Run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from outpace.metrics.device_kinds import written_transfer
+from outpace.metrics.machine.device_kinds import written_transfer
 from outpace.timeline.hlo import HloOp, Program, programs
 from tests.support import PROFILES, opened
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import pytest
 
-from outpace.metrics.op_metrics import op_metrics
+from outpace.metrics.model.op_metrics import op_metrics
 from outpace.metrics.slices import OTHERS
 from outpace.tools.op_stats.compute import ops, shares
 from tests.support import opened

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from outpace.metrics import jit_calls, python_threads, python_time
+from outpace.metrics.model import jit_calls
+from outpace.metrics.python import threads as python_threads
+from outpace.metrics.python import time as python_time
 from outpace.tools.python_time.page import analyse
 from tests.advice_cases.build import MS, run, table
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from outpace import api
-from outpace.metrics.op_metrics import op_metrics
+from outpace.metrics.model.op_metrics import op_metrics
 from outpace.testing import training_run
 from outpace.timeline import Run
 from outpace.trace import read_trace

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outpace.metrics.segments import StageWork, pipelines
-from outpace.metrics.step_breakdown import step_breakdown
+from outpace.metrics.input.segments import StageWork, pipelines
+from outpace.metrics.program.step_breakdown import step_breakdown
 from outpace.testing import training_run
 from outpace.timeline import Run
 from outpace.tools.tf_data.saving import Waiting, busy_without, kept, repeats, saving

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from outpace.metrics.segments import Pipeline
+from outpace.metrics.input.segments import Pipeline
 from tests.advice_cases import tf_data as cases
 from tests.advice_cases.build import MS, STEPS
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.step_breakdown import category_of, event_kinds, step_breakdown, unseen
+from outpace.metrics.program.step_breakdown import category_of, event_kinds, step_breakdown, unseen
 from outpace.model import Category, Table, UsageError
 from outpace.model.arrays import Codes, Indices, Picoseconds
 from outpace.timeline import Run, Timeline

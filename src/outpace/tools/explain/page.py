@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from outpace.metrics.no_steps import no_steps
+from outpace.metrics.program.no_steps import no_steps
 from outpace.model import (
     Category,
     Chart,

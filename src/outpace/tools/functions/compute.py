@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from outpace.metrics.builds import builds_programs, jax_builds
-from outpace.metrics.op_metrics import op_metrics
+from outpace.metrics.model.builds import builds_programs, jax_builds
+from outpace.metrics.model.op_metrics import op_metrics
 from outpace.model import Table
 from outpace.timeline import Run, Timeline
 from outpace.tools.functions.jitted import built, numbered

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.budget import at_most
-from outpace.metrics.program import Program
-from outpace.metrics.python_time import called_line
-from outpace.metrics.step_function import function_calls
+from outpace.metrics.model.step_function import function_calls
+from outpace.metrics.program.budget import at_most
+from outpace.metrics.program.program import Program
+from outpace.metrics.python.time import called_line
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit
 from outpace.timeline import Run, Timeline
 from outpace.timeline.gradients import trains

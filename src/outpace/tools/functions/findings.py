@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from outpace.metrics.budget import at_most, budgets
-from outpace.metrics.host_copies import host_copies
-from outpace.metrics.jit_calls import MANY_CALLS, jit_calls
-from outpace.metrics.program import Program
-from outpace.metrics.python_time import framework_line, framework_share, step_line
+from outpace.metrics.machine.host_copies import host_copies
+from outpace.metrics.model.jit_calls import MANY_CALLS, jit_calls
+from outpace.metrics.program.budget import at_most, budgets
+from outpace.metrics.program.program import Program
+from outpace.metrics.python.time import framework_line, framework_share, step_line
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Table, Threshold, Unit, humanize
 from outpace.model.units import counted
 from outpace.timeline import Run

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from outpace.metrics.builds import Build, jax_builds
-from outpace.metrics.source_line import source_line
+from outpace.metrics.model.builds import Build, jax_builds
+from outpace.metrics.python.source_line import source_line
 from outpace.model.arrays import Codes
 from outpace.timeline import Timeline
 

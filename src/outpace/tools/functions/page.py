@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from outpace.metrics.host_copies import host_copies
-from outpace.metrics.jit_calls import jit_calls
-from outpace.metrics.program import program
-from outpace.metrics.tf_functions import tf_functions
+from outpace.metrics.machine.host_copies import host_copies
+from outpace.metrics.model.jit_calls import jit_calls
+from outpace.metrics.model.tf_functions import tf_functions
+from outpace.metrics.program.program import program
 from outpace.model import Figure, Figures, Page, Rows, Section, Table, Unavailable, Unit, humanize
 from outpace.model.units import counted
 from outpace.timeline import Run

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from outpace.metrics.builds import jax_builds
-from outpace.metrics.source_line import source_line
+from outpace.metrics.model.builds import jax_builds
+from outpace.metrics.python.source_line import source_line
 from outpace.model import Table
 from outpace.timeline import Run, Timeline
 from outpace.tools.functions.jitted import noted_within, steps_of

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.executions import executions, launchers
+from outpace.metrics.model.executions import executions, launchers
 from outpace.model import Table
 from outpace.model.arrays import Indices, Numbers, Picoseconds
 from outpace.timeline import Run, Timeline

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from outpace.metrics.step_breakdown import category_times
+from outpace.metrics.program.step_breakdown import category_times
 from outpace.model import Category, Table, Unit, humanize
 from outpace.model.arrays import Codes, Indices
 from outpace.model.interval import quantiles

@@ -6,8 +6,8 @@ import re
 
 import numpy as np
 
-from outpace.metrics.op_metrics import HOST
-from outpace.metrics.step_breakdown import StepBreakdown
+from outpace.metrics.model.op_metrics import HOST
+from outpace.metrics.program.step_breakdown import StepBreakdown
 from outpace.model import Category, Table
 from outpace.model.arrays import Values
 from outpace.tools.input_pipeline.schema import CATEGORIES, INPUT_OPS, STATISTICS

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from outpace.metrics import cpu_saturation
-from outpace.metrics.budget import at_most
-from outpace.metrics.program import Program
-from outpace.metrics.step_breakdown import StepBreakdown
+from outpace.metrics.machine import cpu_saturation
+from outpace.metrics.program.budget import at_most
+from outpace.metrics.program.program import Program
+from outpace.metrics.program.step_breakdown import StepBreakdown
 from outpace.model import Category, Certainty, Evidence, Finding, Saving, Severity, Table, Threshold, Unit
 
 _XPROF = "XProf's input pipeline page"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from outpace.metrics.cpu_saturation import competition, cpu_saturation
-from outpace.metrics.op_metrics import op_metrics
-from outpace.metrics.program import program
-from outpace.metrics.step_breakdown import StepBreakdown, step_breakdown
+from outpace.metrics.machine.cpu_saturation import competition, cpu_saturation
+from outpace.metrics.model.op_metrics import op_metrics
+from outpace.metrics.program.program import program
+from outpace.metrics.program.step_breakdown import StepBreakdown, step_breakdown
 from outpace.model import Category, Chart, ChartKind, Figure, Figures, Page, Rows, Section, Text, Unavailable, Unit
 from outpace.timeline import Run
 from outpace.tools.input_pipeline import TOOL

@@ -9,8 +9,8 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.metrics.call_tree import call_tree
-from outpace.metrics.op_metrics import device_op, op_texts
-from outpace.metrics.op_scopes import kind_of_scope, scope_of
+from outpace.metrics.model.op_metrics import device_op, op_texts
+from outpace.metrics.model.op_scopes import kind_of_scope, scope_of
 from outpace.metrics.slices import slices
 from outpace.model import Table
 from outpace.model.arrays import Codes, Mask, Values

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from outpace.metrics.budget import at_most
-from outpace.metrics.device import DeviceFacts
-from outpace.metrics.program import Program
+from outpace.metrics.machine.device import DeviceFacts
+from outpace.metrics.program.budget import at_most
+from outpace.metrics.program.program import Program
 from outpace.model import Category, Certainty, Evidence, Finding, Severity, Table, Threshold, Unit
 from outpace.tools.kernel_stats.idle import NOTHING
 from outpace.tools.kernel_stats.names import short

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from outpace.metrics.device import device_facts
-from outpace.metrics.program import program
+from outpace.metrics.machine.device import device_facts
+from outpace.metrics.program.program import program
 from outpace.model import Chart, ChartKind, Figure, Figures, Page, Rows, Section, Table, Unavailable, Unit
 from outpace.timeline import Run
 from outpace.tools.kernel_stats import TOOL

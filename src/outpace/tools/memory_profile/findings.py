@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from outpace.metrics.program import Program
+from outpace.metrics.program.program import Program
 from outpace.model import Evidence, Finding, Severity, Table, Threshold, Unit, humanize
 from outpace.model.units import counted
 from outpace.tools.memory_profile.growth import MATERIAL, RISING

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from outpace.metrics.program import program
+from outpace.metrics.program.program import program
 from outpace.model import (
     Category,
     Chart,

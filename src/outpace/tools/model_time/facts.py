@@ -7,11 +7,11 @@ from collections import defaultdict
 from typing import Any
 
 from outpace._dataclass import dataclass
-from outpace.metrics.hlo_lines import hlo_lines
-from outpace.metrics.model_parts import model_parts, op_places
-from outpace.metrics.op_places import LAYER
-from outpace.metrics.program import Program
-from outpace.metrics.small_ops import small_ops
+from outpace.metrics.model.hlo_lines import hlo_lines
+from outpace.metrics.model.model_parts import model_parts, op_places
+from outpace.metrics.model.op_places import LAYER
+from outpace.metrics.model.small_ops import small_ops
+from outpace.metrics.program.program import Program
 from outpace.timeline import Run
 
 # Ops that loop, sort, search or move data, run on one thread, or call Python: mostly there is a cheaper way. Dense arithmetic hardware does

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from outpace.metrics.budget import Budget, at_most
-from outpace.metrics.host_copies import host_copies
-from outpace.metrics.odd_ops import AUGMENTATION, IMAGE, PREPROCESSING, PYTHON, RANDOM, odd_ops
-from outpace.metrics.program import Framework, Program
-from outpace.metrics.small_ops import small_ops
+from outpace.metrics.input.odd_ops import AUGMENTATION, IMAGE, PREPROCESSING, PYTHON, RANDOM, odd_ops
+from outpace.metrics.machine.host_copies import host_copies
+from outpace.metrics.model.small_ops import small_ops
+from outpace.metrics.program.budget import Budget, at_most
+from outpace.metrics.program.program import Framework, Program
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Threshold, Unit, humanize
 from outpace.timeline import Run
 from outpace.tools.model_time.facts import Part, parts, short, short_ops

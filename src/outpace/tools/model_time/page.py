@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from outpace.metrics.budget import ALL_HOSTS, budgets
-from outpace.metrics.core_use import core_use, lone_ops
-from outpace.metrics.hlo_lines import hlo_lines
-from outpace.metrics.model_parts import model_parts
-from outpace.metrics.no_steps import no_steps
-from outpace.metrics.odd_ops import odd_ops
-from outpace.metrics.program import program
-from outpace.metrics.small_ops import small_ops
+from outpace.metrics.input.odd_ops import odd_ops
+from outpace.metrics.machine.core_use import core_use, lone_ops
+from outpace.metrics.model.hlo_lines import hlo_lines
+from outpace.metrics.model.model_parts import model_parts
+from outpace.metrics.model.small_ops import small_ops
+from outpace.metrics.program.budget import ALL_HOSTS, budgets
+from outpace.metrics.program.no_steps import no_steps
+from outpace.metrics.program.program import program
 from outpace.model import Page, Rows, Section, Table
 from outpace.timeline import Run
 from outpace.tools.model_time import TOOL

@@ -1,10 +1,10 @@
 """Columns of the model's tables, as the metrics declare them."""
 
-from outpace.metrics.core_use import FIELDS as CORE_USE
-from outpace.metrics.core_use import LONE_FIELDS as LONE_OPS
-from outpace.metrics.hlo_lines import FIELDS as HLO_LINES
-from outpace.metrics.model_parts import FIELDS as MODEL_PARTS
-from outpace.metrics.odd_ops import FIELDS as ODD_OPS
-from outpace.metrics.small_ops import FIELDS as SMALL_OPS
+from outpace.metrics.input.odd_ops import FIELDS as ODD_OPS
+from outpace.metrics.machine.core_use import FIELDS as CORE_USE
+from outpace.metrics.machine.core_use import LONE_FIELDS as LONE_OPS
+from outpace.metrics.model.hlo_lines import FIELDS as HLO_LINES
+from outpace.metrics.model.model_parts import FIELDS as MODEL_PARTS
+from outpace.metrics.model.small_ops import FIELDS as SMALL_OPS
 
 __all__ = ["CORE_USE", "HLO_LINES", "LONE_OPS", "MODEL_PARTS", "ODD_OPS", "SMALL_OPS"]

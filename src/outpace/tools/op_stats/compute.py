@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from outpace.metrics.op_metrics import DEVICE, HOST
-from outpace.metrics.op_scopes import kind_of_scope
+from outpace.metrics.model.op_metrics import DEVICE, HOST
+from outpace.metrics.model.op_scopes import kind_of_scope
 from outpace.metrics.slices import slices
 from outpace.model import Table
 from outpace.model.arrays import Column, Mask, Values

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from outpace.metrics.budget import at_most
-from outpace.metrics.eager_ops import EagerShare
-from outpace.metrics.op_metrics import DEVICE
-from outpace.metrics.program import Program
+from outpace.metrics.model.op_metrics import DEVICE
+from outpace.metrics.program.budget import at_most
+from outpace.metrics.program.program import Program
+from outpace.metrics.python.eager_ops import EagerShare
 from outpace.model import Category, Evidence, Finding, Severity, Table, Threshold, Unit
 
 _XPROF = "XProf's overview page"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from outpace.metrics.budget import others_share
-from outpace.metrics.eager_ops import FUNCTION, eager_ops, eager_share
-from outpace.metrics.op_metrics import op_metrics
-from outpace.metrics.program import program
-from outpace.metrics.python_time import framework_line, framework_share
+from outpace.metrics.model.op_metrics import op_metrics
+from outpace.metrics.program.budget import others_share
+from outpace.metrics.program.program import program
+from outpace.metrics.python.eager_ops import FUNCTION, eager_ops, eager_share
+from outpace.metrics.python.time import framework_line, framework_share
 from outpace.model import Chart, ChartKind, Page, Rows, Section, Table, Unavailable
 from outpace.timeline import Run
 from outpace.tools.op_stats import TOOL

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from outpace.metrics.no_steps import REPAIR, START, mark, missing, no_steps
-from outpace.metrics.program import Program
+from outpace.metrics.program.no_steps import REPAIR, START, mark, missing, no_steps
+from outpace.metrics.program.program import Program
 from outpace.model import Certainty, Effort, Evidence, Finding, Severity, Unit
 from outpace.timeline import Run
 

@@ -7,7 +7,7 @@ import shlex
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.step_breakdown import StepBreakdown
+from outpace.metrics.program.step_breakdown import StepBreakdown
 from outpace.model import Category, Unit, humanize, median
 from outpace.model.units import counted
 from outpace.timeline import Run

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.step_breakdown import StepBreakdown
+from outpace.metrics.program.step_breakdown import StepBreakdown
 from outpace.model import Category, Table
 from outpace.timeline import Run, Timeline
 from outpace.timeline.steady import Aside

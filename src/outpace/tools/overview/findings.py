@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from outpace._dataclass import dataclass
-from outpace.metrics.between import Between
-from outpace.metrics.budget import at_most, of_category
-from outpace.metrics.device import DeviceFacts
-from outpace.metrics.program import Program
-from outpace.metrics.step_breakdown import StepBreakdown
+from outpace.metrics.machine.device import DeviceFacts
+from outpace.metrics.program.between import Between
+from outpace.metrics.program.budget import at_most, of_category
+from outpace.metrics.program.program import Program
+from outpace.metrics.program.step_breakdown import StepBreakdown
 from outpace.model import (
     OUTSIDE,
     Category,

@@ -6,18 +6,18 @@ import math
 import re
 from collections.abc import Iterator
 
-from outpace.metrics.between import between
-from outpace.metrics.budget import ALL_HOSTS, budgets, overhead_samples, slowdown
-from outpace.metrics.cpu_saturation import others_cores
-from outpace.metrics.device import device_facts
-from outpace.metrics.examples import examples_per_step
-from outpace.metrics.host_copies import host_copies
-from outpace.metrics.no_steps import no_steps
-from outpace.metrics.op_metrics import op_metrics
-from outpace.metrics.program import Program, program
-from outpace.metrics.same_program import comparable, main_program
-from outpace.metrics.step_breakdown import StepBreakdown, step_breakdown
-from outpace.metrics.tf_functions import tf_functions
+from outpace.metrics.input.examples import examples_per_step
+from outpace.metrics.machine.cpu_saturation import others_cores
+from outpace.metrics.machine.device import device_facts
+from outpace.metrics.machine.host_copies import host_copies
+from outpace.metrics.model.op_metrics import op_metrics
+from outpace.metrics.model.tf_functions import tf_functions
+from outpace.metrics.program.between import between
+from outpace.metrics.program.budget import ALL_HOSTS, budgets, overhead_samples, slowdown
+from outpace.metrics.program.no_steps import no_steps
+from outpace.metrics.program.program import Program, program
+from outpace.metrics.program.same_program import comparable, main_program
+from outpace.metrics.program.step_breakdown import StepBreakdown, step_breakdown
 from outpace.model import (
     Category,
     Chart,

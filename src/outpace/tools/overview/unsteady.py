@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.budget import at_most
-from outpace.metrics.program import Program
-from outpace.metrics.python_samples import library_beyond, lines_beyond
-from outpace.metrics.source_line import source_line
-from outpace.metrics.step_breakdown import StepBreakdown
-from outpace.metrics.step_function import step_function_calls
+from outpace.metrics.model.step_function import step_function_calls
+from outpace.metrics.program.budget import at_most
+from outpace.metrics.program.program import Program
+from outpace.metrics.program.step_breakdown import StepBreakdown
+from outpace.metrics.python.samples import library_beyond, lines_beyond
+from outpace.metrics.python.source_line import source_line
 from outpace.model import Category, Certainty, Evidence, Finding, Severity, Table, Threshold, Unit, humanize, median
 from outpace.model.arrays import Indices
 from outpace.timeline import Run, Timeline

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.same_program import ran_together, step_spans
+from outpace.metrics.program.same_program import ran_together, step_spans
 from outpace.model import Table, median
 from outpace.model.arrays import Numbers
 from outpace.timeline import Run, Timeline

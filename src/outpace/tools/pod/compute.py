@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.collectives import collective_names
-from outpace.metrics.same_program import SameProgram
-from outpace.metrics.step_breakdown import category_times, step_breakdown
+from outpace.metrics.machine.collectives import collective_names
+from outpace.metrics.program.same_program import SameProgram
+from outpace.metrics.program.step_breakdown import category_times, step_breakdown
 from outpace.model import Category, Table, median
 from outpace.model.arrays import Indices, Picoseconds, Values
 from outpace.timeline import Run, Timeline

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from outpace.metrics.no_steps import no_steps
-from outpace.metrics.same_program import same_program
+from outpace.metrics.program.no_steps import no_steps
+from outpace.metrics.program.same_program import same_program
 from outpace.model import Category, Chart, ChartKind, Finding, Page, Rows, Section, Table, Text, Unavailable, Unit, humanize
 from outpace.timeline import Run
 from outpace.tools.pod import TOOL

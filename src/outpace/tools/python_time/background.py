@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from outpace.metrics import cpu_saturation
-from outpace.metrics.budget import Budget, at_most
-from outpace.metrics.python_threads import NATIVE, thread_lines
+from outpace.metrics.machine import cpu_saturation
+from outpace.metrics.program.budget import Budget, at_most
+from outpace.metrics.python.threads import NATIVE, thread_lines
 from outpace.model import Category, Certainty, Evidence, Finding, Severity, Table, Threshold, Unit
 from outpace.timeline import Run
 

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator
 
 from outpace._dataclass import dataclass
-from outpace.metrics.budget import at_most
-from outpace.metrics.jit_calls import runs_op_by_op
-from outpace.metrics.program import Program
-from outpace.metrics.python_samples import FRAMEWORKS, LIBRARY
-from outpace.metrics.python_time import PythonLine, framework_line, interval, lines_beside, python_lines
+from outpace.metrics.model.jit_calls import runs_op_by_op
+from outpace.metrics.program.budget import at_most
+from outpace.metrics.program.program import Program
+from outpace.metrics.python.samples import FRAMEWORKS, LIBRARY
+from outpace.metrics.python.time import PythonLine, framework_line, interval, lines_beside, python_lines
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
 from outpace.model.units import counted
 from outpace.timeline import Run

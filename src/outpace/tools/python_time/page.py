@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from outpace.metrics.budget import budgets
-from outpace.metrics.cpu_saturation import cpu_saturation
-from outpace.metrics.program import program
-from outpace.metrics.python_samples import OUTPACE, YOURS
-from outpace.metrics.python_stacks import python_stacks
-from outpace.metrics.python_threads import thread_lines
-from outpace.metrics.python_time import python_lines
+from outpace.metrics.machine.cpu_saturation import cpu_saturation
+from outpace.metrics.program.budget import budgets
+from outpace.metrics.program.program import program
+from outpace.metrics.python.samples import OUTPACE, YOURS
+from outpace.metrics.python.stacks import python_stacks
+from outpace.metrics.python.threads import thread_lines
+from outpace.metrics.python.time import python_lines
 from outpace.model import Chart, ChartKind, Page, Rows, Section, Table, Unavailable, Unit, humanize
 from outpace.timeline import Run
 from outpace.tools.python_time import TOOL, background

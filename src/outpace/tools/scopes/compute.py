@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from outpace.metrics.op_metrics import op_metrics
-from outpace.metrics.op_scopes import scope_of
+from outpace.metrics.model.op_metrics import op_metrics
+from outpace.metrics.model.op_scopes import scope_of
 from outpace.model import Table
 from outpace.model.arrays import Codes, Numbers
 from outpace.timeline import Run, Timeline

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from outpace._dataclass import dataclass
-from outpace.metrics.op_metrics import op_metrics
-from outpace.metrics.op_scopes import scope_of
+from outpace.metrics.model.op_metrics import op_metrics
+from outpace.metrics.model.op_scopes import scope_of
 from outpace.model import Chart, ChartKind, Figure, Figures, Page, Rows, Table, Unit, UsageError
 from outpace.timeline import Run
 from outpace.tools.scopes import TOOL

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from outpace.metrics.hlo_lines import CPU, DEVICE, gathered
+from outpace.metrics.model.hlo_lines import CPU, DEVICE, gathered
 from outpace.model import Table
 from outpace.model.arrays import Indices
 from outpace.timeline import Run, Timeline

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from outpace.metrics.op_scopes import NO_SCOPE
+from outpace.metrics.model.op_scopes import NO_SCOPE
 from outpace.model import Chart, ChartKind, Page, Rows, Section, Table, Unavailable, UsageError
 from outpace.timeline import Run
 from outpace.tools.scopes import TOOL

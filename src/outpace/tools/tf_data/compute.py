@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.iterators import IteratorGraph, iterators
-from outpace.metrics.segments import FUNCTION, Pipeline, pipelines
-from outpace.metrics.stage_labels import source
+from outpace.metrics.input.iterators import IteratorGraph, iterators
+from outpace.metrics.input.segments import FUNCTION, Pipeline, pipelines
+from outpace.metrics.input.stage_labels import source
 from outpace.model import Table
 from outpace.model.arrays import Codes, Column, Indices
 from outpace.timeline import Run

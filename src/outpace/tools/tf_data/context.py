@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 
-from outpace.metrics import cpu_saturation
-from outpace.metrics.between import between
-from outpace.metrics.budget import at_most
-from outpace.metrics.segments import Pipeline, StageWork
-from outpace.metrics.stage_labels import called, source
+from outpace.metrics.input.segments import Pipeline, StageWork
+from outpace.metrics.input.stage_labels import called, source
+from outpace.metrics.machine import cpu_saturation
+from outpace.metrics.program.between import between
+from outpace.metrics.program.budget import at_most
 from outpace.model import OUTSIDE, Category, Saving, Severity, Threshold, Unit
 from outpace.tools.tf_data.saving import Waiting, saving
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from outpace.metrics.segments import CHAIN, Pipeline, StageWork
-from outpace.metrics.stage_labels import injected, location, stage_record
-from outpace.metrics.step_breakdown import StepBreakdown
+from outpace.metrics.input.segments import CHAIN, Pipeline, StageWork
+from outpace.metrics.input.stage_labels import injected, location, stage_record
+from outpace.metrics.program.step_breakdown import StepBreakdown
 from outpace.model import Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
 from outpace.timeline import Run
 from outpace.tools.tf_data.compute import Analysis

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from outpace.metrics.iterators import IteratorGraph
-from outpace.metrics.segments import Pipeline
+from outpace.metrics.input.iterators import IteratorGraph
+from outpace.metrics.input.segments import Pipeline
 from outpace.model import Table, Unit, humanize
 from outpace.model.arrays import Codes, Indices
 from outpace.tools.tf_data.schema import GRAPH

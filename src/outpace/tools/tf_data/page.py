@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from outpace.metrics.stage_labels import called
-from outpace.metrics.step_breakdown import step_breakdown
+from outpace.metrics.input.stage_labels import called
+from outpace.metrics.program.step_breakdown import step_breakdown
 from outpace.model import Chart, ChartKind, Page, Rows, Section, Text, Unavailable, Unit, humanize
 from outpace.timeline import Run
 from outpace.tools.tf_data import TOOL

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.cpu_saturation import competition
-from outpace.metrics.segments import CHAIN, Pipeline, StageWork
-from outpace.metrics.stage_labels import stage_record
+from outpace.metrics.input.segments import CHAIN, Pipeline, StageWork
+from outpace.metrics.input.stage_labels import stage_record
+from outpace.metrics.machine.cpu_saturation import competition
 from outpace.model import Category, Saving, bootstrap_saving, median
 from outpace.model.arrays import Values
 from outpace.timeline import Run, Timeline

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from outpace.metrics.python_threads import busiest_line
-from outpace.metrics.segments import StageWork
-from outpace.metrics.stage_labels import location, stage_record
+from outpace.metrics.input.segments import StageWork
+from outpace.metrics.input.stage_labels import location, stage_record
+from outpace.metrics.python.threads import busiest_line
 from outpace.model import Certainty, Evidence, Finding, Severity, Unit, humanize
 from outpace.model.units import counted
 from outpace.tools.tf_data.context import HIGH, MODERATE, SHARE, Context, has_cache

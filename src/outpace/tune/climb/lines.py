@@ -6,9 +6,9 @@ import linecache
 import os
 from collections import defaultdict
 
-from outpace.metrics.python_samples import OUTPACE, YOURS, places_of
-from outpace.metrics.python_time import interval
-from outpace.metrics.source_line import source_line
+from outpace.metrics.python.samples import OUTPACE, YOURS, places_of
+from outpace.metrics.python.source_line import source_line
+from outpace.metrics.python.time import interval
 from outpace.model import Field, Table, Unit
 from outpace.store.record import PythonSamples
 from outpace.tune.loop.loop import Loop

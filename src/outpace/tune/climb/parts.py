@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from outpace.capture.sources import SourceRecorder
-from outpace.metrics.model_parts import model_parts
+from outpace.metrics.model.model_parts import model_parts
 from outpace.model import Table
 from outpace.timeline import Run
 from outpace.trace import open_trace

@@ -1,0 +1,93 @@
+"""What runs inside the model's step and may belong elsewhere: augmentation, preprocessing, random and image ops, Python functions.
+
+Rows are disjoint: an op inside a layer for augmentation or preprocessing counts there, whatever its type. Dropout draws random numbers by
+design, and is marked as such.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+from outpace.metrics.derived import derived
+from outpace.metrics.model.model_ops import ModelOps, model_ops
+from outpace.metrics.model.model_parts import by_op, op_places
+from outpace.metrics.model.op_places import OpPlace, OpPlaces
+from outpace.model import Field, Table, Unit
+from outpace.timeline import Run
+
+AUGMENTATION, PREPROCESSING, RANDOM, IMAGE, PYTHON = "augmentation", "preprocessing", "random", "image", "python"
+_AUGMENTS = re.compile(r"Random\w+|RandAugment|AugMix|AutoContrast|CutMix|MixUp|Equalization|Solarization|MaxNumBoundingBoxes")
+_PREPARES = re.compile(
+    r"Resizing|Rescaling|CenterCrop|TextVectorization|StringLookup|IntegerLookup|Hashing|HashedCrossing|Discretization|"
+    r"CategoryEncoding|MelSpectrogram|STFTSpectrogram"
+)
+_RANDOM = re.compile(
+    r"Random[A-Z]\w*|Stateless(Random|TruncatedNormal|Multinomial|Parameterized|Shuffle|SampleDistorted)\w*|Multinomial|"
+    r"(Parameterized)?TruncatedNormal|Stateful(Uniform|StandardNormal|Random|TruncatedNormal)\w*|Rng\w*|rng(-\w+)*"
+)
+_RANDOM_NAME = re.compile(
+    r"StatelessRandom|threefry|random_bits|rng_bit_generator|rng_uniform|RandomUniform|RandomStandardNormal|"
+    r"jit\(_(?:uniform|normal|truncated_normal|gumbel|randint|shuffle|gamma|laplace|bernoulli)\)"
+)
+_IMAGE = re.compile(
+    r"ImageProjectiveTransform\w*|(Quantized)?Resize(Bilinear|Bicubic|Area|NearestNeighbor|\w*)|ScaleAndTranslate\w*|"
+    r"Adjust(Contrast|Hue|Saturation)\w*|CropAndResize\w*|(Decode|Encode)(Jpeg|Png|Gif|Bmp|Image|AndCropJpeg)\w*|RGBToHSV|HSVToRGB|"
+    r"ExtractGlimpse\w*|SampleDistortedBoundingBox\w*"
+)
+_DROPS = ("dropout", "jit(_bernoulli)")
+_PYTHON = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
+
+FIELDS = (
+    Field("host", Unit.TEXT, "host that ran the ops"),
+    Field("side", Unit.TEXT, "Host (threads) or Device (accelerators)"),
+    Field("kind", Unit.TEXT, "augmentation or preprocessing (a layer), random, image or python (single ops)"),
+    Field("type", Unit.TEXT, "type of the op, or class of the layer"),
+    Field("part", Unit.TEXT, "part of the model"),
+    Field("source", Unit.TEXT, "line that made the op or its layer"),
+    Field("text", Unit.TEXT, "that source line", "Code"),
+    Field("dropout", Unit.BOOL, "whether a dropout layer draws these random numbers, which belongs to training"),
+    Field("self_ps", Unit.PS, "time per step, wall clock, with the executor's share"),
+    Field("share", Unit.FRACTION, "share of the step time", "Of step"),
+    Field("count", Unit.RATIO, "op executions per step", "Ops per step"),
+)
+
+
+@derived
+def odd_ops(run: Run) -> Table:
+    """One row per host, side, kind, type and part, the largest first."""
+    rows = [row for ops in model_ops(run) for row in _rows(ops, op_places(run)[ops.host])]
+    return Table.from_rows("odd_ops", "Input work inside the model", FIELDS, rows).sorted_by("share")
+
+
+def _rows(ops: ModelOps, places: OpPlaces) -> Iterator[tuple[object, ...]]:
+    sums: dict[tuple[str, str, str, bool], list[float]] = defaultdict(lambda: [0.0, 0.0])
+    where: dict[tuple[str, str, str, bool], OpPlace] = {}
+    for place, name, op_type, count, wall, overhead, _ in by_op(ops, places):
+        kind = kind_of(place.of, name, op_type)
+        if kind is not None:
+            shown = place.of if kind in (AUGMENTATION, PREPROCESSING) else op_type
+            drops = "Dropout" in place.of or any(word in f"{place.part}/{name}".lower() for word in _DROPS)
+            key = (kind, shown, place.part, drops)
+            where.setdefault(key, place)
+            sums[key][0] += wall + overhead
+            sums[key][1] += count
+    for (kind, op_type, part, dropout), (time, executions) in sums.items():
+        place = where[kind, op_type, part, dropout]
+        share = time / ops.steps / ops.step_ps if ops.step_ps else 0.0
+        numbers = (dropout, round(time / ops.steps), share, executions / ops.steps)
+        yield (ops.host, ops.side, kind, op_type, part, place.source, place.text, *numbers)
+
+
+def kind_of(layer: str, name: str, op_type: str) -> str | None:
+    """What makes an op odd inside a model's step: its layer's class, its type, or for compiled programs its name; None for all others."""
+    if _AUGMENTS.fullmatch(layer):
+        return AUGMENTATION
+    if _PREPARES.fullmatch(layer):
+        return PREPROCESSING
+    if op_type in _PYTHON:
+        return PYTHON
+    if _IMAGE.fullmatch(op_type):
+        return IMAGE
+    return RANDOM if _RANDOM.fullmatch(op_type) or _RANDOM_NAME.search(name) else None

@@ -1,0 +1,356 @@
+"""Which tf.data stages work, and which only wait.
+
+An asynchronous stage (Prefetch, ParallelMap, MapAndBatch, ...) mostly waits in its consumer's thread while other threads do the work. So a
+pipeline is cut at its asynchronous stages into *segments* that run at the same time:
+
+* a **chain**: the synchronous stages between two asynchronous ones, run one after the other by the threads that ask for their elements
+  (the last chain is run by the training loop itself); its work is the sum of its stages' self time, and of what handing an element over costs;
+* a **function**: what an asynchronous stage runs for every element in the tf.data thread pool; its work is the time of the executor runs
+  that its calls caused.
+
+A segment's busy time per batch is its work, divided by the threads that ran it and by the root calls. The slowest segment limits the
+pipeline, and its stage with most work is where to act. Stages are told apart by iterator id; nested datasets made per element
+(inside interleave and flat_map) count as one stage per position in the pipeline.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import numpy as np
+
+from outpace._dataclass import dataclass
+from outpace.metrics.derived import derived
+from outpace.metrics.input.iterators import IteratorGraph, is_async, iterators
+from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds, Values
+from outpace.timeline import OpKind, Run, Timeline
+from outpace.trace import Trace, dialect
+from outpace.trace.algorithms import join, nest_rows, spread
+
+CHAIN, FUNCTION = "chain", "function"
+_ANY = 1_000_000  # threads: the profile does not say how many may run
+_PRODUCE, _CONSUME = "Produce", "Consume"
+_INDEX = re.compile(r"\[\d+\]")
+_FUNCTION = "InstantiatedCapturedFunction::"
+_EXECUTOR = ("ExecutorState::Process", "ExecutorDoneCallback")
+_PYTHON_OPS = (":PyFunc", ":EagerPyFunc", ":PyFuncStateless")
+
+
+@dataclass(frozen=True)
+class StageWork:
+    """Work of one stage of one pipeline. Times in ps, summed over the capture.
+
+    position: long name without the indices of interleaved copies; iterators: indices into the graph's ids; own: self time on the threads
+    that call it, only its own (0 for an asynchronous stage, which waits there); handing: what its producing threads spent on it;
+    function: time that its function ran on pool threads; threads and function_threads: how many threads did so, of the latter as many as
+    TensorFlow lets run at a time; python: whether its function runs Python; ops: time of its function's ops by `name:type`.
+    """
+
+    position: str
+    type: str
+    iterators: tuple[int, ...]
+    parent: int
+    asynchronous: bool
+    calls: int
+    own: int
+    handing: int
+    function: int
+    threads: int
+    function_threads: int
+    python: bool
+    ops: Mapping[str, int]
+    label: str
+
+    @property
+    def work(self) -> int:
+        """Its work in the capture, ps: a synchronous stage waits for its function itself, so that it is counted once."""
+        return self.handing + self.function if self.asynchronous else self.own
+
+    @property
+    def top_op(self) -> str:
+        """Type of the op that took most of its function's time; "" where none was recorded."""
+        types = self._by_type()
+        return max(types, key=types.__getitem__, default="")
+
+    @property
+    def top_share(self) -> float:
+        """That op's part of the function's time; 0 where none was recorded."""
+        return max(self._by_type().values(), default=0) / self.function if self.function else 0.0
+
+    @property
+    def starting_share(self) -> float:
+        """Part of its function's time in no op: what it takes to call the function and to start its ops. 0 where no op was recorded."""
+        return 1 - min(1.0, sum(self.ops.values()) / self.function) if self.function and self.ops else 0.0
+
+    def _by_type(self) -> dict[str, int]:
+        types: dict[str, int] = {}
+        for name, time in self.ops.items():
+            kind = name.rsplit(":", 1)[-1]
+            types[kind] = types.get(kind, 0) + time
+        return types
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Stages that run on the same threads. work: ps in the capture; busy: ps per root call of one of its threads; dominant: index of the
+    stage with most work; boundary: index of the asynchronous stage that runs it (-1: the training loop)."""
+
+    kind: str
+    boundary: int
+    stages: tuple[int, ...]
+    work: int
+    threads: int
+    busy: float
+    dominant: int
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """One input pipeline of one host: stages from the root down, segments slowest first, and the number of root calls."""
+
+    host: str
+    root: int
+    calls: int
+    stages: tuple[StageWork, ...]
+    segments: tuple[Segment, ...]
+
+    @property
+    def bottleneck(self) -> StageWork | None:
+        """The stage with most work in the slowest segment."""
+        return self.stages[self.segments[0].dominant] if self.segments else None
+
+
+@derived
+def pipelines(run: Run) -> tuple[Pipeline, ...]:
+    """Every host input pipeline of every host, the one with most root calls first."""
+    graphs = iterators(run)
+    found = [p for t in run.hosts if t.host in graphs for p in _pipelines(t, graphs[t.host])]
+    return tuple(sorted(found, key=lambda p: (p.host, -p.calls)))
+
+
+def _pipelines(timeline: Timeline, graph: IteratorGraph) -> list[Pipeline]:
+    owner = _owners(timeline, graph)
+    roots = graph.iterator[graph.roots]
+    counts = {int(r): int(n) for r, n in zip(*np.unique(roots, return_counts=True), strict=True)}
+    return [
+        _pipeline(timeline, graph, owner, root, calls)
+        for root, calls in counts.items()
+        if int(graph.ids[root]) not in graph.device_ids
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class _Owners:
+    """For every event the iterator (index into the graph's ids) that it works for, -1 for none; and the rows of iterator events, of producing
+    events (both with self time among these two kinds) and of what runs on pool threads.
+    """
+
+    of: Codes
+    iterator: Indices
+    iterator_self: Picoseconds
+    produce: Indices
+    produce_self: Picoseconds
+    pool: Indices
+
+
+def _owners(timeline: Timeline, graph: IteratorGraph) -> _Owners:
+    trace = timeline.trace
+    is_iterator = np.zeros(len(trace), bool)
+    is_iterator[graph.row] = True
+    produce = np.fromiter((n.endswith(_PRODUCE) for n in trace.names), bool, len(trace.names))[trace.name]
+    maker = _makers(trace, graph, produce)
+    rows = np.concatenate((graph.row, maker[0]))
+    iterator = np.concatenate((graph.iterator, maker[1]))
+    inner_first = np.argsort(
+        -rows, kind="stable"
+    )  # a nested event has a larger row: it claims its subtree before its caller does
+    cause, effect = function_runs(trace)
+    parent, subtree_end, _ = trace.nesting
+    of = spread(subtree_end, cause, effect, rows[inner_first], iterator[inner_first])
+    nested = np.flatnonzero(is_iterator | produce)
+    _, self_time = nest_rows(trace.lines.first_event, trace.start, trace.duration, nested)
+    iterates = is_iterator[nested]
+    outermost = (of >= 0) & ((parent < 0) | (of[parent] != of))
+    hands_over = np.fromiter((n.endswith((_PRODUCE, _CONSUME)) for n in trace.names), bool, len(trace.names))[trace.name]
+    pool = np.flatnonzero(outermost & ~is_iterator & ~hands_over)
+    return _Owners(of, nested[iterates], self_time[iterates], nested[~iterates], self_time[~iterates], pool)
+
+
+def _makers(trace: Trace, graph: IteratorGraph, produce: Mask) -> tuple[Indices, Codes]:
+    """Producing events with the asynchronous iterator that they work for: the parent of the first iterator that they call."""
+    parent = trace.nesting[0][graph.row]
+    below = np.flatnonzero((parent >= 0) & produce[np.maximum(parent, 0)])
+    rows, first = np.unique(parent[below], return_index=True)
+    wanted = graph.parent_id[graph.iterator[below[first]]]
+    at = np.minimum(np.searchsorted(graph.ids, wanted), len(graph.ids) - 1)
+    known = graph.ids[at] == wanted
+    return rows[known].astype(np.int32), at[known].astype(np.int32)
+
+
+def function_runs(trace: Trace) -> tuple[Indices, Indices]:
+    """The run of a stage's function to the executor's work for it on other threads: both carry the run's id."""
+    stat = trace.stat(dialect.ID)
+    functions = np.fromiter((n.startswith(_FUNCTION) for n in trace.names), bool, len(trace.names))[trace.name[stat.row]]
+    executor = np.fromiter((n in _EXECUTOR for n in trace.names), bool, len(trace.names))[trace.name[stat.row]]
+    return join(stat.row[functions], stat.uints[functions], stat.row[executor], stat.uints[executor])
+
+
+def _pipeline(timeline: Timeline, graph: IteratorGraph, owner: _Owners, root: int, calls: int) -> Pipeline:
+    members = _members(graph, root)
+    positions: dict[str, list[int]] = {}
+    for iterator in members:
+        positions.setdefault(_INDEX.sub("", graph.long_names[iterator]), []).append(iterator)
+    place = {iterator: at for at, group in enumerate(positions.values()) for iterator in group}
+    stage_of = np.full(len(graph.ids) + 1, -1, np.int32)
+    stage_of[list(place)] = list(place.values())
+    by_stage = stage_of[owner.of]  # -1 (nobody's event) looks up the last entry: -1
+    totals = _totals(timeline, owner, by_stage, len(positions))
+    ids = {int(identity): i for i, identity in enumerate(graph.ids.tolist())}
+    stages = []
+    for at, (position, group) in enumerate(positions.items()):
+        parent = place.get(ids.get(int(graph.parent_id[group[0]]), -1), -1)
+        parent = (
+            parent if parent < at else -1
+        )  # callers come first; a damaged file may say that iterators call each other in a circle
+        stages.append(_stage(graph, position, tuple(group), parent, at, totals))
+    return Pipeline(timeline.host, root, calls, tuple(stages), _segments(stages, calls))
+
+
+def _members(graph: IteratorGraph, root: int) -> list[int]:
+    """Iterators of a pipeline, callers before callees."""
+    children: dict[int, list[int]] = {}
+    for i, parent in enumerate(graph.parent_id.tolist()):
+        children.setdefault(int(parent), []).append(i)
+    found, todo = [], [root]
+    while todo:
+        top = todo.pop(0)
+        if top not in found:
+            found.append(top)
+            todo += children.get(int(graph.ids[top]), [])
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Totals:
+    own: Picoseconds
+    calls: Numbers
+    handing: Picoseconds
+    function: Picoseconds
+    threads: Numbers
+    handing_threads: Numbers
+    function_threads: Numbers
+    ops: list[dict[str, int]]
+
+
+def _totals(timeline: Timeline, owner: _Owners, by_stage: Codes, count: int) -> _Totals:
+    """Sums per stage, each over the events that it names."""
+    trace = timeline.trace
+    line, lines = trace.line, max(len(trace.lines), 1)
+
+    def total(rows: Indices, values: Picoseconds | Values) -> Numbers:
+        stage = by_stage[rows]
+        mine = stage >= 0
+        return np.bincount(stage[mine], weights=values[mine].astype(np.float64), minlength=count).astype(np.int64)
+
+    def thread_count(rows: Indices) -> Numbers:
+        rows = rows[(by_stage[rows] >= 0) & (trace.duration[rows] > 0)]
+        cell = by_stage[rows].astype(np.int64) * lines + line[rows]
+        seen = np.bincount(cell, minlength=count * lines).reshape(count, lines) > 0
+        return np.asarray(seen.sum(axis=1))
+
+    return _Totals(
+        own=total(owner.iterator, owner.iterator_self),
+        calls=total(owner.iterator, np.ones(len(owner.iterator))),
+        handing=total(owner.produce, owner.produce_self),
+        function=total(owner.pool, trace.duration[owner.pool]),
+        threads=thread_count(owner.iterator),
+        handing_threads=thread_count(owner.produce),
+        function_threads=thread_count(owner.pool),
+        ops=_function_ops(timeline, by_stage, count),
+    )
+
+
+def _function_ops(timeline: Timeline, by_stage: Codes, count: int) -> list[dict[str, int]]:
+    """Time of the ops in each stage's function, by name."""
+    trace = timeline.trace
+    names = [at for at, op in enumerate(timeline.ops) if op.kind is OpKind.TENSORFLOW]
+    code = np.full(len(trace.names), -1, np.int64)
+    code[names] = np.arange(len(names))
+    rows = np.flatnonzero((by_stage >= 0) & (code[trace.name] >= 0))
+    cell = by_stage[rows].astype(np.int64) * len(names) + code[trace.name[rows]]
+    cells = count * len(names)
+    time = np.bincount(cell, weights=trace.duration[rows].astype(np.float64), minlength=cells).reshape(count, -1)
+    seen = np.bincount(cell, minlength=cells).reshape(count, -1) > 0
+    return [{trace.names[names[at]]: int(time[stage, at]) for at in np.flatnonzero(seen[stage])} for stage in range(count)]
+
+
+def _stage(graph: IteratorGraph, position: str, group: tuple[int, ...], parent: int, at: int, totals: _Totals) -> StageWork:
+    stage_type = graph.types[group[0]]
+    stage_type = _INDEX.sub("", stage_type)
+    asynchronous = is_async(stage_type)
+    return StageWork(
+        position=position,
+        type=stage_type,
+        iterators=group,
+        parent=parent,
+        asynchronous=asynchronous,
+        calls=int(totals.calls[at]),
+        own=0 if asynchronous else int(totals.own[at]),
+        handing=int(totals.handing[at]),
+        function=int(totals.function[at]),
+        threads=max(1, int(totals.handing_threads[at] if asynchronous else totals.threads[at])),
+        function_threads=max(1, min(int(totals.function_threads[at]), _parallelism(graph, group[0]))),
+        python=any(name.endswith(_PYTHON_OPS) for name in totals.ops[at]),
+        ops=totals.ops[at],
+        label=_text_at(graph.trace, "name", int(graph.first_row[group[0]])),
+    )
+
+
+def _parallelism(graph: IteratorGraph, iterator: int) -> int:
+    """Calls of its function that TensorFlow lets a stage run at a time, where autotuning does not change that."""
+    row = int(graph.last_row[iterator])
+    told = _text_at(graph.trace, dialect.PARALLELISM, row)
+    return int(told) if told.isdigit() and _text_at(graph.trace, dialect.AUTOTUNE, row) == "false" else _ANY
+
+
+def _text_at(trace: Trace, name: str, row: int) -> str:
+    """The stat of one event as text; "" where it has none."""
+    stat = trace.stat(name)
+    at = int(np.searchsorted(stat.row, np.int32(row)))
+    found = stat.slice(at, at + 1)
+    return found.texts()[0] if len(found) == 1 and int(found.row[0]) == row else ""
+
+
+def _segments(stages: list[StageWork], calls: int) -> tuple[Segment, ...]:
+    chains: dict[int, list[int]] = {}
+    for at, stage in enumerate(stages):
+        if not stage.asynchronous:
+            chains.setdefault(_boundary(stages, at), []).append(at)
+    found = []
+    for boundary in sorted({*chains, *(i for i, s in enumerate(stages) if s.asynchronous and s.handing)}):
+        members = chains.get(boundary, [])
+        work = {at: stages[at].own for at in members}
+        threads = 1
+        if boundary >= 0:
+            work[boundary] = stages[boundary].handing
+            threads = stages[boundary].threads
+        found.append(_segment(CHAIN, boundary, work, threads, calls))
+    for at, stage in enumerate(stages):
+        if stage.asynchronous and stage.function:
+            found.append(_segment(FUNCTION, at, {at: stage.function}, stage.function_threads, calls))
+    return tuple(sorted(found, key=lambda s: -s.busy))
+
+
+def _segment(kind: str, boundary: int, work: dict[int, int], threads: int, calls: int) -> Segment:
+    total = sum(work.values())
+    dominant = max(work, key=lambda at: work[at])
+    return Segment(kind, boundary, tuple(work), total, threads, total / threads / max(calls, 1), dominant)
+
+
+def _boundary(stages: list[StageWork], at: int) -> int:
+    """The nearest asynchronous stage above, -1 when the training loop itself calls the stage."""
+    parent = stages[at].parent
+    while parent >= 0 and not stages[parent].asynchronous:
+        parent = stages[parent].parent
+    return parent

@@ -1,0 +1,103 @@
+"""How many cores the model keeps busy, and which ops keep one alone.
+
+A profile of TensorFlow on a CPU shows the threads that run ops, not the tasks of the intra-op pool into which an op may divide its work: of
+those only the event `ParallelFor` tells, and kernels of oneDNN and Eigen divide without any event. So "alone" means that no other op ran. What
+the whole process used is known from Outpace's own capture (`used_cores`: processor time per second of the window, input pipeline and Python
+included). Where that is near 1 on a machine with more cores, what runs alone does leave cores idle.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from outpace.metrics.derived import derived
+from outpace.metrics.machine.cpu_saturation import cpu_saturation
+from outpace.metrics.model.model_ops import ModelOps, model_ops
+from outpace.metrics.model.model_parts import by_op, op_places
+from outpace.metrics.model.op_metrics import HOST
+from outpace.model import Field, Table, Unit
+from outpace.timeline import Run
+
+SEVERAL, ONE, UNKNOWN = "several", "one", "unknown"
+# Kernels of TensorFlow on a CPU that loop in one thread (their sources in tensorflow/core/kernels), and such that divide their work there.
+_ONE_THREAD = re.compile(
+    r"Where|Unique|ScatterNd|TensorScatter|NonMaxSuppression|PyFunc|EagerPyFunc|ListDiff|Decode|ReverseSequence|StringSplit|LookupTable|"
+    r"CTCLoss|MatrixTriangularSolve|Svd|Qr"
+)
+_DIVIDED = re.compile(r"_Mkl|_Fused|MatMul|BatchMatMul|Conv|DepthwiseConv|FusedBatchNorm|MaxPool|AvgPool|Softmax")
+
+FIELDS = (
+    Field("host", Unit.TEXT, "host of the steps"),
+    Field("cores", Unit.TEXT, "cores that the process could use; empty where the profile does not say"),
+    Field(
+        "used_cores",
+        Unit.CORES,
+        "processor time of the whole process per second of the capture; empty where it was not measured",
+    ),
+    Field("busy_threads", Unit.CORES, "mean number of threads in ops while the model computes"),
+    Field("compute_ps", Unit.PS, "time per step in which the model computes"),
+    Field("alone_ps", Unit.PS, "of it, while exactly one thread is in an op", "One thread"),
+    Field(
+        "alone_share",
+        Unit.FRACTION,
+        "share of the model's computing in which exactly one thread is in an op",
+        "One thread, of compute",
+    ),
+)
+LONE_FIELDS = (
+    Field("host", Unit.TEXT, "host of the op"),
+    Field("part", Unit.TEXT, "part of the model that the op belongs to"),
+    Field("source", Unit.TEXT, "line that made the op or its layer"),
+    Field("type", Unit.TEXT, "type of the op"),
+    Field("name", Unit.TEXT, "name of the op"),
+    Field("threads", Unit.TEXT, "whether the op divides its work: several, one or unknown"),
+    Field("alone_ps", Unit.PS, "time per step in which no other op ran", "Alone"),
+    Field("share", Unit.FRACTION, "share of the step time", "Of step"),
+)
+
+
+@derived
+def core_use(run: Run) -> Table:
+    """One row per host whose model computes on its own cores."""
+    used = {row["host"]: row["used_cores"] for row in cpu_saturation(run).records()}
+    rows = [_row(run, ops, used.get(ops.host)) for ops in _on_cores(run)]
+    return Table.from_rows("core_use", "Cores while the model computes", FIELDS, rows)
+
+
+@derived
+def lone_ops(run: Run) -> Table:
+    """One row per op that ran while no other did, longest first."""
+    rows = [row for ops in _on_cores(run) for row in _lone(run, ops)]
+    return Table.from_rows("lone_ops", "Ops that run alone", LONE_FIELDS, rows).sorted_by("alone_ps")
+
+
+def _on_cores(run: Run) -> list[ModelOps]:
+    with_device = {t.host for t in run.hosts if t.device_planes}
+    return [ops for ops in model_ops(run) if ops.side == HOST and ops.host not in with_device]
+
+
+def _row(run: Run, ops: ModelOps, used: float | None) -> tuple[object, ...]:
+    cores = run.core_count(next(t for t in run.hosts if t.host == ops.host))
+    threads = ops.thread_ps / ops.busy_ps if ops.busy_ps else 0.0
+    share = ops.alone_ps / ops.busy_ps if ops.busy_ps else 0.0
+    known = float("nan") if used is None else used
+    return ops.host, str(cores or ""), known, threads, round(ops.busy_ps), round(ops.alone_ps), share
+
+
+def _lone(run: Run, ops: ModelOps) -> Iterator[tuple[object, ...]]:
+    pooled = np.bincount(ops.name[ops.pooled], minlength=len(ops.ops)) > 0
+    divided = {ops.ops[i][:2] for i in np.flatnonzero(pooled).tolist()}
+    for place, name, op_type, _, _, _, alone in by_op(ops, op_places(run)[ops.host]):
+        if alone > 0:
+            threads = SEVERAL if (name, op_type) in divided else _threads(op_type)
+            share = alone / ops.steps / ops.step_ps if ops.step_ps else 0.0
+            yield ops.host, place.part, place.source, op_type, name, threads, round(alone / ops.steps), share
+
+
+def _threads(op_type: str) -> str:
+    if _ONE_THREAD.match(op_type):
+        return ONE
+    return SEVERAL if _DIVIDED.match(op_type) else UNKNOWN

@@ -1,0 +1,45 @@
+"""Arguments that JAX copies to its devices at the call: arrays of NumPy that a step passes again and again."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outpace.metrics.derived import derived
+from outpace.metrics.model.jax_time import union, within
+from outpace.model import Field, Table, Unit
+from outpace.timeline import Run, Timeline
+
+_COPY = "H2D Dispatch"  # of the client of a CPU; other devices list copies as operations of theirs
+
+FIELDS = (
+    Field("host", Unit.TEXT, "host of the steps"),
+    Field("copies", Unit.RATIO, "copies per step", "Copies per step"),
+    Field(
+        "copied_ps",
+        Unit.PS,
+        "time per step in which a thread of JAX copied an array from the host's memory to that of its device",
+        "Copy time",
+    ),
+    Field("share", Unit.FRACTION, "of the step time", "Of step"),
+)
+
+
+@derived
+def host_copies(run: Run) -> Table:
+    """One row per host whose steps copy arrays."""
+    rows = [row for timeline in run.hosts if (row := _row(timeline)) is not None]
+    return Table.from_rows("host_copies", "Arrays copied to the device", FIELDS, rows)
+
+
+def _row(timeline: Timeline) -> tuple[object, ...] | None:
+    trace, steps = timeline.trace, timeline.steps
+    rows = trace.named(lambda name: name == _COPY)
+    if len(rows) == 0 or len(steps) == 0:
+        return None
+    whole = steps.whole
+    count, total = len(whole), float(steps.duration[whole].sum())
+    _, start, end = within(steps.start[whole], steps.end[whole], union(trace.start[rows], trace.end[rows]))
+    begun = np.sort(trace.start[rows])
+    begins = np.searchsorted(begun, steps.end[whole]) - np.searchsorted(begun, steps.start[whole])
+    copied = float((end - start).sum())
+    return timeline.host, float(begins.sum()) / count, round(copied / count), copied / total if total else 0.0

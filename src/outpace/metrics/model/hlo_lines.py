@@ -1,0 +1,180 @@
+"""Which lines of a JAX program the compiled ops' time comes from: forward and backward pass together, per step of the steady state."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from outpace.metrics.derived import derived
+from outpace.metrics.machine.device_kinds import tpu_op
+from outpace.metrics.model.executions import executions, launchers
+from outpace.model import Field, Table, Unit
+from outpace.model.arrays import Codes, Indices, Mask, Numbers
+from outpace.timeline import Run, Timeline
+from outpace.timeline.hlo import HloOp, instructions, op_lines
+from outpace.timeline.workers import executed, on_host
+from outpace.trace import dialect
+from outpace.trace.algorithms import nest_rows
+
+_WRAPPER = re.compile(r"(?:jvp|transpose|vmap|remat|checkpoint|custom_jvp|custom_vjp|linearize)\((.*)\)")
+DEVICE, CPU = "device", "CPU"
+
+FIELDS = (
+    Field("host", Unit.TEXT, "host that ran the ops"),
+    Field("side", Unit.TEXT, "device (accelerators), or CPU (XLA's threads on the host)"),
+    Field(
+        "op",
+        Unit.TEXT,
+        "framework op, without what differentiation wraps around it: jit(step)/dot_general; in brackets, an opcode that the compiler added",
+    ),
+    Field("opcode", Unit.TEXT, "HLO opcode that took most of the time"),
+    Field(
+        "source",
+        Unit.TEXT,
+        "innermost line of the program's own code that the op comes from; empty where the program holds none",
+    ),
+    Field(
+        "time_ps",
+        Unit.PS,
+        "self time per step of the steady state and device; in the whole capture where no step is known",
+        "Per step",
+    ),
+    Field(
+        "share",
+        Unit.FRACTION,
+        "the same as a share of the step; ops that run side by side can come to more than all of it",
+        "Of step",
+    ),
+    Field("backward_ps", Unit.PS, "of it, in the backward pass", "Backward"),
+    Field("count", Unit.COUNT, "executions in these steps", "Count"),
+    Field("bits", Unit.COUNT, "16 or 32: what most of the time computes in; 0 where that is not known"),
+)
+
+
+@derived
+def hlo_lines(run: Run) -> Table:
+    """`FIELDS`: one row per host, side, framework op and source line, longest first. Empty for a profile without HLO ops."""
+    rows = [row for timeline in run.hosts for row in _rows(timeline)]
+    return Table.from_rows("hlo_lines", "Compiled ops by source line", FIELDS, rows).sorted_by("time_ps")
+
+
+def plain_op(framework_op: str) -> tuple[str, bool]:
+    """(the op without the wrappers of differentiation, whether it belongs to the backward pass).
+
+    `jit(f)/transpose(jvp(layer))/dot_general` is `jit(f)/layer/dot_general`, backward.
+    """
+    parts = _split(framework_op.partition(";")[0])  # of an op that stands for several, the first
+    return "/".join(filter(None, map(_unwrapped, parts))), any(p.startswith("transpose(") for p in parts)
+
+
+def _split(name: str) -> list[str]:
+    """The parts between slashes; a slash in brackets separates nothing."""
+    parts, depth = [""], 0
+    for letter in name:
+        depth += (letter == "(") - (letter == ")")
+        if letter == "/" and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
+
+
+def _unwrapped(part: str) -> str:
+    while found := _WRAPPER.fullmatch(part):
+        part = found[1]
+    return part
+
+
+def _rows(timeline: Timeline) -> Iterator[tuple[object, ...]]:
+    sums: dict[tuple[str, str, str], _Sums] = {}
+    sides = {CPU: 1, DEVICE: len(timeline.device_planes)}
+    steady, steps, length = _steady(timeline)
+    for side, rows, index, ops, begun in gathered(timeline):
+        _, own = nest_rows(timeline.trace.lines.first_event, timeline.trace.start, timeline.trace.duration, rows)
+        wanted = steady[timeline.step_of[rows]] if steps else np.ones(len(rows), bool)
+        time = np.bincount(index[wanted], own[wanted], len(ops))
+        count = np.bincount(index[wanted], begun[wanted], len(ops))
+        for i in np.flatnonzero(count).tolist():
+            name, backward = plain_op(ops[i].framework_op)
+            name = name or f"({ops[i].opcode})"
+            sums.setdefault((side, name, ops[i].source), _Sums()).add(ops[i], float(time[i]), int(count[i]), backward)
+    for (side, name, source), found in sums.items():
+        numbers = found.row(max(steps, 1) * sides[side], length * sides[side])
+        opcode, bits = found.most()
+        yield timeline.host, side, name, opcode, source, *numbers, found.count, bits
+
+
+def _steady(timeline: Timeline) -> tuple[Mask, int, float]:
+    """(is each step, by index, of the steady state - the last entry is for -1, no step -, how many are, their summed length)."""
+    whole = timeline.steps.whole
+    of = np.zeros(len(timeline.steps) + 1, bool)
+    of[whole] = True
+    return of, len(whole), float(timeline.steps.duration[whole].sum())
+
+
+class _Sums:
+    """One line and op while it is summed up."""
+
+    def __init__(self) -> None:
+        self.time = self.backward = 0.0
+        self.count = 0
+        self._opcodes: dict[str, float] = {}
+        self._bits: dict[int, float] = {}
+
+    def add(self, op: HloOp, time: float, count: int, backward: bool) -> None:
+        """Count one instruction."""
+        self.time += time
+        self.backward += time * backward
+        self.count += count
+        self._opcodes[op.opcode] = self._opcodes.get(op.opcode, 0.0) + time
+        self._bits[op.bits] = self._bits.get(op.bits, 0.0) + time
+
+    def most(self) -> tuple[str, int]:
+        """Opcode and precision with the most time."""
+        return max(self._opcodes, key=self._opcodes.__getitem__), max(self._bits, key=self._bits.__getitem__)
+
+    def row(self, steps: int, length: float) -> tuple[float, float, float]:
+        """(time per step, share of the steps' time, backward time per step)."""
+        return self.time / steps, self.time / length if length else float("nan"), self.backward / steps
+
+
+Part = tuple[str, Indices, Codes, list[HloOp], Numbers]  # side, event rows, op of each, ops, executions that begin with each
+
+
+def gathered(timeline: Timeline) -> Iterator[Part]:
+    """The HLO ops that ran: kernels and worker threads, whose events name the op, and lines of XLA ops, where each event is one."""
+    trace = timeline.trace
+    rows = executed(trace)
+    if len(rows):
+        host = on_host(trace, rows)
+        for side, mine in ((CPU, rows[host]), (DEVICE, rows[~host])):
+            index, ops = instructions(timeline, mine)
+            yield (
+                side,
+                mine,
+                index,
+                ops,
+                np.ones(len(mine), np.int64) if side == CPU else executions(timeline, mine, index, launchers(timeline)),
+            )
+    for plane in timeline.device_planes:
+        for line in op_lines(trace, plane):
+            mine = np.arange(*trace.lines.rows(line).indices(len(trace)))
+            names = list(dict.fromkeys(trace.name[mine].tolist()))
+            place = np.zeros(len(trace.names), np.int64)
+            place[names] = np.arange(len(names))
+            yield DEVICE, mine, place[trace.name[mine]], [_described(timeline, n) for n in names], np.ones(len(mine), np.int64)
+
+
+def _described(timeline: Timeline, name: int) -> HloOp:
+    """A TPU's op: of its program, else of the stats that stand beside its name."""
+    op, stats = tpu_op(timeline, name), timeline.trace.name_stats.get(name, {})
+    category, framework, source = (str(stats.get(key) or "") for key in (dialect.HLO_CATEGORY, dialect.TF_OP, dialect.SOURCE))
+    return replace(
+        op,
+        opcode=op.opcode or category,
+        framework_op=op.framework_op or framework.rstrip(":"),
+        source=source or op.source,
+    )

@@ -1,0 +1,85 @@
+"""How many jitted functions a step of a JAX program calls: op by op, every primitive is a function of its own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outpace.metrics.derived import derived
+from outpace.metrics.python.eager_ops import DISPATCH_PS
+from outpace.model import Field, Table, Unit, median
+from outpace.model.arrays import Indices
+from outpace.timeline import Run, Timeline
+from outpace.timeline.names import JITTED_CALL, jitted_function
+from outpace.trace.algorithms import distinct, nest_rows
+
+_PICKS = frozenset(("dynamic_slice", "squeeze", "slice", "gather", "_unstack"))  # primitives that JAX runs for `x[i]`
+_FETCH = "np.asarray(jax.Array)"
+MANY_CALLS = 20  # per step: one jitted step, the conversion of a batch and some glue are fewer
+
+FIELDS = (
+    Field("host", Unit.TEXT, "host of the calls"),
+    Field(
+        "calls",
+        Unit.RATIO,
+        "calls of jitted functions in the usual step (median over the steady state), nested ones left out",
+        "Calls per step",
+    ),
+    Field("kinds", Unit.COUNT, "different functions among them", "Functions"),
+    Field("picks", Unit.RATIO, "of these calls, those that take a part out of an array (`x[i]`)", "Indexing calls"),
+    Field("call_ps", Unit.PS, "time per step from call to return", "Call time"),
+    Field(
+        "fetch_share",
+        Unit.FRACTION,
+        "of the step, fetches of values to the host; the longest of each step, which waits for it, left out",
+        "Fetches, of step",
+    ),
+    Field("dispatch_share", Unit.FRACTION, "of the step, at most what dispatching them one by one costs", "Dispatch, of step"),
+)
+
+
+@derived
+def jit_calls(run: Run) -> Table:
+    """One row per host whose steps call jitted functions."""
+    rows = [row for timeline in run.hosts if (row := _row(timeline)) is not None]
+    return Table.from_rows("jit_calls", "Calls of jitted functions", FIELDS, rows)
+
+
+def runs_op_by_op(run: Run, host: str) -> bool:
+    """Whether a step of this host makes so many calls that its work is not in one jitted function."""
+    return any(row["host"] == host and row["calls"] >= MANY_CALLS for row in jit_calls(run).records())
+
+
+def _row(timeline: Timeline) -> tuple[object, ...] | None:
+    trace, steps = timeline.trace, timeline.steps
+    rows = trace.named(lambda name: name.startswith(JITTED_CALL))
+    if len(rows) == 0 or len(steps) == 0:
+        return None
+    parent, _ = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
+    rows = rows[parent < 0]
+    rows = rows[np.isin(timeline.step_of[rows], steps.whole)]
+    count = len(steps.whole)
+    total = float(steps.duration[steps.whole].sum())
+    if len(rows) == 0 or total <= 0:
+        return None
+    dispatch = float(np.minimum(trace.duration[rows], DISPATCH_PS).sum())
+    time = round(int(trace.duration[rows].sum()) / count)
+    picks = np.fromiter((jitted_function(name) in _PICKS for name in trace.names), bool, len(trace.names))[trace.name[rows]]
+    calls, picked = _in_usual_step(timeline, rows), _in_usual_step(timeline, rows[picks])
+    numbers = (min(1.0, _fetched(timeline) / total), min(1.0, dispatch / total))
+    return timeline.host, calls, len(distinct(trace.name[rows])), picked, time, *numbers
+
+
+def _fetched(timeline: Timeline) -> float:
+    """Time (ps) in the steady steps in which values were fetched, without the longest fetch of each."""
+    trace, steps = timeline.trace, timeline.steps
+    rows = trace.named(lambda name: name == _FETCH)
+    rows = rows[np.isin(timeline.step_of[rows], steps.whole)]
+    longest = np.zeros(len(steps), np.int64)
+    np.maximum.at(longest, timeline.step_of[rows], trace.duration[rows])
+    return float(trace.duration[rows].sum() - longest.sum())
+
+
+def _in_usual_step(timeline: Timeline, rows: Indices) -> float:
+    """How many of the events the usual step holds: a checkpoint of many leaves is none."""
+    steps = timeline.steps
+    return median(np.bincount(timeline.step_of[rows], minlength=len(steps))[steps.whole])

@@ -1,0 +1,332 @@
+"""The ops of a training step, and the wall-clock time of each: where several threads compute at once, each has its part of the moment.
+
+What counts: ops that the executor runs, ops that ran one by one (eager), ops of programs that XLA compiled for the CPU, and, on accelerators,
+the ops of each device. What the input pipeline runs is left out, and what only waits for others (a call of a function, of a compiled
+program) counts only while nothing else computes.
+
+TensorFlow writes no event for ops that it has found to be cheap: they, and the executor's own work, are the time of
+`ExecutorState::Process` outside of ops. This overhead goes to the ops that ran within the same event, or else to the op nearest in time; inside
+a loop, to the nearest op of a loop.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from outpace._dataclass import dataclass
+from outpace.metrics.derived import derived
+from outpace.metrics.input.segments import function_runs
+from outpace.metrics.model.op_metrics import DEVICE, HOST, device_op, op_texts
+from outpace.metrics.program.step_breakdown import step_breakdown
+from outpace.model import Category
+from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds, Values
+from outpace.timeline import OpKind, Run, Timeline
+from outpace.timeline.hlo import instructions
+from outpace.timeline.names import INPUT_THREADS, Op
+from outpace.timeline.workers import executed, on_host
+from outpace.trace import dialect
+from outpace.trace.algorithms import common, distinct, nest_rows
+
+_EXECUTOR = "ExecutorState::Process"
+_EAGER = "EagerLocalExecute: "
+_INPUT_OPS = ("Iterator", "MakeIterator", "Optional", "Dataset", "DeleteIterator", "AnonymousIterator")
+_INPUT_WORK = ("Iterator::", "IteratorGetNextOp", "IteratorGetNextAsOptionalOp", "InstantiatedCapturedFunction::")
+_HANDS_OVER = INPUT_THREADS + "_iterator_get_next"  # such a thread also runs the ops of the step that follow the input
+_WAITING = re.compile(
+    r"XlaLaunch|_?XlaRun|(Stateful)?PartitionedCall|(Stateless)?(While|If|Case)|RemoteCall|MapDefun|BatchFunction|__(inference|forward|backward)_.*"
+)
+_AWAITS = "BlockUntilReady"  # a call of a compiled program waits for the threads that run it
+COMPILED = "compiled program"
+_DATASET = re.compile(r"Dataset(V\d+)?$")
+OpName = tuple[str, str, str]  # name, type, line that a compiled program gives
+_NONE, _OVERHEAD, _WORK, _WAIT = 0, 1, 2, 3
+
+
+@dataclass(frozen=True, eq=False)
+class ModelOps:
+    """One side of one host. Arrays have one entry per execution of an op in the steps that count.
+
+    name: index into `ops`, (name, type, line that a compiled program gives) of each; wall: time of its own, ps; overhead: the executor's time
+    that goes to it; alone: of `wall`, while no other thread computed; pooled: whether tasks of the intra-op pool were seen to run in it.
+    `steps`: training steps that count; `step_ps`: mean length of one; `busy_ps`: per step, time in which any thread computed; `alone_ps`:
+    exactly one; `thread_ps`: sum over threads; `overhead_ps`: the executor's time outside of ops, per step, wall clock.
+    """
+
+    host: str
+    side: str
+    ops: tuple[OpName, ...]
+    name: Codes
+    wall: Values
+    overhead: Values
+    alone: Values
+    duration: Picoseconds
+    pooled: Mask
+    steps: int
+    step_ps: float
+    busy_ps: float
+    alone_ps: float
+    thread_ps: float
+    overhead_ps: float
+
+
+@derived
+def model_ops(run: Run) -> tuple[ModelOps, ...]:
+    """The ops of every host that has steps, and those of its devices."""
+    return tuple(part for timeline in run.hosts if len(timeline.steps) for part in _sides(run, timeline))
+
+
+def functions_called(timeline: Timeline) -> set[str]:
+    """Names of the functions that the host's program called."""
+    is_func = timeline.trace.stat(dialect.IS_FUNC)
+    at, _ = common(timeline.trace.stat(dialect.EAGER_OP).row, is_func.row[is_func.ints != 0])
+    texts = timeline.trace.stat(dialect.EAGER_OP).texts()
+    return {texts[i] for i in at.tolist()}
+
+
+def _sides(run: Run, timeline: Timeline) -> Iterator[ModelOps]:
+    breakdown = step_breakdown(run).of(timeline.host)
+    whole = breakdown.whole
+    counted = np.isin(timeline.steps.start - timeline.span[0], whole["start_ps"])
+    steps = int(counted.sum()) * breakdown.per_row[timeline.host]
+    if not steps:
+        return
+    length = float(timeline.steps.duration[counted].sum()) / steps
+    compute = float(breakdown.category(Category.HOST_COMPUTE, whole).sum())
+    host = _host(timeline, counted)
+    if host is not None:
+        yield _measured(timeline, HOST, host, counted, steps, length, None if timeline.device_planes else compute)
+    device = _device(timeline, counted)
+    if device is not None:
+        yield _measured(timeline, DEVICE, device, counted, steps, length, None)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Events that count, sorted: row, what they are, index of the op, whether it ran in a loop, and the ops."""
+
+    row: Indices
+    what: Codes
+    name: Codes
+    loop: Mask
+    pooled: Mask
+    ops: tuple[OpName, ...]
+
+
+def _in_steps(timeline: Timeline, rows: Indices, counted: Mask) -> Mask:
+    """Which of the rows took time in a step that counts."""
+    step = timeline.step_of[rows]
+    return np.asarray((step >= 0) & counted[np.maximum(step, 0)] & (timeline.trace.duration[rows] > 0))
+
+
+def _host(timeline: Timeline, counted: Mask) -> _Rows | None:
+    """Ops and executor runs on the host's threads."""
+    trace = timeline.trace
+    what_of, op_of = _by_name(timeline)
+    rows = np.concatenate(
+        [np.arange(*trace.rows_of(p).indices(len(trace))) for p in timeline.host_planes] or [np.zeros(0, int)]
+    )
+    hlo_row, hlo_name, hlo_ops = _hlo_ops(timeline)
+    what = what_of[trace.name[rows]]
+    at, place = common(rows, hlo_row)
+    what[at] = _WORK
+    name = op_of[trace.name[rows]]
+    name[at] = hlo_name[place] + len(trace.names)
+    kept = (what != _NONE) & ~_of_input(timeline)[rows]
+    rows, what, name = rows[kept], what[kept], name[kept]
+    inside = _in_steps(timeline, rows, counted)
+    rows, what, name = rows[inside], what[inside], name[inside]
+    if not len(rows):
+        return None
+    rows, what, name = _without_inner_eager(timeline, rows, what, name)
+    ops = (*(_named(text, op) for text, op in zip(trace.names, timeline.ops, strict=True)), *hlo_ops)
+    pooled = _holding(timeline, rows, "ParallelFor")
+    return _Rows(rows, what, name, _in_loop(timeline, rows), pooled, ops)
+
+
+def _named(text: str, op: Op) -> tuple[str, str, str]:
+    """(name, type, line) of an op on the host, by the name of its event."""
+    if text.startswith(_EAGER):
+        return text[len(_EAGER) :], text[len(_EAGER) :], ""
+    return (COMPILED, COMPILED, "") if text == _AWAITS or text.startswith("__inference_") else (op.name, op.type, "")
+
+
+def _by_name(timeline: Timeline) -> tuple[Codes, Codes]:
+    """What an event is, by its name, and the index of its op."""
+    names = timeline.trace.names
+    is_op = timeline.is_kind(OpKind.TENSORFLOW)
+    what = np.zeros(len(names), np.uint8)
+    for i, (text, op) in enumerate(zip(names, timeline.ops, strict=True)):
+        if text.startswith(_EXECUTOR):
+            what[i] = _OVERHEAD
+        elif text == _AWAITS or text.startswith("__inference_"):
+            what[i] = _WAIT
+        elif text.startswith(_EAGER):
+            kind = text[len(_EAGER) :]
+            own = not kind.startswith(("__", *_INPUT_OPS)) and not _DATASET.search(kind)
+            what[i] = _WORK if own else _NONE
+        elif is_op[i] and not op.type.startswith(_INPUT_OPS) and not _DATASET.search(op.type):
+            what[i] = _WAIT if _WAITING.fullmatch(op.type) else _WORK
+    return what, np.arange(len(names))
+
+
+def _of_input(timeline: Timeline) -> Mask:
+    """Events that the input pipeline caused: on its threads, below its iterators, and in the functions of its stages."""
+    trace = timeline.trace
+    of_input = np.zeros(len(trace), bool)
+    for line, name in enumerate(trace.lines.names):
+        if name.startswith(INPUT_THREADS) and not name.startswith(_HANDS_OVER):
+            of_input[trace.lines.rows(line)] = True
+    roots = trace.named(lambda n: n.startswith(_INPUT_WORK))
+    _, ran = function_runs(trace)
+    end = trace.nesting[1]
+    depth = np.zeros(len(trace) + 1, np.int64)
+    for found in (roots, ran):
+        depth += np.bincount(found, minlength=len(depth)) - np.bincount(end[found], minlength=len(depth))
+    return np.asarray(of_input | (np.cumsum(depth[:-1]) > 0))
+
+
+def _hlo_ops(timeline: Timeline) -> tuple[Indices, Codes, tuple[OpName, ...]]:
+    """(rows on the host that ran an op of a compiled program, index of the op of each, the ops as their program describes them)."""
+    trace = timeline.trace
+    rows = executed(trace)
+    rows = rows[on_host(trace, rows)]
+    index, found = instructions(timeline, rows)
+    key = index * len(trace.names) + trace.name[rows]
+    keys = distinct(key)
+    ops = [(found[k // len(trace.names)], trace.names[k % len(trace.names)]) for k in keys.tolist()]
+    described = ((op.framework_op or text, op.opcode or text.partition(".")[0], op.source) for op, text in ops)
+    return rows, np.searchsorted(keys, key), tuple(described)
+
+
+def _without_inner_eager(timeline: Timeline, rows: Indices, what: Codes, name: Codes) -> tuple[Indices, Codes, Codes]:
+    """An op that a Python function inside an op runs is that op's own work."""
+    trace = timeline.trace
+    eager = np.fromiter((n.startswith(_EAGER) for n in trace.names), bool, len(trace.names))[trace.name[rows]]
+    if not eager.any():
+        return rows, what, name
+    parent, _ = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
+    keep = ~eager | (parent < 0)
+    return rows[keep], what[keep], name[keep]
+
+
+def _in_loop(timeline: Timeline, rows: Indices) -> Mask:
+    """Whether an executor run belongs to an iteration of a loop after the first."""
+    return np.asarray(timeline.trace.stat(dialect.ITER_NUM).dense(len(timeline.trace), 0)[rows] > 0)
+
+
+def _holding(timeline: Timeline, rows: Indices, name: str) -> Mask:
+    """Whether an event of this name lies directly or deeper below each of the rows."""
+    trace = timeline.trace
+    found = trace.named(lambda n: n == name)
+    end = trace.nesting[1]
+    return np.asarray(np.searchsorted(found, end[rows]) > np.searchsorted(found, rows, side="right"))
+
+
+def _device(timeline: Timeline, counted: Mask) -> _Rows | None:
+    """Ops on the devices' lines."""
+    trace = timeline.trace
+    lines = [line for plane in timeline.device_planes for line in timeline.device_lines(plane)]
+    rows = np.concatenate([np.arange(*trace.lines.rows(line).indices(len(trace))) for line in lines] or [np.zeros(0, int)])
+    rows = np.sort(rows)
+    rows = rows[_in_steps(timeline, rows, counted)]
+    if not len(rows):
+        return None
+    code, texts = op_texts(timeline, rows)
+    key = np.where(code == 0, len(texts) + trace.name[rows].astype(np.int64), code)
+    named = {int(n): device_op(trace.names[n]) for n in distinct(trace.name[rows][code == 0])}
+    ops = [device_op(text) for text in texts] + [named.get(i, ("", "")) for i in range(len(trace.names))]
+    none = np.zeros(len(rows), bool)
+    return _Rows(rows, np.full(len(rows), _WORK, np.uint8), key, none, none, tuple((name, kind, "") for kind, name in ops))
+
+
+def _measured(
+    timeline: Timeline, side: str, found: _Rows, counted: Mask, steps: int, length: float, most: float | None
+) -> ModelOps:
+    """Give every moment of the steps to what computes in it. `most`: ps that all together may take."""
+    trace, what = timeline.trace, found.what
+    step = timeline.step_of[found.row]
+    start = np.maximum(trace.start[found.row], timeline.steps.start[step])
+    end = np.maximum(np.minimum(trace.end[found.row], timeline.steps.end[step]), start)
+    parent, _ = nest_rows(trace.lines.first_event, trace.start, trace.duration, found.row)
+    parent = np.where(parent >= 0, np.searchsorted(found.row, parent), -1)
+    computes, waits = (what == _OVERHEAD) | (what == _WORK), what == _WAIT
+    times = np.concatenate((start, end))
+    order = np.argsort(times, kind="stable")
+    clock = times[order]
+    working = _running(computes, parent, order)
+    gap = np.diff(clock, append=clock[-1:]).astype(np.float64)
+    shared = np.where(working > 0, gap / np.maximum(working, 1), 0.0)
+    single = np.where(working == 1, gap, 0.0)
+    own = _within(shared, order, parent)
+    if waits.any():
+        waiting = _running(waits, parent, order)
+        left = np.where((working == 0) & (waiting > 0), gap / np.maximum(waiting, 1), 0.0)
+        own = np.where(waits, _within(left, order, parent), own)
+    alone = np.where(waits, 0.0, _within(single, order, parent))
+    scale = min(1.0, most / total) if most is not None and (total := float(own.sum())) > 0 else 1.0
+    own, alone = own * scale, alone * scale
+    is_op = what != _OVERHEAD
+    overhead = _to_ops(own, what, start, step, parent, found.loop)
+    return ModelOps(
+        timeline.host,
+        side,
+        found.ops,
+        found.name[is_op],
+        own[is_op],
+        overhead[is_op],
+        alone[is_op],
+        trace.duration[found.row][is_op],
+        found.pooled[is_op],
+        steps,
+        length,
+        float(gap[working > 0].sum()) / steps,
+        float(single.sum()) / steps,
+        float((gap * working).sum()) / steps,
+        float(own[~is_op].sum()) / steps,
+    )
+
+
+def _running(mine: Mask, parent: Indices, order: Indices) -> Numbers:
+    """How many threads are in events of this kind after each point of time; a nested event of another kind takes its time out."""
+    outer = np.where(parent >= 0, mine[np.maximum(parent, 0)], False)
+    change = mine.astype(np.int64) - outer.astype(np.int64)
+    return np.cumsum(np.concatenate((change, -change))[order])
+
+
+def _within(amount: Values, order: Indices, parent: Indices) -> Values:
+    """Sum of `amount` (per interval between points of time) over each event without its children."""
+    before = np.empty(len(order))
+    before[order] = np.concatenate(([0.0], np.cumsum(amount)[:-1]))
+    count = len(parent)
+    inside = before[count:] - before[:count]
+    nested = parent >= 0
+    return np.maximum(inside - np.bincount(parent[nested], inside[nested], count), 0.0)
+
+
+def _to_ops(own: Values, what: Codes, start: Picoseconds, step: Codes, parent: Indices, loop: Mask) -> Values:
+    """The executor's own time, given to ops: those inside the same executor run, or the nearest one in time in the step."""
+    given = np.zeros(len(own))
+    is_op = what != _OVERHEAD
+    nested = np.flatnonzero(is_op & (parent >= 0) & (what[np.maximum(parent, 0)] == _OVERHEAD))
+    children = np.bincount(parent[nested], minlength=len(own))
+    given[nested] = own[parent[nested]] / children[parent[nested]]
+    op_in_loop = is_op & (parent >= 0) & loop[np.maximum(parent, 0)]
+    for in_loop in (False, True):
+        bare = np.flatnonzero(~is_op & (children == 0) & (loop == in_loop) & (own > 0))
+        pool = np.flatnonzero(op_in_loop if in_loop and op_in_loop.any() else is_op)
+        if len(bare) and len(pool):
+            given += np.bincount(_nearest(bare, pool, start, step), own[bare], len(own))
+    return given
+
+
+def _nearest(of: Indices, pool: Indices, start: Picoseconds, step: Codes) -> Indices:
+    """For each event, the one of the pool whose start is nearest; in its own step if that has any."""
+    pool = pool[np.argsort(start[pool], kind="stable")]
+    after = np.minimum(np.searchsorted(start[pool], start[of]), len(pool) - 1)
+    before = np.maximum(after - 1, 0)
+    far = np.abs(start[pool[after]] - start[of]) + np.where(step[pool[after]] != step[of], 1 << 60, 0)
+    near = np.abs(start[pool[before]] - start[of]) + np.where(step[pool[before]] != step[of], 1 << 60, 0)
+    return np.asarray(np.where(near <= far, pool[before], pool[after]))

@@ -1,0 +1,97 @@
+"""Where the model takes its time: a row per layer, line or scope, forward and backward together, per step."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import field
+
+import numpy as np
+
+from outpace._dataclass import dataclass
+from outpace.metrics.derived import derived
+from outpace.metrics.model.model_ops import ModelOps, functions_called, model_ops
+from outpace.metrics.model.op_places import OpPlace, OpPlaces
+from outpace.model import Field, Table, Unit
+from outpace.timeline import Run
+
+FIELDS = (
+    Field("host", Unit.TEXT, "host that ran the model"),
+    Field("side", Unit.TEXT, "Host (threads) or Device (accelerators)"),
+    Field(
+        "part", Unit.TEXT, "layer, or line of the program, or scope of ops where neither is known; the optimizer is one part"
+    ),
+    Field("kind", Unit.TEXT, "layer, line or op: what the part is named after"),
+    Field("source", Unit.TEXT, "file and line that made the part, or, for a layer of the program's own, its slowest line"),
+    Field("text", Unit.TEXT, "that source line", "Code"),
+    Field("layer_type", Unit.TEXT, "class of the layer; empty for other parts", "Class"),
+    Field("forward_ps", Unit.PS, "time per step in forward ops, wall clock: threads at work at once share a moment"),
+    Field("backward_ps", Unit.PS, "time per step in gradient ops, wall clock"),
+    Field("self_ps", Unit.PS, "both together"),
+    Field("overhead_ps", Unit.PS, "time per step that the executor spends around these ops, and in ops too cheap for an event"),
+    Field(
+        "share", Unit.FRACTION, "share of the step time that ops and overhead take: what the part can save at most", "Of step"
+    ),
+    Field("top_op", Unit.TEXT, "type of op that takes most of it"),
+    Field("top_op_name", Unit.TEXT, "name of the op that takes most of it"),
+    Field("top_op_ps", Unit.PS, "time per step of that type of op", "Top op time"),
+    Field("count", Unit.RATIO, "op executions per step", "Ops per step"),
+)
+
+
+@dataclass
+class _Part:
+    of: str = ""
+    forward: float = 0.0
+    backward: float = 0.0
+    overhead: float = 0.0
+    count: int = 0
+    lines: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
+    types: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    names: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
+
+
+@derived
+def op_places(run: Run) -> dict[str, OpPlaces]:
+    """Places of ops, by host."""
+    return {t.host: OpPlaces(run.record(t.host), functions_called(t)) for t in run.hosts}
+
+
+@derived
+def model_parts(run: Run) -> Table:
+    """One row per host, side and part, the largest first."""
+    rows = [row for ops in model_ops(run) for row in _rows(ops, op_places(run)[ops.host])]
+    return Table.from_rows("model_parts", "Parts of the model", FIELDS, rows).sorted_by("share")
+
+
+def by_op(ops: ModelOps, places: OpPlaces) -> Iterator[tuple[OpPlace, str, str, int, float, float, float]]:
+    """(place, name, type, executions, wall, overhead, alone) of every op that ran; sums over all steps, ps."""
+    count = np.bincount(ops.name, minlength=len(ops.ops))
+    wall, overhead, alone = (np.bincount(ops.name, v, len(ops.ops)) for v in (ops.wall, ops.overhead, ops.alone))
+    for i in sorted(np.flatnonzero(count).tolist(), key=lambda i: ops.ops[i]):  # whatever their order in the file
+        name, op_type, source = ops.ops[i]
+        place = places.of(name, op_type, source)
+        yield place, name, op_type, int(count[i]), float(wall[i]), float(overhead[i]), float(alone[i])
+
+
+def _rows(ops: ModelOps, places: OpPlaces) -> Iterator[tuple[object, ...]]:
+    parts: dict[tuple[str, str], _Part] = defaultdict(_Part)
+    for place, name, op_type, count, wall, overhead, _ in by_op(ops, places):
+        part = parts[place.part, place.kind]
+        part.of = part.of or place.of
+        part.backward += wall if place.backward else 0.0
+        part.forward += 0.0 if place.backward else wall
+        part.overhead += overhead
+        part.count += count
+        part.lines[place.source, place.text] += (wall + overhead) if place.source else 0.0
+        part.types[op_type] += wall
+        part.names[name, op_type] += wall
+    for (label, kind), part in parts.items():
+        own = part.forward + part.backward
+        top = max(part.types, key=part.types.__getitem__)
+        name = max((n for n in part.names if n[1] == top), key=part.names.__getitem__)[0]
+        source, text = max(part.lines, key=part.lines.__getitem__)
+        per_step = [round(ps / ops.steps) for ps in (part.forward, part.backward, own, part.overhead)]
+        share = (own + part.overhead) / ops.steps / ops.step_ps if ops.step_ps else 0.0
+        numbers = (*per_step, share, top, name, round(part.types[top] / ops.steps), part.count / ops.steps)
+        yield (ops.host, ops.side, label, kind, source, text, part.of, *numbers)

@@ -1,0 +1,214 @@
+"""Ops and their time: how often each framework op ran on the host and on devices, and for how long.
+
+Meaning as in `xplane_to_op_metrics_db.cc` of openxla/xprof: on the host an op's self time leaves out the ops nested in it on its thread
+(other events do not count as children, nor do copies, which are the op's own work), and each thread is idle between its first and last op
+when it runs none. On purpose different: a memory allocation that names the op that asked for it is no execution of that op (the reference
+counts it as one, of no duration); device ops count executions as `metrics/model/executions.py` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from outpace.metrics.derived import derived
+from outpace.metrics.model.executions import Launches, executions, launchers
+from outpace.model import Field, Table, Unit
+from outpace.model.arrays import Codes, Indices, Mask, Numbers
+from outpace.timeline import OpKind, Run, Timeline, parse_op
+from outpace.timeline.hlo import instructions
+from outpace.trace import Plane, dialect
+from outpace.trace.algorithms import common, cover, distinct, group, nest, nest_rows
+
+HOST, DEVICE, IDLE = "Host", "Device", "IDLE"
+_OP_STATS = (dialect.TF_OP, dialect.ANNOTATION, dialect.HLO_OP)  # today's dialect, TensorFlow 2.3/2.4, XLA programs
+_XLA = "XLA"  # lines of a device whose events are ops already, not the kernels of ops
+_PROGRAM = "XlaModule:"
+
+FIELDS = (
+    Field("host", Unit.TEXT, "host that recorded the op"),
+    Field("side", Unit.TEXT, "Host (threads) or Device (accelerators)"),
+    Field("type", Unit.TEXT, "type of the op; IDLE for time without any op"),
+    Field("name", Unit.TEXT, "full name of the op"),
+    Field("idle", Unit.BOOL, "whether the row stands for idle time"),
+    Field("count", Unit.COUNT, "executions, on a device however many kernels each took", "Occurrences"),
+    Field("total_ps", Unit.PS, "time in the op, ops nested in it included"),
+    Field("self_ps", Unit.PS, "time in the op itself"),
+    Field(
+        "outside_ps",
+        Unit.PS,
+        "of the device time, in ops outside an XLA program on a device that runs such programs",
+        "Outside XLA",
+    ),
+)
+
+_Row = tuple[str, str, str, str, bool, int, int, int, int]
+
+
+@derived
+def op_metrics(run: Run) -> Table:
+    """One row per host, side and op, and an IDLE row per host and side; by self time, longest first."""
+    rows = [row for timeline in run.hosts for row in (*_host_rows(timeline), *_device_rows(timeline))]
+    return Table.from_rows("ops", "Ops", FIELDS, rows).sorted_by("self_ps")
+
+
+def _host_rows(timeline: Timeline) -> Iterator[_Row]:
+    trace = timeline.trace
+    is_op = timeline.is_kind(OpKind.TENSORFLOW, OpKind.TF_DATA, OpKind.JAX, OpKind.COPY)
+    is_copy = timeline.is_kind(OpKind.COPY)
+    mask = np.zeros(len(trace), bool)
+    for plane in timeline.host_planes:
+        events = trace.rows_of(plane)
+        mask[events] = is_op[trace.name[events]]
+    if not mask.any():
+        return
+    rows = np.flatnonzero(mask)
+    _, alone = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
+    self_time, framework = alone.copy(), ~is_copy[trace.name[rows]]
+    _, self_time[framework] = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows[framework])
+    count, total, own, _, _ = group(trace.name[rows], len(trace.names), trace.duration[rows], self_time)
+    merged: dict[tuple[str, str], list[int]] = {}
+    for name in np.flatnonzero(count).tolist():
+        op = timeline.ops[name]
+        numbers = (int(count[name]), int(total[name]), int(own[name]))
+        known = merged.setdefault((op.type, op.name), [0, 0, 0])
+        merged[op.type, op.name] = [a + b for a, b in zip(known, numbers, strict=True)]
+    for (op_type, op_name), (times, all_time, self_sum) in merged.items():
+        yield timeline.host, HOST, op_type, op_name, False, times, all_time, self_sum, 0
+    idle = _thread_spans(timeline, mask) - int(alone.sum())
+    yield timeline.host, HOST, IDLE, IDLE, True, 0, idle, idle, 0
+
+
+def _thread_spans(timeline: Timeline, mask: Mask) -> int:
+    """Sum over threads of the time from the first op's start to the last op's end, ps."""
+    trace, total = timeline.trace, 0
+    rows = np.flatnonzero(mask)
+    line = trace.line[rows]
+    for part in np.split(rows, np.flatnonzero(np.diff(line)) + 1):
+        if len(part):
+            total += int(trace.end[part].max() - trace.start[part[0]])
+    return total
+
+
+def _device_rows(timeline: Timeline) -> Iterator[_Row]:
+    trace = timeline.trace
+    if not timeline.device_planes:
+        return
+    trace.load(_OP_STATS)
+    merged: dict[tuple[str, str], list[int]] = {}
+    idle = 0
+    launched = launchers(timeline)
+    for plane in timeline.device_planes:
+        for line in timeline.device_lines(plane):
+            _add_line(timeline, plane, line, merged, launched)
+        idle += _device_idle(timeline, plane)
+    for (op_type, name), (count, total, own, outside) in merged.items():
+        yield timeline.host, DEVICE, op_type, name, False, count, total, own, outside
+    yield timeline.host, DEVICE, IDLE, IDLE, True, 0, idle, idle, 0
+
+
+def _add_line(
+    timeline: Timeline, plane: Plane, line: int, merged: dict[tuple[str, str], list[int]], launched: Launches
+) -> None:
+    trace = timeline.trace
+    rows = trace.lines.rows(line)
+    bounds = np.array([rows.start, rows.stop])
+    start, duration = trace.start[rows], trace.duration[rows]
+    _, _, self_time = nest(bounds - rows.start, start, duration)
+    code, texts = op_texts(timeline, np.arange(rows.start, rows.stop))
+    key = np.where(code == 0, len(texts) + trace.name[rows].astype(np.int64), code)
+    names = distinct(key)
+    key = np.searchsorted(names, key)
+    counted = duration > 0
+    count, total, own, _, _ = group(key, len(names), duration, self_time, counted)
+    if _XLA not in trace.lines.names[line]:
+        count = _executions(timeline, np.flatnonzero(counted) + rows.start, key[counted], len(names), launched)
+    outside = np.zeros(len(names), np.int64)
+    if any(trace.lines.names[i] == "XLA Modules" for i in plane.lines) and "XLA" not in trace.lines.names[line]:
+        counted[_stat_rows(timeline, "hlo_op", rows) - rows.start] = False
+        _, _, outside, _, _ = group(key, len(names), duration, self_time, counted)
+    for i in np.flatnonzero(count).tolist():
+        name = int(names[i])
+        full_name = texts[name] if name < len(texts) else trace.names[name - len(texts)]
+        numbers = (int(count[i]), int(total[i]), int(own[i]), int(outside[i]))
+        known = merged.setdefault(device_op(full_name), [0, 0, 0, 0])
+        known[:] = [a + b for a, b in zip(known, numbers, strict=True)]
+
+
+def _executions(timeline: Timeline, rows: Indices, key: Codes, keys: int, launched: Launches) -> Numbers:
+    """How often each op ran. Two instructions of a program that come from one op are two executions of it."""
+    instruction, _ = instructions(timeline, rows)
+    begun = executions(timeline, rows, key * (int(instruction.max(initial=0)) + 1) + instruction, launched)
+    return np.bincount(key, begun, keys).astype(np.int64)
+
+
+def _stat_rows(timeline: Timeline, name: str, rows: slice) -> Indices:
+    column = timeline.trace.stat(name).row
+    low, high = np.searchsorted(column, np.array([rows.start, rows.stop], column.dtype))
+    return np.asarray(column[low:high])
+
+
+def op_texts(timeline: Timeline, rows: Indices) -> tuple[Codes, list[str]]:
+    """Full op name of device events, `rows` sorted: (index of each into the texts, int64; the distinct texts).
+
+    From the events' stats, or from the stats that stand beside their name; text 0 is "", for events that name no op. A program that XLA
+    compiled names itself (`XlaModule`) as the op: its kernels have the framework op that the program in the profile gives for their
+    instruction, else the one in their annotation's `name`, else the instruction.
+    """
+    trace = timeline.trace
+    known = {"": 0}
+    beside = np.zeros(len(trace.names), np.int64)
+    for name, stats in trace.name_stats.items():
+        if text := str(stats.get(dialect.TF_OP) or stats.get(dialect.HLO_OP) or ""):
+            beside[name] = known.setdefault(text, len(known))
+    code = beside[trace.name[rows]]
+    for stat_name in reversed(_OP_STATS):  # the first one found wins: apply it last
+        _name_after(timeline, rows, stat_name, code, known)
+    programs = np.fromiter((t.startswith(_PROGRAM) for t in known), bool, len(known))
+    inside = np.flatnonzero(programs[code])
+    if len(inside):
+        mine = code[inside]
+        for stat_name in (dialect.HLO_OP, dialect.NAME):
+            _name_after(timeline, rows[inside], stat_name, mine, known)
+        _name_after_programs(timeline, rows[inside], mine, known)
+        code[inside] = mine
+    return code, list(known)
+
+
+def _name_after(timeline: Timeline, rows: Indices, stat_name: str, code: Codes, known: dict[str, int]) -> None:
+    """Write the code of each text that a stat holds; an empty one says nothing."""
+    stat = timeline.trace.stat(stat_name)
+    at, place = common(rows, stat.row)
+    found, texts = stat.codes(place)
+    index = np.fromiter((known.setdefault(t, len(known)) for t in texts), np.int64, len(texts))[found]
+    code[at] = np.where(index > 0, index, code[at])
+
+
+def _name_after_programs(timeline: Timeline, rows: Indices, code: Codes, known: dict[str, int]) -> None:
+    number, ops = instructions(timeline, rows)
+    index = np.fromiter((known.setdefault(op.framework_op, len(known)) for op in ops), np.int64, len(ops))[number]
+    code[:] = np.where(index > 0, index, code)
+
+
+def device_op(full_name: str) -> tuple[str, str]:
+    """(type, name) of a device op; an annotation's `#key=value,..#` tail is no part of the name."""
+    if full_name.startswith("%") and " = " in full_name:
+        # An HLO instruction written out: `%copy-done.2 = f32[5]{0} copy-done(..)`.
+        name = full_name[1:].split(" = ", 1)[0]
+        return name.rstrip("0123456789").removesuffix("."), name
+    op = parse_op(full_name.split("#", 1)[0].rstrip())
+    return op.type or op.name.rsplit("/", 1)[-1], op.name
+
+
+def _device_idle(timeline: Timeline, plane: Plane) -> int:
+    """Time between a device's first and last event in which none of its streams was busy, ps."""
+    trace = timeline.trace
+    lines = [np.arange(*trace.lines.rows(i).indices(len(trace))) for i in timeline.device_lines(plane)]
+    rows = np.concatenate([np.zeros(0, np.int64), *lines])
+    if len(rows) == 0:
+        return 0
+    rows = rows[np.argsort(trace.start[rows], kind="stable")]
+    first, last = int(trace.start[rows[0]]), int(trace.end[rows].max())
+    covered, _ = cover(trace.start[rows], trace.end[rows], first, last)
+    return last - first - covered

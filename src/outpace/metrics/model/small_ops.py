@@ -1,0 +1,86 @@
+"""Whether a step consists of very many short ops, which a compiler (`jit_compile=True`) would fuse: counts and shares, no verdict."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from outpace.metrics.derived import derived
+from outpace.metrics.model.model_ops import ModelOps, model_ops
+from outpace.metrics.model.op_metrics import HOST
+from outpace.metrics.model.tf_functions import tf_functions
+from outpace.model import Field, Table, Unit
+from outpace.timeline import Run, Timeline
+from outpace.trace import dialect
+
+_ELEMENTWISE = re.compile(
+    r"Add(N|V2)?|Sub|Mul(NoNan)?|Real[Dd]iv|Div(NoNan)?|FloorDiv|FloorMod|Neg|Abs|Sign|Exp(m1)?|Log(1p)?|Pow|Sqrt(Grad)?|Rsqrt(Grad)?|"
+    r"Square|SquaredDifference|Reciprocal|Inv(Grad)?|Maximum|Minimum|Tanh(Grad)?|Sigmoid(Grad)?|Relu6?(Grad)?|LeakyRelu(Grad)?|"
+    r"Elu(Grad)?|Selu(Grad)?|Soft(plus|sign)(Grad)?|Erf|Sin|Cos|Tan|Cast|Select(V2)?|Greater(Equal)?|Less(Equal)?|(Not)?Equal|"
+    r"Logical(And|Or|Not)|Floor|Ceil|Round|Clip\w*|ZerosLike|OnesLike|Fill|BiasAdd|IsFinite|Assign(Add|Sub)?VariableOp|_Mkl(Add|Mul|Sub)\w*"
+)
+_EXECUTOR = "ExecutorState::Process"
+
+FIELDS = (
+    Field("host", Unit.TEXT, "host of the steps"),
+    Field("ops", Unit.RATIO, "ops per step that took long enough to have an event", "Ops per step"),
+    Field(
+        "dispatches",
+        Unit.RATIO,
+        "rounds of the executor per step: in each it runs one op, or several that are ready",
+        "Executor rounds",
+    ),
+    Field("mean_ps", Unit.PS, "mean length of an op", "Mean op"),
+    Field("median_ps", Unit.PS, "median length of an op", "Median op"),
+    Field("ops_share", Unit.FRACTION, "share of the step time inside ops", "In ops, of step"),
+    Field(
+        "elementwise_share",
+        Unit.FRACTION,
+        "share of the step time in element-wise ops, which a compiler fuses",
+        "Element-wise, of step",
+    ),
+    Field(
+        "overhead_share",
+        Unit.FRACTION,
+        "share of the step time in the executor, outside ops or in ops too cheap for an event",
+        "Executor, of step",
+    ),
+    Field("xla", Unit.BOOL, "whether XLA compiles functions of this program already"),
+)
+
+
+@derived
+def small_ops(run: Run) -> Table:
+    """One row per host that runs ops."""
+    timelines = {t.host: t for t in run.hosts}
+    rows = [_row(run, timelines[ops.host], ops) for ops in model_ops(run) if ops.side == HOST and len(ops.name)]
+    return Table.from_rows("small_ops", "Number and size of ops", FIELDS, rows)
+
+
+def _row(run: Run, timeline: Timeline, ops: ModelOps) -> tuple[object, ...]:
+    per_step = ops.steps * ops.step_ps
+    elementwise = np.fromiter((bool(_ELEMENTWISE.fullmatch(kind)) for _, kind, _ in ops.ops), bool, len(ops.ops))
+    return (
+        ops.host,
+        len(ops.name) / ops.steps,
+        _dispatches(timeline) / ops.steps,
+        float(ops.duration.mean()),
+        float(np.median(ops.duration)),
+        float(ops.wall.sum()) / per_step if per_step else 0.0,
+        float(ops.wall[elementwise[ops.name]].sum()) / per_step if per_step else 0.0,
+        ops.overhead_ps / ops.step_ps if ops.step_ps else 0.0,
+        compiled(run, timeline),
+    )
+
+
+def _dispatches(timeline: Timeline) -> int:
+    rows = timeline.trace.named(lambda name: name == _EXECUTOR)
+    return int((timeline.step_of[rows] >= 0).sum())
+
+
+def compiled(run: Run, timeline: Timeline) -> bool:
+    """Whether XLA compiles functions of the host's program: its calls say so, or ops of compiled programs ran."""
+    calls = tf_functions(run)
+    mine = calls["host"] == timeline.host
+    return bool(calls["xla"][mine].sum() > 0) or len(timeline.trace.stat(dialect.HLO_OP)) > 0

@@ -1,0 +1,68 @@
+"""What runs between the steps: marks that leave out the input, evaluations, checkpoints, the end of an epoch.
+
+Step times and their categories say nothing of it. Here the gaps are looked into like steps: which category takes them, and which line of the
+program's own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outpace._dataclass import dataclass
+from outpace.metrics.derived import derived
+from outpace.metrics.program.step_breakdown import category_times
+from outpace.metrics.python.samples import lines_within
+from outpace.metrics.python.source_line import source_line
+from outpace.model import Category
+from outpace.model.arrays import Codes, Picoseconds
+from outpace.timeline import Run, Timeline
+
+_OFTEN = 0.5  # of the gaps must hold time, for the loop itself to leave it out; else it is single events
+_LONG = 0.02  # of the step: a gap that is worth the name
+
+
+@dataclass(frozen=True)
+class Between:
+    """`share`: of the time from the first step to the last; `shares`: the same by category; `often`: whether most of the gaps hold time;
+    `line` and `function`: the user's line that most of it was spent at, where Python was sampled (`train.py:41`)."""
+
+    share: float
+    shares: dict[Category, float]
+    often: bool
+    line: str
+    function: str
+
+
+@derived
+def between(run: Run) -> dict[str, Between]:
+    """By host with at least two steps."""
+    return {t.host: _between(run, t) for t in run.hosts if len(t.steps) > 1}
+
+
+def _between(run: Run, timeline: Timeline) -> Between:
+    steps = timeline.steps
+    order = np.argsort(steps.start)
+    start, end = steps.end[order][:-1], steps.start[order][1:]
+    real = end > start
+    start, end = start[real], end[real]
+    span = float(steps.end.max() - steps.start.min())
+    usual = float(np.median(steps.duration))
+    often = bool(np.mean(end - start >= _LONG * usual) * np.mean(real) >= _OFTEN) if len(start) else False
+    times = category_times(timeline, windows=(start, end, _gap_of(timeline, start, end)))
+    shares = {c: float(times[f"{c.value}_ps"].sum()) / span if span > 0 else 0.0 for c in Category}
+    lines = lines_within(run, timeline, start, end)
+    line, function = (source_line(*lines[0][:2]), lines[0][2]) if lines else ("", "")
+    return Between(float((end - start).sum()) / span if span > 0 else 0.0, shares, often, line, function)
+
+
+def _gap_of(timeline: Timeline, start: Picoseconds, end: Picoseconds) -> Codes:
+    """Index of the gap in which each event of the training thread begins; -1 for all others, and for all events of other threads."""
+    trace = timeline.trace
+    gap = np.full(len(trace), -1, np.int32)
+    known = timeline.steps.line[timeline.steps.line >= 0]
+    if len(known) and len(start):
+        rows = trace.lines.rows(int(np.bincount(known).argmax()))
+        at = np.searchsorted(start, trace.start[rows], side="right") - 1
+        inside = (at >= 0) & (trace.start[rows] < end[np.maximum(at, 0)])
+        gap[rows] = np.where(inside, at, -1)
+    return gap

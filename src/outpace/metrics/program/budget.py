@@ -1,0 +1,105 @@
+"""What there is to save: the steady step and its categories, on one base for all findings of a report.
+
+The base is the step without the profiler where the capture measured it, else the recorded one. A profiler slows a step down; the shares of its
+categories are taken as they were recorded, and are less certain the more it did (`overhead`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outpace._dataclass import dataclass
+from outpace.metrics.derived import derived
+from outpace.metrics.program.same_program import main_program
+from outpace.metrics.program.step_breakdown import StepBreakdown, step_breakdown
+from outpace.model import OUTSIDE, Category, Saving, median
+from outpace.timeline import Run, Timeline
+
+ALL_HOSTS = ""
+_NOTICEABLE = 0.01  # of the step: below, profiling did not change it
+_PS_PER_NS = 1000
+_RECORDED = "recorded step"
+_PLAIN = "step without the profiler"
+
+
+@dataclass(frozen=True)
+class Budget:
+    """`step`: the base, ps; `base`: what it is in words; `steps`: how many it is made of.
+
+    `shares`: of the steady step, by category key, and `OUTSIDE`: time between the steps, as a share of that from the first to the last.
+    `weights`: how much of the steps' time is each host's, by host; they sum to 1.
+    """
+
+    step: float
+    base: str
+    steps: int
+    shares: dict[str, float]
+    weights: dict[str, float]
+    profiling: float = 0.0  # share of the recorded step that it is longer by; 0 where the capture did not measure it
+
+
+@derived
+def budgets(run: Run) -> dict[str, Budget]:
+    """The budget of every host with steps, and of those that execute one program together (`ALL_HOSTS`)."""
+    breakdown = step_breakdown(run)
+    found = {t.host: _budget(breakdown.of(t.host), [t], run) for t in run.hosts if len(t.steps)}
+    if found:
+        hosts = main_program(run)
+        found[ALL_HOSTS] = _budget(breakdown.of(*hosts), [t for t in run.hosts if t.host in hosts], run)
+    return found
+
+
+def others_share(run: Run) -> float:
+    """Share of the steady step without a recognised event, over all hosts; 0 without steps."""
+    known = budgets(run).get(ALL_HOSTS)
+    return known.shares[Category.ALL_OTHERS.value] if known else 0.0
+
+
+def _budget(breakdown: StepBreakdown, timelines: list[Timeline], run: Run) -> Budget:
+    whole = breakdown.whole
+    total = float(whole["duration_ps"].sum())
+    shares = {c.value: float(breakdown.category(c, whole).sum()) / total if total else 0.0 for c in Category}
+    shares[OUTSIDE] = float(np.mean([outside(t) for t in timelines]))
+    recorded = total / max(len(whole), 1)
+    times = {t.host: float(whole["duration_ps"][whole["host"] == t.host].sum()) for t in timelines}
+    weights = {host: time / total if total else 1 / len(times) for host, time in times.items()}
+    slowdowns = [s for t in timelines if (s := slowdown(run, t)) is not None]
+    slower = median(slowdowns) if len(slowdowns) == len(timelines) else 0.0
+    if slower >= _NOTICEABLE:
+        return Budget(recorded / (1 + slower), _PLAIN, len(whole), shares, weights, slower / (1 + slower))
+    return Budget(recorded, _RECORDED, len(whole), shares, weights)
+
+
+def outside(timeline: Timeline) -> float:
+    """Share of the time from the first step's start to the last one's end that no step covers."""
+    steps = timeline.steps
+    span = int(steps.end.max() - steps.start.min())
+    return max(0.0, 1 - int(steps.duration.sum()) / span) if span > 0 else 0.0
+
+
+def overhead_samples(run: Run, timeline: Timeline) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Step times in ns right before and while profiling, where the capture measured them."""
+    samples = run.record(timeline.host).get("overhead") or {}
+    return tuple(samples.get("before_ns") or ()), tuple(samples.get("during_ns") or ())
+
+
+def slowdown(run: Run, timeline: Timeline) -> float | None:
+    """How much longer the median step took while it was profiled, as a share; None where the capture did not measure it."""
+    before, during = overhead_samples(run, timeline)
+    if len(before) < 2 or len(during) < 2:
+        return None
+    return median(during) / median(before) - 1
+
+
+def at_most(share: float, *takes_from: Category | str, assumes: str) -> Saving | None:
+    """A bound: `share` of the steady step at most; None where there is nothing to save."""
+    if share <= 0:
+        return None
+    return Saving(0.0, min(share, 1.0), tuple(c.value if isinstance(c, Category) else c for c in takes_from), assumes)
+
+
+def of_category(breakdown: StepBreakdown, category: Category, assumes: str, part: float = 1.0) -> Saving | None:
+    """A bound: all time (or `part` of it) that the steady steps spend on a category."""
+    whole = breakdown.whole
+    total = float(whole["duration_ps"].sum())
+    return at_most(part * float(breakdown.category(category, whole).sum()) / total if total else 0.0, category, assumes=assumes)

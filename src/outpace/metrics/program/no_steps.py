@@ -1,0 +1,41 @@
+"""Why a profile shows no step, and what to do about it: one answer for every tool that needs steps."""
+
+from __future__ import annotations
+
+from outpace.metrics.program.program import Program, program
+from outpace.model import Unavailable
+from outpace.timeline import Run
+
+START = (
+    "Capture while the program trains: 'outpace profile train.py' waits for steps by itself. With a profiler server, capture for longer than "
+    "one step takes."
+)
+REPAIR = "Copy the file again, in full. If it was cut while it was being written, capture again."
+
+
+def no_steps(run: Run) -> Unavailable:
+    """The reason and the way out, of a run without a step."""
+    if run.events == 0:
+        return Unavailable("nothing was recorded: the profile holds no event", START)
+    if lost := missing(run):
+        return Unavailable(f"no step was found in what is left of the profile: {lost}", REPAIR)
+    return Unavailable(f"no step was found: {run.hosts[0].steps.how}", mark(program(run)))
+
+
+def missing(run: Run) -> str:
+    """What was lost of the profile, in words; empty where nothing was."""
+    lost = [loss for timeline in run.hosts for loss in timeline.trace.losses]
+    if not lost:
+        return ""
+    size = sum(loss.size or 0 for loss in lost)
+    return f"{size:,} bytes are missing" if size else "a part is missing"
+
+
+def mark(kind: Program) -> str:
+    """How a program's steps are captured, or marked."""
+    return kind.say(
+        keras="Capture at least ten batches with 'outpace profile train.py' or callbacks=[outpace.ProfilerCallback(...)].",
+        tensorflow="Capture ten steps with 'outpace profile train.py', or mark them with "
+        "tf.profiler.experimental.Trace('train', step_num=n, _r=1).",
+        jax="Capture ten steps with 'outpace profile train.py', or mark them with jax.profiler.StepTraceAnnotation('train', step_num=n).",
+    )

@@ -1,0 +1,264 @@
+"""Where each step's time goes: the guide's categories, without overlap, summing to the step time.
+
+Meaning as in the reference (`xplane_to_step_events.cc`, `event_span.cc` of openxla/xprof): every event that belongs to a step is given a
+type by its name; where events overlap, the type of highest priority gets the time; time without any event is "all others".
+On purpose different: building a `tf.function` graph and compiling XLA programs count as compilation (the reference has the category but
+never fills it on a host), host events count on machines with accelerators too (as the reference did until TensorFlow 2.15), and what a
+device computes in is read from its programs (`device_kinds.py`). Of JAX programs, builds and whatever runs in a step's time count for the step
+(`jax_time.py`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outpace._dataclass import dataclass
+from outpace.metrics.derived import derived
+from outpace.metrics.machine.device_kinds import KINDS_OF_DEVICES, device_kinds
+from outpace.metrics.model.builds import builds_programs
+from outpace.metrics.model.jax_time import builds, union, within, worked
+from outpace.model import Category, Field, Table, Unit
+from outpace.model.arrays import Codes, Column, Indices, Mask, Picoseconds, Values
+from outpace.timeline import Run, Timeline
+from outpace.timeline.workers import runs_jax
+from outpace.trace import Plane, dialect
+from outpace.trace.algorithms import distinct, sweep
+
+# Kinds of time in order of rising priority, and the category that shows them. "Waiting for input" outranks collectives: an all-reduce
+# that overlaps a wait for input is waiting too.
+_KINDS: tuple[tuple[str, Category], ...] = (
+    ("nothing", Category.ALL_OTHERS),
+    ("host_compute", Category.HOST_COMPUTE),
+    ("compile", Category.COMPILATION),
+    ("host_to_device", Category.INPUT),
+    ("launch", Category.KERNEL_LAUNCH),
+    ("collective", Category.DEVICE_COLLECTIVES),
+    ("wait_input", Category.INPUT),
+    ("device_to_device", Category.DEVICE_TO_DEVICE),
+    ("device_to_host", Category.OUTPUT),
+    ("compute_32", Category.DEVICE_COMPUTE_32),
+    ("compute_16", Category.DEVICE_COMPUTE_16),
+)
+_CODE = {name: code for code, (name, _) in enumerate(_KINDS)}
+
+_WRAPPERS = ("EagerExecute", "EagerLocalExecute", "EagerKernelExecute", "FunctionRun")
+_MARKS = ("train", "test", "TraceContext")
+TRANSFERS = "transfers_ps"
+FIELDS = (
+    Field("host", Unit.TEXT, "host that the step ran on (name of its profile file)"),
+    Field("step", Unit.COUNT, "step number as the program counts it, or 0, 1, ... where it does not"),
+    Field("source", Unit.TEXT, "how the step was found: marked, device line, keras batch or inferred"),
+    Field("complete", Unit.BOOL, "whether the capture holds the whole step; statistics use complete steps only"),
+    Field(
+        "aside",
+        Unit.TEXT,
+        "why the step is no part of the steady state: warm-up, fed from buffers, one-off; empty for steps that are",
+        "Set aside",
+    ),
+    Field("start_ps", Unit.PS, "start of the step, counted from the earliest event of its host", "Start"),
+    Field("duration_ps", Unit.PS, "length of the step", "Step time"),
+    *(Field(f"{c.value}_ps", Unit.PS, c.meaning, c.label) for c in Category),
+    Field(TRANSFERS, Unit.PS, "of the input time: transfers from the host to devices, and waits for them", "Transfers"),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class StepBreakdown:
+    """`steps`: one row per step and host (see `FIELDS`). `per_row`: training steps per row, by host."""
+
+    steps: Table
+    per_row: dict[str, int]
+
+    @property
+    def whole(self) -> Table:
+        """The rows that statistics are made of: complete steps of the steady state, or all where a host has none."""
+        complete = self.steps["complete"].astype(bool) & (self.steps["aside"] == "")
+        host = self.steps["host"]
+        for name in set(host.tolist()):
+            if not complete[host == name].any():
+                complete = complete | (host == name)
+        return self.steps.take(complete)
+
+    def of(self, *hosts: str) -> StepBreakdown:
+        """The steps of some hosts."""
+        mine = np.fromiter((host in hosts for host in self.steps["host"]), bool, len(self.steps))
+        return StepBreakdown(self.steps.take(mine), {host: self.per_row[host] for host in hosts})
+
+    @property
+    def transfers(self) -> float:
+        """Share of the steady steps that goes to transfers from the host to devices: a part of the input time."""
+        whole = self.whole
+        total = float(whole["duration_ps"].sum())
+        return float(whole[TRANSFERS].sum()) / total if total else 0.0
+
+    def category(self, category: Category, table: Table | None = None) -> Values:
+        """Time of one category per step, float64 ps."""
+        return (self.whole if table is None else table)[f"{category.value}_ps"].astype(np.float64)
+
+
+@derived
+def step_breakdown(run: Run) -> StepBreakdown:
+    """Break down every step of every host."""
+    parts = [_host_rows(timeline) for timeline in run.hosts]
+    data: dict[str, Column] = {f.name: np.concatenate([p[f.name] for p in parts]) for f in FIELDS}
+    table = Table.build("steps", "Steps", FIELDS, data)
+    return StepBreakdown(table, {t.host: t.steps.per_row for t in run.hosts})
+
+
+def _host_rows(timeline: Timeline) -> dict[str, Column]:
+    steps = timeline.steps
+    count = len(steps)
+    rows: dict[str, Column] = {
+        "host": np.full(count, timeline.host, dtype=object),
+        "step": steps.number,
+        "source": np.full(count, steps.source.value, dtype=object),
+        "complete": steps.complete,
+        "aside": np.array([reason.value for reason in steps.aside], dtype=object),
+        "start_ps": steps.start - timeline.span[0],
+        "duration_ps": steps.duration,
+    }
+    times = _kind_times(timeline, None, (steps.start, steps.end, timeline.step_of))
+    return {**rows, **_by_category(times), TRANSFERS: times[:, _CODE["host_to_device"]]}
+
+
+def category_times(
+    timeline: Timeline, plane: Plane | None = None, windows: tuple[Picoseconds, Picoseconds, Codes] | None = None
+) -> dict[str, Picoseconds]:
+    """Time of each category within each step as `<category>_ps`, int64 of shape (steps,).
+
+    `plane` counts one plane's events only. `windows` (start and end of each, ps, and the window of every event, -1 for none) are looked into
+    instead of steps.
+    """
+    steps = timeline.steps
+    return _by_category(_kind_times(timeline, plane, windows or (steps.start, steps.end, timeline.step_of)))
+
+
+def _by_category(times: Picoseconds) -> dict[str, Picoseconds]:
+    codes = {c: [code for code, (_, shown) in enumerate(_KINDS) if shown is c] for c in Category}
+    return {f"{c.value}_ps": times[:, codes[c]].sum(axis=1) for c in Category}
+
+
+def _kind_times(timeline: Timeline, plane: Plane | None, windows: tuple[Picoseconds, Picoseconds, Codes]) -> Picoseconds:
+    """Time of each kind within each window, int64 ps of shape (windows, kinds)."""
+    trace = timeline.trace
+    start, end, of_row = windows
+    times = np.zeros((len(start), len(_KINDS)), np.int64)
+    if len(start):
+        kind = event_kinds(timeline)
+        wanted = (kind > 0) & (of_row >= 0)
+        if plane is not None:
+            only = trace.rows_of(plane)
+            wanted[: only.start] = wanted[only.stop :] = False
+        rows = np.flatnonzero(wanted)
+        rows = rows[~_covered(timeline, kind, of_row, rows)]
+        own = (of_row[rows], kind[rows], trace.start[rows], trace.end[rows])
+        more = _unseen(timeline, plane, start, end, kind)
+        of, what, began, ended = (np.concatenate(column) for column in zip(own, *more, strict=True))
+        times = sweep(of, what, began, ended, start, end, len(_KINDS))
+    return np.asarray(times)
+
+
+def _unseen(
+    timeline: Timeline, plane: Plane | None, start: Picoseconds, end: Picoseconds, kind: Codes
+) -> list[tuple[Indices, Codes, Picoseconds, Picoseconds]]:
+    """(window, kind, start, end) of what a JAX program did in the windows that is no event of theirs."""
+    found: list[tuple[Indices, Codes, Picoseconds, Picoseconds]] = []
+    _, code, begin, stop = unseen(timeline, kind, plane)
+    for each in distinct(code).tolist():
+        mine = code == each
+        window, low, high = within(start, end, union(begin[mine], stop[mine]))
+        found.append((window, np.full(len(window), each), low, high))
+    return found
+
+
+def unseen(timeline: Timeline, kind: Codes, plane: Plane | None = None) -> tuple[Indices, Codes, Picoseconds, Picoseconds]:
+    """(event row, kind, start, end) of all that counts for the steps in whose time it falls, whichever caused it: see `jax_time.py`.
+
+    `kind` is `event_kinds`. Empty for programs of TensorFlow.
+    """
+    trace = timeline.trace
+    none = np.zeros(0, np.int64)
+    parts = [(none, none, none, none)]
+    if runs_jax(trace) and (plane is None or plane in timeline.host_planes):
+        row, begin, stop = builds(timeline)
+        parts.append((row, np.full(len(row), _CODE["compile"]), begin, stop))
+        rows = worked(timeline)
+        parts.append((rows, np.full(len(rows), _CODE["host_compute"]), trace.start[rows], trace.end[rows]))
+    for device in _driven_devices(timeline, plane) if runs_jax(trace) else ():
+        rows = np.arange(*trace.rows_of(device).indices(len(kind)))
+        rows = rows[kind[rows] > 0]
+        parts.append((rows, kind[rows].astype(np.int64), trace.start[rows], trace.end[rows]))
+    found = tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+    return found[0], found[1], found[2], found[3]
+
+
+def _driven_devices(timeline: Timeline, plane: Plane | None) -> list[Plane]:
+    """Devices whose work is looked for by time: not where steps are a device's own, for then each device is at another place of its step."""
+    line = timeline.steps.line
+    own = len(line) and line[0] >= 0 and timeline.trace.planes[timeline.trace.lines.plane[line[0]]] in timeline.device_planes
+    return [] if own else [device for device in timeline.device_planes if plane in (None, device)]
+
+
+def category_of(kind: int) -> Category:
+    """The category that shows time of a kind (a code of `event_kinds`)."""
+    return _KINDS[kind][1]
+
+
+def _covered(timeline: Timeline, kind: Codes, of_row: Codes, rows: Indices) -> Mask:
+    """Events inside a parent of the same kind and window add nothing to a union: leave them out before sorting."""
+    parent = timeline.trace.nesting[0][rows]
+    same = (parent >= 0) & (kind[parent] == kind[rows]) & (of_row[parent] == of_row[rows])
+    return np.asarray(same)
+
+
+def event_kinds(timeline: Timeline) -> Codes:
+    """Kind of time of every event as a code into `_KINDS`; uint8, 0 for events that are no work of a step."""
+    trace = timeline.trace
+    kind = np.zeros(len(trace), np.uint8)
+    has_device = bool(timeline.device_planes)
+    by_name = np.fromiter(
+        (_host_kind(n, op.type, has_device) for n, op in zip(trace.names, timeline.ops, strict=True)), np.uint8
+    )
+    for plane in timeline.host_planes:
+        rows = trace.rows_of(plane)
+        kind[rows] = by_name[trace.name[rows]]
+    if has_device:
+        _mark_launches(timeline, kind)
+        code = np.fromiter((_CODE[name] for name in KINDS_OF_DEVICES), np.uint8)
+        for events, kinds in device_kinds(timeline):
+            kind[events] = code[kinds]
+    stages = trace.stat(dialect.IPL_STAGE).row
+    kind[stages] = np.maximum(kind[stages], _CODE["wait_input"])
+    kind[timeline.steps.root_row[_is_mark(timeline)]] = 0
+    return kind
+
+
+def _is_mark(timeline: Timeline) -> Mask:
+    """Which root events are marks (they span the step and are no work), not work that inference gathered."""
+    roots = timeline.steps.root_row
+    marked = timeline.trace.stat(dialect.STEP_NUM).has(len(timeline.trace))
+    return np.asarray(marked[roots])
+
+
+def _host_kind(name: str, op_type: str, has_device: bool) -> int:
+    if builds_programs(name):
+        return _CODE["compile"]
+    if name.startswith(_WRAPPERS) or (name.startswith(_MARKS) and "/" not in name and ":" not in name):
+        return 0
+    if op_type in ("InfeedEnqueue", "InfeedEnqueueTuple") or op_type == "MemcpyHToD":
+        return _CODE["host_to_device"]
+    if has_device and name.lower().startswith("executorstate::process"):
+        return _CODE["launch"]
+    if name.lower().startswith("iteratorgetnext"):
+        return _CODE["wait_input"]
+    return _CODE["host_compute"]
+
+
+def _mark_launches(timeline: Timeline, kind: Codes) -> None:
+    """On hosts with a device, an event with a correlation id launches work there."""
+    trace = timeline.trace
+    launches = trace.stat(dialect.CORRELATION_ID).row
+    for plane in timeline.host_planes:
+        rows = trace.rows_of(plane)
+        mine = launches[(launches >= rows.start) & (launches < rows.stop)]
+        kind[mine] = np.where(kind[mine] == _CODE["host_compute"], _CODE["launch"], kind[mine])

@@ -1,0 +1,75 @@
+"""What Python's other threads computed while a profile was captured, by line: generators that feed the training, and work beside it.
+
+Outpace's own captures note their stacks some fifty times a second, and their processor clocks. A thread's processor time is spread over the
+stacks in which it did not wait.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from outpace.metrics.derived import derived
+from outpace.metrics.python.source_line import source_line
+from outpace.model import Field, Table, Unit
+from outpace.timeline import Run
+
+# Functions of the standard library in which a thread waits for something.
+_WAITS = frozenset(
+    ("wait", "_wait_for_tstate_lock", "get", "put", "select", "poll", "accept", "recv", "recv_bytes", "acquire", "join", "read")
+)
+NATIVE = "native"  # a thread that Python did not make
+_OWN_CODE = ""  # owner of frames that are the user's
+
+FIELDS = (
+    Field("host", Unit.TEXT, "name of the host"),
+    Field("thread", Unit.TEXT, "name of the thread; native for one that a framework made"),
+    Field("file", Unit.TEXT, "source file of the line"),
+    Field("line", Unit.COUNT, "number of the line: the innermost one of your own code", "Line"),
+    Field("function", Unit.TEXT, "function that holds the line"),
+    Field("source", Unit.TEXT, "file and line, as findings name them"),
+    Field("cores", Unit.CORES, "processor time per second that the thread spent below this line"),
+    Field("looks", Unit.COUNT, "times that the thread was met there", "Samples"),
+)
+
+
+@derived
+def thread_lines(run: Run) -> Table:
+    """One row per host, thread and line of the user's own code, the busiest first."""
+    rows = [row for timeline in run.hosts for row in _rows(timeline.host, run.record(timeline.host).get("python_samples"))]
+    return Table.from_rows("thread_lines", "Python lines of other threads", FIELDS, rows).sorted_by("cores")
+
+
+def busiest_line(run: Run, host: str, *, native: bool) -> tuple[str, str, float]:
+    """(source, function, cores) of the line that Python's other threads computed most at; of those that a framework made (`native`: they run
+    generators and Python functions of the input pipeline), or of the program's own. Empty names where there is none."""
+    rows = [r for r in thread_lines(run).records() if r["host"] == host and (r["thread"] == NATIVE) == native]
+    top = max(rows, key=lambda row: row["cores"], default=None)
+    return (top["source"], top["function"], top["cores"]) if top else ("", "", 0.0)
+
+
+def _rows(host: str, record: Mapping[str, Any] | None) -> Iterator[tuple[object, ...]]:
+    sums: dict[tuple[str, str, int, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for (thread, place), (cores, looks) in _places(record):
+        known = sums[(thread, *place)]
+        known[0], known[1] = known[0] + cores, known[1] + looks
+    for (thread, file, line, function), (cores, looks) in sums.items():
+        yield host, thread, file, line, function, source_line(file, line), cores, int(looks)
+
+
+def _places(record: Mapping[str, Any] | None) -> Iterator[tuple[tuple[str, tuple[str, int, str]], tuple[float, float]]]:
+    """(thread, place) and (cores, looks) of every line that a thread was met working at."""
+    for thread in (record or {}).get("others") or ():
+        assert record is not None
+        met: dict[tuple[str, int, str] | None, int] = defaultdict(int)
+        for stack, count in thread["stacks"]:
+            places = [(record["frames"][frame], line) for frame, line in record["stacks"][stack]]
+            if places and not (places[-1][0][3] == "python" and places[-1][0][1].rpartition(".")[2] in _WAITS):
+                mine = next(((frame, line) for frame, line in reversed(places) if frame[3] == _OWN_CODE), None)
+                met[(mine[0][0], mine[1], mine[0][1]) if mine else None] += count
+        worked = sum(met.values())
+        cores = thread["cpu_ns"] / thread["watched_ns"] if thread["watched_ns"] > 0 else 0.0
+        for place, count in met.items():
+            if place is not None:
+                yield (thread["name"], place), (cores * count / worked, float(count))

@@ -1,0 +1,361 @@
+"""Which lines of Python the steps' time goes to, from the stacks that Outpace's own capture sampled beside the profile.
+
+Each sample is laid onto the profile by the clock (both count Unix time) and belongs to the step in whose time it lies. It is counted for the
+innermost line of the user's own code on its stack: what a library does below that line is the line's time. What the profile shows on the
+training thread at that very moment says what kind of time it is: nothing (Python, or a library that records no events), a wait, or the
+framework's own work. Share and interval come from the samples alone; times are the share of the mean step of the steady state.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from outpace._dataclass import dataclass
+from outpace.metrics.derived import derived
+from outpace.metrics.model.step_function import function_calls, step_function_calls
+from outpace.metrics.python.callers import Stacks, every, heaviest
+from outpace.metrics.python.moments import in_calls, nature
+from outpace.metrics.python.samples import FRAMEWORKS, YOURS, places_of
+from outpace.metrics.python.source_line import source_line
+from outpace.model import Field, Table, Unit
+from outpace.model.arrays import Codes, Indices, Picoseconds
+from outpace.timeline import Run, Timeline
+from outpace.timeline.steady import period
+
+_CALLS = 0.2  # of a line's samples: single ones may lie beside the clock
+_SELDOM = 0.7  # of a line's time in the slow steps: it evaluates or saves, and does not make the step
+_Z = 1.96  # two-sided 95%
+_WAITING_CALLS = (
+    "_value",
+    "__array__",
+    "block_until_ready",
+    "convert_to_numpy",
+    "_numpy",
+    "numpy",
+    "sync_devices",
+)  # Python's side of a wait
+
+FIELDS = (
+    Field("host", Unit.TEXT, "name of the host"),
+    Field("file", Unit.TEXT, "source file of the line"),
+    Field("line", Unit.COUNT, "number of the line: the innermost one of your own code", "Line"),
+    Field("function", Unit.TEXT, "function that holds the line"),
+    Field(
+        "text", Unit.TEXT, "source of the line, as it was when the profile was captured; empty where it was not at hand", "Code"
+    ),
+    Field(
+        "who",
+        Unit.TEXT,
+        "yours: your own line; library: time that no line of yours led to; outpace: what the capture itself cost",
+        "Owner",
+    ),
+    Field("library", Unit.TEXT, "package in which most of the time below the line was spent; empty where the line itself ran"),
+    Field("below", Unit.TEXT, "the function of a library most often seen innermost below the line", "Innermost call"),
+    Field("samples", Unit.COUNT, "samples of the line within steps of the steady state"),
+    Field("self_ps", Unit.PS, "time of the line per training step, with what libraries did below it", "Time"),
+    Field("own_ps", Unit.PS, "part of it in which the line itself ran, and no library below it", "Self"),
+    Field(
+        "untraced_ps",
+        Unit.PS,
+        "part of it in which the training thread recorded no event: Python, and libraries without events",
+    ),
+    Field(
+        "elsewhere_ps",
+        Unit.PS,
+        "part of untraced_ps in which the framework computed on other threads or on a device: maybe a wait for it",
+        "Computing elsewhere",
+    ),
+    Field("waiting_ps", Unit.PS, "part of it in which the training thread waited, for input or for a result"),
+    Field("building_ps", Unit.PS, "part of it in which a function was traced or compiled: the compilation's time", "Compiling"),
+    Field("share", Unit.FRACTION, "the line's share of the step time", "Of step"),
+    Field("low", Unit.FRACTION, "lower end of the share's 95% CI", "From (95% CI)"),
+    Field("high", Unit.FRACTION, "upper end of the share's 95% CI", "To (95% CI)"),
+    Field(
+        "untraced_share",
+        Unit.FRACTION,
+        "share of the step time that lies in this line and shows no event on the training thread",
+        "Untraced, of step",
+    ),
+    Field(
+        "python_share",
+        Unit.FRACTION,
+        "of untraced_share, what lies outside elsewhere_ps and waiting_ps: only Python ran, or a library that records no events",
+        "Python, of step",
+    ),
+    Field(
+        "beside_share",
+        Unit.FRACTION,
+        "share of the step time that the training thread spends in this line beside the step's own functions, waits left out",
+        "Outside the step function",
+    ),
+    Field(
+        "called_share",
+        Unit.FRACTION,
+        "share of the step time in functions of the framework that the line calls, other than the step's own",
+        "Other functions, of step",
+    ),
+    Field(
+        "seldom",
+        Unit.FRACTION,
+        "share of the line's time that lies in steps which take much longer than the others: it comes round",
+        "In long steps",
+    ),
+    Field("calls_step", Unit.BOOL, "whether the step's own function runs below the line", "Calls the step function"),
+    Field(
+        "caller",
+        Unit.TEXT,
+        "line of yours, of the training loop if it leads there, that calls the line's function",
+        "Called at",
+    ),
+    Field("every", Unit.COUNT, "it runs once in so many steps; 0 where no such period shows", "Once in steps"),
+    Field("reads_variable", Unit.BOOL, "whether a variable of the model was met being copied to NumPy there", "Reads weights"),
+)
+
+
+@dataclass(frozen=True)
+class PythonLine:
+    """A line of the user's code that takes time of which the profile shows nothing; see `FIELDS`. Shares are of the step time, times are
+    per step in ps; `low` and `high` are the 95% CI of `python_share`."""
+
+    file: str
+    line: int
+    function: str
+    text: str
+    library: str
+    below: str
+    python_share: float
+    beside_share: float
+    seldom: float
+    calls_step: bool
+    caller: str
+    every: int
+    reads_variable: bool
+    low: float
+    high: float
+    untraced_share: float
+    untraced_ps: int
+    elsewhere_ps: int
+    self_ps: int
+
+
+@derived
+def python_lines(run: Run) -> Table:
+    """One row per host and line, longest first; no rows for a host without samples, steps or a clock."""
+    rows = [row for timeline in run.hosts for row in _rows(timeline, run.record(timeline.host))]
+    return Table.from_rows("python_lines", "Python lines of the training thread", FIELDS, rows).sorted_by("self_ps")
+
+
+def lines_beside(run: Run, host: str) -> list[PythonLine]:
+    """The user's own lines on one host by the time that they take beside the step's own functions, longest first; none without samples."""
+    rows = [row for row in python_lines(run).records() if row["host"] == host]
+    total = sum(row["samples"] for row in rows)
+    wanted = [field.name for field in dataclasses.fields(PythonLine) if field.name not in ("low", "high")]
+    lines = []
+    for row in rows:
+        if row["who"] == YOURS and row["beside_share"] > 0:
+            low, high = interval(row["beside_share"], total)
+            lines.append(PythonLine(**{key: row[key] for key in wanted}, low=low, high=high))
+    return sorted(lines, key=lambda line: -line.beside_share)
+
+
+def framework_share(run: Run, host: str) -> float | None:
+    """Share of the step that a framework's own Python takes, wherever the user's lines call it; None without samples."""
+    mine = [r for r in python_lines(run).records() if r["host"] == host]
+    return sum(r["python_share"] for r in mine if r["library"] in FRAMEWORKS) if mine else None
+
+
+def framework_line(run: Run, host: str) -> str:
+    """The user's line (`train.py:41`) below which a framework's own code was seen longest; empty without samples."""
+    mine = [r for r in python_lines(run).records() if r["host"] == host and r["who"] == YOURS and r["library"] in FRAMEWORKS]
+    top = max(mine, key=lambda row: row["self_ps"], default=None)
+    return source_line(top["file"], top["line"]) if top else ""
+
+
+def step_line(run: Run, host: str) -> str:
+    """The user's line (`train.py:41`) that calls the step's own function; empty without samples."""
+    mine = [r for r in python_lines(run).records() if r["host"] == host and r["who"] == YOURS and r["calls_step"]]
+    top = max(mine, key=lambda row: row["self_ps"], default=None)
+    return source_line(top["file"], top["line"]) if top else ""
+
+
+def called_line(run: Run, host: str) -> tuple[str, str]:
+    """The user's line (`train.py:41`) that calls other functions of the framework than the step's own for longest, and the line of the loop
+    that leads there; empty without samples."""
+    mine = [r for r in python_lines(run).records() if r["host"] == host and r["who"] == YOURS and r["called_share"] > 0]
+    top = max(mine, key=lambda row: row["called_share"], default=None)
+    return (source_line(top["file"], top["line"]), top["caller"]) if top else ("", "")
+
+
+def interval(share: float, samples: float) -> tuple[float, float]:
+    """95% CI of a share that `samples` independent looks gave (Wilson 1927): ends within 0 and 1, also for a share of 0."""
+    if samples <= 0:
+        return 0.0, 1.0
+    square = _Z * _Z / samples
+    middle = (share + square / 2) / (1 + square)
+    half = _Z * math.sqrt(share * (1 - share) / samples + square / (4 * samples)) / (1 + square)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+class _Line:
+    """What was counted for one line, in ns of samples."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.weight = self.own = self.untraced = self.elsewhere = self.waiting = self.python = self.beside = self.main = 0
+        self.called = 0  # of `beside`, in other functions of the framework
+        self.building = 0  # of the weight, while a program was traced or compiled
+        self.runs = 0  # of `main`, outside of `building`
+        self.slow = 0  # of the weight, in steps that take much longer than the others
+        self.steps: set[int] = set()
+        self.stacks: dict[int, int] = defaultdict(int)
+        self.packages: dict[str, int] = defaultdict(int)
+        self.functions: dict[str, int] = defaultdict(int)
+
+    def look(self, weight: int, free: bool, other: bool, waits: bool) -> None:
+        """Count a sample: whether the thread recorded no event, whether others computed, whether it waited."""
+        self.count += 1
+        self.weight += weight
+        self.untraced += weight * free
+        self.elsewhere += weight * (free and other)
+        self.waiting += weight * waits
+        self.python += weight * (free and not other and not waits)
+
+    def below_it(self, weight: int, package: str, function: str) -> None:
+        """Count what a sample met below the line: a function of a package, or (two empty texts) the line itself."""
+        if package:
+            self.packages[package] += weight
+            self.functions[function] += weight
+        else:
+            self.own += weight
+
+    def met(self, weight: int, stack: int, step: int) -> None:
+        """Count where a sample met the line: on which stack, in which step."""
+        self.stacks[stack] += weight
+        self.steps.add(step)
+
+    @property
+    def seldom(self) -> float:
+        return self.slow / self.weight if self.weight else 0.0
+
+    def usual(self, first: bool) -> bool:
+        """Whether the line runs in the usual step; the one that calls the step's own functions longest (`first`) makes the step."""
+        return (first and self.main > 0) or self.seldom < _SELDOM
+
+    def calls_step(self, first: bool) -> bool:
+        return self.main >= _CALLS * self.weight > 0 and self.usual(first)
+
+    @property
+    def library(self) -> str:
+        package = max(self.packages, key=self.packages.__getitem__, default="")
+        return package if self.packages.get(package, 0) > self.own else ""
+
+    @property
+    def below(self) -> str:
+        return max(self.functions, key=self.functions.__getitem__, default="")
+
+
+def _rows(timeline: Timeline, noted: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
+    record = noted.get("python_samples")
+    if record is None or timeline.unix_origin_ns is None or len(timeline.steps) == 0 or len(record["samples"]) == 0:
+        return
+    text = {(record["frames"][frame][0], number): source for frame, number, source in record.get("text", ())}
+    text.update({(file, number): source for file, number, source in (noted.get("callbacks") or {}).values()})
+    lines, effective, span = _lines(timeline, noted, text)
+    stacks, number = Stacks(record["frames"], record["stacks"]), timeline.steps.number[_whole_in_order(timeline)]
+    first = max(lines.values(), key=lambda line: line.main, default=None)
+    stepping = {key for key, line in lines.items() if line.calls_step(line is first)}
+    loop = {function for key in stepping for stack in lines[key].stacks for function in stacks.functions(stack)}
+    total = sum(line.weight for line in lines.values())
+    for key, line in lines.items():
+        usual = line.usual(line is first)
+        beside = line.beside if key in stepping else line.beside + line.runs  # the same function in an evaluation is no step
+        beside -= line.called if usual else 0  # a function that every step calls is the model's time, and not Python's
+        own, ends = line.weight / total, interval(line.weight / total, effective)
+        shares = (own, *ends, line.untraced / total, line.python / total, beside / total, line.called / total, line.seldom)
+        file, at, function, who = key
+        named = (file, at, function, text.get((file, at), ""), who, line.library, line.below, line.count)
+        parts = (line.weight, line.own, line.untraced, line.elsewhere, line.waiting, line.building)
+        spent = (round(part / total * span) for part in parts)
+        met = [int(number[step]) for step in line.steps]
+        calls = heaviest(_by_caller(stacks, line, loop)) if who == YOURS else ""
+        often = every(met, line.count, int(number[0]), int(number[-1]))
+        reads = any(stacks.reads_variable(stack) for stack in line.stacks)
+        yield (timeline.host, *named, *spent, *shares, key in stepping, calls, often, reads)
+
+
+def _lines(
+    timeline: Timeline, noted: Mapping[str, Any], text: Mapping[Any, str]
+) -> tuple[dict[tuple[str, int, str, str], _Line], float, float]:
+    """Samples of steady steps by (file, line, function, who); how many independent looks they are; the mean training step, ps."""
+    record, origin = noted["python_samples"], timeline.unix_origin_ns or 0
+    samples = np.array(record["samples"], np.int64)
+    moment = (samples[:, 0] + (record["base_unix_ns"] - origin)) * 1000
+    step, span = _in_steps(timeline, moment)
+    samples, moment, step = samples[step >= 0], moment[step >= 0], step[step >= 0]
+    keys = places_of(noted, record)
+    asked = [_asks(key[0], stack[-1], record["frames"], text) for key, stack in zip(keys, record["stacks"], strict=True)]
+    lines: dict[tuple[str, int, str, str], _Line] = defaultdict(_Line)
+    ahead = timeline.steps.ahead  # what the program does while its work runs holds nothing up
+    slow, seen = _slow_steps(timeline), nature(timeline, moment)
+    main, called = (in_calls(timeline, rows(timeline), moment) for rows in (step_function_calls, function_calls))
+    columns = (part.tolist() for part in (seen.free, seen.others, seen.waiting, seen.building, main, called, step))
+    for (_, weight, stack), free, other, waits, builds, inside, calling, at in zip(samples.tolist(), *columns, strict=True):
+        key, package, function = keys[stack]
+        waits = waits or asked[stack]
+        held = not inside and not waits and not builds and not ((free or ahead) and other)
+        line = lines[key]
+        line.slow += weight * (at in slow)
+        line.beside += weight * held
+        line.called += weight * (held and calling)
+        line.main += weight * (inside and not waits)
+        line.runs += weight * (inside and not waits and not builds)
+        line.building += weight * builds
+        line.look(weight, free, other, waits)
+        line.below_it(weight, package, function)
+        line.met(weight, stack, at)
+    weights = samples[:, 1].astype(float)
+    return lines, float(weights.sum()) ** 2 / float((weights**2).sum()) if len(weights) else 0.0, span
+
+
+def _by_caller(stacks: Stacks, line: _Line, loop: Collection[tuple[str, str]]) -> dict[str, int]:
+    """Weight of a line's samples by the user's line that called its function."""
+    found: dict[str, int] = defaultdict(int)
+    for stack, weight in line.stacks.items():
+        found[stacks.caller(stack, loop)] += weight
+    return found
+
+
+def _whole_in_order(timeline: Timeline) -> Indices:
+    steps = timeline.steps
+    return np.asarray(steps.whole[np.argsort(steps.start[steps.whole])])
+
+
+def _slow_steps(timeline: Timeline) -> frozenset[int]:
+    """Steps of the steady state that take much longer than the others, counted as `_in_steps` does."""
+    steps, whole = timeline.steps, _whole_in_order(timeline)
+    slow, _ = period(steps.duration[whole], np.ones(len(whole), bool))
+    return frozenset(slow.tolist())
+
+
+def _in_steps(timeline: Timeline, moment: Picoseconds) -> tuple[Codes, float]:
+    """In which step of the steady state each moment (ps) lies, counted from the first of them (-1: in none), and the mean training step, ps."""
+    steps, whole = timeline.steps, _whole_in_order(timeline)
+    step = np.searchsorted(steps.start[whole], moment, side="right") - 1
+    inside = (step >= 0) & (moment < steps.end[whole][np.maximum(step, 0)])
+    return np.where(inside, step, -1), float(steps.duration[whole].mean()) / steps.per_row
+
+
+def _asks(
+    key: tuple[str, int, str, str], leaf: Sequence[int], frames: Sequence[Sequence[Any]], text: Mapping[Any, str]
+) -> bool:
+    """Whether a stack's innermost call waits for a result: a function that fetches one, or the user's own `x.block_until_ready()`."""
+    _, function, _, owner = frames[leaf[0]]
+    if owner:
+        return str(function).rpartition(".")[2] in _WAITING_CALLS
+    return "block_until_ready" in text.get(key[:2], "")

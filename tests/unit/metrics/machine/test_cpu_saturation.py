@@ -1,0 +1,60 @@
+"""What a step gets back when input threads no longer share the cores with it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from outpace.metrics.machine.cpu_saturation import competition, cpu_saturation
+from outpace.testing import training_run
+from outpace.timeline import Run
+from outpace.trace import read_trace
+
+MS = 1_000_000_000
+
+
+def run_of(record: dict[str, Any], **options: Any) -> Run:
+    trace = read_trace(training_run(steps=100, **options).to_bytes(), "vm")
+    return Run.of([trace], records={"vm": record})
+
+
+def back(run: Run, gone: float, waits: float = 0.0) -> tuple[float, float]:
+    return competition(run, run.hosts[0], gone, waits)
+
+
+# Steps of 10 ms: input works 8 ms, so that on average 0.8 of its threads are busy; the model's ops take all of the step.
+BUSY = {"input_ps": 0, "step_ps": 10 * MS, "ops": (("a", "MatMul", 10 * MS),), "work_ps": {"ParallelMapV2": 8 * MS}}
+
+
+def test_on_two_cores_a_model_with_a_thread_per_core_gets_back_what_input_took() -> None:
+    least, most = back(run_of({"cpu_count": 2}, **BUSY), math.inf)
+    assert most == pytest.approx(1 - 1 / 1.8, abs=0.01)  # each op ends with the part that shares its core
+    assert least == pytest.approx(0.0, abs=0.01)  # one thread of the model and 0.8 of the input find room on two cores
+
+
+def test_on_one_core_all_of_it_is_certain() -> None:
+    least, most = back(run_of({"cpu_count": 1}, **BUSY), math.inf)
+    assert least == pytest.approx(most) == pytest.approx(1 - 1 / 1.8, abs=0.01)
+
+
+def test_only_what_goes_is_given_back() -> None:
+    _, most = back(run_of({"cpu_count": 2}, **BUSY), 4 * MS)
+    assert most == pytest.approx(1 - 1.4 / 1.8, abs=0.01)
+
+
+def test_many_cores_or_an_unknown_number_give_nothing_back() -> None:
+    assert back(run_of({"cpu_count": 8}, **BUSY), math.inf)[0] == 0.0
+    assert back(run_of({}, **BUSY), math.inf) == (0.0, 0.0)
+
+
+def test_measured_processor_time_says_how_full_the_cores_are() -> None:
+    run = run_of({"cpu_count": 2, "window": {"seconds": 2.0, "cpu_seconds": 3.8}}, **BUSY)
+    (row,) = cpu_saturation(run).records()
+    assert row["used_cores"] == pytest.approx(1.9)
+    assert row["saturation"] == pytest.approx(0.95)
+    assert row["input_share"] == pytest.approx(0.8 / 1.9, abs=0.02)
+    (unmeasured,) = cpu_saturation(run_of({"cpu_count": 2}, **BUSY)).records()
+    assert unmeasured["used_cores"] is None
+    assert unmeasured["saturation"] == pytest.approx(0.9, abs=0.02)

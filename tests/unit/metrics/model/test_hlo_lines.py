@@ -1,0 +1,58 @@
+"""Time of compiled ops by the line they come from."""
+
+from __future__ import annotations
+
+import pytest
+
+from outpace.metrics.model.hlo_lines import hlo_lines, plain_op
+from tests.support import beside, opened, opened_beside
+
+
+@pytest.mark.parametrize(
+    ("name", "plain", "backward"),
+    [
+        ("jit(f)/jvp()/dot_general", "jit(f)/dot_general", False),
+        ("jit(f)/transpose(jvp())/dot_general", "jit(f)/dot_general", True),
+        ("jit(f)/transpose(jvp(bsd,de->bse))/transpose", "jit(f)/bsd,de->bse/transpose", True),
+        ("jit(f)/jvp(Block/Dense)/dot_general", "jit(f)/Block/Dense/dot_general", False),
+        ("jit(f)/while/body/add", "jit(f)/while/body/add", False),
+        ("jit(f)/mul;jit(f)/broadcast_in_dim", "jit(f)/mul", False),
+        ("", "", False),
+    ],
+)
+def test_wrappers_of_differentiation_are_no_part_of_an_op(name: str, plain: str, backward: bool) -> None:
+    assert plain_op(name) == (plain, backward)
+
+
+def test_lines_of_a_jax_program_on_a_cpu() -> None:
+    """The model stands in line 7, the optimizer in line 8 of the script; 11 of 12 steps are the steady state."""
+    table = hlo_lines(opened("jax_loop").run)
+    rows = list(table.records())
+    assert {row["source"].rpartition("/")[2] for row in rows if row["share"] > 0.02} == {"jaxprof.py:7", "jaxprof.py:8"}
+    first = rows[0]
+    assert (first["side"], first["op"], first["bits"]) == ("CPU", "jit(step)/dot_general", 32)
+    assert first["count"] == 3 * 11, "two products forward, one backward"
+    assert 0 < first["backward_ps"] < first["time_ps"]
+    steps = opened("jax_loop").run.hosts[0].steps
+    assert first["share"] == pytest.approx(first["time_ps"] / steps.duration[steps.whole].mean())
+
+
+def test_times_are_per_device() -> None:
+    """Four chips: most of each step's time they wait for copies between host and device."""
+    table = hlo_lines(opened("tpu_v6e_inference").run)
+    assert table["share"].sum() == pytest.approx(1.0, abs=0.02)
+    assert next(table.records())["opcode"] == "copy-done"
+
+
+@pytest.mark.skipif(not beside(("jax_rocm_te_attention",)), reason="the profile lies beside the repository only")
+def test_lines_of_a_gpu_name_the_users_code() -> None:
+    """The innermost frames are a library's (transformer_engine); the script's own lines are 77 (attention) and 92 (projection)."""
+    rows = list(hlo_lines(opened_beside("jax_rocm_te_attention").run).records())
+    assert rows[0]["source"] == "/workspace/12_te_fused_attn.py:77"
+    assert rows[1]["source"] == "/workspace/12_te_fused_attn.py:92"
+    assert rows[0]["backward_ps"] == rows[0]["time_ps"]
+    assert (rows[0]["bits"], rows[0]["count"]) == (16, 10)
+
+
+def test_a_profile_without_programs_has_no_lines() -> None:
+    assert len(hlo_lines(opened("custom_loop").run)) == 0

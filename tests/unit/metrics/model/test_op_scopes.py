@@ -1,0 +1,32 @@
+import pytest
+
+from outpace.metrics.model.op_scopes import NO_SCOPE, kind_of_scope, scope_of
+
+
+@pytest.mark.parametrize(
+    ("op", "scope"),
+    [
+        ("model/dense/MatMul", ("model", "dense")),
+        ("StatefulPartitionedCall/model/dense/MatMul", ("model", "dense")),
+        ("MatMul", (NO_SCOPE,)),
+        ("PartitionedCall/MatMul", (NO_SCOPE,)),
+        ("", (NO_SCOPE,)),
+    ],
+)
+def test_scopes_are_what_stands_around_an_op(op: str, scope: tuple[str, ...]) -> None:
+    assert scope_of(op) == scope
+
+
+@pytest.mark.parametrize(
+    ("op", "kind"),
+    [
+        ("replica_6/bert/layer_15/self_attention/dropout_3/RandomUniform", "bert/layer_*/self_attention/dropout_*"),
+        ("replica/bert/layer_1/dropout/RandomUniform", "bert/layer_*/dropout"),
+        ("model/conv2d_12/Conv2D", "model/conv2d_*"),
+        ("block12/2/Add", "block*/2"),
+        ("replica_6/Add", NO_SCOPE),
+        ("Add", NO_SCOPE),
+    ],
+)
+def test_what_is_repeated_is_one_kind(op: str, kind: str) -> None:
+    assert kind_of_scope(op) == kind

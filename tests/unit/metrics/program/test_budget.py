@@ -1,0 +1,115 @@
+"""What there is to save: shares of the steady step, on the base without the profiler where it was measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from outpace.metrics.program.budget import ALL_HOSTS, at_most, budgets, of_category, outside, slowdown
+from outpace.metrics.program.step_breakdown import step_breakdown
+from outpace.model import OUTSIDE, Category, Saving
+from outpace.testing import SpaceBuilder, training_run
+from outpace.timeline import Run
+from outpace.trace import read_trace
+from tests.support import PROFILES, opened
+
+MS = 1_000_000_000
+NS = 1_000_000  # per ms
+
+
+def run_of(*spaces: SpaceBuilder, **records: Any) -> Run:
+    traces = [read_trace(space.to_bytes(), space.hostname) for space in spaces]
+    return Run.of(traces, records=records)
+
+
+def measured(before: float, during: float) -> dict[str, Any]:
+    return {"overhead": {"before_ns": [before * NS] * 5, "during_ns": [during * NS] * 5}}
+
+
+def test_shares_are_the_steady_steps() -> None:
+    """Steps of 2 ms input, 5 of ops and 3 of Python, after a first one that waits for 500."""
+    run = run_of(training_run(steps=8, input_ps=[500 * MS, *[2 * MS] * 7], python_ps=3 * MS))
+    mine = budgets(run)["vm"]
+    assert mine.step == 10 * MS and mine.steps == 7
+    assert mine.shares["input"] == pytest.approx(0.2, abs=0.01)
+    assert mine.shares["host_compute"] == pytest.approx(0.5, abs=0.01)
+    assert mine.shares["all_others"] == pytest.approx(0.3, abs=0.01)
+    assert mine.shares[OUTSIDE] == 0
+    assert mine.base == "recorded step"
+    assert mine.weights == {"vm": 1.0}
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_step_is_all_of_its_categories(name: str) -> None:
+    found = budgets(opened(name).run)
+    with_steps = [t.host for t in opened(name).run.hosts if len(t.steps)]
+    assert set(found) == ({*with_steps, ALL_HOSTS} if with_steps else set())
+    for budget in found.values():
+        assert sum(budget.shares[c.value] for c in Category) == pytest.approx(1.0)
+        assert all(0 <= share <= 1 for share in budget.shares.values())
+        assert sum(budget.weights.values()) == pytest.approx(1.0)
+        assert budget.step > 0 and budget.steps > 0
+
+
+def test_the_base_is_the_step_without_the_profiler() -> None:
+    plain = budgets(run_of(training_run(steps=8, input_ps=5 * MS), vm=measured(8, 10)))["vm"]
+    assert plain.step == pytest.approx(10 * MS / 1.25)
+    assert plain.base == "step without the profiler"
+    same = budgets(run_of(training_run(steps=8, input_ps=5 * MS), vm=measured(10, 10.05)))["vm"]
+    assert (same.step, same.base) == (10 * MS, "recorded step"), "half a percent is no difference"
+    faster = budgets(run_of(training_run(steps=8, input_ps=5 * MS), vm=measured(12, 10)))["vm"]
+    assert faster.base == "recorded step", "a profiler does not speed steps up"
+
+
+@pytest.mark.parametrize("record", [{}, {"overhead": None}, {"overhead": {"before_ns": [1.0], "during_ns": [1.0, 2.0]}}])
+def test_without_measurements_nothing_is_known_of_the_profiler(record: dict[str, Any]) -> None:
+    run = run_of(training_run(), vm=record)
+    assert slowdown(run, run.hosts[0]) is None
+    assert budgets(run)["vm"].base == "recorded step"
+
+
+def test_hosts_and_all_together() -> None:
+    """Twice as many steps weigh twice as much."""
+    run = run_of(training_run(steps=8, hostname="a", input_ps=5 * MS), training_run(steps=4, hostname="b", input_ps=5 * MS))
+    found = budgets(run)
+    assert set(found) == {"a", "b", ALL_HOSTS}
+    assert found[ALL_HOSTS].weights == pytest.approx({"a": 2 / 3, "b": 1 / 3})
+    assert found[ALL_HOSTS].steps == 12
+    for category in Category:
+        mean = sum(found[ALL_HOSTS].weights[h] * found[h].shares[category.value] for h in "ab")
+        assert found[ALL_HOSTS].shares[category.value] == pytest.approx(mean)
+
+
+def test_hosts_are_on_the_profilers_base_only_if_all_measured_it() -> None:
+    two = [training_run(hostname=h, input_ps=5 * MS) for h in "ab"]
+    assert budgets(run_of(*two, a=measured(8, 10)))[ALL_HOSTS].base == "recorded step"
+    assert budgets(run_of(*two, a=measured(8, 10), b=measured(8, 10)))[ALL_HOSTS].base == "step without the profiler"
+
+
+def test_without_steps_there_is_nothing_to_save() -> None:
+    space = SpaceBuilder()
+    space.plane("/host:CPU").line("python").event("something", 0, MS)
+    assert budgets(run_of(space)) == {}
+
+
+def test_time_between_steps() -> None:
+    space = SpaceBuilder()
+    line = space.plane("/host:CPU").line("python")
+    for step in range(5):
+        line.event("train", step * 10 * MS, 6 * MS, step_num=step, _r=1)
+    run = run_of(space)
+    assert outside(run.hosts[0]) == pytest.approx(16 / 46)
+    assert budgets(run)["vm"].shares[OUTSIDE] == pytest.approx(16 / 46)
+
+
+def test_bounds() -> None:
+    assert at_most(0.3, Category.INPUT, OUTSIDE, assumes="so") == Saving(0.0, 0.3, ("input", OUTSIDE), "so")
+    assert at_most(1.7, Category.INPUT, assumes="so") == Saving(0.0, 1.0, ("input",), "so")
+    assert at_most(0.0, Category.INPUT, assumes="so") is None
+    assert at_most(-0.1, Category.INPUT, assumes="so") is None
+    breakdown = step_breakdown(run_of(training_run(input_ps=5 * MS)))
+    whole, half = (of_category(breakdown, Category.INPUT, "so", part) for part in (1.0, 0.5))
+    assert whole is not None and half is not None
+    assert whole.high == pytest.approx(0.5, abs=0.01) and half.high == pytest.approx(whole.high / 2)
+    assert of_category(breakdown, Category.DEVICE_COLLECTIVES, "so") is None

@@ -1,0 +1,101 @@
+"""What kind of program a profile shows, so that advice speaks its language."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from outpace.metrics.program.program import Framework, Program, program
+from outpace.testing import SpaceBuilder, training_run
+from outpace.timeline import Run
+from outpace.trace import read_trace
+from tests.support import PROFILES, opened
+
+MS = 1_000_000_000
+KERAS = ("keras_fit", "keras_fit_multi_step", "keras_fit_xla", "keras_sleeping_callback", "mirrored", "predict_inference")
+NOTHING = ("idle_empty",)
+
+
+def expected(name: str) -> Framework:
+    if name in NOTHING:
+        return Framework.UNKNOWN
+    return Framework.KERAS if name in KERAS else Framework.JAX if name.startswith(("jax", "tpu")) else Framework.TENSORFLOW
+
+
+def run_of(space: SpaceBuilder, **record: Any) -> Run:
+    return Run.of([read_trace(space.to_bytes(), "vm")], records={"vm": record} if record else {})
+
+
+def jax_loop(*, marks: bool = True, pipeline_ms: int = 0) -> SpaceBuilder:
+    """Dispatch takes 1 ms of steps of 10; tf.data may work in threads of its own, and its batches are awaited."""
+    space = SpaceBuilder()
+    plane = space.plane("/host:CPU")
+    main, pool = plane.line("python"), plane.line("tf_data_private_threadpool/1")
+    for step in range(6):
+        at = step * 10 * MS
+        if marks:
+            main.event("train", at, 10 * MS, step_num=step, _r=1)
+        if pipeline_ms:
+            main.event("EagerExecute", at, 4 * MS, eager_op="IteratorGetNext", is_func=0)
+            pool.event("ExecutorState::Process", at, pipeline_ms * MS)
+        main.event("PjitFunction(step)", at + 5 * MS, 1 * MS)
+    return space
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_the_program_of_every_capture(name: str) -> None:
+    found = program(opened(name).run)
+    assert found.framework is expected(name)
+    assert found.predicts == (name == "predict_inference")
+
+
+def test_a_loop_of_ones_own_and_keras_fit_differ() -> None:
+    assert program(run_of(training_run())).framework is Framework.TENSORFLOW
+    assert program(run_of(training_run(marks=None))).framework is Framework.TENSORFLOW
+    assert program(run_of(training_run(marks="keras"))).framework is Framework.KERAS
+
+
+def test_what_the_capture_noted_is_believed() -> None:
+    assert program(run_of(training_run(), mode="keras fit")).framework is Framework.KERAS
+    assert program(run_of(training_run(marks="keras"), mode="steps")).framework is Framework.TENSORFLOW
+    assert program(run_of(training_run(marks="keras"), mode="seconds")).framework is Framework.KERAS
+    assert program(run_of(training_run(), mode="seconds")).framework is Framework.TENSORFLOW
+    assert program(run_of(training_run(), mode="keras predict")).predicts
+    assert not program(run_of(training_run(), mode="keras fit")).predicts
+
+
+@pytest.mark.parametrize("marks", [True, False])
+@pytest.mark.parametrize("pipeline_ms", [0, 8])
+def test_jax_is_told_also_where_tensorflow_feeds_it(marks: bool, pipeline_ms: int) -> None:
+    """Dispatch is short, because it is asynchronous; the threads of tf.data may work much longer."""
+    found = program(run_of(jax_loop(marks=marks, pipeline_ms=pipeline_ms)))
+    assert found.framework is Framework.JAX
+
+
+def test_keras_on_jax_is_told_from_its_own_steps() -> None:
+    found = program(run_of(jax_loop(), mode="keras fit"))
+    assert found.framework is Framework.KERAS_JAX
+    assert found.is_jax and found.is_keras
+
+
+def test_nothing_is_unknown() -> None:
+    space = SpaceBuilder()
+    space.plane("/host:CPU").line("python").event("something", 0, MS)
+    assert program(run_of(space)) == Program(Framework.UNKNOWN)
+
+
+def test_from_what_a_device_ran_where_the_host_is_silent() -> None:
+    space = SpaceBuilder()
+    line = space.plane("/device:TPU:0").line("XLA Modules")
+    for step in range(4):
+        line.event("jit_step(123)", step * MS, MS // 2)
+    assert program(run_of(space)).framework is Framework.JAX
+
+
+@pytest.mark.parametrize("framework", Framework)
+def test_the_words_fit(framework: Framework) -> None:
+    said = Program(framework).say(keras="k", tensorflow="t", jax="j")
+    assert said == {"Keras": "k", "TensorFlow": "t", "JAX": "j", "Keras on JAX": "k", "unknown": "t"}[framework.value]
+    assert Program(Framework.KERAS_JAX).say(keras="k", tensorflow="t", jax="j", keras_jax="both") == "both"
+    assert Program(framework).name and Program(framework, predicts=True).name.startswith("inference")
