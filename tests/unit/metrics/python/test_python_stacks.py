@@ -1,12 +1,12 @@
 """All calls on the samples' stacks, as a tree."""
 
 import pytest
-from tests.unit.metrics.python.test_python_time import BARE, FIT, FRAMES, NOTE, OURS, SORT, run_of, times_of
 
 from outpace.metrics.python.stacks import _names, python_stacks
 from outpace.testing import training_run
 from outpace.timeline import Run
 from outpace.trace import read_trace
+from tests.unit.metrics.python.test_python_time import BARE, FIT, FRAMES, NOTE, OURS, SORT, run_of, times_of
 
 
 def test_samples_add_up_along_their_stacks() -> None:
