@@ -50,7 +50,7 @@ IDS = {
     "Batch before the map": "batch_before_map",
     "Cache in memory": "cache",
     "Cache before the shuffle": "cache_before_shuffle",
-    "Cache on disk": "cache_on_disk",
+    "Cache in memory, shuffle behind": "cache_any_order",
     "Several elements per call of the generator": "generator_chunks",
     "Keep bytes until after spatial augmentation": "keep_uint8",
     "Keep the generator's items in memory": "kept_items",

@@ -121,7 +121,7 @@ def judged(folder: Path, text: str, change: str) -> Judgement:
     path.write_text(text, encoding="utf-8")
     plan = {
         "script": str(path), "argv": [], "module": False, "fit": 1, "budget": 60.0, "asked_budget": None, "then": "stop",
-        "statistical": False, "only_limits": False, "dry_run": True,
+        "allow": [], "only_limits": False, "dry_run": True,
     }  # fmt: skip
     with Family() as family:
         seen = tuning(plan, family.folder).seen

@@ -28,7 +28,6 @@ recorder = PipelineRecorder(False)
 recorder.install(tf)
 from outpace.tune.climb.candidates import candidates_of
 from outpace.tune.program.program import Program, note_compiles
-from outpace.tune.risk import Risk
 from outpace.tune.texts.load import substitute
 from outpace.tune.texts.merge import merged
 
@@ -41,7 +40,7 @@ def fit(self, x=None, y=None, **arguments):
     if edited != "-":
         with open(script, "w", encoding="utf-8") as file:
             file.write(edited)
-    candidates, others = candidates_of(program, recorder, set(Risk), os.path.abspath(script))
+    candidates, others = candidates_of(program, recorder, os.path.abspath(script))
     by_id, texts, old, apart, titles = {each.id: each for each in candidates}, {}, {}, [], []
     for each in (by_id[name] for name in wanted.split(",") if name in by_id):
         both = merged({}, texts, each.texts)
@@ -105,6 +104,35 @@ def changed(found: dict[str, Any], sign: str) -> list[str]:
     """The lines that the diff adds (`+`) or takes away (`-`)."""
     lines = as_patch(found).diff().splitlines()
     return [line[1:] for line in lines if line.startswith(sign) and not line.startswith(sign * 3)]
+
+
+PICTURES = """
+import os, keras, tensorflow as tf
+
+for name in "abcd":
+    os.makedirs(f"images/{name}", exist_ok=True)
+    tf.io.write_file(f"images/{name}/one.png", tf.io.encode_png(tf.zeros((2, 2, 3), tf.uint8)))
+"""
+BUILT = """
+ds = keras.utils.image_dataset_from_directory(
+    "images", image_size=(2, 2), batch_size=2)
+"""
+SHAPED = MODEL.replace("keras.Input((4,))", "keras.Input((2, 2, 3)), keras.layers.Flatten()")
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (BUILT, ""),
+        (BUILT + BUILT.replace("ds =", "other ="), ""),
+        ("for _ in range(2):" + BUILT.replace("\n", "\n    "), "for which the change was not tried"),
+    ],
+)
+def test_input_that_a_library_builds_is_edited_behind_its_call(made: str, said: str, tmp_path: Path) -> None:
+    found = patched(tmp_path, PICTURES + made + SHAPED, "cache_any_order")
+    added = changed(found, "+")
+    assert added == ([] if said else ["ds = ds.cache()", "ds = ds.shuffle(2)"])
+    assert changed(found, "-") == [] and said in "".join(found["left"])
 
 
 CHAIN = (

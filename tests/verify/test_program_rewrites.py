@@ -12,7 +12,7 @@ from outpace.tune.optimisations import all_rewrites
 from tests.integration.programs import environment, needs_tensorflow
 
 PROGRAMS = Path(__file__).parents[2] / "bench" / "programs"
-TRIED, ADVICE, OPT_IN = "would try", "advice", "only with --allow statistical"
+TRIED, ADVICE, OPT_IN = "would try", "advice", "would try, kept only with --allow statistical"
 # What is said of each rewrite; what is not named is not applicable.
 SAID: dict[str, dict[str, str]] = {
     "functional": {"thread_pool": TRIED},

@@ -25,11 +25,13 @@ _PACKAGE = re.compile(r"[/\\](?:site|dist)-packages[/\\]([A-Za-z0-9_]+)[/\\]")
 
 @dataclass(frozen=True)
 class Place:
-    """A line of the user's code; `library` is the package between it and the call, None for a direct call."""
+    """A line of the user's code; `library` is the package between it and the call, None for a direct call, and `entry` the name of its
+    function that the line calls."""
 
     file: str
     line: int
     library: str | None
+    entry: str | None = None
 
     @property
     def text(self) -> str:
@@ -41,17 +43,18 @@ def caller(depth: int = 2) -> Place | None:
     """The place behind the function that calls this one; None when TensorFlow itself is the direct caller."""
     frame: FrameType | None = sys._getframe(depth)
     library: str | None = None
+    entry: str | None = None
     while frame is not None:
         name = frame.f_code.co_filename
         if GENERATED in name:
             return mapped(library)
         package = _package(name)
         if package is None and not name.startswith("<frozen"):
-            return Place(os.path.abspath(name) if not name.startswith("<") else name, frame.f_lineno, library)
+            return Place(os.path.abspath(name) if not name.startswith("<") else name, frame.f_lineno, library, entry)
         if library is None and package == "tensorflow" and not _autograph(name):
             return None
         if package not in (None, "outpace") and not _autograph(name):
-            library = library or package
+            library, entry = library or package, frame.f_code.co_name
         frame = frame.f_back
     return None
 

@@ -148,6 +148,7 @@ class PipelineRecorder:
                 varying=stateful.varying(function) if function is not None else (),
                 function=stateful.name_of(function) if function is not None else None,
                 library=draft.place.library,
+                entry=draft.place.entry,
             )
             self._ids[result] = stage.id
             self.stages.append(stage)

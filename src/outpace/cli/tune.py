@@ -33,8 +33,9 @@ class Then(str, Enum):
 
 
 class Allow(str, Enum):
-    """Risks that have to be allowed."""
+    """What has to be allowed (`tune.risk.Risk`, which is not imported for a `--help`)."""
 
+    ORDER = "order"
     STATISTICAL = "statistical"
 
 
@@ -62,7 +63,8 @@ Allowed = Annotated[
     list[Allow] | None,
     typer.Option(
         "--allow",
-        help="Also try optimisations that change results by more than rounding: other random numbers, or another order of elements.",
+        help="Also keep what changes results by more than rounding. order: the same examples in another order or in other batches; "
+        "statistical: other random numbers. What these would gain is raced and told in any case.",
     ),
 ]
 PatchFile = Annotated[
@@ -117,8 +119,8 @@ def tune(
     """Make a training faster: measure its speed limits, try each optimisation that applies, keep what a fair race proves.
 
     The script runs up to its fit, or into its loop, in a process that ends with the tuning: none of its code behind it runs, nothing is saved.
-    What may change results by more than rounding is tried only with --allow. Exit code: 0, or 8 if nothing can be tuned; the script's own if
-    it trains afterwards.
+    What changes results by more than rounding is raced, too, and kept only with --allow. Exit code: 0, or 8 if nothing can be tuned; the
+    script's own if it trains afterwards.
     """
     from outpace.capture.relaunch import require_script
     from outpace.capture.remote.options import seconds
@@ -135,7 +137,7 @@ def tune(
         "asked_budget": budget,
         "budget": seconds(budget or (_LIMITS_BUDGET if only_limits else _BUDGET)),
         "then": then.value,
-        "statistical": Allow.STATISTICAL in (allow or []),
+        "allow": sorted({each.value for each in allow or []}),
         "only_limits": only_limits,
         "dry_run": dry_run,
         "out": _place(out),
@@ -263,10 +265,10 @@ def _would_try(seen: Seen) -> int:
     from outpace.tune.optimisations.advice import advice_on
 
     for each in seen.candidates:
-        typer.echo(f"would try: {each.title}: {each.why}")
+        kept = f", kept only with --allow {each.consent}" if each.consent else ""
+        typer.echo(f"would try{kept}: {each.title}: {each.why}")
     for other in seen.others:
-        word = "only with --allow statistical" if other.decision == "opt-in" else other.decision
-        typer.echo(f"{word}: {other.title}: {other.reason}")
+        typer.echo(f"{other.decision}: {other.title}: {other.reason}")
     for one in advice_on(seen.facts):
         typer.echo(f"advice: {one.title}: {one.sentence} {one.reason}")
     return 0

@@ -30,7 +30,7 @@ class PipelineStage:
     `inner` are the stages built inside its function (the files of an interleave).
     `stateful` lists what keeps TensorFlow from running the stage in parallel by itself: stateful operations inside its
     function, and `captured variable`. `varying` names the operations of the function that give something else in every epoch.
-    `library` names the package whose code built the stage on behalf of the line.
+    `library` names the package whose code built the stage on behalf of the line, `entry` its function that the line calls.
     """
 
     id: int
@@ -46,6 +46,7 @@ class PipelineStage:
     function: str | None = None
     library: str | None = None
     varying: tuple[str, ...] = ()
+    entry: str | None = None
 
 
 @dataclass(frozen=True)

@@ -207,11 +207,9 @@ class Hosted:
         from outpace.tune.data.tree import describe
         from outpace.tune.optimisations.compiled import callbacks_of_batches
         from outpace.tune.optimisations.facts import facts_of
-        from outpace.tune.risk import Risk
         from outpace.tune.searched import Seen
 
-        allowed = {Risk.EXACT, Risk.REORDERED} | ({Risk.STATISTICAL} if self.plan["statistical"] else set())
-        candidates, others = candidates_of(program, self.recorder, allowed, self._script())
+        candidates, others = candidates_of(program, self.recorder, self._script())
         loop = program.loop
         Seen(
             candidates,

@@ -6,9 +6,21 @@ from enum import Enum
 
 
 class Risk(str, Enum):
-    """What a rewrite may change. EXACT: nothing. REORDERED: the same elements, or additions, in another order: rounding. STATISTICAL: which
-    element gets which random number, or when Python runs."""
+    """What a rewrite may change. EXACT: nothing. REORDERED: the same additions in another order: rounding. ORDER: the same examples, in another
+    order or in other batches. STATISTICAL: which element gets which random number, or when Python runs."""
 
     EXACT = "exact"
     REORDERED = "reordered"
+    ORDER = "order"
     STATISTICAL = "statistical"
+
+    @property
+    def consent(self) -> str:
+        """The class that the user has to allow (`--allow`) before it is kept; empty where none is needed."""
+        return self.value if self.value in CONSENTS else ""
+
+
+CONSENTS = {
+    "order": "the same examples in another order or in other batches",
+    "statistical": "other random numbers",
+}  # what each means

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from outpace.tune.climb.climb import INTERRUPTED, SEARCH_SHARE, Climb, Ended
 from outpace.tune.pages.progress import shown
 from outpace.tune.patch.make import SourcePatch
 from outpace.tune.proof import Originals, Proof, prove
+from outpace.tune.risk import CONSENTS
 from outpace.tune.searched import Searched, Seen
 from outpace.tune.texts.load import source_of
 from outpace.tune.trial.script import Command
@@ -121,14 +122,17 @@ def tune(
     module: bool = False,
     fit: int = 1,
     budget: float = BUDGET,
-    allow_statistical: bool = False,
+    allow: Sequence[str] = (),
 ) -> Tuned:
     """Find what makes a training script faster, and prove it, as `outpace tune SCRIPT ARGV...` does. No file of the script's is written.
 
-    `budget` is in seconds. `fit` counts the calls of Keras' `fit`. What may change results by more than rounding is only
-    tried with `allow_statistical`. Print the result, or show it in a notebook; `result.patch` is what was proven. Raises NotFoundError where
-    there is no script, and TuneError where there is nothing that can be tuned.
+    `budget` is in seconds. `fit` counts the calls of Keras' `fit`. What changes results by more than rounding is raced, too, and kept only
+    where `allow` names its class: "order" (the same examples in another order or in other batches), "statistical" (other random numbers).
+    Print the result, or show it in a notebook; `result.patch` is what was proven. Raises NotFoundError where there is no script, UsageError
+    for a class that does not exist, and TuneError where there is nothing that can be tuned.
     """
+    if unknown := set(allow) - set(CONSENTS):
+        raise UsageError(f"There is no class {', '.join(sorted(unknown))} to allow: give some of {', '.join(CONSENTS)}.")
     if not isinstance(script, (str, os.PathLike)):
         raise UsageError(
             f"A script is tuned, and this is a {type(script).__name__}: give its path, outpace.tune('train.py'). A notebook becomes one by "
@@ -138,7 +142,7 @@ def tune(
     require_script(name, module)
     plan = {
         "script": name, "argv": list(argv), "module": module, "fit": fit, "budget": budget, "asked_budget": None, "then": "stop",
-        "statistical": allow_statistical, "only_limits": False, "dry_run": False,
+        "allow": list(allow), "only_limits": False, "dry_run": False,
     }  # fmt: skip
     with Family() as family:
         found = tuning(plan, family.folder)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from outpace.model.errors import RebuildError
 from outpace.tune.data import size
-from outpace.tune.data.size import COUNTED, CacheSize, available_memory, free_disk
+from outpace.tune.data.size import COUNTED, CacheSize, available_memory
 
 
 def test_the_total_is_elements_times_bytes() -> None:
@@ -19,10 +17,6 @@ def test_free_memory_is_less_than_the_machine_has() -> None:
     with open("/proc/meminfo", encoding="ascii") as file:
         total = int(file.readline().split()[1]) * 1024
     assert 0 < available_memory() < total
-
-
-def test_free_disk_asks_the_nearest_folder_that_exists(tmp_path: Path) -> None:
-    assert free_disk(str(tmp_path / "not" / "yet")) > 0
 
 
 @pytest.mark.parametrize(("elements", "seconds"), [(COUNTED + 5, 0.0), (60, 0.1)])

@@ -31,7 +31,10 @@ class Answers:
 
 
 def stack(text: str, *consents: bool) -> Stack:
-    changes = [Candidate(str(at), str(at), "why", Risk.EXACT, (), (), consent=consent) for at, consent in enumerate(consents)]
+    changes = [
+        Candidate(str(at), str(at), "why", Risk.EXACT, (), (), consent="order" if consent else "")
+        for at, consent in enumerate(consents)
+    ]
     return Stack(tuple(changes), {"train.py": text})
 
 

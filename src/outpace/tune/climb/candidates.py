@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from typing import Any, cast
 
 from outpace._dataclass import dataclass
@@ -12,7 +12,7 @@ from outpace.tune.data.tree import describe
 from outpace.tune.optimisations import all_rewrites, knobs
 from outpace.tune.optimisations.knob import is_knob, serves
 from outpace.tune.optimisations.loops_tensorflow import LoopSeveral
-from outpace.tune.optimisations.optimisation import Applies, Explained, Optimisation, Rewrite, asked
+from outpace.tune.optimisations.optimisation import Applies, Explained, NotApplicable, Optimisation, Rewrite
 from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.patch.make import FileChange, edited, recipe
 from outpace.tune.program.program import Program
@@ -25,7 +25,8 @@ class Candidate:
 
     why: what it answers, in a sentence. of_input: it changes what is read, and not the step. minor: it usually adds little. fills: it is at
     its speed once an epoch is over. recipe: how to make it by hand. grouped: an item of the edited loop begins with a list of the
-    original's items. every: steps of one call. consent: it changes what comes out, by more than rounding, and the user allows that.
+    original's items. every: steps of one call. consent: what the user has to allow before it is kept, since it changes what comes out by more
+    than rounding; empty for nothing.
     """
 
     id: str
@@ -39,7 +40,7 @@ class Candidate:
     fills: bool = False
     grouped: bool = False
     every: int = 1
-    consent: bool = False
+    consent: str = ""
 
     @property
     def texts(self) -> dict[str, str]:
@@ -48,12 +49,15 @@ class Candidate:
 
 
 def candidates_of(
-    program: Program, recorder: PipelineRecorder | None, allowed: Set[Risk], script: str | None
+    program: Program, recorder: PipelineRecorder | None, script: str | None
 ) -> tuple[tuple[Candidate, ...], tuple[Tried, ...]]:
-    """What may be raced, and what not, with the reason. allowed: the risks that an optimisation may carry. script: the file that calls fit."""
+    """What may be raced, and what not, with the reason. script: the file that calls fit."""
     found, others = list[Candidate](), list[Tried]()
-    for each, subject in _asked(program, recorder):
-        answer = asked(each, subject, allowed)
+    for each, subject in sorted(_asked(program, recorder), key=lambda pair: bool(pair[0].instead_of)):
+        if less := next((other for other in found if other.id == each.instead_of), None):
+            others.append(Tried(each.id, each.title, NotApplicable.word, f"{less.title} is for the same, and keeps the order."))
+            continue
+        answer = each.applies(subject)
         if not isinstance(answer, Applies):
             why = f"{answer.sentence.rstrip('.')}: {answer.reason}" if isinstance(answer, Explained) else answer.sentence
             others.append(Tried(each.id, each.title, answer.word, why))
@@ -89,8 +93,7 @@ def _candidate(
     per_call = each.keywords(program).get("steps_per_execution", "") if is_knob(each) and not each.loops else ""
     every = loop.per_call if grouped and loop is not None else int(per_call) if per_call.isdigit() else 1
     of_input = not is_knob(each) or each.reads
-    consent = answer.risk is Risk.STATISTICAL or bool(each.opt_in)
     return Candidate(
         each.id, each.title, answer.sentence, answer.risk, files, said, of_input, minor, getattr(each, "fills", False), grouped, every,
-        consent,
+        answer.risk.consent,
     )  # fmt: skip

@@ -22,9 +22,10 @@ DECIDED = (Decision.UNPROVEN, Decision.FAILED)  # whatever else is changed
 
 @dataclass(eq=False)
 class Choice:
-    """open: races that each optimisation may still take part in, of those that were raced and not found faster. refused: what the last race
-    with it could not judge. raced: what took part in a race, judged or not."""
+    """allowed: what the user consents to. open: races that each optimisation may still take part in, of those that were raced and not found
+    faster. refused: what the last race with it could not judge. raced: what took part in a race, judged or not."""
 
+    allowed: frozenset[str] = frozenset()
     open: dict[str, int] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
     raced: set[str] = field(default_factory=set)
@@ -33,13 +34,18 @@ class Choice:
         """Whether an optimisation is decided."""
         return self.open.get(change, 1) <= 0
 
+    def allows(self, variant: Candidate) -> bool:
+        """Whether it may be kept."""
+        return not variant.consent or variant.consent in self.allowed
+
     def next(self, variants: list[Candidate], limits: Limits | None) -> list[Candidate]:
         """What to race of the variants that fit, the first of them first: those of the bottleneck's part of the step, where `limits` show one;
-        once they were raced and judged, the other part's too; then also what usually adds little. What took part in no race yet comes first."""
+        once they were raced and judged, the other part's too; then also what usually adds little. What took part in no race yet comes first,
+        what may not be kept last."""
         large = [variant for variant in variants if not variant.minor]
         groups = (_of_bottleneck(large, limits), large, variants)
         found = next((group for group in groups if any(self._unknown(variant.id) for variant in group)), variants)
-        return sorted(found, key=lambda each: (each.minor, each.id in self.raced))[:MOST_AT_ONCE]
+        return sorted(found, key=lambda each: (not self.allows(each), each.minor, each.id in self.raced))[:MOST_AT_ONCE]
 
     def _unknown(self, change: str) -> bool:
         """Whether no race could judge an optimisation so far."""

@@ -22,7 +22,7 @@ from outpace.model.errors import CaptureError
 from outpace.tune.climb.candidates import Candidate
 from outpace.tune.climb.choice import LIMITS_SHARE, Budget, Choice
 from outpace.tune.climb.limits import FRESH, INPUT, MODEL, SCREEN, TODAY, Limits, limits_of
-from outpace.tune.climb.outcome import NOT_PROVEN, NOT_RACED, USED_UP, Climbed, Tried
+from outpace.tune.climb.outcome import NOT_PROVEN, NOT_RACED, OPT_IN, USED_UP, Climbed, Tried
 from outpace.tune.optimisations.advice import advice_on
 from outpace.tune.proof import Originals
 from outpace.tune.searched import Searched, Seen, Stack
@@ -63,7 +63,7 @@ class Climb:
         self.plan, self.folder, self.watch, self.originals = plan, folder, watch, originals
         self.command = originals.command
         self.budget = Budget(budget, time.monotonic)
-        self.choice, self.tried = Choice(), dict[str, Tried]()
+        self.choice, self.tried = Choice(frozenset(plan["allow"])), dict[str, Tried]()
         self.races: list[Experiment] = []
         self.seen, self.code = Seen((), (), Place()), 0
         self.outcome: Outcome | None = None
@@ -193,6 +193,7 @@ class Climb:
         together with these waits for the next look."""
         base, name = self.best, self.best.name or TODAY
         names = {each.id: f"{name} + {each.title}" if base.changes else each.title for each in candidates}
+        kept = [names[each.id] for each in candidates if self.choice.allows(each)]
         arms = [self._arm(name, base)]
         self._running[name].start()
         candidates = candidates[: max(1, room(self._running[name].memory))]
@@ -200,7 +201,7 @@ class Climb:
         arms += [self._arm(names[each.id], Stack((*base.changes, each), {**base.texts, **each.texts})) for each in candidates]
 
         def outran(known: Experiment) -> bool:
-            return any(outrun(known, other, ENOUGH) for other in names.values())
+            return any(outrun(known, other, ENOUGH) for other in kept)
 
         seconds = self.budget.for_race(len(candidates), sum(each.name not in self._running for each in arms))
         race = self._raced(arms, name, seconds, SCREEN, outran)
@@ -211,7 +212,13 @@ class Climb:
             self.choice.learn(each, verdicts[each.id])
             self.tried[each.id] = Tried.judged(each.id, each.title, verdicts[each.id], each.why)
             self.watch.learned(each.title, verdicts[each.id])
-        winners = [each for each in candidates if verdicts[each.id].decision is Decision.SEEMS_FASTER]
+        faster = [each for each in candidates if verdicts[each.id].decision is Decision.SEEMS_FASTER]
+        winners = [each for each in faster if self.choice.allows(each)]
+        for each in faster:
+            if each not in winners:
+                self.choice.close(each)
+                reason = f"It seems faster than {name}, and changes what the training sees: --allow {each.consent} keeps it"
+                self.tried[each.id] = replace(self.tried[each.id], decision=OPT_IN, reason=reason, consent=each.consent)
         for each in sorted(winners, key=lambda each: -_ratio(verdicts[each.id])):
             alone = {**base.texts, **each.texts}
             after = merged(base.texts, self.best.texts, alone)

@@ -13,15 +13,17 @@ if TYPE_CHECKING:
     from outpace.tune.optimisations.advice import Advice
 
 NOT_RACED, NOT_PROVEN, ADVICE = "not raced", "not proven", "advice"
+OPT_IN = "opt-in"
 USED_UP = "the budget was used up before; give it a larger one"
 
 
 @dataclass(frozen=True)
 class Tried:
-    """An optimisation and its outcome: the decision (or the word of its answer, `not raced`, `not proven`, `advice`), its reason, why it may
-    help.
+    """An optimisation and its outcome: the decision (or the word of its answer, `not raced`, `not proven`, `advice`, `opt-in`), its reason, why
+    it may help.
 
-    ratio: rate with it / rate without it, and the ends of its 95% CI; None for what was not raced.
+    consent: what has to be allowed before it is kept. ratio: rate with it / rate without it, and the ends of its 95% CI; None for what was
+    not raced.
     """
 
     id: str
@@ -30,6 +32,7 @@ class Tried:
     reason: str
     why: str = ""
     ratio: tuple[float, float, float] | None = None
+    consent: str = ""
 
     @classmethod
     def judged(cls, id: str, title: str, verdict: Verdict, why: str) -> Tried:

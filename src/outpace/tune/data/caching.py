@@ -22,6 +22,7 @@ from outpace.tune.purity import evidence, traced
 from outpace.tune.purity.evidence import constant, why_not_constant
 
 MOVABLE = ("shuffle", "repeat", "prefetch", "with_options")  # they hand elements over as they are
+_BATCHES = ("batch", "padded_batch", "ragged_batch", "bucket_by_sequence_length", "group_by_window", "rebatch")
 _STOP = ("take", "take_while", "choose_from_datasets")
 _READERS = ("TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset", "make_csv_dataset")
 
@@ -35,8 +36,8 @@ class Place:
     moved: tuple[Stage, ...]
 
 
-def place_behind(stage: Stage, one_to_one: bool) -> Place:
-    """The place right behind a stage; a `one_to_one` stage (map) lets shuffle and repeat pass.
+def place_behind(stage: Stage, one_to_one: bool, order: bool = True) -> Place:
+    """The place right behind a stage; a `one_to_one` stage (map) lets shuffle and repeat pass. order: of the elements, too, in each epoch.
 
     Raises RebuildError with the stage that stands in the way.
     """
@@ -46,7 +47,7 @@ def place_behind(stage: Stage, one_to_one: bool) -> Place:
         moved.append(below)
         below = below.inputs[0]
     for start in stage.inputs if not one_to_one else [below] if below is not None else []:
-        culprit = next((s for s in start.walk() if not constant(s)), None)
+        culprit = next((s for s in start.walk() if not constant(s, order)), None)
         if culprit is not None:
             raise RebuildError(why_not_constant(culprit))
     return Place(stage, below, tuple(moved))
@@ -83,14 +84,12 @@ def to_cache(place: Place, prefix: Any = None) -> Any:
         return construct(place.stage.dataset, [place.base.dataset], **({"map_func": prefix} if prefix is not None else {}))
 
 
-def best_place(pipeline: Pipeline) -> tuple[Stage, Place]:
-    """The last stage whose elements are the same in every epoch, as far as it is known and seen, and cost something. Raises RebuildError
-    with the reason otherwise."""
+def best_place(pipeline: Pipeline, order: bool = True) -> tuple[Stage, Place]:
+    """The last stage whose elements are the same in every epoch, in the same `order` or in any, as far as it is known and seen, and cost
+    something. Raises RebuildError with the reason otherwise."""
     reasons = []
-    for stage in pipeline.spine():
-        if stage.op in MOVABLE:
-            continue
-        if not constant(stage):
+    for stage in [each for each in pipeline.spine() if each.op not in MOVABLE] if order else _elements_first(pipeline):
+        if not constant(stage, order):
             reasons.append(why_not_constant(stage))
             continue
         stopped = cut_short(pipeline, stage)
@@ -105,17 +104,33 @@ def best_place(pipeline: Pipeline) -> tuple[Stage, Place]:
                 reasons[0] if reasons else "Nothing is computed or read in the pipeline: its elements are in memory already."
             )
         try:
-            place = place_behind(stage, one_to_one=stage.op == "map")
-            repeats(stage, to_cache(place))
+            place = place_behind(stage, stage.op == "map", order)
+            repeats(stage, to_cache(place), order)
             return stage, place
         except RebuildError as error:
             reasons.append(str(error))
     raise RebuildError(reasons[0] if reasons else "There is no stage to cache.")
 
 
-def repeats(stage: Stage, kept: Any) -> str:
+def _elements_first(pipeline: Pipeline) -> list[Stage]:
+    """Stages behind which something can be written, those of single elements first: what shuffles and batches behind a cache there does so
+    anew in each epoch. Of what a library builds, that is the end."""
+    spine = pipeline.spine()
+    ends = [stage for behind, stage in zip([None, *spine], spine, strict=False) if not _within(stage, behind)]
+    return sorted(ends, key=lambda stage: stage.op in (*MOVABLE, *_BATCHES))
+
+
+def _within(stage: Stage, behind: Stage | None) -> bool:
+    """Whether a stage and the one behind it come of the same call of a library's function."""
+    one, other = stage.record, behind.record if behind is not None else None
+    if one is None or other is None or one.library is None:
+        return False
+    return (one.library, one.file, one.line) == (other.library, other.file, other.line)
+
+
+def repeats(stage: Stage, kept: Any, order: bool = True) -> str:
     """That the Python functions in what is to be cached give the same twice, as half a sentence. Raises RebuildError where they do not."""
-    return evidence.shown(stage.dataset, kept, describe(kept).calls)
+    return evidence.shown(stage.dataset, kept, describe(kept).calls, order)
 
 
 _IDLE = {"Placeholder", "Identity", "NoOp", "Const"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -105,13 +104,6 @@ def _free_memory() -> int:
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
     return int(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-
-
-def free_disk(folder: str) -> int:
-    """Free bytes of the file system that holds a folder (or the nearest one above it that exists)."""
-    while not os.path.exists(folder):
-        folder = os.path.dirname(os.path.abspath(folder))
-    return shutil.disk_usage(folder).free
 
 
 def _taken(dataset: Any, count: int) -> list[Any]:

@@ -11,7 +11,7 @@ from outpace.store.record import PipelineStage
 from outpace.store.tree import near
 from outpace.tune.data.classes import op_of
 from outpace.tune.purity import traced
-from outpace.tune.purity.evidence import deterministic, plain
+from outpace.tune.purity.evidence import keeps_order, plain, settled
 from outpace.tune.purity.traced import FunctionFacts, PythonCall
 
 _ARGUMENTS = ("num_parallel_calls", "cycle_length", "deterministic", "filename")
@@ -23,7 +23,7 @@ class Stage:
 
     `op` is the public operation (None: a class that is not known, an *opaque* stage), `arguments` those that matter, as plain values,
     `inputs` the stages that feed it. `record` is what the recorder noted at construction (file, line, text, label), where it was
-    installed. `deterministic`: the stage itself gives the same elements in the same order whenever its inputs do.
+    installed. `settled`: the stage itself gives the same elements whenever its inputs do; `deterministic`: in the same order, too.
     `dataset` is the data set object itself.
     """
 
@@ -32,6 +32,7 @@ class Stage:
     arguments: Mapping[str, Any]
     functions: tuple[FunctionFacts, ...]
     inputs: tuple[Stage, ...]
+    settled: bool
     deterministic: bool
     record: PipelineStage | None
     dataset: Any = field(repr=False)
@@ -127,13 +128,15 @@ def _stage(node: Any, inputs: tuple[Stage, ...], recorder: PipelineRecorder | No
     found = tuple(_functions(node))
     arguments = {name: plain(getattr(node, f"_{name}")) for name in _ARGUMENTS if hasattr(node, f"_{name}")}
     arguments = {name: value for name, value in arguments.items() if value is not None}
+    same = settled(node, op, found)
     return Stage(
         class_name=type(node).__name__,
         op=op,
         arguments=arguments,
         functions=found,
         inputs=inputs,
-        deterministic=deterministic(node, op, arguments, found),
+        settled=same,
+        deterministic=same and keeps_order(op, arguments),
         record=recorder.stage_of(node) if recorder is not None else None,
         dataset=node,
     )

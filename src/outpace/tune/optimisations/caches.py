@@ -1,20 +1,18 @@
-"""Cache what is the same in every epoch: in memory, on disk where it does not fit, or the part of a map that depends on its element alone."""
+"""Cache in memory what is the same in every epoch, in the same order or in any, or the part of a map that depends on its element alone."""
 
 from __future__ import annotations
 
-import tempfile
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from outpace.model.errors import RebuildError
 from outpace.model.units import Unit, humanize
 from outpace.tune.data import caching, size
-from outpace.tune.data.caching import Split, split
+from outpace.tune.data.caching import Place, Split, split
 from outpace.tune.data.tree import Pipeline, Stage, describe
 from outpace.tune.optimisations.optimisation import (
     Answer,
     Applies,
-    Explained,
     NotApplicable,
     Patch,
     Rewrite,
@@ -35,37 +33,60 @@ class Cache(Rewrite):
     title = "Cache in memory"
     practice = "Cache data after time-consuming operations: cache() after the map, before shuffle and random augmentation"
     holds_when = evidence.CONDITION
+    keeps_order, so = True, ""
+    risk = Risk.EXACT
 
     def applies(self, pipeline: Pipeline, /) -> Answer:
         """Where a place exists, its elements fit into half of the free memory, and Python functions repeat themselves."""
         try:
-            stage, place = caching.best_place(pipeline)
+            stage, place = caching.best_place(pipeline, self.keeps_order)
             kept = caching.to_cache(place)
             measured = _measured(stage, kept)
             too_large = exceeds_memory(measured)
             if too_large:
                 return NotApplicable(f"A cache behind {stage.title} {too_large}")
-            python = caching.repeats(stage, kept)
+            python = caching.repeats(stage, kept, self.keeps_order)
         except RebuildError as error:
             return NotApplicable(str(error))
         moved = f"; {', '.join(s.title for s in place.moved)} moves behind it" if place.moved else ""
         held = humanize(measured.total, Unit.BYTES)
-        return Applies(f"{stage.title} gives the same elements in every epoch ({held}){python}{moved}.", Risk.EXACT, stage)
+        return Applies(
+            f"{stage.title} gives the same elements in every epoch ({held}){self.so}{python}{moved}.", self.risk, stage
+        )
 
     def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
         """`.cache()` after the call; a moved call goes, and comes again behind it."""
-        return inserted(pipeline, ".cache()")
+        try:
+            stage, place = caching.best_place(pipeline, self.keeps_order)
+        except RebuildError:
+            return ()
+        note = f"comes again behind the cache of {stage.title}"
+        moved = tuple(Patch(call_of(s), note=note, after=call_of(stage)) for s in reversed(place.moved))
+        return (Patch(call_of(stage), insert=".cache()"), *self.renewed(pipeline, stage, place), *moved)
 
-
-def inserted(pipeline: Pipeline, call: str) -> tuple[Patch, ...]:
-    """A call of cache at the best place in the source; what it moves comes again behind it."""
-    try:
-        stage, place = caching.best_place(pipeline)
-    except RebuildError:
+    def renewed(self, pipeline: Pipeline, stage: Stage, place: Place) -> tuple[Patch, ...]:
+        """What gives the kept elements another order in each epoch: none is needed here."""
         return ()
-    note = f"comes again behind the cache of {stage.title}"
-    moved = tuple(Patch(call_of(s), note=note, after=call_of(stage)) for s in reversed(place.moved))
-    return (Patch(call_of(stage), insert=call), *moved)
+
+
+class CacheAnyOrder(Cache):
+    """Caches what is the same in every epoch but for its order: a shuffle behind the cache renews that."""
+
+    id = "cache_any_order"
+    title = "Cache in memory, shuffle behind"
+    practice = "Cache data after time-consuming operations: cache() before the shuffle"
+    instead_of = Cache.id
+    keeps_order, so = False, ", in another order"
+    risk = Risk.ORDER
+
+    def renewed(self, pipeline: Pipeline, stage: Stage, place: Place) -> tuple[Patch, ...]:
+        """A shuffle of all that is kept, where none stands behind it."""
+        spine = pipeline.spine()
+        behind = [*place.moved, *spine[: spine.index(stage)]]
+        if any(other.op == "shuffle" for other in behind):
+            return ()
+        count = _measured(stage, caching.to_cache(place)).elements
+        return (Patch(call_of(stage), insert=f".shuffle({count})"),)
 
 
 def exceeds_memory(measured: size.CacheSize) -> str | None:
@@ -74,45 +95,8 @@ def exceeds_memory(measured: size.CacheSize) -> str | None:
     if measured.total <= free * size.SHARE:
         return None
     each = f"{measured.elements:,} elements of {humanize(measured.element_bytes, Unit.BYTES)}"
-    return f"would hold {humanize(measured.total, Unit.BYTES)} ({each}), more than half of the {humanize(free, Unit.BYTES)} that are free."
-
-
-class CacheOnDisk(Rewrite):
-    """Caches on disk what is the same in every epoch and does not fit into memory. Explained: the files are the user's to name."""
-
-    id = "cache_on_disk"
-    title = "Cache on disk"
-    practice = "Cache data after time-consuming operations: cache(filename) where memory does not suffice"
-
-    def __init__(self, folder: str | None = None) -> None:
-        self.folder = folder or tempfile.gettempdir()
-
-    def applies(self, pipeline: Pipeline, /) -> Answer:
-        """Where the elements do not fit into memory, and do into half of the free disk."""
-        try:
-            stage, place = caching.best_place(pipeline)
-            kept = caching.to_cache(place)
-            measured = _measured(stage, kept)
-            if not exceeds_memory(measured):
-                return NotApplicable(
-                    f"The elements behind {stage.title} fit into memory: a cache there is faster than one on disk."
-                )
-            free, held = size.free_disk(self.folder), humanize(measured.total, Unit.BYTES)
-            if measured.total > free * size.SHARE:
-                return NotApplicable(
-                    f"A cache of {held} is more than half of the free {humanize(free, Unit.BYTES)} in {self.folder}."
-                )
-            python = caching.repeats(stage, kept)
-        except RebuildError as error:
-            return NotApplicable(str(error))
-        return Explained(
-            f"{stage.title} gives the same elements in every epoch{python}; put .cache(filename) after it ({held})",
-            "the files are yours to name, and those of an interrupted first epoch have to be removed",
-        )
-
-    def patch(self, pipeline: Pipeline) -> tuple[Patch, ...]:
-        """None: it is explained."""
-        return ()
+    held, room = humanize(measured.total, Unit.BYTES), humanize(free, Unit.BYTES)
+    return f"would hold {held} ({each}), more than half of the {room} that are free: .cache(filename) keeps it on disk."
 
 
 class SplitMap(Rewrite):
@@ -194,4 +178,4 @@ def _plan(pipeline: Pipeline, stage: Stage) -> tuple[caching.Place, Split]:
     return place, split(stage.dataset._map_func)
 
 
-OPTIMISATIONS = (Cache(), CacheOnDisk(), SplitMap())
+OPTIMISATIONS = (Cache(), CacheAnyOrder(), SplitMap())

@@ -6,7 +6,7 @@ else (`Subject`), and all give one of four answers. A `Rewrite` also says how it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import field
 from typing import ClassVar, Protocol, TypeVar
 
@@ -34,13 +34,6 @@ class Applies(Answer):
 
 
 @dataclass(frozen=True)
-class NeedsConsent(Answer):
-    """It may help here, but changes what only the user can allow to change; the sentence says that too."""
-
-    word = "opt-in"
-
-
-@dataclass(frozen=True)
 class NotApplicable(Answer):
     """It is not for this program; the sentence says why."""
 
@@ -58,26 +51,17 @@ class Explained(Answer):
 class Optimisation(Protocol[Subject]):
     """One practice. id: its name in files and options. title: its name for people. practice: what the guides recommend, in a sentence.
 
-    order: among others of its kind. opt_in: what the user has to allow, whatever its risk, as a clause; empty for nothing.
+    order: among others of its kind. instead_of: id of what changes less to the same end: where that can be written, this one is not raced.
     """
 
     id: str
     title: str
     practice: str
     order: int = 0
-    opt_in: str = ""
+    instead_of: str = ""
 
     def applies(self, subject: Subject, /) -> Answer:
         """What it says of a program's part; trains nothing."""
-
-
-def asked(optimisation: Optimisation[Subject], subject: Subject, allowed: Set[Risk]) -> Answer:
-    """Its answer, where only these risks are allowed."""
-    answer = optimisation.applies(subject)
-    if not isinstance(answer, Applies) or (answer.risk in allowed and (not optimisation.opt_in or Risk.STATISTICAL in allowed)):
-        return answer
-    what = f"It assumes that {optimisation.opt_in}" if answer.risk in allowed else f"It is {answer.risk.value}"
-    return NeedsConsent(f"{answer.sentence.rstrip('.')}. {what}: it is tried only if you allow that.")
 
 
 @dataclass(frozen=True)

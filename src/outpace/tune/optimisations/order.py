@@ -95,8 +95,7 @@ class CacheBeforeShuffle(Moved):
     id = "cache_before_shuffle"
     title = "Cache before the shuffle"
     practice = "Order of cache and shuffle: cache, then shuffle, so that every epoch has an order of its own"
-    opt_in = "the training may see another order of elements from the second epoch on"
-    risk = Risk.REORDERED
+    risk = Risk.ORDER
 
     def found(self, pipeline: Pipeline) -> tuple[Stage, list[Stage]] | NotApplicable:
         """A memory cache right behind a shuffle."""

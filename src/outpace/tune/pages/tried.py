@@ -13,8 +13,8 @@ TRIED = (
     Field(
         "outcome",
         Unit.TEXT,
-        "kept; not proven; the race's verdict; not applicable; explained, advice: it is left to you; opt-in: it may change results, and was "
-        "not allowed",
+        "kept; not proven; the race's verdict; not applicable; explained, advice: it is left to you; opt-in: it seems faster, and is kept "
+        "only where you allow what it changes",
     ),
     Field("ratio", Unit.RATIO, "rate with it / rate without it, in the race where it was tried"),
     Field("low", Unit.RATIO, "lower end of the 95% CI", "From"),

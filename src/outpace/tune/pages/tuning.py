@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from outpace.model import (
@@ -23,14 +24,15 @@ from outpace.model import (
 )
 from outpace.model.report import Command, Report
 from outpace.model.units import counted
-from outpace.tune.climb.limits import BOUND, Limits
-from outpace.tune.climb.outcome import NOT_PROVEN, USED_UP, Climbed, Tried
-from outpace.tune.optimisations import all_rewrites, knobs
+from outpace.tune.climb.limits import BOUND
+from outpace.tune.climb.outcome import NOT_PROVEN, OPT_IN, USED_UP, Climbed, Tried
+from outpace.tune.optimisations import all_rewrites
 from outpace.tune.optimisations.advice import Advice
-from outpace.tune.optimisations.optimisation import NeedsConsent, NotApplicable
+from outpace.tune.optimisations.optimisation import NotApplicable
 from outpace.tune.pages.race import raced
 from outpace.tune.pages.tried import TRIED, row_of, why_of
 from outpace.tune.proof import Proof
+from outpace.tune.risk import CONSENTS
 from outpace.tune.searched import Searched
 from outpace.tune.trial.statistics import Estimate
 
@@ -94,7 +96,15 @@ def _details(climbed: Climbed, kept: Sequence[Any]) -> Page:
 
 
 def headline(searched: Searched, proof: Proof | None) -> str:
-    """The outcome in a sentence or two."""
+    """The outcome in a sentence or two, and what consent would bring."""
+    first = next(iter(_opt_in(searched.climbed)), None)
+    if first is None or first.ratio is None:
+        return _outcome(searched, proof)
+    so = f"{first.title} seemed {first.ratio[0]:.2f} times as fast, with {CONSENTS[first.consent]}: --allow {first.consent}."
+    return f"{_outcome(searched, proof)} {so}"
+
+
+def _outcome(searched: Searched, proof: Proof | None) -> str:
     climbed = searched.climbed
     if proof is None:
         return _nothing_tried(climbed)
@@ -253,16 +263,29 @@ def _how(climbed: Climbed) -> str:
 
 
 def _next(plan: Mapping[str, Any], searched: Searched) -> Iterator[Command]:
-    """A longer tuning where the budget was used up, and one that allows what was left out, where that may help."""
+    """A longer tuning where the budget was used up, and one with each class of consent that would gain something, the largest first."""
     if plan["only_limits"]:
         return
-    allowed, climbed = ["--allow", "statistical"], searched.climbed
+    allowed, climbed = [word for each in plan["allow"] for word in ("--allow", each)], searched.climbed
     if late := [tried.title for tried in climbed.tried if tried.reason == USED_UP]:
         longer = ["--budget", f"{_LONGER * plan['budget']:.0f}s"]
-        yield _again(plan, [*allowed * plan["statistical"], *longer], f"has time for what was not raced: {', '.join(late)}")
-    if titles := list(_worth_allowing(climbed)):
-        budget = ["--budget", plan["asked_budget"]] if plan["asked_budget"] else []
-        yield _again(plan, [*allowed, *budget], f"may change results: {', '.join(titles)}")
+        yield _again(plan, [*allowed, *longer], f"has time for what was not raced: {', '.join(late)}")
+    budget = ["--budget", plan["asked_budget"]] if plan["asked_budget"] else []
+    for consent, those in itertools.groupby(sorted(_opt_in(climbed), key=_by_consent(climbed)), lambda each: each.consent):
+        gains = ", ".join(f"{each.title} seemed {each.ratio[0]:.2f} times as fast" for each in those if each.ratio)
+        yield _again(plan, [*allowed, "--allow", consent, *budget], f"{CONSENTS[consent]}: {gains}")
+
+
+def _opt_in(climbed: Climbed) -> list[Tried]:
+    """What seemed faster and may only be kept with consent, the fastest first."""
+    those = [each for each in climbed.tried if each.decision == OPT_IN]
+    return sorted(those, key=lambda each: each.ratio or (), reverse=True)
+
+
+def _by_consent(climbed: Climbed) -> Callable[[Tried], int]:
+    """Groups by class, that with the largest gain first."""
+    classes = list(dict.fromkeys(each.consent for each in _opt_in(climbed)))
+    return lambda each: classes.index(each.consent)
 
 
 def _again(plan: Mapping[str, Any], options: Sequence[str], what: str) -> Command:
@@ -270,18 +293,6 @@ def _again(plan: Mapping[str, Any], options: Sequence[str], what: str) -> Comman
     fit = ["--fit", str(plan["fit"])] if plan["fit"] != 1 else []
     module = ["-m"] * plan["module"]
     return Command(shlex.join(["outpace", "tune", *options, *fit, *module, plan["script"], *plan["argv"]]), what)
-
-
-def _worth_allowing(climbed: Climbed) -> Iterator[str]:
-    """Titles of what was left out and is about the part of the program that holds it back, as far as that is known."""
-    of_model = {knob.id for knob in knobs() if not knob.reads}
-    limits: Limits | None = climbed.limits
-    ratio = limits.model_ratio if limits is not None else None
-    for tried in climbed.tried:
-        if tried.decision == NeedsConsent.word and (
-            ratio is None or (ratio.low <= BOUND if tried.id in of_model else ratio.high >= 1 / _NEAR)
-        ):
-            yield tried.title
 
 
 ADVICE_FIELDS = (

@@ -101,10 +101,14 @@ class SourceFile:
         """
         where = f"{self.name}:{stage.line}"
         if stage.library is not None:
+            built = [other for other in among if (other.file, other.line, other.entry) == (stage.file, stage.line, stage.entry)]
+            calls = [call for call in self._calls if self._fits(call, stage.entry or "", stage.line)]
+            if len(calls) == 1 and stage is built[-1]:
+                return calls[0]
             raise Unpatchable(f"{where} calls {stage.library}, which builds the {stage.op} itself")
         if not 0 < stage.line <= len(self.lines) or self.lines[stage.line - 1].strip()[:KEPT_TEXT] != stage.text:
             raise Unpatchable(f"{where} is not the line that ran: the file was edited since")
-        found = sorted((c for c in self._calls if self._fits(c, stage)), key=lambda c: self._end(c))
+        found = sorted((c for c in self._calls if self._fits(c, stage.op, stage.line)), key=lambda c: self._end(c))
         alike = [s for s in among if (s.file, s.line, s.op) == (stage.file, stage.line, stage.op)]
         if len(found) != len(alike) or stage not in alike:
             raise Unpatchable(
@@ -140,12 +144,12 @@ class SourceFile:
             raise Unpatchable(f"{self.name} has no name for {full}")
         return name
 
-    def _fits(self, call: cst.Call, stage: PipelineStage) -> bool:
+    def _fits(self, call: cst.Call, name: str, line: int) -> bool:
         """Python gives a method call the line of the method's name; older ones and other calls the line where they begin."""
         if isinstance(call.func, cst.Attribute):
-            return call.func.attr.value == stage.op and self.position(call.func.attr).start.line == stage.line
-        named = isinstance(call.func, cst.Name) and (call.func.value == stage.op or stage.op in READERS)
-        return named and self.position(call).start.line == stage.line
+            return call.func.attr.value == name and self.position(call.func.attr).start.line == line
+        named = isinstance(call.func, cst.Name) and (call.func.value == name or name in READERS)
+        return named and self.position(call).start.line == line
 
     def _end(self, call: cst.Call) -> tuple[int, int]:
         end = self.position(call).end

@@ -25,15 +25,19 @@ _SEEN: WeakKeyDictionary[Any, int | RebuildError] = WeakKeyDictionary()  # by da
 _CLEAN: WeakKeyDictionary[Any, frozenset[str]] = WeakKeyDictionary()  # by traced function
 
 
-def shown(stage: Any, dataset: Any, calls: Sequence[PythonCall]) -> str:
+def shown(stage: Any, dataset: Any, calls: Sequence[PythonCall], order: bool = True) -> str:
     """Run what is to be cached (`dataset`, made of the data set `stage`) twice, if Python functions (`calls`) are in it; gives half a sentence
-    on what was seen.
+    on what was seen. Where the elements come in another `order`, they are run once, with each function called twice.
 
     Empty where no Python runs. Raises RebuildError when the second run gives something else than the first, or fails.
     """
     if not calls:
         return ""
     names = ", ".join(dict.fromkeys(call.name for call in calls))
+    if not order:
+        if {call.token for call in calls} - _calm({call.token for call in calls}, dataset):
+            raise RebuildError(f"{names} gave something else when it was called a second time, or did not run.")
+        return f"; {names} returned the same twice"
     if stage not in _SEEN:
         try:
             _SEEN[stage] = repeated(dataset, names)
@@ -49,13 +53,18 @@ def see(wrapper: Any, dataset: Any) -> None:
     """Run a traced function's `dataset` once, with each Python function that it calls called twice, for `clean`."""
     tokens = {call.token for call in traced.facts(wrapper).calls}
     if tokens and wrapper not in _CLEAN:
-        import tensorflow as tf
+        _CLEAN[wrapper] = _calm(tokens, dataset)
 
-        ran: set[str] = set()
-        other: set[str] = set()
-        with _twice(tokens, ran, other), contextlib.suppress(tf.errors.OpError):
-            _taken(dataset, ELEMENTS, SECONDS, time.perf_counter)
-        _CLEAN[wrapper] = frozenset(ran - other)
+
+def _calm(tokens: set[str], dataset: Any) -> frozenset[str]:
+    """Which of these Python functions ran for the first elements, and gave the same when they were called twice."""
+    import tensorflow as tf
+
+    ran: set[str] = set()
+    other: set[str] = set()
+    with _twice(tokens, ran, other), contextlib.suppress(tf.errors.OpError):
+        _taken(dataset, ELEMENTS, SECONDS, time.perf_counter)
+    return frozenset(ran - other)
 
 
 def clean(wrapper: Any) -> frozenset[str]:
@@ -174,13 +183,17 @@ class Judged(Protocol):
         """Whether the stage itself gives the same elements in the same order whenever its inputs do."""
 
     @property
+    def settled(self) -> bool:
+        """Whether it gives the same elements whenever its inputs do, in whatever order."""
+
+    @property
     def functions(self) -> tuple[FunctionFacts, ...]:
         """The facts of its functions."""
 
 
-def constant(stage: Judged) -> bool:
-    """Whether what a stage gives may be kept for later epochs, as far as it depends on the stage itself."""
-    return stage.deterministic and stage.op != "repeat"
+def constant(stage: Judged, order: bool = True) -> bool:
+    """Whether what a stage gives may be kept for later epochs, as far as it depends on the stage itself. order: their order, too."""
+    return (stage.deterministic if order else stage.settled) and stage.op != "repeat"
 
 
 def why_not_constant(stage: Judged) -> str:
@@ -197,9 +210,14 @@ def why_not_constant(stage: Judged) -> str:
     return f"{stage.title} may give other elements in the next epoch ({causes or 'its order is free'})."
 
 
-def deterministic(node: Any, op: str | None, arguments: Mapping[str, Any], found: tuple[FunctionFacts, ...]) -> bool:
-    """A stage that is not known, draws, reads mutable state or hands over out of order is not; Python functions are run (`shown`)."""
-    if op is None or op == "shuffle" or arguments.get("deterministic") == "false":
+def keeps_order(op: str | None, arguments: Mapping[str, Any]) -> bool:
+    """Whether a stage hands its elements over in the same order in each epoch."""
+    return op != "shuffle" and arguments.get("deterministic") != "false"
+
+
+def settled(node: Any, op: str | None, found: tuple[FunctionFacts, ...]) -> bool:
+    """A stage that is not known, draws, or reads mutable state is not; Python functions are run (`shown`)."""
+    if op is None:
         return False
     if op == "random" and getattr(node, "_rerandomize", None):
         return False

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from outpace._dataclass import dataclass
@@ -11,7 +13,7 @@ from outpace._dataclass import dataclass
 LOOK = 0.002  # seconds between looks
 LOOKS = 3  # in which none of them computed
 TASKS = Path("/proc/self/task")
-MOST = 0.5  # seconds; threads that never rest are not waited for again
+MOST = 250  # looks; threads that never rest are not waited for again
 
 
 @dataclass(eq=False)
@@ -26,22 +28,25 @@ class Rest:
         others = [each for each in threads if each is not threading.current_thread()]
         if self.given_up or not others or not TASKS.exists():
             return
-        late, before, still = time.monotonic() + MOST, [""], 0
+        before, still, looks = dict[int, str](), 0, 0
         while still < LOOKS:
-            now = [_doing(each) for each in others]
-            still = still + 1 if now == before else 0
+            now, ready = _computed(others)
+            stand = now == before
+            still = still + 1 if stand and not ready else 0
+            looks += not (stand and ready)  # those that wait for a core, on a busy machine, are not those that never rest
             before = now
-            if time.monotonic() > late:
+            if looks > MOST:
                 self.given_up = True
                 return
             time.sleep(LOOK)
 
 
-def _doing(thread: threading.Thread) -> str:
-    """What a thread has computed so far; another text each time where it could go on."""
-    try:
-        state = (TASKS / str(thread.native_id) / "stat").read_text().rpartition(") ")[2][0]
-        ran = (TASKS / str(thread.native_id) / "schedstat").read_text()
-    except OSError:  # it has ended
-        return ""
-    return f"{ran} {time.monotonic()}" if state == "R" else ran
+def _computed(threads: Sequence[threading.Thread]) -> tuple[dict[int, str], bool]:
+    """What each has computed so far, and whether one of them could go on."""
+    ran, ready = dict[int, str](), False
+    for each in threads:
+        task = TASKS / str(each.native_id)
+        with contextlib.suppress(OSError):  # it has ended
+            ready |= (task / "stat").read_text().rpartition(") ")[2][0] == "R"
+            ran[each.native_id or 0] = (task / "schedstat").read_text().split()[0]
+    return ran, ready
