@@ -22,6 +22,7 @@ pytestmark = needs_tensorflow
 HOST = """
 import json, os, sys
 import tensorflow as tf, keras
+from outpace.capture.frames import Place
 from outpace.capture.pipeline import PipelineRecorder
 from outpace.capture.script import run_as_main
 recorder = PipelineRecorder(False)
@@ -40,7 +41,8 @@ def fit(self, x=None, y=None, **arguments):
     if edited != "-":
         with open(script, "w", encoding="utf-8") as file:
             file.write(edited)
-    candidates, others = candidates_of(program, recorder, os.path.abspath(script))
+    called = Place(os.path.abspath(script), sys._getframe(1).f_lineno, None)
+    candidates, others = candidates_of(program, recorder, called)
     by_id, texts, old, apart, titles = {each.id: each for each in candidates}, {}, {}, [], []
     for each in (by_id[name] for name in wanted.split(",") if name in by_id):
         both = merged({}, texts, each.texts)
@@ -121,18 +123,33 @@ SHAPED = MODEL.replace("keras.Input((4,))", "keras.Input((2, 2, 3)), keras.layer
 
 
 @pytest.mark.parametrize(
-    ("made", "said"),
+    ("made", "indent"),
     [
         (BUILT, ""),
         (BUILT + BUILT.replace("ds =", "other ="), ""),
-        ("for _ in range(2):" + BUILT.replace("\n", "\n    "), "for which the change was not tried"),
+        ("for _ in range(2):" + BUILT.replace("\n", "\n    "), "    "),
     ],
 )
-def test_input_that_a_library_builds_is_edited_behind_its_call(made: str, said: str, tmp_path: Path) -> None:
+def test_input_that_a_library_builds_is_edited_behind_its_call(made: str, indent: str, tmp_path: Path) -> None:
     found = patched(tmp_path, PICTURES + made + SHAPED, "cache_any_order")
-    added = changed(found, "+")
-    assert added == ([] if said else ["ds = ds.cache()", "ds = ds.shuffle(2)"])
-    assert changed(found, "-") == [] and said in "".join(found["left"])
+    assert changed(found, "+") == [f"{indent}ds = ds.cache()", f"{indent}ds = ds.shuffle(2)"]
+    assert changed(found, "-") == []
+
+
+@pytest.mark.parametrize(
+    ("between", "written"),
+    [
+        ("print(ds.class_names)", "model.fit(ds.cache().shuffle(2), verbose=0)"),
+        (
+            "print(ds.class_names)\nds = ds.map(noisy)",
+            "print(ds.class_names)\nds = ds.cache()\nds = ds.shuffle(2)\nds = ds.map(noisy)",
+        ),
+    ],
+)
+def test_where_more_is_read_of_it_the_edit_stands_before_what_follows(between: str, written: str, tmp_path: Path) -> None:
+    noisy = "\ndef noisy(x, y):\n    return x + tf.random.uniform([]), y\n"
+    found = patched(tmp_path, PICTURES + noisy + BUILT + between + SHAPED, "cache_any_order")
+    assert written in found["files"][0][2]
 
 
 CHAIN = (

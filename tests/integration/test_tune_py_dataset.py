@@ -82,7 +82,7 @@ found["arrays"] = [said(knob.applies(program_of(X))) for knob in READERS.values(
 def epochs(x):
     return [[part.tobytes() for index in range(len(x)) for part in x[index]] for _ in range(2)]
 
-candidates, _ = candidates_of(program_of(batches.Plain(X, 16)), None, {Risk.EXACT}, __file__)
+candidates, _ = candidates_of(program_of(batches.Plain(X, 16)), None, None)
 for each in candidates:
     if each.id in READERS:
         (change,) = each.files

@@ -209,7 +209,7 @@ class Hosted:
         from outpace.tune.optimisations.facts import facts_of
         from outpace.tune.searched import Seen
 
-        candidates, others = candidates_of(program, self.recorder, self._script())
+        candidates, others = candidates_of(program, self.recorder, self._called())
         loop = program.loop
         Seen(
             candidates,
@@ -227,11 +227,13 @@ class Hosted:
             unwritten=self._unwritten(),
         ).write(self.plan["found"])
 
-    def _script(self) -> str | None:
+    def _called(self) -> frames.Place | None:
+        """Where the script calls fit; of what has no file, the script."""
         place = frames.caller(3)
         if place is not None and not place.file.startswith("<"):
-            return place.file
-        return getattr(sys.modules.get("__main__"), "__file__", None)
+            return place
+        main = getattr(sys.modules.get("__main__"), "__file__", None)
+        return frames.Place(os.path.abspath(main), 0, None) if main is not None else None
 
     def _interrupted(self) -> NoReturn:
         tell("interrupted; the script ends here")

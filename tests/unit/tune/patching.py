@@ -42,7 +42,7 @@ class Written:
 
     def patched(self, *patches: Patch) -> str:
         """The file after the patches of one rewrite."""
-        edits = Editor(self.recorder, tuple(self.recorder.stages), {}).edits(self.row, patches)
+        edits = Editor(tuple(self.recorder.stages), {}).edits(self.row, patches)
         return edits[str(self.path)].text() if edits else self.path.read_text(encoding="utf-8")
 
     def id_of(self, op: str) -> int:
@@ -63,5 +63,5 @@ class Written:
 
     def patched_beside_another(self, *patches: Patch) -> str:
         """As `patched`, where the recorder knows a data set that is not of this pipeline."""
-        edits = Editor(self.recorder, self.own, {}).edits(self.row, patches)
+        edits = Editor(self.own, {}).edits(self.row, patches)
         return edits[str(self.path)].text()

@@ -173,12 +173,13 @@ def test_a_file_that_was_edited_since_is_refused(tmp_path: Path) -> None:
         written.patched(*cached(written))
 
 
-def test_a_line_that_builds_another_data_set_too_is_refused(tmp_path: Path) -> None:
+def test_a_line_that_builds_another_data_set_too_is_edited_for_both(tmp_path: Path) -> None:
+    alone = Written(tmp_path, CHAIN)
+    expected = alone.patched(*cached(alone))
     written = Written(tmp_path, CHAIN)
     patches = cached(written)
     written.record_again("map")
-    with pytest.raises(Unpatchable, match="data set for which the change was not tried"):
-        written.patched_beside_another(*patches)
+    assert written.patched_beside_another(*patches) == expected
 
 
 def test_nothing_moves_out_of_a_branch(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from outpace.model.errors import OutputError
-from outpace.tune.patch import FileChange, SourcePatch, write_copies, write_patch
+from outpace.tune.patch import FileChange, SourcePatch, write_patch
 from outpace.tune.texts.load import source_of
 
 
@@ -34,18 +33,6 @@ def test_a_diff_gives_the_new_text_to_the_byte(tmp_path: Path, old: str, new: st
     write_patch(patch, tmp_path / "speed.patch", str(tmp_path))
     subprocess.run([*tool, "speed.patch"], cwd=tmp_path, check=True, capture_output=True)
     assert (folder / "train.py").read_bytes() == new.encode()
-
-
-def test_copies_go_where_the_caller_says_and_overwrite_nothing(tmp_path: Path) -> None:
-    user = tmp_path / "user"
-    latin = "# coding: latin-1\nx = 'ä'\n"
-    files = (FileChange(str(user / "train.py"), "a", "b"), FileChange(str(user / "lib" / "data.py"), "c", latin))
-    written = write_copies(SourcePatch(files, ()), tmp_path / "new")
-    assert [path.relative_to(tmp_path).as_posix() for path in written] == ["new/train.py", "new/lib/data.py"]
-    assert written[1].read_bytes() == latin.encode("latin-1")
-    assert not user.exists()
-    with pytest.raises(OutputError, match="is not overwritten"):
-        write_copies(SourcePatch(files, ()), tmp_path / "new")
 
 
 @pytest.mark.parametrize("outside", [False, True])

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from outpace._dataclass import dataclass
+from outpace.capture.frames import Place
 from outpace.capture.pipeline import PipelineRecorder
 from outpace.tune.climb.outcome import ADVICE, Tried
 from outpace.tune.data.tree import describe
@@ -49,9 +50,9 @@ class Candidate:
 
 
 def candidates_of(
-    program: Program, recorder: PipelineRecorder | None, script: str | None
+    program: Program, recorder: PipelineRecorder | None, called: Place | None
 ) -> tuple[tuple[Candidate, ...], tuple[Tried, ...]]:
-    """What may be raced, and what not, with the reason. script: the file that calls fit."""
+    """What may be raced, and what not, with the reason. called: the line that calls fit."""
     found, others = list[Candidate](), list[Tried]()
     for each, subject in sorted(_asked(program, recorder), key=lambda pair: bool(pair[0].instead_of)):
         if less := next((other for other in found if other.id == each.instead_of), None):
@@ -64,7 +65,7 @@ def candidates_of(
             continue
         said = recipe(program, each, subject, recorder)
         try:
-            files = edited(program, each, subject, recorder, script)
+            files = edited(program, each, subject, recorder, called)
         except Unpatchable as reason:
             by_hand = f" By hand: {'; '.join(said)}." if said else ""
             others.append(

@@ -32,7 +32,6 @@ class Cache(Rewrite):
     id = "cache"
     title = "Cache in memory"
     practice = "Cache data after time-consuming operations: cache() after the map, before shuffle and random augmentation"
-    holds_when = evidence.CONDITION
     keeps_order, so = True, ""
     risk = Risk.EXACT
 
@@ -106,7 +105,6 @@ class SplitMap(Rewrite):
     id = "split_map"
     title = "Cache the part of the map that is the same in every epoch"
     practice = "Cache data after time-consuming operations, before random augmentation"
-    holds_when = evidence.CONDITION
 
     def applies(self, pipeline: Pipeline, /) -> Answer:
         """A map whose function does work before it draws or reads state, with a place for a cache that fits into memory."""

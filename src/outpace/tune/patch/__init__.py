@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from outpace.tune.patch.make import FileChange, SourcePatch, write_copies, write_patch
+from outpace.tune.patch.make import FileChange, SourcePatch, write_patch
 
-__all__ = ["FileChange", "SourcePatch", "write_copies", "write_patch"]
+__all__ = ["FileChange", "SourcePatch", "write_patch"]

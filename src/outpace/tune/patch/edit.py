@@ -10,6 +10,7 @@ from typing import Any
 
 import libcst as cst
 
+from outpace.capture.frames import Place
 from outpace.capture.pipeline import READERS, SOURCES, PipelineRecorder
 from outpace.store.record import PipelineStage
 from outpace.tune.data.tree import Pipeline
@@ -27,15 +28,15 @@ AUTOTUNE = "tf.data.AUTOTUNE"
 
 @dataclass(eq=False)
 class Editor:
-    """Edits of one program's files. `wrappers`: the traced function of each map, by the key of its call."""
+    """Edits of one program's files. `wrappers`: the traced function of each map, by the key of its call. `called`: the line that calls fit."""
 
-    recorder: PipelineRecorder
     own: Sequence[PipelineStage]
     wrappers: Mapping[int, Any]
+    called: Place | None = None
     _files: dict[str, SourceFile] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, pipeline: Pipeline, recorder: PipelineRecorder) -> Editor:
+    def of(cls, pipeline: Pipeline, recorder: PipelineRecorder, called: Place | None = None) -> Editor:
         """For a pipeline as the user built it; its own records are those of all stages, of what feeds them and of their functions."""
         own: dict[int, PipelineStage] = {}
         todo = [stage.record.id for stage in pipeline.stages() if stage.record is not None]
@@ -45,7 +46,7 @@ class Editor:
                 own[stage.id] = stage
                 todo += [*stage.inputs, *stage.inner]
         maps = {s.record.id: s.dataset._map_func for s in pipeline.spine() if s.record is not None and s.op == "map"}
-        return cls(recorder, tuple(own.values()), maps)
+        return cls(tuple(own.values()), maps, called)
 
     def file(self, path: str) -> SourceFile:
         """The parsed file, read once."""
@@ -64,14 +65,8 @@ class Editor:
         return writing.edited
 
     def located(self, stage: PipelineStage) -> tuple[SourceFile, cst.Call]:
-        """The call of a record. Raises Unpatchable where it is not unique, or stands for other data sets as well."""
-        ids = {other.id for other in self.own}
-        same = [
-            s for s in self.recorder.stages if (s.file, s.line, s.op) == (stage.file, stage.line, stage.op) and s.id not in ids
-        ]
+        """The call of a record, which may make other data sets as well: these change, too. Raises Unpatchable where it is not unique."""
         file = self.file(stage.file)
-        if same:
-            raise Unpatchable(f"{file.name}:{stage.line} also builds a data set for which the change was not tried")
         return file, file.located(stage, sorted(self.own, key=lambda other: other.id))
 
 
@@ -111,23 +106,8 @@ class _Writing:
             if call.divided:
                 self._divide(call)
         segments = self._segments()
-        contents: dict[cst.Call, list[Call]] = {top: [] for top in segments}
-        last: cst.Call | None = None
-        touched: set[cst.Call] = set()
         home = {key: top for top, segment in segments.items() for key in segment.keys}
-        for at, call in enumerate(self.calls):
-            stays = not call.new and not call.moved
-            if not stays and last is None:
-                before = self.calls[at - 1].key if at else 0
-                raise Unpatchable(self.lost.get(before, "the call before it was made where the recorder does not see it"))
-            if call.moved:
-                self._place(call.key)
-                touched.add(home[call.key])
-            last = home.get(call.key) if stays else last
-            if last is not None:
-                contents[last].append(call)
-                if not stays:
-                    touched.add(last)
+        contents, touched = self._placed(segments, home)
         for top in touched:
             segment = segments[top]
             self._same_block(segment, contents[top])
@@ -139,6 +119,57 @@ class _Writing:
             ]
             options = next((call.options for call in contents[top] if call.options), {})
             self.of(segment.file).segments[top] = replace(segment, links=tuple(links), options=options)
+
+    def _placed(
+        self, segments: Mapping[cst.Call, Segment], home: Mapping[int, cst.Call]
+    ) -> tuple[dict[cst.Call, list[Call]], set[cst.Call]]:
+        """The calls of each chain, and the chains that change. What comes behind a call that cannot be edited stands before the next one that
+        can, or where fit is called."""
+        contents: dict[cst.Call, list[Call]] = {top: [] for top in segments}
+        last: cst.Call | None = None
+        touched: set[cst.Call] = set()
+        unplaced: list[
+            Call
+        ] = []  # new calls behind one that cannot be edited: they stand before the next one, or where fit is called
+        for at, call in enumerate(self.calls):
+            stays = not call.new and not call.moved
+            if call.moved:
+                self._place(call.key)
+                touched.add(home[call.key])
+            last = home.get(call.key) if stays else last
+            if not stays and last is None:
+                if call.moved or call.first_part_of is not None or call.options:
+                    before = self.calls[at - 1].key if at else 0
+                    raise Unpatchable(self.lost.get(before, "the call before it was made where the recorder does not see it"))
+                unplaced.append(call)
+            if last is not None:
+                if unplaced and segments[last].base_key is not None:
+                    raise Unpatchable(self.lost.get(self.calls[at - len(unplaced) - 1].key, UNSEEN))
+                contents[last] += [*unplaced, call]
+                if unplaced or not stays:
+                    touched.add(last)
+                unplaced = []
+        if unplaced:
+            self._where_fit_is_called(unplaced)
+        return contents, touched
+
+    def _where_fit_is_called(self, calls: Sequence[Call]) -> None:
+        """New calls at the end of the pipeline, written behind the argument that fit is given."""
+        called, lost = self.editor.called, self.lost.get(next(reversed([c.key for c in self.calls if not c.new])), UNSEEN)
+        if called is None or called.library is not None:
+            raise Unpatchable(lost)
+        file = self.editor.file(called.file)
+        fits = [call for call in file.calls() if file.calls_at(call, "fit", called.line)]
+        at = _data_of(fits[0]) if len(fits) == 1 else None
+        if at is None:
+            raise Unpatchable(lost)
+        value = fits[0].args[at].value
+        for call in calls:
+            assert call.text is not None
+            value = new_link(_spelled(file, call.text)).on(value)
+        self.of(file).arguments[fits[0]] = [
+            arg.with_changes(value=value) if number == at else arg for number, arg in enumerate(fits[0].args)
+        ]
 
     def _same_block(self, segment: Segment, calls: Sequence[Call]) -> None:
         """What belongs together must run together, where names mean the same: a call does not move into or out of a branch or a function,
@@ -231,6 +262,14 @@ def _definition(file: SourceFile, node: cst.Call, function: Any) -> cst.Function
         if definition.name.value == named.value and code.co_firstlineno in lines:
             return definition
     raise Unpatchable(f"the definition of {named.value} is not at line {code.co_firstlineno}: the file was edited since")
+
+
+def _data_of(fit: cst.Call) -> int | None:
+    """Which argument of a call of fit is its data; None where that is not a name, an attribute or a call."""
+    for at, arg in enumerate(fit.args):
+        if (at == 0 and arg.keyword is None and not arg.star) or (arg.keyword is not None and arg.keyword.value == "x"):
+            return at if isinstance(arg.value, (cst.Name, cst.Attribute, cst.Call)) else None
+    return None
 
 
 def _is_attribute(file: SourceFile, name: cst.Name) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from outpace._dataclass import dataclass
+from outpace.capture.frames import Place
 from outpace.capture.pipeline import PipelineRecorder
 from outpace.model.errors import OutputError, UsageError
 from outpace.model.files import whole
@@ -19,7 +20,6 @@ from outpace.tune.optimisations.knob import is_knob
 from outpace.tune.optimisations.optimisation import Patch
 from outpace.tune.patch.calls import Unpatchable, row_of
 from outpace.tune.program.program import Program
-from outpace.tune.texts.load import encoded
 
 if TYPE_CHECKING:
     from outpace.tune.optimisations.knob import LoopKnob, ReaderKnob
@@ -68,17 +68,6 @@ class SourcePatch:
 def write_patch(patch: SourcePatch, path: Path, root: str | None = None) -> None:
     """Write the diff. No file of the user's is touched. Raises OutputError where `path` exists or cannot be written."""
     _write(path, patch.diff(root).encode("utf-8"))
-
-
-def write_copies(patch: SourcePatch, folder: Path) -> tuple[Path, ...]:
-    """Write the patched files, under their own names, into a folder that the caller gives. Raises OutputError where one exists."""
-    base = os.path.commonpath([os.path.dirname(os.path.abspath(change.path)) for change in patch.files]) if patch.files else ""
-    written = []
-    for change in patch.files:
-        target = folder / os.path.relpath(os.path.abspath(change.path), base)
-        _write(target, encoded(change.new))
-        written.append(target)
-    return tuple(written)
 
 
 def require_new(path: Path) -> None:
@@ -133,9 +122,9 @@ def _in_words(patch: Patch, title: str, recorder: PipelineRecorder | None) -> st
 
 
 def edited(
-    program: Program, each: Optimisation[Any], subject: Any, recorder: PipelineRecorder | None, script: str | None
+    program: Program, each: Optimisation[Any], subject: Any, recorder: PipelineRecorder | None, called: Place | None
 ) -> tuple[FileChange, ...]:
-    """An optimisation as an edit of the user's files; nothing is written. `subject`: what it is asked about. `script`: the file that calls
+    """An optimisation as an edit of the user's files; nothing is written. `subject`: what it is asked about. `called`: the line that calls
     fit. Raises Unpatchable where it cannot be written, UsageError when libcst is not installed."""
     try:
         from outpace.tune.patch.edit import Editor
@@ -159,14 +148,14 @@ def edited(
         if not patches:
             raise Unpatchable(each.practice)
         recorder = recorder or PipelineRecorder(False)  # without records no call of the pipeline is found
-        edits = Editor.of(subject, recorder).edits(row_of(subject), patches)
+        edits = Editor.of(subject, recorder, called).edits(row_of(subject), patches)
     elif each.loops:
         cast("LoopKnob", each).edit(program, edits_of)
     elif each.reads:
         decorators = cast("ReaderKnob", each).decorators(program)
         edit_class(type(program.source.py_dataset), decorators, each.keywords(program), edits_of)
     else:
-        write_compile(program.model, each.keywords(program), edits_of, script)
+        write_compile(program.model, each.keywords(program), edits_of, called.file if called is not None else None)
     files = (_changed(edit) for _, edit in sorted(edits.items()))
     return tuple(file for file in files if file.old != file.new)
 

@@ -102,13 +102,13 @@ class SourceFile:
         where = f"{self.name}:{stage.line}"
         if stage.library is not None:
             built = [other for other in among if (other.file, other.line, other.entry) == (stage.file, stage.line, stage.entry)]
-            calls = [call for call in self._calls if self._fits(call, stage.entry or "", stage.line)]
-            if len(calls) == 1 and stage is built[-1]:
+            calls = [call for call in self._calls if self.calls_at(call, stage.entry or "", stage.line)]
+            if len(calls) == 1 and stage is built[-1] and not self._reads_more(calls[0]):
                 return calls[0]
             raise Unpatchable(f"{where} calls {stage.library}, which builds the {stage.op} itself")
         if not 0 < stage.line <= len(self.lines) or self.lines[stage.line - 1].strip()[:KEPT_TEXT] != stage.text:
             raise Unpatchable(f"{where} is not the line that ran: the file was edited since")
-        found = sorted((c for c in self._calls if self._fits(c, stage.op, stage.line)), key=lambda c: self._end(c))
+        found = sorted((c for c in self._calls if self.calls_at(c, stage.op, stage.line)), key=lambda c: self._end(c))
         alike = [s for s in among if (s.file, s.line, s.op) == (stage.file, stage.line, stage.op)]
         if len(found) != len(alike) or stage not in alike:
             raise Unpatchable(
@@ -144,8 +144,20 @@ class SourceFile:
             raise Unpatchable(f"{self.name} has no name for {full}")
         return name
 
-    def _fits(self, call: cst.Call, name: str, line: int) -> bool:
-        """Python gives a method call the line of the method's name; older ones and other calls the line where they begin."""
+    def _reads_more(self, call: cst.Call) -> bool:
+        """Whether the file reads something of the name that a call is assigned to which only this library's data sets have (`class_names`)."""
+        import tensorflow as tf
+
+        line = self.statement(call)
+        assign = line.body[0] if line is not None else None
+        names = [each.target for each in assign.targets] if isinstance(assign, cst.Assign) else []
+        own = {name.value for name in names if isinstance(name, cst.Name)}
+        reads = ((node.value, node.attr.value) for node in self._positions if isinstance(node, cst.Attribute))
+        return any(isinstance(of, cst.Name) and of.value in own and not hasattr(tf.data.Dataset, name) for of, name in reads)
+
+    def calls_at(self, call: cst.Call, name: str, line: int) -> bool:
+        """Whether a call of this name was made at a line. Python gives a method call the line of the method's name; older ones and other calls
+        the line where they begin."""
         if isinstance(call.func, cst.Attribute):
             return call.func.attr.value == name and self.position(call.func.attr).start.line == line
         named = isinstance(call.func, cst.Name) and (call.func.value == name or name in READERS)

@@ -1,7 +1,7 @@
 """Whether elements may be kept for later epochs: what a stage gives then, as far as it is known, and Python functions, which are run twice here
 and compared.
 
-Neither is a proof. A rewrite that stands on both says so, with CONDITION, and the edited script is compared with the original (`same/`).
+Neither is a proof: the edited script is compared with the original (`same/`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from outpace.tune.purity import traced
 from outpace.tune.purity.traced import FunctionFacts, PythonCall
 from outpace.tune.reason import reason_of
 
-CONDITION = "files that the pipeline reads do not change while it trains, and its Python functions return the same for the same arguments"
 ELEMENTS = 24
 SECONDS = 2.0  # for both runs together, the start of the iterators left out
 _END: list[Any] = []

@@ -216,7 +216,7 @@ class ScriptArm:
         except OSError:
             raise self._ended() from None
         done = self._receive(BLOCK_SECONDS + 20 * self._step_seconds * (steps + settle))
-        work = Work(done["steps"], done["seconds"])
+        work = Work(done["steps"], done["seconds"], done["cpu"])
         self._steps += work.steps
         self._step_seconds = work.seconds / max(work.steps, 1)
         return work

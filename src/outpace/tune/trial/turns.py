@@ -132,6 +132,7 @@ class Turns:
         self._channel, self._sync, self._observer = channel, sync, observer
         self._settle = self._wanted = self._done = 0
         self._seconds = 0.0
+        self._began = 0.0, 0.0
 
     def ready(self, step: str, examples: float | None, writers: Sequence[str] = (), whole: bool = True) -> None:
         """Say that the warm-up is over, which callbacks were switched off, and whether an epoch is over (`whole`), and wait for the first
@@ -146,6 +147,7 @@ class Turns:
             self._settle -= steps
             if self._settle <= 0:
                 self._sync()
+                self._began = time.perf_counter(), time.process_time()
             return
         self._done += steps
         self._seconds += seconds
@@ -153,7 +155,9 @@ class Turns:
             started = time.perf_counter()
             self._sync()
             self._seconds += time.perf_counter() - started
-            self._channel.send({"steps": self._done, "seconds": self._seconds})
+            wall, cpu = time.perf_counter() - self._began[0], time.process_time() - self._began[1]
+            share = min(1.0, self._seconds / wall) if wall > 0 else 1.0  # the rest lies between steps
+            self._channel.send({"steps": self._done, "seconds": self._seconds, "cpu": cpu * share})
             self._wait()
 
     def _wait(self) -> None:
@@ -164,6 +168,7 @@ class Turns:
             os._exit(0)  # the race is over; a pipeline of this process might hang at the interpreter's own end
         self._wanted, self._settle = order["steps"], order["settle"]
         self._done, self._seconds = 0, 0.0
+        self._began = time.perf_counter(), time.process_time()
 
 
 class PausingWindow(StepWindow):
