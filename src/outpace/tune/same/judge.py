@@ -93,7 +93,9 @@ class _Comparison:
     def __init__(self, one: Record, two: Record, nudged: Record, edited: Record, dead: frozenset[str]) -> None:
         self.one, self.two, self.nudged, self.edited, self.dead = one, two, nudged, edited, dead
         self.faults: list[str] = []
-        self.missing: dict[str, str] = {}
+        self.missing: dict[str, tuple[str, int]] = {}  # why, and since which mark
+        self.late: dict[str, int] = {}  # by container, after how many marks at most a part of it came
+        self.at = 0  # which mark
         self.compared = 0
         self.first: State | None = None
         self.changed: set[str] = set()
@@ -106,6 +108,7 @@ class _Comparison:
         self.first = self.one.marks[keys[0]] if keys else None
         for key in keys:
             if key in self.edited.marks:
+                self.at += 1
                 self._mark(key)
             elif key[2] == END and self.edited.ended == self.one.ended:
                 self.faults.append(f"{_said(key)} is not reached")
@@ -127,7 +130,7 @@ class _Comparison:
             return Judgement(False, f"It is another program: {said}.", self.compared, passes, missed, tuple(self.faults))
         why = self._unproven(passes)
         if why is not None:
-            return Judgement(None, why, self.compared, passes, missed, tuple(self.missing))
+            return Judgement(None, why, self.compared, passes, missed, tuple(self._lost()))
         sampled = len({path for key in common for path in self.one.marks[key].sampled})
         return Judgement(True, "the same program", self.compared, passes, missed, sampled=sampled, noise=tuple(self._noise()))
 
@@ -140,8 +143,7 @@ class _Comparison:
         last = next(reversed(list(self.one.marks)), None)
         if not self.one.ended and not all(last in each.marks for each in (self.nudged, self.edited)):
             return "Its end could not be compared."
-        if self.missing:
-            path, why = next(iter(self.missing.items()))
+        for path, why in self._lost().items():
             return f"It could not be compared in all that it holds: {path} {why}."
         if not self.changed:
             return "Nothing that training changes was found, so nothing can be compared."
@@ -176,11 +178,11 @@ class _Comparison:
             return
         found = edited.find(path)
         if found is None:
-            self._absent(path, edited)
+            self._absent(key, path, edited)
         elif not isinstance(found, str) or found != value:
             self.faults.append(f"{_said(key)}: {path} {value[:40]} is {str(found)[:40]}")
         else:
-            self.compared += 1
+            self._there(path)
 
     def _number(self, key: Any, path: str, value: Any, other: Any, nudged: Any, edited: State) -> None:
         plain = value
@@ -198,7 +200,7 @@ class _Comparison:
             return
         found = edited.find(path)
         if found is None:
-            self._absent(path, edited)
+            self._absent(key, path, edited)
             return
         if not isinstance(found, np.ndarray) or found.shape != value.shape:
             self.faults.append(f"{_said(key)}: {path} has another shape or type")
@@ -209,7 +211,7 @@ class _Comparison:
         tolerance = floor + SPREADS * spread
         if tolerance <= TELLS * change or not spread:
             self.told.add(path)
-        self.compared += 1
+        self._there(path)
         away = _distance(value, _wide(found))
         if not away <= tolerance:
             self.faults.append(f"{_said(key)}: {path} is off by {away:.3g}, of {scale:.3g}")
@@ -228,11 +230,24 @@ class _Comparison:
     def _lives(self, path: str) -> bool:
         return _root(path) not in self.dead
 
-    def _absent(self, path: str, edited: State) -> None:
+    def _absent(self, key: Any, path: str, edited: State) -> None:
         if not self._lives(path):
             return
         opaque = next((kind for at, kind in edited.unread.items() if path.startswith(at)), None)
-        self.missing.setdefault(path, f"is inside of a {opaque}" if opaque else "is not there")
+        since = self.at if key[2] != END else -1  # behind a loop nothing may be late
+        why = f"is inside of a {opaque}" if opaque else "is not there"
+        self.missing[path] = why, min(since, self.missing.get(path, (why, since))[1])
+
+    def _there(self, path: str) -> None:
+        """It is compared; what was not there before came late: values that are read some steps later, by an edit."""
+        self.compared += 1
+        if (gone := self.missing.pop(path, None)) is not None:
+            holder = _holder(path)
+            self.late[holder] = max(self.late.get(holder, 0), self.at - gone[1])
+
+    def _lost(self) -> dict[str, str]:
+        """What the edited script never held, and why; of what comes late, the last need not have come yet."""
+        return {path: why for path, (why, since) in self.missing.items() if self.at - since >= self.late.get(_holder(path), 0)}
 
     def _printed(self) -> None:
         runs = (self.one, self.two, self.nudged, self.edited)
@@ -274,6 +289,11 @@ def _root(path: str) -> str:
     function = re.match(r"[\w.<>]+:", path)
     names = re.split(r"[\[.<{(]", path[function.end() :] if function else path)
     return names[0] if function else ".".join(names[:2])
+
+
+def _holder(path: str) -> str:
+    """The path of the container that a path's last part stands in."""
+    return path[: max(path.rfind("["), path.rfind("."))]
 
 
 def _narrower(found: Any, value: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import os
 import subprocess
 import sys
@@ -33,7 +34,8 @@ from outpace.tune.texts.place import FIT, MODULE, Place, loops_of
 
 CUT = 64  # passes
 LIMIT = 300.0  # seconds of a run
-WHOLE = 15.0  # seconds of training: a script that ends within them is compared as a whole
+WHOLE = 15.0  # seconds of training: a script that ends within them is compared as a whole,
+MORE = 6.0  # and one that would take up to so many times as long, by how fast it went, another process beside it
 LASTING = 60.0  # seconds of training: in these an edited script is followed to its own end, where it comes to it
 SLOWER, START = 3.0, 60.0  # times, and seconds, that an edited text may take longer than the original: it is compiled first
 NUDGE = 7
@@ -46,8 +48,8 @@ Texts = Mapping[str, str]  # by absolute path
 @dataclass(eq=False)
 class Original:
     """A script as it is, and the loop or the `fit` that trains; it runs when it is first asked for. folder: where it runs. cut: passes of the
-    loop that are compared, where it does not come to its own end within `whole` seconds. every: passes of a group, where the edited text makes
-    several at once. Ends with the context."""
+    loop that are compared, where it would not come to its own end within MORE times `whole` seconds. every: passes of a group, where the
+    edited text makes several at once. Ends with the context."""
 
     script: str
     argv: Sequence[str] = ()
@@ -91,12 +93,24 @@ class Original:
             return
         first = self._pool.submit(self._run, {}, cut=0, training=self.whole)
         survey = self._pool.submit(self._run, {}, surveyed=True)  # beside it, as if it had to be cut
-        if first.result().ended != CUT_SHORT:
-            self.cut = 0
-        else:
+        ended = first.result().ended != CUT_SHORT
+        if not ended:
             self._seen = survey.result()
-        one = self._pool.submit(self._run, {}) if self.cut else first
-        self._runs = [one, self._pool.submit(self._run, {}), self._pool.submit(self._run, {}, nudge=NUDGE)]
+        if ended or self._passes() * first.result().pace <= MORE * self.whole:
+            self.cut, self._seen = 0, None
+        one = first if ended else self._pool.submit(self._run, {})
+        nudged = self._pool.submit(self._run, {}, nudge=NUDGE)
+        two = (
+            self._pool.submit(self._run, {}) if ended or self.cut else nudged
+        )  # where each takes long, the nudged one is the second
+        self._runs = [one, two, nudged]
+
+    def _passes(self) -> float:
+        """How many passes the training has in all; infinite where that is not known."""
+        path = self.place.path
+        fit = self.place.function == FIT
+        keys = (EPOCH, BATCH) if fit else [".".join(map(str, path[:length])) for length in range(1, len(path) + 1)]
+        return math.prod(math.inf if (end := self.shown.end(key, 1)) is None else end for key in keys)
 
     @property
     def shown(self) -> Shown:
