@@ -415,19 +415,19 @@ COUNTS = (
     LATE.replace("made += 1", "made += 1; seen.append(made)").replace("w = jnp", "seen = []\nw = jnp", 1) + "print(seen[700])\n"
 )
 CUT = {
-    "a number that the text names": (Edit(LATE, "for i, x", (("*= 0.1", "*= 0.2"),), whole=0.01), False),
-    "the last passes": (Edit(LATE, "for i, x", (("enumerate(data)", "enumerate(data[:900])"),), whole=0.01), False),
+    "a number that the text names": (Edit(LATE, "for i, x", (("*= 0.1", "*= 0.2"),), whole=1e-4), False),
+    "the last passes": (Edit(LATE, "for i, x", (("enumerate(data)", "enumerate(data[:900])"),), whole=1e-4), False),
     "what a function keeps": (
-        Edit(LATE, "for i, x", (("w, x, lr): return w - lr", 'w, x, lr): return w - rate["lr"]'),), whole=0.01), False,
+        Edit(LATE, "for i, x", (("w, x, lr): return w - lr", 'w, x, lr): return w - rate["lr"]'),), whole=1e-4), False,
     ),
     "what a function keeps and a value changes that no pass has": (
-        Edit(HIDDEN, "for i, x", (("w, x, lr): return w - lr", 'w, x, lr): return w - rate["lr"]'),), whole=0.01), None,
+        Edit(HIDDEN, "for i, x", (("w, x, lr): return w - lr", 'w, x, lr): return w - rate["lr"]'),), whole=1e-4), None,
     ),
-    "a value that no pass has": (Edit(HIDDEN, "for i, x", (("import jax,", "import  jax,"),), whole=0.01), True),
-    "a script that counts on its length": (Edit(COUNTS, "for i, x", (("import jax,", "import  jax,"),), whole=0.01), True),
-    "another end of it": (Edit(COUNTS, "for i, x", (("seen[700]", "seem[700]"),), whole=0.01), None),
-    "an edited line that did not run": (Edit(LATE, "for i, x", (("        print(w)", "        print(w + 1)"),), whole=0.01), None),
-    "nothing": (Edit(LATE, "for i, x", (("import jax,", "import  jax,"),), whole=0.01), True),
+    "a value that no pass has": (Edit(HIDDEN, "for i, x", (("import jax,", "import  jax,"),), whole=1e-4), True),
+    "a script that counts on its length": (Edit(COUNTS, "for i, x", (("import jax,", "import  jax,"),), whole=1e-4), True),
+    "another end of it": (Edit(COUNTS, "for i, x", (("seen[700]", "seem[700]"),), whole=1e-4), None),
+    "an edited line that did not run": (Edit(LATE, "for i, x", (("        print(w)", "        print(w + 1)"),), whole=1e-4), None),
+    "nothing": (Edit(LATE, "for i, x", (("import jax,", "import  jax,"),), whole=1e-4), True),
 }  # fmt: skip
 
 
@@ -447,7 +447,7 @@ def test_of_a_training_that_is_cut_the_passes_that_matter_are_compared(edit: Edi
 def test_a_branch_that_no_number_leads_to_is_compared_where_the_edited_script_comes_to_it(
     old: str, new: str, same: bool, tmp_path: Path
 ) -> None:
-    found = Edit(SELDOM, "for i, x", ((old, new),), whole=0.01).judged(tmp_path)
+    found = Edit(SELDOM, "for i, x", ((old, new),), whole=1e-4).judged(tmp_path)
     assert found.same is same and not found.missed, found
     assert same or "at step 208" in found.why
 

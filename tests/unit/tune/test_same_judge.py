@@ -286,3 +286,24 @@ def test_noise_is_named() -> None:
         for each in originals
     ]
     assert judge(originals, originals[0]).noise == ("main:noise",)
+
+
+def listed(late: int, last: int = 8, others: float = 0.0) -> Record:
+    """A run that appends to a list in each pass: what a pass gave stands there so many passes later, behind the loop up to `last`."""
+    marks = {}
+    for at in (*PASSES, END):
+        there = last if at == END else at // late * late
+        items = {f"main:losses[{number}]": float(number) + others for number in range(there)}
+        marks["0", 1, at] = state({"main:w": trained(8 if at == END else at), **items})
+    return Record(marks, {"0": 8}, (), "")
+
+
+@pytest.mark.parametrize(
+    ("late", "last", "others", "same"),
+    [(4, 8, 0.0, True), (16, 8, 0.0, True), (4, 7, 0.0, None), (16, 0, 0.0, None), (4, 8, 0.5, False)],
+)
+def test_parts_of_a_container_may_come_late_but_not_behind_the_loop(
+    late: int, last: int, others: float, same: bool | None
+) -> None:
+    one, two, nudged = (listed(1) for _ in range(3))
+    assert judge([one, two, nudged], listed(late, last, others)).same is same
