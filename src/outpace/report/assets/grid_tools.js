@@ -122,7 +122,7 @@ const GridTools = (() => {
     const bar = grid.box.querySelector(".tools");
     const many = grid.count > FEW;
     if (many) bar.append(search(grid));
-    bar.append(...(many ? grid.pick.flatMap((name) => picker(grid, name)) : []), count(grid), ...(many ? grouping(grid) : []));
+    bar.append(...(many ? grid.pickers.flatMap((name) => picker(grid, name)) : []), count(grid), ...(many ? grouping(grid) : []));
     if (grid.columns.length > 2) bar.append(columns(grid));
     if (many) bar.append(filters(grid));
     if (grid.aside?.some(Boolean)) {
