@@ -40,14 +40,19 @@ const Routes = (() => {
   }
 
   /* Keeps a place while the page still grows: tables, charts and pictures get their height a little later, and would push it out of sight.
-     It ends with whatever the reader does next. */
+     It ends where the reader scrolls or does anything else. */
   function hold(place) {
     held.abort();
-    const own = held = new AbortController(), grown = new ResizeObserver(place), end = () => own.abort();
-    own.signal.addEventListener("abort", () => grown.disconnect());
-    for (const moved of ["wheel", "touchmove", "mousedown", "keydown"]) addEventListener(moved, end, { passive: true, signal: own.signal });
+    const own = held = new AbortController(), { signal } = own, root = document.documentElement, end = () => own.abort();
+    let at = 0;
+    const put = () => { place(); at = scrollY; };
+    const grown = new ResizeObserver(put);
+    root.style.overflowAnchor = "none"; // what the browser scrolls by itself is not told from what a reader does
+    signal.addEventListener("abort", () => { grown.disconnect(); root.style.overflowAnchor = ""; });
+    for (const moved of ["wheel", "touchmove", "mousedown", "keydown"]) addEventListener(moved, end, { passive: true, signal });
+    document.addEventListener("scroll", () => { if (scrollY !== at) end(); }, { passive: true, signal });
     setTimeout(end, GROWING);
-    place();
+    put();
     grown.observe(document.body);
   }
 
