@@ -48,8 +48,8 @@ def decode(kind: Any, value: Any, special: Special | None = None) -> Any:
         return _record(kind, value, special)
     if issubclass(kind, Enum):
         return kind(value)
-    if kind is float and type(value) is int:
-        value = float(value)
+    if kind is float and type(value) is int:  # stays one, as annotations have it
+        kind = int
     if type(value) is not kind:
         raise TypeError(f"{value!r:.60} is no {kind.__name__}")
     if kind in _LARGEST and not abs(value) < _LARGEST[kind]:
