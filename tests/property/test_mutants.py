@@ -1,6 +1,6 @@
 """Damaged inputs end in a report or in a sentence: profiles, stored reports and capture records with some of their values changed.
 
-Thousands of each in the long run (`make verify`), some in the fast one. What failed once is kept in `tests/data/mutants`.
+Thousands of each in the long run (`make verify`), some in the fast one. A mutant is made again from its number.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from outpace.trace.export import Format
 from outpace.viewer import Arguments, parse_selection, write_trace
 from tests import mutants
 from tests.support import opened, profile_bytes
+from tests.xspace_proto import XSpace
 
 BATCH = 20  # mutants in one test
 
@@ -140,6 +141,26 @@ def profiles() -> list[bytes]:
     hosts = {"idle_empty": "vm", "jax_loop": "vm", "predict_inference": "vm", "memory_heavy": "vm", "jax_rocm_gemm": "tw003"}
     made = [training_run(steps=5, timestamp_ns=UNIX), training_run(steps=12, python_ps=3 * MS)]
     return [*(space.to_bytes() for space in made), *(profile_bytes(*each) for each in hosts.items())]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("jax_loop", "No step takes any time."),
+        ("memory_heavy", "No step takes any time."),
+        ("predict_inference", "of the 2.72 ms prediction"),
+    ],
+)
+def test_events_without_length_make_no_verdict(name: str, said: str, tmp_path: Path) -> None:
+    """Predictions last from the end of one to the end of the next."""
+    space = XSpace.FromString(profile_bytes(name, "vm"))
+    for event in (event for plane in space.planes for line in plane.lines for event in line.events):
+        event.duration_ps = 0
+    path = tmp_path / "vm.xplane.pb"
+    path.write_bytes(space.SerializeToString())
+    report = api.open(path).report()
+    assert not report.failed() and said in report.headline
+    rendered(report, tmp_path / "tables")
 
 
 @batches(60, 20_000)
