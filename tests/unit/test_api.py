@@ -8,12 +8,12 @@ import pytest
 
 from outpace import api
 from outpace.model import NotFoundError, OutputError, ProfileError
+from outpace.trace import open_trace as really
 from tests.support import profile_path
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, error: Exception, *hosts: str) -> None:
     """Let the files of these hosts fail when they are opened."""
-    really = api.open_trace
 
     def open_trace(path: Any, host: str) -> Any:
         if host in hosts:
