@@ -8,26 +8,22 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import NoneType
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 
 import numpy as np
 
 from outpace.model import (
     Chart,
     ChartKind,
-    Command,
-    Failure,
     Field,
-    Figure,
-    Finding,
     NotFoundError,
     Page,
     ProfileError,
     Report,
     Rows,
     Saving,
+    Section,
     Table,
-    Unavailable,
     Unit,
 )
 from outpace.model.codec import decode
@@ -81,15 +77,8 @@ def load(path: Path) -> Report:
 
 def report_of(document: Mapping[str, Any]) -> Report:
     """The report that `json_.document` describes; missing numbers stay missing."""
-    return Report(
-        source=_value(str, document["source"]),
-        headline=_value(str, document["headline"]),
-        warnings=_value(tuple[str, ...], document["warnings"]),
-        findings=_value(tuple[Finding, ...], document["findings"]),
-        pages=tuple(_page(tool, page) for tool, page in document["tools"].items()),
-        struck=_value(tuple[Finding, ...], document["struck"]),
-        next=_value(tuple[Command, ...], document.get("next", [])),
-    )
+    pages = [_page(tool, page) for tool, page in document["tools"].items()]
+    return cast(Report, _value(Report, {**document, "pages": pages}))
 
 
 def _page(tool: str, page: Mapping[str, Any]) -> Page:
@@ -97,20 +86,9 @@ def _page(tool: str, page: Mapping[str, Any]) -> Page:
     glance = None if page["glance"] is None else _section(Chart, page["glance"], tables)
     sections = tuple(_section(SECTIONS[section["section"]], section, tables) for section in page["sections"])
     shown = {picture.table.name for picture in (glance, *sections) if hasattr(picture, "table")}
-    return Page(
-        id=tool,
-        title=_value(str, page["title"]),
-        question=_value(str, page["question"]),
-        headline=_value(str, page["headline"]),
-        sections=sections,
-        findings=_value(tuple[Finding, ...], page["findings"]),
-        hidden_tables=tuple(table for name, table in tables.items() if name not in shown),
-        unavailable=_value(Unavailable | None, page["unavailable"]),
-        glance=glance,
-        evidence=_value(tuple[str, ...], page["evidence"]),
-        failure=_value(Failure | None, page["failure"]),
-        key_figures=_value(tuple[Figure, ...], page.get("key_figures", [])),
-    )
+    hidden = [name for name in tables if name not in shown]
+    made = {**page, "id": tool, "glance": glance, "sections": sections, "hidden_tables": hidden}
+    return cast(Page, _value(Page, made, tables, {Section: lambda section: section}))
 
 
 def _section(kind: type, section: Any, tables: Mapping[str, Table]) -> Any:
@@ -154,8 +132,8 @@ def _column(field: Field, values: tuple[Any, ...]) -> np.ndarray[Any, Any]:
     return column
 
 
-def _value(kind: Any, value: Any, tables: Mapping[str, Table] | None = None) -> Any:
-    return decode(kind, value, {Table: (tables or {}).__getitem__, Saving: _saving, float: _number})
+def _value(kind: Any, value: Any, tables: Mapping[str, Table] | None = None, more: Mapping[Any, Any] | None = None) -> Any:
+    return decode(kind, value, {Table: (tables or {}).__getitem__, Saving: _saving, float: _number, **(more or {})})
 
 
 def _number(value: Any) -> float:
