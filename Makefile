@@ -71,9 +71,11 @@ demo: .venv/.installed  ## profile a real training script (an image classifier w
 bench: .venv/.installed .venv-bench/xprof/.installed  ## measure against XProf 2.24.2 and xprof-rs, side by side (see bench/README.md)
 	bash bench/run.sh
 
-verify: .venv/.installed .venv-bench/xprof/.installed  ## the long run: sanitizers, fuzzing, browser, XProf live, all shared profiles, other versions
+verify: .venv/.installed .venv-bench/xprof/.installed  ## the long run: sanitizers, fuzzing, browser, XProf live, all shared profiles, a machine that stops, other versions
 	bash native/tests/run.sh 2000
 	OUTPACE_XPROF_PYTHON=$(CURDIR)/.venv-bench/xprof/bin/python $(BIN)/python -m pytest -m verify -rs
+	$(BIN)/python -m pytest -p tests.stops -n 2 --dist loadfile --no-loadscope-reorder tests/unit \
+	  tests/integration/test_profile_python.py tests/integration/test_profiler_callback.py tests/integration/test_monitor.py
 	bash tests/versions.sh
 
 clean:  ## remove what the targets made

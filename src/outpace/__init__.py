@@ -6,7 +6,7 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
-from outpace._lazy import lazy
+from outpace import _lazy
 from outpace._version import __version__
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ __all__ = [
     "stop",
     "tune",
 ]
-_public = lazy(
+_public = _lazy.lazy(
     __name__,
     {
         "api": "Profile open",
@@ -62,6 +62,15 @@ def __getattr__(name: str) -> Any:
         if tool.of_models:
             return tool.of_model
     return _public(name)
+
+
+def _as_html(page: Any) -> str:
+    from outpace.report.html import render_fragment
+
+    return render_fragment(page)
+
+
+_lazy.as_html = _as_html
 
 
 def __dir__() -> list[str]:

@@ -37,7 +37,5 @@ def callable_package(package: str, home: str, name: str) -> None:
     sys.modules[package].__class__ = Package
 
 
-def notebook_html(page: Any) -> str:
-    """A page as static HTML. Notebooks ask the page itself, and what is shown stands above what it shows: hence by name."""
-    html: str = importlib.import_module("outpace.report.html").render_fragment(page)
-    return html
+as_html: Callable[[Any], str]
+"""A page as static HTML, which a notebook asks the page itself for. `outpace` sets it: what is shown stands below what shows it."""

@@ -12,19 +12,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from outpace._cores import granted_cpus
 from outpace.advice import following, rank
 from outpace.metrics.program.budget import budgets
-from outpace.model import Failure, Finding, Page, ProfileError, Report, Severity, UsageError
+from outpace.model import Failure, Finding, NotFoundError, Page, ProfileError, Report, Severity, UsageError
 from outpace.model.text import clean
 from outpace.store.logdir import find_profiles, local_copy, read_capture_record
 from outpace.timeline import Run
 from outpace.tools import Tool, discover, find
+from outpace.tools.every import EveryTool
 from outpace.trace import Trace, open_trace
 
 _LONGEST = 300  # characters of an error's sentence; its trace is whole
 
 
-class Profile:
+class Profile(EveryTool):
     """An opened profile. Every tool is a method: `outpace.open(path).overview()` returns the tool's `Page`.
 
     It holds the decoded events, and keeps what it computed. `close()` lets go of them, and so does the end of a `with` block; pages that
@@ -44,16 +46,6 @@ class Profile:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *(t.id for t in discover())]
-
-    def __getattr__(self, name: str) -> Callable[..., Page]:
-        if name.startswith("_") or name not in {t.id for t in discover()}:
-            raise AttributeError(
-                f"'Profile' has no tool or attribute {name!r}; the tools are: {', '.join(t.id for t in discover())}"
-            )
-        return functools.partial(self.page, name)
 
     @property
     def run(self) -> Run:
@@ -95,9 +87,13 @@ class Profile:
         pages = _paid(every, findings)
         if wanted:
             pages = tuple(page for tool in wanted for page in pages if page.id == tool)
-            own = [finding for page in pages for finding in page.findings]
-            findings = (*(f for f in findings if f in own), *(f for f in own if f not in findings))  # symptoms come behind
-            struck = tuple(f for f in struck if any(f in page.findings for page in every if page.id in wanted))
+            own = {_place(finding): finding for page in pages for finding in page.findings}
+            ranked = {_place(f): f for f in findings if _place(f) in own}
+            findings = tuple(
+                (ranked | {place: f for place, f in own.items() if place not in ranked}).values()
+            )  # symptoms come behind
+            asked = {_place(f) for page in every if page.id in wanted for f in page.findings}
+            struck = tuple(f for f in struck if _place(f) in asked)
         return Report(self.run.source, _headline(pages), self.warnings, findings, pages, struck, commands)
 
     def report_of(self, page: Page) -> Report:
@@ -133,7 +129,7 @@ def open(path: str | os.PathLike[str], *, use_marks: bool = True) -> Profile:
         try:
             with local_copy(file) as local:
                 traces.append(open_trace(local, file.host))
-        except ProfileError as error:
+        except (ProfileError, NotFoundError) as error:
             if len(found.files) == 1 or (file is found.files[-1] and not traces):
                 raise
             remarks.append(f"{file.host} is left out: {error}")
@@ -183,16 +179,21 @@ def tools() -> tuple[Tool, ...]:
 
 def _paid(pages: Sequence[Page], findings: Sequence[Finding]) -> tuple[Page, ...]:
     """The pages with the savings that the report's ledger left for their findings; what was struck stands in the report alone."""
-    known = {(f.id, f.location, f.host, f.sentence): f for f in findings}
+    known = {_place(f): f for f in findings}
     place = {key: at for at, key in enumerate(known)}
 
     def ranked(page: Page) -> tuple[Finding, ...]:
         """Those of a page in the order of the report; symptoms, whose causes carry them, behind what else asks for a change."""
-        own = {(f.id, f.location, f.host, f.sentence): f for f in page.findings if not f.struck}
+        own = {_place(f): f for f in page.findings if not f.struck}
         order = sorted(own, key=lambda key: (own[key].severity is Severity.INFO, place.get(key, len(place))))
         return tuple(known.get(key, own[key]) for key in order)
 
     return tuple(replace(page, findings=ranked(page)) for page in pages)
+
+
+def _place(finding: Finding) -> tuple[str, str, str, str]:
+    """What tells a finding from all others."""
+    return finding.id, finding.location, finding.host, finding.sentence
 
 
 def _headline(pages: Sequence[Page]) -> str:
@@ -220,7 +221,7 @@ def _on_all_cores(page: Callable[[Tool], Page], tools: Sequence[Tool]) -> tuple[
                 return
             made[tool.id] = page(tool)
 
-    threads = [threading.Thread(target=work) for _ in range(min(len(os.sched_getaffinity(0)), len(tools)) - 1)]
+    threads = [threading.Thread(target=work) for _ in range(min(granted_cpus(), len(tools)) - 1)]
     for thread in threads:
         thread.start()
     work()

@@ -10,7 +10,7 @@ from tests.architecture.source import FILES, SOURCE, place, tree
 
 BY_NAME = {
     "__init__.py": "the public names load when they are used: importing outpace must cost next to nothing",
-    "_lazy.py": "the same for the names of packages; and a notebook's page, which asks the renderer above it",
+    "_lazy.py": "the same for the names of packages",
     "api.py": "the renderer that a report will need, while another core decodes",
     "capture/remote/grpc_.py": "an optional dependency",
     "capture/sources.py": "the script's own Keras and TensorFlow, once it has imported them",

@@ -66,7 +66,7 @@ def without(key: str) -> Callable[[dict[str, Any]], None]:
     [
         (without("schema"), ProfileError, "is no report of Outpace"),
         (lambda document: document.update(schema=1), ProfileError, "has schema 1, and this version of Outpace reads 2"),
-        (without("headline"), ProfileError, "is damaged: KeyError"),
+        (without("headline"), ProfileError, "is damaged: TypeError: Report misses the argument 'headline'"),
         (lambda document: document["tools"]["overview"].update(tables={}), ProfileError, "is damaged"),
         (lambda document: document.update(tools={"overview": 3}), ProfileError, "is damaged"),
     ],

@@ -23,7 +23,8 @@ FLAGS = (
 class Page:
     """One page in a browser of its own.
 
-    `requests`: addresses that it asked for; `stopped`: those of them that its policy forbade; `console`: what it printed.
+    `requests`: addresses that it asked for; `stopped`: those of them that its policy forbade; `console`: what it printed, and
+    errors that nothing caught.
     """
 
     def __init__(self, folder: Path, size: str = "1600,1000") -> None:
@@ -94,6 +95,10 @@ class Page:
             self.requests.append(what["url"])
         elif event == "Runtime.consoleAPICalled":
             self.console.append(" ".join(str(a.get("value", a.get("description"))) for a in what["args"]))
+        elif event == "Runtime.exceptionThrown":
+            self.console.append(
+                what["exceptionDetails"].get("exception", {}).get("description", what["exceptionDetails"]["text"])
+            )
         elif event == "Log.entryAdded":
             self.console.append(what["entry"]["text"])
 

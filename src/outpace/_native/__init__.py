@@ -7,7 +7,6 @@ declarations for ctypes. Tests hold both against it.
 from __future__ import annotations
 
 import ctypes
-import os
 from ctypes import c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from outpace._cores import granted_cpus
 from outpace.model.arrays import Codes, Column, Ids, Indices, Mask, Numbers, Picoseconds
 from outpace.model.errors import InstallationError
 
@@ -140,7 +140,7 @@ def _argument(value: Any) -> Any:
 
 def threads() -> int:
     """Worker threads for the core: the cores that this process may use, at most 8."""
-    return min(len(os.sched_getaffinity(0)), 8)
+    return min(granted_cpus(), 8)
 
 
 def pointer(array: Column) -> c_void_p:

@@ -6,6 +6,7 @@ with the symptom as its reason, and the symptom by itself only where no cause wa
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -55,10 +56,10 @@ def _merge(first: Finding, second: Finding) -> Finding:
 
 def _causes_first(findings: list[Finding]) -> list[Finding]:
     """The findings without the symptoms that are explained by others, whose causes carry them."""
-    kept = dict(enumerate(findings))
-    for at in _ends_first(findings):
+    kept, causes_of = dict(enumerate(findings)), _causes(findings)
+    for at in _ends_first(causes_of):
         symptom = kept[at]
-        causes = [i for i, f in kept.items() if i != at and _is_cause(f, symptom)]
+        causes = [i for i in causes_of[at] if i in kept]
         if not causes:
             continue
         known = symptom.saving.high if symptom.saving else 0.0
@@ -77,18 +78,33 @@ def _without(saving: Saving, part: float) -> Saving:
     return replace(saving, low=max(0.0, saving.low - part), high=max(0.0, saving.high - part))
 
 
-def _ends_first(findings: list[Finding]) -> Iterator[int]:
-    """Places of the findings, each after those that it explains: of a chain of causes the last symptom first."""
-    left = list(range(len(findings)))
+def _causes(findings: list[Finding]) -> list[list[int]]:
+    """For each finding the places of those that explain it: they name its rule, and are of its host, or one of the two is of none."""
+    explaining: defaultdict[str, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for at, finding in enumerate(findings):
+        for symptom in dict.fromkeys(finding.explains) if finding.severity is not Severity.INFO else ():
+            explaining[symptom][finding.host].append(at)
+    found = []
+    for at, finding in enumerate(findings):
+        by_host = explaining[finding.id]
+        hosts = dict.fromkeys((finding.host, "")) if finding.host else by_host
+        found.append(sorted(i for host in hosts for i in by_host.get(host, ()) if i != at))
+    return found
+
+
+def _ends_first(causes_of: list[list[int]]) -> Iterator[int]:
+    """Places of the findings, each after those that it explains: of a chain of causes the last symptom first, of a circle the first."""
+    explains = Counter(cause for causes in causes_of for cause in causes)
+    left = dict.fromkeys(range(len(causes_of)))
+    ends = [at for at in left if not explains[at]]
     while left:
-        ends = [i for i in left if not any(i != j and _is_cause(findings[i], findings[j]) for j in left)] or left[:1]
+        ends = sorted(ends) or [next(iter(left))]
         yield from ends
-        left = [i for i in left if i not in ends]
-
-
-def _is_cause(finding: Finding, symptom: Finding) -> bool:
-    same_host = finding.host == symptom.host or not finding.host or not symptom.host
-    return symptom.id in finding.explains and same_host and finding.severity is not Severity.INFO
+        for at in ends:
+            del left[at]
+        passed = [cause for at in ends for cause in causes_of[at] if cause in left]
+        explains.subtract(passed)
+        ends = [cause for cause in dict.fromkeys(passed) if not explains[cause]]
 
 
 def _with_symptom(cause: Finding, symptom: Finding, *, inherits: bool) -> Finding:

@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 
 from outpace._version import __version__
 from outpace.cli.console import note
-from outpace.cli.process import leave
+from outpace.cli.process import Ended, end_on_signals, leave
 
 COMMANDS = ("report", "explain", "profile", "capture", "serve", "trace", "doctor", "lint", "tune", "race", "replay", "tools")
 
@@ -79,16 +79,20 @@ def _root(
 
 def main() -> None:
     """Entry point. Exit codes are those of `OutpaceError` and its kinds; `docs/exit-codes.md` lists them."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a path or a name may hold characters that the output lacks
-    code = _run()
     try:
-        if sys.stdout is not None:  # None: it was closed before Python started
-            sys.stdout.flush()
-    except OSError as error:
-        code = _lost_output(error)
-    leave(code)
+        end_on_signals()
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="replace")  # a path or a name may hold characters that the output lacks
+        code = _run()
+        try:
+            if sys.stdout is not None:  # None: it was closed before Python started
+                sys.stdout.flush()
+        except OSError as error:
+            code = _lost_output(error)
+        leave(code)
+    except Ended as ended:
+        ended.end()
 
 
 def _run() -> int:

@@ -7,11 +7,14 @@ import contextlib
 import ctypes
 import gc
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import NoReturn
 
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
 _MMAP_THRESHOLD, _TOP_PAD, _TRIM_THRESHOLD = -3, -2, -1  # of glibc's malloc.h
 
 
@@ -44,6 +47,34 @@ def in_background(work: Callable[[], object]) -> Iterator[None]:
         yield
     finally:
         thread.join()
+
+
+class Ended(BaseException):
+    """The process was told to end. What is under way is left as after an error: what it made for a while goes."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+    def end(self) -> NoReturn:
+        """End by the signal itself, as whoever sent it expects."""
+        atexit._run_exitfuncs()
+        signal.signal(self.number, signal.SIG_DFL)
+        os.kill(os.getpid(), self.number)
+        os._exit(128 + self.number)  # not reached, unless the signal is blocked
+
+
+def end_on_signals() -> None:
+    """From now on the signals that end a process raise `Ended`; one that is ignored (`nohup`) stays so."""
+
+    def told(number: int, frame: FrameType | None) -> None:
+        for each in _ENDING:
+            signal.signal(each, signal.SIG_IGN)  # supervisors send two in a row
+        raise Ended(number)
+
+    for number in _ENDING:
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, told)
 
 
 def leave(code: int) -> NoReturn:

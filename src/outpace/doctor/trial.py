@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-import tempfile
 from typing import TYPE_CHECKING
 
+from outpace.capture.family import Family
 from outpace.doctor import cupti
 from outpace.doctor.facts import Facts, Framework, Trial, last_lines
 from outpace.doctor.result import CheckResult, note, ok, problem, unchecked
@@ -88,7 +88,8 @@ CAUSES = (
 
 def run(system: System, python: str, framework: str) -> Trial:
     """Make the capture in a temporary folder and read its profile; a failure is a `Trial` too."""
-    with tempfile.TemporaryDirectory(prefix="outpace-doctor-") as folder:
+    with Family() as family:
+        folder = family.folder
         script, answer = os.path.join(folder, "trial.py"), os.path.join(folder, "answer.json")
         with open(script, "w", encoding="utf-8") as file:
             file.write(_SCRIPTS[framework])

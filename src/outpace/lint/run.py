@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from outpace.lint.program import Level, Message, Origin, Program
 from outpace.lint.rules import CHECKS, RULES
@@ -16,13 +16,12 @@ _SKIPPED_FOLDERS = {"__pycache__", "node_modules", "site-packages", "build", "di
 
 def lint_text(text: str, path: str = "<text>", record: CaptureRecord | None = None) -> list[Message]:
     """The messages about a Python text, in its order. Raises UsageError when it cannot be parsed."""
-    return _messages(Source(text, path), record)
+    return _checked(lambda: Source(text, path), path, record)[0]
 
 
 def lint_file(path: str, record: CaptureRecord | None = None) -> tuple[list[Message], list[str]]:
     """The messages about a file, and its lines. Raises NotFoundError, or UsageError when it cannot be parsed."""
-    source = Source.read(path)
-    return _messages(source, record), source.lines
+    return _checked(lambda: Source.read(path), path, record)
 
 
 def files_in(paths: Sequence[str]) -> list[str]:
@@ -70,6 +69,16 @@ def read_record(place: str) -> CaptureRecord:
             return CaptureRecord.from_json(file.read())
     except (OSError, UnicodeDecodeError, ValueError) as error:
         raise ProfileError(f"{path} is no capture record: {error}. Capture again, or leave --record out.") from None
+
+
+def _checked(read: Callable[[], Source], path: str, record: CaptureRecord | None) -> tuple[list[Message], list[str]]:
+    try:
+        source = read()
+        return _messages(source, record), source.lines
+    except (RecursionError, MemoryError):  # what Python's parser says of deep nesting
+        raise UsageError(
+            f"{path} cannot be checked: it is nested too deeply. Leave it out, or break up its longest expression."
+        ) from None
 
 
 def _messages(source: Source, record: CaptureRecord | None) -> list[Message]:

@@ -53,7 +53,7 @@ class Source:
         except SyntaxError as error:
             place = f"{path}:{error.lineno or 1}:{error.offset or 1}"
             raise UsageError(f"{place} cannot be parsed: {error.msg}. Make `python {path}` accept it first.") from None
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise UsageError(f"{path} cannot be parsed: {error}.") from None
         self.parents: dict[ast.AST, ast.AST] = {}
         self.nodes: list[ast.AST] = []
@@ -74,7 +74,7 @@ class Source:
                 return cls(file.read(), path)
         except FileNotFoundError:
             raise NotFoundError(f"There is no file {path}.") from None
-        except (SyntaxError, UnicodeDecodeError) as error:
+        except (SyntaxError, UnicodeError, LookupError) as error:  # LookupError: it declares what is no encoding of text
             raise UsageError(f"{path} is no readable Python text: {error}.") from None
         except OSError as error:
             raise UsageError(f"{path} cannot be read: {error.strerror}.") from None

@@ -12,6 +12,9 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 Special = Mapping[type, Callable[[Any], Any]]
 """Types with a form of their own, and what makes it."""
 
+_LARGEST: Mapping[type, float] = {int: 2**62, float: 1e300}
+"""Numbers below can be added, and squared or turned into one another, without leaving 64 bits or becoming infinite. NaN is below nothing."""
+
 
 def encode(value: Any, leaf: Callable[[Any], Any] = lambda value: value, special: Special | None = None) -> Any:
     """Plain values of dataclasses, enums, mappings and sequences; `leaf` makes those of everything else, texts among it."""
@@ -30,22 +33,58 @@ def encode(value: Any, leaf: Callable[[Any], Any] = lambda value: value, special
 
 
 def decode(kind: Any, value: Any, special: Special | None = None) -> Any:
-    """A value of type `kind`. What a dataclass does not know is left out; what misses in it, or is of no use, raises as its making does."""
+    """A value of type `kind`, checked all the way down: TypeError or ValueError where it is none, or could not be reckoned with.
+
+    What a dataclass does not know is left out, so that a later version may add fields; what it misses raises TypeError, as its making does.
+    """
     own = (special or {}).get(kind)
     if own is not None:
         return own(value)
-    if get_origin(kind) in (Union, types.UnionType):
-        inner = next(part for part in get_args(kind) if part is not types.NoneType)
-        return None if value is None else decode(inner, value, special)
-    if get_origin(kind) is tuple:
-        return tuple(decode(get_args(kind)[0], item, special) for item in value)
-    if (
-        get_origin(kind) is not None or not isinstance(kind, type) or isinstance(value, kind)
-    ):  # Python 3.10 takes generics for types
+    if kind is Any or kind is object:
         return value
+    if get_origin(kind) is not None:
+        return _generic(kind, value, special)
     if dataclasses.is_dataclass(kind):
-        return kind(**{name: decode(hint, value[name], special) for name, hint in _hints(kind).items() if name in value})
-    return kind(value) if issubclass(kind, Enum) else value
+        return _record(kind, value, special)
+    if issubclass(kind, Enum):
+        return kind(value)
+    if kind is float and type(value) is int:  # stays one, as annotations have it
+        kind = int
+    if type(value) is not kind:
+        raise TypeError(f"{value!r:.60} is no {kind.__name__}")
+    if kind in _LARGEST and not abs(value) < _LARGEST[kind]:
+        raise ValueError(f"{value!r:.60} is no number that is reckoned with")
+    return value
+
+
+def _generic(kind: Any, value: Any, special: Special | None) -> Any:
+    """Tuples, mappings, and what may be missing."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        wanted = next(part for part in inner if part is not types.NoneType)
+        return None if value is None else decode(wanted, value, special)
+    if origin is not tuple:
+        items = _of(value, Mapping, "object").items()
+        return {decode(inner[0], key, special): decode(inner[1], item, special) for key, item in items}
+    items = _of(value, (list, tuple), "list")
+    if inner[-1] is Ellipsis:
+        return tuple([decode(inner[0], item, special) for item in items])
+    return tuple([decode(part, item, special) for part, item in zip(inner, items, strict=True)])
+
+
+def _record(kind: Any, value: Any, special: Special | None) -> Any:
+    if isinstance(value, kind):  # decoded before
+        return value
+    hints = _hints(kind)
+    return kind(
+        **{name: decode(hints[name], item, special) for name, item in _of(value, Mapping, "object").items() if name in hints}
+    )
+
+
+def _of(value: Any, kind: Any, name: str) -> Any:
+    if not isinstance(value, kind):
+        raise TypeError(f"{value!r:.60} is no {name}")
+    return value
 
 
 @cache

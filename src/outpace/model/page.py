@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import field, replace
 from enum import Enum
 
+from outpace import _lazy
 from outpace._dataclass import dataclass
-from outpace._lazy import notebook_html
 from outpace.model.finding import Finding
 from outpace.model.table import Table
 from outpace.model.units import Unit
@@ -235,4 +235,4 @@ class Page:
 
     def _repr_html_(self) -> str:
         """A notebook shows the page itself."""
-        return notebook_html(self)
+        return _lazy.as_html(self)

@@ -6,6 +6,7 @@ import csv
 import io
 import os
 import re
+import unicodedata
 import zlib
 from collections.abc import Iterator, Sequence
 from itertools import count
@@ -17,7 +18,6 @@ from outpace.model.files import whole
 from outpace.report.json_ import plain
 
 _LONGEST = 80  # characters of a tool's or a table's name in a file name: most file systems allow 255 in all
-_FORMULA = re.compile(r"\s*[=+\-@\t\r]")  # blanks in front do not keep every spreadsheet from running it
 _SUFFIXES = {Unit.PS: "_ps", Unit.BYTES: "_bytes", Unit.BYTES_PER_S: "_bytes_per_s"}
 
 
@@ -44,8 +44,14 @@ def cell(value: Any) -> Any:
         return "true" if value else "false"
     if isinstance(value, str):
         value = value.replace("\0", "\ufffd")  # Python 3.10's csv refuses it
-        return "'" + value if _FORMULA.match(value) else value
+        return "'" + value if _is_formula(value) else value
     return value
+
+
+def _is_formula(text: str) -> bool:
+    """Whether a spreadsheet may run a text: what is not seen in front, and wide forms of the signs, do not keep every one from it."""
+    first = next((c for c in text if unicodedata.category(c)[0] not in "CZ"), "")
+    return text[:1] in ("\t", "\r") or unicodedata.normalize("NFKC", first)[:1] in ("=", "+", "-", "@")
 
 
 def _write_table(table: Table, path: Path) -> Path:

@@ -7,6 +7,8 @@ user's profile: remote files are read through a temporary copy.
 from __future__ import annotations
 
 import contextlib
+import datetime
+import errno
 import os
 import re
 import shutil
@@ -21,7 +23,7 @@ from outpace.store.tree import Tree, is_url, near, open_tree
 from outpace.trace.formats import ending_of
 
 PROFILE_FOLDER = "plugins/profile"
-_TIMESTAMP = re.compile(r"^\d{4}_\d{2}_\d{2}_\d{2}_\d{2}_\d{2}")  # what TensorFlow and JAX name a run after
+_TIMESTAMP = re.compile(r"\d{4}(_\d{2}){5}")  # what TensorFlow and JAX name a run after
 _LOOKED_AT = 50  # files and runs of a folder without a profile: enough to name what is there
 _DEPTH = 2  # TensorBoard users keep one log directory per experiment, some with train/ and validation/ inside
 
@@ -128,6 +130,12 @@ def local_copy(file: ProfileFile) -> Iterator[str]:
             tree.download(tree.root, target)
         except FileNotFoundError:
             raise NotFoundError(f"{file.path} is gone. List the runs again and open one that is still there.") from None
+        except Exception as error:  # every store has errors of its own
+            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise OutputError(
+                    f"There is no room in {tempfile.gettempdir()} for a copy of {file.path}. Set TMPDIR to another place."
+                ) from error
+            raise NotFoundError(f"{file.path} cannot be read: {error}.") from error
         yield target
 
 
@@ -217,10 +225,13 @@ def _runs_of(tree: Tree, profile_folder: str) -> list[RunInfo]:
     return runs
 
 
-def _age(run: RunInfo) -> tuple[bool, str, float, str]:
+def _age(run: RunInfo) -> tuple[float, float, str]:
     """Order of runs: by the time in the name where there is one, since copying a profile gives it a new file time."""
-    stamp = _TIMESTAMP.match(run.run)
-    return (stamp is not None, stamp.group() if stamp else "", run.modified, run.run)
+    written = run.modified
+    if stamp := _TIMESTAMP.match(run.run):
+        with contextlib.suppress(ValueError, OverflowError):  # digits that are no date
+            written = datetime.datetime.strptime(stamp.group(), "%Y_%m_%d_%H_%M_%S").timestamp()
+    return written, run.modified, run.run
 
 
 def _base(path: str) -> str:

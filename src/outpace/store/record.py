@@ -14,6 +14,7 @@ from dataclasses import field
 from typing import Any
 
 from outpace._dataclass import dataclass
+from outpace.model.codec import decode
 from outpace.model.files import whole
 
 SCHEMA = 1
@@ -233,9 +234,18 @@ class CaptureRecord:
         if data.get("schema") != SCHEMA:
             raise ValueError(f"its schema is {data.get('schema')!r}, this version of Outpace reads {SCHEMA}")
         try:
-            return _build(data)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            record: CaptureRecord = decode(cls, data)
+            if record.python_samples is not None:
+                _check(record.python_samples)
+            if any(
+                line not in range(len(record.op_sources.lines))
+                for ops in record.op_sources.by_function.values()
+                for line in ops.values()
+            ):
+                raise ValueError("an op names a line that is not there")
+        except (TypeError, ValueError) as error:
             raise ValueError(f"a field is missing or of the wrong kind ({error})") from None
+        return record
 
 
 def record_path(folder: str, host: str) -> str:
@@ -251,101 +261,12 @@ def write_record(folder: str, host: str, record: CaptureRecord) -> str:
     return path
 
 
-def _known(cls: Any, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Only the fields that this version knows, so that a later version may add some."""
-    names = {item.name for item in dataclasses.fields(cls)}
-    return {key: value for key, value in data.items() if key in names}
-
-
-def _stage(data: Mapping[str, Any]) -> PipelineStage:
-    known = _known(PipelineStage, data)
-    known.update({key: tuple(int(item) for item in known.get(key, ())) for key in ("inputs", "inner")})
-    known.update({key: tuple(str(item) for item in known.get(key, ())) for key in ("stateful", "varying")})
-    known["kwargs"] = dict(known.get("kwargs", {}))
-    known["id"], known["line"] = int(known["id"]), int(known["line"])
-    return PipelineStage(**known)
-
-
-def _trace(data: Mapping[str, Any]) -> FunctionTrace:
-    known = _known(FunctionTrace, data)
-    known.update({key: int(known[key]) for key in ("line", "start_ns", "duration_ns")})
-    known["arguments"] = {str(name): str(text) for name, text in known.get("arguments", {}).items()}
-    return FunctionTrace(**known)
-
-
-def _compilation(data: Mapping[str, Any]) -> Compilation:
-    known = _known(Compilation, data)
-    known.update({key: int(known[key]) for key in ("unix_ns", "duration_ns", "line")})
-    known.update({key: str(known[key]) for key in ("event", "file", "function")}, program=str(known.get("program", "")))
-    for key in ("before", "arguments"):
-        given = known.get(key)
-        known[key] = None if given is None else {str(name): str(text) for name, text in given.items()}
-    return Compilation(**known)
-
-
-def _other(data: Mapping[str, Any]) -> OtherThread:
-    stacks = tuple((int(stack), int(count)) for stack, count in data["stacks"])
-    return OtherThread(str(data["name"]), int(data["cpu_ns"]), int(data["watched_ns"]), stacks)
-
-
-def _samples(data: Mapping[str, Any] | None) -> PythonSamples | None:
-    if data is None:
-        return None
-    known = _known(PythonSamples, data)
-    known.update(base_unix_ns=int(known["base_unix_ns"]), thread=str(known["thread"]), method=str(known["method"]))
-    frames = tuple((str(file), str(function), int(line), str(owner)) for file, function, line, owner in known["frames"])
-    stacks = tuple(tuple((int(frame), int(line)) for frame, line in stack) for stack in known["stacks"])
-    samples = tuple((int(moment), int(weight), int(stack)) for moment, weight, stack in known["samples"])
-    text = tuple((int(frame), int(line), str(source)) for frame, line, source in known.get("text", ()))
-    if any(not 0 <= frame < len(frames) for stack in stacks for frame, _ in stack):
-        raise ValueError("a stack names a frame that is not there")
-    if any(not 0 <= stack < len(stacks) for *_, stack in samples):
+def _check(samples: PythonSamples) -> None:
+    """Raise ValueError where an index leads nowhere."""
+    frames, stacks = range(len(samples.frames)), range(len(samples.stacks))
+    if any(not stack or any(frame not in frames for frame, _ in stack) for stack in samples.stacks):
+        raise ValueError("a stack is empty, or names a frame that is not there")
+    if any(stack not in stacks for *_, stack in samples.samples):
         raise ValueError("a sample names a stack that is not there")
-    others = tuple(_other(item) for item in known.get("others", ()))
-    if any(not 0 <= stack < len(stacks) for other in others for stack, _ in other.stacks):
+    if any(stack not in stacks for other in samples.others for stack, _ in other.stacks):
         raise ValueError("a thread names a stack that is not there")
-    known.update(frames=frames, stacks=stacks, samples=samples, text=text, dropped=int(known.get("dropped", 0)), others=others)
-    return PythonSamples(**known)
-
-
-def _sources(data: Mapping[str, Any]) -> OpSources:
-    lines = tuple((str(file), int(line), str(text)) for file, line, text in data.get("lines", ()))
-    functions = {
-        str(name): {str(op): int(line) for op, line in ops.items() if 0 <= int(line) < len(lines)}
-        for name, ops in data.get("by_function", {}).items()
-    }
-    return OpSources(lines, functions)
-
-
-def _layer(data: Mapping[str, Any]) -> LayerSource:
-    known = _known(LayerSource, data)
-    known.update({key: int(known.get(key, 0)) for key in ("line", "call_line")})
-    return LayerSource(**known)
-
-
-def _build(data: Mapping[str, Any]) -> CaptureRecord:
-    known = _known(CaptureRecord, data)
-    window = _known(Window, data["window"])
-    window["interrupted"] = tuple(int(item) for item in window.get("interrupted", ()))
-    window.update({key: int(window[key]) for key in ("first_step", "steps", "warmup")})
-    window.update(seconds=float(window["seconds"]), cpu_seconds=float(window.get("cpu_seconds", 0.0)))
-    window.update(machine_busy=float(window.get("machine_busy", 0.0)))
-    overhead = {key: tuple(int(item) for item in value) for key, value in _known(Overhead, data["overhead"]).items()}
-    known.update(
-        argv=tuple(str(item) for item in data["argv"]),
-        versions={str(key): str(value) for key, value in data["versions"].items()},
-        window=Window(**window),
-        overhead=Overhead(**overhead),
-        pipeline=tuple(_stage(item) for item in data["pipeline"]),
-        traces=tuple(_trace(item) for item in data.get("traces", ())),
-        python_samples=_samples(data.get("python_samples")),
-        compilations=tuple(_compilation(item) for item in data.get("compilations", ())),
-        op_sources=_sources(data.get("op_sources", {})),
-        layers={str(path): _layer(item) for path, item in data.get("layers", {}).items()},
-        callbacks={
-            str(name): (str(file), int(line), str(text)) for name, (file, line, text) in data.get("callbacks", {}).items()
-        },
-        steps_per_execution=int(data["steps_per_execution"]),
-        cpu_count=int(data["cpu_count"]),
-    )
-    return CaptureRecord(**known)

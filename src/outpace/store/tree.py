@@ -10,6 +10,7 @@ import datetime
 import os
 import re
 import shutil
+import stat
 from typing import Any, Protocol
 
 from outpace._dataclass import dataclass
@@ -107,11 +108,16 @@ class _Local:
         return os.path.isdir(path)
 
     def files(self, folder: str) -> list[Entry]:
-        stats = [(entry.name, entry.stat()) for entry in self._scan(folder) if entry.is_file()]
-        return [Entry(name, stat.st_size, stat.st_mtime) for name, stat in sorted(stats)]
+        found = []
+        for name in self._names(folder):
+            with contextlib.suppress(OSError):  # gone meanwhile, or a link that leads nowhere or in a circle
+                status = os.stat(os.path.join(folder, name))
+                if stat.S_ISREG(status.st_mode):
+                    found.append(Entry(name, status.st_size, status.st_mtime))
+        return found
 
     def folders(self, folder: str) -> list[str]:
-        return sorted(entry.name for entry in self._scan(folder) if entry.is_dir() and not entry.name.startswith("."))
+        return [name for name in self._names(folder) if not name.startswith(".") and os.path.isdir(os.path.join(folder, name))]
 
     def size(self, path: str) -> int:
         return os.path.getsize(path)
@@ -137,11 +143,10 @@ class _Local:
         return path
 
     @staticmethod
-    def _scan(folder: str) -> list[os.DirEntry[str]]:
+    def _names(folder: str) -> list[str]:
         try:
-            with os.scandir(folder) as entries:
-                return list(entries)
-        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            return sorted(os.listdir(folder))
+        except OSError:
             return []
 
 

@@ -7,11 +7,14 @@ import os
 import socket
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from outpace.capture.remote import capture_remote, sampler
+from outpace.capture.remote.wire import ProfileRequest
 from outpace.capture.server import check_port, is_loopback, serve
 from outpace.model import CaptureError, UsageError
 
@@ -108,3 +111,33 @@ def test_serve_says_what_is_wrong_before_the_script_runs(tmp_path: Path) -> None
     assert "the port is taken" in taken.stderr
     missing = serve_command("none.py", cwd=tmp_path)
     assert missing.returncode == 4
+
+
+def test_a_request_for_a_time_far_ahead_is_refused() -> None:
+    server = sampler.Sampler()
+    for start in (time.time_ns() + 366 * 86_400 * 10**9, 2**64 - 1):
+        with pytest.raises(sampler.Refused, match="within an hour") as refusal:
+            server.sample(ProfileRequest(duration_ms=1, start_ns=start), threading.Event())
+        assert refusal.value.code == "INVALID_ARGUMENT"
+
+
+@pytest.mark.usefixtures("no_framework")
+def test_who_waits_for_a_later_time_is_in_nobodys_way() -> None:
+    server, cancel, refusals = sampler.Sampler(), threading.Event(), []
+
+    def later() -> None:
+        with pytest.raises(sampler.Refused) as refusal:
+            server.sample(ProfileRequest(duration_ms=1, start_ns=time.time_ns() + 1800 * 10**9), cancel)
+        refusals.append(refusal.value.code)
+
+    waiting = [threading.Thread(target=later) for _ in range(3)]
+    for thread in waiting:
+        thread.start()
+    with pytest.raises(sampler.Refused) as refusal:
+        server.sample(ProfileRequest(duration_ms=1), threading.Event())
+    assert refusal.value.code == "FAILED_PRECONDITION", "it was its turn: this process has no framework"
+    cancel.set()
+    server.nudge()
+    for thread in waiting:
+        thread.join()
+    assert len(refusals) == 3

@@ -140,3 +140,31 @@ def test_an_edit_can_be_made_as_it_stands(text: str) -> None:
     after = edited(HEAD + text, list(edits.values()))
     ast.parse(after)
     assert not {message.rule for message in lint_text(after)} & set(edits)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"# -*- coding: rot13 -*-\nimport os\n", "no readable Python text"),
+        (b"# -*- coding: nonsense -*-\nimport os\n", "no readable Python text"),
+        (b"x = 1\0\n", "cannot be parsed"),
+        (b"\xff\xfe\x00", "no readable Python text"),
+        (b"x = " + b"-" * 40_000 + b"1\n", "cannot be (checked|parsed)"),
+        (b"x = " + b"(" * 150 + b"1" + b")" * 150 + b"\n", None),
+        (b"x = " + b"(" * 5000 + b"1" + b")" * 5000 + b"\n", "cannot be (checked|parsed)"),
+        (b"x = a" + b".b()" * 20_000 + b"\n", "nested too deeply"),
+        (b"x = " + b"1 + " * 20_000 + b"1\n", "nested too deeply"),
+        (b"if x:\n" + b"".join(b" " * n + b"if x:\n" for n in range(1, 99)) + b" " * 99 + b"pass\n", None),
+        (b"", None),
+        (b"\xef\xbb\xbfimport os\r\n", None),
+    ],
+)
+def test_an_odd_file_is_checked_or_refused_in_a_sentence(content: bytes, said: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "odd.py"
+    path.write_bytes(content)
+    if said is None:
+        assert lint_file(str(path))[0] == []
+        return
+    with pytest.raises(UsageError, match=said) as error:
+        lint_file(str(path))
+    assert str(path) in str(error.value) and str(error.value).endswith(".")

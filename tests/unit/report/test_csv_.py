@@ -1,6 +1,9 @@
 import csv
+import json
 import os
+import shutil
 import stat
+import subprocess
 from pathlib import Path
 from typing import NoReturn
 
@@ -117,3 +120,31 @@ def test_names_that_begin_alike_or_differ_in_odd_characters_are_files_of_their_o
     assert max(len(p.name) for p in paths) < 100
     assert [read(p)[1] for p in paths] == [[name] for name in names]
     assert [p.name for p in paths[2:]] == ["tool.a_b.csv", "tool.a_b-2.csv", "tool.A_b-3.csv"]
+
+
+@pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\ufe63"])
+@pytest.mark.parametrize(
+    "unseen", ["", " ", "\ufeff", "\u200b", "\u2060", "\xad", "\u202e", "\xa0\u3000", "\x01", " \ufeff \u200b"]
+)
+def test_signs_behind_what_is_not_seen_are_no_formulas_either(unseen: str, sign: str) -> None:
+    text = f"{unseen}{sign}cmd|' /C calc'!A0"
+    assert csv_.cell(text) == "'" + text
+    assert csv_.cell(f"{unseen}a{text}") == f"{unseen}a{text}"
+
+
+def test_scripts_and_files_call_the_same_a_formula(tmp_path: Path) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed")
+    names = [*HOSTILE_NAMES, "\ufeff=1", "\u200b+1", "\uff1d1", " -1", "\t1", "\r1", "a=1", "", " ", "\xad\ufe631"]
+    names = [valid(name).replace("\0", "\ufffd") for name in names]
+    script = (
+        (Path(csv_.__file__).parent / "assets" / "tables.js")
+        .read_text(encoding="utf-8")
+        .replace("return { load", "return { csvCell, load")
+    )
+    ask = f"console.log(JSON.stringify({json.dumps(names)}.map((name) => Tables.csvCell(name, 'text'))))"
+    out = subprocess.run([node, "-"], input=script + ask, capture_output=True, text=True, check=True).stdout
+    assert [cell.strip('"')[:1] == "'" and name[:1] != "'" for cell, name in zip(json.loads(out), names, strict=True)] == [
+        csv_.cell(name) != name for name in names
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -211,3 +212,53 @@ def test_every_tree_takes_files_gives_them_back_and_removes_them(scheme: str, tm
     assert back.read_text() == "content"
     tree.remove(f"{tree.root}/deep")
     assert not tree.is_folder(f"{tree.root}/deep")
+
+
+@pytest.mark.parametrize(
+    ("runs", "newest"),
+    [
+        ({"2020_01_01_00_00_00": 5e8, "nightly_today": 1.7e9}, "nightly_today"),
+        ({"2026_01_01_00_00_00": 5e8, "nightly_today": 1.6e9}, "2026_01_01_00_00_00"),
+        ({"2026_01_01_00_00_00": 2e9, "2026_01_02_00_00_00": 1e9}, "2026_01_02_00_00_00"),  # copied later
+        ({"2026_01_01_00_00_00_1": 2e9, "2026_01_01_00_00_00": 1e9}, "2026_01_01_00_00_00_1"),
+        ({"2026_99_99_00_00_00": 1e9, "other": 1.1e9}, "other"),  # no date
+        ({"a": 1.1e9, "b": 1e9}, "a"),
+    ],
+)
+def test_the_newest_run_is_the_one_of_the_latest_time(runs: dict[str, float], newest: str, tmp_path: Path) -> None:
+    for name, modified in runs.items():
+        put(tmp_path / "plugins/profile" / name / "h.xplane.pb", modified=modified)
+    assert find_profiles(tmp_path).run == newest
+    assert list_runs(tmp_path)[0].run == newest
+
+
+def test_links_in_circles_and_to_nowhere_are_no_files(tmp_path: Path) -> None:
+    good = put(tmp_path / "plugins/profile/r1/h.xplane.pb").parent
+    (good / "z.xplane.pb").symlink_to(good / "z.xplane.pb")
+    (good / "y.xplane.pb").symlink_to(good / "nowhere")
+    (good / "x.xplane.pb").mkdir()
+    (good.parent / "r2").symlink_to(good.parent / "r2")
+    (good / "again").symlink_to(tmp_path)
+    assert [file.host for file in find_profiles(tmp_path).files] == ["h"]
+    assert [run.run for run in list_runs(tmp_path)] == ["r1"]
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "said"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), OutputError, "There is no room in .* Set TMPDIR to another place"),
+        (OSError(errno.EACCES, "Permission denied"), NotFoundError, "/x.xplane.pb cannot be read: .*Permission denied"),
+        (RuntimeError("credentials expired"), NotFoundError, "/x.xplane.pb cannot be read: credentials expired"),
+    ],
+)
+def test_a_copy_that_cannot_be_made_is_a_sentence(
+    error: Exception, kind: type[Exception], said: str, memory: fsspec.AbstractFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory.pipe("/x.xplane.pb", b"1")
+
+    def failing(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(type(memory), "get_file", failing)
+    with pytest.raises(kind, match=said), local_copy(find_profiles("memory://x.xplane.pb").files[0]):
+        pass

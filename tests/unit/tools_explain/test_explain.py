@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -58,7 +59,7 @@ def test_one_category_of_one_step() -> None:
     ("options", "said"),
     [({"step": 999}, "no step 999"), ({"category": "lunch"}, "kernel_launch"), ({"host": "mars"}, "No host 'mars'")],
 )
-def test_what_is_not_there_is_said(options: dict[str, object], said: str) -> None:
+def test_what_is_not_there_is_said(options: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         opened("custom_loop").explain(**options)
 

@@ -32,8 +32,8 @@ class Sampler:
 
     def __init__(self) -> None:
         self._one = threading.Lock()
-        self._ending = threading.Event()
-        self._wake = threading.Event()
+        self._ending = False
+        self._changed = threading.Condition()
 
     def sample(self, request: ProfileRequest, cancel: threading.Event) -> tuple[ProfileResponse, str]:
         """The profile of the requested time, and a remark on it (empty: none). Raises Refused.
@@ -42,15 +42,19 @@ class Sampler:
         """
         if not 0 < request.duration_ms <= LONGEST_MS:
             raise Refused("INVALID_ARGUMENT", f"{request.duration_ms} ms cannot be captured: ask for 1 ms to 1 hour.")
-        if self._ending.is_set():
+        ahead = request.start_ns / 1e9 - time.time()
+        if ahead > LONGEST_MS / 1e3:
+            raise Refused(
+                "INVALID_ARGUMENT", f"A capture that begins in {ahead:,.0f} s cannot be waited for: ask for one within an hour."
+            )
+        if self._ending:
             raise Refused("UNAVAILABLE", "The process is ending.")
+        self._pause(ahead, cancel)  # before it is its turn: who waits is in nobody's way
         if not self._one.acquire(blocking=False):
             raise Refused("ALREADY_EXISTS", "Another capture of this process is running.")
         folder = ""
         try:
-            self._wake.clear()
             name, profiler = _profiler(request)
-            self._pause(request.start_ns / 1e9 - time.time(), cancel)
             folder = tempfile.mkdtemp(prefix="outpace-")
             _start(profiler, folder)
             self._pause(request.duration_ms / 1e3, cancel)
@@ -67,23 +71,19 @@ class Sampler:
             self._one.release()
 
     def nudge(self) -> None:
-        """Let a waiting sample look at its `cancel` again."""
-        self._wake.set()
+        """Let waiting samples look at their `cancel` again."""
+        with self._changed:
+            self._changed.notify_all()
 
     def end(self) -> None:
         """The process is about to end: hand over what there is."""
-        self._ending.set()
-        self._wake.set()
+        self._ending = True
+        self.nudge()
 
     def _pause(self, seconds: float, cancel: threading.Event) -> None:
         """Wait so long, or until there is a reason not to."""
-        end = time.monotonic() + seconds
-        while not self._ending.is_set() and not cancel.is_set():
-            left = end - time.monotonic()
-            if left <= 0:
-                return
-            self._wake.wait(left)
-            self._wake.clear()
+        with self._changed:
+            self._changed.wait_for(lambda: self._ending or cancel.is_set(), max(0.0, seconds))
 
 
 def _profiler(request: ProfileRequest) -> tuple[str, Profiler]:

@@ -8,7 +8,11 @@ const Grid = (() => {
       const { columns } = Tables.load(box.dataset.table);
       this.box = box;
       this.route = box.dataset.table;
-      for (const name of ["hidden", "pick", "by", "sums"]) this[name] = (box.dataset[name] || "").split(" ").filter(Boolean);
+      const named = (what) => (box.dataset[what] || "").split(" ").filter(Boolean);
+      this.hidden = named("hidden");
+      this.pickers = named("pick");
+      this.by = named("by");
+      this.sums = named("sums");
       this.columns = box.dataset.order.split(" ").map((name) => this.column(columns, name));
       this.count = this.columns[0].values.length;
       this.aside = columns.some((c) => c.name === box.dataset.aside) ? Tables.values(Tables.load(this.route), box.dataset.aside) : null;

@@ -42,7 +42,7 @@ const GridGroups = (() => {
   /* What a group has in a column: the sum, or the value of all of its rows, else null. Shares of different wholes (host and device) have no sum. */
   function value(grid, group, column) {
     if (!group.sums.has(column.name)) return common(group, column) === null ? null : column.values[group.rows[0]];
-    const mixed = column.unit === "fraction" && grid.columns.some((c) => grid.pick.includes(c.name) && common(group, c) === null);
+    const mixed = column.unit === "fraction" && grid.columns.some((c) => grid.pickers.includes(c.name) && common(group, c) === null);
     return mixed ? null : group.sums.get(column.name);
   }
 

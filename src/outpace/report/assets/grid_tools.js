@@ -105,7 +105,7 @@ const GridTools = (() => {
     return button;
   }
 
-  /* Shown once a cell was picked: before, there is nothing to copy. */
+  /* Shown once a cell was picked: before, there is nothing to copy. Their room is kept: a table that moved under the pointer would miss the click. */
   function copies(grid) {
     const group = Dom.html("span", { class: "copies" });
     group.append(
@@ -113,8 +113,8 @@ const GridTools = (() => {
       Dom.button("Copy row", "Copy the picked row, with tabs between the cells", () => grid.copyRow()),
       Dom.button("Link to row", "Go to the address of the picked row (Enter)", () => grid.enter(grid.active[0])),
     );
-    group.hidden = true;
-    grid.box.addEventListener("picked", () => { group.hidden = false; });
+    group.inert = true;
+    grid.box.addEventListener("picked", () => { group.inert = false; });
     return group;
   }
 
@@ -122,7 +122,7 @@ const GridTools = (() => {
     const bar = grid.box.querySelector(".tools");
     const many = grid.count > FEW;
     if (many) bar.append(search(grid));
-    bar.append(...(many ? grid.pick.flatMap((name) => picker(grid, name)) : []), count(grid), ...(many ? grouping(grid) : []));
+    bar.append(...(many ? grid.pickers.flatMap((name) => picker(grid, name)) : []), count(grid), ...(many ? grouping(grid) : []));
     if (grid.columns.length > 2) bar.append(columns(grid));
     if (many) bar.append(filters(grid));
     if (grid.aside?.some(Boolean)) {

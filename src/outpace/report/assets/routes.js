@@ -1,7 +1,8 @@
 /* Views of one page, by what stands behind the `#`: a tool, a table, a row, a finding, a column of a chart. See `html_places.py`. */
 const Routes = (() => {
   const FIRST = "summary";
-  let before = null, wait = 0;
+  const GROWING = 3000; // ms
+  let before = null, wait = 0, held = new AbortController();
 
   const decoded = (text) => { try { return decodeURIComponent(text); } catch { return text; } };
 
@@ -38,23 +39,35 @@ const Routes = (() => {
     element.focus({ preventScroll: true });
   }
 
-  /* What a view draws late would push the target out of sight. */
-  function settle(view) {
-    view.querySelectorAll("[data-chart]").forEach(Columns.of);
-    view.querySelectorAll("[data-table]").forEach((box) => { if (!box.closest("details:not([open])")) Grid.of(box); });
+  /* Keeps a place while the page still grows: tables, charts and pictures get their height a little later, and would push it out of sight.
+     It ends where the reader scrolls or does anything else. */
+  function hold(place) {
+    held.abort();
+    const own = held = new AbortController(), { signal } = own, root = document.documentElement, end = () => own.abort();
+    let at = 0;
+    const put = () => { place(); at = scrollY; };
+    const grown = new ResizeObserver(put);
+    root.style.overflowAnchor = "none"; // what the browser scrolls by itself is not told from what a reader does
+    signal.addEventListener("abort", () => { grown.disconnect(); root.style.overflowAnchor = ""; });
+    for (const moved of ["wheel", "touchmove", "mousedown", "keydown"]) addEventListener(moved, end, { passive: true, signal });
+    document.addEventListener("scroll", () => { if (scrollY !== at) end(); }, { passive: true, signal });
+    setTimeout(end, GROWING);
+    put();
+    grown.observe(document.body);
   }
 
   function land(found, moved) {
     for (let parent = found.element; parent; parent = parent.parentElement) if (parent.matches("details")) parent.open = true;
-    settle(found.element.closest(".view"));
     const target = found.make();
     if (!target) return false;
     const row = target.closest("tr");
     document.querySelectorAll(".target").forEach((each) => { if (each !== row) each.classList.remove("target"); });
     if (!target.matches(".view")) target.classList.add("target");
     const around = found.around?.closest(".block") || target;
-    if (moved || around === target) around.scrollIntoView({ block: "start" });
-    target.scrollIntoView({ block: "nearest" });
+    hold(() => {
+      if (moved || around === target) around.scrollIntoView({ block: "start" });
+      target.scrollIntoView({ block: "nearest" });
+    });
     focus(target);
     return true;
   }
@@ -68,19 +81,9 @@ const Routes = (() => {
     before = asked;
     Tips.hide();
     if (!found?.element.dataset.chart) document.querySelectorAll(".opened").forEach((panel) => panel.remove());
-    if (at !== undefined) { if (found && found.element !== view) found.make(); scrollBack(at); return; }
+    if (at !== undefined) { if (found && found.element !== view) found.make(); hold(() => scrollTo(0, at)); return; }
     if (!found || (found.element !== view && !land(found, moved))) Dom.say("Not in this report: " + parts.join(" / "));
-    if (!found || found.element === view) { scrollTo(0, 0); if (location.hash && found) focus(view); }
-  }
-
-  /* To where the page was scrolled: tables and charts that are seen again get their height a little later. */
-  function scrollBack(at) {
-    const there = () => { scrollTo(0, at); return scrollY >= at - 1; };
-    if (there()) return;
-    const grown = new ResizeObserver(() => { if (there()) grown.disconnect(); });
-    grown.observe(document.body);
-    setTimeout(() => grown.disconnect(), 3000);
-    addEventListener("wheel", () => grown.disconnect(), { once: true, passive: true });
+    if (!found || found.element === view) { hold(() => scrollTo(0, 0)); if (location.hash && found) focus(view); }
   }
 
   /* A link that names a place of its own is copied with its click, since that is what it is for. */

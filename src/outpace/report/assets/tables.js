@@ -66,7 +66,8 @@ const Tables = (() => {
   function csvCell(value, unit) {
     if (value === null) return "";
     let text = String(value);
-    if (unit === "text" && /^[=+\-@\t\r]/.test(text)) text = "'" + text;
+    const first = /[^\p{C}\p{Z}]/u.exec(text)?.[0].normalize("NFKC");
+    if (unit === "text" && (/^[\t\r]/.test(text) || /^[=+\-@]/.test(first))) text = "'" + text;
     return /[",\r\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
   }
 

@@ -31,9 +31,8 @@ def find(table: Table) -> Iterator[Finding]:
     for host, name in dict.fromkeys(zip(table["host"].tolist(), table["function"].tolist(), strict=True)):
         mine = table.take((table["host"] == host) & (table["function"] == name))
         times = mine["latency_ps"].astype(np.float64)
-        if len(times) < _LEAST:
+        if len(times) < _LEAST or not (middle := median(times)):
             continue
-        middle = median(times)
         if times[0] >= _FIRST.value * middle:
             yield _first(host, name, float(times[0]), middle)
         slow = np.flatnonzero(times >= TAIL.value * middle)

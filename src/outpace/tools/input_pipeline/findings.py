@@ -43,9 +43,6 @@ def find(
 ) -> Iterator[Finding]:
     """All findings. `saturation` is given on hosts without an accelerator; `back`, by host: the share of its own time that a step saves, at
     least and at most, if no input thread used a core."""
-    whole = breakdown.whole
-    if len(whole) == 0:
-        return
     _, _, share = verdict(breakdown)
     moved = breakdown.transfers
     if moved >= MODERATE.value:

@@ -25,7 +25,7 @@ def analyse(run: Run) -> Page:
     """Build the page of a run."""
     breakdown = step_breakdown(run)
     ops = input_ops(op_metrics(run))
-    steps = len(breakdown.whole)
+    steps = len(breakdown.whole) if breakdown.whole["duration_ps"].any() else 0  # steps without length have no shares
     if steps == 0 and len(ops) == 0:
         return TOOL.page(unavailable=_NONE)
     saturation = None if run.has_device or steps == 0 else cpu_saturation(run)
@@ -45,7 +45,7 @@ def analyse(run: Run) -> Page:
         sections.append(Rows(host_categories(ops, steps), ("category", "per_step_ps", "fraction", "advice")))
         sections.append(Rows(ops, ("op", "count", "self_ps", "self_fraction", "total_ps", "total_fraction", "category")))
     headline = rules.verdict(breakdown)[1] if steps else "Input ops were recorded, but no step to relate them to."
-    findings = tuple(rules.find(breakdown, saturation, _given_back(run, breakdown), program(run)))
+    findings = tuple(rules.find(breakdown, saturation, _given_back(run, breakdown), program(run))) if steps else ()
     return TOOL.page(headline=headline, sections=tuple(sections), findings=findings)
 
 

@@ -137,6 +137,8 @@ def saving(waiting: Waiting, stage: StageWork) -> Saving | None:
     At least the wait for input goes, or what the next slowest segment leaves of it, and at most the model also gets back the cores that it
     shared with the stages that are gone (`competition`). What profiling itself cost may have been on either side.
     """
+    if not waiting.step:  # steps without length
+        return None
     gone = kept(waiting, stage)
     freed = sum(share * waiting.pipeline.stages[at].work for at, share in gone.items()) / max(waiting.pipeline.calls, 1)
     remaining = busy_without(waiting.pipeline, gone)
