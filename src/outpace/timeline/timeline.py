@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace._once import once
 from outpace.model import median
 from outpace.model.arrays import Codes, Indices, Mask
-from outpace.timeline.causality import step_of_events
+from outpace.timeline.causality import launches, step_of_events
 from outpace.timeline.hlo import Programs
 from outpace.timeline.infer import infer_steps
 from outpace.timeline.marks import device_step_lines, from_device_lines, from_marks, keras_rows, marked_rows
@@ -46,7 +45,7 @@ class Timeline:
         """Name of the host: the profile's file name, which is unique where the name inside is not."""
         return self.trace.host
 
-    @cached_property
+    @once
     def _hidden(self) -> Indices:
         if self.use_marks:
             return np.zeros(0, np.int64)
@@ -54,7 +53,7 @@ class Timeline:
         rows += [np.arange(*self.trace.lines.rows(line).indices(len(self.trace))) for _, line in device_step_lines(self.trace)]
         return distinct(np.concatenate(rows))
 
-    @cached_property
+    @once
     def _found(self) -> Steps:
         from outpace.timeline.causality import STATS
 
@@ -68,12 +67,12 @@ class Timeline:
                 return from_marks(self.trace, marks, StepSource.KERAS_BATCH)
         return infer_steps(self.trace, self._hidden)
 
-    @cached_property
+    @once
     def step_of(self) -> Codes:
         """Index of the step that caused each event, -1 for none; int32 over all events."""
         return step_of_events(self.trace, self._found, self._hidden)
 
-    @cached_property
+    @once
     def steps(self) -> Steps:
         """The host's steps."""
         return self._found.with_per_row(self._executions_per_row())
@@ -109,7 +108,7 @@ class Timeline:
             at = np.where(at >= 0, parent[at], -1)
         return found
 
-    @cached_property
+    @once
     def ops(self) -> tuple[Op, ...]:
         """What each event name says, one entry per row of `trace.names`."""
         return tuple(parse_op(n) for n in self.trace.names)
@@ -118,17 +117,22 @@ class Timeline:
         """Boolean over `trace.names`: is the name an op of these kinds."""
         return np.fromiter((op.kind in kinds for op in self.ops), bool, len(self.ops))
 
-    @cached_property
+    @once
+    def launches(self) -> tuple[Indices, Indices]:
+        """(rows of the host's calls, rows of what each launched on a device); the latter are sorted, and each has one call at most."""
+        return launches(self.trace)
+
+    @once
     def programs(self) -> Programs:
         """The XLA programs that the profile carries."""
         return Programs(self.trace)
 
-    @cached_property
+    @once
     def host_planes(self) -> tuple[Plane, ...]:
         """The planes with the host's threads."""
         return tuple(p for p in self.trace.planes if p.name == dialect.HOST)
 
-    @cached_property
+    @once
     def device_planes(self) -> tuple[Plane, ...]:
         """Planes of devices that recorded events."""
         return tuple(
@@ -141,7 +145,7 @@ class Timeline:
         xla = [i for i in lines if self.trace.lines.names[i] == "XLA Ops"]
         return xla or [i for i in lines if not self.trace.lines.names[i].startswith(("XLA", "Async", "Overlay", "_counters_"))]
 
-    @cached_property
+    @once
     def unix_origin_ns(self) -> int | None:
         """Unix time at which the trace's zero lies on the host's clock, ns; None where the profile does not tell."""
         if self.trace.origin_ns > _UNIX:  # lines that carry absolute time
@@ -150,7 +154,7 @@ class Timeline:
         began = environment.stats.get(dialect.PROFILE_START_TIME) if environment else None
         return began + self.trace.origin_ns if isinstance(began, int) and began > _UNIX else None
 
-    @cached_property
+    @once
     def span(self) -> tuple[int, int]:
         """First start and last end of all events, ps."""
         if len(self.trace) == 0:

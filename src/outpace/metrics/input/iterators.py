@@ -8,16 +8,15 @@ critical path when it and all above it overlap their caller.
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace._once import once
 from outpace.metrics.derived import derived
 from outpace.model.arrays import Codes, Ids, Indices, Mask, Numbers, Picoseconds
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.trace import StatColumn, Trace, dialect
-from outpace.trace.algorithms import join
+from outpace.trace.algorithms import latest
 
 ASYNC_TYPES = (
     "Prefetch",
@@ -90,24 +89,24 @@ class IteratorGraph:
     roots: Indices
     device_ids: frozenset[int]
 
-    @cached_property
+    @once
     def long_names(self) -> tuple[str, ...]:
         """Long name of every iterator: `Iterator::Root::Prefetch::Map`."""
         return tuple(self.trace.names[n] for n in self.trace.name[self.first_row].tolist())
 
-    @cached_property
+    @once
     def types(self) -> tuple[str, ...]:
         """Last part of every long name."""
         return tuple(name.rsplit("::", 1)[-1] for name in self.long_names)
 
-    @cached_property
+    @once
     def last_row(self) -> Indices:
         """An event row per iterator, its last."""
         rows = np.zeros(len(self.ids), self.row.dtype)
         np.maximum.at(rows, self.iterator, self.row)
         return rows
 
-    @cached_property
+    @once
     def overlap(self) -> Picoseconds:
         """Time that cause and effect of every edge have in common, ps."""
         start, end = self.trace.start[self.row], self.trace.end[self.row]
@@ -115,14 +114,14 @@ class IteratorGraph:
         np.maximum(common, 0, out=common)
         return common
 
-    @cached_property
+    @once
     def own(self) -> Picoseconds:
         """Self time of every event, ps: without what overlaps the iterators that it called."""
         own = self.trace.duration[self.row].copy()
         np.subtract.at(own, self.cause, self.overlap)
         return own
 
-    @cached_property
+    @once
     def executions(self) -> Executions:
         """Every execution, iterator by iterator: those that `calls` attributes to root calls, and those that begin before or end after them."""
         count = np.bincount(self.iterator, minlength=len(self.ids))
@@ -133,7 +132,7 @@ class IteratorGraph:
         np.add.at(own, self.iterator, self.own)
         return Executions(count, start, total, own)
 
-    @cached_property
+    @once
     def calls(self) -> Calls:
         """What every root call did, iterator by iterator."""
         return _follow(self)
@@ -209,8 +208,14 @@ def _edges(trace: Trace, row: Indices, ids: Ids, parent_id: Ids) -> tuple[Indice
     consumer = position[consumer_row[inside]]
     consumed = element.uints[consumes][inside][consumer >= 0]
     consumer = consumer[consumer >= 0]
-    linked, maker = join(consumer, (ids[consumer], consumed), producer, (parent_id[producer], produced))
-    return np.concatenate((caller[nested], linked)), np.concatenate((nested.astype(np.int32), maker))
+    begun, done = (
+        trace.start[row[producer]],
+        trace.end[row[consumer]],
+    )  # an element goes to the first consumption that ends after that
+    at = latest((ids[consumer], consumed), -done, (parent_id[producer], produced), -begun)
+    linked = np.flatnonzero(at >= 0)
+    linked = linked[done[at[linked]] >= begun[linked]]
+    return np.concatenate((caller[nested], consumer[at[linked]])), np.concatenate((nested, producer[linked])).astype(np.int32)
 
 
 def _pairs(trace: Trace, element: StatColumn) -> tuple[Indices, Indices]:

@@ -25,8 +25,9 @@ from outpace.metrics.derived import derived
 from outpace.metrics.input.iterators import IteratorGraph, is_async, iterators
 from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds, Values
 from outpace.timeline import OpKind, Run, Timeline
+from outpace.timeline.causality import partners
 from outpace.trace import Trace, dialect
-from outpace.trace.algorithms import join, nest_rows, spread
+from outpace.trace.algorithms import nest_rows, spread
 
 CHAIN, FUNCTION = "chain", "function"
 _ANY = 1_000_000  # threads: the profile does not say how many may run
@@ -193,7 +194,7 @@ def function_runs(trace: Trace) -> tuple[Indices, Indices]:
     stat = trace.stat(dialect.ID)
     functions = np.fromiter((n.startswith(_FUNCTION) for n in trace.names), bool, len(trace.names))[trace.name[stat.row]]
     executor = np.fromiter((n in _EXECUTOR for n in trace.names), bool, len(trace.names))[trace.name[stat.row]]
-    return join(stat.row[functions], stat.uints[functions], stat.row[executor], stat.uints[executor])
+    return partners(trace, stat.row[functions], stat.uints[functions], stat.row[executor], stat.uints[executor])
 
 
 def _pipeline(timeline: Timeline, graph: IteratorGraph, owner: _Owners, root: int, calls: int) -> Pipeline:

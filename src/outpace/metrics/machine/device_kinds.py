@@ -14,7 +14,6 @@ import numpy as np
 
 from outpace.model.arrays import Codes, Indices
 from outpace.timeline import OpKind, Timeline
-from outpace.timeline.causality import launches
 from outpace.timeline.hlo import NO_OP, HloOp, instructions
 from outpace.timeline.hlo_meaning import BETWEEN, COLLECTIVE, HALF, SINGLE, TO_DEVICE, TO_HOST, direction
 from outpace.trace import dialect
@@ -76,10 +75,9 @@ def _direct_copies(timeline: Timeline, rows: Indices, kind: Codes) -> None:
     kernels = rows[[trace.names[n].startswith(_COPY_KERNEL) for n in trace.name[rows].tolist()]]
     if len(kernels) == 0:
         return
-    cause, effect = launches(trace)
-    order = np.argsort(effect, kind="stable")
-    at, place = common(kernels, effect[order])
-    for kernel, call in zip(kernels[at].tolist(), cause[order][place].tolist(), strict=True):
+    calls, launched = timeline.launches
+    at, place = common(kernels, launched)
+    for kernel, call in zip(kernels[at].tolist(), calls[place].tolist(), strict=True):
         name = trace.names[trace.name[call]].lower()
         kind[kernel - rows[0]] = _CODE[next((k for word, k in _CALLS.items() if word in name), BETWEEN)]
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace._once import once
 from outpace.model.arrays import Codes, Indices
 from outpace.timeline import Timeline
 from outpace.tools.kernel_stats.details import KernelDetails, parse_kernel
@@ -45,19 +45,19 @@ class Device:
         """(device, host)."""
         return self.plane.name.removeprefix(dialect.DEVICES), self.timeline.host
 
-    @cached_property
+    @once
     def rows(self) -> Indices:
         """All events of the streams; lines that the profiler derived are left out (their times would count twice)."""
         parts = [np.arange(*self.trace.lines.rows(i).indices(len(self.trace))) for i in self.timeline.device_lines(self.plane)]
         return np.sort(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
 
-    @cached_property
+    @once
     def busy_rows(self) -> Indices:
         """Events that took time, in order of their start."""
         rows = self.rows[self.trace.duration[self.rows] > 0]
         return rows[np.argsort(self.trace.start[rows], kind="stable")]
 
-    @cached_property
+    @once
     def _found(self) -> tuple[Indices, Codes, list[str]]:
         """Rows that say how they were launched and took time, and the code and distinct texts of that."""
         stat = self.trace.stat(dialect.KERNEL_DETAILS)
@@ -77,7 +77,7 @@ class Device:
         """Index into `details` of every kernel."""
         return self._found[1]
 
-    @cached_property
+    @once
     def details(self) -> tuple[KernelDetails, ...]:
         """The distinct ways in which kernels were launched."""
         return tuple(parse_kernel(text) for text in self._found[2])
