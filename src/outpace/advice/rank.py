@@ -56,9 +56,10 @@ def _merge(first: Finding, second: Finding) -> Finding:
 def _causes_first(findings: list[Finding]) -> list[Finding]:
     """The findings without the symptoms that are explained by others, whose causes carry them."""
     kept = dict(enumerate(findings))
-    for at in _ends_first(findings):
+    every = _causes(findings)
+    for at in _ends_first(every):
         symptom = kept[at]
-        causes = [i for i, f in kept.items() if i != at and _is_cause(f, symptom)]
+        causes = [i for i in every[at] if i in kept]
         if not causes:
             continue
         known = symptom.saving.high if symptom.saving else 0.0
@@ -77,18 +78,41 @@ def _without(saving: Saving, part: float) -> Saving:
     return replace(saving, low=max(0.0, saving.low - part), high=max(0.0, saving.high - part))
 
 
-def _ends_first(findings: list[Finding]) -> Iterator[int]:
-    """Places of the findings, each after those that it explains: of a chain of causes the last symptom first."""
-    left = list(range(len(findings)))
-    while left:
-        ends = [i for i in left if not any(i != j and _is_cause(findings[i], findings[j]) for j in left)] or left[:1]
+def _causes(findings: list[Finding]) -> list[list[int]]:
+    """Places of each finding's causes: findings of the same host, or of all hosts, that explain it and ask for something."""
+    places: dict[str, dict[str, list[int]]] = {}
+    for at, finding in enumerate(findings):
+        places.setdefault(finding.id, {}).setdefault(finding.host, []).append(at)
+    causes: list[list[int]] = [[] for _ in findings]
+    for at, finding in enumerate(findings):
+        if finding.severity is Severity.INFO:
+            continue
+        for symptoms in (places.get(name, {}) for name in dict.fromkeys(finding.explains)):
+            for host in {finding.host, ""} if finding.host else symptoms:
+                for symptom in symptoms.get(host, ()):
+                    if symptom != at:
+                        causes[symptom].append(at)
+    return causes
+
+
+def _ends_first(causes: list[list[int]]) -> Iterator[int]:
+    """Places of the findings, each after those that it explains: of a chain of causes the last symptom first. A circle is cut at its first."""
+    left = [0] * len(causes)  # symptoms of each that are still to come
+    for at in (at for each in causes for at in each):
+        left[at] += 1
+    ends = [at for at, symptoms in enumerate(left) if symptoms == 0]
+    waiting = {at for at, symptoms in enumerate(left) if symptoms}
+    first = iter(range(len(causes)))
+    while ends or waiting:
+        ends = ends or [next(at for at in first if at in waiting)]
+        waiting.difference_update(ends)
         yield from ends
-        left = [i for i in left if i not in ends]
-
-
-def _is_cause(finding: Finding, symptom: Finding) -> bool:
-    same_host = finding.host == symptom.host or not finding.host or not symptom.host
-    return symptom.id in finding.explains and same_host and finding.severity is not Severity.INFO
+        freed = set()
+        for cause in (cause for at in ends for cause in causes[at]):
+            left[cause] -= 1
+            if left[cause] == 0 and cause in waiting:
+                freed.add(cause)
+        ends = sorted(freed)
 
 
 def _with_symptom(cause: Finding, symptom: Finding, *, inherits: bool) -> Finding:

@@ -7,8 +7,7 @@ from dataclasses import field
 from typing import Any
 
 from outpace._dataclass import dataclass
-from outpace._once import once
-from outpace.timeline.derived import Derived
+from outpace._once import Derived, once
 from outpace.timeline.timeline import Timeline
 from outpace.trace import Trace
 
@@ -36,6 +35,11 @@ class Run:
         """A run from decoded traces, hosts in the order of their names."""
         ordered = sorted(traces, key=lambda t: t.host)
         return cls(source, tuple(Timeline(t, use_marks) for t in ordered), **kwargs)
+
+    @once
+    def by_host(self) -> Mapping[str, Timeline]:
+        """The hosts by their names."""
+        return {t.host: t for t in self.hosts}
 
     @once
     def events(self) -> int:

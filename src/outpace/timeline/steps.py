@@ -78,7 +78,7 @@ class Steps:
         rows = np.flatnonzero(self.complete)
         return rows if len(rows) else np.arange(len(self))
 
-    @property
+    @once
     def whole(self) -> Indices:
         """Indices of the steps that statistics are made of: complete ones of the steady state, or all if none is."""
         steady = np.fromiter((not reason.value for reason in self.aside), bool, len(self))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import field
+
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace._once import once
+from outpace._once import Derived, once
 from outpace.model import median
 from outpace.model.arrays import Codes, Indices, Mask
 from outpace.timeline.causality import launches, step_of_events
@@ -39,6 +41,7 @@ class Timeline:
 
     trace: Trace
     use_marks: bool = True
+    derived: Derived = field(default_factory=Derived, init=False, repr=False)
 
     @property
     def host(self) -> str:

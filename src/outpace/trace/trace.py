@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from outpace import _native
 from outpace._dataclass import dataclass
-from outpace._once import once
+from outpace._once import Derived, once
 from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds
 from outpace.trace.source import Source
 from outpace.trace.stats import StatColumn, Value
@@ -91,6 +91,7 @@ class Trace:
     losses: tuple[Loss, ...]
     _source: Source = field(repr=False)
     _stats: dict[str, StatColumn] = field(default_factory=dict, repr=False)
+    derived: Derived = field(default_factory=Derived, init=False, repr=False)
     _loading: Lock = field(default_factory=Lock, repr=False)
 
     def __post_init__(self) -> None:

@@ -11,8 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace._once import once
-from outpace.metrics.derived import derived
+from outpace._once import derived, once
 from outpace.model.arrays import Codes, Ids, Indices, Mask, Numbers, Picoseconds
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.trace import StatColumn, Trace, dialect

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from outpace.metrics.derived import derived
+from outpace._once import derived
 from outpace.metrics.input.segments import function_runs, pipelines
 from outpace.model import Field, Table, Threshold, Unit
 from outpace.model.arrays import Mask
@@ -120,7 +120,7 @@ def competition(run: Run, timeline: Timeline, gone: float, waits: float) -> tupl
     cores = run.core_count(timeline)
     if run.has_device or not cores:
         return 0.0, 0.0
-    row = next(row for row in cpu_saturation(run).records() if row["host"] == timeline.host)
+    row = next(cpu_saturation(run).of("host", timeline.host).records())
     step = float(np.mean(timeline.steps.duration))
     mine = [pipeline for pipeline in pipelines(run) if pipeline.host == timeline.host]
     busy = sum(stage.work for pipeline in mine for stage in pipeline.stages) / len(timeline.steps) / step

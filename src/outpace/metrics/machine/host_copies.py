@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from outpace.metrics.derived import derived
+from outpace._once import derived
 from outpace.metrics.model.jax_time import union, within
 from outpace.model import Field, Table, Unit
 from outpace.timeline import Run, Timeline

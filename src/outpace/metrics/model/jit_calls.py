@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from outpace.metrics.derived import derived
+from outpace._once import derived
 from outpace.metrics.python.eager_ops import DISPATCH_PS
 from outpace.model import Field, Table, Unit, median
 from outpace.model.arrays import Indices

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.derived import derived
+from outpace._once import derived
 from outpace.metrics.input.segments import function_runs
 from outpace.metrics.model.op_metrics import DEVICE, HOST, device_op, op_texts
 from outpace.metrics.program.step_breakdown import step_breakdown

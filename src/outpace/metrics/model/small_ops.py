@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from outpace.metrics.derived import derived
+from outpace._once import derived
 from outpace.metrics.model.model_ops import ModelOps, model_ops
 from outpace.metrics.model.op_metrics import HOST
 from outpace.metrics.model.tf_functions import tf_functions

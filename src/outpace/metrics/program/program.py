@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from outpace._dataclass import dataclass
-from outpace.metrics.derived import derived
+from outpace._once import derived
 from outpace.timeline import Run, StepSource, Timeline
 from outpace.timeline.names import JITTED_CALL
 from outpace.trace import dialect

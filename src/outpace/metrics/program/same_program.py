@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from outpace._dataclass import dataclass
-from outpace.metrics.derived import derived
+from outpace._once import derived, once
 from outpace.metrics.input.segments import pipelines
 from outpace.metrics.machine.collectives import collective_names
 from outpace.metrics.model.op_metrics import op_metrics
@@ -75,9 +75,10 @@ class SameProgram:
     together: tuple[bool, ...]
     reason: str
 
-    def group_of(self, host: str) -> int:
-        """Index of a host's group; raises KeyError for a host that recorded nothing to tell by."""
-        return {name: at for at, group in enumerate(self.groups) for name in group}[host]
+    @once
+    def group_of(self) -> dict[str, int]:
+        """Index of each host's group; a host that recorded nothing to tell by has none."""
+        return {name: at for at, group in enumerate(self.groups) for name in group}
 
 
 @dataclass(frozen=True)

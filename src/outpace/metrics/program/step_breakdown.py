@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.derived import derived
+from outpace._once import derived, once
 from outpace.metrics.machine.device_kinds import KINDS_OF_DEVICES, device_kinds
 from outpace.metrics.model.builds import builds_programs
 from outpace.metrics.model.jax_time import builds, union, within, worked
@@ -69,20 +69,17 @@ class StepBreakdown:
     steps: Table
     per_row: dict[str, int]
 
-    @property
+    @once
     def whole(self) -> Table:
         """The rows that statistics are made of: complete steps of the steady state, or all where a host has none."""
         complete = self.steps["complete"].astype(bool) & (self.steps["aside"] == "")
-        host = self.steps["host"]
-        for name in set(host.tolist()):
-            if not complete[host == name].any():
-                complete = complete | (host == name)
-        return self.steps.take(complete)
+        known = set(self.steps["host"][complete].tolist())
+        without = [host not in known for host in self.steps["host"].tolist()]
+        return self.steps.take(complete | np.array(without, bool))
 
     def of(self, *hosts: str) -> StepBreakdown:
         """The steps of some hosts."""
-        mine = np.fromiter((host in hosts for host in self.steps["host"]), bool, len(self.steps))
-        return StepBreakdown(self.steps.take(mine), {host: self.per_row[host] for host in hosts})
+        return StepBreakdown(self.steps.of("host", *hosts), {host: self.per_row[host] for host in hosts})
 
     @property
     def transfers(self) -> float:

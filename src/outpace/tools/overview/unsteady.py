@@ -57,7 +57,7 @@ def unusual(breakdown: StepBreakdown) -> list[Unusual]:
     found = []
     for at in np.flatnonzero(steps["aside"] != "").tolist():
         host = steps["host"][at]
-        others = whole.take(whole["host"] == host)
+        others = whole.of("host", host)
         usual = float(others["duration_ps"].mean())
         longer = float(steps["duration_ps"][at]) - usual
         extra = {c: float(steps[f"{c.value}_ps"][at]) - float(others[f"{c.value}_ps"].mean()) for c in Category}
@@ -74,7 +74,7 @@ def find(run: Run, breakdown: StepBreakdown, program: Program) -> Iterator[Findi
             yield _aside(alike, program)
     whole = breakdown.whole
     for timeline in run.hosts:
-        mine = whole.take(whole["host"] == timeline.host)
+        mine = whole.of("host", timeline.host)
         if len(mine):
             yield from _periodic(run, timeline, mine, program)
 

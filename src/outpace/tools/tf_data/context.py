@@ -46,11 +46,7 @@ class Context(Waiting):
     @once
     def saturated(self) -> bool:
         """Whether input and model want the same cores."""
-        rows = (
-            [r for r in cpu_saturation.cpu_saturation(self.run).records() if r["host"] == self.host]
-            if not self.run.has_device
-            else []
-        )
+        rows = list(cpu_saturation.cpu_saturation(self.run).of("host", self.host).records()) if not self.run.has_device else []
         return any(cpu_saturation.shares_cores(row) for row in rows)
 
     def savings(self, stage: StageWork) -> Saving | None:
