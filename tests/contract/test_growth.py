@@ -36,7 +36,9 @@ def counted(work: Callable[[], object]) -> np.ndarray:
             calls += 1
         code = frame.f_code
         if event == "call" and code.co_filename.startswith(SOURCE) and not code.co_flags & GENERATOR and code.co_name[0] != "<":
-            given = frame.f_locals.values()  # nothing but the arguments yet
+            given = [
+                v for k, v in frame.f_locals.items() if (code.co_name, k) != ("common", "second")
+            ]  # bisected; the rest are arguments
             elements += sum(
                 v.size for v in given if isinstance(v, np.ndarray) and v.dtype != np.uint8
             )  # a file's bytes are looked into

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from outpace.model.arrays import Codes, Ids, Indices, Key
+from outpace.timeline.names import Is, names
 from outpace.timeline.steps import Steps
 from outpace.timeline.workers import by_time, on_host, runs, runs_jax, with_regions
 from outpace.trace import StatColumn, Trace, dialect
 from outpace.trace.algorithms import common, latest, nest, spread
 
-_EXECUTOR = "ExecutorState::Process"
-_INPUT_OPS = ("IteratorGetNextOp::DoCompute", "IteratorGetNextAsOptionalOp::DoCompute")
 STATS = (
     dialect.PRODUCER_TYPE,
     dialect.PRODUCER_ID,
@@ -92,8 +91,7 @@ def _executor_inputs(trace: Trace) -> tuple[Indices, Indices]:
     """The executor run that asked for input, to the input op that a tf.data thread runs for it (before it or later)."""
     rows, (run, iteration) = _both(trace.stat(dialect.ID), trace.stat(dialect.ITER_NUM))
     name = trace.name[rows]
-    asked = np.flatnonzero(np.fromiter((n == _EXECUTOR for n in trace.names), bool, len(trace.names))[name])
-    ran = np.flatnonzero(np.fromiter((n in _INPUT_OPS for n in trace.names), bool, len(trace.names))[name])
+    asked, ran = (np.flatnonzero(names(trace).are(what)[name]) for what in (Is.EXECUTOR, Is.INPUT_REQUEST))
     return _nearest(trace, rows[asked], (run[asked], iteration[asked]), rows[ran], (run[ran], iteration[ran]))
 
 

@@ -14,13 +14,11 @@ from outpace.timeline.causality import launches, step_of_events
 from outpace.timeline.hlo import Programs
 from outpace.timeline.infer import infer_steps
 from outpace.timeline.marks import device_step_lines, from_device_lines, from_marks, keras_rows, marked_rows
-from outpace.timeline.names import Op, OpKind, parse_op
+from outpace.timeline.names import Is, Names, Op, OpKind, names
 from outpace.timeline.steps import Steps, StepSource
 from outpace.trace import Plane, Trace, dialect
 from outpace.trace.algorithms import distinct
 
-_INPUT_REQUESTS = ("IteratorGetNextOp::DoCompute", "IteratorGetNextAsOptionalOp::DoCompute")
-_EAGER_REQUEST = "EagerLocalExecute: IteratorGetNext"
 _UNIX = 10**17  # ns: 1973; times since the start of a capture are far below
 _WANTED = (  # what most metrics ask for, decoded in one pass over the file
     dialect.ROOT,
@@ -84,8 +82,8 @@ class Timeline:
         """Keras' `steps_per_execution`: how often one call asks its busiest iterator for input. A loop of Python asks for itself, as often as
         it likes: of a validation in the step it reads every batch."""
         steps = self._found
-        requests = self.trace.named(lambda n: n in _INPUT_REQUESTS)
-        requests = requests[~self._within(requests, _EAGER_REQUEST)]
+        requests = names(self.trace).rows(Is.INPUT_REQUEST)
+        requests = requests[~self._within(requests, Is.EAGER_INPUT)]
         if len(steps) == 0 or len(requests) == 0:
             return 1
         ids, step = self.trace.stat(dialect.ID), self.step_of[requests]
@@ -101,24 +99,29 @@ class Timeline:
         np.maximum.at(busiest, pairs[0], count)
         return max(1, round(median(busiest[busiest > 0])))
 
-    def _within(self, rows: Indices, prefix: str) -> Mask:
-        """Whether each event lies in another one of its thread whose name begins so."""
-        names = np.fromiter((name.startswith(prefix) for name in self.trace.names), bool, len(self.trace.names))
+    def _within(self, rows: Indices, what: Is) -> Mask:
+        """Whether each event lies in another one of its thread that is such."""
+        outer = names(self.trace).are(what)
         parent, found = self.trace.nesting[0], np.zeros(len(rows), bool)
         at = parent[rows].astype(np.int64)
         while (at >= 0).any():
-            found |= (at >= 0) & names[self.trace.name[at]]
+            found |= (at >= 0) & outer[self.trace.name[at]]
             at = np.where(at >= 0, parent[at], -1)
         return found
 
-    @once
+    @property
     def ops(self) -> tuple[Op, ...]:
-        """What each event name says, one entry per row of `trace.names`."""
-        return tuple(parse_op(n) for n in self.trace.names)
+        """The op that each event name says, one entry per row of `trace.names`."""
+        return self.names.ops
+
+    @property
+    def names(self) -> Names:
+        """What each event name says."""
+        return names(self.trace)
 
     def is_kind(self, *kinds: OpKind) -> Mask:
         """Boolean over `trace.names`: is the name an op of these kinds."""
-        return np.fromiter((op.kind in kinds for op in self.ops), bool, len(self.ops))
+        return self.names.of_kind(*kinds)
 
     @once
     def launches(self) -> tuple[Indices, Indices]:

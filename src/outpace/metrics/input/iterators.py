@@ -14,6 +14,7 @@ from outpace._dataclass import dataclass
 from outpace._once import derived, once
 from outpace.model.arrays import Codes, Ids, Indices, Mask, Numbers, Picoseconds
 from outpace.timeline import OpKind, Run, Timeline
+from outpace.timeline.names import Is, names
 from outpace.trace import StatColumn, Trace, dialect
 from outpace.trace.algorithms import latest
 
@@ -27,8 +28,6 @@ ASYNC_TYPES = (
     "ParallelBatch",
     "ParallelFilter",
 )
-_PRODUCE, _CONSUME = "Produce", "Consume"
-_DEVICE_PIPELINE = "Iterator::Prefetch::Generator"
 _DEEPEST = 100  # levels followed below a root, as in the reference
 STATS = (dialect.ID, dialect.PARENT_ID, dialect.ELEMENT_ID, dialect.NAME, dialect.PARALLELISM, dialect.AUTOTUNE)
 
@@ -158,8 +157,7 @@ def _graph(timeline: Timeline) -> IteratorGraph | None:
     distinct, first, index = np.unique(ids, return_index=True, return_inverse=True)
     parent_id = _values_at(trace.stat(dialect.PARENT_ID), row)
     cause, effect = _edges(trace, row, ids, parent_id)
-    second = np.fromiter((n == _DEVICE_PIPELINE for n in trace.names), bool, len(trace.names))[trace.name[row]]
-    is_root = np.fromiter((n.count("::") == 1 for n in trace.names), bool, len(trace.names))
+    second, root = (timeline.names.are(what)[trace.name[row]] for what in (Is.DEVICE_PIPELINE, Is.ITERATOR_ROOT))
     return IteratorGraph(
         trace=trace,
         row=row,
@@ -169,7 +167,7 @@ def _graph(timeline: Timeline) -> IteratorGraph | None:
         first_row=row[first],
         cause=cause,
         effect=effect,
-        roots=np.flatnonzero(is_root[trace.name[row]]),
+        roots=np.flatnonzero(root),
         device_ids=frozenset(parent_id[second].tolist()),
     )
 
@@ -219,10 +217,8 @@ def _edges(trace: Trace, row: Indices, ids: Ids, parent_id: Ids) -> tuple[Indice
 
 def _pairs(trace: Trace, element: StatColumn) -> tuple[Indices, Indices]:
     """Positions in the `element_id` column of producing and of consuming events."""
-    produces = np.fromiter((n.endswith(_PRODUCE) for n in trace.names), bool, len(trace.names))
-    consumes = np.fromiter((n.endswith(_CONSUME) for n in trace.names), bool, len(trace.names))
-    names = trace.name[element.row]
-    return np.flatnonzero(produces[names]), np.flatnonzero(consumes[names])
+    of = trace.name[element.row]
+    return np.flatnonzero(names(trace).are(Is.PRODUCES)[of]), np.flatnonzero(names(trace).are(Is.CONSUMES)[of])
 
 
 def _follow(graph: IteratorGraph) -> Calls:

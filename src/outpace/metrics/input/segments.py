@@ -26,15 +26,13 @@ from outpace.metrics.input.iterators import IteratorGraph, is_async, iterators
 from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds, Values
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.causality import partners
+from outpace.timeline.names import Is, names
 from outpace.trace import Trace, dialect
 from outpace.trace.algorithms import nest_rows, spread
 
 CHAIN, FUNCTION = "chain", "function"
 _ANY = 1_000_000  # threads: the profile does not say how many may run
-_PRODUCE, _CONSUME = "Produce", "Consume"
 _INDEX = re.compile(r"\[\d+\]")
-_FUNCTION = "InstantiatedCapturedFunction::"
-_EXECUTOR = ("ExecutorState::Process", "ExecutorDoneCallback")
 _PYTHON_OPS = (":PyFunc", ":EagerPyFunc", ":PyFuncStateless")
 
 
@@ -159,7 +157,7 @@ def _owners(timeline: Timeline, graph: IteratorGraph) -> _Owners:
     trace = timeline.trace
     is_iterator = np.zeros(len(trace), bool)
     is_iterator[graph.row] = True
-    produce = np.fromiter((n.endswith(_PRODUCE) for n in trace.names), bool, len(trace.names))[trace.name]
+    produce = timeline.names.events(Is.PRODUCES)
     maker = _makers(trace, graph, produce)
     rows = np.concatenate((graph.row, maker[0]))
     iterator = np.concatenate((graph.iterator, maker[1]))
@@ -173,8 +171,7 @@ def _owners(timeline: Timeline, graph: IteratorGraph) -> _Owners:
     _, self_time = nest_rows(trace.lines.first_event, trace.start, trace.duration, nested)
     iterates = is_iterator[nested]
     outermost = (of >= 0) & ((parent < 0) | (of[parent] != of))
-    hands_over = np.fromiter((n.endswith((_PRODUCE, _CONSUME)) for n in trace.names), bool, len(trace.names))[trace.name]
-    pool = np.flatnonzero(outermost & ~is_iterator & ~hands_over)
+    pool = np.flatnonzero(outermost & ~is_iterator & ~timeline.names.events(Is.PRODUCES | Is.CONSUMES))
     return _Owners(of, nested[iterates], self_time[iterates], nested[~iterates], self_time[~iterates], pool)
 
 
@@ -189,11 +186,13 @@ def _makers(trace: Trace, graph: IteratorGraph, produce: Mask) -> tuple[Indices,
     return rows[known].astype(np.int32), at[known].astype(np.int32)
 
 
+@derived
 def function_runs(trace: Trace) -> tuple[Indices, Indices]:
     """The run of a stage's function to the executor's work for it on other threads: both carry the run's id."""
     stat = trace.stat(dialect.ID)
-    functions = np.fromiter((n.startswith(_FUNCTION) for n in trace.names), bool, len(trace.names))[trace.name[stat.row]]
-    executor = np.fromiter((n in _EXECUTOR for n in trace.names), bool, len(trace.names))[trace.name[stat.row]]
+    functions, executor = (
+        names(trace).are(what)[trace.name[stat.row]] for what in (Is.STAGE_FUNCTION, Is.EXECUTOR | Is.EXECUTOR_DONE)
+    )
     return partners(trace, stat.row[functions], stat.uints[functions], stat.row[executor], stat.uints[executor])
 
 
@@ -275,15 +274,15 @@ def _totals(timeline: Timeline, owner: _Owners, by_stage: Codes, count: int) -> 
 def _function_ops(timeline: Timeline, by_stage: Codes, count: int) -> list[dict[str, int]]:
     """Time of the ops in each stage's function, by name."""
     trace = timeline.trace
-    names = [at for at, op in enumerate(timeline.ops) if op.kind is OpKind.TENSORFLOW]
+    ops = np.flatnonzero(timeline.is_kind(OpKind.TENSORFLOW))
     code = np.full(len(trace.names), -1, np.int64)
-    code[names] = np.arange(len(names))
+    code[ops] = np.arange(len(ops))
     rows = np.flatnonzero((by_stage >= 0) & (code[trace.name] >= 0))
-    cell = by_stage[rows].astype(np.int64) * len(names) + code[trace.name[rows]]
-    cells = count * len(names)
+    cell = by_stage[rows].astype(np.int64) * len(ops) + code[trace.name[rows]]
+    cells = count * len(ops)
     time = np.bincount(cell, weights=trace.duration[rows].astype(np.float64), minlength=cells).reshape(count, -1)
     seen = np.bincount(cell, minlength=cells).reshape(count, -1) > 0
-    return [{trace.names[names[at]]: int(time[stage, at]) for at in np.flatnonzero(seen[stage])} for stage in range(count)]
+    return [{trace.names[ops[at]]: int(time[stage, at]) for at in np.flatnonzero(seen[stage])} for stage in range(count)]
 
 
 def _stage(graph: IteratorGraph, position: str, group: tuple[int, ...], parent: int, at: int, totals: _Totals) -> StageWork:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace._once import once
+from outpace._once import derived, once
 from outpace.model.arrays import Codes, Indices
 from outpace.timeline import Timeline
 from outpace.tools.kernel_stats.details import KernelDetails, parse_kernel
@@ -101,15 +99,15 @@ class Device:
         return whole(self.plane.stats.get(dialect.MEMORY_BANDWIDTH))
 
 
-def devices(timeline: Timeline) -> Iterator[Device]:
+@derived
+def devices(timeline: Timeline) -> tuple[Device, ...]:
     """The GPUs of a host that recorded a kernel, or a copy."""
-    planes = timeline.device_planes
-    if planes:
-        timeline.trace.load(STATS)
-    for plane in planes:
-        device = Device(timeline, plane)
-        if len(device.kernels) or len(common(device.rows, timeline.trace.stat(dialect.MEMCPY_DETAILS).row)[0]):
-            yield device
+    if not timeline.device_planes:
+        return ()
+    timeline.trace.load(STATS)
+    every = (Device(timeline, plane) for plane in timeline.device_planes)
+    copies = timeline.trace.stat(dialect.MEMCPY_DETAILS).row
+    return tuple(device for device in every if len(device.kernels) or len(common(device.rows, copies)[0]))
 
 
 def whole(value: object) -> int:

@@ -9,7 +9,7 @@ from outpace.model.arrays import Indices, Picoseconds, Values
 from outpace.model.interval import quantiles
 from outpace.tools.kernel_stats.collect import Device
 from outpace.tools.kernel_stats.schema import LAUNCHES
-from outpace.tools.kernel_stats.spans import busy_until, merged
+from outpace.tools.kernel_stats.spans import busy
 from outpace.trace.algorithms import common
 
 
@@ -44,11 +44,9 @@ def queued(device: Device, rows: Indices, calls: Indices) -> Picoseconds:
         mine = np.flatnonzero((line == stream) & (calls >= 0))
         if len(mine) == 0:
             continue
-        events = trace.lines.rows(stream)
-        start, end = merged(trace.start[events], trace.end[events])
         began = trace.start[rows[mine]]
         called = np.minimum(trace.start[calls[mine]], began)
-        waits[mine] = busy_until(start, end, began) - busy_until(start, end, called)
+        waits[mine] = busy(trace, stream).until(began) - busy(trace, stream).until(called)
     return waits
 
 

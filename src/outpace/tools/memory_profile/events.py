@@ -10,6 +10,7 @@ from outpace._dataclass import dataclass
 from outpace._once import once
 from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds, Values
 from outpace.timeline import Run, Timeline
+from outpace.timeline.names import Is, names
 from outpace.tools.memory_profile.datatypes import data_type
 from outpace.tools.memory_profile.words import Words, encode
 from outpace.trace import StatColumn, Trace, dialect
@@ -119,7 +120,7 @@ def memory_logs(run: Run) -> tuple[tuple[MemoryLog, ...], int]:
 def _rows(timeline: Timeline) -> Indices:
     """Memory events of the host's threads."""
     trace = timeline.trace
-    rows = trace.named(lambda name: name in (ALLOCATION, DEALLOCATION))
+    rows = names(trace).rows(Is.ALLOCATION | Is.DEALLOCATION)
     mine = np.zeros(len(rows), bool)
     for plane in timeline.host_planes:
         span = trace.rows_of(plane)
@@ -153,7 +154,7 @@ def _log(
     timeline: Timeline, memory: str, rows: Indices, numbers: dict[str, Numbers], words: dict[str, Words], fragmentation: Values
 ) -> MemoryLog:
     trace = timeline.trace
-    is_allocation = np.fromiter((n == ALLOCATION for n in trace.names), bool, len(trace.names))[trace.name[rows]]
+    is_allocation = names(trace).are(Is.ALLOCATION)[trace.name[rows]]
     address = numbers[dialect.ADDRESS]
     partner, following = _join(address, is_allocation)
     origin = np.where(is_allocation | (partner < 0), np.arange(len(rows)), partner)  # whose description holds
