@@ -96,9 +96,8 @@ class Profile:
         if wanted:
             pages = tuple(page for tool in wanted for page in pages if page.id == tool)
             own = [finding for page in pages for finding in page.findings]
-            mine, struck_there = set(own), {f for page in every if page.id in wanted for f in page.findings}
-            findings = tuple(dict.fromkeys((*(f for f in findings if f in mine), *own)))  # symptoms come behind
-            struck = tuple(f for f in struck if f in struck_there)
+            findings = (*(f for f in findings if f in own), *(f for f in own if f not in findings))  # symptoms come behind
+            struck = tuple(f for f in struck if any(f in page.findings for page in every if page.id in wanted))
         return Report(self.run.source, _headline(pages), self.warnings, findings, pages, struck, commands)
 
     def report_of(self, page: Page) -> Report:

@@ -19,7 +19,7 @@ class Ledger:
     def __init__(self, budgets: Mapping[str, Budget]) -> None:
         """A full ledger of every host, and one of all together for findings that name none; what is paid from one is gone from the other."""
         self._budgets = budgets
-        self._hosts = budgets.keys() - {ALL_HOSTS}
+        self._hosts = set(budgets) - {ALL_HOSTS}
         self._only = next(iter(self._hosts)) if len(self._hosts) == 1 else ALL_HOSTS
         self._left = {host: dict(budget.shares) for host, budget in budgets.items()}
 

@@ -6,6 +6,7 @@ with the symptom as its reason, and the symptom by itself only where no cause wa
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -55,11 +56,10 @@ def _merge(first: Finding, second: Finding) -> Finding:
 
 def _causes_first(findings: list[Finding]) -> list[Finding]:
     """The findings without the symptoms that are explained by others, whose causes carry them."""
-    kept = dict(enumerate(findings))
-    every = _causes(findings)
-    for at in _ends_first(every):
+    kept, causes_of = dict(enumerate(findings)), _causes(findings)
+    for at in _ends_first(causes_of):
         symptom = kept[at]
-        causes = [i for i in every[at] if i in kept]
+        causes = [i for i in causes_of[at] if i in kept]
         if not causes:
             continue
         known = symptom.saving.high if symptom.saving else 0.0
@@ -79,40 +79,32 @@ def _without(saving: Saving, part: float) -> Saving:
 
 
 def _causes(findings: list[Finding]) -> list[list[int]]:
-    """Places of each finding's causes: findings of the same host, or of all hosts, that explain it and ask for something."""
-    places: dict[str, dict[str, list[int]]] = {}
+    """For each finding the places of those that explain it: they name its rule, and are of its host, or one of the two is of none."""
+    explaining: defaultdict[str, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for at, finding in enumerate(findings):
-        places.setdefault(finding.id, {}).setdefault(finding.host, []).append(at)
-    causes: list[list[int]] = [[] for _ in findings]
+        for symptom in dict.fromkeys(finding.explains) if finding.severity is not Severity.INFO else ():
+            explaining[symptom][finding.host].append(at)
+    found = []
     for at, finding in enumerate(findings):
-        if finding.severity is Severity.INFO:
-            continue
-        for symptoms in (places.get(name, {}) for name in dict.fromkeys(finding.explains)):
-            for host in {finding.host, ""} if finding.host else symptoms:
-                for symptom in symptoms.get(host, ()):
-                    if symptom != at:
-                        causes[symptom].append(at)
-    return causes
+        by_host = explaining[finding.id]
+        hosts = dict.fromkeys((finding.host, "")) if finding.host else by_host
+        found.append(sorted(i for host in hosts for i in by_host.get(host, ()) if i != at))
+    return found
 
 
-def _ends_first(causes: list[list[int]]) -> Iterator[int]:
-    """Places of the findings, each after those that it explains: of a chain of causes the last symptom first. A circle is cut at its first."""
-    left = [0] * len(causes)  # symptoms of each that are still to come
-    for at in (at for each in causes for at in each):
-        left[at] += 1
-    ends = [at for at, symptoms in enumerate(left) if symptoms == 0]
-    waiting = {at for at, symptoms in enumerate(left) if symptoms}
-    first = iter(range(len(causes)))
-    while ends or waiting:
-        ends = ends or [next(at for at in first if at in waiting)]
-        waiting.difference_update(ends)
+def _ends_first(causes_of: list[list[int]]) -> Iterator[int]:
+    """Places of the findings, each after those that it explains: of a chain of causes the last symptom first, of a circle the first."""
+    explains = Counter(cause for causes in causes_of for cause in causes)
+    left = dict.fromkeys(range(len(causes_of)))
+    ends = [at for at in left if not explains[at]]
+    while left:
+        ends = sorted(ends) or [next(iter(left))]
         yield from ends
-        freed = set()
-        for cause in (cause for at in ends for cause in causes[at]):
-            left[cause] -= 1
-            if left[cause] == 0 and cause in waiting:
-                freed.add(cause)
-        ends = sorted(freed)
+        for at in ends:
+            del left[at]
+        passed = [cause for at in ends for cause in causes_of[at] if cause in left]
+        explains.subtract(passed)
+        ends = [cause for cause in dict.fromkeys(passed) if not explains[cause]]
 
 
 def _with_symptom(cause: Finding, symptom: Finding, *, inherits: bool) -> Finding:

@@ -197,7 +197,7 @@ def _edges(trace: Trace, row: Indices, ids: Ids, parent_id: Ids) -> tuple[Indice
     producer = np.flatnonzero(makes[parent])
     _, first_child = np.unique(parent[producer], return_index=True)  # an element's first iterator is what produced it
     producer = producer[first_child]
-    producer = producer[parent_id[producer] != 0]
+    producer = producer[(parent_id[producer] != 0) & (caller[producer] < 0)]  # what is called on the same thread has its caller
     produced = element.uints[np.searchsorted(element.row, parent[producer])]
 
     consumer_row = trace.nesting[0][element.row[consumes]]

@@ -222,13 +222,13 @@ def _members(graph: IteratorGraph, root: int) -> list[int]:
     children: dict[int, list[int]] = {}
     for i, parent in enumerate(graph.parent_id.tolist()):
         children.setdefault(int(parent), []).append(i)
-    found, todo = [], [root]
-    while todo:
-        top = todo.pop(0)
-        if top not in found:
-            found.append(top)
-            todo += children.get(int(graph.ids[top]), [])
-    return found
+    found = {root: None}
+    todo = [root]
+    for top in todo:  # which grows
+        new = [child for child in children.get(int(graph.ids[top]), ()) if child not in found]
+        found.update(dict.fromkeys(new))
+        todo += new
+    return list(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,9 +324,14 @@ def _text_at(trace: Trace, name: str, row: int) -> str:
 
 def _segments(stages: list[StageWork], calls: int) -> tuple[Segment, ...]:
     chains: dict[int, list[int]] = {}
+    boundaries: list[
+        int
+    ] = []  # the nearest asynchronous stage above, -1 when the training loop itself calls the stage; callers come first
     for at, stage in enumerate(stages):
+        above = stage.parent
+        boundaries.append(above if above < 0 or stages[above].asynchronous else boundaries[above])
         if not stage.asynchronous:
-            chains.setdefault(_boundary(stages, at), []).append(at)
+            chains.setdefault(boundaries[at], []).append(at)
     found = []
     for boundary in sorted({*chains, *(i for i, s in enumerate(stages) if s.asynchronous and s.handing)}):
         members = chains.get(boundary, [])
@@ -346,11 +351,3 @@ def _segment(kind: str, boundary: int, work: dict[int, int], threads: int, calls
     total = sum(work.values())
     dominant = max(work, key=lambda at: work[at])
     return Segment(kind, boundary, tuple(work), total, threads, total / threads / max(calls, 1), dominant)
-
-
-def _boundary(stages: list[StageWork], at: int) -> int:
-    """The nearest asynchronous stage above, -1 when the training loop itself calls the stage."""
-    parent = stages[at].parent
-    while parent >= 0 and not stages[parent].asynchronous:
-        parent = stages[parent].parent
-    return parent

@@ -19,6 +19,7 @@ from outpace.tools.tf_data.context import MODERATE, SHARE, Context, has_cache
 from outpace.tools.tf_data.saving import draws_unseen, fed_alike, is_below, repeats
 from outpace.tools.tf_data.slow_stage import slow_stage
 from outpace.trace import dialect
+from outpace.trace.algorithms import distinct
 
 _BUFFER = Threshold(
     "large shuffle buffer", 100.0, Unit.COUNT, "MB; shuffling file names or records before decoding keeps it small"
@@ -147,10 +148,11 @@ def _late_shuffle(context: Context) -> Iterator[Finding]:
 
 
 def _buffered(context: Context, stage: StageWork) -> float:
-    timeline = context.timeline
-    stat = timeline.trace.stat(dialect.BUFFERED_MB)
-    rows = timeline.trace.named(lambda n: n.endswith(f"::{stage.type}"))
-    values = stat.floats()[np.isin(stat.row, rows)]
+    trace = context.timeline.trace
+    stat = trace.stat(dialect.BUFFERED_MB)
+    name = trace.name[stat.row]
+    mine = [at for at in distinct(name).tolist() if trace.names[at].endswith(f"::{stage.type}")]
+    values = stat.floats()[np.isin(name, mine)]
     return float(values.max()) if len(values) else 0.0
 
 
