@@ -1,5 +1,5 @@
-// Partners by key and time. Causes are put into parts by a hash of their keys, so that a part stays in the processor's cache, and sorted there
-// by key and time: each effect then finds its one partner by bisection, however many events share its key.
+// Partners by key and time. Causes are put into small parts by a hash of their keys, and sorted there by key and time: each effect then finds its
+// one partner by bisection. Where many events share a key, or a hash, a part is large, and that is all: it is sorted and bisected like the others.
 #include <algorithm>
 #include <tuple>
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace {
 
-constexpr uint64_t kPartSize = 1024;      // causes per part, about: 32 KiB
-constexpr uint64_t kTaskSize = 64 << 10;  // effects that a thread takes at a time
+constexpr uint64_t kPartSize = 4;         // causes per part, about
+constexpr uint64_t kTaskSize = 64 << 10;  // causes or effects that a thread takes at a time
 
 struct Event {
   uint64_t first, second;
@@ -44,7 +44,10 @@ int32_t ox_latest(uint64_t causes, const uint64_t* cause_key, const uint64_t* ca
                   const uint64_t* effect_key, const uint64_t* effect_second, const int64_t* effect_time, int32_t threads, int32_t* partner) {
   return outpace::guarded([&] {
     const Side from{cause_key, cause_second, cause_time}, to{effect_key, effect_second, effect_time};
-    const auto even = [](uint64_t) { return 1; };
+    const auto in_tasks = [&](uint64_t count, auto work) {  // work(from, to)
+      outpace::parallel((count + kTaskSize - 1) / kTaskSize, threads, [](uint64_t) { return 1; },
+                        [&](uint64_t task) { work(task * kTaskSize, std::min(count, (task + 1) * kTaskSize)); });
+    };
     uint64_t parts = 1;
     while (parts * kPartSize < causes && parts < 1 << 24) parts *= 2;
     std::vector<uint64_t> end(parts + 1, 0);  // after the loop that fills `sorted`: where each part ends
@@ -53,9 +56,11 @@ int32_t ox_latest(uint64_t causes, const uint64_t* cause_key, const uint64_t* ca
     const std::vector<uint64_t> begin(end);
     std::vector<Event> sorted(causes);
     for (uint64_t i = 0; i < causes; ++i) sorted[end[from.part(i, parts)]++] = from.event(i);
-    outpace::parallel(parts, threads, even, [&](uint64_t p) { std::sort(sorted.begin() + begin[p], sorted.begin() + end[p], before); });
-    outpace::parallel((effects + kTaskSize - 1) / kTaskSize, threads, even, [&](uint64_t task) {
-      for (uint64_t i = task * kTaskSize; i < std::min(effects, (task + 1) * kTaskSize); ++i) {
+    in_tasks(parts, [&](uint64_t p, uint64_t last) {
+      for (; p < last; ++p) std::sort(sorted.begin() + begin[p], sorted.begin() + end[p], before);
+    });
+    in_tasks(effects, [&](uint64_t i, uint64_t last) {
+      for (; i < last; ++i) {
         const uint64_t p = to.part(i, parts);
         Event effect = to.event(i);
         effect.at = INT32_MAX;
