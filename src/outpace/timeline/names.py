@@ -207,11 +207,13 @@ class Names:
 
     def events(self, what: Is) -> Mask:
         """Boolean over the events: is its name one of these."""
-        return self.are(what)[self._code]
+        names = self.are(what)
+        return names[self._code] if names.any() else np.zeros(len(self._code), bool)
 
     def rows(self, what: Is) -> Indices:
         """Rows of the events whose name is one of these."""
-        return np.flatnonzero(self.events(what))
+        names = self.are(what)
+        return np.flatnonzero(names[self._code]) if names.any() else np.zeros(0, np.int64)
 
     def of_kind(self, *kinds: OpKind) -> Mask:
         """Boolean over the names: is it an op of these kinds."""
