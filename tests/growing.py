@@ -70,6 +70,17 @@ def iterators(folder: Path, size: int) -> Callable[[], object]:
     return _report(space.write(folder))
 
 
+def pipelines(folder: Path, size: int) -> Callable[[], object]:
+    """Pipelines that a step asks, each with two stages."""
+    space = training_run(steps=3, pipeline=(), input_ps=0)
+    line = space.plane("/host:CPU").line("tf_data")
+    for at in range(3 * size):
+        place = at % size
+        line.event("Iterator::Root", at * 3 * US, 2 * US, id=1 + 2 * place)
+        line.event("Iterator::Root::TensorSlice", at * 3 * US, US, id=2 + 2 * place, parent_id=1 + 2 * place)
+    return _report(space.write(folder))
+
+
 def hosts(folder: Path, size: int) -> Callable[[], object]:
     """Hosts of one program."""
     for number in range(size):
@@ -122,6 +133,7 @@ GROWN: dict[str, tuple[Grown, int]] = {
     "names": (names, 100),
     "devices": (devices, 8),
     "iterators": (iterators, 100),
+    "pipelines": (pipelines, 20),
     "hosts": (hosts, 4),
     "ids": (ids, 100),
     "findings": (findings, 60),

@@ -12,7 +12,7 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace._once import derived, once
-from outpace.model.arrays import Codes, Ids, Indices, Mask, Numbers, Picoseconds
+from outpace.model.arrays import Codes, Column, Ids, Indices, Mask, Numbers, Picoseconds
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.names import Is, names
 from outpace.trace import StatColumn, Trace, dialect
@@ -96,6 +96,13 @@ class IteratorGraph:
     def types(self) -> tuple[str, ...]:
         """Last part of every long name."""
         return tuple(name.rsplit("::", 1)[-1] for name in self.long_names)
+
+    @once
+    def texts(self) -> tuple[Column, Column]:
+        """Type and id of every iterator, as columns of texts."""
+        columns = (self.types, [str(identity) for identity in self.ids.tolist()])
+        stage, identity = (np.array([*texts, None], object)[:-1] for texts in columns)
+        return stage, identity
 
     @once
     def last_row(self) -> Indices:

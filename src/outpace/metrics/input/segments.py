@@ -16,7 +16,7 @@ pipeline, and its stage with most work is where to act. Stages are told apart by
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.causality import partners
 from outpace.timeline.names import Is, names
 from outpace.trace import Trace, dialect
-from outpace.trace.algorithms import nest_rows, spread
+from outpace.trace.algorithms import distinct, nest_rows, spread
 
 CHAIN, FUNCTION = "chain", "function"
 _ANY = 1_000_000  # threads: the profile does not say how many may run
@@ -129,13 +129,26 @@ def pipelines(run: Run) -> tuple[Pipeline, ...]:
 
 
 def _pipelines(timeline: Timeline, graph: IteratorGraph) -> list[Pipeline]:
+    roots = zip(*np.unique(graph.iterator[graph.roots], return_counts=True), strict=True)
+    calls = {int(root): int(count) for root, count in roots if int(graph.ids[root]) not in graph.device_ids}
+    positions: dict[tuple[int, str], list[int]] = {}
+    for root, iterator in _members(graph, calls):
+        positions.setdefault((root, _INDEX.sub("", graph.long_names[iterator])), []).append(iterator)
+    place = {iterator: at for at, group in enumerate(positions.values()) for iterator in group}
+    stage_of = np.full(len(graph.ids) + 1, -1, np.int32)
+    stage_of[list(place)] = list(place.values())
     owner = _owners(timeline, graph)
-    roots = graph.iterator[graph.roots]
-    counts = {int(r): int(n) for r, n in zip(*np.unique(roots, return_counts=True), strict=True)}
+    totals = _totals(timeline, owner, stage_of[owner.of], len(positions))  # -1 (nobody's event) looks up the last entry: -1
+    ids = {int(identity): i for i, identity in enumerate(graph.ids.tolist())}
+    stages: dict[int, list[StageWork]] = {root: [] for root in calls}
+    for at, ((root, position), group) in enumerate(positions.items()):
+        mine = stages[root]
+        above = place.get(ids.get(int(graph.parent_id[group[0]]), -1), -1) - (at - len(mine))
+        parent = above if 0 <= above < len(mine) else -1  # a damaged file may say that iterators call each other in a circle
+        mine.append(_stage(graph, position, tuple(group), parent, at, totals))
     return [
-        _pipeline(timeline, graph, owner, root, calls)
-        for root, calls in counts.items()
-        if int(graph.ids[root]) not in graph.device_ids
+        Pipeline(timeline.host, root, calls[root], tuple(found), _segments(found, calls[root]))
+        for root, found in stages.items()
     ]
 
 
@@ -196,39 +209,19 @@ def function_runs(trace: Trace) -> tuple[Indices, Indices]:
     return partners(trace, stat.row[functions], stat.uints[functions], stat.row[executor], stat.uints[executor])
 
 
-def _pipeline(timeline: Timeline, graph: IteratorGraph, owner: _Owners, root: int, calls: int) -> Pipeline:
-    members = _members(graph, root)
-    positions: dict[str, list[int]] = {}
-    for iterator in members:
-        positions.setdefault(_INDEX.sub("", graph.long_names[iterator]), []).append(iterator)
-    place = {iterator: at for at, group in enumerate(positions.values()) for iterator in group}
-    stage_of = np.full(len(graph.ids) + 1, -1, np.int32)
-    stage_of[list(place)] = list(place.values())
-    by_stage = stage_of[owner.of]  # -1 (nobody's event) looks up the last entry: -1
-    totals = _totals(timeline, owner, by_stage, len(positions))
-    ids = {int(identity): i for i, identity in enumerate(graph.ids.tolist())}
-    stages = []
-    for at, (position, group) in enumerate(positions.items()):
-        parent = place.get(ids.get(int(graph.parent_id[group[0]]), -1), -1)
-        parent = (
-            parent if parent < at else -1
-        )  # callers come first; a damaged file may say that iterators call each other in a circle
-        stages.append(_stage(graph, position, tuple(group), parent, at, totals))
-    return Pipeline(timeline.host, root, calls, tuple(stages), _segments(stages, calls))
-
-
-def _members(graph: IteratorGraph, root: int) -> list[int]:
-    """Iterators of a pipeline, callers before callees."""
+def _members(graph: IteratorGraph, roots: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """(root, iterator) of each pipeline, callers before callees."""
     children: dict[int, list[int]] = {}
     for i, parent in enumerate(graph.parent_id.tolist()):
         children.setdefault(int(parent), []).append(i)
-    found = {root: None}
-    todo = [root]
-    for top in todo:  # which grows
-        new = [child for child in children.get(int(graph.ids[top]), ()) if child not in found]
-        found.update(dict.fromkeys(new))
-        todo += new
-    return list(found)
+    for root in roots:
+        found = {root: None}
+        todo = [root]
+        for top in todo:  # which grows
+            new = [child for child in children.get(int(graph.ids[top]), ()) if child not in found]
+            found.update(dict.fromkeys(new))
+            todo += new
+        yield from ((root, iterator) for iterator in found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,8 +249,7 @@ def _totals(timeline: Timeline, owner: _Owners, by_stage: Codes, count: int) -> 
     def thread_count(rows: Indices) -> Numbers:
         rows = rows[(by_stage[rows] >= 0) & (trace.duration[rows] > 0)]
         cell = by_stage[rows].astype(np.int64) * lines + line[rows]
-        seen = np.bincount(cell, minlength=count * lines).reshape(count, lines) > 0
-        return np.asarray(seen.sum(axis=1))
+        return np.bincount(distinct(cell) // lines, minlength=count)
 
     return _Totals(
         own=total(owner.iterator, owner.iterator_self),
@@ -279,10 +271,12 @@ def _function_ops(timeline: Timeline, by_stage: Codes, count: int) -> list[dict[
     code[ops] = np.arange(len(ops))
     rows = np.flatnonzero((by_stage >= 0) & (code[trace.name] >= 0))
     cell = by_stage[rows].astype(np.int64) * len(ops) + code[trace.name[rows]]
-    cells = count * len(ops)
-    time = np.bincount(cell, weights=trace.duration[rows].astype(np.float64), minlength=cells).reshape(count, -1)
-    seen = np.bincount(cell, minlength=cells).reshape(count, -1) > 0
-    return [{trace.names[ops[at]]: int(time[stage, at]) for at in np.flatnonzero(seen[stage])} for stage in range(count)]
+    cells = distinct(cell)
+    time = np.bincount(np.searchsorted(cells, cell), weights=trace.duration[rows].astype(np.float64), minlength=len(cells))
+    found: list[dict[str, int]] = [{} for _ in range(count)]
+    for at, spent in zip(cells.tolist(), time.tolist(), strict=True):
+        found[at // len(ops)][trace.names[ops[at % len(ops)]]] = int(spent)
+    return found
 
 
 def _stage(graph: IteratorGraph, position: str, group: tuple[int, ...], parent: int, at: int, totals: _Totals) -> StageWork:
