@@ -23,7 +23,6 @@ extern "C" {
 
 typedef struct ox_space ox_space;
 typedef struct ox_stats ox_stats;
-typedef struct ox_pairs ox_pairs;
 
 typedef struct {
   uint64_t planes, lines, events, event_names, stat_names;
@@ -88,14 +87,12 @@ OX_API void ox_stats_close(ox_stats* stats);
 OX_API int32_t ox_nest(uint64_t lines, const uint64_t* first_event, const int64_t* start_ps, const int64_t* duration_ps, const uint8_t* mask,
                     int32_t threads, int32_t* parent, int32_t* subtree_end, int64_t* self_ps);
 
-/* All pairs of a cause and an effect with equal keys, ordered by effect. A key is one column, or two (`*_second`, else NULL) that are mixed
- * into 64 bits. A key with at least `crowd` causes and `crowd` effects is left out (0: none is). `count` is the number of pairs; ox_pairs_take
- * copies them; until then the columns must live. */
-OX_API int32_t ox_join(uint64_t causes, const int32_t* cause, const uint64_t* cause_key, const uint64_t* cause_second, uint64_t effects,
-                         const int32_t* effect, const uint64_t* effect_key, const uint64_t* effect_second, uint32_t crowd,
-                         int32_t threads, ox_pairs** pairs, uint64_t* count);
-OX_API int32_t ox_pairs_take(const ox_pairs* pairs, int32_t* cause, int32_t* effect);
-OX_API void ox_pairs_close(ox_pairs* pairs);
+/* The one partner of each effect: of the causes with its key the latest that is not after it in time, else the first of those after it;
+ * `partner` is its position, -1 where no cause has the key. A key is one column, or two (`*_second`, else NULL). Causes and effects need no
+ * order; of causes with one key and time the last counts. */
+OX_API int32_t ox_latest(uint64_t causes, const uint64_t* cause_key, const uint64_t* cause_second, const int64_t* cause_time,
+                         uint64_t effects, const uint64_t* effect_key, const uint64_t* effect_second, const int64_t* effect_time,
+                         int32_t threads, int32_t* partner);
 
 /* Group-by key in [0, keys): count, sum of duration, sum of self, minimum and maximum duration. `mask` may be NULL. */
 OX_API int32_t ox_group(uint64_t events, const int32_t* key, const uint8_t* mask, const int64_t* duration_ps, const int64_t* self_ps,

@@ -81,45 +81,35 @@ void spreading() {
   expect<int32_t>("a root inside another's subtree keeps the first", spread({3, 3, 3}, {}, {}, {1, 0}, {1, 2}), {2, 1, 1});
 }
 
-struct Joined {
-  std::vector<int32_t> cause, effect;
-};
-
-Joined join(const std::vector<int32_t>& cause, const std::vector<uint64_t>& cause_key, const std::vector<int32_t>& effect,
-            const std::vector<uint64_t>& effect_key, uint32_t crowd, const std::vector<uint64_t>* second = nullptr) {
-  uint64_t count = 0;
+std::vector<int32_t> latest(const std::vector<uint64_t>& cause, const std::vector<int64_t>& cause_time, const std::vector<uint64_t>& effect,
+                            const std::vector<int64_t>& effect_time, const std::vector<uint64_t>* second = nullptr) {
+  std::vector<int32_t> partner(effect.size());
   const uint64_t* seconds = second == nullptr ? nullptr : second->data();
-  ox_pairs* pairs = nullptr;
-  ox_join(cause.size(), cause.data(), cause_key.data(), seconds, effect.size(), effect.data(), effect_key.data(), seconds, crowd,
-          3, &pairs, &count);
-  Joined out{std::vector<int32_t>(count), std::vector<int32_t>(count)};
-  ox_pairs_take(pairs, out.cause.data(), out.effect.data());
-  ox_pairs_close(pairs);
-  return out;
+  ox_latest(cause.size(), cause.data(), seconds, cause_time.data(), effect.size(), effect.data(), seconds, effect_time.data(), 3,
+            partner.data());
+  return partner;
 }
 
-void joining() {
-  const Joined some = join({1, 2, 3}, {5, 6, 5}, {10, 11, 12}, {5, 9, 6}, 0);
-  expect<int32_t>("causes", some.cause, {1, 3, 2});
-  expect<int32_t>("effects", some.effect, {10, 10, 12});
-  const Joined crowd = join({1, 2, 3}, {0, 0, UINT64_MAX}, {4, 5, 6}, {0, 0, UINT64_MAX}, 2);
-  expect<int32_t>("a crowded key is left out", crowd.cause, {3});
-  expect<int32_t>("extreme keys are keys", crowd.effect, {6});
-  expect("nothing joins nothing", join({}, {}, {}, {}, 0).cause.empty() && join({}, {}, {1}, {2}, 0).effect.empty());
-  std::vector<int32_t> rows;  // keys that differ in their upper bits only, as addresses do
-  std::vector<uint64_t> keys;
-  for (int32_t i = 0; i < 50000; ++i) {  // enough for several threads
-    rows.push_back(i);
+void partners() {
+  // The cause before, the one at the same time, the first where all are later, none where the key is another; causes come in any order.
+  expect<int32_t>("the latest before", latest({5, 6, 5, 5}, {30, 0, 10, 20}, {5, 5, 5, 9, 6}, {25, 30, 1, 50, 7}), {3, 0, 2, -1, 1});
+  expect<int32_t>("of twins the last", latest({5, 5}, {1, 1}, {5}, {1}), {1});
+  expect<int32_t>("extreme keys and times", latest({0, UINT64_MAX, 0}, {INT64_MIN, INT64_MAX, 0}, {UINT64_MAX, 0}, {INT64_MIN, INT64_MAX}), {1, 2});
+  expect("nothing goes to nothing", latest({}, {}, {}, {}).empty() && latest({}, {}, {1}, {2}) == std::vector<int32_t>{-1});
+  std::vector<int32_t> places;
+  std::vector<uint64_t> keys;  // that differ in their upper bits only, as addresses do
+  std::vector<int64_t> times;
+  for (int32_t i = 0; i < 150000; ++i) {  // enough for several threads
+    places.push_back(i);
     keys.push_back(static_cast<uint64_t>(i) << 44);
+    times.push_back(i);
   }
-  expect<int32_t>("many keys meet themselves only", join(rows, keys, rows, keys, 0).cause, rows);
-  const std::vector<uint64_t> same(rows.size(), 7);
-  expect<int32_t>("keys of two columns", join(rows, same, rows, same, 0, &keys).cause, rows);
-  std::vector<uint64_t> halves(keys);
-  for (std::size_t i = 0; i < halves.size(); ++i) halves[i] = i / 2;
-  const Joined doubled = join(rows, halves, rows, halves, 0);
-  expect<int32_t>("pairs come by effect", {doubled.effect.begin() + 4, doubled.effect.begin() + 8}, {2, 2, 3, 3});
-  expect<int32_t>("and by cause", {doubled.cause.begin() + 4, doubled.cause.begin() + 8}, {2, 3, 2, 3});
+  expect<int32_t>("each meets itself, though keys come again", latest(keys, times, keys, times), places);
+  const std::vector<uint64_t> same(places.size(), 7);
+  expect<int32_t>("one key for all", latest(same, times, same, times), places);
+  const std::vector<int64_t> once(places.size(), 0);
+  for (std::size_t i = 0; i < keys.size(); ++i) keys[i] = i;
+  expect<int32_t>("keys of two columns", latest(same, once, same, once, &keys), places);
 }
 
 std::vector<int64_t> sweep(const std::vector<int32_t>& group, const std::vector<uint8_t>& priority, const std::vector<int64_t>& start,
@@ -173,7 +163,7 @@ int main() {
   nesting_of_overlaps();
   nesting_with_a_mask();
   spreading();
-  joining();
+  partners();
   sweeping();
   grouping();
   covering();

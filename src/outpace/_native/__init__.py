@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 
 from outpace._cores import granted_cpus
-from outpace.model.arrays import Codes, Column, Ids, Indices, Mask, Numbers, Picoseconds
+from outpace.model.arrays import Codes, Column, Indices, Key, Mask, Numbers, Picoseconds
 from outpace.model.errors import InstallationError
 
-ABI = 943381323
+ABI = 1381756162
 """CRC-32 of `native/include/outpace.h`. A library that says another was built from other sources."""
 
-Key = Ids | tuple[Ids, Ids]
 _STATUS = {1: "an allocation of the native core failed", 2: "it failed", 3: "there are more events than it can number (2^31)"}
 
 _P, _I32, _I64, _U32, _U64 = c_void_p, c_int32, c_int64, c_uint32, c_uint64
@@ -41,8 +40,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "ox_stats_bounds": (_P, _P),
     "ox_stats_take": (_P, _I32, _P, _P, _P, _P),
     "ox_nest": (_U64, _P, _P, _P, _P, _I32, _P, _P, _P),
-    "ox_join": (_U64, _P, _P, _P, _U64, _P, _P, _P, _U32, _I32, _P, _P),
-    "ox_pairs_take": (_P, _P, _P),
+    "ox_latest": (_U64, _P, _P, _P, _U64, _P, _P, _P, _I32, _P),
     "ox_group": (_U64, _P, _P, _P, _P, _U64, _P, _P, _P, _P, _P),
     "ox_spread": (_U64, _P, _U64, _P, _P, _U64, _P, _P, _P),
     "ox_sweep": (_U64, _P, _P, _P, _P, _U64, _P, _P, _U32, _I32, _P),
@@ -56,7 +54,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
 }
 """Argument types of the functions that return a status."""
 
-ENDINGS = ("ox_close", "ox_stats_close", "ox_pairs_close", "ox_export_close")
+ENDINGS = ("ox_close", "ox_stats_close", "ox_export_close")
 """Functions that free what they are given, and return nothing."""
 
 
@@ -191,24 +189,19 @@ def spread(subtree_end: Indices, cause: Indices, effect: Indices, root_row: Indi
     return result
 
 
-def join(cause: Indices, cause_key: Key, effect: Indices, effect_key: Key, crowd: int = 0) -> tuple[Indices, Indices]:
-    """All pairs (cause row, effect row) with equal keys, int32, ordered by effect; see `ox_join`.
+def latest(cause_key: Key, cause_time: Picoseconds, effect_key: Key, effect_time: Picoseconds) -> Indices:
+    """Position of each effect's one cause, -1 for none; int32. Of the causes with its key: the latest that is not after it, else the first.
 
-    A key is one uint64 column, or two that are mixed into 64 bits.
+    A key is one uint64 column, or two; see `ox_latest`.
     """
-    sides = []
-    for rows, key in ((cause, cause_key), (effect, effect_key)):
+    sides: list[Any] = []
+    for key, time in ((cause_key, cause_time), (effect_key, effect_time)):
         first, second = key if isinstance(key, tuple) else (key, None)
-        columns = (np.ascontiguousarray(rows, np.int32), np.ascontiguousarray(first, np.uint64))
-        sides.append((len(rows), *columns, None if second is None else np.ascontiguousarray(second, np.uint64)))
-    pairs, count = c_uint64(), c_uint64()
-    call("ox_join", *sides[0], *sides[1], crowd, threads(), pairs, count)
-    try:
-        out = tuple(np.empty(count.value, np.int32) for _ in range(2))
-        call("ox_pairs_take", pairs.value, *out)
-    finally:
-        end("ox_pairs_close", pairs.value)
-    return out[0], out[1]
+        columns = (np.ascontiguousarray(column, np.uint64) for column in (first, second) if column is not None)
+        sides += [len(time), *columns, *([None] if second is None else []), np.ascontiguousarray(time, np.int64)]
+    partner = np.empty(len(effect_time), np.int32)
+    call("ox_latest", *sides, threads(), partner)
+    return partner
 
 
 def sweep(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from outpace.model.finding import CAPTURE, OUTSIDE, Certainty, Effort, Evidence, Finding, Saving, Severity, Threshold
-    from outpace.model.interval import Interval, bootstrap_mean, bootstrap_saving, median
+    from outpace.model.interval import Interval, bootstrap_mean, bootstrap_saving, median, medians_without
     from outpace.model.page import (
         Chart,
         ChartKind,
@@ -82,12 +82,13 @@ __all__ = [
     "bootstrap_saving",
     "humanize",
     "median",
+    "medians_without",
 ]
 _HOMES = {
     "categories": "Category",
     "errors": "CaptureError NotFoundError OutpaceError OutputError PartialCaptureError ProfileError ToolError UsageError",
     "finding": "CAPTURE OUTSIDE Certainty Effort Evidence Finding Saving Severity Threshold",
-    "interval": "Interval bootstrap_mean bootstrap_saving median",
+    "interval": "Interval bootstrap_mean bootstrap_saving median medians_without",
     "page": "Chart ChartKind Failure Figure Figures Link Links Page Rows Section Text Unavailable",
     "report": "Command Report",
     "table": "Field Table",

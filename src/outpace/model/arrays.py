@@ -26,6 +26,9 @@ Numbers = npt.NDArray[np.int64]
 Ids = npt.NDArray[np.uint64]
 """What the file links events by (a run, an iterator, a correlation); also the core's bits of values, and its offsets; uint64."""
 
+Key = Ids | tuple[Ids, Ids]
+"""What events are linked by: one id each, or two that count together."""
+
 Values = npt.NDArray[np.float64]
 """Numbers with a fraction: shares, means, times that were divided (ps); float64, NaN for a missing one."""
 

@@ -62,6 +62,15 @@ def quantiles(samples: ArrayLike, *shares: float) -> list[float]:
     return places
 
 
+def medians_without(samples: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """For each of at least two samples the median of the others; of shape (samples, ...), each column by itself."""
+    order = np.argsort(samples, axis=0, kind="stable")
+    ordered, rank = np.take_along_axis(samples, order, 0), np.argsort(order, axis=0, kind="stable")
+    low, high = (len(samples) - 2) // 2, (len(samples) - 1) // 2  # of the others, in order; one's own place is left out
+    first, last = (np.take_along_axis(ordered, at + (at >= rank), 0) for at in (low, high))
+    return np.asarray(first + (last - first) * 0.5)
+
+
 _MANY = 5000  # samples, from where the normal approximation (of the ratio: the delta method) is as good, and needs no draws
 _Z = 1.96  # 95% of a normal distribution
 

@@ -42,6 +42,7 @@ class Table:
     title: str
     fields: tuple[Field, ...]
     columns: tuple[Column, ...] = field(repr=False)
+    _places: dict[str, dict[Any, list[int]]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if len(self.fields) != len(self.columns):
@@ -84,6 +85,16 @@ class Table:
     def take(self, rows: Any) -> Table:
         """The same table with only `rows` (indices, slice or boolean mask), in that order."""
         return Table(self.name, self.title, self.fields, tuple(c[rows] for c in self.columns))
+
+    def of(self, column: str, *values: object) -> Table:
+        """The rows in which `column` holds one of the values. Where the rows of each value are is found once."""
+        if column not in self._places:
+            places: dict[Any, list[int]] = {}
+            for row, held in enumerate(self[column].tolist()):
+                places.setdefault(held, []).append(row)
+            self._places[column] = places
+        rows = [row for value in values for row in self._places[column].get(value, ())]
+        return self.take(np.array(sorted(rows), np.int64))
 
     def sorted_by(self, name: str, *, descending: bool = True) -> Table:
         """Rows in the order of column `name`, of any type; ties keep their order, missing values stand last."""

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from outpace.model.arrays import Codes, Ids, Indices
+from outpace.model.arrays import Codes, Ids, Indices, Key
+from outpace.timeline.names import Is, names
 from outpace.timeline.steps import Steps
-from outpace.timeline.workers import by_time, runs, runs_jax, with_regions
+from outpace.timeline.workers import by_time, on_host, runs, runs_jax, with_regions
 from outpace.trace import StatColumn, Trace, dialect
-from outpace.trace.algorithms import common, join, nest, spread
+from outpace.trace.algorithms import common, latest, nest, spread
 
-_CROWD = (
-    64  # a context with this many producers and this many consumers says nothing about who caused whom (as in group_events.cc)
-)
-_EXECUTOR = "ExecutorState::Process"
-_INPUT_OPS = ("IteratorGetNextOp::DoCompute", "IteratorGetNextAsOptionalOp::DoCompute")
 STATS = (
     dialect.PRODUCER_TYPE,
     dialect.PRODUCER_ID,
@@ -67,35 +63,44 @@ def _both(first: StatColumn, second: StatColumn) -> tuple[Indices, tuple[Ids, Id
     return first.row[at_first], (first.uints[at_first], second.uints[at_second])
 
 
+def partners(trace: Trace, cause: Indices, cause_key: Key, effect: Indices, effect_key: Key) -> tuple[Indices, Indices]:
+    """(cause, effect) rows of one clock with equal keys, at most one pair per effect: its cause is the latest that begins no later than it.
+
+    Ids come again in a long capture, in a ring buffer and in files that were put together: what is meant is the event that has just happened.
+    """
+    cause, effect = _nearest(trace, cause, cause_key, effect, effect_key)
+    begun = trace.start[cause] <= trace.start[effect]
+    return cause[begun], effect[begun]
+
+
+def _nearest(trace: Trace, cause: Indices, cause_key: Key, effect: Indices, effect_key: Key) -> tuple[Indices, Indices]:
+    """The same, where an effect that seems to begin before all of its causes goes to the first of them."""
+    at = latest(cause_key, trace.start[cause], effect_key, trace.start[effect])
+    known = at >= 0
+    return cause[at[known]], effect[known]
+
+
 def _contexts(trace: Trace) -> tuple[Indices, Indices]:
     """`_pt`/`_p` (producer) to `_ct`/`_c` (consumer)."""
     cause, cause_key = _both(trace.stat(dialect.PRODUCER_ID), trace.stat(dialect.PRODUCER_TYPE))
     effect, effect_key = _both(trace.stat(dialect.CONSUMER_ID), trace.stat(dialect.CONSUMER_TYPE))
-    return join(cause, cause_key, effect, effect_key, _CROWD)
+    return partners(trace, cause, cause_key, effect, effect_key)
 
 
 def _executor_inputs(trace: Trace) -> tuple[Indices, Indices]:
-    """The executor run that asked for input, to the input op that a tf.data thread runs for it."""
+    """The executor run that asked for input, to the input op that a tf.data thread runs for it (before it or later)."""
     rows, (run, iteration) = _both(trace.stat(dialect.ID), trace.stat(dialect.ITER_NUM))
     name = trace.name[rows]
-    asked = np.flatnonzero(np.fromiter((n == _EXECUTOR for n in trace.names), bool, len(trace.names))[name])
-    ran = np.flatnonzero(np.fromiter((n in _INPUT_OPS for n in trace.names), bool, len(trace.names))[name])
-    if len(ran) == 0:
-        return rows[ran], rows[ran]
-    cause, effect = join(rows[asked], (run[asked], iteration[asked]), rows[ran], (run[ran], iteration[ran]))
-    last = np.diff(effect, append=-1) != 0  # of several executions with one key the last one counts
-    return cause[last], effect[last]
+    asked, ran = (np.flatnonzero(names(trace).are(what)[name]) for what in (Is.EXECUTOR, Is.INPUT_REQUEST))
+    return _nearest(trace, rows[asked], (run[asked], iteration[asked]), rows[ran], (run[ran], iteration[ran]))
 
 
 def launches(trace: Trace) -> tuple[Indices, Indices]:
-    """Host launch to device execution, by correlation id."""
+    """Host launch to device execution, by correlation id (0 is none). The two clocks may differ by more than the time between them."""
     stat = trace.stat(dialect.CORRELATION_ID)
-    if len(stat) == 0:
-        return np.zeros(0, np.int32), np.zeros(0, np.int32)
-    on_host = np.fromiter((p.name.startswith(dialect.HOSTS) for p in trace.planes), bool, len(trace.planes))
-    is_host = on_host[trace.lines.plane[trace.line[stat.row]]]
-    rows, key = stat.row, stat.uints
-    return join(rows[is_host], key[is_host], rows[~is_host], key[~is_host])
+    rows, key = stat.row[stat.uints != 0], stat.uints[stat.uints != 0]
+    host = on_host(trace, rows)
+    return _nearest(trace, rows[host], key[host], rows[~host], key[~host])
 
 
 def _saved_groups(trace: Trace, steps: Steps) -> Codes:

@@ -8,7 +8,7 @@ import numpy as np
 
 from outpace.model.arrays import Column, Indices, Picoseconds
 from outpace.model.units import counted
-from outpace.timeline.names import OpKind, parse_op
+from outpace.timeline.names import OpKind, names
 from outpace.timeline.steps import Confidence, Steps, StepSource
 from outpace.trace import Trace, dialect
 
@@ -19,7 +19,7 @@ def steps_of_device_ops(trace: Trace) -> Steps | None:
     """
     trace.load((dialect.TF_OP, dialect.ANNOTATION))
     best: tuple[int, Picoseconds, Picoseconds] | None = None
-    copies = np.fromiter((parse_op(n).kind is OpKind.COPY for n in trace.names), bool, len(trace.names))
+    copies = names(trace).of_kind(OpKind.COPY)
     for plane in trace.planes_like(dialect.GPUS):
         for stat in (trace.stat(dialect.TF_OP), trace.stat(dialect.ANNOTATION)):
             rows = trace.rows_of(plane)

@@ -10,10 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from outpace.model.arrays import Indices, Mask
-from outpace.timeline.names import JITTED_CALL, jitted_function
+from outpace.timeline.names import Is, jitted_function, names
 from outpace.trace import Trace, dialect
 
-_TAPE = "gradient_tape/"
 _TRANSPOSED = b"transpose(jvp("
 
 
@@ -26,14 +25,14 @@ def _differentiated(trace: Trace) -> Mask:
     """Boolean over `trace.names`: a call of a function whose compiled program holds a backward pass."""
     programs = ((trace.names[row], stats.get(dialect.HLO_PROTO)) for row, stats in trace.name_stats.items())
     functions = {jitted_function(name) for name, proto in programs if isinstance(proto, bytes) and _TRANSPOSED in proto}
-    return np.fromiter(
-        (n.startswith(JITTED_CALL) and jitted_function(n) in functions for n in trace.names), bool, len(trace.names)
-    )
+    called = names(trace).are(Is.JITTED)
+    called[called] = [jitted_function(trace.names[at]) in functions for at in np.flatnonzero(called).tolist()]
+    return called
 
 
 def _on_tape(trace: Trace, calls: Indices) -> Mask:
     """Whether an op of a tape's backward pass starts in the time of each call, on whatever thread."""
-    rows = trace.named(lambda name: name.startswith(_TAPE))
+    rows = names(trace).rows(Is.TAPE)
     began = np.sort(trace.start[rows])
     found: Mask = np.searchsorted(began, trace.start[calls]) < np.searchsorted(began, trace.end[calls])
     return found

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace._once import once
 from outpace.model.arrays import Codes, Indices
 from outpace.timeline.hlo_meaning import flops, precision, traffic, transfer
 from outpace.timeline.hlo_reader import Instruction, as_bytes, fields, messages, number, text
@@ -61,11 +61,11 @@ class Program:
         self._proto = proto
         self._made: dict[str, HloOp] = {}
 
-    @cached_property
+    @once
     def _module(self) -> bytes:
         return next(messages(self._proto, _MODULE), b"")
 
-    @cached_property
+    @once
     def _computations(self) -> dict[int, list[Instruction]]:
         found = {}
         for computation in messages(self._module, _COMPUTATIONS):
@@ -73,15 +73,15 @@ class Program:
             found[number(dict(fields(computation)).get(_COMPUTATION_ID))] = instructions
         return found
 
-    @cached_property
+    @once
     def _by_name(self) -> dict[str, Instruction]:
         return {i.name: i for instructions in self._computations.values() for i in instructions}
 
-    @cached_property
+    @once
     def _by_number(self) -> dict[int, Instruction]:
         return {i.number: i for instructions in self._computations.values() for i in instructions}
 
-    @cached_property
+    @once
     def _frames(self) -> _Frames:
         return _Frames(next(messages(self._module, _FRAMES), b""))
 
@@ -124,7 +124,7 @@ class Program:
             layer = [t.number for t in takers]
             seen.update(layer)
 
-    @cached_property
+    @once
     def _users(self) -> dict[int, list[Instruction]]:
         users: dict[int, list[Instruction]] = {}
         for instruction in self._by_number.values():

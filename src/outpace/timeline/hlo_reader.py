@@ -7,7 +7,8 @@ has what stands before the damage.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
+
+from outpace._once import once
 
 Value = bytes | int
 
@@ -44,12 +45,12 @@ class Instruction:
     def __init__(self, data: bytes) -> None:
         self._found: dict[int, Value] = dict(fields(data))
 
-    @cached_property
+    @once
     def name(self) -> str:
         """Name in the program: `fusion.7`."""
         return text(self._found.get(_NAME))
 
-    @cached_property
+    @once
     def opcode(self) -> str:
         """`fusion`, `dot`, `custom-call`."""
         return text(self._found.get(_OPCODE))
@@ -94,12 +95,12 @@ class Instruction:
         """Fields of `ConvolutionDimensionNumbers`."""
         return dict(fields(as_bytes(self._found.get(_CONVOLUTION))))
 
-    @cached_property
+    @once
     def shapes(self) -> list[Shape]:
         """The arrays of the result: one, or those of a tuple."""
         return list(_arrays(as_bytes(self._found.get(_SHAPE))))
 
-    @cached_property
+    @once
     def _metadata(self) -> dict[int, Value]:
         return dict(fields(as_bytes(self._found.get(_METADATA))))
 

@@ -21,7 +21,7 @@ from outpace.timeline.ahead import runs_of
 from outpace.timeline.cycles import outermost_repetition, recurrence
 from outpace.timeline.device_ops import steps_of_device_ops
 from outpace.timeline.gradients import trains
-from outpace.timeline.names import INPUT_THREADS, JITTED_CALL, jitted_function
+from outpace.timeline.names import INPUT_THREADS, Is, jitted_function, names
 from outpace.timeline.steps import Confidence, Steps, StepSource, no_steps
 from outpace.trace import Trace, dialect
 from outpace.trace.algorithms import distinct, nest_rows
@@ -31,26 +31,6 @@ _PERIODIC = 0.9  # share of ops that must recur one period later
 _LONGEST_PERIOD = 20_000
 _AGREE = 0.8  # step time of the calls to that of the runs, or the other way round: both say the same
 _FEW_RUNS = 3
-# JAX runs a primitive outside of any jitted function as a jitted function of that name; such calls are glue, not the step.
-_LAX = frozenset(
-    (
-        *("add", "broadcast_in_dim", "concatenate", "convert_element_type", "copy", "dynamic_slice", "dynamic_update_slice"),
-        *(
-            "fold_in",
-            "gather",
-            "iota",
-            "multiply",
-            "reshape",
-            "scatter",
-            "select_n",
-            "slice",
-            "squeeze",
-            "subtract",
-            "transpose",
-        ),
-        *("true_divide", "_threefry_seed", "_threefry_split", "_unstack"),
-    )
-)
 _INFERENCE = frozenset(("predict", "prediction", "predictions", "serving", "serve", "infer", "inference"))
 _TRAINING = frozenset(("train", "training", "fit", "grad", "grads", "gradient", "update"))
 _EXPORTED = "__inference_"  # what TensorFlow puts before the name of every traced function
@@ -63,11 +43,6 @@ def is_prediction(function: str) -> bool:
     return bool(words & _INFERENCE and not words & _TRAINING) or _KERAS_INFERENCE in function
 
 
-def is_glue(call: str) -> bool:
-    """Whether a call is of a primitive that JAX ran by itself (`PjitFunction(convert_element_type)`), and of no function of the program."""
-    return jitted_function(call) in _LAX
-
-
 def infer_steps(trace: Trace, hidden: Indices) -> Steps:
     """Find the repeated call; `hidden` are mark rows that must not be looked at."""
     if (steps := _device_programs(trace)) is not None:
@@ -75,7 +50,7 @@ def infer_steps(trace: Trace, hidden: Indices) -> Steps:
     visible = np.ones(len(trace), bool)
     visible[hidden] = False
     calls = _function_calls(trace, visible)
-    ops = _outermost(trace, visible & _starts(trace, ("EagerExecute",)))
+    ops = _outermost(trace, visible & names(trace).events(Is.EAGER))
     training = calls[trains(trace, calls)]
     rows = _most_repeated(trace, training)
     if len(rows) < 2:
@@ -92,16 +67,11 @@ def infer_steps(trace: Trace, hidden: Indices) -> Steps:
         return steps
     if (steps := steps_of_device_ops(trace)) is not None:
         return steps
-    for names in (("SessionRun", "RunGraph"), ("FunctionRun",)):
-        rows = _most_repeated(trace, _off_input_threads(trace, _outermost(trace, visible & _starts(trace, names))))
+    for what in (Is.SESSION, Is.FUNCTION_RUN):
+        rows = _most_repeated(trace, _off_input_threads(trace, _outermost(trace, visible & names(trace).events(what))))
         if len(rows) > 1:
             return _between_ends(trace, rows, visible)
     return no_steps("nothing in the profile repeats like a training step")
-
-
-def _starts(trace: Trace, prefixes: tuple[str, ...]) -> Mask:
-    hits = np.fromiter((n.startswith(prefixes) for n in trace.names), bool, len(trace.names))
-    return np.asarray(hits[trace.name])
 
 
 def _outermost(trace: Trace, mask: Mask) -> Indices:
@@ -113,10 +83,9 @@ def _outermost(trace: Trace, mask: Mask) -> Indices:
 
 
 def _function_calls(trace: Trace, visible: Mask) -> Indices:
-    mask = trace.stat(dialect.TF_FUNCTION_CALL).has(len(trace)) | _starts(trace, (JITTED_CALL,))
+    mask = trace.stat(dialect.TF_FUNCTION_CALL).has(len(trace)) | names(trace).events(Is.JITTED)
     calls = _outermost(trace, mask & visible)
-    glue = np.fromiter((is_glue(n) for n in trace.names), bool, len(trace.names))
-    steps: Indices = calls[~glue[trace.name[calls]]]
+    steps: Indices = calls[~names(trace).are(Is.GLUE)[trace.name[calls]]]
     return steps if len(steps) else calls
 
 
@@ -227,12 +196,12 @@ def _first_start(trace: Trace, top: Indices, rows: Indices, end: Picoseconds) ->
     inside = (step > 0) & (step < len(rows))
     leading = np.zeros(len(outer), bool)
     leading[inside] = trace.start[outer[inside]] < trace.start[rows[step[inside]]]
-    names = distinct(trace.name[outer[leading]])
+    leaders = distinct(trace.name[outer[leading]])
     earliest = call - 2 * int(leads.max())
     before = outer[(trace.start[outer] < call) & (trace.end[outer] <= call) & (trace.start[outer] >= earliest)]
     first = call
     for row in before[::-1].tolist():
-        if trace.name[row] not in names:
+        if trace.name[row] not in leaders:
             break
         first = int(trace.start[row])
     return first
@@ -247,22 +216,15 @@ def _outermost_of(trace: Trace, rows: Indices) -> Indices:
     return np.asarray(rows[kept])
 
 
-def _is_python(trace: Trace) -> Mask:
-    """Names of Python frames: they wrap the whole program and belong to no step."""
-    return np.fromiter((n.startswith("$") for n in trace.names), bool, len(trace.names))
-
-
 def _program_events(trace: Trace, rows: Indices) -> Indices:
-    return rows[~_is_python(trace)[trace.name[rows]]]
+    """Without Python frames: they wrap the whole program and belong to no step."""
+    return rows[~names(trace).are(Is.PYTHON)[trace.name[rows]]]
 
 
 def _awaited(trace: Trace, heads: Indices, rows: Indices, thread: Indices) -> Picoseconds:
     """End of each step's last call, or of the last wait for its result before the next step's first call."""
     end = trace.end[rows].copy()
-    waits = np.fromiter(
-        (n.endswith(("::Await", "block_until_ready", "BlockHostUntilReady")) for n in trace.names), bool, len(trace.names)
-    )
-    waiting = thread[waits[trace.name[thread]]]
+    waiting = thread[names(trace).are(Is.AWAITS)[trace.name[thread]]]
     if len(waiting):
         call = np.searchsorted(trace.start[rows], trace.start[waiting], side="right") - 1
         owned = (call >= 0) & (np.searchsorted(trace.start[heads], trace.start[waiting], side="right") - 1 == call)

@@ -6,11 +6,10 @@ import numpy as np
 
 from outpace.model.arrays import Codes, Indices, Mask
 from outpace.model.units import counted
+from outpace.timeline.names import Is, names
 from outpace.timeline.steps import Confidence, Steps, StepSource
 from outpace.trace import Plane, Trace, dialect
 from outpace.trace.algorithms import common, distinct
-
-KERAS_BATCH = "Profiled batch"
 
 
 def marked_rows(trace: Trace) -> Indices:
@@ -21,7 +20,7 @@ def marked_rows(trace: Trace) -> Indices:
 
 def keras_rows(trace: Trace) -> Indices:
     """Event rows of Keras' own batch marks, which lack `_r`."""
-    return _with_number(trace, trace.named(lambda name: name == KERAS_BATCH))
+    return _with_number(trace, names(trace).rows(Is.KERAS_BATCH))
 
 
 def _with_number(trace: Trace, rows: Indices) -> Indices:

@@ -1,4 +1,7 @@
-"""What an event's name says: framework op, tf.data iterator, memory copy, or something else.
+"""What an event's name says: framework op, tf.data iterator, memory copy, and what else the frameworks call what they do.
+
+This is the one place that knows the names of TensorFlow's, JAX' and XLA's events. Each distinct name of a profile is read once (`names`);
+whoever asks for events asks by `Is`, and for ops by their kind.
 
 Names follow conventions of TensorFlow and XLA (`scope/op:Type`, `Iterator::A::B`, `MemcpyH2D`); the meaning of each convention is that of
 `tf_op_utils.cc` in XLA's profiler utilities.
@@ -7,9 +10,16 @@ Names follow conventions of TensorFlow and XLA (`scope/op:Type`, `Iterator::A::B
 from __future__ import annotations
 
 import re
-from enum import Enum
+from enum import Enum, IntFlag, auto
+from functools import reduce
+from operator import or_
+from typing import NamedTuple
 
-from outpace._dataclass import dataclass
+import numpy as np
+
+from outpace._once import derived
+from outpace.model.arrays import Codes, Indices, Mask
+from outpace.trace import Trace
 
 _TF_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_./>-]*")
 _TF_TYPE = re.compile(r"[A-Z_][a-zA-Z0-9_]*")
@@ -22,6 +32,147 @@ JITTED_CALL = "PjitFunction("  # what the name of a call of a jitted function st
 INPUT_THREADS = "tf_data"  # what TensorFlow's names of its input threads start with
 
 
+class Is(IntFlag):
+    """What a name is, beside an op."""
+
+    EXECUTOR = auto()  # a run of TensorFlow's executor
+    EXECUTOR_DONE = auto()
+    INPUT_REQUEST = auto()  # of an iterator, by an op
+    REGION_START = auto()  # of a task that XLA's thread pool took over
+    REGION_STOP = auto()
+    KERAS_BATCH = auto()
+    DEVICE_PIPELINE = auto()  # tf.data's second half, on the device's side
+    COPY_TO_DEVICE = auto()  # by JAX' client of a CPU
+    FETCH = auto()  # of an array of JAX
+    POOL = auto()  # tasks of the intra-op pool
+    ALLOCATION = auto()
+    DEALLOCATION = auto()
+    JITTED = auto()  # a call of a jitted function
+    JAX_CALL = auto()  # that, or of a pmapped one
+    CALL = auto()  # such a call, with its function's name
+    EAGER = auto()  # an op that runs by itself, as the runtime sees it
+    EAGER_OP = auto()  # the same, as the op's kernel sees it
+    EAGER_INPUT = auto()
+    SESSION = auto()  # a run of a session's graph
+    PREDICTS = auto()  # a run of a session or of a signature
+    FUNCTION_RUN = auto()
+    WRAPPER = auto()  # what stands around ops: no work of a step, but TensorFlow all the same
+    PYTHON = auto()  # a frame of a profiler's Python tracer
+    TAPE = auto()  # an op of a backward pass
+    THUNKS = auto()  # XLA's executor on a CPU
+    STAGE_FUNCTION = auto()  # what a stage of tf.data runs for each element
+    INPUT_WORK = auto()  # tf.data
+    ITERATOR_ROOT = auto()  # of a pipeline: an iterator below none
+    PRODUCES = auto()  # an element, for another thread
+    CONSUMES = auto()
+    WORKS = auto()  # a thread that has it open computes
+    AWAITS_OTHERS = auto()  # an op that waits for input, or for other workers
+    AWAITS = auto()  # the results of a call
+    BLOCKS = auto()  # as that, anywhere in the name
+    WAITS = auto()  # for anything, as far as the name tells
+    ON_PYTHON = auto()  # threads that run Python record it
+    BUILDS = auto()  # a graph or a program
+    OF_MODULE = auto()  # a pass of XLA's compiler that names the program
+    GLUE = auto()  # a primitive that JAX ran by itself
+    PICKS = auto()  # such a one, for `x[i]`
+    JAX = auto()  # what runs for JAX only
+    TENSORFLOW = auto()
+    KERAS = auto()  # a function of Keras' loop
+    MARK = auto()  # spans a step, and is no work
+    TO_DEVICE = auto()  # an op that copies to a device
+    EXECUTES = auto()  # a run of an executor, in whatever case it is written
+    INPUT = auto()  # an op that asks for input, likewise
+
+
+_JITTED = JITTED_CALL.rstrip("(")
+_EAGER_OPS = "EagerLocalExecute: "
+_EXACTLY = {
+    "ExecutorState::Process": Is.EXECUTOR,
+    "ExecutorDoneCallback": Is.EXECUTOR_DONE,
+    "IteratorGetNextOp::DoCompute": Is.INPUT_REQUEST,
+    "IteratorGetNextAsOptionalOp::DoCompute": Is.INPUT_REQUEST,
+    "ThreadpoolListener::StartRegion": Is.REGION_START,
+    "ThreadpoolListener::StopRegion": Is.REGION_STOP,
+    "Profiled batch": Is.KERAS_BATCH,
+    "Iterator::Prefetch::Generator": Is.DEVICE_PIPELINE,
+    "H2D Dispatch": Is.COPY_TO_DEVICE,
+    "np.asarray(jax.Array)": Is.FETCH,
+    "ParallelFor": Is.POOL,
+    "MemoryAllocation": Is.ALLOCATION,
+    "MemoryDeallocation": Is.DEALLOCATION,
+}
+_BEGINS = {
+    JITTED_CALL: Is.JITTED | Is.JAX,
+    _JITTED: Is.JAX_CALL,
+    "PmapFunction": Is.JAX_CALL,
+    "EagerExecute": Is.EAGER | Is.WRAPPER | Is.TENSORFLOW,
+    "EagerLocalExecute": Is.WRAPPER,
+    _EAGER_OPS: Is.EAGER_OP,
+    _EAGER_OPS + "IteratorGetNext": Is.EAGER_INPUT,
+    "EagerKernelExecute": Is.WRAPPER,
+    "FunctionRun": Is.FUNCTION_RUN | Is.WRAPPER | Is.TENSORFLOW,
+    "SessionRun": Is.SESSION | Is.TENSORFLOW | Is.PREDICTS,
+    "RunGraph": Is.SESSION,
+    **dict.fromkeys(("TFSessionRun", "Session::Run", "BatchingSessionRun", "TfServing"), Is.PREDICTS),
+    "TFE_": Is.TENSORFLOW,
+    "ExecutorState::Process": Is.WORKS | Is.TENSORFLOW,
+    "ThunkExecutor::Execute": Is.WORKS | Is.THUNKS,
+    "InstantiatedCapturedFunction::": Is.WORKS | Is.STAGE_FUNCTION | Is.INPUT_WORK,
+    "Iterator::": Is.INPUT_WORK,
+    "IteratorGetNextOp": Is.INPUT_WORK,
+    "IteratorGetNextAsOptionalOp": Is.INPUT_WORK,
+    "$": Is.PYTHON | Is.ON_PYTHON,
+    "trace_to_jaxpr": Is.ON_PYTHON,
+    "lower_": Is.ON_PYTHON,
+    "backend_compile": Is.ON_PYTHON,
+    "gradient_tape/": Is.TAPE,
+    **dict.fromkeys(("PJRT_LoadedExecutable_Execute", "TfrtCpuExecutable::Execute"), Is.JAX),
+    **dict.fromkeys(("PjRtStreamExecutorLoadedExecutable", "PyLoadedExecutable"), Is.JAX),
+    **dict.fromkeys(("one_step_on_iterator", "multi_step_on_iterator", "one_step_on_data"), Is.KERAS),
+    **dict.fromkeys(("train_function", "test_function", "predict_function"), Is.KERAS),
+}
+_ENDS = {
+    "Produce": Is.PRODUCES,
+    "Consume": Is.CONSUMES,
+    "::Await": Is.AWAITS,
+    "block_until_ready": Is.AWAITS,
+    "BlockHostUntilReady": Is.AWAITS,
+}
+_BUILDS = (
+    *("tf.function-graph_building", "XlaCompile", "XlaLaunch:Compile", "PjRtClient::Compile", "TfrtCpuClient::Compile"),
+    *("CommonPjRtClient::Compile", "PjitFunction:compile", "HloPassPipeline", "JitCompilation", "trace_to_jaxpr"),
+    *("lower_sharding_computation", "lower_mesh_computation", "backend_compile", "PjRtCpuClient::Compile"),
+    *("PjRtStreamExecutorClient::Compile", "StreamExecutorGpuClient::Compile", "PjRtCApiClient::Compile"),
+    *("TfrtTpuClient::Compile", "TfrtTpuCompiler::Compile", "CpuCompiler::", "GpuCompiler::", "FusionCompiler::Compile"),
+    *("JitCompiler::Compile", "HLO passes"),
+)
+_BUILDS_IN_PYTHON = re.compile(  # frames of JAX that do nothing else
+    r"\$(?:pxla|compiler|mlir|partial_eval|stages)\.py:\d+ "
+    r"(?:compile|compile_or_get_cached|backend_compile\w*|lower_sharding_computation|lower_jaxpr_to_module|trace_to_jaxpr\w*)"
+)
+_OF_MODULE = re.compile(r"\((jit_\S+|pmap_\S+)\)$")  # `HLO passes after layout assignment (jit_step)`
+_CALL = re.compile(r"(?:PjitFunction|PmapFunction)\((.*)\)")
+_MARKS = ("train", "test", "TraceContext")
+_BLOCKS = ("Await", "BlockUntilReady", "BlockHostUntilReady", "block_until_ready")
+_WAITS = ("wait", "block", "sleep", "poll", "select", "acquire", "join", "synchronize")
+# JAX runs a primitive outside of any jitted function as a jitted function of that name; such calls are glue, not the step.
+_PICKS = frozenset(("dynamic_slice", "squeeze", "slice", "gather", "_unstack"))  # for `x[i]`
+_GLUE = _PICKS.union(
+    (
+        "add",
+        "broadcast_in_dim",
+        "concatenate",
+        "convert_element_type",
+        "copy",
+        "dynamic_update_slice",
+        "fold_in",
+        "iota",
+        "multiply",
+    ),
+    ("reshape", "scatter", "select_n", "subtract", "transpose", "true_divide", "_threefry_seed", "_threefry_split"),
+)
+
+
 class OpKind(str, Enum):
     """Family of an op."""
 
@@ -32,13 +183,88 @@ class OpKind(str, Enum):
     OTHER = "other"
 
 
-@dataclass(frozen=True)
-class Op:
+class Op(NamedTuple):
     """An op as its event names it; `type` is "Dataset" for tf.data iterators and "" for events that are no op."""
 
     kind: OpKind
     name: str
     type: str
+
+
+class Names:
+    """The names of a trace: what each is, and its op. Both run along `trace.names`; `code` is `trace.name`, of every event."""
+
+    def __init__(self, texts: tuple[str, ...], code: Codes) -> None:
+        known = {text: (_flags(text, op := parse_op(text)), op) for text in dict.fromkeys(texts)}
+        self.ops = tuple(known[text][1] for text in texts)
+        self._code = code
+        self._flags = np.fromiter((known[text][0] for text in texts), np.int64, len(texts))
+        self._kind = np.fromiter((_KINDS[op.kind] for op in self.ops), np.uint8, len(texts))
+
+    def are(self, what: Is) -> Mask:
+        """Boolean over the names: is it one of these."""
+        return np.asarray((self._flags & int(what)) != 0)
+
+    def events(self, what: Is) -> Mask:
+        """Boolean over the events: is its name one of these."""
+        names = self.are(what)
+        return names[self._code] if names.any() else np.zeros(len(self._code), bool)
+
+    def rows(self, what: Is) -> Indices:
+        """Rows of the events whose name is one of these."""
+        names = self.are(what)
+        return np.flatnonzero(names[self._code]) if names.any() else np.zeros(0, np.int64)
+
+    def of_kind(self, *kinds: OpKind) -> Mask:
+        """Boolean over the names: is it an op of these kinds."""
+        wanted = np.zeros(len(_KINDS), bool)
+        wanted[[_KINDS[kind] for kind in kinds]] = True
+        return np.asarray(wanted[self._kind])
+
+
+@derived
+def names(trace: Trace) -> Names:
+    """What the names of a trace say."""
+    return Names(trace.names, trace.name)
+
+
+def _flags(text: str, op: Op) -> int:
+    found = int(_EXACTLY.get(text, 0))
+    if text.startswith(_ANY_BEGIN):
+        found |= reduce(or_, (flag for begin, flag in _BEGIN_FLAGS if text.startswith(begin)))
+    if text.endswith(_ANY_END):
+        found |= reduce(or_, (flag for end, flag in _END_FLAGS if text.endswith(end)))
+    lower = text.lower()
+    for flag, holds in (
+        (Is.BUILDS, text.startswith(_BUILDS) or (found & Is.PYTHON and _BUILDS_IN_PYTHON.fullmatch(text))),
+        (Is.BLOCKS, found & Is.AWAITS or any(word in text for word in _BLOCKS)),
+        (Is.WAITS, any(word in lower for word in _WAITS)),
+        (Is.CALL, found & Is.JAX_CALL and _CALL.fullmatch(text)),
+        (Is.OF_MODULE, text.endswith(")") and _OF_MODULE.search(text)),
+        (Is.MARK, text.startswith(_MARKS) and "/" not in text and ":" not in text),
+        (Is.EXECUTES, lower.startswith("executorstate::process")),
+        (Is.INPUT, lower.startswith("iteratorgetnext")),
+        (Is.ITERATOR_ROOT, op.kind is OpKind.TF_DATA and text.count("::") == 1),
+        (Is.AWAITS_OTHERS, op.type.startswith(("IteratorGetNext", "Collective"))),
+        (Is.TO_DEVICE, op.type in ("InfeedEnqueue", "InfeedEnqueueTuple", "MemcpyHToD")),
+    ):
+        if holds:
+            found |= flag
+    if text.startswith((JITTED_CALL, "jit_", "pmap_")) and (function := jitted_function(text)) in _GLUE:
+        found |= Is.GLUE | (Is.PICKS if function in _PICKS else 0)
+    return found
+
+
+def called_function(call: str) -> str | None:
+    """Function whose call has this name (`PjitFunction(step)`); None for a name that is no whole call."""
+    found = _CALL.fullmatch(call)
+    return found and found[1]
+
+
+def module_function(name: str) -> str:
+    """Function of the program that a pass of XLA's compiler works on; "" where the name does not tell."""
+    found = _OF_MODULE.search(name)
+    return found[1].partition("_")[2] if found else ""
 
 
 def parse_op(full_name: str) -> Op:
@@ -86,3 +312,9 @@ def jitted_function(call: str) -> str:
 def iterator_type(long_name: str) -> str:
     """Last part of a tf.data iterator's long name: `Iterator::Root::Map` is a `Map`."""
     return long_name.rsplit("::", 1)[-1]
+
+
+_KINDS = {kind: code for code, kind in enumerate(OpKind)}
+_ANY_BEGIN, _ANY_END = tuple(_BEGINS), tuple(_ENDS)
+_BEGIN_FLAGS = tuple((begin, int(flag)) for begin, flag in _BEGINS.items())
+_END_FLAGS = tuple((end, int(flag)) for end, flag in _ENDS.items())

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from functools import cached_property
 from typing import Any
 
 from outpace._dataclass import dataclass
-from outpace.timeline.derived import Derived
+from outpace._once import Derived, once
 from outpace.timeline.timeline import Timeline
 from outpace.trace import Trace
 
@@ -37,17 +36,22 @@ class Run:
         ordered = sorted(traces, key=lambda t: t.host)
         return cls(source, tuple(Timeline(t, use_marks) for t in ordered), **kwargs)
 
-    @cached_property
+    @once
+    def by_host(self) -> Mapping[str, Timeline]:
+        """The hosts by their names."""
+        return {t.host: t for t in self.hosts}
+
+    @once
     def events(self) -> int:
         """Number of events of all hosts."""
         return sum(len(t.trace) for t in self.hosts)
 
-    @cached_property
+    @once
     def has_device(self) -> bool:
         """Whether any accelerator recorded events."""
         return any(t.device_planes for t in self.hosts)
 
-    @cached_property
+    @once
     def lossy(self) -> bool:
         """Whether a host's profile lacks bytes or names, or was left out: "nothing was found" then proves nothing."""
         return bool(self.left_out) or any(t.trace.lossy for t in self.hosts)

@@ -9,6 +9,7 @@ The limits are robust statistics of the steps' durations alone; why a step took 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 
 import numpy as np
@@ -50,14 +51,12 @@ def set_aside(durations: Picoseconds | Values, complete: Mask) -> list[Aside]:
     found = [Aside.NO] * len(durations)
     rows = np.flatnonzero(complete)
     times = durations[rows].astype(np.float64)
-    first = 0
-    while len(times) - first > _FEWEST and times[first] > limit(times[first + 1 :]):
-        found[rows[first]] = Aside.WARM_UP
-        first += 1
+    first, reason = _leading(times[:-_FEWEST], times, lambda some, rest: some > limit(rest)), Aside.WARM_UP
     if first == 0:
-        first = _too_fast(times)
-        for row in rows[:first].tolist():
-            found[row] = Aside.BUFFERED
+        some = times[: int(_LEADING * len(times))]
+        first, reason = _leading(some, times, lambda some, rest: some < _SHORTER * median(rest)), Aside.BUFFERED
+    for row in rows[:first].tolist():
+        found[row] = reason
     if len(times) - first > _FEWEST:
         slow = first + np.flatnonzero(times[first:] > limit(times[first:]))
         if len(slow) == 1:
@@ -82,9 +81,16 @@ def period(durations: Picoseconds | Values, steady: Mask) -> tuple[Indices, floa
     return slow, float(gaps.mean()) if regular else None
 
 
-def _too_fast(times: Values) -> int:
-    """How many leading steps took less than half of what the others take."""
+def _leading(some: Values, times: Values, apart: Callable[[Values, Values], Mask]) -> int:
+    """How many of the first steps stand apart from those that follow.
+
+    What stands apart from steps among which there are more like it does so without these too: all that follow in a row are set aside at once.
+    """
     count = 0
-    while count < int(_LEADING * len(times)) and times[count] < _SHORTER * median(times[count + 1 :]):
-        count += 1
+    while count < len(some):
+        differ = apart(some[count:], times[count + 1 :])
+        run = len(differ) if differ.all() else int(np.argmin(differ))
+        if run == 0:
+            break
+        count += run
     return count

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field, replace
 from enum import Enum
-from functools import cached_property
 
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace._once import once
 from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds
 from outpace.timeline.steady import Aside, set_aside
 
@@ -67,7 +67,7 @@ class Steps:
         """Length of every step, ps."""
         return self.end - self.start
 
-    @cached_property
+    @once
     def aside(self) -> list[Aside]:
         """Why each step is no part of the steady state; `Aside.NO` for those that are."""
         return set_aside(self.duration, self.complete)
@@ -78,7 +78,7 @@ class Steps:
         rows = np.flatnonzero(self.complete)
         return rows if len(rows) else np.arange(len(self))
 
-    @property
+    @once
     def whole(self) -> Indices:
         """Indices of the steps that statistics are made of: complete ones of the steady state, or all if none is."""
         steady = np.fromiter((not reason.value for reason in self.aside), bool, len(self))

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from dataclasses import field
 
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace._once import Derived, once
 from outpace.model import median
 from outpace.model.arrays import Codes, Indices, Mask
-from outpace.timeline.causality import step_of_events
+from outpace.timeline.causality import launches, step_of_events
 from outpace.timeline.hlo import Programs
 from outpace.timeline.infer import infer_steps
 from outpace.timeline.marks import device_step_lines, from_device_lines, from_marks, keras_rows, marked_rows
-from outpace.timeline.names import Op, OpKind, parse_op
+from outpace.timeline.names import Is, Names, Op, OpKind, names
 from outpace.timeline.steps import Steps, StepSource
 from outpace.trace import Plane, Trace, dialect
 from outpace.trace.algorithms import distinct
 
-_INPUT_REQUESTS = ("IteratorGetNextOp::DoCompute", "IteratorGetNextAsOptionalOp::DoCompute")
-_EAGER_REQUEST = "EagerLocalExecute: IteratorGetNext"
 _UNIX = 10**17  # ns: 1973; times since the start of a capture are far below
 _WANTED = (  # what most metrics ask for, decoded in one pass over the file
     dialect.ROOT,
@@ -40,13 +39,14 @@ class Timeline:
 
     trace: Trace
     use_marks: bool = True
+    derived: Derived = field(default_factory=Derived, init=False, repr=False)
 
     @property
     def host(self) -> str:
         """Name of the host: the profile's file name, which is unique where the name inside is not."""
         return self.trace.host
 
-    @cached_property
+    @once
     def _hidden(self) -> Indices:
         if self.use_marks:
             return np.zeros(0, np.int64)
@@ -54,7 +54,7 @@ class Timeline:
         rows += [np.arange(*self.trace.lines.rows(line).indices(len(self.trace))) for _, line in device_step_lines(self.trace)]
         return distinct(np.concatenate(rows))
 
-    @cached_property
+    @once
     def _found(self) -> Steps:
         from outpace.timeline.causality import STATS
 
@@ -68,12 +68,12 @@ class Timeline:
                 return from_marks(self.trace, marks, StepSource.KERAS_BATCH)
         return infer_steps(self.trace, self._hidden)
 
-    @cached_property
+    @once
     def step_of(self) -> Codes:
         """Index of the step that caused each event, -1 for none; int32 over all events."""
         return step_of_events(self.trace, self._found, self._hidden)
 
-    @cached_property
+    @once
     def steps(self) -> Steps:
         """The host's steps."""
         return self._found.with_per_row(self._executions_per_row())
@@ -82,8 +82,8 @@ class Timeline:
         """Keras' `steps_per_execution`: how often one call asks its busiest iterator for input. A loop of Python asks for itself, as often as
         it likes: of a validation in the step it reads every batch."""
         steps = self._found
-        requests = self.trace.named(lambda n: n in _INPUT_REQUESTS)
-        requests = requests[~self._within(requests, _EAGER_REQUEST)]
+        requests = names(self.trace).rows(Is.INPUT_REQUEST)
+        requests = requests[~self._within(requests, Is.EAGER_INPUT)]
         if len(steps) == 0 or len(requests) == 0:
             return 1
         ids, step = self.trace.stat(dialect.ID), self.step_of[requests]
@@ -99,36 +99,46 @@ class Timeline:
         np.maximum.at(busiest, pairs[0], count)
         return max(1, round(median(busiest[busiest > 0])))
 
-    def _within(self, rows: Indices, prefix: str) -> Mask:
-        """Whether each event lies in another one of its thread whose name begins so."""
-        names = np.fromiter((name.startswith(prefix) for name in self.trace.names), bool, len(self.trace.names))
+    def _within(self, rows: Indices, what: Is) -> Mask:
+        """Whether each event lies in another one of its thread that is such."""
+        outer = names(self.trace).are(what)
         parent, found = self.trace.nesting[0], np.zeros(len(rows), bool)
         at = parent[rows].astype(np.int64)
         while (at >= 0).any():
-            found |= (at >= 0) & names[self.trace.name[at]]
+            found |= (at >= 0) & outer[self.trace.name[at]]
             at = np.where(at >= 0, parent[at], -1)
         return found
 
-    @cached_property
+    @property
     def ops(self) -> tuple[Op, ...]:
-        """What each event name says, one entry per row of `trace.names`."""
-        return tuple(parse_op(n) for n in self.trace.names)
+        """The op that each event name says, one entry per row of `trace.names`."""
+        return self.names.ops
+
+    @property
+    def names(self) -> Names:
+        """What each event name says."""
+        return names(self.trace)
 
     def is_kind(self, *kinds: OpKind) -> Mask:
         """Boolean over `trace.names`: is the name an op of these kinds."""
-        return np.fromiter((op.kind in kinds for op in self.ops), bool, len(self.ops))
+        return self.names.of_kind(*kinds)
 
-    @cached_property
+    @once
+    def launches(self) -> tuple[Indices, Indices]:
+        """(rows of the host's calls, rows of what each launched on a device); the latter are sorted, and each has one call at most."""
+        return launches(self.trace)
+
+    @once
     def programs(self) -> Programs:
         """The XLA programs that the profile carries."""
         return Programs(self.trace)
 
-    @cached_property
+    @once
     def host_planes(self) -> tuple[Plane, ...]:
         """The planes with the host's threads."""
         return tuple(p for p in self.trace.planes if p.name == dialect.HOST)
 
-    @cached_property
+    @once
     def device_planes(self) -> tuple[Plane, ...]:
         """Planes of devices that recorded events."""
         return tuple(
@@ -141,7 +151,7 @@ class Timeline:
         xla = [i for i in lines if self.trace.lines.names[i] == "XLA Ops"]
         return xla or [i for i in lines if not self.trace.lines.names[i].startswith(("XLA", "Async", "Overlay", "_counters_"))]
 
-    @cached_property
+    @once
     def unix_origin_ns(self) -> int | None:
         """Unix time at which the trace's zero lies on the host's clock, ns; None where the profile does not tell."""
         if self.trace.origin_ns > _UNIX:  # lines that carry absolute time
@@ -150,7 +160,7 @@ class Timeline:
         began = environment.stats.get(dialect.PROFILE_START_TIME) if environment else None
         return began + self.trace.origin_ns if isinstance(began, int) and began > _UNIX else None
 
-    @cached_property
+    @once
     def span(self) -> tuple[int, int]:
         """First start and last end of all events, ps."""
         if len(self.trace) == 0:

@@ -10,25 +10,24 @@ from __future__ import annotations
 import numpy as np
 
 from outpace.model.arrays import Codes, Indices, Mask, Picoseconds
+from outpace.timeline.names import Is, names
 from outpace.trace import Trace, dialect
 
-_START, _STOP = "ThreadpoolListener::StartRegion", "ThreadpoolListener::StopRegion"
 _DERIVED = ("XLA", "Async", "Framework", "Source", "TensorFlow")  # lines of devices that say the same again, or in another way
 _AGREE = 0.5  # of the ops that links put into the step in whose time they begin: with fewer, dozens of steps are in flight
-_JITTED = ("PjitFunction", "PmapFunction")
 
 
 def runs_jax(trace: Trace) -> bool:
     """Whether a JAX program was captured: TensorFlow's programs call no jitted function of it."""
-    return any(name.startswith(_JITTED) for name in trace.names)
+    return bool(names(trace).are(Is.JAX_CALL).any())
 
 
 def with_regions(trace: Trace, subtree_end: Indices) -> Indices:
     """`subtree_end` of every event (one past its last descendant's row), where the start of a region also holds what runs until its end."""
-    rows = trace.named(lambda n: n in (_START, _STOP))
+    rows = names(trace).rows(Is.REGION_START | Is.REGION_STOP)
     if len(rows) == 0:
         return subtree_end
-    starts = np.fromiter((n == _START for n in trace.names), bool, len(trace.names))[trace.name[rows]]
+    starts = names(trace).are(Is.REGION_START)[trace.name[rows]]
     line = trace.line[rows].astype(np.int64)
     depth = np.cumsum(np.where(starts, 1, -1)) + ~starts  # that a region's start and its stop have alike; lines begin anywhere
     order = np.lexsort((rows, depth, line))

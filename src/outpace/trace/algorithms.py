@@ -1,4 +1,4 @@
-"""Algorithms on event columns, for the layers above: the core's (nesting, grouping, joining, spreading, sweeping, coverage) and set algebra."""
+"""Algorithms on event columns, for the layers above: the core's, and set algebra."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from outpace._native import cover, group, join, nest, nest_rows, spread, sweep
+from outpace._native import cover, group, latest, nest, nest_rows, spread, sweep
 from outpace.model.arrays import Indices
 
-__all__ = ["common", "cover", "distinct", "group", "join", "nest", "nest_rows", "spread", "sweep"]
+__all__ = ["common", "cover", "distinct", "group", "latest", "nest", "nest_rows", "spread", "sweep"]
 _Whole = TypeVar("_Whole", bound=np.integer[Any])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import field
-from functools import cached_property
+from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from outpace import _native
 from outpace._dataclass import dataclass
+from outpace._once import Derived, once
 from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds
 from outpace.trace.source import Source
 from outpace.trace.stats import StatColumn, Value
@@ -90,6 +91,8 @@ class Trace:
     losses: tuple[Loss, ...]
     _source: Source = field(repr=False)
     _stats: dict[str, StatColumn] = field(default_factory=dict, repr=False)
+    derived: Derived = field(default_factory=Derived, init=False, repr=False)
+    _loading: Lock = field(default_factory=Lock, repr=False)
 
     def __post_init__(self) -> None:
         columns = (self.name, self.start, self.duration, self.name_plane)
@@ -99,23 +102,23 @@ class Trace:
     def __len__(self) -> int:
         return len(self.name)
 
-    @cached_property
+    @once
     def end(self) -> Picoseconds:
         """End of every event, ps."""
         return _read_only(self.start + self.duration)
 
-    @cached_property
+    @once
     def line(self) -> Codes:
         """Line of every event."""
         return _read_only(np.repeat(np.arange(len(self.lines), dtype=np.int32), np.diff(self.lines.first_event)))
 
-    @cached_property
+    @once
     def nesting(self) -> tuple[Indices, Indices, Picoseconds]:
         """(parent, subtree_end, self time) of every event among all events of its line."""
         parent, subtree_end, self_time = _native.nest(self.lines.first_event, self.start, self.duration)
         return _read_only(parent), _read_only(subtree_end), _read_only(self_time)
 
-    @cached_property
+    @once
     def nameless(self) -> int:
         """How many events have lost their name: names stand behind the events, so that a cut file lacks them first."""
         return int((self.name == len(self.names) - 1).sum())
@@ -145,9 +148,10 @@ class Trace:
 
     def load(self, names: Iterable[str]) -> None:
         """Decode several stats in one pass over the file; `stat` then finds them without another."""
-        missing = [n for n in dict.fromkeys(names) if n not in self._stats]
-        if missing:
-            self._stats.update(self.find_stats(missing))
+        with self._loading:
+            missing = [n for n in dict.fromkeys(names) if n not in self._stats]
+            if missing:
+                self._stats.update(self.find_stats(missing))
 
     def stat(self, name: str) -> StatColumn:
         """All values of the event stat called `name` (empty when the profile has none), sorted by event row."""

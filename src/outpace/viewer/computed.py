@@ -10,13 +10,14 @@ from outpace.metrics.input.iterators import IteratorGraph
 from outpace.metrics.input.stage_labels import source
 from outpace.model.arrays import Numbers, Picoseconds
 from outpace.timeline import Timeline
+from outpace.timeline.names import Is
+from outpace.timeline.names import names as event_names
 from outpace.timeline.run import Record
 from outpace.trace import Trace, dialect
 from outpace.trace.algorithms import common
 from outpace.trace.export import ComputedSlices
 
 STEPS, STAGES = "step", "tf.data stage"  # categories, which tell computed slices from events
-_MEMORY = ("MemoryAllocation", "MemoryDeallocation")
 
 
 def steps(timeline: Timeline) -> ComputedSlices:
@@ -43,7 +44,7 @@ def steps(timeline: Timeline) -> ComputedSlices:
 def memory(trace: Trace) -> Iterator[tuple[str, Picoseconds, Numbers]]:
     """Bytes allocated over time: (allocator, times in ps, bytes) for every allocator that reports its allocations."""
     trace.load((dialect.ALLOCATOR_NAME, dialect.BYTES_ALLOCATED))
-    rows = trace.named(lambda name: name in _MEMORY).astype(np.int32)
+    rows = event_names(trace).rows(Is.ALLOCATION | Is.DEALLOCATION).astype(np.int32)
     used, allocator = trace.stat(dialect.BYTES_ALLOCATED), trace.stat(dialect.ALLOCATOR_NAME)
     of_rows, at = common(rows, used.row)
     rows, amount = rows[of_rows], used.ints[at]

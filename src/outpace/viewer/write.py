@@ -12,7 +12,6 @@ from outpace._dataclass import dataclass
 from outpace.metrics.input.iterators import iterators
 from outpace.model.arrays import Column, Indices
 from outpace.timeline import Run, Timeline
-from outpace.timeline.causality import launches
 from outpace.timeline.clock import shifts_ns
 from outpace.trace.export import ComputedSlices, Flows, Format, Kind, Slices, Writer
 from outpace.viewer import computed
@@ -70,7 +69,7 @@ class _Host:
         self.span = chosen.span(timeline, shift_ns * 1000)
         self.mask = None if self.span is None else overlaps(trace.start, trace.duration, self.span)
         self.arguments = chosen.arguments.of(trace.stat_names)
-        cause, effect = launches(trace)
+        cause, effect = timeline.launches
         if self.mask is not None:
             both = self.mask[cause] & self.mask[effect]
             cause, effect = cause[both], effect[both]

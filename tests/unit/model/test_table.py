@@ -45,3 +45,11 @@ def test_any_column_sorts_ties_keep_their_order_and_missing_ones_stand_last(
 )
 def test_a_heading_is_the_name_in_sentence_case_with_its_abbreviations(name: str, label: str) -> None:
     assert Field(name, Unit.TEXT, "some column").label == label
+
+
+def test_rows_of_some_values_stand_in_their_order() -> None:
+    rows = table(["b", "a", "b", "c"], Unit.TEXT)
+    assert rows.of("value", "b")["at"].tolist() == [0, 2]
+    assert rows.of("value", "c", "b")["at"].tolist() == [0, 2, 3]
+    assert len(rows.of("value", "d")) == 0
+    assert rows.of("value", "b").of("at", 2)["at"].tolist() == [2]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from outpace.testing import LineBuilder, SpaceBuilder
-from outpace.tools.kernel_stats.spans import busy_until, merged
+from outpace.tools.kernel_stats.spans import Busy, merged
 from outpace.tools.kernel_stats.within import Activity, innermost
 from outpace.trace import Trace, open_trace
 
@@ -24,13 +24,13 @@ def test_merged_joins_what_overlaps_or_touches() -> None:
     assert [len(part) for part in merged(empty, empty)] == [0, 0]
 
 
-def test_busy_until_counts_every_moment_once() -> None:
+def test_busy_time_counts_every_moment_once() -> None:
     busy = np.zeros(40, int)
     for low, high in zip(*SPANS, strict=True):
         busy[low:high] = 1
     times = np.arange(-3, 40)
-    assert busy_until(*merged(*SPANS), times).tolist() == [int(busy[: max(t, 0)].sum()) for t in times]
-    assert busy_until(np.zeros(0, int), np.zeros(0, int), times).tolist() == [0] * len(times)
+    assert Busy.of(*SPANS).until(times).tolist() == [int(busy[: max(t, 0)].sum()) for t in times]
+    assert Busy.of(np.zeros(0, int), np.zeros(0, int)).until(times).tolist() == [0] * len(times)
 
 
 def nested(line: LineBuilder, random_: random.Random, low: int, high: int, depth: int) -> None:

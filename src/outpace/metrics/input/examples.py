@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from outpace.metrics.derived import derived
+from outpace._once import derived
 from outpace.metrics.input.iterators import IteratorGraph, iterators
 from outpace.timeline import Run
 from outpace.trace import dialect

@@ -8,16 +8,15 @@ critical path when it and all above it overlap their caller.
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.derived import derived
-from outpace.model.arrays import Codes, Ids, Indices, Mask, Numbers, Picoseconds
+from outpace._once import derived, once
+from outpace.model.arrays import Codes, Column, Ids, Indices, Mask, Numbers, Picoseconds
 from outpace.timeline import OpKind, Run, Timeline
+from outpace.timeline.names import Is, names
 from outpace.trace import StatColumn, Trace, dialect
-from outpace.trace.algorithms import join
+from outpace.trace.algorithms import latest
 
 ASYNC_TYPES = (
     "Prefetch",
@@ -29,8 +28,6 @@ ASYNC_TYPES = (
     "ParallelBatch",
     "ParallelFilter",
 )
-_PRODUCE, _CONSUME = "Produce", "Consume"
-_DEVICE_PIPELINE = "Iterator::Prefetch::Generator"
 _DEEPEST = 100  # levels followed below a root, as in the reference
 STATS = (dialect.ID, dialect.PARENT_ID, dialect.ELEMENT_ID, dialect.NAME, dialect.PARALLELISM, dialect.AUTOTUNE)
 
@@ -90,24 +87,31 @@ class IteratorGraph:
     roots: Indices
     device_ids: frozenset[int]
 
-    @cached_property
+    @once
     def long_names(self) -> tuple[str, ...]:
         """Long name of every iterator: `Iterator::Root::Prefetch::Map`."""
         return tuple(self.trace.names[n] for n in self.trace.name[self.first_row].tolist())
 
-    @cached_property
+    @once
     def types(self) -> tuple[str, ...]:
         """Last part of every long name."""
         return tuple(name.rsplit("::", 1)[-1] for name in self.long_names)
 
-    @cached_property
+    @once
+    def texts(self) -> tuple[Column, Column]:
+        """Type and id of every iterator, as columns of texts."""
+        columns = (self.types, [str(identity) for identity in self.ids.tolist()])
+        stage, identity = (np.array([*texts, None], object)[:-1] for texts in columns)
+        return stage, identity
+
+    @once
     def last_row(self) -> Indices:
         """An event row per iterator, its last."""
         rows = np.zeros(len(self.ids), self.row.dtype)
         np.maximum.at(rows, self.iterator, self.row)
         return rows
 
-    @cached_property
+    @once
     def overlap(self) -> Picoseconds:
         """Time that cause and effect of every edge have in common, ps."""
         start, end = self.trace.start[self.row], self.trace.end[self.row]
@@ -115,14 +119,14 @@ class IteratorGraph:
         np.maximum(common, 0, out=common)
         return common
 
-    @cached_property
+    @once
     def own(self) -> Picoseconds:
         """Self time of every event, ps: without what overlaps the iterators that it called."""
         own = self.trace.duration[self.row].copy()
         np.subtract.at(own, self.cause, self.overlap)
         return own
 
-    @cached_property
+    @once
     def executions(self) -> Executions:
         """Every execution, iterator by iterator: those that `calls` attributes to root calls, and those that begin before or end after them."""
         count = np.bincount(self.iterator, minlength=len(self.ids))
@@ -133,7 +137,7 @@ class IteratorGraph:
         np.add.at(own, self.iterator, self.own)
         return Executions(count, start, total, own)
 
-    @cached_property
+    @once
     def calls(self) -> Calls:
         """What every root call did, iterator by iterator."""
         return _follow(self)
@@ -160,8 +164,7 @@ def _graph(timeline: Timeline) -> IteratorGraph | None:
     distinct, first, index = np.unique(ids, return_index=True, return_inverse=True)
     parent_id = _values_at(trace.stat(dialect.PARENT_ID), row)
     cause, effect = _edges(trace, row, ids, parent_id)
-    second = np.fromiter((n == _DEVICE_PIPELINE for n in trace.names), bool, len(trace.names))[trace.name[row]]
-    is_root = np.fromiter((n.count("::") == 1 for n in trace.names), bool, len(trace.names))
+    second, root = (timeline.names.are(what)[trace.name[row]] for what in (Is.DEVICE_PIPELINE, Is.ITERATOR_ROOT))
     return IteratorGraph(
         trace=trace,
         row=row,
@@ -171,7 +174,7 @@ def _graph(timeline: Timeline) -> IteratorGraph | None:
         first_row=row[first],
         cause=cause,
         effect=effect,
-        roots=np.flatnonzero(is_root[trace.name[row]]),
+        roots=np.flatnonzero(root),
         device_ids=frozenset(parent_id[second].tolist()),
     )
 
@@ -201,7 +204,7 @@ def _edges(trace: Trace, row: Indices, ids: Ids, parent_id: Ids) -> tuple[Indice
     producer = np.flatnonzero(makes[parent])
     _, first_child = np.unique(parent[producer], return_index=True)  # an element's first iterator is what produced it
     producer = producer[first_child]
-    producer = producer[parent_id[producer] != 0]
+    producer = producer[(parent_id[producer] != 0) & (caller[producer] < 0)]  # what is called on the same thread has its caller
     produced = element.uints[np.searchsorted(element.row, parent[producer])]
 
     consumer_row = trace.nesting[0][element.row[consumes]]
@@ -209,16 +212,20 @@ def _edges(trace: Trace, row: Indices, ids: Ids, parent_id: Ids) -> tuple[Indice
     consumer = position[consumer_row[inside]]
     consumed = element.uints[consumes][inside][consumer >= 0]
     consumer = consumer[consumer >= 0]
-    linked, maker = join(consumer, (ids[consumer], consumed), producer, (parent_id[producer], produced))
-    return np.concatenate((caller[nested], linked)), np.concatenate((nested.astype(np.int32), maker))
+    begun, done = (
+        trace.start[row[producer]],
+        trace.end[row[consumer]],
+    )  # an element goes to the first consumption that ends after that
+    at = latest((ids[consumer], consumed), -done, (parent_id[producer], produced), -begun)
+    linked = np.flatnonzero(at >= 0)
+    linked = linked[done[at[linked]] >= begun[linked]]
+    return np.concatenate((caller[nested], consumer[at[linked]])), np.concatenate((nested, producer[linked])).astype(np.int32)
 
 
 def _pairs(trace: Trace, element: StatColumn) -> tuple[Indices, Indices]:
     """Positions in the `element_id` column of producing and of consuming events."""
-    produces = np.fromiter((n.endswith(_PRODUCE) for n in trace.names), bool, len(trace.names))
-    consumes = np.fromiter((n.endswith(_CONSUME) for n in trace.names), bool, len(trace.names))
-    names = trace.name[element.row]
-    return np.flatnonzero(produces[names]), np.flatnonzero(consumes[names])
+    of = trace.name[element.row]
+    return np.flatnonzero(names(trace).are(Is.PRODUCES)[of]), np.flatnonzero(names(trace).are(Is.CONSUMES)[of])
 
 
 def _follow(graph: IteratorGraph) -> Calls:

@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from outpace.metrics.derived import derived
+from outpace._once import derived
 from outpace.metrics.model.model_ops import ModelOps, model_ops
 from outpace.metrics.model.model_parts import by_op, op_places
 from outpace.metrics.model.op_places import OpPlace, OpPlaces

@@ -16,24 +16,23 @@ pipeline, and its stage with most work is where to act. Stages are told apart by
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.derived import derived
+from outpace._once import derived
 from outpace.metrics.input.iterators import IteratorGraph, is_async, iterators
 from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds, Values
 from outpace.timeline import OpKind, Run, Timeline
+from outpace.timeline.causality import partners
+from outpace.timeline.names import Is, names
 from outpace.trace import Trace, dialect
-from outpace.trace.algorithms import join, nest_rows, spread
+from outpace.trace.algorithms import distinct, nest_rows, spread
 
 CHAIN, FUNCTION = "chain", "function"
 _ANY = 1_000_000  # threads: the profile does not say how many may run
-_PRODUCE, _CONSUME = "Produce", "Consume"
 _INDEX = re.compile(r"\[\d+\]")
-_FUNCTION = "InstantiatedCapturedFunction::"
-_EXECUTOR = ("ExecutorState::Process", "ExecutorDoneCallback")
 _PYTHON_OPS = (":PyFunc", ":EagerPyFunc", ":PyFuncStateless")
 
 
@@ -130,13 +129,26 @@ def pipelines(run: Run) -> tuple[Pipeline, ...]:
 
 
 def _pipelines(timeline: Timeline, graph: IteratorGraph) -> list[Pipeline]:
+    roots = zip(*np.unique(graph.iterator[graph.roots], return_counts=True), strict=True)
+    calls = {int(root): int(count) for root, count in roots if int(graph.ids[root]) not in graph.device_ids}
+    positions: dict[tuple[int, str], list[int]] = {}
+    for root, iterator in _members(graph, calls):
+        positions.setdefault((root, _INDEX.sub("", graph.long_names[iterator])), []).append(iterator)
+    place = {iterator: at for at, group in enumerate(positions.values()) for iterator in group}
+    stage_of = np.full(len(graph.ids) + 1, -1, np.int32)
+    stage_of[list(place)] = list(place.values())
     owner = _owners(timeline, graph)
-    roots = graph.iterator[graph.roots]
-    counts = {int(r): int(n) for r, n in zip(*np.unique(roots, return_counts=True), strict=True)}
+    totals = _totals(timeline, owner, stage_of[owner.of], len(positions))  # -1 (nobody's event) looks up the last entry: -1
+    ids = {int(identity): i for i, identity in enumerate(graph.ids.tolist())}
+    stages: dict[int, list[StageWork]] = {root: [] for root in calls}
+    for at, ((root, position), group) in enumerate(positions.items()):
+        mine = stages[root]
+        above = place.get(ids.get(int(graph.parent_id[group[0]]), -1), -1) - (at - len(mine))
+        parent = above if 0 <= above < len(mine) else -1  # a damaged file may say that iterators call each other in a circle
+        mine.append(_stage(graph, position, tuple(group), parent, at, totals))
     return [
-        _pipeline(timeline, graph, owner, root, calls)
-        for root, calls in counts.items()
-        if int(graph.ids[root]) not in graph.device_ids
+        Pipeline(timeline.host, root, calls[root], tuple(found), _segments(found, calls[root]))
+        for root, found in stages.items()
     ]
 
 
@@ -158,7 +170,7 @@ def _owners(timeline: Timeline, graph: IteratorGraph) -> _Owners:
     trace = timeline.trace
     is_iterator = np.zeros(len(trace), bool)
     is_iterator[graph.row] = True
-    produce = np.fromiter((n.endswith(_PRODUCE) for n in trace.names), bool, len(trace.names))[trace.name]
+    produce = timeline.names.events(Is.PRODUCES)
     maker = _makers(trace, graph, produce)
     rows = np.concatenate((graph.row, maker[0]))
     iterator = np.concatenate((graph.iterator, maker[1]))
@@ -172,8 +184,7 @@ def _owners(timeline: Timeline, graph: IteratorGraph) -> _Owners:
     _, self_time = nest_rows(trace.lines.first_event, trace.start, trace.duration, nested)
     iterates = is_iterator[nested]
     outermost = (of >= 0) & ((parent < 0) | (of[parent] != of))
-    hands_over = np.fromiter((n.endswith((_PRODUCE, _CONSUME)) for n in trace.names), bool, len(trace.names))[trace.name]
-    pool = np.flatnonzero(outermost & ~is_iterator & ~hands_over)
+    pool = np.flatnonzero(outermost & ~is_iterator & ~timeline.names.events(Is.PRODUCES | Is.CONSUMES))
     return _Owners(of, nested[iterates], self_time[iterates], nested[~iterates], self_time[~iterates], pool)
 
 
@@ -188,47 +199,29 @@ def _makers(trace: Trace, graph: IteratorGraph, produce: Mask) -> tuple[Indices,
     return rows[known].astype(np.int32), at[known].astype(np.int32)
 
 
+@derived
 def function_runs(trace: Trace) -> tuple[Indices, Indices]:
     """The run of a stage's function to the executor's work for it on other threads: both carry the run's id."""
     stat = trace.stat(dialect.ID)
-    functions = np.fromiter((n.startswith(_FUNCTION) for n in trace.names), bool, len(trace.names))[trace.name[stat.row]]
-    executor = np.fromiter((n in _EXECUTOR for n in trace.names), bool, len(trace.names))[trace.name[stat.row]]
-    return join(stat.row[functions], stat.uints[functions], stat.row[executor], stat.uints[executor])
+    functions, executor = (
+        names(trace).are(what)[trace.name[stat.row]] for what in (Is.STAGE_FUNCTION, Is.EXECUTOR | Is.EXECUTOR_DONE)
+    )
+    return partners(trace, stat.row[functions], stat.uints[functions], stat.row[executor], stat.uints[executor])
 
 
-def _pipeline(timeline: Timeline, graph: IteratorGraph, owner: _Owners, root: int, calls: int) -> Pipeline:
-    members = _members(graph, root)
-    positions: dict[str, list[int]] = {}
-    for iterator in members:
-        positions.setdefault(_INDEX.sub("", graph.long_names[iterator]), []).append(iterator)
-    place = {iterator: at for at, group in enumerate(positions.values()) for iterator in group}
-    stage_of = np.full(len(graph.ids) + 1, -1, np.int32)
-    stage_of[list(place)] = list(place.values())
-    by_stage = stage_of[owner.of]  # -1 (nobody's event) looks up the last entry: -1
-    totals = _totals(timeline, owner, by_stage, len(positions))
-    ids = {int(identity): i for i, identity in enumerate(graph.ids.tolist())}
-    stages = []
-    for at, (position, group) in enumerate(positions.items()):
-        parent = place.get(ids.get(int(graph.parent_id[group[0]]), -1), -1)
-        parent = (
-            parent if parent < at else -1
-        )  # callers come first; a damaged file may say that iterators call each other in a circle
-        stages.append(_stage(graph, position, tuple(group), parent, at, totals))
-    return Pipeline(timeline.host, root, calls, tuple(stages), _segments(stages, calls))
-
-
-def _members(graph: IteratorGraph, root: int) -> list[int]:
-    """Iterators of a pipeline, callers before callees."""
+def _members(graph: IteratorGraph, roots: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """(root, iterator) of each pipeline, callers before callees."""
     children: dict[int, list[int]] = {}
     for i, parent in enumerate(graph.parent_id.tolist()):
         children.setdefault(int(parent), []).append(i)
-    found, todo = [], [root]
-    while todo:
-        top = todo.pop(0)
-        if top not in found:
-            found.append(top)
-            todo += children.get(int(graph.ids[top]), [])
-    return found
+    for root in roots:
+        found = {root: None}
+        todo = [root]
+        for top in todo:  # which grows
+            new = [child for child in children.get(int(graph.ids[top]), ()) if child not in found]
+            found.update(dict.fromkeys(new))
+            todo += new
+        yield from ((root, iterator) for iterator in found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,8 +249,7 @@ def _totals(timeline: Timeline, owner: _Owners, by_stage: Codes, count: int) -> 
     def thread_count(rows: Indices) -> Numbers:
         rows = rows[(by_stage[rows] >= 0) & (trace.duration[rows] > 0)]
         cell = by_stage[rows].astype(np.int64) * lines + line[rows]
-        seen = np.bincount(cell, minlength=count * lines).reshape(count, lines) > 0
-        return np.asarray(seen.sum(axis=1))
+        return np.bincount(distinct(cell) // lines, minlength=count)
 
     return _Totals(
         own=total(owner.iterator, owner.iterator_self),
@@ -274,15 +266,17 @@ def _totals(timeline: Timeline, owner: _Owners, by_stage: Codes, count: int) -> 
 def _function_ops(timeline: Timeline, by_stage: Codes, count: int) -> list[dict[str, int]]:
     """Time of the ops in each stage's function, by name."""
     trace = timeline.trace
-    names = [at for at, op in enumerate(timeline.ops) if op.kind is OpKind.TENSORFLOW]
+    ops = np.flatnonzero(timeline.is_kind(OpKind.TENSORFLOW))
     code = np.full(len(trace.names), -1, np.int64)
-    code[names] = np.arange(len(names))
+    code[ops] = np.arange(len(ops))
     rows = np.flatnonzero((by_stage >= 0) & (code[trace.name] >= 0))
-    cell = by_stage[rows].astype(np.int64) * len(names) + code[trace.name[rows]]
-    cells = count * len(names)
-    time = np.bincount(cell, weights=trace.duration[rows].astype(np.float64), minlength=cells).reshape(count, -1)
-    seen = np.bincount(cell, minlength=cells).reshape(count, -1) > 0
-    return [{trace.names[names[at]]: int(time[stage, at]) for at in np.flatnonzero(seen[stage])} for stage in range(count)]
+    cell = by_stage[rows].astype(np.int64) * len(ops) + code[trace.name[rows]]
+    cells = distinct(cell)
+    time = np.bincount(np.searchsorted(cells, cell), weights=trace.duration[rows].astype(np.float64), minlength=len(cells))
+    found: list[dict[str, int]] = [{} for _ in range(count)]
+    for at, spent in zip(cells.tolist(), time.tolist(), strict=True):
+        found[at // len(ops)][trace.names[ops[at % len(ops)]]] = int(spent)
+    return found
 
 
 def _stage(graph: IteratorGraph, position: str, group: tuple[int, ...], parent: int, at: int, totals: _Totals) -> StageWork:
@@ -324,9 +318,14 @@ def _text_at(trace: Trace, name: str, row: int) -> str:
 
 def _segments(stages: list[StageWork], calls: int) -> tuple[Segment, ...]:
     chains: dict[int, list[int]] = {}
+    boundaries: list[
+        int
+    ] = []  # the nearest asynchronous stage above, -1 when the training loop itself calls the stage; callers come first
     for at, stage in enumerate(stages):
+        above = stage.parent
+        boundaries.append(above if above < 0 or stages[above].asynchronous else boundaries[above])
         if not stage.asynchronous:
-            chains.setdefault(_boundary(stages, at), []).append(at)
+            chains.setdefault(boundaries[at], []).append(at)
     found = []
     for boundary in sorted({*chains, *(i for i, s in enumerate(stages) if s.asynchronous and s.handing)}):
         members = chains.get(boundary, [])
@@ -346,11 +345,3 @@ def _segment(kind: str, boundary: int, work: dict[int, int], threads: int, calls
     total = sum(work.values())
     dominant = max(work, key=lambda at: work[at])
     return Segment(kind, boundary, tuple(work), total, threads, total / threads / max(calls, 1), dominant)
-
-
-def _boundary(stages: list[StageWork], at: int) -> int:
-    """The nearest asynchronous stage above, -1 when the training loop itself calls the stage."""
-    parent = stages[at].parent
-    while parent >= 0 and not stages[parent].asynchronous:
-        parent = stages[parent].parent
-    return parent

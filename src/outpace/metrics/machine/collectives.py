@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from outpace._once import derived
 from outpace.timeline import Timeline
 
 _PREFIXES = (
@@ -20,6 +21,7 @@ _PREFIXES = (
 )
 
 
+@derived
 def collective_names(timeline: Timeline) -> dict[str, list[int]]:
     """Rows of `trace.names` that are collectives, by type: ops of the host, or ops and kernels of its devices."""
     kinds: dict[str, list[int]] = {}

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from outpace.metrics.derived import derived
+from outpace._once import derived
 from outpace.metrics.machine.cpu_saturation import cpu_saturation
 from outpace.metrics.model.model_ops import ModelOps, model_ops
 from outpace.metrics.model.model_parts import by_op, op_places
@@ -80,7 +80,7 @@ def _on_cores(run: Run) -> list[ModelOps]:
 
 
 def _row(run: Run, ops: ModelOps, used: float | None) -> tuple[object, ...]:
-    cores = run.core_count(next(t for t in run.hosts if t.host == ops.host))
+    cores = run.core_count(run.by_host[ops.host])
     threads = ops.thread_ps / ops.busy_ps if ops.busy_ps else 0.0
     share = ops.alone_ps / ops.busy_ps if ops.busy_ps else 0.0
     known = float("nan") if used is None else used

@@ -13,16 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from outpace.metrics.derived import derived
+from outpace._once import derived
 from outpace.metrics.input.segments import function_runs, pipelines
 from outpace.model import Field, Table, Threshold, Unit
 from outpace.model.arrays import Mask
 from outpace.timeline import OpKind, Run, Timeline
-from outpace.timeline.names import INPUT_THREADS
+from outpace.timeline.names import INPUT_THREADS, Is
 from outpace.trace.algorithms import cover
 
 _XLA_THREADS = "tf_XLA"  # XLA's workers on a CPU: they record nothing but computation
-_BUSY_PREFIXES = ("ExecutorState::Process", "ThunkExecutor::Execute", "InstantiatedCapturedFunction::")
 SATURATED = Threshold(
     "cores saturated", 0.85, Unit.FRACTION, "our choice: above it a thread that becomes ready mostly waits for a core"
 )
@@ -120,7 +119,7 @@ def competition(run: Run, timeline: Timeline, gone: float, waits: float) -> tupl
     cores = run.core_count(timeline)
     if run.has_device or not cores:
         return 0.0, 0.0
-    row = next(row for row in cpu_saturation(run).records() if row["host"] == timeline.host)
+    row = next(cpu_saturation(run).of("host", timeline.host).records())
     step = float(np.mean(timeline.steps.duration))
     mine = [pipeline for pipeline in pipelines(run) if pipeline.host == timeline.host]
     busy = sum(stage.work for pipeline in mine for stage in pipeline.stages) / len(timeline.steps) / step
@@ -155,6 +154,4 @@ def _busy_by_thread(timeline: Timeline, begin: int, end: int) -> list[tuple[str,
 def _working_names(timeline: Timeline) -> Mask:
     """Names of events during which a thread works; input ops that wait for the pipeline do not count."""
     is_op = timeline.is_kind(OpKind.TENSORFLOW, OpKind.JAX, OpKind.COPY)
-    runs = np.fromiter((n.startswith(_BUSY_PREFIXES) for n in timeline.trace.names), bool, len(timeline.trace.names))
-    waits = np.fromiter((op.type.startswith(("IteratorGetNext", "Collective")) for op in timeline.ops), bool, len(timeline.ops))
-    return np.asarray((is_op | runs) & ~waits)
+    return np.asarray((is_op | timeline.names.are(Is.WORKS)) & ~timeline.names.are(Is.AWAITS_OTHERS))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from outpace._dataclass import dataclass
-from outpace.metrics.derived import derived
+from outpace._once import derived
 from outpace.timeline import Run
 from outpace.trace import Plane, dialect
 

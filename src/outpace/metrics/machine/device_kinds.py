@@ -14,7 +14,6 @@ import numpy as np
 
 from outpace.model.arrays import Codes, Indices
 from outpace.timeline import OpKind, Timeline
-from outpace.timeline.causality import launches
 from outpace.timeline.hlo import NO_OP, HloOp, instructions
 from outpace.timeline.hlo_meaning import BETWEEN, COLLECTIVE, HALF, SINGLE, TO_DEVICE, TO_HOST, direction
 from outpace.trace import dialect
@@ -53,19 +52,19 @@ def device_kinds(timeline: Timeline) -> Iterator[tuple[Indices, Codes]]:
     """For each line of each device: (its event rows, index of each event's kind into `KINDS_OF_DEVICES`)."""
     trace = timeline.trace
     shaped = trace.stat(dialect.SHAPE)
-    half = np.zeros(len(trace), bool)
-    if len(shaped):
-        half[shaped.row] = ["half" in s for s in shaped.texts()]
+    code, texts = shaped.codes(np.arange(len(shaped)))
+    half = np.array([COMPUTE_16 if "half" in text else COMPUTE_32 for text in texts] or [COMPUTE_32])
+    of_shape = np.full(len(trace), -1, np.int8)
+    of_shape[shaped.row] = np.array([_CODE[kind] for kind in half.tolist()], np.int8)[code]
     for plane in timeline.device_planes:
         kind_of = _tpu_kind if "TPU" in plane.name else _gpu_kind
         for line in timeline.device_lines(plane):
             rows = np.arange(*trace.lines.rows(line).indices(len(trace)))
-            table = np.zeros(len(trace.names), np.uint8)
             names = distinct(trace.name[rows])
-            table[names] = [_CODE[kind_of(timeline, int(n))] for n in names]
-            kind = table[trace.name[rows]]
-            with_shape = shaped.has(len(trace))[rows] & (kind <= _CODE[COMPUTE_16])
-            kind[with_shape] = np.where(half[rows[with_shape]], _CODE[COMPUTE_16], _CODE[COMPUTE_32])
+            kinds = np.array([_CODE[kind_of(timeline, name)] for name in names.tolist()], np.uint8)
+            kind = kinds[np.searchsorted(names, trace.name[rows])]
+            shape = of_shape[rows]
+            kind = np.where((shape >= 0) & (kind <= _CODE[COMPUTE_16]), shape, kind).astype(np.uint8)
             _direct_copies(timeline, rows, kind)
             yield rows, _by_programs(timeline, rows, kind)
 
@@ -73,13 +72,14 @@ def device_kinds(timeline: Timeline) -> Iterator[tuple[Indices, Codes]]:
 def _direct_copies(timeline: Timeline, rows: Indices, kind: Codes) -> None:
     """Kernels that copy go in the direction that the call names which launched them (`hipMemcpyHtoDAsync`)."""
     trace = timeline.trace
-    kernels = rows[[trace.names[n].startswith(_COPY_KERNEL) for n in trace.name[rows].tolist()]]
+    names = distinct(trace.name[rows])
+    copies = names[[trace.names[n].startswith(_COPY_KERNEL) for n in names.tolist()]]
+    kernels = rows[np.isin(trace.name[rows], copies)] if len(copies) else rows[:0]
     if len(kernels) == 0:
         return
-    cause, effect = launches(trace)
-    order = np.argsort(effect, kind="stable")
-    at, place = common(kernels, effect[order])
-    for kernel, call in zip(kernels[at].tolist(), cause[order][place].tolist(), strict=True):
+    calls, launched = timeline.launches
+    at, place = common(kernels, launched)
+    for kernel, call in zip(kernels[at].tolist(), calls[place].tolist(), strict=True):
         name = trace.names[trace.name[call]].lower()
         kind[kernel - rows[0]] = _CODE[next((k for word, k in _CALLS.items() if word in name), BETWEEN)]
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from outpace.metrics.derived import derived
+from outpace._once import derived
 from outpace.metrics.model.jax_time import union, within
 from outpace.model import Field, Table, Unit
 from outpace.timeline import Run, Timeline
-
-_COPY = "H2D Dispatch"  # of the client of a CPU; other devices list copies as operations of theirs
+from outpace.timeline.names import Is
 
 FIELDS = (
     Field("host", Unit.TEXT, "host of the steps"),
@@ -33,7 +32,7 @@ def host_copies(run: Run) -> Table:
 
 def _row(timeline: Timeline) -> tuple[object, ...] | None:
     trace, steps = timeline.trace, timeline.steps
-    rows = trace.named(lambda name: name == _COPY)
+    rows = timeline.names.rows(Is.COPY_TO_DEVICE)
     if len(rows) == 0 or len(steps) == 0:
         return None
     whole = steps.whole

@@ -8,58 +8,15 @@ it.
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.model.arrays import Indices, Mask
 from outpace.timeline import Timeline
+from outpace.timeline.names import Is, called_function, module_function, names
 from outpace.timeline.workers import runs_jax
 from outpace.trace import Trace
 from outpace.trace.algorithms import distinct, nest_rows
-
-COMPILERS = (
-    "tf.function-graph_building",
-    "XlaCompile",
-    "XlaCompiler",
-    "XlaLaunch:Compile",
-    "PjRtClient::Compile",
-    "TfrtCpuClient::Compile",
-    "CommonPjRtClient::Compile",
-    "PjitFunction:compile",
-    "HloPassPipeline",
-    "JitCompilation",
-)
-_OF_JAX = (
-    "trace_to_jaxpr",
-    "lower_sharding_computation",
-    "lower_mesh_computation",
-    "backend_compile",
-    "PjRtCpuClient::Compile",
-    "PjRtStreamExecutorClient::Compile",
-    "StreamExecutorGpuClient::Compile",
-    "PjRtCApiClient::Compile",
-    "TfrtTpuClient::Compile",
-    "TfrtTpuCompiler::Compile",
-    "CpuCompiler::",
-    "GpuCompiler::",
-    "FusionCompiler::Compile",
-    "JitCompiler::Compile",
-    "HLO passes",
-)
-_PYTHON = re.compile(  # Python frames of JAX that do nothing else
-    r"\$(?:pxla|compiler|mlir|partial_eval|stages)\.py:\d+ "
-    r"(?:compile|compile_or_get_cached|backend_compile\w*|lower_sharding_computation|lower_jaxpr_to_module|trace_to_jaxpr\w*)"
-)
-_CALL = re.compile(r"(?:PjitFunction|PmapFunction)\((.*)\)")
-_ON_PYTHON = ("$", "trace_to_jaxpr", "lower_", "backend_compile")
-_MODULE = re.compile(r"\((jit_\S+|pmap_\S+)\)$")  # `HLO passes after layout assignment (jit_step)`
-
-
-def builds_programs(name: str) -> bool:
-    """Whether an event of this name builds a graph or compiles a program."""
-    return name.startswith((*COMPILERS, *_OF_JAX)) or (name.startswith("$") and _PYTHON.fullmatch(name) is not None)
 
 
 @dataclass(frozen=True)
@@ -77,9 +34,9 @@ def jax_builds(timeline: Timeline) -> tuple[Build, ...]:
     trace = timeline.trace
     if not runs_jax(trace):
         return ()
-    parts = trace.named(builds_programs)
+    parts = timeline.names.rows(Is.BUILDS)
     parts = parts[_on_main_threads(trace, parts)]
-    calls = trace.named(lambda name: _CALL.fullmatch(name))
+    calls = timeline.names.rows(Is.CALL)
     rows = distinct(np.concatenate((parts, calls)))
     parent, _ = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
     above = dict(zip(rows.tolist(), parent.tolist(), strict=True))
@@ -94,7 +51,7 @@ def jax_builds(timeline: Timeline) -> tuple[Build, ...]:
 
 def _on_main_threads(trace: Trace, rows: Indices) -> Mask:
     """Threads that call jitted functions, or that Python runs on: what a pool does for them is part of their builds."""
-    of_python = trace.named(lambda n: n.startswith(_ON_PYTHON) or _CALL.fullmatch(n))
+    of_python = names(trace).rows(Is.ON_PYTHON | Is.CALL)
     python = np.zeros(len(trace.lines), bool)
     python[trace.line[of_python]] = True
     return np.asarray(python[trace.line[rows]])
@@ -102,9 +59,8 @@ def _on_main_threads(trace: Trace, rows: Indices) -> Mask:
 
 def _function(trace: Trace, top: int, end: int) -> str:
     """Name of the function that a build is of: as it was called, else as XLA calls its module."""
-    if called := _CALL.fullmatch(trace.names[trace.name[top]]):
-        return called[1]
-    rows = trace.named(lambda name: _MODULE.search(name))
+    if called := called_function(trace.names[trace.name[top]]):
+        return called
+    rows = names(trace).rows(Is.OF_MODULE)
     mine = rows[(trace.start[rows] >= trace.start[top]) & (trace.start[rows] < end)]
-    found = _MODULE.search(trace.names[trace.name[mine[0]]]) if len(mine) else None
-    return found[1].partition("_")[2] if found else ""
+    return module_function(trace.names[trace.name[mine[0]]]) if len(mine) else ""

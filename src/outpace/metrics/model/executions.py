@@ -12,7 +12,6 @@ import numpy as np
 
 from outpace.model.arrays import Codes, Indices, Numbers
 from outpace.timeline import OpKind, Timeline
-from outpace.timeline.causality import launches
 from outpace.trace.algorithms import common, distinct, nest_rows
 
 _NESTED = 8  # launch calls in launch calls
@@ -62,7 +61,7 @@ def _distinct(run: Codes, value: Indices, runs: int) -> Numbers:
 def launchers(timeline: Timeline) -> Launches:
     """The host's op in whose time, on whose thread, each kernel was launched."""
     trace = timeline.trace
-    cause, effect = launches(trace)
+    cause, kernels = timeline.launches
     if len(cause) == 0:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     calls = distinct(cause).astype(np.int64)
@@ -77,8 +76,5 @@ def launchers(timeline: Timeline) -> Launches:
         if len(still) == 0:
             break
         above[still] = above[above[still]]
-    order = np.argsort(effect, kind="stable")
-    kernels = effect[order].astype(np.int64)
-    once = np.flatnonzero(np.diff(kernels, prepend=-1))
-    up = above[np.searchsorted(inside, cause[order][once])]
-    return kernels[once], np.where(up >= 0, inside[up], -1)
+    up = above[np.searchsorted(inside, cause)]
+    return kernels, np.where(up >= 0, inside[up], -1)

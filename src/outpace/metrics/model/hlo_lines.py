@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from outpace.metrics.derived import derived
+from outpace._once import derived
 from outpace.metrics.machine.device_kinds import tpu_op
 from outpace.metrics.model.executions import executions, launchers
 from outpace.model import Field, Table, Unit

@@ -12,11 +12,11 @@ import numpy as np
 from outpace.metrics.model.builds import jax_builds
 from outpace.model.arrays import Indices, Picoseconds
 from outpace.timeline import Timeline
+from outpace.timeline.names import Is
 from outpace.timeline.workers import executed, on_host, runs_jax
 from outpace.trace.algorithms import distinct
 
 Spans = tuple[Picoseconds, Picoseconds]  # starts and ends, sorted, disjoint
-_EXECUTION = "ThunkExecutor::Execute"
 
 
 def builds(timeline: Timeline) -> tuple[Indices, Picoseconds, Picoseconds]:
@@ -33,7 +33,7 @@ def worked(timeline: Timeline) -> Indices:
     if not runs_jax(trace):
         return np.zeros(0, np.int64)
     rows = executed(trace)
-    return distinct(np.concatenate((rows[on_host(trace, rows)], trace.named(lambda name: name.startswith(_EXECUTION)))))
+    return distinct(np.concatenate((rows[on_host(trace, rows)], timeline.names.rows(Is.THUNKS))))
 
 
 def union(start: Picoseconds, end: Picoseconds) -> Spans:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from outpace.metrics.derived import derived
+from outpace._once import derived
 from outpace.metrics.python.eager_ops import DISPATCH_PS
 from outpace.model import Field, Table, Unit, median
 from outpace.model.arrays import Indices
 from outpace.timeline import Run, Timeline
-from outpace.timeline.names import JITTED_CALL, jitted_function
+from outpace.timeline.names import Is
 from outpace.trace.algorithms import distinct, nest_rows
 
-_PICKS = frozenset(("dynamic_slice", "squeeze", "slice", "gather", "_unstack"))  # primitives that JAX runs for `x[i]`
-_FETCH = "np.asarray(jax.Array)"
 MANY_CALLS = 20  # per step: one jitted step, the conversion of a batch and some glue are fewer
 
 FIELDS = (
@@ -51,7 +49,7 @@ def runs_op_by_op(run: Run, host: str) -> bool:
 
 def _row(timeline: Timeline) -> tuple[object, ...] | None:
     trace, steps = timeline.trace, timeline.steps
-    rows = trace.named(lambda name: name.startswith(JITTED_CALL))
+    rows = timeline.names.rows(Is.JITTED)
     if len(rows) == 0 or len(steps) == 0:
         return None
     parent, _ = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
@@ -63,7 +61,7 @@ def _row(timeline: Timeline) -> tuple[object, ...] | None:
         return None
     dispatch = float(np.minimum(trace.duration[rows], DISPATCH_PS).sum())
     time = round(int(trace.duration[rows].sum()) / count)
-    picks = np.fromiter((jitted_function(name) in _PICKS for name in trace.names), bool, len(trace.names))[trace.name[rows]]
+    picks = timeline.names.are(Is.PICKS)[trace.name[rows]]
     calls, picked = _in_usual_step(timeline, rows), _in_usual_step(timeline, rows[picks])
     numbers = (min(1.0, _fetched(timeline) / total), min(1.0, dispatch / total))
     return timeline.host, calls, len(distinct(trace.name[rows])), picked, time, *numbers
@@ -72,7 +70,7 @@ def _row(timeline: Timeline) -> tuple[object, ...] | None:
 def _fetched(timeline: Timeline) -> float:
     """Time (ps) in the steady steps in which values were fetched, without the longest fetch of each."""
     trace, steps = timeline.trace, timeline.steps
-    rows = trace.named(lambda name: name == _FETCH)
+    rows = timeline.names.rows(Is.FETCH)
     rows = rows[np.isin(timeline.step_of[rows], steps.whole)]
     longest = np.zeros(len(steps), np.int64)
     np.maximum.at(longest, timeline.step_of[rows], trace.duration[rows])

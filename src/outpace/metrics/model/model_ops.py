@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.derived import derived
+from outpace._once import derived
 from outpace.metrics.input.segments import function_runs
 from outpace.metrics.model.op_metrics import DEVICE, HOST, device_op, op_texts
 from outpace.metrics.program.step_breakdown import step_breakdown
@@ -25,7 +25,7 @@ from outpace.model import Category
 from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds, Values
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.hlo import instructions
-from outpace.timeline.names import INPUT_THREADS, Op
+from outpace.timeline.names import INPUT_THREADS, Is, Op
 from outpace.timeline.workers import executed, on_host
 from outpace.trace import dialect
 from outpace.trace.algorithms import common, distinct, nest_rows
@@ -33,7 +33,6 @@ from outpace.trace.algorithms import common, distinct, nest_rows
 _EXECUTOR = "ExecutorState::Process"
 _EAGER = "EagerLocalExecute: "
 _INPUT_OPS = ("Iterator", "MakeIterator", "Optional", "Dataset", "DeleteIterator", "AnonymousIterator")
-_INPUT_WORK = ("Iterator::", "IteratorGetNextOp", "IteratorGetNextAsOptionalOp", "InstantiatedCapturedFunction::")
 _HANDS_OVER = INPUT_THREADS + "_iterator_get_next"  # such a thread also runs the ops of the step that follow the input
 _WAITING = re.compile(
     r"XlaLaunch|_?XlaRun|(Stateful)?PartitionedCall|(Stateless)?(While|If|Case)|RemoteCall|MapDefun|BatchFunction|__(inference|forward|backward)_.*"
@@ -142,7 +141,7 @@ def _host(timeline: Timeline, counted: Mask) -> _Rows | None:
         return None
     rows, what, name = _without_inner_eager(timeline, rows, what, name)
     ops = (*(_named(text, op) for text, op in zip(trace.names, timeline.ops, strict=True)), *hlo_ops)
-    pooled = _holding(timeline, rows, "ParallelFor")
+    pooled = _holding(timeline, rows, Is.POOL)
     return _Rows(rows, what, name, _in_loop(timeline, rows), pooled, ops)
 
 
@@ -179,7 +178,7 @@ def _of_input(timeline: Timeline) -> Mask:
     for line, name in enumerate(trace.lines.names):
         if name.startswith(INPUT_THREADS) and not name.startswith(_HANDS_OVER):
             of_input[trace.lines.rows(line)] = True
-    roots = trace.named(lambda n: n.startswith(_INPUT_WORK))
+    roots = timeline.names.rows(Is.INPUT_WORK)
     _, ran = function_runs(trace)
     end = trace.nesting[1]
     depth = np.zeros(len(trace) + 1, np.int64)
@@ -204,7 +203,7 @@ def _hlo_ops(timeline: Timeline) -> tuple[Indices, Codes, tuple[OpName, ...]]:
 def _without_inner_eager(timeline: Timeline, rows: Indices, what: Codes, name: Codes) -> tuple[Indices, Codes, Codes]:
     """An op that a Python function inside an op runs is that op's own work."""
     trace = timeline.trace
-    eager = np.fromiter((n.startswith(_EAGER) for n in trace.names), bool, len(trace.names))[trace.name[rows]]
+    eager = timeline.names.are(Is.EAGER_OP)[trace.name[rows]]
     if not eager.any():
         return rows, what, name
     parent, _ = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
@@ -217,10 +216,10 @@ def _in_loop(timeline: Timeline, rows: Indices) -> Mask:
     return np.asarray(timeline.trace.stat(dialect.ITER_NUM).dense(len(timeline.trace), 0)[rows] > 0)
 
 
-def _holding(timeline: Timeline, rows: Indices, name: str) -> Mask:
-    """Whether an event of this name lies directly or deeper below each of the rows."""
+def _holding(timeline: Timeline, rows: Indices, what: Is) -> Mask:
+    """Whether such an event lies directly or deeper below each of the rows."""
     trace = timeline.trace
-    found = trace.named(lambda n: n == name)
+    found = timeline.names.rows(what)
     end = trace.nesting[1]
     return np.asarray(np.searchsorted(found, end[rows]) > np.searchsorted(found, rows, side="right"))
 

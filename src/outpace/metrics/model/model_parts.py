@@ -9,7 +9,7 @@ from dataclasses import field
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.derived import derived
+from outpace._once import derived
 from outpace.metrics.model.model_ops import ModelOps, functions_called, model_ops
 from outpace.metrics.model.op_places import OpPlace, OpPlaces
 from outpace.model import Field, Table, Unit

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from outpace.metrics.derived import derived
+from outpace._once import derived
 from outpace.metrics.model.executions import Launches, executions, launchers
 from outpace.model import Field, Table, Unit
 from outpace.model.arrays import Codes, Indices, Mask, Numbers

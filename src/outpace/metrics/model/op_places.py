@@ -133,6 +133,8 @@ class OpPlaces:
 
     def _line(self, segments: list[str], stem: list[str]) -> int | None:
         """Index of an op's line: by its own name, else by the op or scope that it is the gradient of or was derived from."""
+        if not self._ops:
+            return None
         for first in range(len(segments)):
             if (known := self._ops.get("/".join(segments[first:]))) is not None:
                 return known

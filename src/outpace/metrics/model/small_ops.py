@@ -6,12 +6,13 @@ import re
 
 import numpy as np
 
-from outpace.metrics.derived import derived
+from outpace._once import derived
 from outpace.metrics.model.model_ops import ModelOps, model_ops
 from outpace.metrics.model.op_metrics import HOST
 from outpace.metrics.model.tf_functions import tf_functions
 from outpace.model import Field, Table, Unit
 from outpace.timeline import Run, Timeline
+from outpace.timeline.names import Is
 from outpace.trace import dialect
 
 _ELEMENTWISE = re.compile(
@@ -75,7 +76,7 @@ def _row(run: Run, timeline: Timeline, ops: ModelOps) -> tuple[object, ...]:
 
 
 def _dispatches(timeline: Timeline) -> int:
-    rows = timeline.trace.named(lambda name: name == _EXECUTOR)
+    rows = timeline.names.rows(Is.EXECUTOR)
     return int((timeline.step_of[rows] >= 0).sum())
 
 

@@ -7,8 +7,7 @@ import numpy as np
 from outpace.model.arrays import Indices
 from outpace.timeline import Timeline
 from outpace.timeline.gradients import trains
-from outpace.timeline.infer import is_glue
-from outpace.timeline.names import JITTED_CALL
+from outpace.timeline.names import Is
 from outpace.trace import dialect
 from outpace.trace.algorithms import distinct
 
@@ -18,7 +17,7 @@ _MOST_STEPS = 0.5  # of the steps, in which a function must run to make them
 def function_calls(timeline: Timeline) -> Indices:
     """Event rows of all calls of tf.functions and of functions that JAX jitted, its own primitives left out; sorted."""
     trace = timeline.trace
-    jitted = np.fromiter((n.startswith(JITTED_CALL) and not is_glue(n) for n in trace.names), bool, len(trace.names))
+    jitted = timeline.names.are(Is.JITTED) & ~timeline.names.are(Is.GLUE)
     return np.flatnonzero(trace.stat(dialect.TF_FUNCTION_CALL).has(len(trace)) | jitted[trace.name])
 
 
@@ -26,18 +25,15 @@ def step_function_calls(timeline: Timeline) -> Indices:
     """Event rows of the calls of the functions that make the step: tf.functions or jitted ones that run in most steps and take at least half
     as long as the longest of them. Where some are known to compute gradients, only those."""
     trace, steps = timeline.trace, timeline.steps
-    called = (
-        trace.stat(dialect.TF_FUNCTION_CALL).has(len(trace))
-        | np.fromiter((n.startswith(JITTED_CALL) for n in trace.names), bool)[trace.name]
-    )
-    rows = np.flatnonzero(called)
+    rows = np.flatnonzero(trace.stat(dialect.TF_FUNCTION_CALL).has(len(trace)) | timeline.names.events(Is.JITTED))
     rows = rows[np.isin(timeline.step_of[rows], steps.whole)]
     time: dict[int, int] = {}
     for name in distinct(trace.name[rows]).tolist():
         mine = rows[trace.name[rows] == name]
         if len(distinct(timeline.step_of[mine])) >= _MOST_STEPS * len(steps.whole):
             time[name] = int(trace.duration[mine].sum())
-    own = {name: took for name, took in time.items() if not is_glue(trace.names[name])}
+    glue = timeline.names.are(Is.GLUE)
+    own = {name: took for name, took in time.items() if not glue[name]}
     time = _training(timeline, rows, own or time)
     longest = max(time.values(), default=0)
     chosen = [name for name, took in time.items() if took >= longest / 2]

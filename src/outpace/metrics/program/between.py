@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.derived import derived
+from outpace._once import derived
 from outpace.metrics.program.step_breakdown import category_times
 from outpace.metrics.python.samples import lines_within
 from outpace.metrics.python.source_line import source_line

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.derived import derived
+from outpace._once import derived
 from outpace.metrics.program.same_program import main_program
 from outpace.metrics.program.step_breakdown import StepBreakdown, step_breakdown
 from outpace.model import OUTSIDE, Category, Saving, median
@@ -61,7 +61,7 @@ def _budget(breakdown: StepBreakdown, timelines: list[Timeline], run: Run) -> Bu
     shares = {c.value: float(breakdown.category(c, whole).sum()) / total if total else 0.0 for c in Category}
     shares[OUTSIDE] = float(np.mean([outside(t) for t in timelines]))
     recorded = total / max(len(whole), 1)
-    times = {t.host: float(whole["duration_ps"][whole["host"] == t.host].sum()) for t in timelines}
+    times = {t.host: float(whole.of("host", t.host)["duration_ps"].sum()) for t in timelines}
     weights = {host: time / total if total else 1 / len(times) for host, time in times.items()}
     slowdowns = [s for t in timelines if (s := slowdown(run, t)) is not None]
     slower = median(slowdowns) if len(slowdowns) == len(timelines) else 0.0

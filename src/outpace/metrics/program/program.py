@@ -5,27 +5,10 @@ from __future__ import annotations
 from enum import Enum
 
 from outpace._dataclass import dataclass
-from outpace.metrics.derived import derived
+from outpace._once import derived
 from outpace.timeline import Run, StepSource, Timeline
-from outpace.timeline.names import JITTED_CALL
+from outpace.timeline.names import Is
 from outpace.trace import dialect
-
-_JAX_EVENTS = (
-    JITTED_CALL,
-    "PJRT_LoadedExecutable_Execute",
-    "TfrtCpuExecutable::Execute",
-    "PjRtStreamExecutorLoadedExecutable",
-    "PyLoadedExecutable",
-)
-_TENSORFLOW_EVENTS = ("EagerExecute", "TFE_", "ExecutorState::Process", "FunctionRun", "SessionRun")
-_KERAS_FUNCTIONS = (
-    "one_step_on_iterator",
-    "multi_step_on_iterator",
-    "one_step_on_data",
-    "train_function",
-    "test_function",
-    "predict_function",
-)
 
 
 class Framework(str, Enum):
@@ -98,16 +81,15 @@ def _predicts(run: Run, timeline: Timeline) -> bool:
 
 
 def _framework(run: Run, timeline: Timeline) -> Framework:
-    names = timeline.trace.names
-    jax = _time_of(timeline, _JAX_EVENTS) or any("hlo" in name.lower() for name in timeline.trace.lines.names)
-    tensorflow = _time_of(timeline, _TENSORFLOW_EVENTS)
+    jax = _time_of(timeline, Is.JAX) or any("hlo" in name.lower() for name in timeline.trace.lines.names)
+    tensorflow = _time_of(timeline, Is.TENSORFLOW)
     if not jax and not tensorflow:
         return _of_ops(timeline)
     only_fed = (
         bool(jax) and len(timeline.trace.stat(dialect.TF_FUNCTION_CALL)) == 0
     )  # tf.data may work longer than JAX dispatches
     by_jax = jax > tensorflow or only_fed or "jit_" in timeline.steps.how or "Pjit" in timeline.steps.how
-    if _is_keras(run, timeline, names):
+    if _is_keras(run, timeline):
         return Framework.KERAS_JAX if by_jax else Framework.KERAS
     return Framework.JAX if by_jax else Framework.TENSORFLOW
 
@@ -122,16 +104,14 @@ def _of_ops(timeline: Timeline) -> Framework:
     return Framework.UNKNOWN
 
 
-def _time_of(timeline: Timeline, prefixes: tuple[str, ...]) -> int:
-    trace = timeline.trace
-    rows = trace.named(lambda name: name.startswith(prefixes))
-    return int(trace.duration[rows].sum()) if len(rows) else 0
+def _time_of(timeline: Timeline, what: Is) -> int:
+    return int(timeline.trace.duration[timeline.names.rows(what)].sum())
 
 
-def _is_keras(run: Run, timeline: Timeline, names: tuple[str, ...]) -> bool:
+def _is_keras(run: Run, timeline: Timeline) -> bool:
     mode = str(run.record(timeline.host).get("mode") or "")
     if mode:
         return mode.startswith("keras") or (mode == "seconds" and timeline.steps.source is StepSource.KERAS_BATCH)
     if timeline.steps.source is StepSource.KERAS_BATCH:
         return True
-    return any(name.startswith(_KERAS_FUNCTIONS) for name in names)
+    return bool(timeline.names.are(Is.KERAS).any())

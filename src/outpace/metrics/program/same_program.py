@@ -11,8 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
+
 from outpace._dataclass import dataclass
-from outpace.metrics.derived import derived
+from outpace._once import derived, once
 from outpace.metrics.input.segments import pipelines
 from outpace.metrics.machine.collectives import collective_names
 from outpace.metrics.model.op_metrics import op_metrics
@@ -20,6 +22,7 @@ from outpace.metrics.model.tf_functions import tf_functions
 from outpace.model.units import counted
 from outpace.timeline import Run, StepSource, Timeline
 from outpace.timeline.clock import shifts_ns
+from outpace.timeline.names import Is, called_function
 
 Spans = Mapping[int, tuple[int, int]]
 
@@ -31,7 +34,6 @@ _WORTH_NAMING = 0.05  # of the op time
 _NUMBERED = (StepSource.MARKED, StepSource.KERAS_BATCH)  # the program's own numbers; others count from the capture's start
 _AHEAD = ("Root", "Prefetch", "FiniteTake", "FiniteSkip")  # stages that change when elements come, not what is done to them
 _VERSION = re.compile(r"V\d+$|\[\d+\]$")
-_PJIT = re.compile(r"PjitFunction\((.+)\)")
 
 
 @dataclass(frozen=True)
@@ -75,9 +77,10 @@ class SameProgram:
     together: tuple[bool, ...]
     reason: str
 
-    def group_of(self, host: str) -> int:
-        """Index of a host's group; raises KeyError for a host that recorded nothing to tell by."""
-        return {name: at for at, group in enumerate(self.groups) for name in group}[host]
+    @once
+    def group_of(self) -> dict[str, int]:
+        """Index of each host's group; a host that recorded nothing to tell by has none."""
+        return {name: at for at, group in enumerate(self.groups) for name in group}
 
 
 @dataclass(frozen=True)
@@ -156,7 +159,9 @@ def _facts(run: Run) -> list[_Facts]:
     found = []
     for t in run.hosts:
         stages = [stage.type for stage in busiest[t.host].stages] if t.host in busiest else []
-        called = functions[t.host] | {m.group(1) for n in t.trace.names if (m := _PJIT.fullmatch(n))}
+        called = functions[t.host] | {
+            called_function(t.trace.names[at]) or "" for at in np.flatnonzero(t.names.are(Is.JITTED)).tolist()
+        } - {""}
         spans = step_spans(t, 1000 * shift[t.host])
         shown = spans if len(t.steps) and t.steps.source in _NUMBERED else {}
         found.append(_Facts(t.host, ops[t.host], _shape(stages), frozenset(called), frozenset(collective_names(t)), shown))

@@ -13,13 +13,13 @@ from __future__ import annotations
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.derived import derived
+from outpace._once import derived, once
 from outpace.metrics.machine.device_kinds import KINDS_OF_DEVICES, device_kinds
-from outpace.metrics.model.builds import builds_programs
 from outpace.metrics.model.jax_time import builds, union, within, worked
 from outpace.model import Category, Field, Table, Unit
 from outpace.model.arrays import Codes, Column, Indices, Mask, Picoseconds, Values
 from outpace.timeline import Run, Timeline
+from outpace.timeline.names import Is
 from outpace.timeline.workers import runs_jax
 from outpace.trace import Plane, dialect
 from outpace.trace.algorithms import distinct, sweep
@@ -41,8 +41,6 @@ _KINDS: tuple[tuple[str, Category], ...] = (
 )
 _CODE = {name: code for code, (name, _) in enumerate(_KINDS)}
 
-_WRAPPERS = ("EagerExecute", "EagerLocalExecute", "EagerKernelExecute", "FunctionRun")
-_MARKS = ("train", "test", "TraceContext")
 TRANSFERS = "transfers_ps"
 FIELDS = (
     Field("host", Unit.TEXT, "host that the step ran on (name of its profile file)"),
@@ -69,20 +67,17 @@ class StepBreakdown:
     steps: Table
     per_row: dict[str, int]
 
-    @property
+    @once
     def whole(self) -> Table:
         """The rows that statistics are made of: complete steps of the steady state, or all where a host has none."""
         complete = self.steps["complete"].astype(bool) & (self.steps["aside"] == "")
-        host = self.steps["host"]
-        for name in set(host.tolist()):
-            if not complete[host == name].any():
-                complete = complete | (host == name)
-        return self.steps.take(complete)
+        known = set(self.steps["host"][complete].tolist())
+        without = [host not in known for host in self.steps["host"].tolist()]
+        return self.steps.take(complete | np.array(without, bool))
 
     def of(self, *hosts: str) -> StepBreakdown:
         """The steps of some hosts."""
-        mine = np.fromiter((host in hosts for host in self.steps["host"]), bool, len(self.steps))
-        return StepBreakdown(self.steps.take(mine), {host: self.per_row[host] for host in hosts})
+        return StepBreakdown(self.steps.of("host", *hosts), {host: self.per_row[host] for host in hosts})
 
     @property
     def transfers(self) -> float:
@@ -145,12 +140,10 @@ def _kind_times(timeline: Timeline, plane: Plane | None, windows: tuple[Picoseco
     times = np.zeros((len(start), len(_KINDS)), np.int64)
     if len(start):
         kind = event_kinds(timeline)
-        wanted = (kind > 0) & (of_row >= 0)
-        if plane is not None:
-            only = trace.rows_of(plane)
-            wanted[: only.start] = wanted[only.stop :] = False
-        rows = np.flatnonzero(wanted)
-        rows = rows[~_covered(timeline, kind, of_row, rows)]
+        only = slice(0, len(trace)) if plane is None else trace.rows_of(plane)
+        rows = only.start + np.flatnonzero((kind[only] > 0) & (of_row[only] >= 0))
+        parent = trace.nesting[0][rows]  # events inside one of the same kind and window add nothing to a union
+        rows = rows[(parent < 0) | (kind[parent] != kind[rows]) | (of_row[parent] != of_row[rows])]
         own = (of_row[rows], kind[rows], trace.start[rows], trace.end[rows])
         more = _unseen(timeline, plane, start, end, kind)
         of, what, began, ended = (np.concatenate(column) for column in zip(own, *more, strict=True))
@@ -204,25 +197,16 @@ def category_of(kind: int) -> Category:
     return _KINDS[kind][1]
 
 
-def _covered(timeline: Timeline, kind: Codes, of_row: Codes, rows: Indices) -> Mask:
-    """Events inside a parent of the same kind and window add nothing to a union: leave them out before sorting."""
-    parent = timeline.trace.nesting[0][rows]
-    same = (parent >= 0) & (kind[parent] == kind[rows]) & (of_row[parent] == of_row[rows])
-    return np.asarray(same)
-
-
+@derived
 def event_kinds(timeline: Timeline) -> Codes:
     """Kind of time of every event as a code into `_KINDS`; uint8, 0 for events that are no work of a step."""
     trace = timeline.trace
     kind = np.zeros(len(trace), np.uint8)
-    has_device = bool(timeline.device_planes)
-    by_name = np.fromiter(
-        (_host_kind(n, op.type, has_device) for n, op in zip(trace.names, timeline.ops, strict=True)), np.uint8
-    )
+    by_name = _host_kinds(timeline)
     for plane in timeline.host_planes:
         rows = trace.rows_of(plane)
         kind[rows] = by_name[trace.name[rows]]
-    if has_device:
+    if timeline.device_planes:
         _mark_launches(timeline, kind)
         code = np.fromiter((_CODE[name] for name in KINDS_OF_DEVICES), np.uint8)
         for events, kinds in device_kinds(timeline):
@@ -230,6 +214,7 @@ def event_kinds(timeline: Timeline) -> Codes:
     stages = trace.stat(dialect.IPL_STAGE).row
     kind[stages] = np.maximum(kind[stages], _CODE["wait_input"])
     kind[timeline.steps.root_row[_is_mark(timeline)]] = 0
+    kind.setflags(write=False)
     return kind
 
 
@@ -240,18 +225,17 @@ def _is_mark(timeline: Timeline) -> Mask:
     return np.asarray(marked[roots])
 
 
-def _host_kind(name: str, op_type: str, has_device: bool) -> int:
-    if builds_programs(name):
-        return _CODE["compile"]
-    if name.startswith(_WRAPPERS) or (name.startswith(_MARKS) and "/" not in name and ":" not in name):
-        return 0
-    if op_type in ("InfeedEnqueue", "InfeedEnqueueTuple") or op_type == "MemcpyHToD":
-        return _CODE["host_to_device"]
-    if has_device and name.lower().startswith("executorstate::process"):
-        return _CODE["launch"]
-    if name.lower().startswith("iteratorgetnext"):
-        return _CODE["wait_input"]
-    return _CODE["host_compute"]
+def _host_kinds(timeline: Timeline) -> Codes:
+    """Kind of what each event name says, on a thread of the host. What a name is first counts."""
+    order = (
+        (Is.BUILDS, "compile"),
+        (Is.WRAPPER | Is.MARK, "nothing"),
+        (Is.TO_DEVICE, "host_to_device"),
+        (Is.EXECUTES, "launch" if timeline.device_planes else "host_compute"),
+        (Is.INPUT, "wait_input"),
+    )
+    found = [timeline.names.are(what) for what, _ in order]
+    return np.select(found, [_CODE[kind] for _, kind in order], _CODE["host_compute"]).astype(np.uint8)
 
 
 def _mark_launches(timeline: Timeline, kind: Codes) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.derived import derived
+from outpace._once import derived
 from outpace.model import Field, Table, Unit
 from outpace.timeline import Run, Timeline
 from outpace.trace import dialect

@@ -10,17 +10,9 @@ from outpace.metrics.program.step_breakdown import category_of, event_kinds
 from outpace.model import Category
 from outpace.model.arrays import Codes, Indices, Mask, Picoseconds
 from outpace.timeline import Timeline
-from outpace.timeline.names import INPUT_THREADS
+from outpace.timeline.names import INPUT_THREADS, Is
 
-_WRAPPERS = (
-    "EagerExecute",
-    "EagerLocalExecute",
-    "EagerKernelExecute",
-    "FunctionRun",
-)  # no work of a step, but TensorFlow all the same
-_WAITS = ("Await", "BlockUntilReady", "BlockHostUntilReady", "block_until_ready")
 _ELSEWHERE_NOT = (INPUT_THREADS, "python")
-_PYTHON = "$"  # events of a profiler's own Python tracer: they are Python
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,10 +30,7 @@ def nature(timeline: Timeline, moment: Picoseconds) -> Nature:
     """What the training thread was doing at each moment (ps)."""
     trace, kind = timeline.trace, event_kinds(timeline)
     mine, others = _threads(timeline)
-    names = trace.names
-    wrapper = np.fromiter((name.startswith(_WRAPPERS) for name in names), bool, len(names))[trace.name[mine]]
-    python = np.fromiter((name.startswith(_PYTHON) for name in names), bool, len(names))[trace.name[mine]]
-    wait = np.fromiter((any(word in name for word in _WAITS) for name in names), bool, len(names))[trace.name[mine]]
+    wrapper, python, wait = (timeline.names.are(what)[trace.name[mine]] for what in (Is.WRAPPER, Is.PYTHON, Is.BLOCKS))
     event = mine[((kind[mine] > 0) | wrapper) & ~python]
     waits = mine[np.isin(kind[mine], _kinds_of(kind, Category.INPUT)) | wait]
     compiling = mine[np.isin(kind[mine], _kinds_of(kind, Category.COMPILATION))]

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from outpace._once import derived
 from outpace.metrics.call_tree import call_tree, fields
-from outpace.metrics.derived import derived
 from outpace.metrics.python.samples import OUTPACE, met_within
 from outpace.model import Table
 from outpace.timeline import Run, Timeline

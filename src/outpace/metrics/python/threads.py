@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from outpace.metrics.derived import derived
+from outpace._once import derived
 from outpace.metrics.python.source_line import source_line
 from outpace.model import Field, Table, Unit
 from outpace.timeline import Run

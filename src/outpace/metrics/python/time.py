@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.derived import derived
+from outpace._once import derived
 from outpace.metrics.model.step_function import function_calls, step_function_calls
 from outpace.metrics.python.callers import Stacks, every, heaviest
 from outpace.metrics.python.moments import in_calls, nature

@@ -168,7 +168,7 @@ def groups(table: Table) -> Table:
 def parts(run: Run, chosen: Chosen, table: Table) -> Table:
     """`PARTS`: the categories of the step beside those of the host's mean step."""
     whole = step_breakdown(run).whole
-    mine = whole.take(whole["host"] == chosen.timeline.host)
+    mine = whole.of("host", chosen.timeline.host)
     counts = {c.label: int((table["category"] == c.label).sum()) for c in Category}
     sums = {c.label: int(table["counted_ps"][table["category"] == c.label].sum()) for c in Category}
     rows = [(c.label, sums[c.label], float(np.mean(mine[f"{c.value}_ps"])), counts[c.label]) for c in Category]

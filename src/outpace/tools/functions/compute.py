@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from outpace.metrics.model.builds import builds_programs, jax_builds
+from outpace.metrics.model.builds import jax_builds
 from outpace.metrics.model.op_metrics import op_metrics
 from outpace.model import Table
 from outpace.timeline import Run, Timeline
+from outpace.timeline.names import Is
 from outpace.tools.functions.jitted import built, numbered
 from outpace.tools.functions.schema import COMPILATIONS, CONTROL_FLOW
 from outpace.trace.algorithms import nest_rows
@@ -24,7 +25,7 @@ def compilations(run: Run) -> Table:
 def _compiled(timeline: Timeline) -> list[tuple[object, ...]]:
     """TensorFlow's builds, by kind of event; and XLA's that no call of JAX holds."""
     trace = timeline.trace
-    rows = trace.named(builds_programs)
+    rows = timeline.names.rows(Is.BUILDS)
     parent, _ = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
     rows = rows[parent < 0]
     for build in jax_builds(timeline):  # whatever thread did a part of it

@@ -12,19 +12,12 @@ from outpace.model.arrays import Codes, Indices
 from outpace.model.interval import quantiles
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.infer import is_prediction
-from outpace.timeline.names import JITTED_CALL
+from outpace.timeline.names import Is
 from outpace.tools.inference.schema import HISTOGRAM, LATENCY, REQUESTS
 from outpace.trace import dialect
-from outpace.trace.algorithms import nest_rows
+from outpace.trace.algorithms import distinct, nest_rows
 
 CATEGORIES = tuple(f"{c.value}_ps" for c in Category)
-_SESSION = (
-    "SessionRun",
-    "TFSessionRun",
-    "Session::Run",
-    "BatchingSessionRun",
-    "TfServing",
-)  # TensorFlow Serving and TF 1 servers
 _BUCKETS = 12
 
 
@@ -63,10 +56,11 @@ def _calls(timeline: Timeline) -> Indices:
     """Rows of the outermost calls that are predictions, by time."""
     trace = timeline.trace
     functions = trace.stat(dialect.TF_FUNCTION_CALL).has(len(trace))
-    predicts = np.fromiter((is_prediction(n) for n in trace.names), bool, len(trace.names))
-    serves = np.fromiter((n.startswith(_SESSION) for n in trace.names), bool, len(trace.names))
-    jitted = np.fromiter((n.startswith(JITTED_CALL) for n in trace.names), bool, len(trace.names))
-    rows = np.flatnonzero(((functions | jitted[trace.name]) & predicts[trace.name]) | serves[trace.name])
+    calls = np.flatnonzero(functions | timeline.names.events(Is.JITTED))
+    predicts = np.zeros(len(trace.names), bool)
+    called = distinct(trace.name[calls])
+    predicts[called] = [is_prediction(trace.names[n]) for n in called.tolist()]
+    rows = np.union1d(calls[predicts[trace.name[calls]]], timeline.names.rows(Is.PREDICTS))
     parent, _ = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
     rows = rows[parent < 0]
     return np.asarray(rows[np.argsort(trace.start[rows], kind="stable")])

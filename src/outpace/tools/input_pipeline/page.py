@@ -52,9 +52,8 @@ def analyse(run: Run) -> Page:
 def _given_back(run: Run, breakdown: StepBreakdown) -> dict[str, tuple[float, float]]:
     """By host: the share of its own time that a step saves, at least and at most, if no input thread used a core."""
     whole = breakdown.whole
-    waits = breakdown.category(Category.INPUT, whole)
-    hosts = [t for t in run.hosts if (whole["host"] == t.host).any()]
-    return {t.host: competition(run, t, math.inf, float(waits[whole["host"] == t.host].mean())) for t in hosts}
+    hosts = [(t, mine) for t in run.hosts if len(mine := whole.of("host", t.host))]
+    return {t.host: competition(run, t, math.inf, float(breakdown.category(Category.INPUT, mine).mean())) for t, mine in hosts}
 
 
 def _waiting(run: Run, breakdown: StepBreakdown) -> tuple[Section, ...]:

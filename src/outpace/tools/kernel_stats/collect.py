@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cached_property
-
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace._once import derived, once
 from outpace.model.arrays import Codes, Indices
 from outpace.timeline import Timeline
 from outpace.tools.kernel_stats.details import KernelDetails, parse_kernel
@@ -45,19 +43,19 @@ class Device:
         """(device, host)."""
         return self.plane.name.removeprefix(dialect.DEVICES), self.timeline.host
 
-    @cached_property
+    @once
     def rows(self) -> Indices:
         """All events of the streams; lines that the profiler derived are left out (their times would count twice)."""
         parts = [np.arange(*self.trace.lines.rows(i).indices(len(self.trace))) for i in self.timeline.device_lines(self.plane)]
         return np.sort(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
 
-    @cached_property
+    @once
     def busy_rows(self) -> Indices:
         """Events that took time, in order of their start."""
         rows = self.rows[self.trace.duration[self.rows] > 0]
         return rows[np.argsort(self.trace.start[rows], kind="stable")]
 
-    @cached_property
+    @once
     def _found(self) -> tuple[Indices, Codes, list[str]]:
         """Rows that say how they were launched and took time, and the code and distinct texts of that."""
         stat = self.trace.stat(dialect.KERNEL_DETAILS)
@@ -77,7 +75,7 @@ class Device:
         """Index into `details` of every kernel."""
         return self._found[1]
 
-    @cached_property
+    @once
     def details(self) -> tuple[KernelDetails, ...]:
         """The distinct ways in which kernels were launched."""
         return tuple(parse_kernel(text) for text in self._found[2])
@@ -101,15 +99,15 @@ class Device:
         return whole(self.plane.stats.get(dialect.MEMORY_BANDWIDTH))
 
 
-def devices(timeline: Timeline) -> Iterator[Device]:
+@derived
+def devices(timeline: Timeline) -> tuple[Device, ...]:
     """The GPUs of a host that recorded a kernel, or a copy."""
-    planes = timeline.device_planes
-    if planes:
-        timeline.trace.load(STATS)
-    for plane in planes:
-        device = Device(timeline, plane)
-        if len(device.kernels) or len(common(device.rows, timeline.trace.stat(dialect.MEMCPY_DETAILS).row)[0]):
-            yield device
+    if not timeline.device_planes:
+        return ()
+    timeline.trace.load(STATS)
+    every = (Device(timeline, plane) for plane in timeline.device_planes)
+    copies = timeline.trace.stat(dialect.MEMCPY_DETAILS).row
+    return tuple(device for device in every if len(device.kernels) or len(common(device.rows, copies)[0]))
 
 
 def whole(value: object) -> int:

@@ -152,7 +152,9 @@ def _ops(device: Device) -> _Ops:
     at, place = common(rows, trace.stat(dialect.EQUATION).row)
     equation, equations = trace.stat(dialect.EQUATION).codes(place)
     able[at] |= np.fromiter((is_eligible("", e) for e in equations), bool, len(equations))[equation]
-    used = np.fromiter((uses_tensor_cores(n, device.amd) for n in trace.names), bool, len(trace.names))[trace.name[rows]]
+    kernels = distinct(trace.name[rows])
+    used = np.fromiter((uses_tensor_cores(trace.names[n], device.amd) for n in kernels.tolist()), bool, len(kernels))
+    used = used[np.searchsorted(kernels, trace.name[rows])]
     return _Ops(tuple(names), index[code], (able | used) & (code > 0))
 
 

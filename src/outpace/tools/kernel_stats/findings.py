@@ -28,10 +28,10 @@ def find(
     """All findings. Of a host's devices the worst stands for all."""
     yield from _tensor_cores(kernels, program, facts)
     for host in dict.fromkeys(devices["host"]):
-        here = [r for r in devices.records() if r["host"] == host and r["span_ps"]]
-        yield from _late_launches(here, [r for r in causes.records() if r["host"] == host])
+        here = [r for r in devices.of("host", host).records() if r["span_ps"]]
+        yield from _late_launches(here, list(causes.of("host", host).records()))
         yield from _tiny(here, program)
-        yield from _pageable(here, [r for r in copies.records() if r["host"] == host], program)
+        yield from _pageable(here, list(copies.of("host", host).records()), program)
     yield from _occupancy(kernels, program)
 
 

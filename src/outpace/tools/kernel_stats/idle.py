@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace._once import derived
 from outpace.model import Table
 from outpace.model.arrays import Indices, Numbers, Picoseconds
 from outpace.timeline import OpKind, Timeline
+from outpace.timeline.names import Is
 from outpace.tools.kernel_stats.collect import Device
 from outpace.tools.kernel_stats.copies import copy_time
 from outpace.tools.kernel_stats.launches import launch_rows
@@ -21,7 +23,6 @@ from outpace.trace.algorithms import distinct, group
 
 NOTHING, LAUNCHING = "(nothing recorded)", "(launching a kernel)"
 _SHOWN = 50
-_WAITS = re.compile(r"wait|await|block|sleep|poll|select|acquire|join|synchronize", re.IGNORECASE)
 _API_LINES = "Host Threads/"  # where CUPTI and rocprofiler put the launch calls when they know the thread only by its number
 
 
@@ -86,30 +87,37 @@ def _activities(timeline: Timeline, start: Picoseconds, end: Picoseconds, calls:
     for line in distinct(caller[caller >= 0]).tolist():
         mine = np.flatnonzero(caller == line)
         found[mine] = innermost(trace, line, start[mine], end[mine]).row
-    api = np.fromiter((n.startswith(_API_LINES) for n in trace.lines.names), bool, len(trace.lines))
     open_ = np.flatnonzero(found < 0)
     if len(open_) == 0:
         return found
     standing = _standing(timeline)
     best = Activity(np.full(len(open_), -1, np.int64), np.zeros(len(open_), np.int64))
-    for line in (i for plane in timeline.host_planes for i in plane.lines if not api[i]):
+    for line in _threads(timeline):
         best = best.better(innermost(trace, line, start[open_], end[open_]), lambda row: standing[trace.name[row]])
     found[open_] = best.row
     return found
 
 
+@derived
+def _threads(timeline: Timeline) -> list[int]:
+    """Lines of the host on which it says what it does."""
+    lines = (line for plane in timeline.host_planes for line in plane.lines)
+    return [line for line in lines if not timeline.trace.lines.names[line].startswith(_API_LINES)]
+
+
+@derived
 def _standing(timeline: Timeline) -> Numbers:
     """How well an event explains an idle device, by its name: 2 for an op, 0 for one that waits, 1 for any other."""
-    waits = np.fromiter((bool(_WAITS.search(n)) for n in timeline.trace.names), bool, len(timeline.trace.names))
+    waits = timeline.names.are(Is.WAITS)
     is_op = timeline.is_kind(OpKind.TENSORFLOW, OpKind.TF_DATA, OpKind.JAX)
     return np.where(waits, 0, np.where(is_op, 2, 1))
 
 
-def _said(device: Device) -> tuple[str, ...]:
-    """What to call a host event, by its name: TensorFlow 2.3/2.4 name a launch call after the kernel that it launches."""
-    trace = device.trace
-    kernels = {trace.names[i] for i in distinct(trace.name[device.kernels]).tolist()}
-    return tuple(LAUNCHING if name in kernels else name for name in trace.names)
+def _said(device: Device) -> Callable[[int], str]:
+    """What to call a host event of a name (-1: none): TensorFlow 2.3/2.4 name a launch call after the kernel that it launches."""
+    names = device.trace.names
+    kernels = {names[at] for at in distinct(device.trace.name[device.kernels]).tolist()}
+    return lambda name: NOTHING if name < 0 else LAUNCHING if names[name] in kernels else names[name]
 
 
 def devices_table(found: list[Idle]) -> Table:
@@ -134,7 +142,7 @@ def gaps_table(found: list[Idle]) -> Table:
             after, row = int(gaps.next[i]), int(gaps.activity[i])
             step = int(timeline.step_of[after])
             number = float(timeline.steps.number[step]) if step >= 0 else float("nan")
-            did, thread = (said[trace.name[row]], trace.lines.names[trace.line[row]]) if row >= 0 else (NOTHING, "")
+            did, thread = (said(trace.name[row]), trace.lines.names[trace.line[row]]) if row >= 0 else (NOTHING, "")
             when = (int(gaps.start[i]), int(gaps.length[i]))
             rows.append((*when, number, function_name(trace.names[trace.name[after]]), did, thread, *gaps.device.place))
     rows.sort(key=lambda r: -r[1])
@@ -146,12 +154,13 @@ def causes_table(found: list[Idle]) -> Table:
     rows = []
     for gaps in found:
         trace, said, whole = gaps.device.trace, _said(gaps.device), int(gaps.length.sum())
-        name = np.where(gaps.activity >= 0, trace.name[np.maximum(gaps.activity, 0)], len(trace.names))
-        count, total, *_ = group(name, len(trace.names) + 1, gaps.length, gaps.length)
+        name = np.where(gaps.activity >= 0, trace.name[np.maximum(gaps.activity, 0)], -1)
+        names = distinct(name)
+        count, total, *_ = group(np.searchsorted(names, name), len(names), gaps.length, gaps.length)
         sums: dict[str, list[int]] = {}
-        for code in np.flatnonzero(count).tolist():
-            known = sums.setdefault(said[code] if code < len(said) else NOTHING, [0, 0])
-            known[:] = [known[0] + int(count[code]), known[1] + int(total[code])]
+        for code, times, length in zip(names.tolist(), count.tolist(), total.tolist(), strict=True):
+            known = sums.setdefault(said(code), [0, 0])
+            known[:] = [known[0] + times, known[1] + length]
         rows += [(did, times, length, length / whole, *gaps.device.place) for did, (times, length) in sums.items()]
     rows.sort(key=lambda r: (-r[2], r[0], r[4]))
     return Table.from_rows("idle_causes", "What the host did while the device was idle", CAUSES, rows)

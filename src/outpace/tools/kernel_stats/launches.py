@@ -9,28 +9,19 @@ from outpace.model.arrays import Indices, Picoseconds, Values
 from outpace.model.interval import quantiles
 from outpace.tools.kernel_stats.collect import Device
 from outpace.tools.kernel_stats.schema import LAUNCHES
-from outpace.tools.kernel_stats.spans import busy_until, merged
-from outpace.trace import dialect
+from outpace.tools.kernel_stats.spans import busy
 from outpace.trace.algorithms import common
 
 
 def launch_rows(device: Device, rows: Indices) -> Indices:
     """Row of the host's call that launched each of `rows` (sorted), -1 where it is not known; int64.
 
-    The profiler gives both the same `correlation_id`. A CUDA graph is launched by one call, so that many device events may share one; of
-    several calls with one id the first is taken. 0 is no id.
+    A CUDA graph is launched by one call, so that many device events may share one.
     """
-    trace = device.trace
-    stat = trace.stat(dialect.CORRELATION_ID)
-    on_host = np.fromiter((p.name.startswith(dialect.HOSTS) for p in trace.planes), bool, len(trace.planes))
-    host = np.flatnonzero(on_host[trace.lines.plane[trace.line[stat.row]]] & (stat.uints != 0))
-    host = host[np.lexsort((trace.start[stat.row[host]], stat.uints[host]))]
+    calls, launched = device.timeline.launches
     found = np.full(len(rows), -1, np.int64)
-    at, place = common(rows, stat.row)
-    if len(host) and len(at):
-        keys, wanted = stat.uints[host], stat.uints[place]
-        first = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        found[at] = np.where(keys[first] == wanted, stat.row[host[first]], -1)
+    at, place = common(rows, launched)
+    found[at] = calls[place]
     return found
 
 
@@ -53,11 +44,9 @@ def queued(device: Device, rows: Indices, calls: Indices) -> Picoseconds:
         mine = np.flatnonzero((line == stream) & (calls >= 0))
         if len(mine) == 0:
             continue
-        events = trace.lines.rows(stream)
-        start, end = merged(trace.start[events], trace.end[events])
         began = trace.start[rows[mine]]
         called = np.minimum(trace.start[calls[mine]], began)
-        waits[mine] = busy_until(start, end, began) - busy_until(start, end, called)
+        waits[mine] = busy(trace, stream).until(began) - busy(trace, stream).until(called)
     return waits
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
+from outpace._dataclass import dataclass
 from outpace.model.arrays import Picoseconds
+from outpace.trace import Trace
 
 
 def merged(start: Picoseconds, end: Picoseconds) -> tuple[Picoseconds, Picoseconds]:
@@ -16,11 +20,31 @@ def merged(start: Picoseconds, end: Picoseconds) -> tuple[Picoseconds, Picosecon
     return start[opens], reach[np.append(opens[1:] - 1, len(reach) - 1)]
 
 
-def busy_until(start: Picoseconds, end: Picoseconds, times: Picoseconds) -> Picoseconds:
-    """Length of the part of disjoint, ordered spans that lies before each of `times`."""
-    total = np.concatenate(([0], np.cumsum(end - start)))
-    at = np.searchsorted(start, times, side="right")
-    if len(start) == 0:
-        return np.zeros(len(times), np.int64)
-    last = np.maximum(at - 1, 0)
-    return np.where(at > 0, total[last] + np.minimum(times, end[last]) - start[last], 0)
+@dataclass(frozen=True, eq=False)
+class Busy:
+    """When a line had an event open: disjoint spans in order, ps, and how long all before each are together."""
+
+    start: Picoseconds
+    end: Picoseconds
+    before: Picoseconds
+
+    @classmethod
+    def of(cls, start: Picoseconds, end: Picoseconds) -> Busy:
+        """Of events in order of their start."""
+        start, end = merged(start, end)
+        return cls(start, end, np.cumsum(end - start) - (end - start))
+
+    def until(self, times: Picoseconds) -> Picoseconds:
+        """Length of the part of the spans that lies before each of `times`."""
+        at = np.searchsorted(self.start, times, side="right")
+        if len(self.start) == 0:
+            return np.zeros(len(times), np.int64)
+        last = np.maximum(at - 1, 0)
+        return np.where(at > 0, self.before[last] + np.minimum(times, self.end[last]) - self.start[last], 0)
+
+
+def busy(trace: Trace, line: int) -> Busy:
+    """The busy time of a line, which the trace keeps: every device asks for that of the host's threads."""
+
+    rows = trace.lines.rows(line)
+    return cast(Busy, trace.derived.get((busy, line), lambda: Busy.of(trace.start[rows], trace.end[rows])))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 # kernel_stats_utils.cc of openxla/xprof: cuBLAS, cuDNN and CUTLASS kernels from Volta to Ampere.
 _REFERENCE = (
@@ -66,6 +67,7 @@ _OP_PARTS = ("BatchMatMul", "CudnnRNNV", "CudnnRNNForward", "CudnnRNNBackprop")
 _JAX_PARTS = ("dot_general", "conv_general_dilated")
 
 
+@lru_cache(maxsize=10_000)
 def uses_tensor_cores(kernel: str, amd: bool = False) -> bool:
     """Whether the name is that of a kernel with tensor-core instructions (on an AMD device: matrix-core instructions)."""
     lower = kernel.lower()

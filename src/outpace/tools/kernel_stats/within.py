@@ -8,7 +8,7 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.model.arrays import Indices, Numbers, Picoseconds
-from outpace.tools.kernel_stats.spans import busy_until, merged
+from outpace.tools.kernel_stats.spans import busy
 from outpace.trace import Trace
 
 
@@ -41,12 +41,12 @@ def innermost(trace: Trace, line: int, start: Picoseconds, end: Picoseconds) -> 
     best = _Best(np.full(len(start), -1, np.int64), np.zeros(len(start), np.int64))
     if rows.start == rows.stop or len(start) == 0:
         return best.row_and_part()
-    begins, ends = trace.start[rows], trace.end[rows]
+    begins = trace.start[rows]
     first = np.searchsorted(begins, start, side="right") + rows.start
     last = np.searchsorted(begins, end, side="left") + rows.start
     best.begun_inside(trace, start, end, first, last)
     best.open_before(trace, start, end, np.where(first > rows.start, first - 1, -1))
-    together = np.diff([busy_until(*merged(begins, ends), times) for times in (start, end)], axis=0)[0]
+    together = busy(trace, line).until(end) - busy(trace, line).until(start)
     several = (best.row < 0) & (2 * together >= end - start)
     best.row[several], best.part[several] = best.largest[several], best.most[several]
     return best.row_and_part()

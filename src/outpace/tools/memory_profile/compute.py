@@ -74,7 +74,7 @@ def _memory(run: Run, log: MemoryLog) -> tuple[object, ...]:
 
 def _begin_and_numbers(run: Run, log: MemoryLog) -> tuple[int, Numbers]:
     """First event of the log's host, and the numbers of its steps."""
-    timeline = next(t for t in run.hosts if t.host == log.host)
+    timeline = run.by_host[log.host]
     return timeline.span[0], timeline.steps.number
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
 
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace._once import once
 from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds, Values
 from outpace.timeline import Run, Timeline
+from outpace.timeline.names import Is, names
 from outpace.tools.memory_profile.datatypes import data_type
 from outpace.tools.memory_profile.words import Words, encode
 from outpace.trace import StatColumn, Trace, dialect
@@ -65,25 +66,25 @@ class MemoryLog:
     def __len__(self) -> int:
         return len(self.row)
 
-    @cached_property
+    @once
     def in_use(self) -> Numbers:
         """Bytes in use right after each event: stack and heap."""
         used: Numbers = self.stack + self.heap
         return used
 
-    @cached_property
+    @once
     def at_peak(self) -> int:
         """The event after which most was in use; the latest of several."""
         return len(self) - 1 - int(np.argmax(self.in_use[::-1]))
 
-    @cached_property
+    @once
     def capacity(self) -> int | None:
         """Bytes that the memory can hold (stack, heap and free at the peak); None where its allocator knows no limit."""
         if not np.any(self.free > 0):
             return None
         return int(self.in_use[self.at_peak] + self.free[self.at_peak])
 
-    @cached_property
+    @once
     def phase(self) -> Codes:
         """Step index of every event, as XProf's memory profile has it: an event of no step is counted to the step after the last one seen.
 
@@ -119,7 +120,7 @@ def memory_logs(run: Run) -> tuple[tuple[MemoryLog, ...], int]:
 def _rows(timeline: Timeline) -> Indices:
     """Memory events of the host's threads."""
     trace = timeline.trace
-    rows = trace.named(lambda name: name in (ALLOCATION, DEALLOCATION))
+    rows = names(trace).rows(Is.ALLOCATION | Is.DEALLOCATION)
     mine = np.zeros(len(rows), bool)
     for plane in timeline.host_planes:
         span = trace.rows_of(plane)
@@ -153,7 +154,7 @@ def _log(
     timeline: Timeline, memory: str, rows: Indices, numbers: dict[str, Numbers], words: dict[str, Words], fragmentation: Values
 ) -> MemoryLog:
     trace = timeline.trace
-    is_allocation = np.fromiter((n == ALLOCATION for n in trace.names), bool, len(trace.names))[trace.name[rows]]
+    is_allocation = names(trace).are(Is.ALLOCATION)[trace.name[rows]]
     address = numbers[dialect.ADDRESS]
     partner, following = _join(address, is_allocation)
     origin = np.where(is_allocation | (partner < 0), np.arange(len(rows)), partner)  # whose description holds

@@ -23,15 +23,13 @@ Row = dict[str, Any]
 def find(memories: Table, growth: Table, unfreed: Table, program: Program) -> Iterator[Finding]:
     """All findings: of every host its worst memory by each rule."""
     for host in dict.fromkeys(memories["host"].tolist()):
-        mine = [row for row in memories.records() if row["host"] == host]
+        mine = list(memories.of("host", host).records())
         yield from _near_capacity(host, program, [m for m in mine if (m["peak_share"] or 0.0) >= _FULL.value])
         fragmented = [
             m for m in mine if (m["fragmentation"] or 0.0) >= _FRAGMENTED.value and (m["peak_share"] or 0.0) >= _TIGHT
         ]
         yield from _fragmented(host, program, sorted(fragmented, key=lambda m: -m["fragmentation"]))
-        yield from _growing(
-            host, program, [row for row in growth.records() if row["host"] == host and row["leak"]], mine, unfreed
-        )
+        yield from _growing(host, program, [row for row in growth.of("host", host).records() if row["leak"]], mine, unfreed)
 
 
 def _more(rows: list[Row]) -> tuple[str, ...]:
@@ -112,7 +110,7 @@ def _growing(host: str, program: Program, rows: list[Row], mine: list[Row], unfr
     worst = rows[0]  # the fastest comes first
     memory = worst["memory"]
     left = next(
-        (r for r in unfreed.records() if r["host"] == host and r["memory"] == memory and r["steps"] * 2 > worst["steps"]), None
+        (r for r in unfreed.of("host", host).records() if r["memory"] == memory and r["steps"] * 2 > worst["steps"]), None
     )
     evidence = [
         Evidence("growth per step", worst["per_step_bytes"], Unit.BYTES, "growth"),

@@ -34,7 +34,7 @@ def step_ends(run: Run, logs: Sequence[MemoryLog]) -> Table:
 
 
 def _timeline(run: Run, log: MemoryLog) -> Timeline:
-    return next(t for t in run.hosts if t.host == log.host)
+    return run.by_host[log.host]
 
 
 def _ends(timeline: Timeline, log: MemoryLog) -> Iterator[tuple[object, ...]]:
@@ -59,8 +59,7 @@ def growth(ends: Table, logs: Sequence[MemoryLog]) -> Table:
     """One row per memory with at least two whole steps, by growth per step, fastest first."""
     rows = []
     for log in logs:
-        mine = (ends["host"] == log.host) & (ends["memory"] == log.memory)
-        used = ends["in_use_bytes"][mine].astype(np.float64)
+        used = ends.of("host", log.host).of("memory", log.memory)["in_use_bytes"].astype(np.float64)
         if len(used) >= 2:
             rows.append((log.host, log.memory, *_trend(used, float(log.in_use[log.at_peak]))))
     return Table.from_rows("growth", "Growth from step to step", GROWTH, rows).sorted_by("per_step_bytes")

@@ -75,8 +75,8 @@ def parts(run: Run, host: str, program: Program) -> list[Part]:
 
 def _ops(run: Run, host: str) -> list[Part]:
     found = []
-    rows = [row for row in model_parts(run).records() if row["host"] == host and row["share"] > 0]
-    rounds = sum(row["dispatches"] for row in small_ops(run).records() if row["host"] == host)
+    rows = [row for row in model_parts(run).of("host", host).records() if row["share"] > 0]
+    rounds = sum(row["dispatches"] for row in small_ops(run).of("host", host).records())
     around = max(sum(row["overhead_ps"] for row in rows), 1)
     for row in rows:
         time = row["self_ps"] + row["overhead_ps"]
@@ -100,13 +100,13 @@ def _compiled(run: Run, host: str) -> list[Part]:
     that ran side by side are scaled to the step."""
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
     places = op_places(run)[host]
-    for row in hlo_lines(run).records():
-        if row["host"] == host and not row["opcode"].endswith(_TRANSFERS):
+    for row in hlo_lines(run).of("host", host).records():
+        if not row["opcode"].endswith(_TRANSFERS):
             place = places.of(row["op"], row["opcode"], row["source"])
             known = {"layer": place.part, "source": place.source} if place.kind == LAYER else {"layer": ""}
             row = {**row, **known}
             groups[row["layer"] or row["source"] or row["op"]].append(row)
-    steps = max(len(next(t for t in run.hosts if t.host == host).steps.whole), 1)
+    steps = max(len(run.by_host[host].steps.whole), 1)
     scale = 1 / max(1.0, sum(row["share"] for rows in groups.values() for row in rows))
     return sorted((_part(rows, scale, steps) for rows in groups.values()), key=lambda part: -part.share)
 
@@ -140,7 +140,7 @@ class ShortOps:
 
 def short_ops(run: Run, host: str, limit: float) -> ShortOps:
     """The compiled ops of one host with a mean time below `limit`, ps."""
-    steps = max(len(next(t for t in run.hosts if t.host == host).steps.whole), 1)
-    rows = [r for r in hlo_lines(run).records() if r["host"] == host and r["time_ps"] * steps < limit * r["count"]]
+    steps = max(len(run.by_host[host].steps.whole), 1)
+    rows = [r for r in hlo_lines(run).of("host", host).records() if r["time_ps"] * steps < limit * r["count"]]
     count, time = sum(r["count"] for r in rows) / steps, sum(r["time_ps"] for r in rows)
     return ShortOps(count, min(1.0, sum(r["share"] for r in rows)), time / count if count else 0.0)

@@ -69,13 +69,13 @@ def find(run: Run, budgets: dict[str, Budget], program: Program) -> Iterator[Fin
         large = [part for part in mine if not starts or not part.short]  # parts of many short ops are the executor's matter
         named = {name for f in odd for name in (f.location, f.sentence.split(" ", 1)[0])}
         yield from _slow(timeline.host, large, program, named)
-        copied = sum(row["share"] for row in host_copies(run).records() if row["host"] == timeline.host)
+        copied = sum(row["share"] for row in host_copies(run).of("host", timeline.host).records())
         yield from _bound(timeline.host, budget, mine, program, run.has_device, copied)
 
 
 def _made_by_loops(run: Run, host: str, mine: list[Part]) -> bool:
     """Whether the step's short ops are those of loops, one of which is the largest part and has a line."""
-    overhead = sum(row["overhead_share"] for row in small_ops(run).records() if row["host"] == host)
+    overhead = sum(row["overhead_share"] for row in small_ops(run).of("host", host).records())
     loops = sum(part.starting for part in mine if part.loops and part.source)
     return bool(mine and mine[0].loops and mine[0].source and loops >= _MADE * overhead)
 
@@ -87,8 +87,8 @@ def _saving(share: float, assumes: str) -> Saving | None:
 def _odd(run: Run, host: str, program: Program) -> Iterator[Finding]:
     """Work inside the model that belongs into the input pipeline. By part: a layer that augments draws random numbers too."""
     by_part: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in odd_ops(run).records():
-        if row["host"] == host and not row["dropout"]:
+    for row in odd_ops(run).of("host", host).records():
+        if not row["dropout"]:
             by_part.setdefault((row["source"] or row["part"], row["source"]), []).append(row)
     for (_, line), rows in by_part.items():
         names = list(dict.fromkeys(short(row["part"]) for row in rows))
@@ -191,7 +191,7 @@ def _cheaper(top: Part, program: Program) -> str:
 
 def _short_ops(run: Run, host: str, budget: Budget, program: Program) -> Iterator[Finding]:
     """Many short ops that XLA would fuse; what profiling adds to a step counts as theirs, since it adds most to short events."""
-    row = next((r for r in small_ops(run).records() if r["host"] == host), None)
+    row = next(small_ops(run).of("host", host).records(), None)
     if row is None or row["xla"] or program.is_jax:
         return
     lost, rounds = budget.profiling, row["dispatches"]

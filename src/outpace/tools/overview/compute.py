@@ -82,7 +82,7 @@ def hosts(run: Run, breakdown: StepBreakdown) -> Table:
 
 
 def _host(run: Run, timeline: Timeline, whole: Table) -> tuple[object, ...]:
-    mine = whole["duration_ps"][whole["host"] == timeline.host]
+    mine = whole.of("host", timeline.host)["duration_ps"]
     cores = run.core_count(timeline)
     planes = timeline.device_planes
     kinds = sorted({p.name.removeprefix(dialect.DEVICES).split(":")[0] for p in planes})

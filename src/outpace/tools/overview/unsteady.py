@@ -55,12 +55,17 @@ def unusual(breakdown: StepBreakdown) -> list[Unusual]:
     """The steps that were set aside, in their order."""
     steps, whole = breakdown.steps, breakdown.whole
     found = []
-    for at in np.flatnonzero(steps["aside"] != "").tolist():
+    apart = np.flatnonzero(steps["aside"] != "")
+    names = ("duration_ps", *(f"{c.value}_ps" for c in Category))
+    hosts = dict.fromkeys(steps["host"][apart].tolist())
+    means = {
+        host: {name: float(others[name].mean()) for name in names} for host in hosts if len(others := whole.of("host", host))
+    }
+    for at in apart.tolist():
         host = steps["host"][at]
-        others = whole.take(whole["host"] == host)
-        usual = float(others["duration_ps"].mean())
+        usual = means[host]["duration_ps"]
         longer = float(steps["duration_ps"][at]) - usual
-        extra = {c: float(steps[f"{c.value}_ps"][at]) - float(others[f"{c.value}_ps"].mean()) for c in Category}
+        extra = {c: float(steps[f"{c.value}_ps"][at]) - means[host][f"{c.value}_ps"] for c in Category}
         cause = max(extra, key=lambda c: extra[c])
         named = cause if extra[cause] >= 0.5 * longer > 0 else None
         found.append(Unusual(host, int(steps["step"][at]), steps["aside"][at], float(steps["duration_ps"][at]), usual, named))
@@ -74,7 +79,7 @@ def find(run: Run, breakdown: StepBreakdown, program: Program) -> Iterator[Findi
             yield _aside(alike, program)
     whole = breakdown.whole
     for timeline in run.hosts:
-        mine = whole.take(whole["host"] == timeline.host)
+        mine = whole.of("host", timeline.host)
         if len(mine):
             yield from _periodic(run, timeline, mine, program)
 

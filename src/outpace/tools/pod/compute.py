@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace._once import derived, once
 from outpace.metrics.machine.collectives import collective_names
 from outpace.metrics.program.same_program import SameProgram
 from outpace.metrics.program.step_breakdown import category_times, step_breakdown
-from outpace.model import Category, Table, median
+from outpace.model import Category, Table, medians_without
 from outpace.model.arrays import Indices, Picoseconds, Values
 from outpace.timeline import Run, Timeline
 from outpace.tools.pod.align import Alignment, origins
@@ -36,6 +37,26 @@ class Worker:
         """Length of every step, ps."""
         return self.timeline.steps.duration
 
+    @once
+    def mean(self) -> float:
+        """Length of a steady step, ps."""
+        return float(self.duration[self.timeline.steps.whole].mean())
+
+    @once
+    def means(self) -> tuple[float, ...]:
+        """Time of each category in a steady step, ps."""
+        whole = self.timeline.steps.whole
+        return tuple(float(self.times[name][whole].mean()) for name in CATEGORIES)
+
+    @once
+    def collectives(self) -> dict[str, Indices]:
+        """Event rows within steps of the collectives that it took part in, by type."""
+        rows_of = collective_rows(self.timeline)
+        if self.plane is not None:
+            only = self.timeline.trace.rows_of(self.plane)
+            rows_of = {name: rows[slice(*np.searchsorted(rows, (only.start, only.stop)))] for name, rows in rows_of.items()}
+        return {name: rows for name, rows in rows_of.items() if len(rows)}
+
 
 def workers(run: Run) -> tuple[Worker, ...]:
     """All workers: the hosts, or the devices of hosts that have several."""
@@ -45,7 +66,7 @@ def workers(run: Run) -> tuple[Worker, ...]:
         if len(timeline.steps) == 0:
             continue
         if len(planes) < 2:
-            mine = table.take(table["host"] == timeline.host)
+            mine = table.of("host", timeline.host)
             found.append(Worker(timeline.host, timeline, None, {name: mine[name] for name in CATEGORIES}))
         else:
             found += [_device(timeline, plane) for plane in planes]
@@ -68,8 +89,8 @@ def steps(found: tuple[Worker, ...], aligned: Alignment, run: Run) -> Table:
             np.nan,
             False,
             np.nan,
-            float(w.duration[w.timeline.steps.whole].mean()),
-            *_means(w),
+            w.mean,
+            *w.means,
         )
         for w in found
     ]
@@ -87,15 +108,12 @@ def steps(found: tuple[Worker, ...], aligned: Alignment, run: Run) -> Table:
     return Table.from_rows("workers", "Steps by worker", WORKERS, [*rows, *(row for _, _, row in single)])
 
 
-def _means(worker: Worker) -> tuple[float, ...]:
-    whole = worker.timeline.steps.whole
-    return tuple(float(worker.times[name][whole].mean()) for name in CATEGORIES)
-
-
 def by_program(found: tuple[Worker, ...], same: SameProgram) -> tuple[tuple[Worker, ...], ...]:
     """The workers that execute one program, program by program."""
-    programs = [tuple(w for w in found if same.group_of(w.timeline.host) == at) for at in range(len(same.groups))]
-    return tuple(program for program in programs if program)
+    programs: list[list[Worker]] = [[] for _ in same.groups]
+    for worker in found:
+        programs[same.group_of[worker.timeline.host]].append(worker)
+    return tuple(tuple(program) for program in programs if program)
 
 
 def summary(programs: tuple[tuple[Worker, ...], ...]) -> Table:
@@ -105,26 +123,25 @@ def summary(programs: tuple[tuple[Worker, ...], ...]) -> Table:
 
 
 def _compared(found: tuple[Worker, ...]) -> list[tuple[object, ...]]:
-    means = np.array([_means(w) for w in found])
-    total = np.array([float(w.duration[w.timeline.steps.whole].mean()) for w in found])
+    means = np.array([w.means for w in found])
+    total = np.array([w.mean for w in found])
     own = total - np.minimum(_waits(found), total)
     busy = means[:, [CATEGORIES.index(name) for name in OWN]].sum(axis=1)
     own = np.where([w.plane is not None for w in found], busy, own)
+    if len(found) < 2:
+        return [
+            (w.name, len(w.timeline.steps.whole), total[i], own[i], np.nan, np.nan, "", np.nan) for i, w in enumerate(found)
+        ]
+    base, apart = medians_without(own), means - medians_without(means)
     rows: list[tuple[object, ...]] = []
     for i, w in enumerate(found):
-        others = [j for j in range(len(found)) if j != i]
-        steps_used = len(w.timeline.steps.whole)
-        if not others:
-            rows.append((w.name, steps_used, total[i], own[i], np.nan, np.nan, "", np.nan))
-            continue
-        base = median(own[others])
-        excess = float(own[i]) - base
-        apart = means[i] - np.array([median(means[others, k]) for k in range(len(CATEGORIES))])
-        apart = np.where([name in (HOST_OWN if w.plane is None else OWN) for name in CATEGORIES], apart, 0.0)
-        at = int(np.argmax(apart if excess >= 0 else -apart))
-        explains = abs(apart[at]) >= _EXPLAINS * abs(excess) > 0
-        cause, differs = (tuple(Category)[at].label, float(apart[at])) if explains else ("", np.nan)
-        rows.append((w.name, steps_used, total[i], own[i], excess, excess / base if base else 0.0, cause, differs))
+        excess = float(own[i]) - float(base[i])
+        mine = np.where([name in (HOST_OWN if w.plane is None else OWN) for name in CATEGORIES], apart[i], 0.0)
+        at = int(np.argmax(mine if excess >= 0 else -mine))
+        explains = abs(mine[at]) >= _EXPLAINS * abs(excess) > 0
+        cause, differs = (tuple(Category)[at].label, float(mine[at])) if explains else ("", np.nan)
+        share = excess / float(base[i]) if base[i] else 0.0
+        rows.append((w.name, len(w.timeline.steps.whole), total[i], own[i], excess, share, cause, differs))
     return rows
 
 
@@ -132,8 +149,7 @@ def _waits(found: tuple[Worker, ...]) -> Values:
     """Per worker: time per step in which a collective runs, beyond that of the worker with the least, ps. Overlapping ones count once."""
     spent = []
     for w in found:
-        rows = [rows for _, rows in _collective_rows(w)]
-        every = np.concatenate(rows) if rows else np.zeros(0, np.int64)
+        every = np.concatenate(list(w.collectives.values()) or [np.zeros(0, np.int64)])
         spent.append(float(_per_step(w, every)[w.timeline.steps.whole].mean()))
     return np.array(spent) - min(spent)
 
@@ -155,7 +171,7 @@ def collectives(programs: tuple[tuple[Worker, ...], ...]) -> Table:
 def _collectives_of(found: tuple[Worker, ...]) -> list[tuple[str, str, int, int, float, float]]:
     sums: dict[tuple[str, str], tuple[int, int]] = {}
     for w in found:
-        for name, rows in _collective_rows(w):
+        for name, rows in w.collectives.items():
             sums[w.name, name] = (len(rows), int(_per_step(w, rows).sum()))
     used = {w.name: max(len(w.timeline.steps), 1) for w in found}
     least: dict[str, float] = {}
@@ -164,16 +180,11 @@ def _collectives_of(found: tuple[Worker, ...]) -> list[tuple[str, str, int, int,
     return [(w, name, n, total, total / used[w], total / used[w] - least[name]) for (w, name), (n, total) in sums.items()]
 
 
-def _collective_rows(worker: Worker) -> list[tuple[str, Indices]]:
-    """(type, event rows within steps) of the collectives: kernels and ops of the device, or ops on the host's threads."""
-    timeline, trace = worker.timeline, worker.timeline.trace
-    found = []
+@derived
+def collective_rows(timeline: Timeline) -> dict[str, Indices]:
+    """Event rows within steps, sorted, of each type of collective: kernels and ops of devices, or ops on the host's threads."""
+    trace, found = timeline.trace, {}
     for name, wanted in collective_names(timeline).items():
         rows = np.flatnonzero(np.bincount(wanted, minlength=len(trace.names)).astype(bool)[trace.name])
-        if worker.plane is not None:
-            only = trace.rows_of(worker.plane)
-            rows = rows[(rows >= only.start) & (rows < only.stop)]
-        rows = rows[timeline.step_of[rows] >= 0]
-        if len(rows):
-            found.append((name, rows))
+        found[name] = rows[timeline.step_of[rows] >= 0]
     return found

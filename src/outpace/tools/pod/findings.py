@@ -19,7 +19,7 @@ from outpace.model import (
     Unit,
     bootstrap_mean,
     humanize,
-    median,
+    medians_without,
 )
 from outpace.tools.pod.compute import OWN, Worker
 
@@ -47,18 +47,17 @@ def is_slow(row: dict[str, Any]) -> bool:
 def find(found: tuple[Worker, ...], summary: Table) -> Iterator[Finding]:
     """A finding for every worker that is slower than the others, and surely so."""
     by_name = {w.name: w for w in found}
+    noise = np.array([_noise(worker) for worker in found])
+    widths = dict(zip(by_name, noise - medians_without(noise)[:, ::-1], strict=True))
     for row in summary.records():
         worker = by_name[row["worker"]]
-        excess = _excess(row, worker, [w for w in found if w is not worker])
+        excess = _excess(row, *widths[worker.name].tolist())
         if is_slow(row) and row["steps"] >= _LEAST_STEPS and excess.low > 0:
             yield _slow(row, worker, excess)
 
 
-def _excess(row: dict[str, Any], worker: Worker, others: list[Worker]) -> Interval:
+def _excess(row: dict[str, Any], low: float, high: float) -> Interval:
     """What the worker's steps would save if its own time were the median of the others'; as wide as both sides' noise makes it."""
-    low, high = _noise(worker)
-    around = [_noise(other) for other in others]
-    low, high = low - median([up for _, up in around]), high - median([down for down, _ in around])
     bound = "if it took as long as the median of the others (95% CIs over the steps of all)"
     return Interval(row["excess_ps"] + low, row["excess_ps"] + high, Unit.PS, bound)
 

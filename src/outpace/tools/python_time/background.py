@@ -22,8 +22,8 @@ def find(run: Run, budgets: Mapping[str, Budget], saturation: Table) -> Iterator
         if run.has_device or not cores or not cpu_saturation.mostly_busy(row):
             continue
         functions: dict[tuple[str, str], list[dict[str, Any]]] = {}
-        for line in thread_lines(run).records():
-            if line["host"] == row["host"] and line["thread"] != NATIVE:
+        for line in thread_lines(run).of("host", row["host"]).records():
+            if line["thread"] != NATIVE:
                 functions.setdefault((line["file"], line["function"]), []).append(line)
         for lines in functions.values():
             if sum(line["cores"] for line in lines) >= _TAKES.value:

@@ -107,12 +107,12 @@ def find(run: Run, program: Program) -> Iterator[Finding]:
     for timeline in run.hosts:
         functions: dict[tuple[str, str], list[PythonLine]] = {}
         lines = lines_beside(run, timeline.host)
-        has_function = any(row["calls_step"] for row in python_lines(run).records() if row["host"] == timeline.host)
+        has_function = any(row["calls_step"] for row in python_lines(run).of("host", timeline.host).records())
         has_function = has_function and not runs_op_by_op(run, timeline.host)
         for line in lines:
             if _is_the_programs(line, has_function) and cost(line) > 0:
                 functions.setdefault((line.file, line.function.partition(".<locals>")[0]), []).append(line)
-        samples = sum(row["samples"] for row in python_lines(run).records() if row["host"] == timeline.host)
+        samples = sum(row["samples"] for row in python_lines(run).of("host", timeline.host).records())
         steps = timeline.steps
         step = float(steps.duration[steps.whole].mean()) / steps.per_row if len(steps) else 0.0
         ordered = (sorted(mine, key=cost, reverse=True) for mine in functions.values())
@@ -167,8 +167,8 @@ def _framework(run: Run, host: str, program: Program) -> Iterator[Finding]:
     """What TensorFlow, Keras or JAX itself does in Python for every call: a fixed cost, which small steps pay too often."""
     rows = [
         r
-        for r in python_lines(run).records()
-        if r["host"] == host and r["library"] in FRAMEWORKS and (r["calls_step"] or r["who"] == LIBRARY)
+        for r in python_lines(run).of("host", host).records()
+        if r["library"] in FRAMEWORKS and (r["calls_step"] or r["who"] == LIBRARY)
     ]
     share, whole = sum(r["python_share"] for r in rows), sum(r["untraced_share"] for r in rows)
     time = sum(r["untraced_ps"] for r in rows) * share / whole if whole else 0.0

@@ -13,6 +13,7 @@ from outpace.metrics.model.op_scopes import scope_of
 from outpace.model import Table
 from outpace.model.arrays import Codes, Numbers
 from outpace.timeline import Run, Timeline
+from outpace.timeline.names import Is
 from outpace.tools.scopes.schema import OPS, SCOPES
 from outpace.trace import dialect
 from outpace.trace.algorithms import common
@@ -69,7 +70,7 @@ def allocations(run: Run) -> Counter[str]:
 
 def _allocated(timeline: Timeline) -> dict[str, int]:
     trace = timeline.trace
-    rows = trace.named(lambda name: name == "MemoryAllocation")
+    rows = timeline.names.rows(Is.ALLOCATION)
     op = trace.stat(dialect.TF_OP)
     at, place = common(rows, op.row)
     code, texts = op.codes(place)

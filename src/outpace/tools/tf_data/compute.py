@@ -199,10 +199,12 @@ def _executions(host: str, name: str, graph: IteratorGraph, ranked: Indices, gui
     rank = np.repeat(np.arange(len(ranked)), count)
     at = np.arange(len(rank)) - (np.cumsum(count) - count)[rank] + low[rank]
     iterator = calls.iterator[at]
-    texts = {"host": [host], "pipeline": [name], "stage": graph.types, "id": [str(i) for i in graph.ids.tolist()]}
-    zero = np.zeros(len(at), np.int64)
+    stage, identity = graph.texts
     return {
-        **{key: np.array(values, object)[zero if len(values) == 1 else iterator] for key, values in texts.items()},
+        "host": np.full(len(at), host, object),
+        "pipeline": np.full(len(at), name, object),
+        "stage": stage[iterator],
+        "id": identity[iterator],
         "rank": rank + 1,
         "start_ps": calls.start[at],
         "total_ps": calls.total[at],

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
 
+from outpace._once import once
 from outpace.metrics.input.segments import Pipeline, StageWork
 from outpace.metrics.input.stage_labels import called, source
 from outpace.metrics.machine import cpu_saturation
@@ -28,13 +28,13 @@ class Context(Waiting):
         """Its name."""
         return self.timeline.host
 
-    @cached_property
+    @once
     def outside(self) -> float:
         """Share of the time from the first step to the last that waits for input between the steps: marks that leave out the input."""
         gaps = between(self.run).get(self.host)
         return gaps.shares[Category.INPUT] if gaps is not None and gaps.often else 0.0
 
-    @cached_property
+    @once
     def severity(self) -> Severity:
         """By the share of the step that waits for input, or that comes back at least if the slowest stage's results are kept; where the cores
         are all busy, by half of what may come back."""
@@ -43,14 +43,10 @@ class Context(Waiting):
         share = max(self.share, self.outside, least)
         return Severity.HIGH if share >= HIGH.value else Severity.MODERATE if share >= MODERATE.value else Severity.INFO
 
-    @cached_property
+    @once
     def saturated(self) -> bool:
         """Whether input and model want the same cores."""
-        rows = (
-            [r for r in cpu_saturation.cpu_saturation(self.run).records() if r["host"] == self.host]
-            if not self.run.has_device
-            else []
-        )
+        rows = list(cpu_saturation.cpu_saturation(self.run).of("host", self.host).records()) if not self.run.has_device else []
         return any(cpu_saturation.shares_cores(row) for row in rows)
 
     def savings(self, stage: StageWork) -> Saving | None:

@@ -19,6 +19,7 @@ from outpace.tools.tf_data.context import MODERATE, SHARE, Context, has_cache
 from outpace.tools.tf_data.saving import draws_unseen, fed_alike, is_below, repeats
 from outpace.tools.tf_data.slow_stage import slow_stage
 from outpace.trace import dialect
+from outpace.trace.algorithms import distinct
 
 _BUFFER = Threshold(
     "large shuffle buffer", 100.0, Unit.COUNT, "MB; shuffling file names or records before decoding keeps it small"
@@ -28,14 +29,16 @@ _IDLES = 0.25  # of the busiest pipeline's time: a counter, or a validation's pi
 
 def find(run: Run, analysis: Analysis, breakdown: StepBreakdown) -> Iterator[Finding]:
     """All findings about all pipelines."""
-    whole = breakdown.whole
+    busiest: dict[str, float] = {}
     for (host, _), pipeline in analysis.named.items():
-        mine = whole["host"] == host
-        if not mine.any() or not pipeline.segments or _idles(pipeline, analysis):
+        busiest[host] = max(busiest.get(host, 0.0), _busy(pipeline))
+    for (host, _), pipeline in analysis.named.items():
+        mine = breakdown.whole.of("host", host)
+        idles = _busy(pipeline) < _IDLES * busiest[host]  # what a step waits for is then another one
+        if not len(mine) or not pipeline.segments or idles:
             continue
-        steps = whole["duration_ps"][mine].astype(np.float64)
-        timeline = next(timeline for timeline in run.hosts if timeline.host == host)
-        context = Context(run, timeline, pipeline, steps, whole["input_ps"][mine].astype(np.float64))
+        steps, waits = (mine[name].astype(np.float64) for name in ("duration_ps", "input_ps"))
+        context = Context(run, run.by_host[host], pipeline, steps, waits)
         yield from slow_stage(context)
         if context.severity is Severity.INFO:
             continue
@@ -49,11 +52,6 @@ def find(run: Run, analysis: Analysis, breakdown: StepBreakdown) -> Iterator[Fin
 def _busy(pipeline: Pipeline) -> float:
     """Busy time of the slowest segment over the capture, ps."""
     return pipeline.segments[0].busy * pipeline.calls if pipeline.segments else 0.0
-
-
-def _idles(pipeline: Pipeline, analysis: Analysis) -> bool:
-    """Whether another pipeline of the host is far busier: what a step waits for is then that one."""
-    return _busy(pipeline) < _IDLES * max(_busy(p) for (host, _), p in analysis.named.items() if host == pipeline.host)
 
 
 def _no_prefetch(context: Context) -> Iterator[Finding]:
@@ -150,10 +148,11 @@ def _late_shuffle(context: Context) -> Iterator[Finding]:
 
 
 def _buffered(context: Context, stage: StageWork) -> float:
-    timeline = context.timeline
-    stat = timeline.trace.stat(dialect.BUFFERED_MB)
-    rows = timeline.trace.named(lambda n: n.endswith(f"::{stage.type}"))
-    values = stat.floats()[np.isin(stat.row, rows)]
+    trace = context.timeline.trace
+    stat = trace.stat(dialect.BUFFERED_MB)
+    name = trace.name[stat.row]
+    mine = [at for at in distinct(name).tolist() if trace.names[at].endswith(f"::{stage.type}")]
+    values = stat.floats()[np.isin(name, mine)]
     return float(values.max()) if len(values) else 0.0
 
 

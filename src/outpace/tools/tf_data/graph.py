@@ -55,9 +55,12 @@ def graph_table(stages: Table, segments: Table, ranked: Ranked) -> Table:
     """`GRAPH`: the slowest pipeline first, and of each all of its calls before single ones."""
     busy = {(s["host"], s["pipeline"]): -float(s["busy_per_batch_ps"]) for s in segments.records() if s["segment"] == 0}
     rows: list[Row] = []
+    by_pipeline: dict[tuple[str, str], list[dict[str, object]]] = {}
+    for stage in stages.records():
+        by_pipeline.setdefault((stage["host"], stage["pipeline"]), []).append(stage)
     for key in sorted(ranked, key=lambda key: busy.get(key, 0.0)):
         count, calls = ranked[key]
-        mine = [s for s in stages.records() if (s["host"], s["pipeline"]) == key]
+        mine = by_pipeline.get(key, [])
         rows += _rows(mine, f"all {count:,} calls: mean", None, _means(mine, count))
         for name, rank, numbers in calls:
             rows += _rows(mine, name, rank, numbers)

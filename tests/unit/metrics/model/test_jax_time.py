@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from outpace import api
-from outpace.metrics.model.builds import builds_programs, jax_builds
+from outpace.metrics.model.builds import jax_builds
 from outpace.metrics.model.jax_time import union, within
 from outpace.metrics.program.step_breakdown import step_breakdown
 from outpace.testing import SpaceBuilder
 from outpace.testing.space import Unsigned
 from outpace.timeline import Run
+from outpace.timeline.names import Is, Names
 from outpace.timeline.workers import executed, with_regions
 from outpace.trace import read_trace
 
@@ -156,7 +157,7 @@ def test_a_tensorflow_profile_has_no_builds_of_jax() -> None:
     ],
 )
 def test_names_that_build(name: str, expected: bool) -> None:
-    assert builds_programs(name) is expected
+    assert Names((name,), np.zeros(0, np.int32)).are(Is.BUILDS).tolist() == [expected]
 
 
 def test_intervals() -> None:

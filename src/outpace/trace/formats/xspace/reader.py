@@ -17,6 +17,7 @@ from outpace.trace.trace import Lines, Loss, Plane, Trace
 
 _ERROR, _WARNING, _HOSTNAME = 2, 3, 4  # field numbers of XSpace
 _TRUNCATED, _MALFORMED = 1, 2  # OX_DAMAGE_* of native/include/outpace.h
+_IMPOSSIBLE = 1 << 56  # ps: 20 hours
 UNNAMED = "(name lost)"
 
 
@@ -41,6 +42,7 @@ def _from_bytes(data: Bytes, source: str, host: str, remark: str) -> Trace:
     _require_profile(planes, space, source, remark)
     name, start, duration = space.events()
     sizes = space.sizes
+    clamped = max(sizes.clamped, _clamp(start, duration))
     names, display, name_plane = _event_names(space, data)
     stat_names = space.stat_names = _stat_names(space, data)
     name_stats = _owner_stats(space, data, planes, stat_names)
@@ -65,9 +67,25 @@ def _from_bytes(data: Bytes, source: str, host: str, remark: str) -> Trace:
         occurrences=dict(zip(aggregated_row.tolist(), aggregated_count.tolist(), strict=True)),
         hostnames=tuple(t for f, t in strings if f == _HOSTNAME),
         messages=tuple(t for f, t in strings if f in (_ERROR, _WARNING)),
-        losses=_losses(space, planes, remark, data),
+        losses=_losses(space, planes, remark, data, clamped),
         _source=space,
     )
+
+
+def _clamp(start: np.ndarray, duration: np.ndarray) -> int:
+    """Bring impossible times into the time of the other events, where the order within a line stays; returns of how many events.
+
+    Sums of them would overflow, and the capture would last for weeks.
+    """
+    away = (start >= _IMPOSSIBLE) | (start <= -_IMPOSSIBLE)
+    odd = away | (duration >= _IMPOSSIBLE)
+    if not odd.any():
+        return 0
+    known = np.flatnonzero(~odd)
+    first, last = (int(start[known].min()), int((start + duration)[known].max())) if len(known) else (0, 0)
+    np.clip(start, first, last, out=start)
+    np.minimum(duration, np.where(away, 0, last - start), out=duration, where=odd)
+    return int(odd.sum())
 
 
 def _texts(data: Bytes, at: np.ndarray, length: np.ndarray) -> list[str]:
@@ -157,7 +175,7 @@ def _strings(space: Space, data: Bytes) -> list[tuple[int, str]]:
     return list(zip(which.tolist(), _texts(data, at, length), strict=True))
 
 
-def _losses(space: Space, planes: tuple[Plane, ...], remark: str, data: Bytes) -> tuple[Loss, ...]:
+def _losses(space: Space, planes: tuple[Plane, ...], remark: str, data: Bytes, clamped: int) -> tuple[Loss, ...]:
     sizes = space.sizes
     at, lost, plane, why = _damages(space)
     losses = [Loss(remark, len(data), 0, "")] if remark else []
@@ -172,6 +190,6 @@ def _losses(space: Space, planes: tuple[Plane, ...], remark: str, data: Bytes) -
         losses.append(Loss(what, offset, size, name))
     if sizes.damages_total > sizes.damages:
         losses.append(Loss(f"{counted(sizes.damages_total - sizes.damages, 'more damaged place')}", 0, 0, ""))
-    if sizes.clamped:
-        losses.append(Loss(f"{sizes.clamped:,} events with impossible times were clamped", 0, 0, ""))
+    if clamped:
+        losses.append(Loss(f"{counted(clamped, 'event')} with impossible times: they were clamped", 0, 0, ""))
     return tuple(losses)

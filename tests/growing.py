@@ -1,0 +1,141 @@
+"""Profiles that grow in one way at a time: what the bench times at five sizes (`bench/growth.py`), and a test counts at three."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from outpace.advice import rank
+from outpace.api import open as open_profile
+from outpace.model import Certainty, Evidence, Finding, Page, Saving, Severity, Unit
+from outpace.testing import GpuBuilder, SpaceBuilder, training_run
+
+US, MS = 1_000_000, 1_000_000_000
+Grown = Callable[[Path, int], Callable[[], object]]
+"""Makes the input of a size in a folder; the result is the work on it."""
+
+
+def _report(path: Path) -> Callable[[], object]:
+    def work() -> object:
+        with open_profile(path) as profile:
+            return profile.report(["overview"])  # every tool makes its page all the same
+
+    return work
+
+
+def events(folder: Path, size: int) -> Callable[[], object]:
+    """Ops per step."""
+    ops = [(f"layer_{i % 10}/MatMul", "MatMul", 10 * US) for i in range(size)]
+    return _report(training_run(steps=6, ops=ops).write(folder))
+
+
+def steps(folder: Path, size: int) -> Callable[[], object]:
+    """Steps, a third of them slow and in front: a warm-up that is as long as the capture."""
+    waits = [MS if 3 * step > size else 9 * MS for step in range(size)]
+    return _report(training_run(steps=size, input_ps=waits, pipeline=("Root", "Prefetch", "TensorSlice")).write(folder))
+
+
+def names(folder: Path, size: int) -> Callable[[], object]:
+    """Distinct names of ops."""
+    ops = [(f"layer_{i}/MatMul", "MatMul", 10 * US) for i in range(size)]
+    return _report(training_run(steps=3, ops=ops).write(folder))
+
+
+def devices(folder: Path, size: int) -> Callable[[], object]:
+    """GPUs of one host, with some kernels in each of three marked steps."""
+    space = SpaceBuilder("vm")
+    host = space.plane("/host:CPU").line("python")
+    length = size * 40 * US
+    for step in range(3):
+        host.event("train", step * length, length, _r=1, step_num=step)
+    for index in range(size):
+        gpu = GpuBuilder(space, host, index=index, compute_cap_major=8)
+        for step in range(3):
+            at = step * length + index * 40 * US
+            gpu.kernel("gemm", at + 10 * US, 8 * US, op="dense/MatMul:MatMul", called=at + 2 * US)
+            gpu.kernel("ncclAllReduce", at + 20 * US, 5 * US, op="sync/NcclAllReduce:NcclAllReduce", called=at + 5 * US)
+    return _report(space.write(folder))
+
+
+def iterators(folder: Path, size: int) -> Callable[[], object]:
+    """Iterators of one pipeline: a stage that reads from many others in turn, as `interleave` does."""
+    space = training_run(steps=3, pipeline=(), input_ps=0)
+    line = space.plane("/host:CPU").line("tf_data")
+    for call in range(3):
+        start = call * size * 3 * US
+        line.event("Iterator::Root", start, size * 3 * US, id=1)
+        line.event("Iterator::Root::FlatMap", start, size * 3 * US, id=2, parent_id=1)
+        for i in range(size):
+            line.event(f"Iterator::Root::FlatMap[{i}]::TensorSlice", start + i * 3 * US, 2 * US, id=3 + i, parent_id=2)
+    return _report(space.write(folder))
+
+
+def pipelines(folder: Path, size: int) -> Callable[[], object]:
+    """Pipelines that a step asks, each with two stages."""
+    space = training_run(steps=3, pipeline=(), input_ps=0)
+    line = space.plane("/host:CPU").line("tf_data")
+    for at in range(3 * size):
+        place = at % size
+        line.event("Iterator::Root", at * 3 * US, 2 * US, id=1 + 2 * place)
+        line.event("Iterator::Root::TensorSlice", at * 3 * US, US, id=2 + 2 * place, parent_id=1 + 2 * place)
+    return _report(space.write(folder))
+
+
+def hosts(folder: Path, size: int) -> Callable[[], object]:
+    """Hosts of one program."""
+    for number in range(size):
+        training_run(steps=4, hostname=f"host{number:03d}", input_ps=(1 + number % 3) * MS).write(folder)
+    return _report(folder)
+
+
+def ids(folder: Path, size: int) -> Callable[[], object]:
+    """Events that all carry the same ids: the links that they say are as many as pairs of them."""
+    space = SpaceBuilder("vm")
+    plane = space.plane("/host:CPU")
+    main, other = plane.line("python"), plane.line("tf_Compute")
+    gpu = space.plane("/device:GPU:0").line("Stream #7(Kernel)")
+    for i in range(size):
+        at = i * 40 * US
+        main.event("train", at, 40 * US, _r=1, step_num=i) if i % 10 == 0 else None
+        main.event("FunctionRun", at, 30 * US, _pt=2, _p=7, id=7)
+        main.event("cuLaunchKernel", at + 1 * US, 2 * US, correlation_id=7)
+        other.event("ExecutorState::Process", at + 5 * US, 20 * US, _ct=2, _c=7, id=7, iter_num=0)
+        gpu.event("gemm", at + 10 * US, 8 * US, correlation_id=7, kernel_details="regs:32 grid:1,1,1 block:1,1,1")
+    return _report(space.write(folder))
+
+
+def findings(folder: Path, size: int) -> Callable[[], object]:
+    """Findings of hosts: on each a symptom, its cause, and what lies behind that."""
+    chain = ("symptom", "cause", "reason")
+
+    def finding(host: int, at: int) -> Finding:
+        return Finding(
+            id=chain[at],
+            severity=Severity.HIGH,
+            sentence=f"The {chain[at]} of host {host}.",
+            action="Change it.",
+            evidence=(Evidence("share", 0.5, Unit.FRACTION, "steps"),),
+            host=f"host{host}",
+            explains=chain[:at],
+            certainty=Certainty.LIKELY,
+            saving=Saving(0.0, 0.1 + at / 100, ("input",), "if it were changed"),
+        )
+
+    page = Page(
+        "pod", "Pod", "Who waits?", findings=tuple(finding(host, at) for host in range(size) for at in range(len(chain)))
+    )
+    return lambda: rank((page,))
+
+
+GROWN: dict[str, tuple[Grown, int]] = {
+    "events": (events, 100),
+    "steps": (steps, 40),
+    "names": (names, 100),
+    "devices": (devices, 8),
+    "iterators": (iterators, 100),
+    "pipelines": (pipelines, 20),
+    "hosts": (hosts, 4),
+    "ids": (ids, 100),
+    "findings": (findings, 60),
+}
+"""What grows, and its smallest size: from there on what is square shows."""
