@@ -104,7 +104,7 @@ void take_stats(Decoded& d, ox_space* space) {
 Decoded decode(const Bytes& space_bytes) {
   const std::vector<uint8_t> data(space_bytes.begin(), space_bytes.end());  // ends where it ends: a string has a zero more
   ox_space* space = nullptr;
-  ox_open(data.data(), data.size(), 2, &space);
+  ox_open(data.data(), data.size(), UINT64_MAX, 2, &space);
   Decoded d;
   ox_get_sizes(space, &d.sizes);
   d.name.resize(d.sizes.events);

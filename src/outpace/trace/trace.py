@@ -66,6 +66,7 @@ class Trace:
     """One host's events as columns, sorted by (line, start, longer first).
 
     name: int32 row of `names`; start, duration: int64 ps, start counted from `origin_ns` (ns, as the file writes it).
+    `cut`: whether bytes are missing by the file's own account; `nameless_stats`: how many stats lost their name in damage.
     `occurrences` maps the row of an aggregated event to how many it stands for. Columns cannot be written to; stats are decoded when
     first asked for.
     """
@@ -89,6 +90,8 @@ class Trace:
     messages: tuple[str, ...]
     losses: tuple[Loss, ...]
     _source: Source = field(repr=False)
+    cut: bool = False
+    nameless_stats: int = 0
     _stats: dict[str, StatColumn] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -124,6 +127,12 @@ class Trace:
     def lossy(self) -> bool:
         """Whether something of the file is missing or could not be read: bytes, names, or times. What was not seen proves nothing then."""
         return bool(self.losses) or self.nameless > 0
+
+    @property
+    def partial(self) -> bool:
+        """Whether what is lost may decide which events are steps and what they did: the end of the file, where names stand and perhaps other
+        planes stood, or names that damage took."""
+        return self.cut or (bool(self.losses) and self.nameless + self.nameless_stats > 0)
 
     def plane(self, name: str) -> Plane | None:
         """The first plane called `name`."""

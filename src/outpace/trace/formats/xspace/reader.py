@@ -36,7 +36,7 @@ def read_trace(data: bytes, host: str = "host") -> Trace:
 
 
 def _from_bytes(data: Bytes, source: str, host: str, remark: str) -> Trace:
-    space = Space(data)
+    space = Space(data, source)
     planes, lines = _planes_and_lines(space, data)
     _require_profile(planes, space, source, remark)
     name, start, duration = space.events()
@@ -66,6 +66,8 @@ def _from_bytes(data: Bytes, source: str, host: str, remark: str) -> Trace:
         hostnames=tuple(t for f, t in strings if f == _HOSTNAME),
         messages=tuple(t for f, t in strings if f in (_ERROR, _WARNING)),
         losses=_losses(space, planes, remark, data),
+        cut=_missing(space) > 0,
+        nameless_stats=sizes.nameless_stats,
         _source=space,
     )
 
