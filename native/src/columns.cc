@@ -79,7 +79,7 @@ void sort_line(Line& line, Columns c) {
   std::copy(name.begin(), name.end(), c.name);
 }
 
-uint64_t nameless_stats_of(Reader event, const IdMap& stat_names, const ox_space& space) {
+[[gnu::cold, gnu::noinline]] uint64_t nameless_stats_of(Reader event, const IdMap& stat_names, const ox_space& space) {
   uint64_t count = 0;
   while (event.more()) {
     const uint64_t field = event.varint();
@@ -133,7 +133,7 @@ struct ox_stats {
 namespace outpace {
 namespace {
 
-// Call visit(row, column, stat) for every wanted stat of a line, in file order.
+// Call visit(row, column, message) for every wanted stat of a line, in file order.
 template <class Visit>
 void each_wanted(const ox_stats& q, const Line& line, Visit visit) {
   if (line.first_event >= q.end || line.first_event + line.events <= q.begin) return;
@@ -149,13 +149,9 @@ void each_wanted(const ox_stats& q, const Line& line, Visit visit) {
       }
       const Reader message = event.message();
       Reader head = message;  // the id usually comes first: an unwanted stat costs two bytes
-      if (head.varint() == tag(1, kVarint)) {
-        const int32_t early = names.get(static_cast<int64_t>(head.varint()), -1);
-        if (early < 0 || q.column[early] < 0) continue;
-      }
-      const Stat stat = read_stat(message, *q.space);
-      const int32_t name = names.get(static_cast<int64_t>(stat.id), -1);
-      if (name >= 0 && q.column[name] >= 0) visit(static_cast<int32_t>(row), q.column[name], stat);
+      const uint64_t id = head.varint() == tag(1, kVarint) ? head.varint() : read_stat(message, *q.space).id;
+      const int32_t name = names.get(static_cast<int64_t>(id), -1);
+      if (name >= 0 && q.column[name] >= 0) visit(static_cast<int32_t>(row), q.column[name], message);
     }
   });
 }
@@ -213,7 +209,7 @@ int32_t ox_find_stats(const ox_space* space, const int32_t* column, uint32_t col
     q->first.assign(columns * lines + 1, 0);
     outpace::parallel(lines, threads, [&](uint64_t i) { return space->lines[i].events; }, [&](uint64_t i) {
       std::vector<uint64_t> count(columns, 0);
-      outpace::each_wanted(*q, space->lines[i], [&](int32_t, int32_t c, const outpace::Stat&) { ++count[c]; });
+      outpace::each_wanted(*q, space->lines[i], [&](int32_t, int32_t c, outpace::Reader) { ++count[c]; });
       for (uint32_t c = 0; c < columns; ++c) q->first[c * lines + i + 1] = count[c];
     });
     for (uint64_t i = 1; i < q->first.size(); ++i) q->first[i] += q->first[i - 1];
@@ -233,19 +229,23 @@ int32_t ox_stats_take(const ox_stats* q, int32_t threads, int32_t* row, uint8_t*
     outpace::parallel(lines, threads, [&](uint64_t i) { return q->space->lines[i].events; }, [&](uint64_t i) {
       const outpace::Line& line = q->space->lines[i];
       const outpace::IdMap& names = q->space->planes[line.plane].stat_names;
-      std::vector<uint64_t> at(q->columns);
-      for (uint32_t c = 0; c < q->columns; ++c) at[c] = q->first[c * lines + i];
-      outpace::each_wanted(*q, line, [&](int32_t event, int32_t c, outpace::Stat stat) {
+      std::vector<uint64_t> at(q->columns), end(q->columns);
+      for (uint32_t c = 0; c < q->columns; ++c) {
+        at[c] = q->first[c * lines + i];
+        end[c] = q->first[c * lines + i + 1];
+      }
+      outpace::each_wanted(*q, line, [&](int32_t event, int32_t c, outpace::Reader message) {
+        outpace::Stat stat = outpace::read_stat(message, *q->space);
         outpace::resolve(stat, names);
+        if (at[c] == end[c]) outpace::refuse(OX_CHANGED);  // more than ox_find_stats has counted
         const uint64_t to = at[c]++;
-        if (to == q->first[c * lines + i + 1]) throw outpace::Refused{OX_CHANGED};  // more than ox_find_stats has counted
         row[to] = event;
         kind[to] = stat.kind;
         value[to] = stat.value;
         length[to] = stat.length;
       });
       for (uint32_t c = 0; c < q->columns; ++c) {
-        if (at[c] != q->first[c * lines + i + 1]) throw outpace::Refused{OX_CHANGED};
+        if (at[c] != end[c]) outpace::refuse(OX_CHANGED);
         if (!line.row_of.empty()) outpace::sort_entries({row, kind, value, length}, q->first[c * lines + i], at[c]);
       }
     });

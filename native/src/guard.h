@@ -13,6 +13,9 @@ struct Refused {
   int32_t status;
 };
 
+// Out of the way: the loops that call this run over every byte.
+[[noreturn, gnu::cold, gnu::noinline]] inline void refuse(int32_t status) { throw Refused{status}; }
+
 template <class Work>
 int32_t guarded(Work work) noexcept {
   try {

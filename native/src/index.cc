@@ -85,6 +85,7 @@ void read_plane(Reader message, ox_space& space, std::vector<Segment>& segments)
       case tag(6, kBytes): {
         const Reader entry = message.message();
         if (message.missing > 0) break;  // half a name is none
+        if (entry.left() > UINT32_MAX) refuse(OX_TOO_LARGE);
         if (field == tag(6, kBytes)) add_owner_stat(entry, index, -1, space);
         else read_name(entry, index, field == tag(4, kBytes), space);
         break;
@@ -105,7 +106,7 @@ void read_segment(Segment& segment, int32_t plane, ox_space& space) {
     const uint64_t field = line.varint();
     switch (field) {
       case tag(4, kBytes):
-        line.message();
+        if (line.message().left() > UINT32_MAX) refuse(OX_TOO_LARGE);  // texts are shorter
         if (line.whole()) ++segment.events;
         break;
       case tag(1, kVarint): segment.id = static_cast<int64_t>(line.varint()); break;
