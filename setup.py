@@ -36,7 +36,9 @@ setup(
         Extension(
             "outpace._native.core",
             sources=sorted(glob("native/src/*.cc")),
-            depends=sorted(glob("native/*/*.h")),  # which also puts them into the source distribution
+            depends=sorted(
+                [*glob("native/include/*.h"), *glob("native/src/*.h")]
+            ),  # which also puts them into the source distribution
             include_dirs=["native/include"],
             define_macros=[("OX_ABI", f"{ABI}u")],
             language="c++",

@@ -119,7 +119,8 @@ class Exercise {
       require_inside(display_at, display_length, size_);
       for (size_t i = 0; i < rows; ++i) {
         require(plane[i] == 0 || plane[i] < sizes_.planes);  // tables without a plane column stay at 0
-        if (kind[i] != OX_STAT_REF) require(length[i] == 0 || (at[i] <= size_ && length[i] <= size_ - at[i]));
+        const bool number = kind[i] != OX_STAT_NONE && kind[i] != OX_STAT_TEXT && kind[i] != OX_STAT_BYTES;  // of the stats of owners
+        require(number || length[i] == 0 || (at[i] <= size_ && length[i] <= size_ - at[i]));
       }
     };
     table(sizes_.planes, [&](auto&, auto& id, auto& at, auto& length, auto&, auto&, auto&, auto&, auto&) {

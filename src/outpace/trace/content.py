@@ -17,7 +17,7 @@ from outpace.model.arrays import Bytes
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _BLOCK = 1 << 20
-_UNPACKED, _UNPACKED_PER_BYTE = 16 << 20, 64  # profiles unpack to 2 to 7 times their size; what is small may unpack to anything
+_UNPACKED, _UNPACKED_PER_BYTE = 4 << 20, 64  # profiles unpack to 2 to 7 times their size; what is small may unpack to anything
 _TICK = 20_000_000  # ns: two writes that are closer may give a file the same time
 
 

@@ -15,7 +15,7 @@ from outpace.trace.export import Slices, Writer
 from outpace.trace.stats import StatColumn
 from outpace.trace.trace import Trace
 
-_BUDGET, _BUDGET_PER_BYTE = 128 << 20, 16  # bytes of memory; profiles need 2 to 10 per byte, those of a few events more
+_BUDGET, _BUDGET_PER_BYTE = 128 << 20, 32  # bytes of memory; profiles need 2 to 10 per byte, those of a few events more
 
 
 class Space:
