@@ -75,6 +75,7 @@ void read_plane(Reader message, ox_space& space, std::vector<Segment>& segments)
       case tag(2, kBytes): space.planes[index].name = space.text(message.message()); break;
       case tag(3, kBytes): {
         const Reader line = message.message();
+        if (message.bad) break;
         space.spend(kLineCost);
         segments.push_back({line.at, line.end, 0, 0, {}, 0});
         if (message.missing > 0) return;  // the line itself tells where it ends too early
@@ -84,7 +85,7 @@ void read_plane(Reader message, ox_space& space, std::vector<Segment>& segments)
       case tag(5, kBytes):
       case tag(6, kBytes): {
         const Reader entry = message.message();
-        if (message.missing > 0) break;  // half a name is none
+        if (!message.whole()) break;  // half a name is none
         if (entry.left() > UINT32_MAX) refuse(OX_TOO_LARGE);
         if (field == tag(6, kBytes)) add_owner_stat(entry, index, -1, space);
         else read_name(entry, index, field == tag(4, kBytes), space);
@@ -150,7 +151,9 @@ void build_index(ox_space& space, int threads) {
     const uint64_t field = all.varint();
     if (field == tag(1, kBytes)) {
       const auto plane = static_cast<uint32_t>(space.planes.size());
-      read_plane(all.message(), space, segments);
+      const Reader message = all.message();
+      if (all.bad) break;
+      read_plane(message, space, segments);
       parallel(segments.size(), threads, [&](uint64_t i) { return segments[i].end - segments[i].begin; },
                [&](uint64_t i) { read_segment(segments[i], static_cast<int32_t>(plane), space); });
       for (const Segment& segment : segments) space.spend(kEventCost, segment.events);

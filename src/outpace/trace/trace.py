@@ -66,7 +66,7 @@ class Trace:
     """One host's events as columns, sorted by (line, start, longer first).
 
     name: int32 row of `names`; start, duration: int64 ps, start counted from `origin_ns` (ns, as the file writes it).
-    `cut`: whether bytes are missing by the file's own account; `nameless_stats`: how many stats lost their name in damage.
+    `cut`: whether the end of the file, or of something in it, is missing; `nameless_stats`: how many stats lost their name in damage.
     `occurrences` maps the row of an aggregated event to how many it stands for. Columns cannot be written to; stats are decoded when
     first asked for.
     """

@@ -55,17 +55,18 @@ def test_a_file_that_changes_is_not_taken(
 
 def test_what_was_just_written_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two writes within one tick of the file system's clock leave the same time: the first reading may have seen half of the second."""
-    path, waits = tmp_path / "vm.xplane.pb", []
+    path = tmp_path / "vm.xplane.pb"
+    waits: list[float] = []
     path.write_bytes(b"half")
     now = os.stat(path).st_mtime_ns
-    monkeypatch.setattr(content.time, "time_ns", lambda: now + len(waits) * content._TICK)
+    monkeypatch.setattr("outpace.trace.content.time.time_ns", lambda: now + len(waits) * content._TICK)
 
     def wait(seconds: float) -> None:
         waits.append(seconds)
         path.write_bytes(b"full")
         os.utime(path, ns=(now, now))
 
-    monkeypatch.setattr(content.time, "sleep", wait)
+    monkeypatch.setattr("outpace.trace.content.time.sleep", wait)
     assert content.read(path)[0].tobytes() == b"full" and len(waits) == 1
 
 
@@ -162,9 +163,9 @@ def test_a_file_that_lost_names_of_stats_has_no_verdict(tmp_path: Path, missing:
 
 def test_names_that_damage_took_are_missed_although_no_byte_is() -> None:
     """The entry of a stat's name turns into one of no known kind: nothing is cut, and the stats that it names mean nothing."""
-    event = field(4, b"\x08\x01" + field(4, b"\x08\x07\x18\x01"))
+    event, end = field(4, b"\x08\x01" + field(4, b"\x08\x07\x18\x01")), field(4, b"vm")
     name = field(5, b"\x08\x07" + field(2, b"\x08\x07" + field(2, b"_r")))
     rest = HOST + field(3, event) + field(4, b"\x08\x01" + field(2, b"\x08\x01" + field(2, b"op")))
-    whole, damaged = read_trace(field(1, rest + name)), read_trace(field(1, rest + b"\x2f" + name[1:]))
+    whole, damaged = read_trace(field(1, rest + name) + end), read_trace(field(1, rest + b"\x2f" + name[1:]) + end)
     assert (whole.nameless_stats, whole.partial) == (0, False)
     assert (damaged.nameless_stats, damaged.cut, damaged.partial) == (1, False, True)

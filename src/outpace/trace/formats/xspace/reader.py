@@ -66,7 +66,7 @@ def _from_bytes(data: Bytes, source: str, host: str, remark: str) -> Trace:
         hostnames=tuple(t for f, t in strings if f == _HOSTNAME),
         messages=tuple(t for f, t in strings if f in (_ERROR, _WARNING)),
         losses=_losses(space, planes, remark, data),
-        cut=_missing(space) > 0,
+        cut=_is_cut(space),
         nameless_stats=sizes.nameless_stats,
         _source=space,
     )
@@ -108,6 +108,12 @@ def _missing(space: Space) -> int:
     """Bytes that the file lacks by its own account: those of the outermost message that its end cuts."""
     _, lost, _, why = _damages(space)
     return int(max(lost[why == _TRUNCATED], default=0))
+
+
+def _is_cut(space: Space) -> bool:
+    """Whether bytes are missing, or the file's end means nothing; or more is damaged than the core lists."""
+    at, lost, _, why = _damages(space)
+    return bool(((why == _TRUNCATED) | (at + lost >= len(space.data))).any()) or space.sizes.damages_total > len(at)
 
 
 def _damages(space: Space) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
