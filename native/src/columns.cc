@@ -32,16 +32,14 @@ Event read_event(Reader& message) {
   return event;
 }
 
-// start = (timestamp - origin) * 1000 + offset. What is impossible is left out, so that it moves no start or end of a capture: an offset (the event then
-// stands where its line begins) and a duration. Returns whether anything was; a line's own time is kept in range.
+// start = (timestamp - origin) * 1000 + offset, kept in range; returns whether it had to be clamped.
 bool place(const Event& event, int64_t timestamp_ns, int64_t origin_ns, int64_t* start, int64_t* duration) {
   constexpr int64_t kLimit = INT64_MAX / 4;  // ends and sums of two still fit
-  const auto possible = [](__int128 ps) { return ps <= kLimit && ps >= -kLimit; };
-  const __int128 line = (static_cast<__int128>(timestamp_ns) - origin_ns) * 1000;
-  const bool placed = possible(line + event.offset_ps), lasted = event.duration_ps >= 0 && event.duration_ps <= kLimit;
-  *start = static_cast<int64_t>(std::clamp<__int128>(placed ? line + event.offset_ps : line, -kLimit, kLimit));
-  *duration = lasted ? event.duration_ps : 0;
-  return !placed || !lasted;
+  __int128 at = (static_cast<__int128>(timestamp_ns) - origin_ns) * 1000 + event.offset_ps;
+  bool clamped = at > kLimit || at < -kLimit || event.duration_ps < 0 || event.duration_ps > kLimit;
+  *start = static_cast<int64_t>(std::clamp<__int128>(at, -kLimit, kLimit));
+  *duration = std::clamp<int64_t>(event.duration_ps, 0, kLimit);
+  return clamped;
 }
 
 struct Columns {

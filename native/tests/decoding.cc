@@ -163,14 +163,6 @@ void impossible_times_are_clamped() {
   }
 }
 
-void an_impossible_time_moves_no_other() {
-  const Bytes events = event(1, 50, 5) + event(1, -(int64_t{1} << 62), 5) + event(1, 60, int64_t{1} << 62);
-  const Decoded d = decode(space(line(1, 7, events) + named(4, 1, "x")));
-  expect<int64_t>("the line's own time for an impossible one", d.start, {0, 50, 60});
-  expect<int64_t>("no duration for an impossible one", d.duration, {5, 5, 0});
-  expect("both are counted", d.sizes.clamped == 2 && d.sizes.origin_ns == 7);
-}
-
 void lost_names_are_counted_where_bytes_are_lost() {
   const Bytes events = event(1, 5, 1, stat(10, 3, 7)) + event(1, 6, 1, stat(11, 7, 12)) + event(1, 7, 1, stat(12, 3, 7));
   const Bytes names = named(4, 1, "op") + named(5, 10, "size") + named(5, 11, "ref"), last = named(5, 12, "text");
@@ -221,7 +213,6 @@ int main() {
   lines_of_one_id_are_one();
   stats_follow_their_events();
   impossible_times_are_clamped();
-  an_impossible_time_moves_no_other();
   lost_names_are_counted_where_bytes_are_lost();
   an_id_has_one_name_however_it_is_kept();
   aggregated_events_are_told();

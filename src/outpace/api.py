@@ -15,7 +15,6 @@ from typing import Any
 from outpace.advice import following, rank
 from outpace.metrics.program.budget import budgets
 from outpace.model import Failure, Finding, Page, ProfileError, Report, Severity, UsageError
-from outpace.model.cores import granted_cpus
 from outpace.model.text import clean
 from outpace.model.units import counted
 from outpace.store.logdir import find_profiles, local_copy, read_capture_record
@@ -222,7 +221,7 @@ def _on_all_cores(page: Callable[[Tool], Page], tools: Sequence[Tool]) -> tuple[
                 return
             made[tool.id] = page(tool)
 
-    threads = [threading.Thread(target=work) for _ in range(min(granted_cpus(), len(tools)) - 1)]
+    threads = [threading.Thread(target=work) for _ in range(min(len(os.sched_getaffinity(0)), len(tools)) - 1)]
     for thread in threads:
         thread.start()
     work()

@@ -7,6 +7,7 @@ declarations for ctypes. Tests hold both against it.
 from __future__ import annotations
 
 import ctypes
+import os
 from ctypes import c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from outpace.model.arrays import Codes, Column, Ids, Indices, Mask, Numbers, Picoseconds
-from outpace.model.cores import granted_cpus
 from outpace.model.errors import InstallationError, ProfileError
 
 ABI = 1735653646
@@ -147,8 +147,8 @@ def _argument(value: Any) -> Any:
 
 
 def threads() -> int:
-    """Worker threads for the core: the cores whose time this process may use, at most 8."""
-    return min(granted_cpus(), 8)
+    """Worker threads for the core: the cores that this process may use, at most 8."""
+    return min(len(os.sched_getaffinity(0)), 8)
 
 
 def pointer(array: Column) -> c_void_p:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -12,7 +13,6 @@ from outpace._version import __version__
 from outpace.capture.profilers import framework_versions
 from outpace.capture.recording import Saved
 from outpace.capture.window import StepWindow
-from outpace.model.cores import usable_cpus
 from outpace.store.record import (
     CaptureRecord,
     Compilation,
@@ -95,3 +95,25 @@ def write_notes(
         created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
     )
     write_record(saved.run, saved.host, record)
+
+
+def usable_cpus() -> int:
+    """Cores that this process may run on, which a container or `taskset` can make fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def granted_cpus(quota: str | None = None) -> int:
+    """Cores whose time this process may use: those that it may run on, at most what a container's quota gives. `quota` is the text of
+    `cpu.max`: microseconds of processor time per so many microseconds."""
+    if quota is None:
+        try:
+            with open("/sys/fs/cgroup/cpu.max", encoding="utf-8") as file:
+                quota = file.read()
+        except OSError:
+            quota = ""
+    parts, cores = quota.split(), usable_cpus()
+    if len(parts) != 2 or not all(part.isdigit() for part in parts) or int(parts[1]) == 0:
+        return cores
+    return max(1, min(cores, round(int(parts[0]) / int(parts[1]))))

@@ -172,12 +172,6 @@ class Trace:
         """Write events of one line into the file of a viewer; returns how many."""
         return self._source.write_line(out, self, slices)
 
-    def event_stats(self, row: int) -> dict[str, Value]:
-        """All stats of one event by name (for a details view; slow for many)."""
-        names = list(dict.fromkeys(self.stat_names))
-        found = self.find_stats(names, slice(row, row + 1))
-        return {name: stat.value(len(stat) - 1) for name, stat in found.items() if len(stat)}
-
 
 def _read_only(column: npt.NDArray[_Whole]) -> npt.NDArray[_Whole]:
     column.setflags(write=False)

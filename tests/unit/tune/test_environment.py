@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from outpace.model import Text, cores
+from outpace.capture import notes
+from outpace.model import Text
 from outpace.tune.climb.environment import EnvironmentOutcome
 from outpace.tune.climb.outcome import Tried
 from outpace.tune.optimisations import environment_knobs
@@ -47,10 +48,10 @@ def test_threads_are_tried_below_the_number_of_cores() -> None:
 def test_a_containers_quota_is_tried_because_tensorflow_does_not_know_it(monkeypatch: pytest.MonkeyPatch) -> None:
     inside = replace(CPU, cores=4, visible=64)
     assert [v["TF_NUM_INTRAOP_THREADS"] for v in variables("intra_op_threads", inside)] == ["1", "2", "4"]
-    monkeypatch.setattr(cores, "usable_cpus", lambda: 64)
-    assert cores.granted_cpus("400000 100000") == 4
-    assert cores.granted_cpus("50000 100000") == 1
-    assert cores.granted_cpus("max 100000") == cores.granted_cpus("") == 64
+    monkeypatch.setattr(notes, "usable_cpus", lambda: 64)
+    assert notes.granted_cpus("400000 100000") == 4
+    assert notes.granted_cpus("50000 100000") == 1
+    assert notes.granted_cpus("max 100000") == notes.granted_cpus("") == 64
 
 
 def test_what_the_user_or_the_script_sets_is_left_alone() -> None:

@@ -11,7 +11,7 @@ from dataclasses import field
 from typing import Protocol
 
 from outpace._dataclass import dataclass
-from outpace.model.cores import granted_cpus, usable_cpus
+from outpace.capture.notes import granted_cpus, usable_cpus
 from outpace.model.units import counted
 from outpace.tune.optimisations.optimisation import Answer, Applies, Explained, NotApplicable, Optimisation
 from outpace.tune.risk import Risk

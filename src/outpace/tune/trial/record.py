@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from outpace._dataclass import dataclass
+from outpace.capture.notes import granted_cpus
 from outpace.model.codec import decode, encode
-from outpace.model.cores import granted_cpus
 from outpace.model.errors import NotFoundError, UsageError
 from outpace.model.files import whole
 from outpace.tune.trial.statistics import Estimate

@@ -37,9 +37,11 @@ class Space:
         self.sizes = _native.Sizes()
         _native.call("ox_get_sizes", self.address, self.sizes)
 
-    def fill(self, function: str, *arrays: Column) -> None:
-        """Call `ox_<function>(space, arrays...)`."""
-        _native.call(function, self.address, *arrays)
+    def table(self, name: str, *types: type[np.generic], more: tuple[Column, ...] = ()) -> tuple[np.ndarray, ...]:
+        """The columns that `ox_<name>(space, columns..., more...)` fills, one of each type, with as many rows as there are."""
+        columns = tuple(np.empty(getattr(self.sizes, name), each) for each in types)
+        _native.call(f"ox_{name}", self.address, *columns, *more)
+        return columns
 
     def events(self) -> tuple[Codes, Picoseconds, Picoseconds]:
         """Decode all events: name, start, duration."""
