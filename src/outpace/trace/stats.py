@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -71,9 +70,10 @@ class StatColumn:
                 cells.append((_DOUBLE, struct.unpack("<Q", struct.pack("<d", value))[0], 0))
             else:
                 cells.append((_INT, int(value or 0) & (1 << 64) - 1, 0))
-        types = (np.uint8, np.uint64, np.uint32)
-        columns: list[Any] = [np.array([cell[at] for cell in cells], each) for at, each in enumerate(types)]
-        return cls(name, np.array(row, np.int32), *columns, np.frombuffer(bytes(content), np.uint8), tuple(texts))
+        kind, bits, length = (
+            np.array([cell[at] for cell in cells], t) for at, t in enumerate((np.uint8, np.uint64, np.uint32))
+        )
+        return cls(name, np.array(row, np.int32), kind, bits, length, np.frombuffer(bytes(content), np.uint8), tuple(texts))
 
     def __len__(self) -> int:
         return len(self.row)
