@@ -8,7 +8,7 @@ SOURCES := $(shell find src -type f -not -name '*.so' -not -path '*/__pycache__/
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help fast test coverage check docs pictures demo bench verify clean
+.PHONY: help fast test coverage check docs pictures demo bench verify fuzz clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -72,11 +72,16 @@ bench: .venv/.installed .venv-bench/xprof/.installed  ## measure against XProf 2
 	bash bench/run.sh
 
 verify: .venv/.installed .venv-bench/xprof/.installed  ## the long run: sanitizers, fuzzing, browser, XProf live, all shared profiles, a machine that stops, other versions
-	bash native/tests/run.sh 2000
+	bash native/tests/run.sh 10000
 	OUTPACE_XPROF_PYTHON=$(CURDIR)/.venv-bench/xprof/bin/python $(BIN)/python -m pytest -m verify -rs
 	$(BIN)/python -m pytest -p tests.stops -n 2 --dist loadfile --no-loadscope-reorder tests/unit \
 	  tests/integration/test_profile_python.py tests/integration/test_profiler_callback.py tests/integration/test_monitor.py
 	bash tests/versions.sh
+
+MUTANTS ?= 300000
+SEED ?= 1
+fuzz:  ## mutants of the core's input under sanitizers, also while it changes (MUTANTS=300000 SEED=1: half an hour of one core)
+	bash native/tests/run.sh $(MUTANTS) $(SEED)
 
 clean:  ## remove what the targets made
 	rm -rf .venv .venv-* build dist demo src/*.egg-info

@@ -1,11 +1,12 @@
 /* The C interface of Outpace's native core: the only door between Python and C++.
  *
  * Units: time is int64 picoseconds relative to the space's origin (ox_sizes.origin_ns, nanoseconds as written in the file); offsets and
- * lengths are bytes in the buffer given to ox_open, which the caller keeps alive and unchanged. All output arrays are allocated by the
+ * lengths are bytes in the buffer given to ox_open, which the caller keeps alive and should keep unchanged. All output arrays are allocated by the
  * caller with the sizes that ox_sizes reports. No function throws, allocates Python objects or needs the GIL. Each returns a status, OX_DONE or
  * why not, and what it fills in is of no use then; those that end something return nothing.
  *
- * Damaged input never fails: every read is bounds-checked, what stands before the damage is kept, and what was lost is listed. */
+ * Damaged input never fails: every read is bounds-checked, what stands before the damage is kept, and what was lost is listed. Bytes that change
+ * are never written past an array: what ox_open has counted binds every later pass, which answers OX_CHANGED where it finds another number. */
 #ifndef OUTPACE_H_
 #define OUTPACE_H_
 
@@ -32,11 +33,13 @@ typedef struct {
   uint64_t damages_total; /* how many there were */
   uint64_t aggregated;    /* events that carry num_occurrences instead of an offset */
   uint64_t clamped;       /* events whose time did not fit int64 ps, or whose duration was negative */
+  uint64_t nameless_stats; /* of a damaged file: stats that lack their name, or the name that they refer to */
   int64_t origin_ns;      /* smallest timestamp of a line that has events */
 } ox_sizes;
 
-/* What a function returns. OX_TOO_MANY: more events than int32 rows can number. */
-enum { OX_DONE = 0, OX_NO_MEMORY = 1, OX_FAILED = 2, OX_TOO_MANY = 3 };
+/* What a function returns. OX_TOO_MANY: more events than int32 rows can number. OX_CHANGED: other bytes than ox_open
+ * has seen. OX_TOO_LARGE: the entries of the file would take more memory than the budget. */
+enum { OX_DONE = 0, OX_NO_MEMORY = 1, OX_FAILED = 2, OX_TOO_MANY = 3, OX_CHANGED = 4, OX_TOO_LARGE = 5 };
 
 /* Which text of this file the library was built with: its CRC-32, which setup.py defines. */
 OX_API uint32_t ox_abi(void);
@@ -48,8 +51,9 @@ enum { OX_DAMAGE_TRUNCATED = 1, OX_DAMAGE_MALFORMED = 2 };
  * the row of the stat name that it names (UINT64_MAX when there is none). */
 enum { OX_STAT_NONE = 0, OX_STAT_DOUBLE = 2, OX_STAT_UINT = 3, OX_STAT_INT = 4, OX_STAT_TEXT = 5, OX_STAT_BYTES = 6, OX_STAT_REF = 7 };
 
-/* Index a serialized XSpace: planes, lines and metadata tables, not yet the events. */
-OX_API int32_t ox_open(const uint8_t* data, uint64_t size, int32_t threads, ox_space** space);
+/* Index a serialized XSpace: planes, lines and metadata tables, not yet the events. `budget`: bytes of memory that may be needed, by the core and by
+ * its caller, for what the file holds. A small file may claim any number of planes, lines, names and events: OX_TOO_LARGE then. */
+OX_API int32_t ox_open(const uint8_t* data, uint64_t size, uint64_t budget, int32_t threads, ox_space** space);
 OX_API void ox_close(ox_space* space);
 OX_API int32_t ox_get_sizes(const ox_space* space, ox_sizes* out);
 

@@ -12,11 +12,12 @@ extern "C" {
 
 uint32_t ox_abi(void) { return OX_ABI; }
 
-int32_t ox_open(const uint8_t* data, uint64_t size, int32_t threads, ox_space** space) {
+int32_t ox_open(const uint8_t* data, uint64_t size, uint64_t budget, int32_t threads, ox_space** space) {
   return outpace::guarded([&] {
     auto made = std::make_unique<ox_space>();
     made->base = data;
     made->size = size;
+    made->budget = budget;
     outpace::build_index(*made, threads);
     *space = made.release();
   });
@@ -27,7 +28,7 @@ void ox_close(ox_space* space) { delete space; }
 int32_t ox_get_sizes(const ox_space* s, ox_sizes* out) {
   return outpace::guarded([&] {
     *out = {s->planes.size(), s->lines.size(), s->events, s->event_names.size(), s->stat_names.size(), s->owner_stats.size(),
-            s->strings.size(), s->damages.size(), s->damages_total, s->aggregated.size(), s->clamped, s->origin_ns};
+            s->strings.size(), s->damages.size(), s->damages_total, s->aggregated.size(), s->clamped, s->nameless_stats, s->origin_ns};
   });
 }
 

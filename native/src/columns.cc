@@ -77,28 +77,42 @@ void sort_line(Line& line, Columns c) {
   std::copy(name.begin(), name.end(), c.name);
 }
 
-void decode_line(ox_space& space, Line& line, Columns all) {
+[[gnu::cold, gnu::noinline]] uint64_t nameless_stats_of(Reader event, const IdMap& stat_names, const ox_space& space) {
+  uint64_t count = 0;
+  while (event.more()) {
+    const uint64_t field = event.varint();
+    if (field != tag(4, kBytes)) {
+      event.skip(field);
+      continue;
+    }
+    Stat stat = read_stat(event.message(), space);
+    resolve(stat, stat_names);
+    count += nameless(stat, stat_names);
+  }
+  return count;
+}
+
+void decode_line(ox_space& space, Line& line, bool is_damaged, Columns all) {
   const Columns c{all.name + line.first_event, all.start + line.first_event, all.duration + line.first_event};
   const Plane& plane = space.planes[line.plane];
   const auto unknown = static_cast<int32_t>(space.event_names.size());
   std::vector<std::pair<uint64_t, int64_t>> aggregated;
-  uint64_t i = 0, clamped = 0;
-  for (const Segment& segment : line.segments) {
-    each_event(segment, [&](Reader message) {
-      const uint8_t* begin = message.at;
-      const Event event = read_event(message);
-      space.check(message, begin, static_cast<int32_t>(line.plane));
-      c.name[i] = plane.event_names.get(event.name_id, unknown);
-      clamped += place(event, segment.timestamp_ns, space.origin_ns, &c.start[i], &c.duration[i]);
-      if (event.occurrences != 0) aggregated.emplace_back(i, event.occurrences);
-      ++i;
-    });
-  }
+  uint64_t clamped = 0, nameless_stats = 0;
+  each_event(line, [&](const Segment& segment, uint64_t i, Reader message) {
+    const uint8_t* begin = message.at;
+    if (is_damaged) nameless_stats += nameless_stats_of(message, plane.stat_names, space);
+    const Event event = read_event(message);
+    space.check(message, begin, static_cast<int32_t>(line.plane));
+    c.name[i] = plane.event_names.get(event.name_id, unknown);
+    clamped += place(event, segment.timestamp_ns, space.origin_ns, &c.start[i], &c.duration[i]);
+    if (event.occurrences != 0) aggregated.emplace_back(i, event.occurrences);
+  });
   line.row_of.clear();
   if (!in_order(c.start, c.duration, line.events)) sort_line(line, c);
   for (auto& [row, count] : aggregated) row = line.first_event + (line.row_of.empty() ? row : line.row_of[row]);
   const std::lock_guard<std::mutex> hold(space.lock);
   space.clamped += clamped;
+  space.nameless_stats += nameless_stats;
   space.aggregated.insert(space.aggregated.end(), aggregated.begin(), aggregated.end());
 }
 
@@ -117,35 +131,27 @@ struct ox_stats {
 namespace outpace {
 namespace {
 
-// Call visit(row, column, stat) for every wanted stat of a line, in file order.
+// Call visit(row, column, message) for every wanted stat of a line, in file order.
 template <class Visit>
 void each_wanted(const ox_stats& q, const Line& line, Visit visit) {
   if (line.first_event >= q.end || line.first_event + line.events <= q.begin) return;
   const IdMap& names = q.space->planes[line.plane].stat_names;
-  uint64_t i = 0;
-  for (const Segment& segment : line.segments) {
-    each_event(segment, [&](Reader event) {
-      const uint64_t row = line.first_event + (line.row_of.empty() ? i : line.row_of[i]);
-      ++i;
-      if (row < q.begin || row >= q.end) return;
-      while (event.more()) {
-        const uint64_t field = event.varint();
-        if (field != tag(4, kBytes)) {
-          event.skip(field);
-          continue;
-        }
-        const Reader message = event.message();
-        Reader head = message;  // the id usually comes first: an unwanted stat costs two bytes
-        if (head.varint() == tag(1, kVarint)) {
-          const int32_t early = names.get(static_cast<int64_t>(head.varint()), -1);
-          if (early < 0 || q.column[early] < 0) continue;
-        }
-        const Stat stat = read_stat(message, *q.space);
-        const int32_t name = names.get(static_cast<int64_t>(stat.id), -1);
-        if (name >= 0 && q.column[name] >= 0) visit(static_cast<int32_t>(row), q.column[name], stat);
+  each_event(line, [&](const Segment&, uint64_t i, Reader event) {
+    const uint64_t row = line.first_event + (line.row_of.empty() ? i : line.row_of[i]);
+    if (row < q.begin || row >= q.end) return;
+    while (event.more()) {
+      const uint64_t field = event.varint();
+      if (field != tag(4, kBytes)) {
+        event.skip(field);
+        continue;
       }
-    });
-  }
+      const Reader message = event.message();
+      Reader head = message;  // the id usually comes first: an unwanted stat costs two bytes
+      const uint64_t id = head.varint() == tag(1, kVarint) ? head.varint() : read_stat(message, *q.space).id;
+      const int32_t name = names.get(static_cast<int64_t>(id), -1);
+      if (name >= 0 && q.column[name] >= 0) visit(static_cast<int32_t>(row), q.column[name], message);
+    }
+  });
 }
 
 struct StatColumns {
@@ -182,9 +188,13 @@ int32_t ox_events(ox_space* space, int32_t threads, int32_t* name, int64_t* star
   if (space->events > INT32_MAX) return OX_TOO_MANY;  // rows are int32: streaming is the way for such files
   return outpace::guarded([&] {
     space->aggregated.clear();
-    space->clamped = 0;
+    space->clamped = space->nameless_stats = 0;
+    const bool is_damaged = space->damages_total > 0;  // else nothing is lost, and to look at every stat would take time
+    for (const outpace::OwnerStat& owner : space->owner_stats) {
+      if (is_damaged) space->nameless_stats += outpace::nameless(owner.stat, space->planes[owner.plane].stat_names);
+    }
     outpace::parallel(space->lines.size(), threads, [&](uint64_t i) { return space->lines[i].events; },
-                      [&](uint64_t i) { outpace::decode_line(*space, space->lines[i], {name, start_ps, duration_ps}); });
+                      [&](uint64_t i) { outpace::decode_line(*space, space->lines[i], is_damaged, {name, start_ps, duration_ps}); });
     std::sort(space->aggregated.begin(), space->aggregated.end());
   });
 }
@@ -197,7 +207,7 @@ int32_t ox_find_stats(const ox_space* space, const int32_t* column, uint32_t col
     q->first.assign(columns * lines + 1, 0);
     outpace::parallel(lines, threads, [&](uint64_t i) { return space->lines[i].events; }, [&](uint64_t i) {
       std::vector<uint64_t> count(columns, 0);
-      outpace::each_wanted(*q, space->lines[i], [&](int32_t, int32_t c, const outpace::Stat&) { ++count[c]; });
+      outpace::each_wanted(*q, space->lines[i], [&](int32_t, int32_t c, outpace::Reader) { ++count[c]; });
       for (uint32_t c = 0; c < columns; ++c) q->first[c * lines + i + 1] = count[c];
     });
     for (uint64_t i = 1; i < q->first.size(); ++i) q->first[i] += q->first[i - 1];
@@ -217,18 +227,25 @@ int32_t ox_stats_take(const ox_stats* q, int32_t threads, int32_t* row, uint8_t*
     outpace::parallel(lines, threads, [&](uint64_t i) { return q->space->lines[i].events; }, [&](uint64_t i) {
       const outpace::Line& line = q->space->lines[i];
       const outpace::IdMap& names = q->space->planes[line.plane].stat_names;
-      std::vector<uint64_t> at(q->columns);
-      for (uint32_t c = 0; c < q->columns; ++c) at[c] = q->first[c * lines + i];
-      outpace::each_wanted(*q, line, [&](int32_t event, int32_t c, outpace::Stat stat) {
+      std::vector<uint64_t> at(q->columns), end(q->columns);
+      for (uint32_t c = 0; c < q->columns; ++c) {
+        at[c] = q->first[c * lines + i];
+        end[c] = q->first[c * lines + i + 1];
+      }
+      outpace::each_wanted(*q, line, [&](int32_t event, int32_t c, outpace::Reader message) {
+        outpace::Stat stat = outpace::read_stat(message, *q->space);
         outpace::resolve(stat, names);
+        if (at[c] == end[c]) outpace::refuse(OX_CHANGED);  // more than ox_find_stats has counted
         const uint64_t to = at[c]++;
         row[to] = event;
         kind[to] = stat.kind;
         value[to] = stat.value;
         length[to] = stat.length;
       });
-      if (line.row_of.empty()) return;
-      for (uint32_t c = 0; c < q->columns; ++c) outpace::sort_entries({row, kind, value, length}, q->first[c * lines + i], at[c]);
+      for (uint32_t c = 0; c < q->columns; ++c) {
+        if (at[c] != end[c]) outpace::refuse(OX_CHANGED);
+        if (!line.row_of.empty()) outpace::sort_entries({row, kind, value, length}, q->first[c * lines + i], at[c]);
+      }
     });
   });
 }

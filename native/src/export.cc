@@ -207,13 +207,7 @@ class Arguments {
 // Where the messages of a line's events stand, by row within the line.
 std::vector<Reader> messages_of(const Line& line) {
   std::vector<Reader> messages(line.events, Reader(nullptr, nullptr));
-  uint64_t i = 0;
-  for (const Segment& segment : line.segments) {
-    each_event(segment, [&](Reader event) {
-      messages[line.row_of.empty() ? i : line.row_of[i]] = event;
-      ++i;
-    });
-  }
+  each_event(line, [&](const Segment&, uint64_t i, Reader event) { messages[line.row_of.empty() ? i : line.row_of[i]] = event; });
   return messages;
 }
 

@@ -18,20 +18,28 @@ namespace outpace {
 
 void IdMap::set(int64_t id, int32_t row) {
   const auto key = static_cast<uint64_t>(id);
-  if (key >= kSlack + kPerEntry * entries_++) {
+  const bool is_sparse = key >= kSlack + kPerEntry * entries_++;
+  if (get(id, -1) >= 0) return;  // the first entry of an id counts, wherever it stands
+  if (is_sparse) {
     sparse_.emplace(key, row);
     return;
   }
   if (key >= dense_.size()) dense_.resize(key + 1, -1);
-  if (dense_[key] < 0) dense_[key] = row;
+  dense_[key] = row;
 }
 
 namespace {
+
+void add_owner_stat(Reader message, uint32_t plane, int32_t event_name, ox_space& space) {
+  space.spend(kTextCost);
+  space.owner_stats.push_back({plane, event_name, read_stat(message, space)});
+}
 
 // One entry of an event_metadata or stat_metadata map: key = 1, value = 2 {id, name, ...}.
 void read_name(Reader entry, uint32_t plane, bool is_event, ox_space& space) {
   std::vector<Name>& table = is_event ? space.event_names : space.stat_names;
   const auto row = static_cast<int32_t>(table.size());
+  space.spend(is_event ? kEventNameCost : kStatNameCost);
   Name name{plane, 0, {}, {}};
   Reader value(entry.end, entry.end);
   while (entry.more()) {
@@ -44,7 +52,7 @@ void read_name(Reader entry, uint32_t plane, bool is_event, ox_space& space) {
     const uint64_t field = value.varint();
     if (field == tag(2, kBytes)) name.name = space.text(value.message());
     else if (is_event && field == tag(4, kBytes)) name.display = space.text(value.message());
-    else if (is_event && field == tag(5, kBytes)) space.owner_stats.push_back({plane, row, read_stat(value.message(), space)});
+    else if (is_event && field == tag(5, kBytes)) add_owner_stat(value.message(), plane, row, space);
     else value.skip(field);
   }
   Plane& owner = space.planes[plane];
@@ -54,6 +62,7 @@ void read_name(Reader entry, uint32_t plane, bool is_event, ox_space& space) {
 
 void read_plane(Reader message, ox_space& space, std::vector<Segment>& segments) {
   const auto index = static_cast<uint32_t>(space.planes.size());
+  space.spend(kPlaneCost);
   space.planes.emplace_back();
   space.planes[index].first_line = static_cast<uint32_t>(space.lines.size());
   const uint8_t* begin = message.at;
@@ -66,13 +75,22 @@ void read_plane(Reader message, ox_space& space, std::vector<Segment>& segments)
       case tag(2, kBytes): space.planes[index].name = space.text(message.message()); break;
       case tag(3, kBytes): {
         const Reader line = message.message();
+        if (message.bad) break;
+        space.spend(kLineCost);
         segments.push_back({line.at, line.end, 0, 0, {}, 0});
         if (message.missing > 0) return;  // the line itself tells where it ends too early
         break;
       }
-      case tag(4, kBytes): read_name(message.message(), index, true, space); break;
-      case tag(5, kBytes): read_name(message.message(), index, false, space); break;
-      case tag(6, kBytes): space.owner_stats.push_back({index, -1, read_stat(message.message(), space)}); break;
+      case tag(4, kBytes):
+      case tag(5, kBytes):
+      case tag(6, kBytes): {
+        const Reader entry = message.message();
+        if (!message.whole()) break;  // half a name is none
+        if (entry.left() > UINT32_MAX) refuse(OX_TOO_LARGE);
+        if (field == tag(6, kBytes)) add_owner_stat(entry, index, -1, space);
+        else read_name(entry, index, field == tag(4, kBytes), space);
+        break;
+      }
       default: message.skip(field);
     }
   }
@@ -89,7 +107,7 @@ void read_segment(Segment& segment, int32_t plane, ox_space& space) {
     const uint64_t field = line.varint();
     switch (field) {
       case tag(4, kBytes):
-        line.message();
+        if (line.message().left() > UINT32_MAX) refuse(OX_TOO_LARGE);  // texts are shorter
         if (line.whole()) ++segment.events;
         break;
       case tag(1, kVarint): segment.id = static_cast<int64_t>(line.varint()); break;
@@ -133,11 +151,15 @@ void build_index(ox_space& space, int threads) {
     const uint64_t field = all.varint();
     if (field == tag(1, kBytes)) {
       const auto plane = static_cast<uint32_t>(space.planes.size());
-      read_plane(all.message(), space, segments);
+      const Reader message = all.message();
+      if (all.bad) break;
+      read_plane(message, space, segments);
       parallel(segments.size(), threads, [&](uint64_t i) { return segments[i].end - segments[i].begin; },
                [&](uint64_t i) { read_segment(segments[i], static_cast<int32_t>(plane), space); });
+      for (const Segment& segment : segments) space.spend(kEventCost, segment.events);
       merge_lines(plane, segments, space);
     } else if (field == tag(2, kBytes) || field == tag(3, kBytes) || field == tag(4, kBytes)) {
+      space.spend(kTextCost);
       space.strings.emplace_back(static_cast<uint8_t>(field >> 3), space.text(all.message()));
     } else {
       all.skip(field);

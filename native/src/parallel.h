@@ -7,14 +7,13 @@
 #include <exception>
 #include <mutex>
 #include <numeric>
-#include <system_error>
 #include <thread>
 #include <vector>
 
 namespace outpace {
 
 // Run work(i) for i in [0, count) on up to `threads` threads, heaviest first so that the last one to finish is a small one. Where work throws,
-// no more is begun, and the first exception goes on to the caller. Threads that the system refuses are done without.
+// no more is begun, and the first exception goes on to the caller. Threads that there is no room for are done without.
 template <class Weight, class Work>
 void parallel(uint64_t count, int threads, Weight weight, Work work) {
   const int workers = static_cast<int>(std::min<uint64_t>(count, threads < 1 ? 1 : static_cast<uint64_t>(threads)));
@@ -41,7 +40,7 @@ void parallel(uint64_t count, int threads, Weight weight, Work work) {
   pool.reserve(static_cast<size_t>(workers));
   try {
     for (int i = 1; i < workers; ++i) pool.emplace_back(run);
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {  // std::system_error, or no memory for one
   }
   run();
   for (auto& thread : pool) thread.join();

@@ -104,7 +104,7 @@ void take_stats(Decoded& d, ox_space* space) {
 Decoded decode(const Bytes& space_bytes) {
   const std::vector<uint8_t> data(space_bytes.begin(), space_bytes.end());  // ends where it ends: a string has a zero more
   ox_space* space = nullptr;
-  ox_open(data.data(), data.size(), 2, &space);
+  ox_open(data.data(), data.size(), UINT64_MAX, 2, &space);
   Decoded d;
   ox_get_sizes(space, &d.sizes);
   d.name.resize(d.sizes.events);
@@ -163,6 +163,26 @@ void impossible_times_are_clamped() {
   }
 }
 
+void lost_names_are_counted_where_bytes_are_lost() {
+  const Bytes events = event(1, 5, 1, stat(10, 3, 7)) + event(1, 6, 1, stat(11, 7, 12)) + event(1, 7, 1, stat(12, 3, 7));
+  const Bytes names = named(4, 1, "op") + named(5, 10, "size") + named(5, 11, "ref"), last = named(5, 12, "text");
+  const Bytes whole = bytes(2, "/host:CPU") + line(1, 0, events) + names;
+  expect("what no name was written for is not lost", decode(bytes(1, whole)).sizes.nameless_stats == 0);
+  for (size_t cut = 1; cut < last.size(); ++cut) {
+    const Bytes all = bytes(1, whole + last);
+    const Decoded d = decode(all.substr(0, all.size() - cut));
+    expect("a name that is cut is none: its own stat, and one that refers to it", d.sizes.nameless_stats == 2 && d.sizes.stat_names == 2);
+  }
+}
+
+void an_id_has_one_name_however_it_is_kept() {
+  // The id 500 comes first while the table is too small for it; later the table has grown.
+  Bytes names = named(4, 500, "first");
+  for (int64_t id = 1; id < 60; ++id) names += named(4, id, "x");
+  const Decoded d = decode(space(line(1, 0, event(500, 0, 1)) + names + named(4, 500, "second")));
+  expect<int32_t>("the first one", d.name, {0});
+}
+
 void aggregated_events_are_told() {
   const Bytes events = event(1, 5, 1) + bytes(4, number(1, 1) + number(5, 12) + number(3, 3));
   const Decoded d = decode(space(line(1, 0, events)));
@@ -193,6 +213,8 @@ int main() {
   lines_of_one_id_are_one();
   stats_follow_their_events();
   impossible_times_are_clamped();
+  lost_names_are_counted_where_bytes_are_lost();
+  an_id_has_one_name_however_it_is_kept();
   aggregated_events_are_told();
   every_prefix_decodes();
   return outpace_test::finish("decoding");

@@ -1,163 +1,360 @@
-// Mutates profiles and runs the whole core over each: index, events, stats, nesting. Built with sanitizers, any fault ends it.
+// Runs the whole core (index, tables, events, stats, nesting, writers) over profiles, over mutants of them, over bytes that become others between
+// and during its passes, and with every allocation and every write failing once. Built with sanitizers: any fault ends it, and leaves the
+// bytes in finding.pb (and finding.after.pb, what they became).
 //
-//   fuzz MUTATIONS FILE...
+//   fuzz MUTANTS SEED FILE...      a file.after.pb beside file.pb is what that one becomes
 #include <fcntl.h>
+#include <sanitizer/common_interface_defs.h>
+#include <sys/time.h>
+#include <unistd.h>
 
-#include <cstdint>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <iterator>
-#include <vector>
+#include <memory>
+#include <new>
+#include <string>
+#include <thread>
 
+#include "mutate.h"
 #include "outpace.h"
 
 namespace {
 
-using Bytes = std::vector<uint8_t>;
+std::atomic<int64_t> allocations_left{INT64_MAX}, writes_left{INT64_MAX};
 
-uint64_t next(uint64_t& state) {  // xorshift64: the same mutations in every run
-  state ^= state << 13;
-  state ^= state >> 7;
-  state ^= state << 17;
-  return state;
+}  // namespace
+
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return --allocations_left < 0 ? nullptr : std::malloc(size == 0 ? 1 : size); }
+void* operator new(std::size_t size) {
+  if (void* made = operator new(size, std::nothrow)) return made;
+  throw std::bad_alloc();
+}
+void operator delete(void* made) noexcept { std::free(made); }
+void operator delete(void* made, std::size_t) noexcept { std::free(made); }
+
+// The linker gives every call of write() here (--wrap).
+extern "C" ssize_t __real_write(int fd, const void* data, size_t size);
+extern "C" ssize_t __wrap_write(int fd, const void* data, size_t size) {
+  const int64_t left = --writes_left;
+  if (left < 0) {
+    errno = ENOSPC;
+    return -1;
+  }
+  if (left % 3 == 1) {
+    errno = EINTR;
+    return -1;
+  }
+  return __real_write(fd, data, left % 3 == 2 && size > 1 ? size / 2 : size);  // a part is written too
+}
+
+namespace {
+
+using outpace_test::Bytes;
+using outpace_test::Chance;
+
+constexpr uint64_t kBudget = 64 << 20;
+constexpr int kThinned = 15;  // small seeds made of each file, beside the whole one
+constexpr time_t kLongest = 20;  // seconds of processor time for one mutant
+
+void require(bool holds) {
+  if (!holds) std::abort();
 }
 
 // Every text that a table names lies within the data.
-void require_inside(const std::vector<uint64_t>& at, const std::vector<uint32_t>& length, const Bytes& data) {
-  for (size_t i = 0; i < at.size(); ++i) {
-    if (length[i] > 0 && (at[i] > data.size() || length[i] > data.size() - at[i])) std::abort();
+void require_inside(const std::vector<uint64_t>& at, const std::vector<uint32_t>& length, uint64_t size) {
+  for (size_t i = 0; i < at.size(); ++i) require(length[i] == 0 || (at[i] <= size && length[i] <= size - at[i]));
+}
+
+// The core over one buffer. `between` is called before every pass that reads the bytes; a status other than OX_DONE ends a pass.
+class Exercise {
+ public:
+  Exercise(const uint8_t* data, uint64_t size, int threads, std::function<void()> between)
+      : data_(data), size_(size), threads_(threads), between_(std::move(between)) {}
+  ~Exercise() {
+    ox_stats_close(stats_);
+    ox_close(space_);
   }
-}
+  Exercise(const Exercise&) = delete;
+  Exercise& operator=(const Exercise&) = delete;
 
-// The tables that stand beside the events.
-void exercise_tables(const ox_space* space, const ox_sizes& sizes, const Bytes& data) {
-  const auto table = [&](uint64_t rows, auto copy) {
-    std::vector<uint32_t> plane(rows), length(rows), display_length(rows);
-    std::vector<int64_t> id(rows);
-    std::vector<uint64_t> at(rows), display_at(rows);
-    std::vector<int32_t> owner(rows), stat_name(rows);
-    std::vector<uint8_t> kind(rows);
-    copy(plane, id, at, length, display_at, display_length, owner, stat_name, kind);
-    require_inside(at, length, data);
-    require_inside(display_at, display_length, data);
-    for (const uint32_t index : plane) {
-      if (index > 0 && index >= sizes.planes) std::abort();  // tables without a plane column stay at 0
-    }
-  };
-  table(sizes.planes, [&](auto&, auto& id, auto& at, auto& length, auto&, auto&, auto&, auto&, auto&) {
-    std::vector<uint32_t> first(sizes.planes);
-    ox_planes(space, id.data(), at.data(), length.data(), first.data());
-  });
-  table(sizes.event_names, [&](auto& plane, auto& id, auto& at, auto& length, auto& shown_at, auto& shown, auto&, auto&, auto&) {
-    ox_event_names(space, plane.data(), id.data(), at.data(), length.data(), shown_at.data(), shown.data());
-  });
-  table(sizes.stat_names, [&](auto& plane, auto& id, auto& at, auto& length, auto&, auto&, auto&, auto&, auto&) {
-    ox_stat_names(space, plane.data(), id.data(), at.data(), length.data());
-  });
-  table(sizes.owner_stats, [&](auto& plane, auto&, auto& at, auto& length, auto&, auto&, auto& owner, auto& stat_name, auto& kind) {
-    ox_owner_stats(space, plane.data(), owner.data(), stat_name.data(), kind.data(), at.data(), length.data());
-  });
-  table(sizes.strings, [&](auto&, auto&, auto& at, auto& length, auto&, auto&, auto&, auto&, auto& field) {
-    ox_strings(space, field.data(), at.data(), length.data());
-  });
-  std::vector<uint64_t> at(sizes.damages), lost(sizes.damages);
-  std::vector<int32_t> plane(sizes.damages);
-  std::vector<uint8_t> why(sizes.damages);
-  ox_damages(space, at.data(), lost.data(), plane.data(), why.data());
-}
-
-// Write the events as a trace file, in both formats, with all arguments, and arrows between whatever events there are.
-void exercise_writer(const ox_space* space, const ox_sizes& sizes, const int32_t* name, const int64_t* start, const int64_t* duration) {
-  static const int nowhere = open("/dev/null", O_WRONLY);
-  const std::vector<uint8_t> wanted(sizes.stat_names + 1, 1);
-  const std::vector<int32_t> flow_row{0, 0, 1};
-  const std::vector<uint64_t> flow_id{1, 2, 1};
-  const std::vector<uint8_t> flow_ends{0, 0, 1};
-  for (const int32_t format : {OX_FORMAT_PERFETTO, OX_FORMAT_JSON}) {
-    ox_export* out = nullptr;
-    ox_export_open(nowhere, format, &out);
-    ox_export_track(out, 1, 0, OX_TRACK_SECTION, 0, "section", 7, nullptr, 0);
-    uint64_t written = 0;
-    for (uint64_t i = 0; i < sizes.lines; ++i) {
-      ox_export_track(out, i + 2, 1, OX_TRACK_SLICES, 0, "\xff\"", 2, "line", 4);
-      const ox_line_slices line{space, name, start, duration, nullptr, wanted.data(), 1000, i, i + 2, 3, flow_row.data(), flow_id.data(), flow_ends.data()};
-      uint64_t slices = 0;
-      ox_export_line(out, &line, &slices);
-      written += slices;
-    }
-    int32_t error = 0;
-    ox_export_finish(out, &error);
-    ox_export_close(out);
-    if (written != sizes.events || error != 0) std::abort();
+  // The first status that is not OX_DONE; `events` then means nothing.
+  int32_t run(uint64_t& events) {
+    if (const int32_t status = ox_open(data_, size_, kBudget, threads_, &space_)) return status;
+    ox_get_sizes(space_, &sizes_);
+    events = sizes_.events;
+    name_.resize(events);
+    start_.resize(events);
+    duration_.resize(events);
+    tables();
+    between_();
+    if (const int32_t status = ox_events(space_, threads_, name_.data(), start_.data(), duration_.data())) return status;
+    for (const int32_t name : name_) require(name >= 0 && static_cast<uint64_t>(name) <= sizes_.event_names);
+    ox_get_sizes(space_, &sizes_);
+    require(sizes_.nameless_stats == 0 || sizes_.damages_total > 0);
+    std::vector<int64_t> occurrences(sizes_.aggregated);
+    std::vector<uint64_t> aggregated(sizes_.aggregated);
+    ox_aggregated(space_, aggregated.data(), occurrences.data());
+    for (const uint64_t row : aggregated) require(row < events);
+    if (const int32_t status = nest()) return status;
+    between_();
+    if (const int32_t status = take_stats()) return status;
+    between_();
+    return write();
   }
-}
 
-// Run everything that takes untrusted bytes; returns the number of events.
-uint64_t exercise(const Bytes& data) {
-  ox_space* space = nullptr;
-  ox_open(data.data(), data.size(), 2, &space);
-  ox_sizes sizes;
-  ox_get_sizes(space, &sizes);
-  const uint64_t n = sizes.events;
-  std::vector<int32_t> name(n), parent(n), subtree_end(n), group(n, -1);
-  std::vector<int64_t> start(n), duration(n), self(n);
-  std::vector<uint64_t> first(sizes.lines + 1), at(sizes.lines);
-  std::vector<uint32_t> plane(sizes.lines), length(sizes.lines);
-  std::vector<int64_t> id(sizes.lines), stamp(sizes.lines);
-  if (ox_events(space, 2, name.data(), start.data(), duration.data()) == 0) {
-    ox_get_sizes(space, &sizes);
-    exercise_tables(space, sizes, data);
-    std::vector<int64_t> occurrences(sizes.aggregated);
-    std::vector<uint64_t> aggregated(sizes.aggregated);
-    ox_aggregated(space, aggregated.data(), occurrences.data());
-    ox_lines(space, plane.data(), id.data(), stamp.data(), at.data(), length.data(), first.data());
-    require_inside(at, length, data);
-    ox_nest(sizes.lines, first.data(), start.data(), duration.data(), nullptr, 2, parent.data(), subtree_end.data(), self.data());
-    std::vector<int32_t> column(sizes.stat_names + 1, 0);
-    ox_stats* stats = nullptr;
-    ox_find_stats(space, column.data(), 1, 0, n, 2, &stats);
-    std::vector<uint64_t> bounds(2);
-    ox_stats_bounds(stats, bounds.data());
-    const uint64_t m = bounds[1];
-    std::vector<int32_t> row(m);
-    std::vector<uint8_t> kind(m);
-    std::vector<uint64_t> value(m);
-    std::vector<uint32_t> size(m);
-    ox_stats_take(stats, 2, row.data(), kind.data(), value.data(), size.data());
-    for (uint64_t i = 0; i < m; ++i) {
-      const bool text = kind[i] == OX_STAT_TEXT || kind[i] == OX_STAT_BYTES;
-      if (text && (value[i] > data.size() || size[i] > data.size() - value[i])) std::abort();
-      if (row[i] < 0 || static_cast<uint64_t>(row[i]) >= n) std::abort();
+ private:
+  void tables() {
+    const auto table = [&](uint64_t rows, auto copy) {
+      std::vector<uint32_t> plane(rows), length(rows), display_length(rows);
+      std::vector<int64_t> id(rows);
+      std::vector<uint64_t> at(rows), display_at(rows);
+      std::vector<int32_t> owner(rows), stat_name(rows);
+      std::vector<uint8_t> kind(rows);
+      copy(plane, id, at, length, display_at, display_length, owner, stat_name, kind);
+      require_inside(display_at, display_length, size_);
+      for (size_t i = 0; i < rows; ++i) {
+        require(plane[i] == 0 || plane[i] < sizes_.planes);  // tables without a plane column stay at 0
+        const bool number = kind[i] != OX_STAT_NONE && kind[i] != OX_STAT_TEXT && kind[i] != OX_STAT_BYTES;  // of the stats of owners
+        require(number || length[i] == 0 || (at[i] <= size_ && length[i] <= size_ - at[i]));
+      }
+    };
+    table(sizes_.planes, [&](auto&, auto& id, auto& at, auto& length, auto&, auto&, auto&, auto&, auto&) {
+      std::vector<uint32_t> first(sizes_.planes);
+      ox_planes(space_, id.data(), at.data(), length.data(), first.data());
+    });
+    table(sizes_.event_names, [&](auto& plane, auto& id, auto& at, auto& length, auto& shown_at, auto& shown, auto&, auto&, auto&) {
+      ox_event_names(space_, plane.data(), id.data(), at.data(), length.data(), shown_at.data(), shown.data());
+    });
+    table(sizes_.stat_names, [&](auto& plane, auto& id, auto& at, auto& length, auto&, auto&, auto&, auto&, auto&) {
+      ox_stat_names(space_, plane.data(), id.data(), at.data(), length.data());
+    });
+    table(sizes_.owner_stats, [&](auto& plane, auto&, auto& at, auto& length, auto&, auto&, auto& owner, auto& stat_name, auto& kind) {
+      ox_owner_stats(space_, plane.data(), owner.data(), stat_name.data(), kind.data(), at.data(), length.data());
+    });
+    table(sizes_.strings, [&](auto&, auto&, auto& at, auto& length, auto&, auto&, auto&, auto&, auto& field) {
+      ox_strings(space_, field.data(), at.data(), length.data());
+    });
+    std::vector<uint64_t> at(sizes_.damages), lost(sizes_.damages);
+    std::vector<int32_t> plane(sizes_.damages);
+    std::vector<uint8_t> why(sizes_.damages);
+    ox_damages(space_, at.data(), lost.data(), plane.data(), why.data());
+  }
+
+  int32_t nest() {
+    const uint64_t n = sizes_.events;
+    std::vector<uint64_t> first(sizes_.lines + 1), at(sizes_.lines);
+    std::vector<uint32_t> plane(sizes_.lines), length(sizes_.lines);
+    std::vector<int64_t> id(sizes_.lines), stamp(sizes_.lines), self(n);
+    std::vector<int32_t> parent(n), subtree_end(n), group(n, -1);
+    ox_lines(space_, plane.data(), id.data(), stamp.data(), at.data(), length.data(), first.data());
+    require_inside(at, length, size_);
+    if (const int32_t status =
+            ox_nest(sizes_.lines, first.data(), start_.data(), duration_.data(), nullptr, threads_, parent.data(), subtree_end.data(), self.data())) {
+      return status;
     }
-    ox_stats_close(stats);
-    exercise_writer(space, sizes, name.data(), start.data(), duration.data());
     const int32_t root = 0;
-    if (n > 0) ox_spread(n, subtree_end.data(), 0, nullptr, nullptr, 1, &root, &root, group.data());
+    return n == 0 ? OX_DONE : ox_spread(n, subtree_end.data(), 0, nullptr, nullptr, 1, &root, &root, group.data());
   }
-  ox_close(space);
-  return n;
+
+  int32_t take_stats() {
+    const std::vector<int32_t> column(sizes_.stat_names + 1, 0);
+    if (const int32_t status = ox_find_stats(space_, column.data(), 1, 0, sizes_.events, threads_, &stats_)) return status;
+    uint64_t bounds[2];
+    ox_stats_bounds(stats_, bounds);
+    const uint64_t count = bounds[1];
+    std::vector<int32_t> row(count);
+    std::vector<uint8_t> kind(count);
+    std::vector<uint64_t> value(count);
+    std::vector<uint32_t> length(count);
+    between_();
+    if (const int32_t status = ox_stats_take(stats_, threads_, row.data(), kind.data(), value.data(), length.data())) return status;
+    for (uint64_t i = 0; i < count; ++i) {
+      const bool text = kind[i] == OX_STAT_TEXT || kind[i] == OX_STAT_BYTES;
+      require(!text || (value[i] <= size_ && length[i] <= size_ - value[i]));
+      require(row[i] >= 0 && static_cast<uint64_t>(row[i]) < sizes_.events);
+    }
+    return OX_DONE;
+  }
+
+  // All events as a trace file, in both formats, with all arguments, and arrows between whatever events there are.
+  int32_t write() {
+    static const int nowhere = open("/dev/null", O_WRONLY);
+    const std::vector<uint8_t> wanted(sizes_.stat_names + 1, 1);
+    const std::vector<int32_t> flow_row{0, 0, 1};
+    const std::vector<uint64_t> flow_id{1, 2, 1};
+    const std::vector<uint8_t> flow_ends{0, 0, 1};
+    for (const int32_t format : {OX_FORMAT_PERFETTO, OX_FORMAT_JSON}) {
+      ox_export* opened = nullptr;
+      if (const int32_t status = ox_export_open(nowhere, format, &opened)) return status;
+      const std::unique_ptr<ox_export, void (*)(ox_export*)> out(opened, ox_export_close);
+      int32_t status = ox_export_track(opened, 1, 0, OX_TRACK_SECTION, 0, "section", 7, nullptr, 0), error = 0;
+      uint64_t written = 0;
+      for (uint64_t i = 0; i < sizes_.lines && status == OX_DONE; ++i) {
+        status = ox_export_track(opened, i + 2, 1, OX_TRACK_SLICES, 0, "\xff\"", 2, "line", 4);
+        const ox_line_slices line{space_, name_.data(), start_.data(), duration_.data(), nullptr, wanted.data(), 1000, i, i + 2, 3,
+                                  flow_row.data(), flow_id.data(), flow_ends.data()};
+        uint64_t slices = 0;
+        if (status == OX_DONE) status = ox_export_line(opened, &line, &slices);
+        written += slices;
+      }
+      if (status == OX_DONE) status = ox_export_finish(opened, &error);
+      if (status != OX_DONE) return status;
+      require(written == sizes_.events);
+      if (error != 0) return OX_FAILED;
+    }
+    return OX_DONE;
+  }
+
+  const uint8_t* data_;
+  uint64_t size_;
+  int threads_;
+  std::function<void()> between_;
+  ox_space* space_ = nullptr;
+  ox_stats* stats_ = nullptr;
+  ox_sizes sizes_{};
+  std::vector<int32_t> name_;
+  std::vector<int64_t> start_, duration_;
+};
+
+// What is being looked at, for the file that a fault leaves.
+const Bytes *now = nullptr, *later = nullptr;
+
+void keep(const char* name, const Bytes* data) {
+  if (data == nullptr) return;
+  if (std::FILE* file = std::fopen(name, "wb")) {
+    std::fwrite(data->data(), 1, data->size(), file);
+    std::fclose(file);
+  }
 }
+
+void keep_finding() {
+  allocations_left = writes_left = INT64_MAX;
+  keep("finding.pb", now);
+  keep("finding.after.pb", later);
+}
+
+void too_slow(int) {
+  std::fprintf(stderr, "one mutant takes longer than %d s\n", static_cast<int>(kLongest));
+  std::abort();
+}
+
+// Begin to measure the time of a mutant; not by the clock, since other programs may hold the processor.
+void watch() {
+  const itimerval limit{{0, 0}, {kLongest, 0}};
+  setitimer(ITIMER_VIRTUAL, &limit, nullptr);
+}
+
+// Bytes that stay: they are decoded, or too much for the budget.
+uint64_t exercise(const Bytes& data, int threads) {
+  uint64_t events = 0;
+  now = &data;
+  later = nullptr;
+  watch();
+  const int32_t status = Exercise(data.data(), data.size(), threads, [] {}).run(events);
+  require(status == OX_DONE || status == OX_TOO_LARGE);
+  return status == OX_DONE ? events : 0;
+}
+
+// Bytes that become others, before one of the passes, or while all of them run.
+void exercise_change(const Bytes& before, const Bytes& after, Chance& chance) {
+  Bytes data = before;
+  uint64_t events = 0, passes = chance.below(5);
+  now = &before;
+  later = &after;
+  watch();
+  const auto flip = [&] { std::copy_n(after.begin(), std::min(after.size(), data.size()), data.begin()); };
+  if (passes < 4) {
+    Exercise(data.data(), data.size(), 2, [&] { if (passes-- == 0) flip(); }).run(events);
+    return;
+  }
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    auto* bytes = static_cast<volatile uint8_t*>(data.data());
+    for (uint64_t i = 0; !stop && !data.empty(); ++i) {
+      const uint64_t at = i * 7919 % data.size();
+      bytes[at] = (i / data.size()) % 2 == 0 && at < after.size() ? after[at] : before[at];
+    }
+  });
+  Exercise(data.data(), data.size(), 2, [] {}).run(events);
+  stop = true;
+  writer.join();
+}
+
+// Every allocation fails once, then every write: a status says so, and nothing is left behind (the leak sanitizer looks at the end).
+uint64_t exercise_failures(const Bytes& data, int threads) {
+  uint64_t events = 0, failed = 0;
+  now = &data;
+  later = nullptr;
+  for (std::atomic<int64_t>* left : {&allocations_left, &writes_left}) {
+    for (int64_t n = 0;; ++n) {
+      watch();
+      int32_t status = OX_DONE;
+      try {
+        Exercise run(data.data(), data.size(), threads, [] {});
+        *left = n;
+        status = run.run(events);
+      } catch (const std::bad_alloc&) {  // one of this program's own
+        status = OX_NO_MEMORY;
+      }
+      const bool reached = left->exchange(INT64_MAX) < 0;
+      require(reached || status == OX_DONE);
+      if (!reached) break;
+      ++failed;
+    }
+  }
+  return failed;
+}
+
+Bytes content(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  Bytes whole((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  whole.shrink_to_fit();
+  return whole;
+}
+
+Bytes mutant(const std::vector<outpace_test::Field>& fields, Chance& chance) { return outpace_test::Mutator(fields, chance).mutant(); }
 
 }  // namespace
 
 int main(int count, char** arguments) {
-  const long mutations = count > 1 ? std::strtol(arguments[1], nullptr, 10) : 100;
-  uint64_t state = 0x9E3779B97F4A7C15ull, events = 0, runs = 0;
-  for (int f = 2; f < count; ++f) {
-    std::ifstream file(arguments[f], std::ios::binary);
-    const Bytes whole((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    events += exercise(whole);
-    for (long i = 0; i < mutations; ++i) {
-      Bytes data = whole;
-      if (data.empty()) break;
-      if (next(state) % 3 == 0) data.resize(next(state) % data.size());
-      for (uint64_t k = next(state) % 8; k > 0 && !data.empty(); --k) data[next(state) % data.size()] = static_cast<uint8_t>(next(state));
-      data.shrink_to_fit();
-      events += exercise(data);
-      ++runs;
+  const uint64_t mutants = count > 1 ? std::strtoull(arguments[1], nullptr, 10) : 100;
+  Chance chance{count > 2 ? std::strtoull(arguments[2], nullptr, 10) : 1};
+  __sanitizer_set_death_callback(keep_finding);
+  std::signal(SIGVTALRM, too_slow);
+  std::vector<std::vector<outpace_test::Field>> seeds;
+  uint64_t events = 0, failures = 0, changed = 0;
+  for (int f = 3; f < count; ++f) {
+    const std::string path = arguments[f], end = ".after.pb";
+    if (path.size() > end.size() && path.compare(path.size() - end.size(), end.size(), end) == 0) continue;
+    const Bytes whole = content(path);
+    events += exercise(whole, 2);
+    if (const Bytes after = content(path.substr(0, path.size() - 3) + end); !after.empty()) {
+      for (int i = 0; i < 50; ++i) exercise_change(whole, after, chance);
     }
+    if (whole.size() < 20000) failures += exercise_failures(whole, 1) + exercise_failures(whole, 4);
+    std::vector<outpace_test::Field> fields;
+    if (!outpace_test::parse({whole.data(), whole.data() + whole.size()}, fields)) continue;
+    for (int i = 0; i < kThinned; ++i) {
+      seeds.push_back(fields);
+      outpace_test::thin(seeds.back(), 1 + chance.below(12), chance);
+    }
+    seeds.push_back(std::move(fields));
   }
-  std::printf("%llu mutated files, %llu events decoded, no fault\n", static_cast<unsigned long long>(runs), static_cast<unsigned long long>(events));
+  for (uint64_t i = 0; i < mutants && !seeds.empty(); ++i) {
+    const auto& seed = seeds[i % seeds.size()];
+    const Bytes data = mutant(seed, chance);
+    events += exercise(data, 1 + static_cast<int>(i % 2));
+    if (!chance.one_in(3)) continue;
+    exercise_change(data, mutant(seed, chance), chance);
+    ++changed;
+  }
+  std::printf("%llu mutants and %llu that changed, %llu events decoded, %llu failed calls, no fault\n", static_cast<unsigned long long>(mutants),
+              static_cast<unsigned long long>(changed), static_cast<unsigned long long>(events), static_cast<unsigned long long>(failures));
   return 0;
 }

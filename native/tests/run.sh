@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Build the core with AddressSanitizer and UndefinedBehaviorSanitizer, test it, and fuzz it: run.sh [MUTATIONS PER FILE]
+# Build the core with AddressSanitizer and UndefinedBehaviorSanitizer, test it, and fuzz it: run.sh [MUTANTS [SEED]]
+# A fault leaves the bytes in finding*.pb: what is mended is kept in native/tests/findings, as small as it gets.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
@@ -9,11 +10,11 @@ for source in native/src/*.cc; do
   g++ "${flags[@]}" -c "$source" -o "$work/$(basename "$source" .cc).o"
 done
 for program in algorithms decoding fuzz; do
-  g++ "${flags[@]}" "$work"/*.o "native/tests/$program.cc" -o "$work/$program"
+  g++ "${flags[@]}" "$work"/*.o "native/tests/$program.cc" -o "$work/$program" $([ $program = fuzz ] && echo -Wl,--wrap=write)
 done
 "$work/algorithms"
 "$work/decoding"
 for name in jax_loop unicode_names memory_heavy jax_rocm_gemm multi_worker_strategy predict_inference; do
   for file in tests/data/profiles/$name/*.gz; do gunzip -c "$file" > "$work/$name-$(basename "$file" .gz)"; done
 done
-"$work/fuzz" "${1:-300}" "$work"/*.pb
+ASAN_OPTIONS=handle_abort=1 "$work/fuzz" "${1:-2000}" "${2:-1}" native/tests/findings/*.pb "$work"/*.pb

@@ -17,6 +17,7 @@ from outpace.advice import following, rank
 from outpace.metrics.program.budget import budgets
 from outpace.model import Failure, Finding, NotFoundError, Page, ProfileError, Report, Severity, UsageError
 from outpace.model.text import clean
+from outpace.model.units import counted
 from outpace.store.logdir import find_profiles, local_copy, read_capture_record
 from outpace.timeline import Run
 from outpace.tools import Tool, discover, find
@@ -236,9 +237,11 @@ def _warnings(trace: Trace) -> list[str]:
         place = f" in plane {loss.plane}" if loss.plane else ""
         size = f"; {loss.size:,} bytes are missing" if loss.size else ""
         lost.append(f"{trace.host}: {loss.what}{place} at byte {loss.offset:,}{size}. Everything before it is in this report.")
-    if trace.nameless:
+    nameless = [f"{trace.nameless:,} of {len(trace):,} events"] * (trace.nameless > 0)
+    nameless += [counted(trace.nameless_stats, "stat")] * (trace.nameless_stats > 0)
+    if nameless:
         lost.append(
-            f"{trace.host}: the names of {trace.nameless:,} of {len(trace):,} events are lost with the end of the file; "
+            f"{trace.host}: the names of {' and of '.join(nameless)} are lost with the end of the file; "
             "times and threads are right, ops and steps are unknown. Copy or capture the profile again."
         )
     return [*lost, *(f"{trace.host}: the profiler noted: {message}" for message in trace.messages)]

@@ -62,7 +62,7 @@ def open_trace(path, host):
         display_names={},
         name_plane=np.zeros(len(names), np.uint32),
         name_stats={},
-        stat_names=tuple(stats),
+        stat_names=(*stats, "never written"),
         origin_ns=0,
         occurrences={},
         hostnames=(host,),

@@ -16,16 +16,22 @@ import numpy as np
 
 from outpace._cores import granted_cpus
 from outpace.model.arrays import Codes, Column, Indices, Key, Mask, Numbers, Picoseconds
-from outpace.model.errors import InstallationError
+from outpace.model.errors import InstallationError, ProfileError
 
-ABI = 1381756162
+ABI = 2432646604
 """CRC-32 of `native/include/outpace.h`. A library that says another was built from other sources."""
 
-_STATUS = {1: "an allocation of the native core failed", 2: "it failed", 3: "there are more events than it can number (2^31)"}
+_STATUS: dict[int, tuple[type[Exception], str]] = {
+    1: (MemoryError, "an allocation of the native core failed (in {})"),
+    2: (RuntimeError, "it failed (in {})"),
+    3: (MemoryError, "there are more events than it can number (2^31; in {})"),
+    4: (ProfileError, "The bytes of the profile changed while they were read. Open it again once whatever writes it is done."),
+    5: (OverflowError, "there is more in the file than its budget allows (in {})"),
+}
 
 _P, _I32, _I64, _U32, _U64 = c_void_p, c_int32, c_int64, c_uint32, c_uint64
 SIGNATURES: dict[str, tuple[Any, ...]] = {
-    "ox_open": (_P, _U64, _I32, _P),
+    "ox_open": (_P, _U64, _U64, _I32, _P),
     "ox_get_sizes": (_P, _P),
     "ox_planes": (_P, _P, _P, _P, _P),
     "ox_lines": (_P, _P, _P, _P, _P, _P, _P),
@@ -63,7 +69,7 @@ class Sizes(ctypes.Structure):
 
     _fields_ = [
         *((name, c_uint64) for name in ("planes", "lines", "events", "event_names", "stat_names", "owner_stats", "strings")),
-        *((name, c_uint64) for name in ("damages", "damages_total", "aggregated", "clamped")),
+        *((name, c_uint64) for name in ("damages", "damages_total", "aggregated", "clamped", "nameless_stats")),
         ("origin_ns", c_int64),
     ]
 
@@ -118,11 +124,13 @@ _REINSTALL = "Reinstall it: pip install --force-reinstall outpace, or in a sourc
 def call(name: str, *arguments: Any) -> None:
     """Call a function of the core: arrays by their data (None for none), structures and ctypes' numbers, which it fills in, by reference.
 
-    Raises MemoryError when the core says that there is not enough, or more events than it can number; RuntimeError when it fails otherwise.
+    Raises MemoryError when the core says that there is not enough, or more events than it can number; OverflowError for a file beyond its
+    budget, ProfileError for one that changed, RuntimeError when it fails otherwise.
     """
     status = getattr(library(), name)(*map(_argument, arguments))
     if status:
-        raise (RuntimeError if status == 2 else MemoryError)(f"{_STATUS[status]} (in {name})")
+        kind, sentence = _STATUS[status]
+        raise kind(sentence.format(name))
 
 
 def end(name: str, handle: int) -> None:

@@ -15,7 +15,7 @@ from outpace.timeline.hlo import Programs
 from outpace.timeline.infer import infer_steps
 from outpace.timeline.marks import device_step_lines, from_device_lines, from_marks, keras_rows, marked_rows
 from outpace.timeline.names import Is, Names, Op, OpKind, names
-from outpace.timeline.steps import Steps, StepSource
+from outpace.timeline.steps import Steps, StepSource, no_steps
 from outpace.trace import Plane, Trace, dialect
 from outpace.trace.algorithms import distinct
 
@@ -58,6 +58,8 @@ class Timeline:
     def _found(self) -> Steps:
         from outpace.timeline.causality import STATS
 
+        if self.trace.partial:
+            return no_steps("a part of the profile is lost")
         self.trace.load((*_WANTED, *STATS))
         if self.use_marks:
             if len(marks := marked_rows(self.trace)):

@@ -1,11 +1,12 @@
-"""The bytes of a profile: memory-mapped, read, or decompressed; always as one read-only buffer."""
+"""The bytes of a profile: read or decompressed into memory, as one read-only buffer. Never mapped: the file may change while it is open."""
 
 from __future__ import annotations
 
 import gzip
-import mmap
-import tempfile
+import os
+import time
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
@@ -15,51 +16,75 @@ from outpace.model import NotFoundError, ProfileError
 from outpace.model.arrays import Bytes
 
 _GZIP_MAGIC = b"\x1f\x8b"
-_MAP_FROM = 4 << 20  # smaller files are read: a mapped file that somebody truncates kills the process
+_BLOCK = 1 << 20
+_UNPACKED, _UNPACKED_PER_BYTE = 4 << 20, 64  # profiles unpack to 2 to 7 times their size; what is small may unpack to anything
+_TICK = 20_000_000  # ns: two writes that are closer may give a file the same time
 
 
 def read(path: Path) -> tuple[Bytes, str]:
     """Return the uncompressed bytes of `path` and a remark about what was lost on the way ("" when nothing was).
 
-    Raises NotFoundError when the file is missing or unreadable and ProfileError when it is empty.
+    Raises NotFoundError when the file is missing or unreadable, and ProfileError when it is empty, changes meanwhile, or unpacks to more than
+    a profile of its size does.
     """
     try:
-        size = path.stat().st_size
         with path.open("rb") as file:
-            if size == 0:
+            magic = file.read(2)
+            if not magic:
                 raise ProfileError(
                     f"{path} is empty (0 bytes): the capture was interrupted or the disk was full. Capture again."
                 )
-            if file.read(2) == _GZIP_MAGIC:
-                file.seek(0)
-                return _decompress(file, path)
-            file.seek(0)
-            return _bytes_of(file, size), ""
+            return _unchanged(path, file, _decompress if magic == _GZIP_MAGIC else _bytes_of)
     except FileNotFoundError as error:
         raise NotFoundError(f"There is no file {path}.") from error
     except OSError as error:
         raise NotFoundError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
-def _bytes_of(file: IO[bytes], size: int) -> Bytes:
-    if size < _MAP_FROM:
-        return np.frombuffer(file.read(), np.uint8)
-    return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+def _unchanged(path: Path, file: IO[bytes], reader: Callable[[IO[bytes], int, Path], tuple[Bytes, str]]) -> tuple[Bytes, str]:
+    """What `reader` makes of a file that is the same before and after; again where a write may have gone unseen."""
+    while True:
+        before = os.fstat(file.fileno())
+        fresh = 0 <= time.time_ns() - before.st_mtime_ns < _TICK
+        file.seek(0)
+        content = reader(file, before.st_size, path)
+        after = os.fstat(file.fileno())
+        if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
+            raise changed(str(path))
+        if not fresh:
+            content[0].setflags(write=False)
+            return content
+        time.sleep(_TICK / 1e9)
 
 
-def _decompress(file: IO[bytes], path: Path) -> tuple[Bytes, str]:
-    """Stream through a nameless temporary file, so that memory holds only pages in use."""
-    remark = ""
-    with tempfile.TemporaryFile() as plain:
-        try:
-            with gzip.GzipFile(fileobj=file) as packed:
-                while block := packed.read1(1 << 18):  # block by block: what stands before damage is kept
-                    plain.write(block)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            remark = f"the gzip stream of {path.name} ends in damage ({error})"
-        plain.flush()
-        size = plain.tell()
-        if size == 0:
-            raise ProfileError(f"{path} is a gzip file without readable content. Copy or capture it again.")
-        plain.seek(0)
-        return _bytes_of(plain, size), remark
+def changed(source: str) -> ProfileError:
+    """The sentence for bytes that are not the same any more."""
+    return ProfileError(f"{source} changed while it was read. Open it again once whatever writes it is done.")
+
+
+def _bytes_of(file: IO[bytes], size: int, path: Path) -> tuple[Bytes, str]:
+    data = np.empty(size, np.uint8)
+    view, at = data.data, 0
+    while at < size and (got := file.readinto(view[at : at + _BLOCK])):  # type: ignore[attr-defined]
+        at += got
+    if at < size:
+        raise changed(str(path))
+    return data, ""
+
+
+def _decompress(file: IO[bytes], size: int, path: Path) -> tuple[Bytes, str]:
+    most, content, remark = _UNPACKED + _UNPACKED_PER_BYTE * size, bytearray(), ""
+    try:
+        with gzip.GzipFile(fileobj=file) as packed:
+            while block := packed.read1(1 << 18):  # block by block: what stands before damage is kept
+                content += block
+                if len(content) > most:
+                    raise ProfileError(
+                        f"{path} unpacks to more than {most >> 20:,} MiB from {size:,} bytes, as no profile does. If you trust it, "
+                        "unpack it with gunzip and open what that gives."
+                    )
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        remark = f"the gzip stream of {path.name} ends in damage ({error})"
+    if not content:
+        raise ProfileError(f"{path} is a gzip file without readable content. Copy or capture it again.")
+    return np.frombuffer(content, np.uint8), remark

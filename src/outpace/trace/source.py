@@ -55,7 +55,7 @@ class InMemory:
         )
         arguments = {}
         for name in wanted:
-            column = self._stats[name]
+            column = self._stats.get(name, StatColumn.of(name, (), ()))
             known = dict(zip(column.row.tolist(), column.texts(), strict=True))
             arguments[name] = [known.get(row, "") for row in rows.tolist()]
         names = [trace.names[name] for name in trace.name[rows].tolist()]

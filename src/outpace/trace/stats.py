@@ -38,6 +38,10 @@ def decode_value(kind: int, value: int, length: int, data: Bytes, names: tuple[s
     return value if kind == _UINT else None
 
 
+def _as_text(value: Value) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)
+
+
 @dataclass(frozen=True, eq=False)
 class StatColumn:
     """All values of one event stat, sorted by event row. `row`: int32 event rows; the rest are the core's raw columns."""
@@ -55,22 +59,21 @@ class StatColumn:
         """A column from Python values (numbers, texts, bytes), one per event row, sorted by row."""
         texts: dict[str, int] = {}
         content = bytearray()
-        kinds, bits, lengths = [], [], []
+        cells = []  # kind, bits, length
         for value in values:
             if isinstance(value, str):
-                kind, bit, length = _REF, texts.setdefault(value, len(texts)), 0
+                cells.append((_REF, texts.setdefault(value, len(texts)), 0))
             elif isinstance(value, bytes):
-                kind, bit, length = _BYTES, len(content), len(value)
+                cells.append((_BYTES, len(content), len(value)))
                 content += value
             elif isinstance(value, float):
-                kind, bit, length = _DOUBLE, struct.unpack("<Q", struct.pack("<d", value))[0], 0
+                cells.append((_DOUBLE, struct.unpack("<Q", struct.pack("<d", value))[0], 0))
             else:
-                kind, bit, length = _INT, int(value or 0) & (1 << 64) - 1, 0
-            kinds.append(kind)
-            bits.append(bit)
-            lengths.append(length)
-        columns = (np.array(row, np.int32), np.array(kinds, np.uint8), np.array(bits, np.uint64), np.array(lengths, np.uint32))
-        return cls(name, *columns, np.frombuffer(bytes(content), np.uint8), tuple(texts))
+                cells.append((_INT, int(value or 0) & (1 << 64) - 1, 0))
+        kind, bits, length = (
+            np.array([cell[at] for cell in cells], t) for at, t in enumerate((np.uint8, np.uint64, np.uint32))
+        )
+        return cls(name, np.array(row, np.int32), kind, bits, length, np.frombuffer(bytes(content), np.uint8), tuple(texts))
 
     def __len__(self) -> int:
         return len(self.row)
@@ -103,11 +106,8 @@ class StatColumn:
 
     def texts(self) -> list[str]:
         """Values as text; each distinct reference is looked up, each inline string decoded."""
-        decoded = []
-        for kind, bits, length in zip(self.kind.tolist(), self.bits.tolist(), self.length.tolist(), strict=True):
-            value = decode_value(kind, bits, length, self._data, self._names)
-            decoded.append(value if isinstance(value, str) else "" if value is None else str(value))
-        return decoded
+        cells = zip(self.kind.tolist(), self.bits.tolist(), self.length.tolist(), strict=True)
+        return [_as_text(decode_value(*cell, self._data, self._names)) for cell in cells]
 
     def codes(self, at: Indices) -> tuple[Codes, list[str]]:
         """The values at positions `at` as texts: (index of each into the texts, int64; the distinct texts, in no special order).
@@ -123,8 +123,8 @@ class StatColumn:
         for key in keys:
             new[1:] |= key[order][1:] != key[order][:-1]
         known: dict[str, int] = {}
-        values = [self.value(place) for place in at[order[new]].tolist()]
-        indices = [known.setdefault(v if isinstance(v, str) else "" if v is None else str(v), len(known)) for v in values]
+        values = [_as_text(self.value(place)) for place in at[order[new]].tolist()]
+        indices = [known.setdefault(value, len(known)) for value in values]
         found = np.empty(len(at), np.int64)
         found[order] = np.array(indices, np.int64)[np.cumsum(new) - 1]
         return found, list(known)

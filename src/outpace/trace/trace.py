@@ -67,6 +67,7 @@ class Trace:
     """One host's events as columns, sorted by (line, start, longer first).
 
     name: int32 row of `names`; start, duration: int64 ps, start counted from `origin_ns` (ns, as the file writes it).
+    `cut`: whether the end of the file, or of something in it, is missing; `nameless_stats`: how many stats lost their name in damage.
     `occurrences` maps the row of an aggregated event to how many it stands for. Columns cannot be written to; stats are decoded when
     first asked for.
     """
@@ -90,6 +91,8 @@ class Trace:
     messages: tuple[str, ...]
     losses: tuple[Loss, ...]
     _source: Source = field(repr=False)
+    cut: bool = False
+    nameless_stats: int = 0
     _stats: dict[str, StatColumn] = field(default_factory=dict, repr=False)
     derived: Derived = field(default_factory=Derived, init=False, repr=False)
     _loading: Lock = field(default_factory=Lock, repr=False)
@@ -127,6 +130,12 @@ class Trace:
     def lossy(self) -> bool:
         """Whether something of the file is missing or could not be read: bytes, names, or times. What was not seen proves nothing then."""
         return bool(self.losses) or self.nameless > 0
+
+    @property
+    def partial(self) -> bool:
+        """Whether what is lost may decide which events are steps and what they did: the end of the file, where names stand and perhaps other
+        planes stood, or names that damage took."""
+        return self.cut or (bool(self.losses) and self.nameless + self.nameless_stats > 0)
 
     def plane(self, name: str) -> Plane | None:
         """The first plane called `name`."""
@@ -166,12 +175,6 @@ class Trace:
     def write_line(self, out: Writer, slices: Slices) -> int:
         """Write events of one line into the file of a viewer; returns how many."""
         return self._source.write_line(out, self, slices)
-
-    def event_stats(self, row: int) -> dict[str, Value]:
-        """All stats of one event by name (for a details view; slow for many)."""
-        names = list(dict.fromkeys(self.stat_names))
-        found = self.find_stats(names, slice(row, row + 1))
-        return {name: stat.value(len(stat) - 1) for name, stat in found.items() if len(stat)}
 
 
 def _read_only(column: npt.NDArray[_Whole]) -> npt.NDArray[_Whole]:

@@ -18,6 +18,7 @@ from outpace.trace.trace import Lines, Loss, Plane, Trace
 _ERROR, _WARNING, _HOSTNAME = 2, 3, 4  # field numbers of XSpace
 _TRUNCATED, _MALFORMED = 1, 2  # OX_DAMAGE_* of native/include/outpace.h
 _IMPOSSIBLE = 1 << 56  # ps: 20 hours
+_TEXT = (np.uint64, np.uint32)  # offset and length
 UNNAMED = "(name lost)"
 
 
@@ -37,7 +38,7 @@ def read_trace(data: bytes, host: str = "host") -> Trace:
 
 
 def _from_bytes(data: Bytes, source: str, host: str, remark: str) -> Trace:
-    space = Space(data)
+    space = Space(data, source)
     planes, lines = _planes_and_lines(space, data)
     _require_profile(planes, space, source, remark)
     name, start, duration = space.events()
@@ -47,8 +48,7 @@ def _from_bytes(data: Bytes, source: str, host: str, remark: str) -> Trace:
     stat_names = space.stat_names = _stat_names(space, data)
     name_stats = _owner_stats(space, data, planes, stat_names)
     strings = _strings(space, data)
-    aggregated_row, aggregated_count = np.empty(sizes.aggregated, np.uint64), np.empty(sizes.aggregated, np.int64)
-    space.fill("ox_aggregated", aggregated_row, aggregated_count)
+    aggregated_row, aggregated_count = space.table("aggregated", np.uint64, np.int64)
     return Trace(
         host=host,
         source=source,
@@ -68,6 +68,8 @@ def _from_bytes(data: Bytes, source: str, host: str, remark: str) -> Trace:
         hostnames=tuple(t for f, t in strings if f == _HOSTNAME),
         messages=tuple(t for f, t in strings if f in (_ERROR, _WARNING)),
         losses=_losses(space, planes, remark, data, clamped),
+        cut=_is_cut(space),
+        nameless_stats=sizes.nameless_stats,
         _source=space,
     )
 
@@ -93,22 +95,12 @@ def _texts(data: Bytes, at: np.ndarray, length: np.ndarray) -> list[str]:
 
 
 def _planes_and_lines(space: Space, data: Bytes) -> tuple[tuple[Plane, ...], Lines]:
-    planes, lines = space.sizes.planes, space.sizes.lines
-    plane_id, at, length, first = (
-        np.empty(planes, np.int64),
-        np.empty(planes, np.uint64),
-        np.empty(planes, np.uint32),
-        np.empty(planes, np.uint32),
-    )
-    space.fill("ox_planes", plane_id, at, length, first)
-    bounds = [*first.tolist(), lines]
-    found = tuple(
-        Plane(i, identity, name, range(bounds[i], bounds[i + 1]), {})
-        for i, (identity, name) in enumerate(zip(plane_id.tolist(), _texts(data, at, length), strict=True))
-    )
-    owner, line_id, stamp = np.empty(lines, np.uint32), np.empty(lines, np.int64), np.empty(lines, np.int64)
-    at, length, first_event = np.empty(lines, np.uint64), np.empty(lines, np.uint32), np.empty(lines + 1, np.uint64)
-    space.fill("ox_lines", owner, line_id, stamp, at, length, first_event)
+    identity, at, length, first = space.table("planes", np.int64, *_TEXT, np.uint32)
+    bounds = [*first.tolist(), space.sizes.lines]
+    names = zip(identity.tolist(), _texts(data, at, length), strict=True)
+    found = tuple(Plane(i, plane, name, range(bounds[i], bounds[i + 1]), {}) for i, (plane, name) in enumerate(names))
+    first_event = np.empty(space.sizes.lines + 1, np.uint64)
+    owner, line_id, stamp, at, length = space.table("lines", np.uint32, np.int64, np.int64, *_TEXT, more=(first_event,))
     return found, Lines(owner, line_id, stamp, first_event.astype(np.int64), tuple(_texts(data, at, length)))
 
 
@@ -126,41 +118,33 @@ def _missing(space: Space) -> int:
     return int(max(lost[why == _TRUNCATED], default=0))
 
 
-def _damages(space: Space) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _is_cut(space: Space) -> bool:
+    """Whether bytes are missing, or the file's end means nothing; or more is damaged than the core lists."""
+    at, lost, _, why = _damages(space)
+    return bool(((why == _TRUNCATED) | (at + lost >= len(space.data))).any()) or space.sizes.damages_total > len(at)
+
+
+def _damages(space: Space) -> tuple[np.ndarray, ...]:
     """Offset, bytes lost, plane and reason of every damaged place."""
-    at, lost, plane, why = (np.empty(space.sizes.damages, t) for t in (np.uint64, np.uint64, np.int32, np.uint8))
-    space.fill("ox_damages", at, lost, plane, why)
-    return at, lost, plane, why
+    return space.table("damages", np.uint64, np.uint64, np.int32, np.uint8)
 
 
 def _event_names(space: Space, data: Bytes) -> tuple[list[str], dict[int, str], np.ndarray]:
-    count = space.sizes.event_names
-    plane, identity = np.empty(count, np.uint32), np.empty(count, np.int64)
-    at, length = np.empty(count, np.uint64), np.empty(count, np.uint32)
-    display_at, display_length = np.empty(count, np.uint64), np.empty(count, np.uint32)
-    space.fill("ox_event_names", plane, identity, at, length, display_at, display_length)
+    plane, _, at, length, display_at, display_length = space.table("event_names", np.uint32, np.int64, *_TEXT, *_TEXT)
     shown = np.flatnonzero(display_length)
     display = dict(zip(shown.tolist(), _texts(data, display_at[shown], display_length[shown]), strict=True))
     return _texts(data, at, length), display, plane
 
 
 def _stat_names(space: Space, data: Bytes) -> tuple[str, ...]:
-    count = space.sizes.stat_names
-    plane, identity = np.empty(count, np.uint32), np.empty(count, np.int64)
-    at, length = np.empty(count, np.uint64), np.empty(count, np.uint32)
-    space.fill("ox_stat_names", plane, identity, at, length)
-    return tuple(_texts(data, at, length))
+    return tuple(_texts(data, *space.table("stat_names", np.uint32, np.int64, *_TEXT)[2:]))
 
 
 def _owner_stats(space: Space, data: Bytes, planes: tuple[Plane, ...], names: tuple[str, ...]) -> dict[int, dict[str, Value]]:
     """Fill in the planes' own stats; return those of event metadata by name row."""
-    count = space.sizes.owner_stats
-    plane, owner, stat = np.empty(count, np.uint32), np.empty(count, np.int32), np.empty(count, np.int32)
-    kind, value, length = np.empty(count, np.uint8), np.empty(count, np.uint64), np.empty(count, np.uint32)
-    space.fill("ox_owner_stats", plane, owner, stat, kind, value, length)
+    columns = space.table("owner_stats", np.uint32, np.int32, np.int32, np.uint8, np.uint64, np.uint32)
     by_name: dict[int, dict[str, Value]] = {}
-    columns = (c.tolist() for c in (plane, owner, stat, kind, value, length))
-    for plane_row, name_row, stat_row, k, v, n in zip(*columns, strict=True):
+    for plane_row, name_row, stat_row, k, v, n in zip(*(c.tolist() for c in columns), strict=True):
         if stat_row < 0:
             continue
         target = planes[plane_row].stats if name_row < 0 else by_name.setdefault(name_row, {})
@@ -169,9 +153,7 @@ def _owner_stats(space: Space, data: Bytes, planes: tuple[Plane, ...], names: tu
 
 
 def _strings(space: Space, data: Bytes) -> list[tuple[int, str]]:
-    count = space.sizes.strings
-    which, at, length = np.empty(count, np.uint8), np.empty(count, np.uint64), np.empty(count, np.uint32)
-    space.fill("ox_strings", which, at, length)
+    which, at, length = space.table("strings", np.uint8, *_TEXT)
     return list(zip(which.tolist(), _texts(data, at, length), strict=True))
 
 

@@ -8,10 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from outpace import _native
+from outpace.model import ProfileError
 from outpace.model.arrays import Bytes, Codes, Column, Ids, Picoseconds
+from outpace.model.units import counted
 from outpace.trace.export import Slices, Writer
 from outpace.trace.stats import StatColumn
 from outpace.trace.trace import Trace
+
+_BUDGET, _BUDGET_PER_BYTE = 128 << 20, 32  # bytes of memory; profiles need 2 to 10 per byte, those of a few events more
 
 
 class Space:
@@ -19,17 +23,25 @@ class Space:
 
     stat_names: tuple[str, ...] = ()
 
-    def __init__(self, data: Bytes) -> None:
+    def __init__(self, data: Bytes, source: str) -> None:
         self.data = data
-        space = ctypes.c_uint64()
-        _native.call("ox_open", data, len(data), _native.threads(), space)
+        space, budget = ctypes.c_uint64(), _BUDGET + _BUDGET_PER_BYTE * len(data)
+        try:
+            _native.call("ox_open", data, len(data), budget, _native.threads(), space)
+        except OverflowError:
+            raise ProfileError(
+                f"{source} is damaged, or made to fill the memory: what its {counted(len(data), 'byte')} claim to hold (planes, lines, names, "
+                f"events) would take more than {budget >> 20:,} MiB. Copy it again, or capture again."
+            ) from None
         self.address: int = space.value
         self.sizes = _native.Sizes()
         _native.call("ox_get_sizes", self.address, self.sizes)
 
-    def fill(self, function: str, *arrays: Column) -> None:
-        """Call `ox_<function>(space, arrays...)`."""
-        _native.call(function, self.address, *arrays)
+    def table(self, name: str, *types: type[np.generic], more: tuple[Column, ...] = ()) -> tuple[np.ndarray, ...]:
+        """The columns that `ox_<name>(space, columns..., more...)` fills, one of each type, with as many rows as there are."""
+        columns = tuple(np.empty(getattr(self.sizes, name), each) for each in types)
+        _native.call(f"ox_{name}", self.address, *columns, *more)
+        return columns
 
     def events(self) -> tuple[Codes, Picoseconds, Picoseconds]:
         """Decode all events: name, start, duration."""

@@ -1,0 +1,171 @@
+"""Reading a file that others write, cut or made up: the bytes of one moment, or a sentence."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from outpace import api
+from outpace.model import NotFoundError, ProfileError
+from outpace.trace import content, read_trace
+from outpace.trace.formats.xspace.space import Space
+from tests.support import profile_bytes
+
+OLD = 1_500_000_000  # seconds since 1970
+
+
+def written(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    os.utime(path, (OLD, OLD))
+    return path
+
+
+def overwrite(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.write(b"other")
+
+
+@pytest.mark.parametrize(
+    "change", [overwrite, lambda p: os.truncate(p, 500), lambda p: os.truncate(p, 1500)], ids=["other", "less", "more"]
+)
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_a_file_that_changes_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], None], pack: Callable[[bytes], bytes]
+) -> None:
+    path, real = written(tmp_path / "vm.xplane.pb", pack(os.urandom(1000))), os.fstat
+    looks: list[os.stat_result] = []
+
+    def look(descriptor: int) -> os.stat_result:
+        looks.append(real(descriptor))
+        if len(looks) == 1:  # before the first byte
+            change(path)
+        return looks[-1]
+
+    monkeypatch.setattr(os, "fstat", look)
+    with pytest.raises(ProfileError, match=r"vm\.xplane\.pb changed while it was read\. Open it again"):
+        content.read(path)
+
+
+def test_what_was_just_written_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two writes within one tick of the file system's clock leave the same time: the first reading may have seen half of the second."""
+    path = tmp_path / "vm.xplane.pb"
+    waits: list[float] = []
+    path.write_bytes(b"half")
+    now = os.stat(path).st_mtime_ns
+    monkeypatch.setattr("outpace.trace.content.time.time_ns", lambda: now + len(waits) * content._TICK)
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        path.write_bytes(b"full")
+        os.utime(path, ns=(now, now))
+
+    monkeypatch.setattr("outpace.trace.content.time.sleep", wait)
+    assert content.read(path)[0].tobytes() == b"full" and len(waits) == 1
+
+
+def test_every_read_that_fails_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(content, "_BLOCK", 20_000)
+    path = written(tmp_path / "vm.xplane.pb", os.urandom(100_000))
+    left = 0
+
+    class Failing(io.FileIO):
+        def readinto(self, buffer: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise OSError(5, "Input/output error")
+            return super().readinto(buffer)
+
+    class Place(type(Path())):  # type: ignore[misc]
+        def open(self, *_: Any, **__: Any) -> Any:
+            return io.BufferedReader(Failing(os.fspath(self)), 4096)
+
+    for reads in range(100):
+        left = reads
+        try:
+            data, remark = content.read(Place(path))
+        except NotFoundError as error:
+            assert str(error) == f"{path} cannot be read: Input/output error."
+        else:
+            assert data.tobytes() == path.read_bytes() and remark == "" and reads > 4
+            break
+    else:
+        pytest.fail("it never ended")
+
+
+def test_a_profile_is_what_it_was_when_it_was_opened(tmp_path: Path) -> None:
+    path = written(tmp_path / "vm.xplane.pb", profile_bytes("jax_loop", "vm"))
+    expected, opened = api.open(path).report().headline, api.open(path)
+    os.truncate(path, 100)
+    assert opened.report().headline == expected
+
+
+def test_what_unpacks_to_more_than_profiles_do_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "vm.xplane.pb.gz", gzip.compress(bytes(30 << 20)))
+    with pytest.raises(ProfileError, match=r"unpacks to more than 5 MiB from 30,\d+ bytes, as no profile does.*gunzip"):
+        content.read(path)
+
+
+def field(number: int, body: bytes) -> bytes:
+    size, head = len(body), b""
+    while size > 127:
+        head, size = head + bytes([size & 127 | 128]), size >> 7
+    return bytes([number << 3 | 2]) + head + bytes([size]) + body
+
+
+HOST = field(2, b"/host:CPU")
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        field(1, b"") * 1_000_000,
+        field(1, HOST + field(3, b"") * 1_000_000),
+        field(1, HOST + field(3, field(4, b"") * 2_000_000)),
+        field(1, HOST + field(3, field(4, b"\x08\x01")) + field(4, b"") * 200_000),
+        field(1, HOST + field(3, field(4, b"\x08\x01")) + field(5, b"") * 1_000_000),
+        field(1, HOST + field(6, b"") * 1_000_000),
+        field(3, b"") * 1_000_000,
+    ],
+    ids=["planes", "lines", "events", "names", "stat names", "stats of planes", "warnings"],
+)
+def test_what_a_file_claims_to_hold_has_a_budget(claims: bytes) -> None:
+    with pytest.raises(ProfileError, match=r"made to fill the memory: what its [\d,]+ bytes claim .* more than [\d,]+ MiB"):
+        read_trace(claims)
+
+
+def test_later_passes_are_bound_to_what_the_first_one_counted() -> None:
+    """One event becomes thirty, in the same bytes: arrays are made for one."""
+    one = field(1, HOST + field(3, field(4, b"\x08\x01" + bytes(58))))
+    many = field(1, HOST + field(3, field(4, b"") * 31))
+    assert len(one) == len(many)
+    data = np.frombuffer(one, np.uint8).copy()
+    space = Space(data, "x")
+    data[:] = np.frombuffer(many, np.uint8)
+    with pytest.raises(ProfileError, match="changed while they were read"):
+        space.events()
+
+
+@pytest.mark.parametrize("missing", [300, 700, 5500])
+def test_a_file_that_lost_names_of_stats_has_no_verdict(tmp_path: Path, missing: int) -> None:
+    path = written(tmp_path / "vm.xplane.pb", profile_bytes("custom_loop", "vm")[:-missing])
+    report = api.open(path).report()
+    assert report.headline.startswith("No step was found in what is left of the profile: ")
+    assert any("stats are lost with the end of the file" in warning for warning in report.warnings)
+
+
+def test_names_that_damage_took_are_missed_although_no_byte_is() -> None:
+    """The entry of a stat's name turns into one of no known kind: nothing is cut, and the stats that it names mean nothing."""
+    event, end = field(4, b"\x08\x01" + field(4, b"\x08\x07\x18\x01")), field(4, b"vm")
+    name = field(5, b"\x08\x07" + field(2, b"\x08\x07" + field(2, b"_r")))
+    rest = HOST + field(3, event) + field(4, b"\x08\x01" + field(2, b"\x08\x01" + field(2, b"op")))
+    whole, damaged = read_trace(field(1, rest + name) + end), read_trace(field(1, rest + b"\x2f" + name[1:]) + end)
+    assert (whole.nameless_stats, whole.partial) == (0, False)
+    assert (damaged.nameless_stats, damaged.cut, damaged.partial) == (1, False, True)
