@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 import outpace
+from outpace._cores import granted_cpus
 from tests.growing import GROWN
 
 SOURCE = str(Path(outpace.__file__).parent)
@@ -52,9 +53,19 @@ def counted(work: Callable[[], object]) -> np.ndarray:
     return np.array([calls, elements])
 
 
+@pytest.fixture
+def one_core(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """All pages on the thread that is counted."""
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "sched_getaffinity", lambda _: {0})
+        granted_cpus.cache_clear()
+        yield
+    granted_cpus.cache_clear()
+
+
+@pytest.mark.usefixtures("one_core")
 @pytest.mark.parametrize("name", GROWN)
-def test_cost_is_linear(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})  # all pages on the thread that is counted
+def test_cost_is_linear(name: str, tmp_path: Path) -> None:
     make, least = GROWN[name]
     found = []
     for size in (least, 2 * least, 4 * least):

@@ -31,7 +31,7 @@ PLAN: dict[str, Any] = {
 
 
 def climbed(*tried: Tried, model_alone: tuple[float, float] | None = None) -> Climbed:
-    """A search after which the model alone would be so many times as fast."""
+    """A search after which the model alone would be so many times faster."""
     ratio = Estimate(sum(model_alone) / 2, *model_alone, rounds=20, spread=0.1) if model_alone else None
     limits = Limits(1.0, 1.0, 1.0, 1.0, 1.0, "", ratio, ratio, ratio, ratio) if ratio else None
     return Climbed(limits, tried, (), 60.0, "nothing else is left to try")
@@ -46,11 +46,11 @@ def test_what_consent_would_bring_is_named_by_its_class_the_largest_gain_first()
     assert first.line == "outpace tune --allow order 'my train.py' --epochs 3"
     assert (
         first.what
-        == "the same examples in another order or in other batches: Cache in memory, shuffle behind seemed 5.70 times as fast"
+        == "the same examples in another order or in other batches: Cache in memory, shuffle behind seemed 5.70 times faster"
     )
     assert second.line == "outpace tune --allow statistical 'my train.py' --epochs 3"
     assert second.what == (
-        "other random numbers: Workers of the PyDataset seemed 1.50 times as fast, Run the map's function in parallel seemed 1.30 times as fast"
+        "other random numbers: Workers of the PyDataset seemed 1.50 times faster, Run the map's function in parallel seemed 1.30 times faster"
     )
     (more,) = following(climbed(MAP), {**PLAN, "allow": ["order"]})
     assert more.line == "outpace tune --allow order --allow statistical 'my train.py' --epochs 3"
@@ -60,7 +60,7 @@ def test_the_headline_says_what_consent_would_bring() -> None:
     found = Searched(climbed(MAP, CACHE), None, (), Place(), 1)
     said = report_of(PLAN, found, None).headline
     assert said.endswith(
-        "Cache in memory, shuffle behind seemed 5.70 times as fast, with the same examples in another order or in other batches: --allow order."
+        "Cache in memory, shuffle behind seemed 5.70 times faster, with the same examples in another order or in other batches: --allow order."
     )
 
 

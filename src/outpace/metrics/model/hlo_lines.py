@@ -90,7 +90,7 @@ def _unwrapped(part: str) -> str:
 
 def _rows(timeline: Timeline) -> Iterator[tuple[object, ...]]:
     sums: dict[tuple[str, str, str], _Sums] = {}
-    sides = {CPU: 1, DEVICE: len(timeline.device_planes)}
+    sides = {CPU: 1, DEVICE: max(1, len(timeline.device_planes))}  # ops of a device may stand in a file whose planes are lost
     steady, steps, length = _steady(timeline)
     for side, rows, index, ops, begun in gathered(timeline):
         _, own = nest_rows(timeline.trace.lines.first_event, timeline.trace.start, timeline.trace.duration, rows)

@@ -46,12 +46,12 @@ def is_slow(row: dict[str, Any]) -> bool:
 
 def find(found: tuple[Worker, ...], summary: Table) -> Iterator[Finding]:
     """A finding for every worker that is slower than the others, and surely so."""
-    by_name = {w.name: w for w in found}
+    by_name = {w.name: (w, at) for at, w in enumerate(found)}  # a damaged file may give a name twice
     noise = np.array([_noise(worker) for worker in found])
-    widths = dict(zip(by_name, noise - medians_without(noise)[:, ::-1], strict=True))
+    widths = noise - medians_without(noise)[:, ::-1]
     for row in summary.records():
-        worker = by_name[row["worker"]]
-        excess = _excess(row, *widths[worker.name].tolist())
+        worker, at = by_name[row["worker"]]
+        excess = _excess(row, *widths[at].tolist())
         if is_slow(row) and row["steps"] >= _LEAST_STEPS and excess.low > 0:
             yield _slow(row, worker, excess)
 

@@ -100,7 +100,7 @@ def headline(searched: Searched, proof: Proof | None) -> str:
     first = next(iter(_opt_in(searched.climbed)), None)
     if first is None or first.ratio is None:
         return _outcome(searched, proof)
-    so = f"{first.title} seemed {first.ratio[0]:.2f} times as fast, with {CONSENTS[first.consent]}: --allow {first.consent}."
+    so = f"{first.title} seemed {first.ratio[0]:.2f} times faster, with {CONSENTS[first.consent]}: --allow {first.consent}."
     return f"{_outcome(searched, proof)} {so}"
 
 
@@ -272,7 +272,7 @@ def _next(plan: Mapping[str, Any], searched: Searched) -> Iterator[Command]:
         yield _again(plan, [*allowed, *longer], f"has time for what was not raced: {', '.join(late)}")
     budget = ["--budget", plan["asked_budget"]] if plan["asked_budget"] else []
     for consent, those in itertools.groupby(sorted(_opt_in(climbed), key=_by_consent(climbed)), lambda each: each.consent):
-        gains = ", ".join(f"{each.title} seemed {each.ratio[0]:.2f} times as fast" for each in those if each.ratio)
+        gains = ", ".join(f"{each.title} seemed {each.ratio[0]:.2f} times faster" for each in those if each.ratio)
         yield _again(plan, [*allowed, "--allow", consent, *budget], f"{CONSENTS[consent]}: {gains}")
 
 
