@@ -125,7 +125,7 @@ def open(path: str | os.PathLike[str], *, use_marks: bool = True) -> Profile:
     `use_marks=False` hides step marks, to see what step inference alone finds.
     """
     found = find_profiles(path)
-    records, remarks, left_out, traces = {}, [], [], []
+    records, remarks, traces = {}, [], []
     for file in found.files:
         try:
             with local_copy(file) as local:
@@ -134,7 +134,6 @@ def open(path: str | os.PathLike[str], *, use_marks: bool = True) -> Profile:
             if len(found.files) == 1 or (file is found.files[-1] and not traces):
                 raise
             remarks.append(f"{file.host} is left out: {error}")
-            left_out.append(file.host)
             continue
         record, warning = read_capture_record(found.folder, file.host)
         if record is not None:
@@ -142,7 +141,7 @@ def open(path: str | os.PathLike[str], *, use_marks: bool = True) -> Profile:
         if warning:
             remarks.append(warning)
     source = str(path) if len(found.files) == 1 and found.files[0].path == str(path) else found.folder
-    told = {"records": records, "remarks": tuple(remarks), "left_out": tuple(left_out)}
+    told = {"records": records, "remarks": tuple(remarks)}
     return Profile(Run.of(traces, source, use_marks=use_marks, **told))
 
 

@@ -19,15 +19,13 @@ class Run:
     """The timelines of all hosts. One host is just the usual case.
 
     `records` holds, by host, what Outpace's own capture wrote beside the profile (source lines, overhead, versions); empty for profiles that
-    others captured. `remarks` are warnings from opening; `left_out` are hosts whose profile could not be read. `derived` holds what metrics
-    computed of the run.
+    others captured. `remarks` are warnings from opening. `derived` holds what metrics computed of the run.
     """
 
     source: str
     hosts: tuple[Timeline, ...]
     records: Mapping[str, Record] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
     derived: Derived = field(default_factory=Derived, repr=False)
 
     @classmethod
@@ -50,11 +48,6 @@ class Run:
     def has_device(self) -> bool:
         """Whether any accelerator recorded events."""
         return any(t.device_planes for t in self.hosts)
-
-    @once
-    def lossy(self) -> bool:
-        """Whether a host's profile lacks bytes or names, or was left out: "nothing was found" then proves nothing."""
-        return bool(self.left_out) or any(t.trace.lossy for t in self.hosts)
 
     def prepare(self) -> None:
         """Find the steps and ops of every host. All pages need them: threads that make pages should find them done."""

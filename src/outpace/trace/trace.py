@@ -127,11 +127,6 @@ class Trace:
         return int((self.name == len(self.names) - 1).sum())
 
     @property
-    def lossy(self) -> bool:
-        """Whether something of the file is missing or could not be read: bytes, names, or times. What was not seen proves nothing then."""
-        return bool(self.losses) or self.nameless > 0
-
-    @property
     def partial(self) -> bool:
         """Whether what is lost may decide which events are steps and what they did: the end of the file, where names stand and perhaps other
         planes stood, or names that damage took."""
