@@ -15,7 +15,7 @@ PROGRAMS = Path(__file__).parents[2] / "bench" / "programs"
 TRIED, ADVICE, OPT_IN = "would try", "advice", "would try, kept only with --allow statistical"
 # What is said of each rewrite; what is not named is not applicable.
 SAID: dict[str, dict[str, str]] = {
-    "functional": {"thread_pool": TRIED},
+    "functional": {"cache_any_order": OPT_IN, "thread_pool": TRIED},
     "generator_fed": {"cache": TRIED, "thread_pool": TRIED},
     "interleave": {"cache": TRIED, "parallel_interleave": TRIED, "thread_pool": TRIED},
     "mixed_precision": {},
