@@ -21,6 +21,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+if os.environ.get("OUTPACE_FAST"):
+    pytest.skip("it imports a framework", allow_module_level=True)
+
 from outpace.model.errors import RebuildError
 from outpace.tune.purity import evidence, traced
 from tests.integration.programs import needs_tensorflow

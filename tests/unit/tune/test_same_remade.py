@@ -14,6 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+if os.environ.get("OUTPACE_FAST"):
+    pytest.skip("it imports a framework", allow_module_level=True)
+
 from outpace.tune.same.remade import DUE, FREE, SHARE, Remade
 from tests.integration.programs import needs_jax, needs_tensorflow
 
