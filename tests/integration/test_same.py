@@ -452,6 +452,31 @@ def test_a_branch_that_no_number_leads_to_is_compared_where_the_edited_script_co
     assert same or "at step 208" in found.why
 
 
+UNKNOWN = LATE.replace("for i, x in enumerate(data):", "import itertools, time\nfor i in itertools.count():").replace(
+    """    if i == 500:
+        rate["lr"] *= 0.1
+    w = step(w, x, rate["lr"])
+""",
+    """    time.sleep(0.01)
+    if i == 700:
+        break
+    w = step(w, data[i], rate["lr"])
+""",
+)
+
+
+@needs_jax
+@pytest.mark.verify
+@pytest.mark.parametrize(
+    ("old", "new", "same"), [("import jax,", "import  jax,", True), ("made += 1", "made += 2 if i == 400 else 1", False)]
+)
+def test_a_training_whose_length_nobody_knew_is_compared_as_a_whole_behind_the_edited_one(
+    old: str, new: str, same: bool, tmp_path: Path
+) -> None:
+    found = Edit(UNKNOWN, "for i in itertools", ((old, new),), cut=256, whole=2.0).judged(tmp_path)
+    assert found.same is same and found.whole, found
+
+
 @needs_jax
 def test_a_branch_that_did_not_run_is_named(tmp_path: Path) -> None:
     seldom = CLOSURE.replace(

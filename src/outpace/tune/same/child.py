@@ -122,11 +122,12 @@ class TextRun:
         ours = (threading.main_thread(), threading.current_thread())
         threads = sum(not each.daemon and each not in ours for each in threading.enumerate())
         frozen = {} if self.remade.decided else self.frozen.changed
+        made = self.marks.made + self.fits.made
         found = Record(
             self.read, passes, (), ended, ran, self.marking.branches, lines_of(written), memory, threads, self.said.lines,
             frozen, self.frozen.opaque, self.before, self.frozen.kept, self.numbers, self.marks.items | self.fits.items,
             self.remade.changed, frozenset(self.remade.unmade), self.remade.partly, self.remade.kept, self.marks.met,
-            (time.monotonic() - self._start) / max(self.marks.made + self.fits.made, 1),
+            made, (time.monotonic() - self._start) / max(made, 1),
         )  # fmt: skip
         found.write(self.plan["result"])
 

@@ -27,7 +27,7 @@ class Record:
     type. before: like `ran`, before training began. kept: what traced functions keep. numbers: that the texts name. items: what runs of
     the loops gave, where that was looked up. remade: what it keeps and is another when it is made again, and how it is kept. unmade: what
     it keeps and cannot be made again; partly: that there was no time for all of it. keeps: how much it has kept, by place. met: numbers of
-    the passes in which each branch ran first, by its file and line. pace: seconds that a pass took at most."""
+    the passes in which each branch ran first, by its file and line. made: passes in all. pace: seconds that one took at most."""
 
     marks: Mapping[tuple[str, int, int], State]
     passes: Mapping[str, int]
@@ -50,6 +50,7 @@ class Record:
     partly: bool = False
     keeps: Mapping[str, int] = field(default_factory=dict)
     met: Mapping[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
+    made: int = 0
     pace: float = 0.0
 
     def write(self, path: str | os.PathLike[str]) -> None:
