@@ -421,7 +421,7 @@ CUT = {
         Edit(LATE, "for i, x", (("w, x, lr): return w - lr", 'w, x, lr): return w - rate["lr"]'),), whole=1e-4), False,
     ),
     "what a function keeps and a value changes that no pass has": (
-        Edit(HIDDEN, "for i, x", (("w, x, lr): return w - lr", 'w, x, lr): return w - rate["lr"]'),), whole=1e-4), None,
+        Edit(HIDDEN, "for i, x", (("w, x, lr): return w - lr", 'w, x, lr): return w - rate["lr"]'),), whole=1e-4), False,
     ),
     "a value that no pass has": (Edit(HIDDEN, "for i, x", (("import jax,", "import  jax,"),), whole=1e-4), True),
     "a script that counts on its length": (Edit(COUNTS, "for i, x", (("import jax,", "import  jax,"),), whole=1e-4), True),
@@ -436,8 +436,10 @@ CUT = {
 @pytest.mark.parametrize(("edit", "same"), list(CUT.values()), ids=list(CUT))
 def test_of_a_training_that_is_cut_the_passes_that_matter_are_compared(edit: Edit, same: bool | None, tmp_path: Path) -> None:
     found = edit.judged(tmp_path)
-    assert found.same is same and not found.whole, found
-    assert same is not True or ("these were steps 1-64" in found.sentence and "904-905 of 905" in found.sentence)
+    assert found.same is same, found
+    assert (
+        same is not True or found.passes == 905
+    )  # the edited script came to other branches, and the passes up to these were made, too
     assert same is not True or "run on to its end, what the edit lets it keep never became another" in found.sentence
 
 
