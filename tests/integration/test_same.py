@@ -426,7 +426,7 @@ CUT = {
     "a value that no pass has": (Edit(HIDDEN, "for i, x", (("import jax,", "import  jax,"),), whole=1e-4), True),
     "a script that counts on its length": (Edit(COUNTS, "for i, x", (("import jax,", "import  jax,"),), whole=1e-4), True),
     "another end of it": (Edit(COUNTS, "for i, x", (("seen[700]", "seem[700]"),), whole=1e-4), None),
-    "an edited line that did not run": (Edit(LATE, "for i, x", (("        print(w)", "        print(w + 1)"),), whole=1e-4), None),
+    "an edited line that did not run": (Edit(LATE, "for i, x", (("        print(w)", "        print(w + 1)"),), whole=1e-4), False),
     "nothing": (Edit(LATE, "for i, x", (("import jax,", "import  jax,"),), whole=1e-4), True),
 }  # fmt: skip
 
