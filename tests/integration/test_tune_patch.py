@@ -136,6 +136,11 @@ def test_input_that_a_library_builds_is_edited_behind_its_call(made: str, indent
     assert changed(found, "-") == []
 
 
+def test_input_that_a_library_builds_in_order_is_cached_behind_its_call(tmp_path: Path) -> None:
+    found = patched(tmp_path, PICTURES + BUILT.replace("batch_size=2)", "batch_size=2, shuffle=False)") + SHAPED, "cache")
+    assert changed(found, "+") == ["ds = ds.cache()"] and changed(found, "-") == []
+
+
 @pytest.mark.parametrize(
     ("between", "written"),
     [

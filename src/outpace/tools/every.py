@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from outpace.tools import discover
 
@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 class EveryTool:
     """What makes the `page` of any tool has a method for each, those of other distributions too."""
 
-    def page(self, tool: str, **options: Any) -> Page:
-        """The page of a tool."""
-        raise NotImplementedError
+    page: Callable[..., Page]
 
     def __dir__(self) -> Iterable[str]:
         return [*super().__dir__(), *(t.id for t in discover())]

@@ -7,8 +7,8 @@ import os
 import time
 import zlib
 from collections.abc import Callable
+from io import BufferedReader
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 
@@ -41,7 +41,9 @@ def read(path: Path) -> tuple[Bytes, str]:
         raise NotFoundError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
-def _unchanged(path: Path, file: IO[bytes], reader: Callable[[IO[bytes], int, Path], tuple[Bytes, str]]) -> tuple[Bytes, str]:
+def _unchanged(
+    path: Path, file: BufferedReader, reader: Callable[[BufferedReader, int, Path], tuple[Bytes, str]]
+) -> tuple[Bytes, str]:
     """What `reader` makes of a file that is the same before and after; again where a write may have gone unseen."""
     while True:
         before = os.fstat(file.fileno())
@@ -62,17 +64,17 @@ def changed(source: str) -> ProfileError:
     return ProfileError(f"{source} changed while it was read. Open it again once whatever writes it is done.")
 
 
-def _bytes_of(file: IO[bytes], size: int, path: Path) -> tuple[Bytes, str]:
+def _bytes_of(file: BufferedReader, size: int, path: Path) -> tuple[Bytes, str]:
     data = np.empty(size, np.uint8)
     view, at = data.data, 0
-    while at < size and (got := file.readinto(view[at : at + _BLOCK])):  # type: ignore[attr-defined]
+    while at < size and (got := file.readinto(view[at : at + _BLOCK])):
         at += got
     if at < size:
         raise changed(str(path))
     return data, ""
 
 
-def _decompress(file: IO[bytes], size: int, path: Path) -> tuple[Bytes, str]:
+def _decompress(file: BufferedReader, size: int, path: Path) -> tuple[Bytes, str]:
     most, content, remark = _UNPACKED + _UNPACKED_PER_BYTE * size, bytearray(), ""
     try:
         with gzip.GzipFile(fileobj=file) as packed:

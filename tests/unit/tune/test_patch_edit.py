@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 pytest.importorskip("libcst")
 
 from outpace.tune.optimisations.optimisation import Patch
-from outpace.tune.patch.calls import Unpatchable
+from outpace.tune.patch.calls import Call, Unpatchable
 from tests.unit.tune.patching import Written
 
 AUTOTUNE = {"num_parallel_calls": "tf.data.AUTOTUNE"}
@@ -219,3 +220,13 @@ def test_line_ends_and_what_is_not_ascii_are_kept(tmp_path: Path) -> None:
     assert written.patched(Patch(0, insert=".cache()")) == (
         "import tensorflow as tf\r\nds = s.map(f)  # größer\r\nds = ds.cache()\r\n"
     )
+
+
+def test_what_comes_behind_a_call_that_cannot_be_edited_stands_before_the_next_one_or_nowhere(tmp_path: Path) -> None:
+    written = Written(tmp_path, "import tensorflow as tf\n\nds = tf.data.Dataset.range(10).map(load).map(draw).batch(4)\n")
+    of_library = [replace(stage, library="library") for stage in written.recorder.stages[:3]]
+    written.recorder.stages[:3] = of_library
+    written.row = tuple(Call(stage.id, stage) for stage in written.recorder.stages)
+    assert ".map(draw).cache().batch(4)" in written.patched(Patch(2, insert=".cache()"))
+    with pytest.raises(Unpatchable, match="calls library, which builds the map itself"):
+        written.patched(Patch(1, insert=".cache()"))  # what draws would be kept, too

@@ -307,3 +307,23 @@ def test_parts_of_a_container_may_come_late_but_not_behind_the_loop(
 ) -> None:
     one, two, nudged = (listed(1) for _ in range(3))
     assert judge([one, two, nudged], listed(late, last, others)).same is same
+
+
+def test_a_name_that_is_lost_is_not_late_because_another_one_was() -> None:
+    def late(at: int) -> int | None:
+        return 1 if at >= 4 or at == END else None
+
+    def gone(at: int) -> int | None:
+        return 1 if at < 8 and at != END else None
+
+    def run(**names: Any) -> Record:
+        found = record(first=1, other=1)
+        marks = {}
+        for key, read in found.marks.items():
+            lost = {f"main:{name}" for name, there in names.items() if there(key[2]) is None}
+            marks[key] = State({path: value for path, value in read.values.items() if path not in lost}, {}, {})
+        return replace(found, marks=marks)
+
+    originals = [record(first=1, other=1), record(first=1, other=1), record(NUDGED, first=1, other=1)]
+    assert judge(originals, run(first=late)).same is True
+    assert judge(originals, run(first=late, other=gone)).same is None

@@ -203,7 +203,10 @@ BY_EPOCH = {
         "PIPE[0].scale = 2.0",
     ),
     "the environment": ("def load(x): return x + float(os.environ.get('RATE_OF_TEST', 1))", "os.environ['RATE_OF_TEST'] = '2'"),
-    "the date": ("def load(x): return x + datetime.datetime.now().second", "import time; time.sleep(1.1)"),
+    "the date": (
+        "today = datetime.date.today\ndef load(x): return x + today().year",
+        "today = lambda: datetime.date(1970, 1, 1)",
+    ),
     "one element of many": ("S = 1.0\ndef load(x): return x + S if x == 5 else x", "S = 2.0"),
 }
 HONEST = {

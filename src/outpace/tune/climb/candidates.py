@@ -56,7 +56,7 @@ def candidates_of(
     found, others = list[Candidate](), list[Tried]()
     for each, subject in sorted(_asked(program, recorder), key=lambda pair: bool(pair[0].instead_of)):
         if less := next((other for other in found if other.id == each.instead_of), None):
-            others.append(Tried(each.id, each.title, NotApplicable.word, f"{less.title} is for the same, and keeps the order."))
+            others.append(Tried(each.id, each.title, NotApplicable.word, f"{less.title} is for the same, and changes less."))
             continue
         answer = each.applies(subject)
         if not isinstance(answer, Applies):

@@ -21,7 +21,8 @@ from outpace.tune.data.tree import Pipeline, Stage, describe
 from outpace.tune.purity import evidence, traced
 from outpace.tune.purity.evidence import constant, why_not_constant
 
-MOVABLE = ("shuffle", "repeat", "prefetch", "with_options")  # they hand elements over as they are
+_AHEAD = ("prefetch", "with_options")
+MOVABLE = ("shuffle", "repeat", *_AHEAD)  # they hand elements over as they are
 _BATCHES = ("batch", "padded_batch", "ragged_batch", "bucket_by_sequence_length", "group_by_window", "rebatch")
 _STOP = ("take", "take_while", "choose_from_datasets")
 _READERS = ("TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset", "make_csv_dataset")
@@ -118,6 +119,15 @@ def _elements_first(pipeline: Pipeline) -> list[Stage]:
     spine = pipeline.spine()
     ends = [stage for behind, stage in zip([None, *spine], spine, strict=False) if not _within(stage, behind)]
     return sorted(ends, key=lambda stage: stage.op in (*MOVABLE, *_BATCHES))
+
+
+def end_of_call(pipeline: Pipeline, stage: Stage) -> Stage:
+    """The end of the library's call that made a stage, where what that makes behind it only hands elements on as they are; else the stage."""
+    spine = pipeline.spine()
+    at = spine.index(stage)
+    while at and spine[at - 1].op in _AHEAD and _within(spine[at], spine[at - 1]):
+        at -= 1
+    return spine[at]
 
 
 def _within(stage: Stage, behind: Stage | None) -> bool:

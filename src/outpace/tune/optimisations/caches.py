@@ -60,8 +60,9 @@ class Cache(Rewrite):
         except RebuildError:
             return ()
         note = f"comes again behind the cache of {stage.title}"
-        moved = tuple(Patch(call_of(s), note=note, after=call_of(stage)) for s in reversed(place.moved))
-        return (Patch(call_of(stage), insert=".cache()"), *self.renewed(pipeline, stage, place), *moved)
+        call = call_of(stage if place.moved else caching.end_of_call(pipeline, stage))
+        moved = tuple(Patch(call_of(s), note=note, after=call) for s in reversed(place.moved))
+        return (Patch(call, insert=".cache()"), *self.renewed(pipeline, stage, place), *moved)
 
     def renewed(self, pipeline: Pipeline, stage: Stage, place: Place) -> tuple[Patch, ...]:
         """What gives the kept elements another order in each epoch: none is needed here."""

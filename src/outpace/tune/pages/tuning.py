@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from outpace.model import (
@@ -271,7 +270,9 @@ def _next(plan: Mapping[str, Any], searched: Searched) -> Iterator[Command]:
         longer = ["--budget", f"{_LONGER * plan['budget']:.0f}s"]
         yield _again(plan, [*allowed, *longer], f"has time for what was not raced: {', '.join(late)}")
     budget = ["--budget", plan["asked_budget"]] if plan["asked_budget"] else []
-    for consent, those in itertools.groupby(sorted(_opt_in(climbed), key=_by_consent(climbed)), lambda each: each.consent):
+    opt_in = _opt_in(climbed)
+    for consent in dict.fromkeys(each.consent for each in opt_in):
+        those = [each for each in opt_in if each.consent == consent]
         gains = ", ".join(f"{each.title} seemed {each.ratio[0]:.2f} times faster" for each in those if each.ratio)
         yield _again(plan, [*allowed, "--allow", consent, *budget], f"{CONSENTS[consent]}: {gains}")
 
@@ -280,12 +281,6 @@ def _opt_in(climbed: Climbed) -> list[Tried]:
     """What seemed faster and may only be kept with consent, the fastest first."""
     those = [each for each in climbed.tried if each.decision == OPT_IN]
     return sorted(those, key=lambda each: each.ratio or (), reverse=True)
-
-
-def _by_consent(climbed: Climbed) -> Callable[[Tried], int]:
-    """Groups by class, that with the largest gain first."""
-    classes = list(dict.fromkeys(each.consent for each in _opt_in(climbed)))
-    return lambda each: classes.index(each.consent)
 
 
 def _again(plan: Mapping[str, Any], options: Sequence[str], what: str) -> Command:

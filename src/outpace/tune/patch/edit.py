@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import os
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -111,12 +112,9 @@ class _Writing:
         for top in touched:
             segment = segments[top]
             self._same_block(segment, contents[top])
-            links = [
-                link
-                for call in contents[top]
-                if call.key != segment.base_key
-                for link in self._link(call, segment, segments, home)
-            ]
+            links = self._leading(segment)
+            for call in contents[top]:
+                links += self._link(call, segment, segments, home) if call.key != segment.base_key else []
             options = next((call.options for call in contents[top] if call.options), {})
             self.of(segment.file).segments[top] = replace(segment, links=tuple(links), options=options)
 
@@ -128,34 +126,36 @@ class _Writing:
         contents: dict[cst.Call, list[Call]] = {top: [] for top in segments}
         last: cst.Call | None = None
         touched: set[cst.Call] = set()
-        unplaced: list[
-            Call
-        ] = []  # new calls behind one that cannot be edited: they stand before the next one, or where fit is called
-        for at, call in enumerate(self.calls):
-            stays = not call.new and not call.moved
+        lost, unplaced = UNSEEN, list[Call]()
+        for call in self.calls:
             if call.moved:
                 self._place(call.key)
                 touched.add(home[call.key])
-            last = home.get(call.key) if stays else last
-            if not stays and last is None:
+            if not call.new and not call.moved:
+                last = home.get(call.key)
+                if unplaced and (last is None or call.key == segments[last].base_key or self._of_library(call)):
+                    raise Unpatchable(lost)  # behind that one it would be another place
+                lost = self.lost.get(call.key, UNSEEN)
+            elif last is None:
                 if call.moved or call.first_part_of is not None or call.options:
-                    before = self.calls[at - 1].key if at else 0
-                    raise Unpatchable(self.lost.get(before, "the call before it was made where the recorder does not see it"))
+                    raise Unpatchable(lost)
                 unplaced.append(call)
             if last is not None:
-                if unplaced and segments[last].base_key is not None:
-                    raise Unpatchable(self.lost.get(self.calls[at - len(unplaced) - 1].key, UNSEEN))
                 contents[last] += [*unplaced, call]
-                if unplaced or not stays:
+                if unplaced or call.new or call.moved:
                     touched.add(last)
                 unplaced = []
         if unplaced:
-            self._where_fit_is_called(unplaced)
+            self._where_fit_is_called(unplaced, lost)
         return contents, touched
 
-    def _where_fit_is_called(self, calls: Sequence[Call]) -> None:
-        """New calls at the end of the pipeline, written behind the argument that fit is given."""
-        called, lost = self.editor.called, self.lost.get(next(reversed([c.key for c in self.calls if not c.new])), UNSEEN)
+    def _of_library(self, call: Call) -> bool:
+        return call.place is not None and call.place.library is not None
+
+    def _where_fit_is_called(self, calls: Sequence[Call], lost: str) -> None:
+        """New calls at the end of the pipeline, written behind the argument that fit is given. Raises Unpatchable with `lost` where that cannot
+        be."""
+        called = self.editor.called
         if called is None or called.library is not None:
             raise Unpatchable(lost)
         file = self.editor.file(called.file)
@@ -224,6 +224,11 @@ class _Writing:
             behind = own.statement.trailing_whitespace.comment if own.statement is not None and own.alone else changed.comment
             changed = replace(changed, dot=None, above=[line for line in above if line.comment is not None], comment=behind)
         return [changed, *links[at + 1 : end]]
+
+    def _leading(self, segment: Segment) -> list[Link]:
+        """Links of a chain that stand before the first one that somebody recorded."""
+        known = {self.found[key][1] for key in segment.keys}
+        return list(itertools.takewhile(lambda link: link.call not in known, segment.chain.links))
 
     def _divide(self, call: Call) -> None:
         """Write the two functions of a divided map."""

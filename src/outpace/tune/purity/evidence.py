@@ -20,7 +20,9 @@ from outpace.tune.reason import reason_of
 ELEMENTS = 24
 SECONDS = 2.0  # for both runs together, the start of the iterators left out
 _END: list[Any] = []
-_SEEN: WeakKeyDictionary[Any, int | RebuildError] = WeakKeyDictionary()  # by data set
+_SEEN: WeakKeyDictionary[Any, dict[bool, int | RebuildError]] = (
+    WeakKeyDictionary()
+)  # by data set, and by whether the order counts
 _CLEAN: WeakKeyDictionary[Any, frozenset[str]] = WeakKeyDictionary()  # by traced function
 
 
@@ -33,16 +35,13 @@ def shown(stage: Any, dataset: Any, calls: Sequence[PythonCall], order: bool = T
     if not calls:
         return ""
     names = ", ".join(dict.fromkeys(call.name for call in calls))
-    if not order:
-        if {call.token for call in calls} - _calm({call.token for call in calls}, dataset):
-            raise RebuildError(f"{names} gave something else when it was called a second time, or did not run.")
-        return f"; {names} returned the same twice"
-    if stage not in _SEEN:
+    seen = _SEEN.setdefault(stage, {})
+    if order not in seen:
         try:
-            _SEEN[stage] = repeated(dataset, names)
+            seen[order] = repeated(dataset, names) if order else _called_twice(dataset, {call.token for call in calls}, names)
         except RebuildError as error:
-            _SEEN[stage] = error
-    found = _SEEN[stage]
+            seen[order] = error
+    found = seen[order]
     if isinstance(found, RebuildError):
         raise found
     return f"; {names} returned the same twice on {found} elements"
@@ -52,18 +51,27 @@ def see(wrapper: Any, dataset: Any) -> None:
     """Run a traced function's `dataset` once, with each Python function that it calls called twice, for `clean`."""
     tokens = {call.token for call in traced.facts(wrapper).calls}
     if tokens and wrapper not in _CLEAN:
-        _CLEAN[wrapper] = _calm(tokens, dataset)
+        _CLEAN[wrapper] = _calm(tokens, dataset)[0]
 
 
-def _calm(tokens: set[str], dataset: Any) -> frozenset[str]:
-    """Which of these Python functions ran for the first elements, and gave the same when they were called twice."""
+def _called_twice(dataset: Any, tokens: set[str], names: str) -> int:
+    """For how many elements each of the Python functions ran, and gave the same when it was called twice. Raises RebuildError."""
+    calm, count = _calm(tokens, dataset)
+    if tokens - calm:
+        raise RebuildError(f"{names} gave something else when it was called a second time, or did not run.")
+    return count
+
+
+def _calm(tokens: set[str], dataset: Any) -> tuple[frozenset[str], int]:
+    """Which of these Python functions ran for the first elements, and gave the same when they were called twice; and for how many."""
     import tensorflow as tf
 
     ran: set[str] = set()
     other: set[str] = set()
+    taken: list[list[Any]] = []
     with _twice(tokens, ran, other), contextlib.suppress(tf.errors.OpError):
-        _taken(dataset, ELEMENTS, SECONDS, time.perf_counter)
-    return frozenset(ran - other)
+        taken = _taken(dataset, ELEMENTS, SECONDS, time.perf_counter)
+    return frozenset(ran - other), sum(each is not _END for each in taken)
 
 
 def clean(wrapper: Any) -> frozenset[str]:

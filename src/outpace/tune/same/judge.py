@@ -292,8 +292,8 @@ def _root(path: str) -> str:
 
 
 def _holder(path: str) -> str:
-    """The path of the container that a path's last part stands in."""
-    return path[: max(path.rfind("["), path.rfind("."))]
+    """The path of the outermost container that a path leads into; of a plain name, that name."""
+    return path.partition("[")[0]
 
 
 def _narrower(found: Any, value: Any) -> bool:
