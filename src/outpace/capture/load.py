@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from outpace._cores import usable_cpus
+
 _STAT = "/proc/stat"  # Linux: first line "cpu user nice system idle iowait irq softirq steal ...", in ticks of all cores
 _IDLE = (3, 4)  # idle, and waiting for storage
 
@@ -22,6 +24,6 @@ def busy(before: tuple[int, int] | None) -> float:
     """Share of the processor time of this machine's cores that was used since `before`; 0 where that is not known, or where this process may
     use only some of the cores."""
     now = ticks()
-    if before is None or now is None or now[1] <= before[1] or len(os.sched_getaffinity(0)) != os.cpu_count():
+    if before is None or now is None or now[1] <= before[1] or usable_cpus() != os.cpu_count():
         return 0.0
     return min(1.0, (now[0] - before[0]) / (now[1] - before[1]))
