@@ -3,8 +3,10 @@ are not."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -12,6 +14,7 @@ from outpace.tune.same import Judgement, Original, Place
 from outpace.tune.texts.place import loop_at
 from tests.integration.programs import needs_jax, needs_tensorflow
 
+Answer = TypeVar("Answer")
 JAX = "import jax, jax.numpy as jnp, numpy as np\n"
 CLOSURE = (
     JAX
@@ -134,6 +137,13 @@ class Edit:
 
     def judged(self, folder: Path) -> Judgement:
         """The original against the edited text, which no file holds."""
+        return self._asked(folder, lambda original, texts: original.against(texts, self.grouped))
+
+    def reorders(self, folder: Path) -> str:
+        """Why it changes more than an order that the user allows to be another."""
+        return self._asked(folder, lambda original, texts: original.reorders(texts, self.grouped))
+
+    def _asked(self, folder: Path, ask: Callable[[Original, dict[str, str]], Answer]) -> Answer:
         path, script = folder / "train.py", self.script.lstrip()
         path.write_text(script, encoding="utf-8")
         edited = script
@@ -147,7 +157,7 @@ class Edit:
             place = loop_at(script, line, str(path))
         assert place is not None
         with Original(str(path), place=place, folder=str(folder), cut=self.cut, whole=self.whole) as original:
-            found = original.against({str(path): edited}, self.grouped)
+            found = ask(original, {str(path): edited})
         assert path.read_text(encoding="utf-8") == script
         assert [each.name for each in folder.iterdir() if each.name != "__pycache__"] == ["train.py"]
         return found
@@ -477,6 +487,32 @@ def test_a_training_whose_length_nobody_knew_is_compared_as_a_whole_behind_the_e
 ) -> None:
     found = Edit(UNKNOWN, "for i in itertools", ((old, new),), cut=256, whole=2.0).judged(tmp_path)
     assert found.same is same and found.whole, found
+
+
+SHUFFLED = PYTHON.replace(".map(loaded).batch(16)", ".shuffle(320).map(loaded).batch(16, drop_remainder=True).prefetch(1)")
+REORDERED = ((".shuffle(320).map(loaded)", ".shuffle(320).map(loaded).cache().shuffle(320)"),)
+BATCHED = ((".batch(16, drop_remainder=True)", ".batch(16, drop_remainder=True).cache().shuffle(99)"),)
+STEADY = SHUFFLED.replace("strength = 1.0 + epoch", "pass")
+
+
+@needs_tensorflow
+@pytest.mark.verify
+@pytest.mark.parametrize(
+    ("script", "pairs", "same"),
+    [
+        (STEADY, REORDERED, True),
+        (STEADY.replace("(320, 6)", "(331, 6)"), BATCHED, True),
+        (SHUFFLED, REORDERED, False),
+        (SHUFFLED, BATCHED, False),
+        (STEADY.replace(".shuffle(320)", ".shuffle(320).take(160)"), BATCHED, False),
+    ],
+    ids=("elements", "batches, of which a rest is dropped", "elements that change", "batches that change", "drawn anew"),
+)
+def test_a_user_who_allows_another_order_allows_no_other_examples(
+    script: str, pairs: tuple[tuple[str, str]], same: bool, tmp_path: Path
+) -> None:
+    found = Edit(script, "", pairs).reorders(tmp_path)
+    assert (found == "") is same, found
 
 
 @needs_jax

@@ -118,9 +118,10 @@ def _strictly(original: Original, searched: Searched, stack: Stack) -> bool:
 def _judged(original: Original, stack: Stack, strict: bool) -> Judgement:
     """strict: whether the changes that need no consent, together, were shown to be the same program: only then others may change it."""
     found = original.against(stack.texts, stack.grouped)
-    if stack.consents and strict and found.same is False and found.runs:
-        return replace(found, same=True, allowed=True)
-    return found
+    if not (stack.consents and strict and found.same is False and found.runs):
+        return found
+    why = original.reorders(stack.texts, stack.grouped)
+    return replace(found, why=why) if why else replace(found, same=True, allowed=True)
 
 
 def _raced(

@@ -44,7 +44,8 @@ LEAVING = 10.0  # seconds for what a script does at its exit
 class TextRun:
     """One run, as a plan says: `edition` (a file), `script`, `argv`, `module`, `cut` and `every` (passes), `numbers` and
     `items` (`Shown`), `surveyed` (whether these are looked up), `lasting` (null, or nothing is compared but what compiled functions
-    keep, with what it is later, but for what it says), `keeps` (of a lasting one: how much the original keeps, by place), `nudge` (a
+    keep, with what it is later, but for what it says), `keeps` (of a lasting one: how much the original keeps, by place), `any_order` (likewise: whether
+    examples that it keeps may come in another order), `nudge` (a
     seed, or null), `limit` (seconds), `training` (seconds after its begin, or null), `result` (where the record goes)."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
@@ -55,7 +56,8 @@ class TextRun:
         shown = Shown(plan["cut"], plan["every"], tuple(plan["numbers"]), items)
         innermost = ".".join(map(str, loaded.place.path))
         self.frozen = Frozen(users)
-        self.remade = Remade(loaded.lines, self.frozen.paused, plan["keeps"] if plan["lasting"] is not None else None)
+        known = plan["keeps"] if plan["lasting"] is not None else None
+        self.remade = Remade(loaded.lines, self.frozen.paused, known, plan["any_order"])
         self.lines = EachLine(self.frozen, self.remade, users, self._late) if plan["lasting"] is not None else None
         self.frozen.known = {(read, function) for read, function in plan["lasting"] or ()}
         each = self.lines.passed if self.lines is not None else None
@@ -81,7 +83,7 @@ class TextRun:
     def _began(self, frame: FrameType, model: Any = None) -> None:
         """The loop begins for the first time, or the `fit` of a model."""
         self.numbers = tuple(_named(frame)) if self.plan["surveyed"] else ()
-        self.before = {file: frozenset(lines) for file, lines in self.marks.ran.items()}
+        self.before = {file: frozenset(lines) for file, lines in list(self.marks.ran.items())}  # threads add to it
         self._start = time.monotonic()
         self.marks.ran.clear()  # what ran before is no part of training
         if self.plan["training"] is not None:
@@ -111,7 +113,7 @@ class TextRun:
         passes = dict(self.marks.passes)  # of a fit the last call may be told with more steps than it made
         for code in self.frozen.rewritten:
             self.marks.ran.setdefault(os.path.realpath(code.co_filename), set()).update(_lines(code))
-        ran = {file: frozenset(lines) for file, lines in self.marks.ran.items()}
+        ran = {file: frozenset(lines) for file, lines in list(self.marks.ran.items())}  # threads add to it
         flush_files()
         written = list(self.guard.changed()) if self.guard is not None else []
         if (self.read or ended) and self.lines is None:

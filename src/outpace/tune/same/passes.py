@@ -18,7 +18,7 @@ from outpace.tune.texts import marks
 
 END = -1  # instead of a pass: behind the loop
 MOST_ENTRIES = 64  # of a loop that are read, of them those whose number is a power of two
-DRAWN = 5.0  # seconds in which items are drawn to see how many there are
+DRAWN = 15.0  # seconds in which items are drawn to see how many there are
 _NONE = object()
 _MORE = 4  # items behind the last that a loop had where that was looked up
 

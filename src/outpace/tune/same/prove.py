@@ -173,6 +173,15 @@ class Original:
             found = replace(found, same=None, why=why)
         return replace(found, ended=_followed(later))
 
+    def reorders(self, texts: Texts, grouped: bool = False) -> str:
+        """Why an edited text that is another program is so by more than by the order of examples, and by random numbers, as far as it keeps
+        examples for later: a sentence; nothing where they are the same whenever they are made again."""
+        longest = SLOWER * self._took + START
+        later = self._run(texts, grouped, longest=longest, known=self.records[:2], any_order=True)
+        if later.ended not in ("", CUT_SHORT):
+            return f"The edited script ends with {later.ended}."
+        return _made_again(later)
+
     def _compared(self, texts: Texts, grouped: bool, longest: float) -> tuple[Judgement, Record, str]:
         """What the passes that are made say, the edited script's record, and what all runs end with behind them; once for the same texts."""
         asked = sorted(texts.items()), grouped, self.shown.numbers, self.cut
@@ -224,10 +233,8 @@ class Original:
         """Why what was compared need not hold for the rest of the training; nothing where nothing speaks against it."""
         for read, function in lasting.frozen.items():
             return f"Run on, it keeps {read} in {function} as it was when it was made, and the script changes that later."
-        for name, how in lasting.remade.items():
-            return f"Run on, the edited script uses {name} as it was when it was {how}; made again later, it is another."
-        for name in sorted(lasting.unmade):
-            return f"The edited script keeps {name}, which cannot be made again later, so that nothing is known of it."
+        if why := _made_again(lasting):
+            return why
         if lasting.ended not in ("", CUT_SHORT):
             return f"Run on, the edited script ends with {lasting.ended}."
         more = "" if _followed(lasting) else self._opaque(edited) or self._may_change(texts, edited)
@@ -305,6 +312,7 @@ class Original:
         training: float | None = None,
         surveyed: bool = False,
         known: Sequence[Record] = (),
+        any_order: bool = False,
         longest: float = LIMIT,
         over: threading.Event | None = None,
     ) -> Record:
@@ -317,7 +325,7 @@ class Original:
             "cut": 0 if lasting is not None else self.cut if cut is None else cut, "every": self.every,
             "training": LASTING if lasting is not None else training, "lasting": lasting,
             "keeps": {place: min(each.keeps.get(place, 0) for each in known) for place in set().union(*(each.keeps for each in known))},
-            "numbers": self.shown.numbers,
+            "any_order": any_order, "numbers": self.shown.numbers,
             "items": {key: [(each.count, each.ended, each.seconds) for each in runs] for key, runs in self.shown.items.items()},
             "surveyed": surveyed, "nudge": nudge, "limit": min(longest, self.limit), "result": str(folder / "record"),
         }  # fmt: skip
@@ -348,6 +356,15 @@ class Original:
             raise TuneError(f"A run to compare with ended without a result: {said[-1] if said else 'it said nothing'}")
         printed = (folder / "out").read_text(encoding="utf-8", errors="replace").replace("\r", "\n").splitlines()
         return replace(Record.read(folder / "record"), printed=tuple(printed))
+
+
+def _made_again(lasting: Record) -> str:
+    """What the edited script keeps and would be another later, or cannot be made again; a sentence, or nothing."""
+    for name, how in lasting.remade.items():
+        return f"Run on, the edited script uses {name} as it was when it was {how}; made again later, it is another."
+    for name in sorted(lasting.unmade):
+        return f"The edited script keeps {name}, which cannot be made again later, so that nothing is known of it."
+    return ""
 
 
 def _followed(lasting: Record) -> bool:

@@ -61,7 +61,8 @@ class Share:
 @dataclass(eq=False)
 class Remade:
     """lines: of edited files those that the original has too. quiet: a context in which traces are none of the script's. known: how much the
-    original keeps, by place; none where nothing is made again, and only that is counted (`kept`). changed: by what is kept, how: `compiled`,
+    original keeps, by place; none where nothing is made again, and only that is counted (`kept`). any_order: whether elements of a cache may come
+    in another order, and rows in other batches. changed: by what is kept, how: `compiled`,
     `cached`, `kept`. unmade: what cannot be made again, or not be compared, of which nothing is known. partly: that there was no time for
     all of a cache. changes: how often something became another that functions have read; they are due then. missed: that one was due and
     there was no time."""
@@ -69,6 +70,7 @@ class Remade:
     lines: Mapping[str, Mapping[int, int]]
     quiet: Callable[[], contextlib.AbstractContextManager[None]]
     known: Mapping[str, int] | None = None
+    any_order: bool = False
     changed: dict[str, str] = field(default_factory=dict)
     unmade: set[str] = field(default_factory=set)
     partly: bool = False
@@ -140,7 +142,7 @@ class Remade:
             self._keep(place, data)
             if not self._looks(place, data):
                 return cache(data, *args, **kwargs)
-            self._caches.append(_Elements(tf, data))
+            self._caches.append((_Examples if self.any_order else _Elements)(tf, data))
             return cache(self._caches[-1].noted(), *args, **kwargs)
 
         self._on_functions(tf, type(function(lambda: None)))
@@ -311,8 +313,8 @@ class _Elements:
     tf: Any
     data: Any
     changed: bool = False
-    _kept: list[int] = field(default_factory=list)
     _again: Iterator[Any] | None = None
+    _kept: list[Any] = field(default_factory=list)  # of each element
     _at: int = 0
 
     def noted(self) -> Any:
@@ -320,7 +322,7 @@ class _Elements:
         tf = self.tf
 
         def note(*parts: Any) -> None:
-            self._kept.append(_digest(parts))
+            self._kept.append(self._note(parts))
 
         def seen(*element: Any) -> Any:
             with tf.control_dependencies([tf.numpy_function(note, self._parts(element), [])]):
@@ -341,12 +343,45 @@ class _Elements:
         if found is None or self._at >= len(self._kept):
             self._again = None
             return False
-        self.changed = self.changed or _digest([each.numpy() for each in self._parts(found)]) != self._kept[self._at]
+        self.changed = self.changed or self._differs(self._note([each.numpy() for each in self._parts(found)]))
         self._at += 1
         return True
 
+    def _note(self, parts: Iterable[Any]) -> Any:
+        return _digest(parts)
+
+    def _differs(self, made: Any) -> bool:
+        return bool(made != self._kept[self._at])
+
     def _parts(self, element: Any) -> list[Any]:
         return [each for each in self.tf.nest.flatten(element, expand_composites=True) if each.dtype != self.tf.variant]
+
+
+@dataclass(eq=False)
+class _Examples(_Elements):
+    """Likewise where their order is free, and which batch they come in. Fewer than a batch may be others: what fills none is left out."""
+
+    _left: collections.Counter[int] = field(default_factory=collections.Counter)  # of a round, kept and not made again yet
+    _others: int = 0
+
+    def next(self) -> bool:
+        """Likewise, once it is known to be whole."""
+        if len(self._kept) < int(self.data.cardinality()):
+            return False
+        if self._again is None:
+            self._left, self._others = collections.Counter(example for each in self._kept for example in each), 0
+        return super().next()
+
+    def _note(self, parts: Iterable[Any]) -> list[int]:
+        arrays = [np.asarray(each) for each in parts]
+        counts = {len(each) if each.ndim else 0 for each in arrays}
+        return [_digest(row) for row in zip(*arrays, strict=True)] if len(counts) == 1 and counts != {0} else [_digest(arrays)]
+
+    def _differs(self, made: list[int]) -> bool:
+        for example in made:
+            self._others += not self._left[example]
+            self._left[example] -= 1
+        return self._others >= max(len(each) for each in self._kept)
 
 
 def _digest(parts: Iterable[Any]) -> int:

@@ -184,7 +184,7 @@ class Reader:
             yield from self._of_function(value)
         elif isinstance(value, type):
             if self._own(value):
-                yield from ((f".{key}", each) for key, each in vars(value).items() if not key.startswith("__"))
+                yield from ((f".{key}", each) for key, each in list(vars(value).items()) if not key.startswith("__"))
         else:
             kinds = (read for kind, read in _BUILT_IN if isinstance(value, kind))
             read = next(kinds, None)
@@ -198,7 +198,7 @@ class Reader:
             )
             yield from ((f".<default {at}>", each) for at, each in enumerate(value.__defaults__ or ()))
             yield from ((f".<default {name}>", each) for name, each in (value.__kwdefaults__ or {}).items())
-            yield from ((f".{key}", each) for key, each in vars(value).items() if key != "__wrapped__")
+            yield from ((f".{key}", each) for key, each in list(vars(value).items()) if key != "__wrapped__")
         elif wrapped is None:  # a library's decorator: what it closes over may be the user's
             held = (cell.cell_contents for cell in value.__closure__ or () if _filled(cell))
             yield from ((f"<{at}>", each) for at, each in enumerate(held) if self._is_users(each))
