@@ -251,7 +251,7 @@ class Hosted:
 
     def run(self) -> None:
         """Run the script; its own exception comes out. It comes to its end where nothing of it trains."""
-        substitute(Edition.read(self.plan["edition"]).texts if self.plan["edition"] else {})
+        substitute(Edition.read(self.plan["edition"]).texts if self.plan["edition"] else {}, self._guard.place)
         hooks: Any = {"tensorflow": self.on_tensorflow, "jax": self.on_jax, "keras": self.on_keras, "tf_keras": self.on_keras}
         ImportHooks(hooks, lambda name, error: tell(f"{name} could not be hooked, so nothing is tuned: {error!r}")).install()
         code, failed = 1, True

@@ -59,7 +59,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Stack:
-    """Changes together as edited texts. grouped: see `texts.edition.Edition`. every: steps of one call."""
+    """Changes together as edited texts. grouped: see `texts.edition.Edition`."""
 
     changes: tuple[Candidate, ...]
     texts: Texts = field(repr=False)
@@ -86,7 +86,7 @@ class Stack:
 
     @property
     def every(self) -> int:
-        """Steps of one call."""
+        """Steps whose effects come together."""
         return max((each.every for each in self.changes), default=1)
 
 

@@ -254,6 +254,20 @@ def test_a_python_process_that_the_script_starts(way: str, home: Home) -> None:
     assert home.hashes() == before
 
 
+def test_other_contents_are_found_by_whoever_reads_the_file(way: str, home: Home) -> None:
+    text = """
+    begun.place({os.path.realpath(name): content for name, content in (("old", b"print('edited')"), ("log.csv", b"1"))})
+    with open("log.csv", "a") as file:
+        file.write("2")
+    print(open("old").read(), open("log.csv").read(), flush=True)
+    import subprocess
+    subprocess.run([sys.executable, "-c", "exec(open('old').read())"], check=True)
+    """
+    ran = home.run(way, text)
+    assert ran.out.splitlines() == ["print('edited') 12", "edited"]
+    assert ran.changed == ["log.csv"], "what the script has written beyond"
+
+
 def test_a_temporary_folder_inside_the_users_is_no_exception(way: str, home: Home) -> None:
     before = home.hashes()
     text = """

@@ -38,7 +38,14 @@ class Marked:
     """A text that ran with its marks, as where it is compared."""
 
     def __init__(
-        self, text: str, place: Place, cut: int = 1_000_000, grouped: bool = False, header: str | None = None, run: bool = True
+        self,
+        text: str,
+        place: Place,
+        cut: int = 1_000_000,
+        grouped: bool = False,
+        header: str | None = None,
+        run: bool = True,
+        lines: dict[int, int] | None = None,
     ) -> None:
         text = textwrap.dedent(text)
         self.told: list[tuple[str, int, int]] = []
@@ -46,7 +53,7 @@ class Marked:
         innermost = ".".join(map(str, place.path))
         self.passes = Passes(Shown(cut), grouped, lambda frame: self._begin(), self._passed, innermost)
         self.passes.install()
-        tree = instrumented(ast.parse(text), FILE, place, header if header is not None else header_of(text, place))
+        tree = instrumented(ast.parse(text), FILE, place, header if header is not None else header_of(text, place), lines=lines)
         self.names: dict[str, Any] = {}
         self.text = ast.unparse(tree)
         if run:
@@ -267,3 +274,23 @@ def test_other_loops_and_files_have_no_marks() -> None:
     marked = Marked(text, Place(FILE, "<module>", (1,)), run=False)
     assert marked.text.splitlines()[0] == "for x in a:" and "_outpace_pass('1', _outpace_cut('1', b))" in marked.text
     assert "_outpace" not in Marked(text, Place("/other.py", "<module>", (1,)), header="b", run=False).text
+
+
+def test_what_an_edit_puts_behind_a_loop_belongs_to_it() -> None:
+    text = """\
+kept, said = [], []
+for at in range(2):
+    kept.append(at)
+for each in kept:
+    said.append(each)
+late = list(said)
+"""
+    seen: list[int] = []
+    place = Place(FILE, "<module>", (0,))
+    for lines, known in ((None, 0), ({1: 1, 2: 2, 5: 3, 6: 4}, 2)):
+        marked = Marked(text, place, run=False, lines=lines)
+        marked.passes.passed = lambda key, entry, passes, frame: (
+            seen.append(len(frame.f_locals["said"])) if passes == END else None
+        )
+        exec(compile(ast.parse(marked.text), FILE, "exec"), marked.names)
+        assert seen.pop() == known and not seen

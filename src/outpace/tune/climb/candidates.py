@@ -25,10 +25,9 @@ class Candidate:
     """A change of the program as an edit of its source.
 
     why: what it answers, in a sentence. of_input: it changes what is read, and not the step. minor: it usually adds little. fills: it is at
-    its speed once an epoch is over. recipe: how to make it by hand. grouped: an item of the edited loop begins with a list of the
-    original's items. every: steps of one call. consent: what the user has to allow before it is kept, since it changes what comes out by more
-    than rounding; empty for nothing.
-    """
+    its speed once an epoch is over. recipe: how to make it by hand. grouped: an item of the edited loop begins with a list of the original's
+    items. every: steps whose effects come together. consent: what the user has to allow before it is kept, since it changes what comes out by
+    more than rounding; empty for nothing."""
 
     id: str
     title: str
@@ -73,7 +72,7 @@ def candidates_of(
             )
             continue
         if files:
-            found.append(_candidate(program, each, answer, files, said))
+            found.append(_candidate(program, each, subject, answer, files, said))
     return tuple(found), tuple(others)
 
 
@@ -86,15 +85,18 @@ def _asked(program: Program, recorder: PipelineRecorder | None) -> Iterator[tupl
 
 
 def _candidate(
-    program: Program, each: Optimisation[Any], answer: Applies, files: tuple[FileChange, ...], said: tuple[str, ...]
+    program: Program,
+    each: Optimisation[Any],
+    subject: Any,
+    answer: Applies,
+    files: tuple[FileChange, ...],
+    said: tuple[str, ...],
 ) -> Candidate:
     minor = cast("Rewrite", each).minor
     loop = program.loop
     grouped = loop is not None and isinstance(each, LoopSeveral)
-    per_call = each.keywords(program).get("steps_per_execution", "") if is_knob(each) and not each.loops else ""
-    every = loop.per_call if grouped and loop is not None else int(per_call) if per_call.isdigit() else 1
     of_input = not is_knob(each) or each.reads
     return Candidate(
-        each.id, each.title, answer.sentence, answer.risk, files, said, of_input, minor, getattr(each, "fills", False), grouped, every,
-        answer.risk.consent,
+        each.id, each.title, answer.sentence, answer.risk, files, said, of_input, minor, getattr(each, "fills", False), grouped,
+        each.at_once(subject), answer.risk.consent,
     )  # fmt: skip

@@ -15,12 +15,13 @@ Standard library only.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from outpace._dataclass import dataclass
 from outpace.tune.guard import landlock, redirect, trackers
@@ -64,10 +65,27 @@ class Guard:
     _source: Overlay | Redirect | Inherited
     _off: set[str]
     _temporary: str
+    _placed: dict[str, bytes]
+
+    def place(self, contents: Mapping[str, bytes]) -> None:
+        """Let this process, and those that it starts, find other contents in files, by their real paths. Where the guard is another's, or a
+        file may not be written, only what reads through Python's import system finds them."""
+        for path, content in contents.items() if not isinstance(self._source, Inherited) else ():
+            with contextlib.suppress(OSError), open(path, "wb") as file:
+                self._placed[path] = content
+                file.write(content)
 
     def changed(self) -> list[str]:
         """Files of the user's that would have been written or removed, as paths from here where they lie below; and savers that were off."""
-        return sorted({*_shown(self._source.written(), self._temporary), *self._off})
+        written = [path for path in [*self._source.written()] if not self._as_placed(path)]
+        return sorted({*_shown(written, self._temporary), *self._off})
+
+    def _as_placed(self, path: str) -> bool:
+        if path not in self._placed:
+            return False
+        with contextlib.suppress(OSError), open(path, "rb") as file:
+            return file.read() == self._placed[path]
+        return False
 
 
 def begin(keep: Sequence[str] = ()) -> Guard:
@@ -96,7 +114,7 @@ def begin(keep: Sequence[str] = ()) -> Guard:
     trackers.offline(private)
     how = _REDIRECT if why and not inherited else _OVERLAY
     os.environ[GUARDED] = how
-    _begun.append(Guard(how, why, time.perf_counter() - began, room, sealed, source, off, temporary))
+    _begun.append(Guard(how, why, time.perf_counter() - began, room, sealed, source, off, temporary, {}))
     return _begun[0]
 
 

@@ -78,7 +78,11 @@ class StepsPerExecution(Knob):
 
     def keywords(self, program: Program) -> dict[str, str]:
         """`steps_per_execution`."""
-        return {"steps_per_execution": str(steps_for(program) or 1)}
+        return {"steps_per_execution": str(self.at_once(program))}
+
+    def at_once(self, program: Program, /) -> int:
+        """Of one call."""
+        return steps_for(program) or 1
 
     def applies(self, program: Program, /) -> Answer:
         """Where the user has one step per call, at least two calls fit into an epoch, and no callback of the user's acts on each batch."""

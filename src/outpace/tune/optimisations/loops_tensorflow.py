@@ -122,6 +122,10 @@ class LoopReads(LoopKnob):
         self.id, self.framework = id, framework
         self.minor = framework == "tensorflow"  # usually a few per cent there
 
+    def at_once(self, program: Program, /) -> int:
+        """Those whose values are read together."""
+        return AT_ONCE
+
     def applies(self, program: Program, /) -> Answer:
         """Where each step reads values that nothing in the loop depends on."""
         later = program.loop.later if program.loop is not None else None
@@ -215,6 +219,10 @@ class LoopSeveral(LoopKnob):
         self.practice = (
             f"Run several steps in one call ({how} over their batches), so that Python is not in the way of short steps."
         )
+
+    def at_once(self, program: Program, /) -> int:
+        """Of one call."""
+        return program.loop.per_call if program.loop is not None else 1
 
     def applies(self, program: Program, /) -> Answer:
         """Where steps are short, and the loop comes apart and does nothing between them that could not wait."""

@@ -63,6 +63,10 @@ class Optimisation(Protocol[Subject]):
     def applies(self, subject: Subject, /) -> Answer:
         """What it says of a program's part; trains nothing."""
 
+    def at_once(self, subject: Subject, /) -> int:
+        """Steps whose effects come together where it is written: between them the program holds what it held before."""
+        return 1
+
 
 @dataclass(frozen=True)
 class Patch:

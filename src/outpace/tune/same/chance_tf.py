@@ -1,10 +1,10 @@
 """Random numbers of TensorFlow that are the same op by op, in a graph and compiled by XLA: a hash of a seed and of each number's place.
 
 The generators that these use differ (Philox and ThreeFry, and streams that count what each graph has drawn); where two texts are compared all
-of them are replaced. Uniform, normal and truncated normal numbers, and what TensorFlow and Keras make of them: dropout, initial values, noise.
-A pipeline's functions may run in any order: what `map` is given comes with a key of its own, by the iterator and the element's position in it,
-which is the seed; in functions of other stages the seed is a hash of the element and the how manieth time it comes.
-"""
+of them are replaced, but those of ops to which a script gives a seed. Uniform, normal and truncated normal numbers, and what TensorFlow and
+Keras make of them: dropout, initial values, noise. A pipeline's functions may run in any order: what `map` is given comes with a key of its
+own, by the iterator and the element's position in it, which is the seed; in functions of other stages the seed is a hash of the element and
+the how manieth time it comes."""
 
 from __future__ import annotations
 
@@ -94,6 +94,10 @@ class Hashed:
     def _stateful(self, plain: Any, kind: str) -> Callable[..., Any]:
         def draw(shape: Any, *args: Any, seed: Any = None, **kwargs: Any) -> Any:
             graph, place = pipeline_of(self._tf), self._place() ^ (0 if seed is None else int(seed))
+            if (
+                seed is not None and graph is None
+            ):  # two ops of one seed draw the same in a graph, and not where each runs by itself
+                return plain(shape, *args, seed=seed, **kwargs)
             key = self._counted(place) if graph is None else self._of_element(graph, place)
             return self.draw(kind, shape, key, *args, **kwargs)
 

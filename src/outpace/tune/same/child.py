@@ -27,7 +27,7 @@ from outpace.tune.same.each_line import EachLine
 from outpace.tune.same.files import held_in, lines_of
 from outpace.tune.same.fits import Fits
 from outpace.tune.same.frozen import Frozen
-from outpace.tune.same.nudge import Nudge
+from outpace.tune.same.nudge import Nudge, slow_clock
 from outpace.tune.same.passes import END, Passes
 from outpace.tune.same.record import CUT_SHORT, Record
 from outpace.tune.same.remade import Remade
@@ -42,16 +42,16 @@ LEAVING = 10.0  # seconds for what a script does at its exit
 
 
 class TextRun:
-    """One run, as a plan says: `edition` (a file), `script`, `argv`, `module`, `cut` and `every` (passes), `numbers` and
-    `items` (`Shown`), `surveyed` (whether these are looked up), `lasting` (null, or nothing is compared but what compiled functions
-    keep, with what it is later, but for what it says), `keeps` (of a lasting one: how much the original keeps, by place), `any_order` (likewise: whether
-    examples that it keeps may come in another order), `nudge` (a
-    seed, or null), `limit` (seconds), `training` (seconds after its begin, or null), `result` (where the record goes)."""
+    """One run, as a plan says: `edition` (a file), `script`, `argv`, `module`, `cut` and `every` (passes), `numbers` and `items` (`Shown`),
+    `surveyed` (whether these are looked up), `lasting` (null, or nothing is compared but what compiled functions keep, with what it is later,
+    but for what it says), `keeps` (of a lasting one: how much the original keeps, by place), `any_order` (likewise: whether examples that it
+    keeps may come in another order), `nudge` (a seed, or null), `limit` (seconds), `training` (seconds after its begin, or null), `result`
+    (where the record goes)."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self.plan = plan
         self.loaded = loaded = Edition.read(plan["edition"])
-        self.marking = Marking(loaded.place, loaded.header)
+        self.marking = Marking(loaded.place, loaded.header, lines=loaded.lines)
         items = {key: [Items(*each) for each in runs] for key, runs in plan["items"].items()}
         shown = Shown(plan["cut"], plan["every"], tuple(plan["numbers"]), items)
         innermost = ".".join(map(str, loaded.place.path))
@@ -121,8 +121,7 @@ class TextRun:
             self.read["files", 1, END] = self._reader.of(held_in(written))
             self.read["script", 1, END] = final
         memory = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        ours = (threading.main_thread(), threading.current_thread())
-        threads = sum(not each.daemon and each not in ours for each in threading.enumerate())
+        threads = len(self._lasting())
         frozen = {} if self.remade.decided else self.frozen.changed
         made = self.marks.made + self.fits.made
         found = Record(
@@ -147,13 +146,21 @@ class TextRun:
         return 0
 
     def _exit(self) -> str:
-        """Run what is left to do at the script's end; the exception that comes of it, or nothing."""
+        """Wait for the script's threads, and run what is left to do at its end; the exception that comes of it, or nothing."""
         failed: list[str] = []
         sys.unraisablehook = lambda found: failed.append(f"{found.exc_type.__name__}: {found.exc_value}")
+        late = time.monotonic() + LEAVING
+        for each in self._lasting():
+            each.join(max(late - time.monotonic(), 0.0))
         leaving = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
         leaving.start()
         leaving.join(LEAVING)  # some wait for processes of the script's, which are ended with it
         return failed[0] if failed else ""
+
+    def _lasting(self) -> list[threading.Thread]:
+        """Threads that keep the process from ending."""
+        ours = (threading.main_thread(), threading.current_thread())
+        return [each for each in threading.enumerate() if not each.daemon and each not in ours]
 
     def _watch(self, seconds: float) -> None:
         """End the run after that time."""
@@ -194,11 +201,13 @@ def main() -> None:
         chance.begin()
         chance.on_numpy(sys.modules["numpy"])
     run.remade.on_functools()
-    substitute(run.loaded.texts)
+    substitute(run.loaded.texts, run.guard.place)
     run.marking.install()
     run.marks.install()
     run.said.begin()
     run.frozen.on_files()
+    if plan["nudge"] is not None:
+        slow_clock(users)
 
     def on_tensorflow(tf: Any) -> None:
         if run.lines is None:

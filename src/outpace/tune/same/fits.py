@@ -122,7 +122,7 @@ class Fits:
         elif name == "on_train_batch_end":
             made, number = at + 1, self._numbered(name, at) + 1
             ends = itertools.accumulate(end - start for start, end in self._cut.batches)
-            read = due(made, self._shown.every) or made in ends or self._shown.near(number)
+            read = due(made, self._shown.every, ends) or self._shown.near(number)
             if read and self._epoch & (self._epoch + 1) == 0:
                 self._passed("batch", self._epoch + 1, number, None, held)
 

@@ -25,6 +25,7 @@ PRINTED = 2e-3  # of a number that is printed: by as much two runs of one text m
 DIGITS = 2e-5  # of it, likewise of the edited text, beside what the two differ by
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _PROGRESS = re.compile(r"\x08|━|[mµn]?s/(?:step|epoch|it)\b|\bit/s\b|\d+%\|")
+_PACE = re.compile(r"\x08+|(?:\d+:)?\d+:\d+|[\d.?]+\s*(?:[mµun]?s|min|h)\b(?:/\w+)?|[\d.?]+\s*\w+/s\b|[━=>.╺╸ ]{2,}")
 _SHOWN = 3
 
 
@@ -93,9 +94,7 @@ class _Comparison:
     def __init__(self, one: Record, two: Record, nudged: Record, edited: Record, dead: frozenset[str]) -> None:
         self.one, self.two, self.nudged, self.edited, self.dead = one, two, nudged, edited, dead
         self.faults: list[str] = []
-        self.missing: dict[str, tuple[str, int]] = {}  # why, and since which mark
-        self.late: dict[str, int] = {}  # by container, after how many marks at most a part of it came
-        self.at = 0  # which mark
+        self.missing: dict[str, str] = {}  # why
         self.compared = 0
         self.first: State | None = None
         self.changed: set[str] = set()
@@ -108,7 +107,6 @@ class _Comparison:
         self.first = self.one.marks[keys[0]] if keys else None
         for key in keys:
             if key in self.edited.marks:
-                self.at += 1
                 self._mark(key)
             elif key[2] == END and self.edited.ended == self.one.ended:
                 self.faults.append(f"{_said(key)} is not reached")
@@ -130,7 +128,7 @@ class _Comparison:
             return Judgement(False, f"It is another program: {said}.", self.compared, passes, missed, tuple(self.faults))
         why = self._unproven(passes)
         if why is not None:
-            return Judgement(None, why, self.compared, passes, missed, tuple(self._lost()))
+            return Judgement(None, why, self.compared, passes, missed, tuple(self.missing))
         sampled = len({path for key in common for path in self.one.marks[key].sampled})
         return Judgement(True, "the same program", self.compared, passes, missed, sampled=sampled, noise=tuple(self._noise()))
 
@@ -143,7 +141,7 @@ class _Comparison:
         last = next(reversed(list(self.one.marks)), None)
         if not self.one.ended and not all(last in each.marks for each in (self.nudged, self.edited)):
             return "Its end could not be compared."
-        for path, why in self._lost().items():
+        for path, why in self.missing.items():
             return f"It could not be compared in all that it holds: {path} {why}."
         if not self.changed:
             return "Nothing that training changes was found, so nothing can be compared."
@@ -178,11 +176,11 @@ class _Comparison:
             return
         found = edited.find(path)
         if found is None:
-            self._absent(key, path, edited)
+            self._absent(path, edited)
         elif not isinstance(found, str) or found != value:
             self.faults.append(f"{_said(key)}: {path} {value[:40]} is {str(found)[:40]}")
         else:
-            self._there(path)
+            self.compared += 1
 
     def _number(self, key: Any, path: str, value: Any, other: Any, nudged: Any, edited: State) -> None:
         plain = value
@@ -200,7 +198,7 @@ class _Comparison:
             return
         found = edited.find(path)
         if found is None:
-            self._absent(key, path, edited)
+            self._absent(path, edited)
             return
         if not isinstance(found, np.ndarray) or found.shape != value.shape:
             self.faults.append(f"{_said(key)}: {path} has another shape or type")
@@ -211,7 +209,7 @@ class _Comparison:
         tolerance = floor + SPREADS * spread
         if tolerance <= TELLS * change or not spread:
             self.told.add(path)
-        self._there(path)
+        self.compared += 1
         away = _distance(value, _wide(found))
         if not away <= tolerance:
             self.faults.append(f"{_said(key)}: {path} is off by {away:.3g}, of {scale:.3g}")
@@ -230,24 +228,11 @@ class _Comparison:
     def _lives(self, path: str) -> bool:
         return _root(path) not in self.dead
 
-    def _absent(self, key: Any, path: str, edited: State) -> None:
+    def _absent(self, path: str, edited: State) -> None:
         if not self._lives(path):
             return
         opaque = next((kind for at, kind in edited.unread.items() if path.startswith(at)), None)
-        since = self.at if key[2] != END else -1  # behind a loop nothing may be late
-        why = f"is inside of a {opaque}" if opaque else "is not there"
-        self.missing[path] = why, min(since, self.missing.get(path, (why, since))[1])
-
-    def _there(self, path: str) -> None:
-        """It is compared; what was not there before came late: values that are read some steps later, by an edit."""
-        self.compared += 1
-        if (gone := self.missing.pop(path, None)) is not None:
-            holder = _holder(path)
-            self.late[holder] = max(self.late.get(holder, 0), self.at - gone[1])
-
-    def _lost(self) -> dict[str, str]:
-        """What the edited script never held, and why; of what comes late, the last need not have come yet."""
-        return {path: why for path, (why, since) in self.missing.items() if self.at - since >= self.late.get(_holder(path), 0)}
+        self.missing.setdefault(path, f"is inside of a {opaque}" if opaque else "is not there")
 
     def _printed(self) -> None:
         runs = (self.one, self.two, self.nudged, self.edited)
@@ -291,11 +276,6 @@ def _root(path: str) -> str:
     return names[0] if function else ".".join(names[:2])
 
 
-def _holder(path: str) -> str:
-    """The path of the outermost container that a path leads into; of a plain name, that name."""
-    return path.partition("[")[0]
-
-
 def _narrower(found: Any, value: Any) -> bool:
     """Whether numbers are of a type that holds less than the original's; one number of a loss may come from either side."""
     integers = found.dtype.kind in "iu" and value.dtype.kind in "iu"
@@ -332,7 +312,11 @@ def _distance(one: Any, two: Any) -> float:
 
 
 def _lines(printed: Sequence[str]) -> list[str]:
-    return [line for line in printed if line.strip() and not _PROGRESS.search(line)]
+    """What was printed; of a progress bar the last that it showed, without times: in how many steps it comes there is a matter of pace."""
+    shown = [line for line in printed if line.strip()]
+    bar = [bool(_PROGRESS.search(line)) for line in shown]
+    ends = zip(shown, bar, [*bar[1:], False], strict=False)
+    return [_PACE.sub(" ", line) if is_bar else line for line, is_bar, next_is in ends if not (is_bar and next_is)]
 
 
 def _alike(one: str, two: str, nudged: str, edited: str) -> bool:

@@ -1,10 +1,11 @@
 """Moves every number that a program's state holds by one rounding, up or down by chance: what a run does with that is what rounding does to
-it."""
+it. Whole numbers stay: they count, name or label something, and nothing rounds them. The clock that the script sees is another, too."""
 
 from __future__ import annotations
 
 import ctypes
 import sys
+import time
 import types
 from collections.abc import Callable
 from types import FrameType
@@ -16,6 +17,8 @@ from outpace.tune.same.state import frames_of, modules_of
 
 _MOST = 1 << 24  # numbers of an array: larger ones are data
 _DEEPEST = 12
+SLOWER = 16.0  # about as much as the best changes gain
+CLOCKS = tuple(f"{name}{unit}" for name in ("time", "monotonic", "perf_counter", "process_time") for unit in ("", "_ns"))
 _ROUNDING = {2: 2.0**-11, 4: 2.0**-24, 8: 2.0**-53}
 
 
@@ -25,10 +28,17 @@ class Nudge:
     def __init__(self, users: Callable[[str], bool], seed: int) -> None:
         self._users, self._chance = users, np.random.Generator(np.random.PCG64(seed))
         self._seen: dict[int, Any] = {}
+        self._whole = False
         self.moved = 0
 
     def frame(self, frame: FrameType, more: tuple[Any, ...] = ()) -> None:
-        """All that the user's functions on the stack, and the user's modules, hold."""
+        """All that the user's functions on the stack, and the user's modules, hold; whole numbers where these are all that there is."""
+        self._frame(frame, more)
+        if not self.moved:
+            self._whole, self._seen = True, {}
+            self._frame(frame, more)
+
+    def _frame(self, frame: FrameType, more: tuple[Any, ...]) -> None:
         for each in frames_of(frame, self._users):
             names = each.f_locals
             for name, value in list(names.items()):
@@ -56,7 +66,6 @@ class Nudge:
         module = type(value).__module__.partition(".")[0]
         if isinstance(value, np.ndarray):
             if value.dtype.kind == "f" and value.flags.writeable and 1 < value.size <= _MOST:
-                self.moved += 1
                 value[...] = self._moved(value)
             return value
         if hasattr(value, "assign") and hasattr(value, "dtype") and hasattr(value, "shape"):
@@ -71,6 +80,9 @@ class Nudge:
         share = _ROUNDING.get(array.dtype.itemsize, 2.0**-11)
         signs = self._chance.integers(0, 2, array.shape, np.int8) * 2.0 - 1.0
         moved: np.ndarray[Any, Any] = (array * (1 + 2 * share * signs)).astype(array.dtype)
+        if not self._whole:
+            moved = np.where(array == np.rint(array), array, moved)
+        self.moved += bool((moved != array).any())
         return moved
 
     def _variable(self, value: Any) -> Any:
@@ -78,7 +90,6 @@ class Nudge:
             held = np.asarray(value)
             if held.dtype.kind == "f" and held.size > 1:
                 value.assign(self._moved(held))
-                self.moved += 1
         except Exception:  # one of a graph, or one that nobody may assign
             return value
         return value
@@ -90,14 +101,12 @@ class Nudge:
             return value
         if held.dtype.kind != "f" or held.size < 2:
             return value
-        self.moved += 1
         return sys.modules["jax"].device_put(self._moved(held), value.sharding)
 
     def _tensor(self, value: Any) -> Any:
         if value.is_floating_point() and value.numel() > 1:
             with sys.modules["torch"].no_grad():
                 value.copy_(sys.modules["torch"].from_numpy(self._moved(value.detach().cpu().numpy())))
-            self.moved += 1
         return value
 
     def _container(self, value: Any, depth: int) -> Any:
@@ -157,6 +166,25 @@ class Nudge:
             for name, each in list(held.items()):
                 if (new := self.of(each, depth + 1)) is not each:
                     object.__setattr__(value, name, new)
+
+
+def slow_clock(users: Callable[[str], bool]) -> None:
+    """Let time go by more slowly for the user's code, as for a faster program: what the script makes of it is then no property of the text."""
+    for name in CLOCKS:
+        setattr(time, name, _Slow(getattr(time, name), users))
+
+
+class _Slow:
+    """A clock of Python's."""
+
+    def __init__(self, clock: Callable[[], Any], users: Callable[[str], bool]) -> None:
+        self._clock, self._users, self._began = clock, users, clock()
+
+    def __call__(self) -> Any:
+        now = self._clock()
+        if not self._users(sys._getframe(1).f_code.co_filename):
+            return now
+        return self._began + type(now)((now - self._began) / SLOWER)
 
 
 def _by_leaves(value: Any) -> bool:

@@ -23,10 +23,10 @@ _NONE = object()
 _MORE = 4  # items behind the last that a loop had where that was looked up
 
 
-def due(made: int, every: int) -> bool:
-    """Whether the state is read after so many passes: a power of two, or so many groups."""
+def due(made: int, every: int, ends: Iterable[int]) -> bool:
+    """Whether the state is read after so many passes: where a power of two of groups ends, or a span does with a group."""
     groups, rest = divmod(made, every)
-    return made & (made - 1) == 0 or (not rest and groups & (groups - 1) == 0)
+    return not rest and (groups & (groups - 1) == 0 or made in ends)
 
 
 @dataclass(eq=False)
@@ -133,7 +133,7 @@ class Passes:
             return
         spans = self.spans(key) or ()
         number, ends = number_of(spans, made), itertools.accumulate(end - start for start, end in spans)
-        if due(made, self.shown.every) or made in ends or self.shown.near(number):
+        if due(made, self.shown.every, ends) or self.shown.near(number):
             self.passed(key, self._entries[key], number, frame)
 
     def _left(self, key: str) -> None:

@@ -35,8 +35,7 @@ from outpace.tune.texts.place import FIT, MODULE, Place, loops_of
 CUT = 64  # passes
 LIMIT = 300.0  # seconds of a run
 WHOLE = 15.0  # seconds of training: a script that ends within them is compared as a whole,
-TWICE = 2.0  # what a pass of a training that is cut seems to take, beside what one takes: others are skipped between
-MORE = 6.0  # and one that would take up to so many times as long, by how fast it went, another process beside it
+MORE = 6.0  # and so is one that takes up to so many times as long, another process beside it
 LASTING = 60.0  # seconds of training: in these an edited script is followed to its own end, where it comes to it
 SLOWER, START = 3.0, 60.0  # times, and seconds, that an edited text may take longer than the original: it is compiled first
 NUDGE = 7
@@ -98,30 +97,17 @@ class Original:
             self.cut = 0
         else:
             self._seen = survey.result()
-            if self._passes() * first.result().pace <= MORE * self.whole:
-                self._compare_whole()
+            passes, most = self._passes(), MORE * self.whole
+            if math.isinf(passes):  # nobody knows how many there are before they are made
+                first = self._pool.submit(self._run, {}, cut=0, training=most)
+                ended = first.result().ended != CUT_SHORT
+            if ended or passes * first.result().pace <= most:
+                self.cut, self._seen = 0, None
+                nudged = self._pool.submit(self._run, {}, nudge=NUDGE)  # each takes long: it is the second, too
+                self._runs = [first if ended else self._pool.submit(self._run, {}), nudged, nudged]
                 return
         one = first if ended else self._pool.submit(self._run, {})
         self._runs = [one, self._pool.submit(self._run, {}), self._pool.submit(self._run, {}, nudge=NUDGE)]
-
-    def _compare_whole(self, training: float | None = None) -> None:
-        """Let the originals run to their end. Each takes long: the nudged one is the second, too."""
-        self.cut, self._seen = 0, None
-        nudged = self._pool.submit(self._run, {}, nudge=NUDGE, training=training)
-        self._runs = [self._pool.submit(self._run, {}, training=training), nudged, nudged]
-
-    def _comes_to_its_end(self, lasting: Record) -> bool:
-        """Whether the originals do so, too, in the time for a whole comparison: how long they are was not known before the edited script
-        came to its own end."""
-        before = self.cut, self._seen, self._runs
-        most = MORE * self.whole
-        if lasting.ended or lasting.made * max(each.pace for each in self.records) > TWICE * most:
-            return False
-        self._compare_whole(most)
-        if any(each.result().ended == CUT_SHORT for each in self._runs):
-            self.cut, self._seen, self._runs = before
-            return False
-        return True
 
     def _passes(self) -> float:
         """How many passes the training has in all; infinite where that is not known."""
@@ -156,8 +142,6 @@ class Original:
             if run is None or not found.same:
                 return found
             later = run.result()
-            if self._comes_to_its_end(later):
-                return self._compared(texts, grouped, longest)[0]
             if self._meets(edited, later):
                 found, edited, fails = self._compared(texts, grouped, longest)
                 if not found.same:

@@ -61,11 +61,10 @@ class Share:
 @dataclass(eq=False)
 class Remade:
     """lines: of edited files those that the original has too. quiet: a context in which traces are none of the script's. known: how much the
-    original keeps, by place; none where nothing is made again, and only that is counted (`kept`). any_order: whether elements of a cache may come
-    in another order, and rows in other batches. changed: by what is kept, how: `compiled`,
-    `cached`, `kept`. unmade: what cannot be made again, or not be compared, of which nothing is known. partly: that there was no time for
-    all of a cache. changes: how often something became another that functions have read; they are due then. missed: that one was due and
-    there was no time."""
+    original keeps, by place; none where nothing is made again, and only that is counted (`kept`). any_order: whether elements of a cache may
+    come in another order, and rows in other batches. changed: by what is kept, how: `compiled`, `cached`, `kept`. unmade: what cannot be made
+    again, or not be compared, of which nothing is known. partly: that there was no time for all of a cache. changes: how often something
+    became another that functions have read; they are due then. missed: that one was due and there was no time."""
 
     lines: Mapping[str, Mapping[int, int]]
     quiet: Callable[[], contextlib.AbstractContextManager[None]]

@@ -13,6 +13,7 @@ import ctypes
 import dis
 import functools
 import inspect
+import io
 import itertools
 import random
 import sys
@@ -40,7 +41,12 @@ _TEXTS = (str, bytes, bytearray, range, slice, Enum, type(Ellipsis), np.dtype)
 # What holds nothing of a program's meaning, by the module of its class.
 _QUIET = frozenset({"_thread", "logging", "importlib", "typing", "re", "io", "_io", "abc", "contextlib", "warnings", "inspect",
                     "subprocess", "socket", "traceback", "argparse", "rich", "tqdm", "absl"})  # fmt: skip
-_HOLDERS = (argparse.Namespace, threading.local)  # of those modules, and yet what a program keeps in them is its own
+_HOLDERS = (
+    argparse.Namespace,
+    threading.local,
+    io.BytesIO,
+    io.StringIO,
+)  # of those modules, and yet what a program keeps in them is its own
 # Libraries whose objects are read by their variables alone, not by their attributes.
 _BY_VARIABLES = frozenset({"tensorflow", "keras", "tf_keras", "jax", "jaxlib", "numpy", "pandas", "torch"})
 _VARIABLES = ("variables", "optimizer", "metrics", "inner_optimizer")
@@ -387,6 +393,7 @@ _BUILT_IN: tuple[tuple[Any, Callable[[Any], Iterable[tuple[str, Any]]]], ...] = 
     (random.Random, lambda value: [(".state", value.getstate())]),
     (np.random.Generator, lambda value: [(".state", value.bit_generator.state)]),
     (np.random.RandomState, lambda value: [(".state", value.get_state(legacy=False))]),
+    ((io.BytesIO, io.StringIO), lambda value: [("", "") if value.closed else ("", value.getvalue())]),
     (weakref.ref, lambda value: [("", value())]),
     (contextvars.ContextVar, lambda value: [("", value.get(None))]),
     ((array.array, memoryview), lambda value: [("", np.asarray(value))]),

@@ -18,9 +18,11 @@ from outpace.tune.texts.marks import branches_of, instrumented
 from outpace.tune.texts.place import FIT, Place
 
 
-def substitute(texts: Mapping[str, str]) -> None:
-    """Let the import system read these texts instead of the files, by path, and none of their compiled copies."""
+def substitute(texts: Mapping[str, str], place: Callable[[Mapping[str, bytes]], object] = bool) -> None:
+    """Let the import system read these texts instead of the files, by path, and none of their compiled copies. place: lets others find them in
+    the files, too."""
     contents = {os.path.realpath(path): encoded(text) for path, text in texts.items()}
+    place(contents)
     plain_data = SourceFileLoader.get_data
 
     def get_data(self: Any, path: Any) -> bytes:
@@ -57,11 +59,13 @@ def _uncompiled(which: Callable[[str], bool]) -> None:
 
 class Marking:
     """Compiles the user's files with marks. header: what the loop of the original goes over. endless: the loop begins again where it ends.
-    branches: the first lines of all branches, by file."""
+    lines: of edited files those that the originals have, too. branches: the first lines of all branches, by file."""
 
-    def __init__(self, place: Place, header: str | None, *, endless: bool = False) -> None:
+    def __init__(
+        self, place: Place, header: str | None, *, endless: bool = False, lines: Mapping[str, Mapping[int, int]] | None = None
+    ) -> None:
         self._place = place if place.function != FIT else None
-        self._header, self._endless = header, endless
+        self._header, self._endless, self._lines = header, endless, lines or {}
         self.branches: dict[str, frozenset[int]] = {}
 
     def install(self) -> None:
@@ -80,7 +84,7 @@ class Marking:
         tree = cast("ast.Module", compile(data, path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True))
         file = os.path.realpath(path)
         self.branches[file] = branches_of(tree)
-        marked = instrumented(tree, file, self._place, self._header, endless=self._endless)
+        marked = instrumented(tree, file, self._place, self._header, endless=self._endless, lines=self._lines.get(file))
         made: CodeType = compile(marked, path, "exec", dont_inherit=True)
         return made
 

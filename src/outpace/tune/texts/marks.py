@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import cast
 
 from outpace.tune.texts.place import Loop, Place, loops_of
@@ -17,19 +17,26 @@ _PASS, _CUT, _MORE, _ENTER, _LEFT, _RAN, _RETURNED = (
 
 
 def instrumented(
-    tree: ast.Module, file: str, place: Place | None, header: str | None = None, *, endless: bool = False
+    tree: ast.Module,
+    file: str,
+    place: Place | None,
+    header: str | None = None,
+    *,
+    endless: bool = False,
+    lines: Mapping[int, int] | None = None,
 ) -> ast.Module:
     """The tree with marks at the loop of a place and at those around it, where it is in this file, and with marks in each branch.
 
     header: what the loop of the original goes over, which an edited one may hold inside of its own header or before it. endless: what the loop
-    goes over is handed on as a function that makes it anew, and is not cut.
+    goes over is handed on as a function that makes it anew, and is not cut. lines: those of an edited text that the original has, too; None for
+    the original.
     """
     if place is not None and place.file == file:
         around = {place.path[:length] for length in range(1, len(place.path) + 1)}
         for name, path, node in [*loops_of(tree)]:
             if name == place.function and path in around:
                 _mark(node, ".".join(map(str, path)), header if path == place.path else None, endless)
-        _Left().visit(tree)
+        _Left(lines).visit(tree)
         if not endless:
             _Returned(tree).visit(tree)
     _Branches(file, functions=not endless).visit(tree)
@@ -80,7 +87,10 @@ class _Cut(ast.NodeTransformer):
 
 
 class _Left(ast.NodeTransformer):
-    """Says before a loop that it begins, and behind it that it is over."""
+    """Says before a loop that it begins, and behind it, and what an edit has put there, that it is over."""
+
+    def __init__(self, lines: Mapping[int, int] | None) -> None:
+        self._lines = lines
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         """Statements are put beside those that have a key."""
@@ -88,15 +98,26 @@ class _Left(ast.NodeTransformer):
         for name in ("body", "orelse", "finalbody"):
             block = getattr(node, name, None)
             if isinstance(block, list) and any(hasattr(each, "_outpace_key") for each in block):
-                setattr(node, name, [one for each in block for one in self._around(each)])
+                setattr(node, name, [*self._with_calls(block)])
         return node
 
-    def _around(self, each: ast.stmt) -> list[ast.stmt]:
-        key = getattr(each, "_outpace_key", None)
-        if key is None:
-            return [each]
-        calls = [ast.copy_location(ast.Expr(_call(name, ast.Constant(key))), each) for name in (_ENTER, _LEFT)]
-        return [calls[0], each, calls[1]]
+    def _with_calls(self, block: list[ast.stmt]) -> Iterator[ast.stmt]:
+        over: list[ast.stmt] = []
+        for each in block:
+            if not self._of_edit(each):
+                yield from over
+                over = []
+            key = getattr(each, "_outpace_key", None)
+            if key is None:
+                yield each
+                continue
+            begins, ends = (ast.copy_location(ast.Expr(_call(name, ast.Constant(key))), each) for name in (_ENTER, _LEFT))
+            yield from (begins, each)
+            over = [ends]
+        yield from over
+
+    def _of_edit(self, statement: ast.stmt) -> bool:
+        return self._lines is not None and statement.lineno not in self._lines
 
 
 class _Returned(ast.NodeVisitor):

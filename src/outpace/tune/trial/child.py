@@ -190,13 +190,13 @@ def has_hook(script: str) -> bool:
 def main(arguments: list[str]) -> None:
     """Entry of the process."""
     plan, script, *argv = json.loads(arguments[0]), *arguments[1:]
-    guard.begin([plan["keep"]])
+    guarded = guard.begin([plan["keep"]])
     os.set_inheritable(plan["channel"], False)
     channel = Connection(plan["channel"])
     hide_own_frames()
     code = 1
     try:
-        _run(plan, script, argv, channel)
+        _run(plan, script, argv, channel, guarded)
     except SystemExit as end:
         code = exit_code(end.code)
     except BaseException as error:
@@ -204,11 +204,11 @@ def main(arguments: list[str]) -> None:
     end_here(code)  # at once: pipelines fed by a Python generator can hang at the interpreter's own end
 
 
-def _run(plan: dict[str, Any], script: str, argv: list[str], channel: Connection) -> None:
+def _run(plan: dict[str, Any], script: str, argv: list[str], channel: Connection, guarded: guard.Guard) -> None:
     module, first_epoch = plan["module"], plan["first_epoch"]
     loaded = Edition.read(plan["edition"]) if plan["edition"] else None
     if loaded is not None:
-        substitute(loaded.texts)
+        substitute(loaded.texts, guarded.place)
     elif not module and has_hook(script):
         observer = Observer()
         ImportHooks({"tensorflow": observer.on_tensorflow}, _not_hooked).install()

@@ -1,0 +1,54 @@
+"""What a nudged run of a script sees: numbers that are off by a rounding, and a slow clock."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from outpace.tune.same.nudge import CLOCKS, SLOWER, Nudge, slow_clock
+
+
+def test_numbers_are_moved_by_a_rounding_and_whole_ones_stay() -> None:
+    table = np.array([[3.0, 0.25], [7.0, -1.5]], np.float32)
+    before = table.copy()
+    found = Nudge(lambda file: file == __file__, 7)
+    found.of({"table": table})
+    assert found.moved == 1
+    assert (table[:, 0] == before[:, 0]).all() and (table[:, 1] != before[:, 1]).all()
+    assert np.allclose(table, before, rtol=3e-7, atol=0)
+
+
+def test_whole_numbers_are_moved_where_there_are_no_others() -> None:
+    weights = np.arange(1.0, 5.0)
+
+    def loop() -> None:
+        held = weights
+        Nudge(lambda file: file == __file__, 7).frame(sys._getframe())
+        assert held is weights
+
+    loop()
+    assert (weights != np.arange(1.0, 5.0)).all()
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Python's clocks, which stand at a time of the test's."""
+    at = [0.0]
+    for name in CLOCKS:
+        monkeypatch.setattr(time, name, (lambda: round(at[0] * 1e9)) if name.endswith("_ns") else (lambda: at[0]))
+    return at
+
+
+@pytest.mark.parametrize("name", CLOCKS)
+def test_time_goes_by_slowly_for_the_script_alone(name: str, now: list[float]) -> None:
+    unit = 1e9 if name.endswith("_ns") else 1.0
+    now[0] = 100.0
+    slow_clock(lambda file: file == __file__)
+    now[0] += 16.0
+    clock = getattr(time, name)
+    assert clock() == (100.0 + 16.0 / SLOWER) * unit
+    assert isinstance(clock(), int if name.endswith("_ns") else float)
+    assert eval(compile("clock()", "library.py", "eval"), {"clock": clock}) == 116.0 * unit
