@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         Unavailable,
     )
     from outpace.model.report import Command, Report
-    from outpace.model.table import Field, Table
+    from outpace.model.table import Field, Table, schema
     from outpace.model.units import Unit, humanize
 
 __all__ = [
@@ -83,6 +83,7 @@ __all__ = [
     "humanize",
     "median",
     "medians_without",
+    "schema",
 ]
 _HOMES = {
     "categories": "Category",
@@ -91,7 +92,7 @@ _HOMES = {
     "interval": "Interval bootstrap_mean bootstrap_saving median medians_without",
     "page": "Chart ChartKind Failure Figure Figures Link Links Page Rows Section Text Unavailable",
     "report": "Command Report",
-    "table": "Field Table",
+    "table": "Field Table schema",
     "units": "Unit humanize",
 }
 __getattr__ = lazy(__name__, _HOMES)

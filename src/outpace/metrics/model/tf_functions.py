@@ -9,23 +9,23 @@ from __future__ import annotations
 import numpy as np
 
 from outpace._once import derived
-from outpace.model import Field, Table, Unit
+from outpace.model import Table, schema
 from outpace.timeline import Run, Timeline
 from outpace.trace import dialect
 from outpace.trace.algorithms import distinct, nest_rows
 
-FIELDS = (
-    Field("host", Unit.TEXT, "host of the calls"),
-    Field("function", Unit.TEXT, "name of the tf.function"),
-    Field("calls", Unit.COUNT, "calls in the capture"),
-    Field("traced", Unit.COUNT, "calls that built a new graph (tracing) before they ran"),
-    Field("eager", Unit.COUNT, "calls that ran op by op, without a graph"),
-    Field("xla", Unit.COUNT, "calls compiled by XLA"),
-    Field("graphs", Unit.COUNT, "graphs that the function had at its last call"),
-    Field("total_ps", Unit.PS, "time in the calls, inner function calls left out"),
-    Field("traced_ps", Unit.PS, "of it, in calls that built a graph", "Tracing time"),
-    Field("expensive_ps", Unit.PS, "of it, in calls that built a graph or ran op by op", "Traced or eager"),
-)
+FIELDS = schema("""
+    host         | text  | host of the calls
+    function     | text  | name of the tf.function
+    calls        | count | calls in the capture
+    traced       | count | calls that built a new graph (tracing) before they ran
+    eager        | count | calls that ran op by op, without a graph
+    xla          | count | calls compiled by XLA
+    graphs       | count | graphs that the function had at its last call
+    total_ps     | ps    | time in the calls, inner function calls left out
+    traced_ps    | ps    | of it, in calls that built a graph | Tracing time
+    expensive_ps | ps    | of it, in calls that built a graph or ran op by op | Traced or eager
+""")
 
 
 @derived
