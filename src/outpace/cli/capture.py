@@ -24,11 +24,6 @@ class Cluster(str, Enum):
     TF_CONFIG = "tf_config"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-    app.command()(capture)
-
-
 def capture(
     addresses: Annotated[
         list[str] | None,

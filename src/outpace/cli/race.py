@@ -21,11 +21,6 @@ class Per(str, Enum):
     EXAMPLE = "example"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-    app.command()(race)
-
-
 def race(
     variants: Annotated[
         list[str],
