@@ -24,7 +24,8 @@ import pytest
 
 import outpace
 from outpace.capture.remote import RemoteResult, capture_remote
-from outpace.capture.remote.wire import ProfileRequest, fields
+from outpace.capture.remote.wire import ProfileRequest
+from outpace.model.wire import fields
 from outpace.store.logdir import find_profiles
 
 pytestmark = pytest.mark.skipif(
