@@ -14,7 +14,7 @@ import shutil
 import struct
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 from outpace.model.wire import blob, double, integer
@@ -93,14 +93,12 @@ def _masked(data: bytes) -> int:
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def _table() -> tuple[int, ...]:
+def _table() -> Iterator[int]:
     """CRC-32C (Castagnoli, reversed polynomial 0x82F63B78) of each byte."""
-    rows = []
     for value in range(256):
         for _ in range(8):
             value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
-        rows.append(value)
-    return tuple(rows)
+        yield value
 
 
-_TABLE = _table()
+_TABLE = tuple(_table())
