@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         Section,
         Text,
         Unavailable,
+        filled,
     )
     from outpace.model.report import Command, Report
     from outpace.model.table import Field, Table, schema
@@ -80,6 +81,7 @@ __all__ = [
     "UsageError",
     "bootstrap_mean",
     "bootstrap_saving",
+    "filled",
     "humanize",
     "median",
     "medians_without",
@@ -90,7 +92,7 @@ _HOMES = {
     "errors": "CaptureError NotFoundError OutpaceError OutputError PartialCaptureError ProfileError ToolError UsageError",
     "finding": "CAPTURE OUTSIDE Certainty Effort Evidence Finding Saving Severity Threshold",
     "interval": "Interval bootstrap_mean bootstrap_saving median medians_without",
-    "page": "Chart ChartKind Failure Figure Figures Link Links Page Rows Section Text Unavailable",
+    "page": "Chart ChartKind Failure Figure Figures Link Links Page Rows Section Text Unavailable filled",
     "report": "Command Report",
     "table": "Field Table schema",
     "units": "Unit humanize",

@@ -6,6 +6,8 @@ has by then. Meaning as in `xplane_to_tf_functions.cc` of openxla/xprof: time is
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from outpace._once import derived
@@ -35,31 +37,18 @@ def tf_functions(run: Run) -> Table:
     return Table.from_rows("function_calls", "tf.function calls", FIELDS, rows).sorted_by("total_ps")
 
 
-def _rows(timeline: Timeline) -> list[tuple[object, ...]]:
+def _rows(timeline: Timeline) -> Iterator[tuple[object, ...]]:
     trace = timeline.trace
     stat = trace.stat(dialect.TF_FUNCTION_CALL)
     if len(stat) == 0:
-        return []
+        return
     _, time = nest_rows(trace.lines.first_event, trace.start, trace.duration, stat.row)
     mode = np.array(stat.texts(), dtype=str)
     traced, eager, xla = np.char.startswith(mode, "traced"), mode == "eager", np.char.endswith(mode, "-xla")
     graphs = trace.stat(dialect.TRACING_COUNT).dense(len(trace), 0)[stat.row]
     names = trace.name[stat.row]
-    rows: list[tuple[object, ...]] = []
     for name in distinct(names):
         mine = names == name
-        rows.append(
-            (
-                timeline.host,
-                trace.names[name],
-                int(mine.sum()),
-                int(traced[mine].sum()),
-                int(eager[mine].sum()),
-                int(xla[mine].sum()),
-                int(graphs[mine].max()),
-                int(time[mine].sum()),
-                int(time[mine & traced].sum()),
-                int(time[mine & (traced | eager)].sum()),
-            )
-        )
-    return rows
+        calls = (int(mine.sum()), *(int(kind[mine].sum()) for kind in (traced, eager, xla)), int(graphs[mine].max()))
+        times = (int(time[part].sum()) for part in (mine, mine & traced, mine & (traced | eager)))
+        yield timeline.host, trace.names[name], *calls, *times

@@ -83,13 +83,11 @@ FIELDS = schema("""
 
 @dataclass(frozen=True)
 class PythonLine:
-    """A line of the user's code that takes time of which the profile shows nothing; see `FIELDS`. Shares are of the step time, times are
-    per step in ps; `low` and `high` are the 95% CI of `python_share`."""
+    """A line of the user's code that takes time of which the profile shows nothing; see `FIELDS`. Shares are of the step time."""
 
     file: str
     line: int
     function: str
-    text: str
     library: str
     below: str
     python_share: float
@@ -99,12 +97,6 @@ class PythonLine:
     caller: str
     every: int
     reads_variable: bool
-    low: float
-    high: float
-    untraced_share: float
-    untraced_ps: int
-    elsewhere_ps: int
-    self_ps: int
 
 
 @derived
@@ -116,15 +108,9 @@ def python_lines(run: Run) -> Table:
 
 def lines_beside(run: Run, host: str) -> list[PythonLine]:
     """The user's own lines on one host by the time that they take beside the step's own functions, longest first; none without samples."""
-    rows = [row for row in python_lines(run).records() if row["host"] == host]
-    total = sum(row["samples"] for row in rows)
-    wanted = [field.name for field in dataclasses.fields(PythonLine) if field.name not in ("low", "high")]
-    lines = []
-    for row in rows:
-        if row["who"] == YOURS and row["beside_share"] > 0:
-            low, high = interval(row["beside_share"], total)
-            lines.append(PythonLine(**{key: row[key] for key in wanted}, low=low, high=high))
-    return sorted(lines, key=lambda line: -line.beside_share)
+    wanted = [field.name for field in dataclasses.fields(PythonLine)]
+    mine = [r for r in python_lines(run).records() if r["host"] == host and r["who"] == YOURS and r["beside_share"] > 0]
+    return sorted((PythonLine(**{key: r[key] for key in wanted}) for r in mine), key=lambda line: -line.beside_share)
 
 
 def framework_share(run: Run, host: str) -> float | None:
