@@ -24,7 +24,8 @@ import pytest
 
 import outpace
 from outpace.capture.remote import RemoteResult, capture_remote
-from outpace.capture.remote.wire import ProfileRequest, fields
+from outpace.capture.remote.wire import ProfileRequest
+from outpace.model.wire import fields
 from outpace.store.logdir import find_profiles
 
 pytestmark = pytest.mark.skipif(
@@ -274,7 +275,7 @@ def test_requests_are_those_of_the_protocol() -> None:
           options.duration_ms, options.start_timestamp_ns, options.enable_hlo_proto, options.include_dataset_ops)
     """
     options = dict(fields(ProfileRequest(700, 3, 1, 0, start_ns=5).encode()))[4]
-    assert isinstance(options, memoryview)
+    assert isinstance(options, bytes)
     command = [sys.executable, "-c", textwrap.dedent(code), str(path), options.hex()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert done.stdout.split() == ["1", "3", "1", "0", "700", "5", "True", "True"], done.stderr

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from outpace.model.wire import varint
 from outpace.testing import Inline, SpaceBuilder, Unsigned
-from outpace.testing.wire import varint
 from outpace.trace import read_trace
 from tests.property.test_decode import decoded, expected
 from tests.support import FAST

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from outpace.capture.choose import keras_backend, keras_framework
+from outpace.capture.marks import MARKS
 from outpace.capture.notes import notes_of, write_notes
 from outpace.capture.options import DEFAULT_LOGDIR, CaptureOptions
 from outpace.capture.profilers import MAKERS
@@ -186,10 +187,7 @@ def mark_tensorboard_steps() -> None:
     from keras.src import backend
 
     def start_batch_trace(batch: int) -> Any:
-        if keras_framework() == "jax":
-            mark = sys.modules["jax"].profiler.StepTraceAnnotation("train", step_num=batch)
-        else:
-            mark = sys.modules["tensorflow"].profiler.experimental.Trace("train", step_num=batch, _r=1)
+        mark = MARKS[keras_framework()]("train", batch)
         mark.__enter__()
         return mark
 

@@ -47,12 +47,8 @@ class step:
 
 def _makers() -> list[Any]:
     """The public mark classes of the imported frameworks, that of the training one first (an `outpace profile` counts these marks)."""
-    makers = []
-    for name in ("jax", "tensorflow") if framework_in_use() == "jax" else ("tensorflow", "jax"):
-        profiler = getattr(sys.modules.get(name), "profiler", None)
-        if profiler is not None:
-            makers.append(_tensorflow_mark if name == "tensorflow" else _jax_mark)
-    return makers
+    names = ("jax", "tensorflow") if framework_in_use() == "jax" else ("tensorflow", "jax")
+    return [MARKS[name] for name in names if getattr(sys.modules.get(name), "profiler", None) is not None]
 
 
 def _tensorflow_mark(name: str, number: int) -> Any:
@@ -61,6 +57,10 @@ def _tensorflow_mark(name: str, number: int) -> Any:
 
 def _jax_mark(name: str, number: int) -> Any:
     return sys.modules["jax"].profiler.StepTraceAnnotation(name, step_num=number)
+
+
+MARKS = {"tensorflow": _tensorflow_mark, "jax": _jax_mark}
+"""What makes a mark of a name and a number, by framework."""
 
 
 class _InputWatch:

@@ -17,13 +17,15 @@ from typer.core import TyperGroup
 
 from outpace._version import __version__
 from outpace.cli.console import note
+from outpace.cli.options import PASSED_ON
 from outpace.cli.process import Ended, end_on_signals, leave
 
 COMMANDS = ("report", "explain", "profile", "capture", "serve", "trace", "doctor", "lint", "tune", "race", "replay", "tools")
+_OF_SCRIPTS = ("profile", "serve", "tune")  # what follows the script is passed on to it
 
 
 class Commands(TyperGroup):
-    """Each command is a module of this package, imported when that command is asked for."""
+    """Each command is a function of a module of its name in this package, imported when that command is asked for."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Names, in the order of the help."""
@@ -33,7 +35,8 @@ class Commands(TyperGroup):
         """The command of that name, or None."""
         if cmd_name in COMMANDS and cmd_name not in self.commands:
             alone = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-            importlib.import_module(f"{__name__}.{cmd_name}").register(alone)
+            module = importlib.import_module(f"{__name__}.{cmd_name}")
+            alone.command(context_settings=PASSED_ON if cmd_name in _OF_SCRIPTS else None)(getattr(module, cmd_name))
             self.commands[cmd_name] = typer.main.get_command(alone)
         return self.commands.get(cmd_name)
 

@@ -24,11 +24,6 @@ class Cluster(str, Enum):
     TF_CONFIG = "tf_config"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-    app.command()(capture)
-
-
 def capture(
     addresses: Annotated[
         list[str] | None,
@@ -114,7 +109,7 @@ def _print_outcomes(result: RemoteResult, file: TextIO, width: int | None, color
     from outpace.model.units import Unit, humanize
     from outpace.report.console import PlainConsole
 
-    console = PlainConsole(file=file, width=width, force_terminal=color, highlight=False, soft_wrap=False)
+    console = PlainConsole(file=file, width=width, force_terminal=color)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("Worker", no_wrap=True)
     table.add_column("Profile")

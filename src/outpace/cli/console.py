@@ -41,8 +41,4 @@ def sentences(width: int | None, color: bool | None) -> PlainConsole:
         width=width or min(shutil.get_terminal_size((80, 24)).columns, _WIDEST),
         force_terminal=color,
         no_color=None if color is None else not color,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        legacy_windows=False,
     )

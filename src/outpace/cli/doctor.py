@@ -21,11 +21,6 @@ _STYLES = {"ok": "green", "note": "cyan", "not checked": "dim", "problem": "bold
 _ORDER = ("ok", "not checked", "note", "problem")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-    app.command()(doctor)
-
-
 def doctor(
     logdir: Annotated[
         str, typer.Option(help="The log directory that captures will be written to; local or a URL.")

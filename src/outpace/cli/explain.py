@@ -13,11 +13,6 @@ from outpace.cli.process import tune
 _NUMBER = re.compile(r"-?[0-9]+")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-    app.command()(explain)
-
-
 def explain(
     path: Annotated[str, typer.Argument(help="A profile file, a run folder, or a log directory; local or a URL.")],
     what: Annotated[

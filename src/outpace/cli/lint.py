@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 _STYLES = {"warning": "bold yellow", "note": "cyan"}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-    app.command()(lint)
-
-
 def lint(
     paths: Annotated[
         list[str], typer.Argument(metavar="PATH...", help="Python files, or folders with all Python files below them.")

@@ -12,7 +12,6 @@ import typer
 from outpace.capture.options import DEFAULT_LOGDIR
 from outpace.cli.console import note
 from outpace.cli.options import (
-    PASSED_ON,
     Color,
     DeviceLevel,
     HostLevel,
@@ -40,11 +39,6 @@ class Then(str, Enum):
 
     STOP = "stop"
     CONTINUE = "continue"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-    app.command(context_settings=PASSED_ON)(profile)
 
 
 def profile(

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from outpace.cli.options import Color, Html, Width
-
-if TYPE_CHECKING:
-    from outpace.tune.race import RaceResult
 
 
 class Per(str, Enum):
@@ -19,11 +16,6 @@ class Per(str, Enum):
 
     STEP = "step"
     EXAMPLE = "example"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-    app.command()(race)
 
 
 def race(
@@ -62,6 +54,7 @@ def race(
     verdicts, 5 if no variant ran a step, 130 after Ctrl-C.
     """
     from outpace.capture.remote.options import seconds
+    from outpace.cli.output import show
     from outpace.tune.race import race_scripts
     from outpace.tune.trial import Per as Rates
 
@@ -75,15 +68,6 @@ def race(
         seed=seed,
         out=out,
     )
-    show_race(result, html=html, json=json, width=width, color=color)
+    show(result.report, single=True, html=html, json=json, width=width, color=color)
     if result.experiment.interrupted:
         raise typer.Exit(130)
-
-
-def show_race(
-    result: RaceResult, *, html: Path | None = None, json: bool = False, width: int | None = None, color: bool | None = None
-) -> None:
-    """Print a result (JSON instead, when asked), and write the HTML where it is wanted."""
-    from outpace.cli.output import show
-
-    show(result.report, single=True, html=html, json=json, width=width, color=color)

@@ -10,11 +10,6 @@ import typer
 from outpace.cli.options import Color, Width
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-    app.command()(replay)
-
-
 def replay(
     record: Annotated[
         Path, typer.Argument(metavar="FILE", help="A record that 'outpace race --out' or outpace.race(out=...) wrote.")

@@ -14,11 +14,6 @@ STORED = ".json"
 """Ending of a report that '--json' printed."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-    app.command()(report)
-
-
 def report(
     path: Annotated[
         str,

@@ -6,12 +6,7 @@ from typing import Annotated
 
 import typer
 
-from outpace.cli.options import PASSED_ON, Module, Script, ScriptArgs
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-    app.command(context_settings=PASSED_ON)(serve)
+from outpace.cli.options import Module, Script, ScriptArgs
 
 
 def serve(

@@ -8,11 +8,6 @@ from typing import Annotated
 import typer
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-    app.command()(tools)
-
-
 def tools(json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False) -> None:
     """List the analysis tools and the question that each answers."""
     from outpace import api

@@ -48,11 +48,6 @@ _Arguments = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-    app.command()(trace)
-
-
 def trace(
     path: Annotated[
         str, typer.Argument(help="A *.xplane.pb file, a run folder, or a log directory (its newest run); local or a URL.")

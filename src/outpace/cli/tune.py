@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from outpace.cli.options import PASSED_ON, Color, Html, Module, Width, of_script
+from outpace.cli.options import Color, Html, Module, Script, ScriptArgs, Width, of_script
 
 if TYPE_CHECKING:
     from outpace.capture.options import Outcome
@@ -87,15 +87,10 @@ OnlyLimits = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-    app.command(context_settings=PASSED_ON)(tune)
-
-
 def tune(
     context: typer.Context,
-    script: Annotated[str, typer.Argument(help="The training script, run unmodified as 'python SCRIPT ARGS' would.")],
-    args: Annotated[list[str] | None, typer.Argument(help="Arguments for the script.")] = None,
+    script: Script,
+    args: ScriptArgs = None,
     module: Module = False,
     fit: WhichFit = 1,
     budget: HowLong = None,

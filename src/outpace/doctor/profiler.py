@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from outpace._dataclass import dataclass
 from outpace.capture.profilers import IGNORES_LEVELS
@@ -93,33 +93,29 @@ def check(system: System, facts: Facts) -> list[CheckResult]:
     return found + [_levels(framework) for framework in facts.frameworks if not framework.failure]
 
 
-def _environment(system: System, facts: Facts) -> list[CheckResult]:
-    found = []
+def _environment(system: System, facts: Facts) -> Iterator[CheckResult]:
     for setting in SETTINGS:
         value = system.environment.get(setting.variable)
         if value is None or not setting.applies(value) or (setting.gpu_only and not facts.gpu_there):
             continue
         make = problem if setting.breaks and not facts.gpu_recorded else note
         text = f"{setting.variable} {setting.text}."
-        found.append(make("environment", text, f"{setting.variable}={value}", command=f"unset {setting.variable}"))
-    return found
+        yield make("environment", text, f"{setting.variable}={value}", command=f"unset {setting.variable}")
 
 
-def _others(system: System, facts: Facts) -> list[CheckResult]:
+def _others(system: System, facts: Facts) -> Iterator[CheckResult]:
     """Profilers among the running processes; they matter where CUPTI is wanted."""
     if not facts.gpu_there or facts.gpu_recorded:
-        return []
+        return
     running: dict[str, list[str]] = {}
     for pid in system.names("/proc"):
         name = (system.read(f"/proc/{pid}/comm") or "").strip() if pid.isdigit() else ""
         if name in _TOOLS:
             running.setdefault(_TOOLS[name], []).append(f"{name} (process {pid})")
-    found = []
     for tool, processes in running.items():
         command = "sudo dcgmi profile --pause" if tool == "DCGM" else "nsys sessions list"
         text = f"{tool} is running; where it profiles this GPU, CUPTI serves no one else."
-        found.append(note("profiler", text, *processes, command=command))
-    return found
+        yield note("profiler", text, *processes, command=command)
 
 
 def _levels(framework: Framework) -> CheckResult:

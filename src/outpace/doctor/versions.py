@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from outpace._dataclass import dataclass
@@ -191,17 +191,15 @@ def _known(facts: Facts, framework: str) -> list[str]:
     return [_filled(m.command, packages) for m in MISMATCHES if m.breaks == framework and m.applies(packages)]
 
 
-def _mismatches(facts: Facts) -> list[CheckResult]:
+def _mismatches(facts: Facts) -> Iterator[CheckResult]:
     """Known mismatches; one that should break an import is only a note where the import worked."""
     packages = Packages(facts.packages)
     broken = {framework.name for framework in facts.frameworks if framework.failure}
-    found = []
     for mismatch in MISMATCHES:
         if mismatch.applies(packages):
             make = problem if mismatch.breaks in broken else note
             command = _filled(mismatch.command, packages)
-            found.append(make(f"versions-{mismatch.id}", _filled(mismatch.text, packages), command=command))
-    return found
+            yield make(f"versions-{mismatch.id}", _filled(mismatch.text, packages), command=command)
 
 
 def _requirements(facts: Facts) -> list[CheckResult]:

@@ -115,7 +115,7 @@ class Chains:
         self.stages.append(stage)
         return Datasets((Path(stage),))
 
-    # Statements: each says whether the block ends there.
+    # Statements: one that ends its block says so.
 
     def execute(self, body: Sequence[ast.stmt], frame: Frame) -> bool:
         """Run statements in order; returns whether they leave the function."""
@@ -130,14 +130,12 @@ class Chains:
                 return True
         return False
 
-    def _do_FunctionDef(self, node: ast.FunctionDef, frame: Frame) -> bool:
+    def _do_FunctionDef(self, node: ast.FunctionDef, frame: Frame) -> None:
         frame.scope[node.name] = Defined(node)
         self._closures[node] = frame
-        return False
 
-    def _do_ClassDef(self, node: ast.ClassDef, frame: Frame) -> bool:
+    def _do_ClassDef(self, node: ast.ClassDef, frame: Frame) -> None:
         frame.scope[node.name] = Defined(node)
-        return False
 
     def _do_Return(self, node: ast.Return, frame: Frame) -> bool:
         value = self.evaluate(node.value, frame) if node.value is not None else None
@@ -149,21 +147,18 @@ class Chains:
     def _do_Raise(self, node: ast.Raise, frame: Frame) -> bool:
         return True
 
-    def _do_Assign(self, node: ast.Assign, frame: Frame) -> bool:
+    def _do_Assign(self, node: ast.Assign, frame: Frame) -> None:
         value = self.evaluate(node.value, frame)
         for target in node.targets:
             self._assign(target, value, frame)
-        return False
 
-    def _do_AnnAssign(self, node: ast.AnnAssign, frame: Frame) -> bool:
+    def _do_AnnAssign(self, node: ast.AnnAssign, frame: Frame) -> None:
         if node.value is not None:
             self._assign(node.target, self.evaluate(node.value, frame), frame)
-        return False
 
-    def _do_AugAssign(self, node: ast.AugAssign, frame: Frame) -> bool:
+    def _do_AugAssign(self, node: ast.AugAssign, frame: Frame) -> None:
         self.evaluate(node.value, frame)
         self._assign(node.target, None, frame)
-        return False
 
     def _do_If(self, node: ast.If, frame: Frame) -> bool:
         decided = truth(node.test, lambda test: self.evaluate(test, frame))
@@ -183,21 +178,19 @@ class Chains:
         frame.scope, frame.given = joined(before, narrow, scopes, ended, (text, wanted)), given
         return all(ended)
 
-    def _do_For(self, node: ast.For | ast.AsyncFor, frame: Frame) -> bool:
+    def _do_For(self, node: ast.For | ast.AsyncFor, frame: Frame) -> None:
         value = self.evaluate(node.iter, frame)
         if isinstance(value, Datasets):
             self.uses.append(Use("loop", node, value))
         self._assign(node.target, None, frame)
         self.execute(node.body, frame)
         self.execute(node.orelse, frame)
-        return False
 
     _do_AsyncFor = _do_For
 
-    def _do_While(self, node: ast.While, frame: Frame) -> bool:
+    def _do_While(self, node: ast.While, frame: Frame) -> None:
         self.evaluate(node.test, frame)
         self.execute(node.body, frame)
-        return False
 
     def _do_With(self, node: ast.With | ast.AsyncWith, frame: Frame) -> bool:
         for item in node.items:

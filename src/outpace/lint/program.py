@@ -42,12 +42,12 @@ class Rule:
     """
 
     id: str
-    level: Level
     title: str
     why: str
     reference: str
     fix: str
     harmless: str
+    level: Level = Level.WARNING
 
 
 @dataclass(frozen=True)

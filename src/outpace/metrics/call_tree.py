@@ -6,10 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import field
 
 from outpace._dataclass import dataclass
-from outpace.model import Field, Table, Unit
-
-_ID = Field("id", Unit.COUNT, "number of the node, as `parent` names it")
-_PARENT = Field("parent", Unit.COUNT, "node above it; 0 at the top")
+from outpace.model import Field, Table, schema
 
 
 @dataclass
@@ -23,19 +20,19 @@ class _Node:
 
 def fields(name: str, total: str, own: str, count: str) -> tuple[Field, ...]:
     """Columns of a tree; the four texts say what a name, its two times and its count mean."""
-    return (
-        Field("name", Unit.TEXT, name),
-        Field("total_ps", Unit.PS, total, "Total"),
-        Field("fraction", Unit.FRACTION, "the same as a share of the whole tree", "Of all"),
-        Field("self_ps", Unit.PS, own, "Self"),
-        Field("occurrences", Unit.COUNT, count, "Count"),
-        Field("depth", Unit.COUNT, "levels above it"),
-        _ID,
-        _PARENT,
-    )
+    return schema(f"""
+        name        | text     | {name}
+        total_ps    | ps       | {total} | Total
+        fraction    | fraction | the same as a share of the whole tree | Of all
+        self_ps     | ps       | {own} | Self
+        occurrences | count    | {count} | Count
+        depth       | count    | levels above it
+        id          | count    | number of the node, as `parent` names it
+        parent      | count    | node above it; 0 at the top
+    """)
 
 
-def call_tree(name: str, title: str, schema: Sequence[Field], paths: Iterable[tuple[Sequence[str], int, int]]) -> Table:
+def call_tree(name: str, title: str, columns: Sequence[Field], paths: Iterable[tuple[Sequence[str], int, int]]) -> Table:
     """A table of `fields`: a row per node, parents first, and of those at one place the longest first.
 
     `paths` are (names from the top down, time of the last one itself, its count).
@@ -58,4 +55,4 @@ def call_tree(name: str, title: str, schema: Sequence[Field], paths: Iterable[tu
             share = node.total / root.total if root.total else 0.0
             rows.append((node.name, node.total, share, node.own, node.count, depth, number, parent))
         stack += [(child, depth + 1, number) for child in sorted(node.below.values(), key=lambda child: child.total)]
-    return Table.from_rows(name, title, schema, rows)
+    return Table.from_rows(name, title, columns, rows)

@@ -36,9 +36,10 @@ if TYPE_CHECKING:
         Section,
         Text,
         Unavailable,
+        filled,
     )
     from outpace.model.report import Command, Report
-    from outpace.model.table import Field, Table
+    from outpace.model.table import Field, Table, schema
     from outpace.model.units import Unit, humanize
 
 __all__ = [
@@ -80,18 +81,20 @@ __all__ = [
     "UsageError",
     "bootstrap_mean",
     "bootstrap_saving",
+    "filled",
     "humanize",
     "median",
     "medians_without",
+    "schema",
 ]
 _HOMES = {
     "categories": "Category",
     "errors": "CaptureError NotFoundError OutpaceError OutputError PartialCaptureError ProfileError ToolError UsageError",
     "finding": "CAPTURE OUTSIDE Certainty Effort Evidence Finding Saving Severity Threshold",
     "interval": "Interval bootstrap_mean bootstrap_saving median medians_without",
-    "page": "Chart ChartKind Failure Figure Figures Link Links Page Rows Section Text Unavailable",
+    "page": "Chart ChartKind Failure Figure Figures Link Links Page Rows Section Text Unavailable filled",
     "report": "Command Report",
-    "table": "Field Table",
+    "table": "Field Table schema",
     "units": "Unit humanize",
 }
 __getattr__ = lazy(__name__, _HOMES)

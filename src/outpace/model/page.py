@@ -151,6 +151,11 @@ class Rows:
 Section = Figures | Links | Text | Chart | Rows
 
 
+def filled(*sections: Chart | Rows) -> list[Section]:
+    """Those of the sections whose table has rows: what was not met needs no heading."""
+    return [section for section in sections if len(section.table)]
+
+
 @dataclass(frozen=True)
 class Unavailable:
     """Why a page has nothing to show in this profile, and how to get it."""

@@ -31,6 +31,16 @@ class Field:
         return self.title or " ".join((words[0][:1].upper() + words[0][1:], *words[1:]))
 
 
+def schema(text: str, *shared: Field) -> tuple[Field, ...]:
+    """Fields from a table of text. Each line is a field: `name | unit | meaning`, and `| title` where it is not the name.
+
+    A line that is a name alone stands for that one of the `shared` fields. Raises ValueError for an unknown unit, KeyError for a name.
+    """
+    known = {spec.name: spec for spec in shared}
+    lines = ([" ".join(cell.split()) for cell in line.split("|")] for line in text.strip().splitlines())
+    return tuple(Field(name, Unit(rest[0]), *rest[1:]) if rest else known[name] for name, *rest in lines)
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
     """Rows of one kind. `fields[i]` describes `columns[i]`; all columns are one-dimensional and equally long.

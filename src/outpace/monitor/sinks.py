@@ -14,9 +14,10 @@ import shutil
 import struct
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
+from outpace.model.wire import blob, double, integer
 from outpace.store.tree import is_url, open_tree
 
 FOLDER = "outpace-monitor"
@@ -43,7 +44,7 @@ class Sinks:
             seconds = time.time()
             events = f"events.out.tfevents.{seconds:.6f}.{name}.outpace"
             self._events = _appending(os.path.join(self.folder, events))
-            self._events.write(record(_event(seconds, 0, _text(3, "brain.Event:2"))))
+            self._events.write(record(_event(seconds, 0, blob(3, "brain.Event:2"))))
 
     def line(self, content: Mapping[str, Any]) -> None:
         """Append one line."""
@@ -52,8 +53,8 @@ class Sinks:
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
         """Append scalars of one step, by tag."""
         if self._events is not None:
-            summary = b"".join(_bytes(1, _text(1, tag) + b"\x15" + struct.pack("<f", value)) for tag, value in values.items())
-            self._events.write(record(_event(time.time(), step, _bytes(5, summary))))
+            summary = b"".join(blob(1, blob(1, tag) + b"\x15" + struct.pack("<f", value)) for tag, value in values.items())
+            self._events.write(record(_event(time.time(), step, blob(5, summary))))
 
     def close(self) -> None:
         """Close the files, and upload them when the log directory is remote; raises what the store raises."""
@@ -81,24 +82,7 @@ def record(data: bytes) -> bytes:
 
 def _event(seconds: float, step: int, what: bytes) -> bytes:
     """The fields of tensorflow/core/util/event.proto: wall_time (1), step (2), and one of file_version (3), summary (5)."""
-    return b"\x09" + struct.pack("<d", seconds) + b"\x10" + _varint(step) + what
-
-
-def _text(field: int, text: str) -> bytes:
-    return _bytes(field, text.encode())
-
-
-def _bytes(field: int, content: bytes) -> bytes:
-    return bytes([field << 3 | 2]) + _varint(len(content)) + content
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
+    return double(1, seconds) + integer(2, step) + what
 
 
 def _masked(data: bytes) -> int:
@@ -109,14 +93,12 @@ def _masked(data: bytes) -> int:
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def _table() -> tuple[int, ...]:
+def _table() -> Iterator[int]:
     """CRC-32C (Castagnoli, reversed polynomial 0x82F63B78) of each byte."""
-    rows = []
     for value in range(256):
         for _ in range(8):
             value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
-        rows.append(value)
-    return tuple(rows)
+        yield value
 
 
-_TABLE = _table()
+_TABLE = tuple(_table())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -111,7 +111,7 @@ def columns(chart: Chart, most: int) -> Columns:
         heights = np.add.reduceat(heights, starts, axis=1) / counts
     return Columns(
         keys=tuple(series_key(chart, f, i) for i, f in enumerate(fields)),
-        names=tuple(clean(part_title(f)) for f in fields),
+        names=tuple(clean(f.label) for f in fields),
         labels=tuple(clean(v) for v in table[chart.x][starts].tolist()),
         heights=heights,
         unit=fields[0].unit if fields else Unit.NONE,
@@ -144,7 +144,7 @@ def slices(chart: Chart, count: int) -> Columns:
     totals = heights.sum(axis=0)
     return Columns(
         keys=tuple(series_key(chart, f, i) for i, f in enumerate(fields)),
-        names=tuple(clean(part_title(f)) for f in fields),
+        names=tuple(clean(f.label) for f in fields),
         labels=labels,
         heights=heights,
         unit=fields[0].unit if fields else Unit.NONE,
@@ -226,9 +226,8 @@ def tree(chart: Chart) -> Tree:
     return Tree(extra, tuple(nodes))
 
 
-def _walk(roots: Sequence[int], children: dict[int, list[int]], count: int) -> list[tuple[int, int]]:
+def _walk(roots: Sequence[int], children: dict[int, list[int]], count: int) -> Iterator[tuple[int, int]]:
     """(depth, row) of every row once, without recursion: a hostile profile may nest deeper than the stack."""
-    order: list[tuple[int, int]] = []
     seen: set[int] = set()
     for start in (*roots, *range(count)):
         stack = [(0, start)]
@@ -237,20 +236,14 @@ def _walk(roots: Sequence[int], children: dict[int, list[int]], count: int) -> l
             if row in seen:
                 continue
             seen.add(row)
-            order.append((depth, row))
+            yield depth, row
             stack.extend((depth + 1, child) for child in reversed(children.get(row, ())))
-    return order
 
 
 def series_key(chart: Chart, field: Field, position: int) -> str:
     """Colour key of one series column; the chart may name the column itself or its heading."""
     named = field.label if field.label in chart.colors else field.name
     return palette.key_of(named, position, chart.colors)
-
-
-def part_title(field: Field) -> str:
-    """Name of a series for a legend."""
-    return field.label
 
 
 def sizes(column: npt.NDArray[Any]) -> npt.NDArray[np.float64]:

@@ -23,7 +23,13 @@ _SPELLED = {
 
 
 class PlainConsole(Console):
-    """Rich's console, but control characters are spelled out, and what the output's encoding lacks is written in what it has."""
+    """Rich's console, but control characters are spelled out, and what the output's encoding lacks is written in what it has.
+
+    No text is markup to it: what it prints may come from anywhere.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(highlight=False, markup=False, emoji=False, legacy_windows=False, **options)
 
     def render(self, *args: Any, **kwargs: Any) -> Iterable[Segment]:
         """The segments of a renderable."""

@@ -63,17 +63,15 @@ def _write_table(table: Table, path: Path) -> Path:
     return path
 
 
-def _files(report: Report) -> list[tuple[str, Table]]:
+def _files(report: Report) -> Iterator[tuple[str, Table]]:
     """Every table with a file name of its own, also where a file system does not tell capitals apart."""
-    found: list[tuple[str, Table]] = []
     taken: set[str] = set()
     for page in report.pages:
         for table in page.tables():
             stem = f"{_file_name(page.id)}.{_file_name(table.name)}"
             name = next(n for n in _numbered(stem) if n.lower() not in taken)
             taken.add(name.lower())
-            found.append((f"{name}.csv", table))
-    return found
+            yield f"{name}.csv", table
 
 
 def _numbered(stem: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from outpace.model import Chart, ChartKind, Table, Unit
 from outpace.model.text import clean
-from outpace.report.chart_data import part_title, series_key
+from outpace.report.chart_data import series_key
 from outpace.report.labels import shared
 
 MOST_ROWS = 20_000
@@ -97,7 +97,7 @@ def chart_data(chart: Chart, table_id: str) -> dict[str, Any]:
         "select": chart.select,
         "selectLabel": clean(chart.table.field(chart.select).label) if chart.select else "",
         "series": [f.name for f in fields],
-        "names": [clean(part_title(f)) for f in fields],
+        "names": [clean(f.label) for f in fields],
         "keys": [series_key(chart, f, i) for i, f in enumerate(fields)],
         "unit": fields[0].unit.value if fields else Unit.NONE.value,
     }

@@ -75,10 +75,6 @@ def _console(file: TextIO, width: int | None, color: bool | None) -> PlainConsol
         force_terminal=color,
         no_color=None if color is None else not color,
         color_system="auto" if color is None else "truecolor" if color else None,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        legacy_windows=False,
     )
 
 
@@ -183,24 +179,19 @@ class _Writer:
         self._prose(clean_prose(section.body))
 
     def _links(self, section: Links) -> None:
-        self._heading(section.title)
         found = [next((t for t in item.tables if t in self.references), "") for item in section.items]
-        columns = [
-            Column("", tuple(clean(i.label) for i in section.items)),
-            Column("", tuple(shown(i.value, i.unit) for i in section.items), right=True),
-            Column("", tuple(f"--tool {clean(t.replace('.', ' (table ', 1))})" if t else "" for t in found), fixed=True),
-            Column("", tuple(clean_prose(i.why) for i in section.items), prose=True),
-        ]
-        self._lines(grid(columns, self.width, header=False)[0])
+        where = Column("", tuple(f"--tool {clean(t.replace('.', ' (table ', 1))})" if t else "" for t in found), fixed=True)
+        self._numbers(section, where, Column("", tuple(clean_prose(i.why) for i in section.items), prose=True))
 
     def _figures(self, section: Figures) -> None:
+        self._numbers(section, Column("", tuple(clean(i.remark) for i in section.items), prose=True))
+
+    def _numbers(self, section: Figures | Links, *beside: Column) -> None:
+        """Numbers with their names, and what stands beside them."""
         self._heading(section.title)
-        columns = [
-            Column("", tuple(clean(i.label) for i in section.items)),
-            Column("", tuple(shown(i.value, i.unit) for i in section.items), right=True),
-            Column("", tuple(clean(i.remark) for i in section.items), prose=True),
-        ]
-        self._lines(grid(columns, self.width, header=False)[0])
+        names = Column("", tuple(clean(i.label) for i in section.items))
+        values = Column("", tuple(shown(i.value, i.unit) for i in section.items), right=True)
+        self._lines(grid((names, values, *beside), self.width, header=False)[0])
 
     def _chart(self, chart: Chart) -> None:
         self._heading(chart.title)

@@ -58,12 +58,8 @@ def _rows(columns: Sequence[Column], widths: Sequence[int], styles: Sequence[str
     for i in range(len(columns[0].cells) if columns else 0):
         height = max(len(column[i]) for column in cells)
         style = styles[i] if styles else ""
-        made.append(
-            [
-                Text(_line([column[i][at] if at < len(column[i]) else "" for column in cells], columns, widths), style=style)
-                for at in range(height)
-            ]
-        )
+        lines = ([column[i][at] if at < len(column[i]) else "" for column in cells] for at in range(height))
+        made.append([Text(_line(line, columns, widths), style=style) for line in lines])
     return made
 
 

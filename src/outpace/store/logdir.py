@@ -215,14 +215,12 @@ def _runs(tree: Tree, root: str) -> tuple[RunInfo, ...]:
     return tuple(sorted(found, key=_age, reverse=True))
 
 
-def _runs_of(tree: Tree, profile_folder: str) -> list[RunInfo]:
-    runs = []
+def _runs_of(tree: Tree, profile_folder: str) -> Iterator[RunInfo]:
     for name in tree.folders(profile_folder):
         folder = f"{profile_folder}/{name}"
         times = [entry.modified for entry in tree.files(folder) if ending_of(entry.name, in_folders=True)]
         if times:
-            runs.append(RunInfo(name, tree.public(folder), max(times)))
-    return runs
+            yield RunInfo(name, tree.public(folder), max(times))
 
 
 def _age(run: RunInfo) -> tuple[float, float, str]:

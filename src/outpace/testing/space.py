@@ -6,7 +6,7 @@ import gzip
 import os
 from pathlib import Path
 
-from outpace.testing.wire import blob, double, integer
+from outpace.model.wire import blob, double, integer
 
 Name = str | bytes
 

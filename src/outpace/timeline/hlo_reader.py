@@ -1,4 +1,4 @@
-"""HLO instructions as they stand in an `HloProto`, and the little of protobuf's encoding that it takes.
+"""HLO instructions as they stand in an `HloProto`.
 
 Field numbers are those of `xla/service/hlo.proto` and `xla/xla_data.proto`; only the few fields named here are read. A message that is damaged
 has what stands before the damage.
@@ -6,9 +6,11 @@ has what stands before the damage.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 from outpace._once import once
+from outpace.model import wire
 
 Value = bytes | int
 
@@ -17,7 +19,6 @@ _ID, _OPERANDS, _CALLED, _CONFIG, _HOST_TRANSFER = 35, 36, 38, 43, 47
 _FRAMEWORK_OP, _FILE, _LINE, _FRAME = 2, 3, 4, 15  # OpMetadata
 _TYPE, _DIMENSIONS, _TUPLE, _LAYOUT = 2, 3, 4, 5  # ShapeProto
 _MEMORY_SPACE = 8  # LayoutProto
-_BITS = 64
 _DEEPEST = 20  # tuples of tuples; deeper ones are damage
 
 
@@ -129,11 +130,12 @@ def _arrays(data: bytes, depth: int = 0) -> Iterator[Shape]:
 
 
 def packed(data: bytes) -> list[int]:
-    """The numbers of a packed repeated field."""
+    """The numbers of a packed repeated field, as far as it is whole."""
     values, at = [], 0
-    while at < len(data):
-        value, at = _varint(data, at)
-        values.append(value)
+    with contextlib.suppress(ValueError):
+        while at < len(data):
+            value, at = wire.varint_at(data, at)
+            values.append(value)
     return values
 
 
@@ -159,36 +161,5 @@ def text(value: Value | None) -> str:
 
 def fields(data: bytes) -> Iterator[tuple[int, Value]]:
     """(field number, value) of a message: numbers for varints, bytes for the rest; stops where it is damaged."""
-    at = 0
-    while at < len(data):
-        tag, at = _varint(data, at)
-        kind, size = tag & 7, 0
-        if kind == 0:
-            value, at = _varint(data, at)
-            if at <= len(data):
-                yield tag >> 3, value
-            continue
-        if kind == 2:
-            size, at = _varint(data, at)
-        elif kind in (1, 5):
-            size = 8 if kind == 1 else 4
-        else:
-            return
-        if at + size > len(data):
-            return
-        yield tag >> 3, data[at : at + size]
-        at += size
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """(value, position after it); a position beyond the end when the data ends inside."""
-    value = 0
-    for shift in range(0, _BITS + 6, 7):
-        if at >= len(data):
-            break
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        at += 1
-        if byte < 0x80:
-            return value, at
-    return 0, len(data) + 1
+    with contextlib.suppress(ValueError):
+        yield from wire.fields(data)

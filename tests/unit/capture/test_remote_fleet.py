@@ -23,7 +23,7 @@ from outpace.capture.remote import collect as collect_module
 from outpace.capture.remote import fleet as fleet_module
 from outpace.capture.remote.wire import NOTE_KEY, ProfileRequest, ProfileResponse
 from outpace.model import CaptureError, UsageError
-from outpace.testing.wire import blob, integer
+from outpace.model.wire import blob, integer
 
 EVENTS = blob(1, blob(2, "/host:CPU") + blob(3, blob(2, "main") + blob(4, integer(1, 3))))
 NO_EVENTS = blob(4, "machine")

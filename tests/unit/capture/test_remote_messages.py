@@ -11,10 +11,10 @@ import pytest
 from outpace.capture.remote.addresses import Address, cluster_addresses, parse, read_addresses
 from outpace.capture.remote.options import RemoteOptions, seconds
 from outpace.capture.remote.result import HostOutcome, RemoteResult
-from outpace.capture.remote.wire import ProfileRequest, ProfileResponse, fields, has_events
+from outpace.capture.remote.wire import ProfileRequest, ProfileResponse, has_events
 from outpace.model import CaptureError, NotFoundError, UsageError
 from outpace.model.errors import PartialCaptureError
-from outpace.testing.wire import blob, integer
+from outpace.model.wire import blob, fields, integer
 
 EVENT = blob(4, integer(1, 3))
 PROFILE = blob(1, blob(2, "/host:CPU") + blob(3, blob(2, "main") + EVENT)) + blob(4, "machine")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outpace.model import Field, Table, Unit
+from outpace.model import Field, Table, Unit, schema
 
 
 def table(values: Any, unit: Unit = Unit.COUNT) -> Table:
@@ -53,3 +53,28 @@ def test_rows_of_some_values_stand_in_their_order() -> None:
     assert rows.of("value", "c", "b")["at"].tolist() == [0, 2, 3]
     assert len(rows.of("value", "d")) == 0
     assert rows.of("value", "b").of("at", 2)["at"].tolist() == [2]
+
+
+def test_a_schema_is_read_from_a_table_of_text() -> None:
+    host = Field("host", Unit.TEXT, "host of the steps")
+    fields = schema(
+        """
+        time_ps | ps    | time per step, \
+                          waits left out | Time
+        host
+        calls   | ratio | calls per step
+        """,
+        host,
+    )
+    assert fields == (
+        Field("time_ps", Unit.PS, "time per step, waits left out", "Time"),
+        host,
+        Field("calls", Unit.RATIO, "calls per step"),
+    )
+
+
+def test_a_schema_takes_no_unit_and_no_shared_field_that_does_not_exist() -> None:
+    with pytest.raises(ValueError, match="parsecs"):
+        schema("way | parsecs | how far")
+    with pytest.raises(KeyError, match="host"):
+        schema("host")

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from outpace.model.wire import varint
 from outpace.testing import Inline, SpaceBuilder, Unsigned
-from outpace.testing.wire import varint
 from outpace.trace import read_trace
 from tests.xspace_proto import XSpace
 

@@ -16,8 +16,6 @@ from outpace.capture.remote.wire import ProfileRequest, ProfileResponse, has_eve
 
 LONGEST_MS = 3_600_000  # an hour: a request for more is a mistake, and its profile could not be sent
 
-LEVELS_IGNORED = "its TensorFlow takes no tracer levels from Python, so the defaults were used"
-
 
 class Refused(Exception):
     """No sample was taken; `code` names the gRPC status that says so."""

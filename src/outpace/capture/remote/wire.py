@@ -5,16 +5,14 @@ Field numbers are those of `profiler_service.proto` and `profiler_options.proto`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from outpace._dataclass import dataclass
+from outpace.model.wire import blob, fields, integer
 
 DEFAULT_PORT = 6009  # the one of TensorFlow's guide
 NOTE_KEY = "outpace-note"  # trailing metadata of an answer: a remark of our own server for the client
 PROFILE_METHOD = "/tensorflow.ProfilerService/Profile"
 XPLANE_TOOL = "xplane.pb"  # the tool whose data is the profile itself: a client saves it as <host>.xplane.pb
 MOST_EVENTS = 1_000_000  # what TensorFlow's own client sends; CPU and GPU servers do not look at it
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 @dataclass(frozen=True)
@@ -38,24 +36,24 @@ class ProfileRequest:
     def encode(self) -> bytes:
         """The message as bytes."""
         options = (
-            _integer(5, 1)  # version: without it, servers replace the levels by their defaults
-            + _integer(1, 1)  # tf.data operations, as TensorFlow's own client asks
-            + _integer(2, self.host_level)
-            + _integer(3, self.device_level)
-            + _integer(4, self.python_level)
-            + _integer(7, 1)  # the compiled programs (HLO), which are on by default where nothing is said
-            + _integer(8, self.start_ns)
-            + _integer(9, self.duration_ms)
+            _given(5, 1)  # version: without it, servers replace the levels by their defaults
+            + _given(1, 1)  # tf.data operations, as TensorFlow's own client asks
+            + _given(2, self.host_level)
+            + _given(3, self.device_level)
+            + _given(4, self.python_level)
+            + _given(7, 1)  # the compiled programs (HLO), which are on by default where nothing is said
+            + _given(8, self.start_ns)
+            + _given(9, self.duration_ms)
         )
         return (
-            _integer(1, self.duration_ms)
-            + _integer(2, MOST_EVENTS)
-            + _blob(3, XPLANE_TOOL.encode())
-            + _blob(4, options)
-            + _blob(5, self.root.encode())
-            + _blob(6, self.session.encode())
-            + _blob(7, self.host.encode())
-            + _integer(9, int(self.emit))
+            _given(1, self.duration_ms)
+            + _given(2, MOST_EVENTS)
+            + blob(3, XPLANE_TOOL)
+            + blob(4, options)
+            + blob(5, self.root)
+            + blob(6, self.session)
+            + blob(7, self.host)
+            + _given(9, int(self.emit))
         )
 
     @classmethod
@@ -89,15 +87,15 @@ class ProfileResponse:
     def encode(self, emit: bool) -> bytes:
         """The message as bytes: the profile in its own field when the client asked for that, otherwise as a file for the client to save."""
         data = b"" if self.xspace is None else bytes(self.xspace)
-        body = _blob(8, data) if emit else _blob(6, _blob(1, XPLANE_TOOL.encode()) + _blob(2, data))
-        return body + _integer(7, int(self.empty))
+        body = blob(8, data) if emit else blob(6, blob(1, XPLANE_TOOL) + blob(2, data))
+        return body + _given(7, int(self.empty))
 
     @classmethod
     def decode(cls, data: bytes) -> ProfileResponse:
         """Read a message without copying the profile; raises ValueError when it is none."""
         xspace: memoryview | bytes | None = None
         empty = False
-        for field, value in fields(data):
+        for field, value in fields(memoryview(data)):
             if field == 7:
                 empty = bool(value)
             elif field == 8:
@@ -111,62 +109,14 @@ class ProfileResponse:
 
 def has_events(xspace: memoryview | bytes) -> bool:
     """Whether a profile holds any event: `XSpace.planes` (1), their `lines` (3), and the `events` of those (4)."""
-    planes = (plane for field, plane in fields(xspace) if field == 1)
+    planes = (plane for field, plane in fields(memoryview(xspace)) if field == 1)
     lines = (line for plane in planes for field, line in fields(_bytes(plane)) if field == 3)
     return any(field == 4 for line in lines for field, _ in fields(_bytes(line)))
 
 
-def fields(data: bytes | memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """Fields of a message in order: (number, value), a view where the value has a length. Raises ValueError for damaged bytes."""
-    view = memoryview(data)
-    at = 0
-    while at < len(view):
-        tag, at = _varint_at(view, at)
-        kind = tag & 7
-        if kind == _VARINT:
-            value, at = _varint_at(view, at)
-            yield tag >> 3, value
-            continue
-        if kind == _BYTES:
-            size, at = _varint_at(view, at)
-        elif kind in (_FIXED64, _FIXED32):
-            size = 8 if kind == _FIXED64 else 4
-        else:
-            raise ValueError(f"wire type {kind} at byte {at} is none that protobuf uses")
-        if at + size > len(view):
-            raise ValueError(f"a field of {size} bytes at byte {at} is cut off")
-        yield tag >> 3, view[at : at + size]
-        at += size
-
-
-def _varint_at(view: memoryview, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < len(view) and shift < 70:
-        byte = view[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-    raise ValueError(f"a number at byte {at} does not end")
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _integer(field: int, value: int) -> bytes:
-    """An unsigned field; nothing for 0, which is what an absent field means."""
-    return _varint(field << 3 | _VARINT) + _varint(value) if value else b""
-
-
-def _blob(field: int, value: bytes) -> bytes:
-    return _varint(field << 3 | _BYTES) + _varint(len(value)) + value
+def _given(field: int, value: int) -> bytes:
+    """A number; nothing for 0, which is what an absent field means."""
+    return integer(field, value) if value else b""
 
 
 def _int(value: int | memoryview | bytes) -> int:
@@ -175,10 +125,10 @@ def _int(value: int | memoryview | bytes) -> int:
     return value
 
 
-def _bytes(value: int | memoryview | bytes) -> memoryview | bytes:
+def _bytes(value: int | memoryview | bytes) -> memoryview:
     if isinstance(value, int):
         raise ValueError("bytes were expected, and a number was found")
-    return value
+    return memoryview(value)
 
 
 def _text(value: int | memoryview | bytes) -> str:

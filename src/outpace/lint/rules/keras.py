@@ -11,7 +11,6 @@ OFTEN = 10  # batches; more often than that, TensorBoard's writing was asked for
 
 BOARD = Rule(
     "LP110",
-    Level.WARNING,
     "TensorBoard writes in every batch",
     "With `update_freq='batch'` the callback reads the metrics from the device and writes them to a file after every step; "
     "histograms read all weights once an epoch.",
@@ -21,7 +20,6 @@ BOARD = Rule(
 )
 EAGER = Rule(
     "LP111",
-    Level.WARNING,
     "run_eagerly is on",
     "With `run_eagerly` no graph is built: every operation of every step goes through Python.",
     "https://keras.io/api/models/model_training_apis/ (run_eagerly)",
@@ -30,7 +28,6 @@ EAGER = Rule(
 )
 SCALED = Rule(
     "KR301",
-    Level.WARNING,
     "loss scaling of Keras 2",
     "`get_scaled_loss` and `get_unscaled_gradients` are gone in Keras 3 (TensorFlow 2.16 and later): "
     "the call raises AttributeError.",

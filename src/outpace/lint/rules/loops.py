@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from outpace.lint.program import Level, Message, Program, Rule
+from outpace.lint.program import Message, Program, Rule
 from outpace.lint.source import FUNCTIONS
 from outpace.lint.steps import LOOPS, Loop, awaited, described, each_time
 
@@ -17,7 +17,6 @@ _ON_A_CPU = (
 
 NUMPY = Rule(
     "LP101",
-    Level.WARNING,
     ".numpy() in every step",
     "`.numpy()` waits until the device has computed the value, so that the host cannot prepare the next step meanwhile.",
     'https://www.tensorflow.org/guide/profiler ("minimize host Python operations between steps")',
@@ -26,7 +25,6 @@ NUMPY = Rule(
 )
 NUMBER = Rule(
     "LP102",
-    Level.WARNING,
     "float(), int() or print() of a tensor in every step",
     "Converting or printing a tensor waits until the device has computed it, so that the host cannot prepare the next step meanwhile.",
     'https://www.tensorflow.org/guide/profiler ("calculate metrics every few steps")',
@@ -35,7 +33,6 @@ NUMBER = Rule(
 )
 EAGER = Rule(
     "LP103",
-    Level.WARNING,
     "training step outside tf.function",
     "Run eagerly, every operation of the step goes through Python, and none is fused or pruned.",
     "https://www.tensorflow.org/guide/function",
@@ -44,7 +41,6 @@ EAGER = Rule(
 )
 TRACE = Rule(
     "PF401",
-    Level.WARNING,
     "data is fetched outside the step's Trace",
     "The loop fetches the next element before the step marker begins, so a profile counts the input wait to no step.",
     "https://www.tensorflow.org/guide/profiler#profiling_custom_training_loops (there called an anti-pattern)",
@@ -147,7 +143,6 @@ def _over_data(program: Program, loop: Loop) -> bool:
 
 WEIGHTS = Rule(
     "LP104",
-    Level.WARNING,
     "all weights are copied to NumPy in every step",
     "Every weight is waited for and copied, and NumPy then computes on one core; the next step begins only after that.",
     'https://www.tensorflow.org/guide/profiler ("minimize host Python operations between steps")',

@@ -12,7 +12,6 @@ from outpace.store.record import PipelineStage
 
 CACHED_ORDER = Rule(
     "DS104",
-    Level.WARNING,
     "cache after shuffle",
     "A cache keeps the elements in the order of the first epoch: what was shuffled before it is never shuffled again.",
     "https://www.tensorflow.org/datasets/performances (cache before shuffle)",
@@ -21,7 +20,6 @@ CACHED_ORDER = Rule(
 )
 CACHED_RANDOM = Rule(
     "DS105",
-    Level.WARNING,
     "cache after random augmentation",
     "A cache keeps what the first epoch drew: every later epoch sees the very same augmented examples.",
     "https://www.tensorflow.org/guide/data_performance#caching",
@@ -30,7 +28,6 @@ CACHED_RANDOM = Rule(
 )
 SHUFFLED_LATE = Rule(
     "DS108",
-    Level.WARNING,
     "shuffle after decoding",
     "The shuffle's buffer holds decoded elements, which take far more memory than file names or encoded "
     "bytes, and the first step waits until it is full of them.",
@@ -40,7 +37,6 @@ SHUFFLED_LATE = Rule(
 )
 SHUFFLED_BATCHES = Rule(
     "DS109",
-    Level.WARNING,
     "shuffle after batch",
     "A shuffle after a batch shuffles whole batches: which examples stand together in a batch stays the same in every epoch.",
     "https://www.tensorflow.org/guide/data#randomly_shuffling_input_data",
@@ -49,7 +45,6 @@ SHUFFLED_BATCHES = Rule(
 )
 SHARDED_LATE = Rule(
     "DS113",
-    Level.WARNING,
     "shard late in the pipeline",
     "Everything before the shard runs on every worker for all examples, and each worker throws most of the result away.",
     'https://www.tensorflow.org/guide/profiler ("shard very early on in the input loop")',

@@ -20,27 +20,26 @@ SMALL_BATCH = (
 
 PREFETCH = Rule(
     "DS101",
-    Level.NOTE,
     "no prefetch at the end of the pipeline",
     "Without a prefetch, the input of the next step is made only after this step has ended. TensorFlow adds one by itself "
     "(measured with 2.21), unless the options of the data set switch that off or TensorFlow is older than 2.10.",
     "https://www.tensorflow.org/guide/data_performance#prefetching",
     "End the pipeline with `.prefetch(tf.data.AUTOTUNE)`.",
     "with a current TensorFlow and default options",
+    Level.NOTE,
 )
 MAP = Rule(
     "DS102",
-    Level.NOTE,
     "map without num_parallel_calls",
     "A map without `num_parallel_calls` runs one element at a time. TensorFlow parallelises it by itself when its function is "
     "stateless; random operations, captured variables, lookup tables and Python functions keep it sequential (measured with 2.21).",
     "https://www.tensorflow.org/guide/data_performance#parallelizing_data_transformation",
     "Write `map(f, num_parallel_calls=tf.data.AUTOTUNE)`.",
     "when the map costs little beside a training step",
+    Level.NOTE,
 )
 INTERLEAVE = Rule(
     "DS103",
-    Level.WARNING,
     "interleave without num_parallel_calls",
     "An interleave without `num_parallel_calls` reads its files in turn, on one thread. TensorFlow never changes that by "
     "itself (measured with 2.21).",
@@ -50,13 +49,13 @@ INTERLEAVE = Rule(
 )
 BATCH = Rule(
     "DS112",
-    Level.NOTE,
     "a small batch",
     "Each step has costs that do not depend on the batch: Python, the launch of each operation, the transfer. A small batch pays them for few "
     "examples.",
     'https://www.tensorflow.org/guide/profiler ("increase the batch size")',
     "Try a larger batch, with the learning rate adapted to it.",
     "when memory, accuracy or the method itself asks for this batch size",
+    Level.NOTE,
 )
 
 
@@ -196,7 +195,6 @@ def _list(words: list[str]) -> str:
 
 GENERATOR = Rule(
     "DS106",
-    Level.WARNING,
     "from_generator",
     "A generator runs as Python code, one element at a time, under the lock that it shares with the training loop; each element is copied into "
     "TensorFlow, and the data set cannot be saved or sent to another process.",
@@ -206,7 +204,6 @@ GENERATOR = Rule(
 )
 PYTHON_FUNCTION = Rule(
     "DS107",
-    Level.WARNING,
     "Python function in the pipeline",
     "`py_function` and `numpy_function` run Python under its lock, one element at a time whatever "
     "`num_parallel_calls` says (except where the code releases the lock); TensorFlow does not parallelise their map by itself, and the "

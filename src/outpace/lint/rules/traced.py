@@ -28,7 +28,6 @@ _SEEDS = (
 
 PRINT = Rule(
     "TF201",
-    Level.WARNING,
     "print in a tf.function",
     "`print` runs while the function is traced, not when it is called: it prints once per trace, and symbolic tensors instead of values.",
     f"{_GUIDE}#executing_python_side_effects",
@@ -37,7 +36,6 @@ PRINT = Rule(
 )
 APPEND = Rule(
     "TF202",
-    Level.WARNING,
     "a Python list is changed in a tf.function",
     "The list is changed while the function is traced, not when it is called, and what it gets is a symbolic tensor that cannot be "
     "used outside.",
@@ -47,7 +45,6 @@ APPEND = Rule(
 )
 FROZEN = Rule(
     "TF203",
-    Level.WARNING,
     "Python's random numbers or clock in a traced function",
     "The call runs once, while the function is traced; its value then is a constant of the graph for all steps and elements.",
     f"{_GUIDE}#executing_python_side_effects",
@@ -56,7 +53,6 @@ FROZEN = Rule(
 )
 VARIABLE = Rule(
     "TF204",
-    Level.WARNING,
     "tf.Variable is made in a tf.function",
     "A `tf.function` may make variables in its first trace only; every further trace raises ValueError.",
     f"{_GUIDE}#creating_tfvariables",
@@ -160,7 +156,6 @@ _RETRACING = "https://www.tensorflow.org/guide/function#controlling_retracing"
 
 SCALAR = Rule(
     "TF205",
-    Level.WARNING,
     "a Python number that changes is passed to a tf.function",
     "A Python number is part of what a trace is made for: each new value builds a new graph (measured with 2.21; "
     "`reduce_retracing` does not help, an `input_signature` does).",
@@ -170,7 +165,6 @@ SCALAR = Rule(
 )
 IN_LOOP = Rule(
     "TF206",
-    Level.WARNING,
     "tf.function is made in a loop",
     "Every `tf.function(...)` starts without any graph: made in a loop, it is traced in every iteration.",
     _RETRACING,

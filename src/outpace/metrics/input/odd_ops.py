@@ -14,7 +14,7 @@ from outpace._once import derived
 from outpace.metrics.model.model_ops import ModelOps, model_ops
 from outpace.metrics.model.model_parts import by_op, op_places
 from outpace.metrics.model.op_places import OpPlace, OpPlaces
-from outpace.model import Field, Table, Unit
+from outpace.model import Table, schema
 from outpace.timeline import Run
 
 AUGMENTATION, PREPROCESSING, RANDOM, IMAGE, PYTHON = "augmentation", "preprocessing", "random", "image", "python"
@@ -39,19 +39,19 @@ _IMAGE = re.compile(
 _DROPS = ("dropout", "jit(_bernoulli)")
 _PYTHON = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 
-FIELDS = (
-    Field("host", Unit.TEXT, "host that ran the ops"),
-    Field("side", Unit.TEXT, "Host (threads) or Device (accelerators)"),
-    Field("kind", Unit.TEXT, "augmentation or preprocessing (a layer), random, image or python (single ops)"),
-    Field("type", Unit.TEXT, "type of the op, or class of the layer"),
-    Field("part", Unit.TEXT, "part of the model"),
-    Field("source", Unit.TEXT, "line that made the op or its layer"),
-    Field("text", Unit.TEXT, "that source line", "Code"),
-    Field("dropout", Unit.BOOL, "whether a dropout layer draws these random numbers, which belongs to training"),
-    Field("self_ps", Unit.PS, "time per step, wall clock, with the executor's share"),
-    Field("share", Unit.FRACTION, "share of the step time", "Of step"),
-    Field("count", Unit.RATIO, "op executions per step", "Ops per step"),
-)
+FIELDS = schema("""
+    host    | text     | host that ran the ops
+    side    | text     | Host (threads) or Device (accelerators)
+    kind    | text     | augmentation or preprocessing (a layer), random, image or python (single ops)
+    type    | text     | type of the op, or class of the layer
+    part    | text     | part of the model
+    source  | text     | line that made the op or its layer
+    text    | text     | that source line | Code
+    dropout | bool     | whether a dropout layer draws these random numbers, which belongs to training
+    self_ps | ps       | time per step, wall clock, with the executor's share
+    share   | fraction | share of the step time | Of step
+    count   | ratio    | op executions per step | Ops per step
+""")
 
 
 @derived

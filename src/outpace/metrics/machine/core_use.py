@@ -18,7 +18,7 @@ from outpace.metrics.machine.cpu_saturation import cpu_saturation
 from outpace.metrics.model.model_ops import ModelOps, model_ops
 from outpace.metrics.model.model_parts import by_op, op_places
 from outpace.metrics.model.op_metrics import HOST
-from outpace.model import Field, Table, Unit
+from outpace.model import Table, schema
 from outpace.timeline import Run
 
 SEVERAL, ONE, UNKNOWN = "several", "one", "unknown"
@@ -29,34 +29,25 @@ _ONE_THREAD = re.compile(
 )
 _DIVIDED = re.compile(r"_Mkl|_Fused|MatMul|BatchMatMul|Conv|DepthwiseConv|FusedBatchNorm|MaxPool|AvgPool|Softmax")
 
-FIELDS = (
-    Field("host", Unit.TEXT, "host of the steps"),
-    Field("cores", Unit.TEXT, "cores that the process could use; empty where the profile does not say"),
-    Field(
-        "used_cores",
-        Unit.CORES,
-        "processor time of the whole process per second of the capture; empty where it was not measured",
-    ),
-    Field("busy_threads", Unit.CORES, "mean number of threads in ops while the model computes"),
-    Field("compute_ps", Unit.PS, "time per step in which the model computes"),
-    Field("alone_ps", Unit.PS, "of it, while exactly one thread is in an op", "One thread"),
-    Field(
-        "alone_share",
-        Unit.FRACTION,
-        "share of the model's computing in which exactly one thread is in an op",
-        "One thread, of compute",
-    ),
-)
-LONE_FIELDS = (
-    Field("host", Unit.TEXT, "host of the op"),
-    Field("part", Unit.TEXT, "part of the model that the op belongs to"),
-    Field("source", Unit.TEXT, "line that made the op or its layer"),
-    Field("type", Unit.TEXT, "type of the op"),
-    Field("name", Unit.TEXT, "name of the op"),
-    Field("threads", Unit.TEXT, "whether the op divides its work: several, one or unknown"),
-    Field("alone_ps", Unit.PS, "time per step in which no other op ran", "Alone"),
-    Field("share", Unit.FRACTION, "share of the step time", "Of step"),
-)
+FIELDS = schema("""
+    host         | text     | host of the steps
+    cores        | text     | cores that the process could use; empty where the profile does not say
+    used_cores   | cores    | processor time of the whole process per second of the capture; empty where it was not measured
+    busy_threads | cores    | mean number of threads in ops while the model computes
+    compute_ps   | ps       | time per step in which the model computes
+    alone_ps     | ps       | of it, while exactly one thread is in an op | One thread
+    alone_share  | fraction | share of the model's computing in which exactly one thread is in an op | One thread, of compute
+""")
+LONE_FIELDS = schema("""
+    host     | text     | host of the op
+    part     | text     | part of the model that the op belongs to
+    source   | text     | line that made the op or its layer
+    type     | text     | type of the op
+    name     | text     | name of the op
+    threads  | text     | whether the op divides its work: several, one or unknown
+    alone_ps | ps       | time per step in which no other op ran | Alone
+    share    | fraction | share of the step time | Of step
+""")
 
 
 @derived

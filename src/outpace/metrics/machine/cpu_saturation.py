@@ -15,7 +15,7 @@ import numpy as np
 
 from outpace._once import derived
 from outpace.metrics.input.segments import function_runs, pipelines
-from outpace.model import Field, Table, Threshold, Unit
+from outpace.model import Table, Threshold, Unit, schema
 from outpace.model.arrays import Mask
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.names import INPUT_THREADS, Is
@@ -30,19 +30,16 @@ MOST = Threshold(
 )
 _QUARTER = 0.25  # of the cores busy with input
 
-FIELDS = (
-    Field("host", Unit.TEXT, "name of the host"),
-    Field("busy_cores", Unit.CORES, "mean number of busy threads during the steps, as far as the profile shows them"),
-    Field("used_cores", Unit.CORES, "processor time of the process per second of the capture; empty where it was not measured"),
-    Field("cores", Unit.TEXT, "cores that the process could use; empty where the profile does not say"),
-    Field(
-        "saturation",
-        Unit.FRACTION,
-        "used cores (or busy threads) per core, or what all processes of the machine use where that is more; above 1 threads wait",
-    ),
-    Field("input_ps", Unit.PS, "background input CPU time: busy time of tf.data threads per step", "Input per step"),
-    Field("input_share", Unit.FRACTION, "share of the busy time that is input processing"),
-)
+FIELDS = schema("""
+    host        | text     | name of the host
+    busy_cores  | cores    | mean number of busy threads during the steps, as far as the profile shows them
+    used_cores  | cores    | processor time of the process per second of the capture; empty where it was not measured
+    cores       | text     | cores that the process could use; empty where the profile does not say
+    saturation  | fraction | used cores (or busy threads) per core, or what all processes of the machine use where that is \
+                             more; above 1 threads wait
+    input_ps    | ps       | background input CPU time: busy time of tf.data threads per step | Input per step
+    input_share | fraction | share of the busy time that is input processing
+""")
 
 
 @derived

@@ -6,21 +6,17 @@ import numpy as np
 
 from outpace._once import derived
 from outpace.metrics.model.jax_time import union, within
-from outpace.model import Field, Table, Unit
+from outpace.model import Table, schema
 from outpace.timeline import Run, Timeline
 from outpace.timeline.names import Is
 
-FIELDS = (
-    Field("host", Unit.TEXT, "host of the steps"),
-    Field("copies", Unit.RATIO, "copies per step", "Copies per step"),
-    Field(
-        "copied_ps",
-        Unit.PS,
-        "time per step in which a thread of JAX copied an array from the host's memory to that of its device",
-        "Copy time",
-    ),
-    Field("share", Unit.FRACTION, "of the step time", "Of step"),
-)
+FIELDS = schema("""
+    host      | text     | host of the steps
+    copies    | ratio    | copies per step | Copies per step
+    copied_ps | ps       | time per step in which a thread of JAX copied an array from the host's memory to that of its device \
+                           | Copy time
+    share     | fraction | of the step time | Of step
+""")
 
 
 @derived

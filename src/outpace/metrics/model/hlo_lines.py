@@ -11,7 +11,7 @@ import numpy as np
 from outpace._once import derived
 from outpace.metrics.machine.device_kinds import tpu_op
 from outpace.metrics.model.executions import executions, launchers
-from outpace.model import Field, Table, Unit
+from outpace.model import Table, schema
 from outpace.model.arrays import Codes, Indices, Mask, Numbers
 from outpace.timeline import Run, Timeline
 from outpace.timeline.hlo import HloOp, instructions, op_lines
@@ -22,36 +22,21 @@ from outpace.trace.algorithms import nest_rows
 _WRAPPER = re.compile(r"(?:jvp|transpose|vmap|remat|checkpoint|custom_jvp|custom_vjp|linearize)\((.*)\)")
 DEVICE, CPU = "device", "CPU"
 
-FIELDS = (
-    Field("host", Unit.TEXT, "host that ran the ops"),
-    Field("side", Unit.TEXT, "device (accelerators), or CPU (XLA's threads on the host)"),
-    Field(
-        "op",
-        Unit.TEXT,
-        "framework op, without what differentiation wraps around it: jit(step)/dot_general; in brackets, an opcode that the compiler added",
-    ),
-    Field("opcode", Unit.TEXT, "HLO opcode that took most of the time"),
-    Field(
-        "source",
-        Unit.TEXT,
-        "innermost line of the program's own code that the op comes from; empty where the program holds none",
-    ),
-    Field(
-        "time_ps",
-        Unit.PS,
-        "self time per step of the steady state and device; in the whole capture where no step is known",
-        "Per step",
-    ),
-    Field(
-        "share",
-        Unit.FRACTION,
-        "the same as a share of the step; ops that run side by side can come to more than all of it",
-        "Of step",
-    ),
-    Field("backward_ps", Unit.PS, "of it, in the backward pass", "Backward"),
-    Field("count", Unit.COUNT, "executions in these steps", "Count"),
-    Field("bits", Unit.COUNT, "16 or 32: what most of the time computes in; 0 where that is not known"),
-)
+FIELDS = schema("""
+    host        | text     | host that ran the ops
+    side        | text     | device (accelerators), or CPU (XLA's threads on the host)
+    op          | text     | framework op, without what differentiation wraps around it: jit(step)/dot_general; in brackets, \
+                             an opcode that the compiler added
+    opcode      | text     | HLO opcode that took most of the time
+    source      | text     | innermost line of the program's own code that the op comes from; empty where the program holds none
+    time_ps     | ps       | self time per step of the steady state and device; in the whole capture where no step is known \
+                             | Per step
+    share       | fraction | the same as a share of the step; ops that run side by side can come to more than all of it \
+                             | Of step
+    backward_ps | ps       | of it, in the backward pass | Backward
+    count       | count    | executions in these steps | Count
+    bits        | count    | 16 or 32: what most of the time computes in; 0 where that is not known
+""")
 
 
 @derived

@@ -6,7 +6,7 @@ import numpy as np
 
 from outpace._once import derived
 from outpace.metrics.python.eager_ops import DISPATCH_PS
-from outpace.model import Field, Table, Unit, median
+from outpace.model import Table, median, schema
 from outpace.model.arrays import Indices
 from outpace.timeline import Run, Timeline
 from outpace.timeline.names import Is
@@ -14,25 +14,17 @@ from outpace.trace.algorithms import distinct, nest_rows
 
 MANY_CALLS = 20  # per step: one jitted step, the conversion of a batch and some glue are fewer
 
-FIELDS = (
-    Field("host", Unit.TEXT, "host of the calls"),
-    Field(
-        "calls",
-        Unit.RATIO,
-        "calls of jitted functions in the usual step (median over the steady state), nested ones left out",
-        "Calls per step",
-    ),
-    Field("kinds", Unit.COUNT, "different functions among them", "Functions"),
-    Field("picks", Unit.RATIO, "of these calls, those that take a part out of an array (`x[i]`)", "Indexing calls"),
-    Field("call_ps", Unit.PS, "time per step from call to return", "Call time"),
-    Field(
-        "fetch_share",
-        Unit.FRACTION,
-        "of the step, fetches of values to the host; the longest of each step, which waits for it, left out",
-        "Fetches, of step",
-    ),
-    Field("dispatch_share", Unit.FRACTION, "of the step, at most what dispatching them one by one costs", "Dispatch, of step"),
-)
+FIELDS = schema("""
+    host           | text     | host of the calls
+    calls          | ratio    | calls of jitted functions in the usual step (median over the steady state), nested ones left \
+                                out | Calls per step
+    kinds          | count    | different functions among them | Functions
+    picks          | ratio    | of these calls, those that take a part out of an array (`x[i]`) | Indexing calls
+    call_ps        | ps       | time per step from call to return | Call time
+    fetch_share    | fraction | of the step, fetches of values to the host; the longest of each step, which waits for it, left \
+                                out | Fetches, of step
+    dispatch_share | fraction | of the step, at most what dispatching them one by one costs | Dispatch, of step
+""")
 
 
 @derived

@@ -12,31 +12,27 @@ from outpace._dataclass import dataclass
 from outpace._once import derived
 from outpace.metrics.model.model_ops import ModelOps, functions_called, model_ops
 from outpace.metrics.model.op_places import OpPlace, OpPlaces
-from outpace.model import Field, Table, Unit
+from outpace.model import Table, schema
 from outpace.timeline import Run
 
-FIELDS = (
-    Field("host", Unit.TEXT, "host that ran the model"),
-    Field("side", Unit.TEXT, "Host (threads) or Device (accelerators)"),
-    Field(
-        "part", Unit.TEXT, "layer, or line of the program, or scope of ops where neither is known; the optimizer is one part"
-    ),
-    Field("kind", Unit.TEXT, "layer, line or op: what the part is named after"),
-    Field("source", Unit.TEXT, "file and line that made the part, or, for a layer of the program's own, its slowest line"),
-    Field("text", Unit.TEXT, "that source line", "Code"),
-    Field("layer_type", Unit.TEXT, "class of the layer; empty for other parts", "Class"),
-    Field("forward_ps", Unit.PS, "time per step in forward ops, wall clock: threads at work at once share a moment"),
-    Field("backward_ps", Unit.PS, "time per step in gradient ops, wall clock"),
-    Field("self_ps", Unit.PS, "both together"),
-    Field("overhead_ps", Unit.PS, "time per step that the executor spends around these ops, and in ops too cheap for an event"),
-    Field(
-        "share", Unit.FRACTION, "share of the step time that ops and overhead take: what the part can save at most", "Of step"
-    ),
-    Field("top_op", Unit.TEXT, "type of op that takes most of it"),
-    Field("top_op_name", Unit.TEXT, "name of the op that takes most of it"),
-    Field("top_op_ps", Unit.PS, "time per step of that type of op", "Top op time"),
-    Field("count", Unit.RATIO, "op executions per step", "Ops per step"),
-)
+FIELDS = schema("""
+    host        | text     | host that ran the model
+    side        | text     | Host (threads) or Device (accelerators)
+    part        | text     | layer, or line of the program, or scope of ops where neither is known; the optimizer is one part
+    kind        | text     | layer, line or op: what the part is named after
+    source      | text     | file and line that made the part, or, for a layer of the program's own, its slowest line
+    text        | text     | that source line | Code
+    layer_type  | text     | class of the layer; empty for other parts | Class
+    forward_ps  | ps       | time per step in forward ops, wall clock: threads at work at once share a moment
+    backward_ps | ps       | time per step in gradient ops, wall clock
+    self_ps     | ps       | both together
+    overhead_ps | ps       | time per step that the executor spends around these ops, and in ops too cheap for an event
+    share       | fraction | share of the step time that ops and overhead take: what the part can save at most | Of step
+    top_op      | text     | type of op that takes most of it
+    top_op_name | text     | name of the op that takes most of it
+    top_op_ps   | ps       | time per step of that type of op | Top op time
+    count       | ratio    | op executions per step | Ops per step
+""")
 
 
 @dataclass

@@ -14,7 +14,7 @@ import numpy as np
 
 from outpace._once import derived
 from outpace.metrics.model.executions import Launches, executions, launchers
-from outpace.model import Field, Table, Unit
+from outpace.model import Table, schema
 from outpace.model.arrays import Codes, Indices, Mask, Numbers
 from outpace.timeline import OpKind, Run, Timeline, parse_op
 from outpace.timeline.hlo import instructions
@@ -26,22 +26,17 @@ _OP_STATS = (dialect.TF_OP, dialect.ANNOTATION, dialect.HLO_OP)  # today's diale
 _XLA = "XLA"  # lines of a device whose events are ops already, not the kernels of ops
 _PROGRAM = "XlaModule:"
 
-FIELDS = (
-    Field("host", Unit.TEXT, "host that recorded the op"),
-    Field("side", Unit.TEXT, "Host (threads) or Device (accelerators)"),
-    Field("type", Unit.TEXT, "type of the op; IDLE for time without any op"),
-    Field("name", Unit.TEXT, "full name of the op"),
-    Field("idle", Unit.BOOL, "whether the row stands for idle time"),
-    Field("count", Unit.COUNT, "executions, on a device however many kernels each took", "Occurrences"),
-    Field("total_ps", Unit.PS, "time in the op, ops nested in it included"),
-    Field("self_ps", Unit.PS, "time in the op itself"),
-    Field(
-        "outside_ps",
-        Unit.PS,
-        "of the device time, in ops outside an XLA program on a device that runs such programs",
-        "Outside XLA",
-    ),
-)
+FIELDS = schema("""
+    host       | text  | host that recorded the op
+    side       | text  | Host (threads) or Device (accelerators)
+    type       | text  | type of the op; IDLE for time without any op
+    name       | text  | full name of the op
+    idle       | bool  | whether the row stands for idle time
+    count      | count | executions, on a device however many kernels each took | Occurrences
+    total_ps   | ps    | time in the op, ops nested in it included
+    self_ps    | ps    | time in the op itself
+    outside_ps | ps    | of the device time, in ops outside an XLA program on a device that runs such programs | Outside XLA
+""")
 
 _Row = tuple[str, str, str, str, bool, int, int, int, int]
 

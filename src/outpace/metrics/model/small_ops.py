@@ -10,7 +10,7 @@ from outpace._once import derived
 from outpace.metrics.model.model_ops import ModelOps, model_ops
 from outpace.metrics.model.op_metrics import HOST
 from outpace.metrics.model.tf_functions import tf_functions
-from outpace.model import Field, Table, Unit
+from outpace.model import Table, schema
 from outpace.timeline import Run, Timeline
 from outpace.timeline.names import Is
 from outpace.trace import dialect
@@ -23,32 +23,19 @@ _ELEMENTWISE = re.compile(
 )
 _EXECUTOR = "ExecutorState::Process"
 
-FIELDS = (
-    Field("host", Unit.TEXT, "host of the steps"),
-    Field("ops", Unit.RATIO, "ops per step that took long enough to have an event", "Ops per step"),
-    Field(
-        "dispatches",
-        Unit.RATIO,
-        "rounds of the executor per step: in each it runs one op, or several that are ready",
-        "Executor rounds",
-    ),
-    Field("mean_ps", Unit.PS, "mean length of an op", "Mean op"),
-    Field("median_ps", Unit.PS, "median length of an op", "Median op"),
-    Field("ops_share", Unit.FRACTION, "share of the step time inside ops", "In ops, of step"),
-    Field(
-        "elementwise_share",
-        Unit.FRACTION,
-        "share of the step time in element-wise ops, which a compiler fuses",
-        "Element-wise, of step",
-    ),
-    Field(
-        "overhead_share",
-        Unit.FRACTION,
-        "share of the step time in the executor, outside ops or in ops too cheap for an event",
-        "Executor, of step",
-    ),
-    Field("xla", Unit.BOOL, "whether XLA compiles functions of this program already"),
-)
+FIELDS = schema("""
+    host              | text     | host of the steps
+    ops               | ratio    | ops per step that took long enough to have an event | Ops per step
+    dispatches        | ratio    | rounds of the executor per step: in each it runs one op, or several that are ready \
+                                   | Executor rounds
+    mean_ps           | ps       | mean length of an op | Mean op
+    median_ps         | ps       | median length of an op | Median op
+    ops_share         | fraction | share of the step time inside ops | In ops, of step
+    elementwise_share | fraction | share of the step time in element-wise ops, which a compiler fuses | Element-wise, of step
+    overhead_share    | fraction | share of the step time in the executor, outside ops or in ops too cheap for an event \
+                                   | Executor, of step
+    xla               | bool     | whether XLA compiles functions of this program already
+""")
 
 
 @derived

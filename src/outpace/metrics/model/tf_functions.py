@@ -6,26 +6,28 @@ has by then. Meaning as in `xplane_to_tf_functions.cc` of openxla/xprof: time is
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from outpace._once import derived
-from outpace.model import Field, Table, Unit
+from outpace.model import Table, schema
 from outpace.timeline import Run, Timeline
 from outpace.trace import dialect
 from outpace.trace.algorithms import distinct, nest_rows
 
-FIELDS = (
-    Field("host", Unit.TEXT, "host of the calls"),
-    Field("function", Unit.TEXT, "name of the tf.function"),
-    Field("calls", Unit.COUNT, "calls in the capture"),
-    Field("traced", Unit.COUNT, "calls that built a new graph (tracing) before they ran"),
-    Field("eager", Unit.COUNT, "calls that ran op by op, without a graph"),
-    Field("xla", Unit.COUNT, "calls compiled by XLA"),
-    Field("graphs", Unit.COUNT, "graphs that the function had at its last call"),
-    Field("total_ps", Unit.PS, "time in the calls, inner function calls left out"),
-    Field("traced_ps", Unit.PS, "of it, in calls that built a graph", "Tracing time"),
-    Field("expensive_ps", Unit.PS, "of it, in calls that built a graph or ran op by op", "Traced or eager"),
-)
+FIELDS = schema("""
+    host         | text  | host of the calls
+    function     | text  | name of the tf.function
+    calls        | count | calls in the capture
+    traced       | count | calls that built a new graph (tracing) before they ran
+    eager        | count | calls that ran op by op, without a graph
+    xla          | count | calls compiled by XLA
+    graphs       | count | graphs that the function had at its last call
+    total_ps     | ps    | time in the calls, inner function calls left out
+    traced_ps    | ps    | of it, in calls that built a graph | Tracing time
+    expensive_ps | ps    | of it, in calls that built a graph or ran op by op | Traced or eager
+""")
 
 
 @derived
@@ -35,31 +37,18 @@ def tf_functions(run: Run) -> Table:
     return Table.from_rows("function_calls", "tf.function calls", FIELDS, rows).sorted_by("total_ps")
 
 
-def _rows(timeline: Timeline) -> list[tuple[object, ...]]:
+def _rows(timeline: Timeline) -> Iterator[tuple[object, ...]]:
     trace = timeline.trace
     stat = trace.stat(dialect.TF_FUNCTION_CALL)
     if len(stat) == 0:
-        return []
+        return
     _, time = nest_rows(trace.lines.first_event, trace.start, trace.duration, stat.row)
     mode = np.array(stat.texts(), dtype=str)
     traced, eager, xla = np.char.startswith(mode, "traced"), mode == "eager", np.char.endswith(mode, "-xla")
     graphs = trace.stat(dialect.TRACING_COUNT).dense(len(trace), 0)[stat.row]
     names = trace.name[stat.row]
-    rows: list[tuple[object, ...]] = []
     for name in distinct(names):
         mine = names == name
-        rows.append(
-            (
-                timeline.host,
-                trace.names[name],
-                int(mine.sum()),
-                int(traced[mine].sum()),
-                int(eager[mine].sum()),
-                int(xla[mine].sum()),
-                int(graphs[mine].max()),
-                int(time[mine].sum()),
-                int(time[mine & traced].sum()),
-                int(time[mine & (traced | eager)].sum()),
-            )
-        )
-    return rows
+        calls = (int(mine.sum()), *(int(kind[mine].sum()) for kind in (traced, eager, xla)), int(graphs[mine].max()))
+        times = (int(time[part].sum()) for part in (mine, mine & traced, mine & (traced | eager)))
+        yield timeline.host, trace.names[name], *calls, *times

@@ -10,22 +10,22 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace._once import derived
-from outpace.model import Field, Table, Unit
+from outpace.model import Table, schema
 from outpace.timeline import Run, Timeline
 from outpace.trace import dialect
 from outpace.trace.algorithms import nest_rows
 
 _INPUT_OPS = ("IteratorGetNext", "MakeIterator", "OptionalGetValue", "OptionalHasValue")
 
-FIELDS = (
-    Field("host", Unit.TEXT, "host that ran the ops"),
-    Field("op", Unit.TEXT, "type of op; '(function)' sums up the calls of tf.functions, for comparison"),
-    Field("count", Unit.COUNT, "executions in the capture"),
-    Field("total_ps", Unit.PS, "time from dispatch to return", "Total"),
-    Field("step_ps", Unit.PS, "of it, in steps of the steady state", "In steps"),
-    Field("step_count", Unit.COUNT, "executions in steps of the steady state", "Calls in steps"),
-    Field("steps", Unit.COUNT, "steps of the steady state in which it ran"),
-)
+FIELDS = schema("""
+    host       | text  | host that ran the ops
+    op         | text  | type of op; '(function)' sums up the calls of tf.functions, for comparison
+    count      | count | executions in the capture
+    total_ps   | ps    | time from dispatch to return | Total
+    step_ps    | ps    | of it, in steps of the steady state | In steps
+    step_count | count | executions in steps of the steady state | Calls in steps
+    steps      | count | steps of the steady state in which it ran
+""")
 DISPATCH_PS = 200e6  # what dispatching an op costs at most; simple ones take 20 to 50 us today, gradients of them twice that
 _USUAL = 0.5  # of the steps in which an op must run to be a part of them: a summary that is written once is none
 FUNCTION = "(function)"

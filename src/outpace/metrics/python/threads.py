@@ -12,7 +12,7 @@ from typing import Any
 
 from outpace._once import derived
 from outpace.metrics.python.source_line import source_line
-from outpace.model import Field, Table, Unit
+from outpace.model import Table, schema
 from outpace.timeline import Run
 
 # Functions of the standard library in which a thread waits for something.
@@ -22,16 +22,16 @@ _WAITS = frozenset(
 NATIVE = "native"  # a thread that Python did not make
 _OWN_CODE = ""  # owner of frames that are the user's
 
-FIELDS = (
-    Field("host", Unit.TEXT, "name of the host"),
-    Field("thread", Unit.TEXT, "name of the thread; native for one that a framework made"),
-    Field("file", Unit.TEXT, "source file of the line"),
-    Field("line", Unit.COUNT, "number of the line: the innermost one of your own code", "Line"),
-    Field("function", Unit.TEXT, "function that holds the line"),
-    Field("source", Unit.TEXT, "file and line, as findings name them"),
-    Field("cores", Unit.CORES, "processor time per second that the thread spent below this line"),
-    Field("looks", Unit.COUNT, "times that the thread was met there", "Samples"),
-)
+FIELDS = schema("""
+    host     | text  | name of the host
+    thread   | text  | name of the thread; native for one that a framework made
+    file     | text  | source file of the line
+    line     | count | number of the line: the innermost one of your own code | Line
+    function | text  | function that holds the line
+    source   | text  | file and line, as findings name them
+    cores    | cores | processor time per second that the thread spent below this line
+    looks    | count | times that the thread was met there | Samples
+""")
 
 
 @derived

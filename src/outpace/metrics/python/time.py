@@ -23,7 +23,7 @@ from outpace.metrics.python.callers import Stacks, every, heaviest
 from outpace.metrics.python.moments import in_calls, nature
 from outpace.metrics.python.samples import FRAMEWORKS, YOURS, places_of
 from outpace.metrics.python.source_line import source_line
-from outpace.model import Field, Table, Unit
+from outpace.model import Table, schema
 from outpace.model.arrays import Codes, Indices, Picoseconds
 from outpace.timeline import Run, Timeline
 from outpace.timeline.steady import period
@@ -41,92 +41,53 @@ _WAITING_CALLS = (
     "sync_devices",
 )  # Python's side of a wait
 
-FIELDS = (
-    Field("host", Unit.TEXT, "name of the host"),
-    Field("file", Unit.TEXT, "source file of the line"),
-    Field("line", Unit.COUNT, "number of the line: the innermost one of your own code", "Line"),
-    Field("function", Unit.TEXT, "function that holds the line"),
-    Field(
-        "text", Unit.TEXT, "source of the line, as it was when the profile was captured; empty where it was not at hand", "Code"
-    ),
-    Field(
-        "who",
-        Unit.TEXT,
-        "yours: your own line; library: time that no line of yours led to; outpace: what the capture itself cost",
-        "Owner",
-    ),
-    Field("library", Unit.TEXT, "package in which most of the time below the line was spent; empty where the line itself ran"),
-    Field("below", Unit.TEXT, "the function of a library most often seen innermost below the line", "Innermost call"),
-    Field("samples", Unit.COUNT, "samples of the line within steps of the steady state"),
-    Field("self_ps", Unit.PS, "time of the line per training step, with what libraries did below it", "Time"),
-    Field("own_ps", Unit.PS, "part of it in which the line itself ran, and no library below it", "Self"),
-    Field(
-        "untraced_ps",
-        Unit.PS,
-        "part of it in which the training thread recorded no event: Python, and libraries without events",
-    ),
-    Field(
-        "elsewhere_ps",
-        Unit.PS,
-        "part of untraced_ps in which the framework computed on other threads or on a device: maybe a wait for it",
-        "Computing elsewhere",
-    ),
-    Field("waiting_ps", Unit.PS, "part of it in which the training thread waited, for input or for a result"),
-    Field("building_ps", Unit.PS, "part of it in which a function was traced or compiled: the compilation's time", "Compiling"),
-    Field("share", Unit.FRACTION, "the line's share of the step time", "Of step"),
-    Field("low", Unit.FRACTION, "lower end of the share's 95% CI", "From (95% CI)"),
-    Field("high", Unit.FRACTION, "upper end of the share's 95% CI", "To (95% CI)"),
-    Field(
-        "untraced_share",
-        Unit.FRACTION,
-        "share of the step time that lies in this line and shows no event on the training thread",
-        "Untraced, of step",
-    ),
-    Field(
-        "python_share",
-        Unit.FRACTION,
-        "of untraced_share, what lies outside elsewhere_ps and waiting_ps: only Python ran, or a library that records no events",
-        "Python, of step",
-    ),
-    Field(
-        "beside_share",
-        Unit.FRACTION,
-        "share of the step time that the training thread spends in this line beside the step's own functions, waits left out",
-        "Outside the step function",
-    ),
-    Field(
-        "called_share",
-        Unit.FRACTION,
-        "share of the step time in functions of the framework that the line calls, other than the step's own",
-        "Other functions, of step",
-    ),
-    Field(
-        "seldom",
-        Unit.FRACTION,
-        "share of the line's time that lies in steps which take much longer than the others: it comes round",
-        "In long steps",
-    ),
-    Field("calls_step", Unit.BOOL, "whether the step's own function runs below the line", "Calls the step function"),
-    Field(
-        "caller",
-        Unit.TEXT,
-        "line of yours, of the training loop if it leads there, that calls the line's function",
-        "Called at",
-    ),
-    Field("every", Unit.COUNT, "it runs once in so many steps; 0 where no such period shows", "Once in steps"),
-    Field("reads_variable", Unit.BOOL, "whether a variable of the model was met being copied to NumPy there", "Reads weights"),
-)
+FIELDS = schema("""
+    host           | text     | name of the host
+    file           | text     | source file of the line
+    line           | count    | number of the line: the innermost one of your own code | Line
+    function       | text     | function that holds the line
+    text           | text     | source of the line, as it was when the profile was captured; empty where it was not at hand \
+                                | Code
+    who            | text     | yours: your own line; library: time that no line of yours led to; outpace: what the capture \
+                                itself cost | Owner
+    library        | text     | package in which most of the time below the line was spent; empty where the line itself ran
+    below          | text     | the function of a library most often seen innermost below the line | Innermost call
+    samples        | count    | samples of the line within steps of the steady state
+    self_ps        | ps       | time of the line per training step, with what libraries did below it | Time
+    own_ps         | ps       | part of it in which the line itself ran, and no library below it | Self
+    untraced_ps    | ps       | part of it in which the training thread recorded no event: Python, and libraries without events
+    elsewhere_ps   | ps       | part of untraced_ps in which the framework computed on other threads or on a device: maybe a \
+                                wait for it | Computing elsewhere
+    waiting_ps     | ps       | part of it in which the training thread waited, for input or for a result
+    building_ps    | ps       | part of it in which a function was traced or compiled: the compilation's time | Compiling
+    share          | fraction | the line's share of the step time | Of step
+    low            | fraction | lower end of the share's 95% CI | From (95% CI)
+    high           | fraction | upper end of the share's 95% CI | To (95% CI)
+    untraced_share | fraction | share of the step time that lies in this line and shows no event on the training thread \
+                                | Untraced, of step
+    python_share   | fraction | of untraced_share, what lies outside elsewhere_ps and waiting_ps: only Python ran, or a \
+                                library that records no events | Python, of step
+    beside_share   | fraction | share of the step time that the training thread spends in this line beside the step's own \
+                                functions, waits left out | Outside the step function
+    called_share   | fraction | share of the step time in functions of the framework that the line calls, other than the \
+                                step's own | Other functions, of step
+    seldom         | fraction | share of the line's time that lies in steps which take much longer than the others: it comes \
+                                round | In long steps
+    calls_step     | bool     | whether the step's own function runs below the line | Calls the step function
+    caller         | text     | line of yours, of the training loop if it leads there, that calls the line's function \
+                                | Called at
+    every          | count    | it runs once in so many steps; 0 where no such period shows | Once in steps
+    reads_variable | bool     | whether a variable of the model was met being copied to NumPy there | Reads weights
+""")
 
 
 @dataclass(frozen=True)
 class PythonLine:
-    """A line of the user's code that takes time of which the profile shows nothing; see `FIELDS`. Shares are of the step time, times are
-    per step in ps; `low` and `high` are the 95% CI of `python_share`."""
+    """A line of the user's code that takes time of which the profile shows nothing; see `FIELDS`. Shares are of the step time."""
 
     file: str
     line: int
     function: str
-    text: str
     library: str
     below: str
     python_share: float
@@ -136,12 +97,6 @@ class PythonLine:
     caller: str
     every: int
     reads_variable: bool
-    low: float
-    high: float
-    untraced_share: float
-    untraced_ps: int
-    elsewhere_ps: int
-    self_ps: int
 
 
 @derived
@@ -153,15 +108,9 @@ def python_lines(run: Run) -> Table:
 
 def lines_beside(run: Run, host: str) -> list[PythonLine]:
     """The user's own lines on one host by the time that they take beside the step's own functions, longest first; none without samples."""
-    rows = [row for row in python_lines(run).records() if row["host"] == host]
-    total = sum(row["samples"] for row in rows)
-    wanted = [field.name for field in dataclasses.fields(PythonLine) if field.name not in ("low", "high")]
-    lines = []
-    for row in rows:
-        if row["who"] == YOURS and row["beside_share"] > 0:
-            low, high = interval(row["beside_share"], total)
-            lines.append(PythonLine(**{key: row[key] for key in wanted}, low=low, high=high))
-    return sorted(lines, key=lambda line: -line.beside_share)
+    wanted = [field.name for field in dataclasses.fields(PythonLine)]
+    mine = [r for r in python_lines(run).records() if r["host"] == host and r["who"] == YOURS and r["beside_share"] > 0]
+    return sorted((PythonLine(**{key: r[key] for key in wanted}) for r in mine), key=lambda line: -line.beside_share)
 
 
 def framework_share(run: Run, host: str) -> float | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from outpace.metrics.model.builds import jax_builds
@@ -22,7 +24,7 @@ def compilations(run: Run) -> Table:
     return Table.from_rows("compilations", "Graph building and compilation", COMPILATIONS, rows).sorted_by("total_ps")
 
 
-def _compiled(timeline: Timeline) -> list[tuple[object, ...]]:
+def _compiled(timeline: Timeline) -> Iterator[tuple[object, ...]]:
     """TensorFlow's builds, by kind of event; and XLA's that no call of JAX holds."""
     trace = timeline.trace
     rows = timeline.names.rows(Is.BUILDS)
@@ -30,13 +32,11 @@ def _compiled(timeline: Timeline) -> list[tuple[object, ...]]:
     rows = rows[parent < 0]
     for build in jax_builds(timeline):  # whatever thread did a part of it
         rows = rows[(trace.start[rows] < build.start) | (trace.start[rows] >= build.end)]
-    found: list[tuple[object, ...]] = []
     for name in dict.fromkeys(trace.name[rows].tolist()):
         mine = rows[trace.name[rows] == name]
         duration, step = trace.duration[mine], timeline.step_of[mine]
         numbers = (len(mine), int(duration.sum()), int(duration[step >= 0].sum()), int(duration.max()))
-        found.append((timeline.host, trace.names[name], "", "", *numbers, numbered(timeline, step)))
-    return found
+        yield timeline.host, trace.names[name], "", "", *numbers, numbered(timeline, step)
 
 
 def control_flow(run: Run) -> Table:
@@ -44,11 +44,5 @@ def control_flow(run: Run) -> Table:
     ops = op_metrics(run)
     wanted = np.array([t in _CONTROL for t in ops["type"].tolist()], bool)
     mine = ops.take(wanted)
-    data = {
-        "host": mine["host"],
-        "type": mine["type"],
-        "op": mine["name"],
-        "count": mine["count"],
-        "total_ps": mine["total_ps"],
-    }
+    data = {"op": mine["name"], **{name: mine[name] for name in ("host", "type", "count", "total_ps")}}
     return Table.build("control_flow", "Conditions and loops in graphs", CONTROL_FLOW, data).sorted_by("total_ps")

@@ -6,7 +6,7 @@ from outpace.metrics.machine.host_copies import host_copies
 from outpace.metrics.model.jit_calls import jit_calls
 from outpace.metrics.model.tf_functions import tf_functions
 from outpace.metrics.program.program import program
-from outpace.model import Figure, Figures, Page, Rows, Section, Table, Unavailable, Unit, humanize
+from outpace.model import Figure, Figures, Page, Rows, Table, Unavailable, Unit, filled, humanize
 from outpace.model.units import counted
 from outpace.timeline import Run
 from outpace.tools.functions import TOOL, evaluation
@@ -27,29 +27,26 @@ def analyse(run: Run) -> Page:
     if not any(len(table) for table in (functions, compiled, calls)):
         return TOOL.page(unavailable=_NONE)
     built = traces(run)
-    sections: list[Section] = [_summary(functions, compiled)]
-    if len(functions):
-        shown = ("function", "calls", "traced", "eager", "xla", "graphs", "total_ps", "traced_ps")
-        sections.append(Rows(functions, shown, pick=("host",)))
-    if len(built):
-        unknown = "unknown" in built["kinds"].tolist()
-        remark = "'outpace profile' records the arguments of every graph and names the one that changed." if unknown else ""
-        sections.append(Rows(built, ("function", "source", "step", "duration_ps", "graphs", "cause"), remark=remark))
-    if len(compiled):
-        named = ("function", "source", "steps") if any(compiled["function"]) else ()
-        sections.append(Rows(compiled, ("event", *named, "count", "total_ps", "in_steps_ps", "longest_ps")))
-    if len(calls):
-        sections.append(Rows(calls))
-    copies = host_copies(run)
-    if len(copies):
-        sections.append(Rows(copies))
-    if len(control):
-        sections.append(Rows(control, ("type", "op", "count", "total_ps"), remark=_AUTOGRAPH))
+    remark = _UNKNOWN if "unknown" in built["kinds"].tolist() else ""
+    named = ("function", "source", "steps") if any(compiled["function"]) else ()
+    sections = (
+        _summary(functions, compiled),
+        *filled(
+            Rows(functions, _FUNCTIONS, pick=("host",)),
+            Rows(built, ("function", "source", "step", "duration_ps", "graphs", "cause"), remark=remark),
+            Rows(compiled, ("event", *named, "count", "total_ps", "in_steps_ps", "longest_ps")),
+            Rows(calls),
+            Rows(host_copies(run)),
+            Rows(control, ("type", "op", "count", "total_ps"), remark=_AUTOGRAPH),
+        ),
+    )
     kind = program(run)
     found = (*rules.find(run, functions, built, compiled, kind), *evaluation.find(run, kind))
-    return TOOL.page(_headline(functions, compiled), tuple(sections), found)
+    return TOOL.page(_headline(functions, compiled), sections, found)
 
 
+_FUNCTIONS = ("function", "calls", "traced", "eager", "xla", "graphs", "total_ps", "traced_ps")
+_UNKNOWN = "'outpace profile' records the arguments of every graph and names the one that changed."
 _AUTOGRAPH = (
     "Python's if and while on tensors become these ops: their branches cannot be fused with what stands around them. A condition that "
     "is known when the graph is built (a Python bool) costs nothing; tf.where computes both sides without a branch."

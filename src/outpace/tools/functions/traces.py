@@ -57,20 +57,18 @@ def _jitted(timeline: Timeline, noted: tuple[_Trace, ...]) -> Iterator[tuple[obj
         yield timeline.host, build.function, source, number, *when, float("nan"), cause, kind
 
 
-def _rows(timeline: Timeline, noted: tuple[_Trace, ...]) -> list[tuple[object, ...]]:
+def _rows(timeline: Timeline, noted: tuple[_Trace, ...]) -> Iterator[tuple[object, ...]]:
     trace = timeline.trace
     stat = trace.stat(dialect.TF_FUNCTION_CALL)
     traced = [mode.startswith("traced") for mode in stat.texts()]
     graphs = trace.stat(dialect.TRACING_COUNT).dense(len(trace), 0)
-    found: list[tuple[object, ...]] = []
     for row in stat.row[np.array(traced, bool)].tolist() if len(stat) else ():
         name = trace.names[trace.name[row]]
         start, duration = int(trace.start[row]), int(trace.duration[row])
         step = int(timeline.step_of[row])
         number = int(timeline.steps.number[step]) if step >= 0 else float("nan")
         source, cause, kind = _why(timeline, noted, name, start, duration, int(graphs[row]))
-        found.append((timeline.host, name, source, number, start - timeline.span[0], duration, int(graphs[row]), cause, kind))
-    return found
+        yield timeline.host, name, source, number, start - timeline.span[0], duration, int(graphs[row]), cause, kind
 
 
 def _why(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -27,29 +28,20 @@ def requests(run: Run) -> Table:
     return Table.from_rows("requests", "Requests", REQUESTS, rows)
 
 
-def _rows(timeline: Timeline) -> list[tuple[object, ...]]:
+def _rows(timeline: Timeline) -> Iterator[tuple[object, ...]]:
     trace = timeline.trace
     calls = _calls(timeline)
     if len(calls) == 0:
-        return []
+        return
     start, end = trace.start[calls], trace.end[calls]
     before = np.concatenate(([0], np.maximum(start[1:] - np.maximum.accumulate(end)[:-1], 0)))
     call_of = _call_of(timeline, calls)
     parts = category_times(timeline, windows=(start, end, call_of))
     ops = _longest_ops(timeline, call_of, len(calls))
-    found: list[tuple[object, ...]] = []
     for i, row in enumerate(calls.tolist()):
         own = [parts[name][i] for name in CATEGORIES]
-        head = (
-            timeline.host,
-            i,
-            trace.names[trace.name[row]],
-            int(start[i]) - timeline.span[0],
-            int(end[i] - start[i]),
-            int(before[i]),
-        )
-        found.append((*head, *own, *ops[i]))
-    return found
+        times = (int(start[i]) - timeline.span[0], int(end[i] - start[i]), int(before[i]))
+        yield timeline.host, i, trace.names[trace.name[row]], *times, *own, *ops[i]
 
 
 def _calls(timeline: Timeline) -> Indices:

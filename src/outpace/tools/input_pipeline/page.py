@@ -18,6 +18,7 @@ _NONE = Unavailable(
     "neither steps nor input ops were recorded",
     "Capture while the program trains, and mark the steps (or let 'outpace profile' do so).",
 )
+_CONTENTION = "CPU contention: tf.data threads compete with the model for cores; this is not counted as input wait."
 _COLUMNS = tuple(f"{c.value}_ps" for c in Category)
 
 
@@ -35,12 +36,7 @@ def analyse(run: Run) -> Page:
         else [Text("No steps", "No step was found, so the input wait cannot be measured.")]
     )
     if saturation is not None:
-        sections.append(
-            Rows(
-                saturation,
-                remark="CPU contention: tf.data threads compete with the model for cores; this is not counted as input wait.",
-            )
-        )
+        sections.append(Rows(saturation, remark=_CONTENTION))
     if len(ops):
         sections.append(Rows(host_categories(ops, steps), ("category", "per_step_ps", "fraction", "advice")))
         sections.append(Rows(ops, ("op", "count", "self_ps", "self_fraction", "total_ps", "total_fraction", "category")))

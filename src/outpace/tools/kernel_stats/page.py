@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from outpace.metrics.machine.device import device_facts
 from outpace.metrics.program.program import program
-from outpace.model import Chart, ChartKind, Figure, Figures, Page, Rows, Section, Table, Unavailable, Unit
+from outpace.model import Chart, ChartKind, Figure, Figures, Page, Rows, Table, Unavailable, Unit, filled
 from outpace.timeline import Run
 from outpace.tools.kernel_stats import TOOL
 from outpace.tools.kernel_stats import findings as rules
@@ -15,6 +15,8 @@ from outpace.tools.kernel_stats.idle import causes_table, devices_table, gaps_ta
 from outpace.tools.kernel_stats.launches import launches
 from outpace.tools.kernel_stats.names import short
 
+_KERNELS = ("total_ps", "kernel_fraction", "occurrences", "function", "op", "tensor_cores", "occupancy", "mean_ps")
+_LAUNCHES = ("device", "kernels", "unmatched", "median_latency_ps", "p95_latency_ps", "latency_ps", "queued_ps")
 _BY, _SUMS = ("function", "op", "device", "tensor_cores"), ("total_ps", "kernel_fraction", "occurrences")
 _NO_DEVICE = Unavailable(
     "the profile holds no events of a GPU",
@@ -36,40 +38,21 @@ def analyse(run: Run) -> Page:
         return TOOL.page(unavailable=_NO_KERNEL if run.has_device else _NO_DEVICE)
     gaps = [idle(device) for device in found if len(device.kernels)]
     by_device, causes, moved = devices_table(gaps), causes_table(gaps), copies(found)
-    sections: list[Section] = [_figures(table, by_device)]
-    part = kernel_slices(table)
-    sections.append(Chart(part.title, ChartKind.PIE, part, "kernel", ("total_ps",), then=("by",)))
-    tree = kernel_tree(table)
-    sections.append(Chart(tree.title, ChartKind.ICICLE, tree, "id", ("parent", "name", "total_ps")))
+    part, tree = kernel_slices(table), kernel_tree(table)
     where = ("device",) if len(by_device) > 1 else ()
-    shown = (
-        "rank",
-        *where,
-        "total_ps",
-        "kernel_fraction",
-        "occurrences",
-        "function",
-        "op",
-        "tensor_cores",
-        "occupancy",
-        "mean_ps",
-    )
-    sections += [
-        Rows(table, shown, limit=20, pick=("device", "host"), by=_BY, sums=_SUMS),
+    sections = (
+        _figures(table, by_device),
+        Chart(part.title, ChartKind.PIE, part, "kernel", ("total_ps",), then=("by",)),
+        Chart(tree.title, ChartKind.ICICLE, tree, "id", ("parent", "name", "total_ps")),
+        Rows(table, ("rank", *where, *_KERNELS), limit=20, pick=("device", "host"), by=_BY, sums=_SUMS),
         Rows(by_device, ("device", "kernels", "kernel_ps", "mean_kernel_ps", "idle_ps", "idle_fraction", "unlaunched_ps")),
         Rows(causes, ("idle_ps", "idle_fraction", "gaps", "device", "host_activity"), pick=("device",)),
         Rows(gaps_table(gaps), ("start_ps", "length_ps", "step", "device", "next", "host_activity"), pick=("device",)),
-        Rows(
-            launches(found),
-            ("device", "kernels", "unmatched", "median_latency_ps", "p95_latency_ps", "latency_ps", "queued_ps"),
-        ),
-    ]
-    if len(moved):
-        sections.append(
-            Rows(moved, ("kind", "source", "destination", "occurrences", "bytes", "total_ps", "bandwidth", "device"))
-        )
+        Rows(launches(found), _LAUNCHES),
+        *filled(Rows(moved, ("kind", "source", "destination", "occurrences", "bytes", "total_ps", "bandwidth", "device"))),
+    )
     advice = tuple(rules.find(table, by_device, causes, moved, program(run), device_facts(run)))
-    return TOOL.page(headline=_headline(part, by_device), sections=tuple(sections), findings=advice)
+    return TOOL.page(headline=_headline(part, by_device), sections=sections, findings=advice)
 
 
 def _figures(table: Table, by_device: Table) -> Figures:

@@ -18,6 +18,7 @@ from outpace.model import (
     Text,
     Unavailable,
     Unit,
+    filled,
     humanize,
 )
 from outpace.timeline import Run
@@ -56,6 +57,7 @@ _HELD = (
     f"Rows are XProf's: allocations of the peak's step, equal ones merged; '{PREALLOCATED}' is everything else on the heap, in use or not: "
     "weights, optimizer state, batches that were prefetched."
 )
+_EARLIER = "Part of the row of preallocated memory above."
 
 
 def analyse(run: Run) -> Page:
@@ -66,7 +68,7 @@ def analyse(run: Run) -> Page:
     summary, over_time = memories(run, logs), timeline(run, logs)
     ends = step_ends(run, logs)
     trend, left = growth(ends, logs), unfreed(run, logs)
-    sections = [
+    sections = (
         _figures(run, logs, summary),
         _chart(over_time, logs),
         *_notes(run, logs, unsized),
@@ -75,24 +77,15 @@ def analyse(run: Run) -> Page:
             _shown(run, "memory", "peak_bytes", "capacity_bytes", "peak_share", "headroom_bytes", "fragmentation", "peak_step"),
         ),
         Rows(breakdown(logs), _breakdown_columns(run, logs), limit=15, remark=_HELD, pick=("memory",), by=_BY, sums=_SUMS),
-    ]
-    if len(since := earlier(logs)):
-        sections.append(
-            Rows(since, _breakdown_columns(run, logs), limit=5, remark="Part of the row of preallocated memory above.")
-        )
-    if len(trend):
-        sections.append(
-            Rows(trend, _shown(run, "memory", "steps", "rising", "first_bytes", "last_bytes", "per_step_bytes", "leak"))
-        )
-    if len(left):
-        sections.append(
-            Rows(left, _shown(run, "memory", "op", "occurrences", "total_bytes", "steps", "per_step_bytes"), limit=5)
-        )
-    sections.append(
-        Rows(headroom(logs), _shown(run, "memory", "peak_bytes", "scaling_bytes", "fixed_bytes", "estimate"), remark=_ESTIMATE)
+        *filled(
+            Rows(earlier(logs), _breakdown_columns(run, logs), limit=5, remark=_EARLIER),
+            Rows(trend, _shown(run, "memory", "steps", "rising", "first_bytes", "last_bytes", "per_step_bytes", "leak")),
+            Rows(left, _shown(run, "memory", "op", "occurrences", "total_bytes", "steps", "per_step_bytes"), limit=5),
+        ),
+        Rows(headroom(logs), _shown(run, "memory", "peak_bytes", "scaling_bytes", "fixed_bytes", "estimate"), remark=_ESTIMATE),
     )
     found = tuple(rules.find(summary, trend, left, program(run)))
-    return TOOL.page(_headline(run, logs, summary), tuple(sections), found, (ends,))
+    return TOOL.page(_headline(run, logs, summary), sections, found, (ends,))
 
 
 def _shown(run: Run, *columns: str) -> tuple[str, ...]:
@@ -155,18 +148,8 @@ def _chart(table: Table, logs: Sequence[MemoryLog]) -> Chart:
     parts = ["stack_bytes"] if table["stack_bytes"].any() else []
     series = ("free_bytes", "step", "fragmentation", *parts, "heap_bytes")
     cut = _THINNED if len(table) < sum(len(log) for log in logs) else ""
-    choices = ("host", "memory")
     return Chart(
-        table.title,
-        ChartKind.AREA,
-        table,
-        "time_ps",
-        series,
-        _COLORS,
-        cut,
-        select=choices[0],
-        then=choices[1:],
-        detail="breakdown",
+        table.title, ChartKind.AREA, table, "time_ps", series, _COLORS, cut, select="host", then=("memory",), detail="breakdown"
     )
 
 

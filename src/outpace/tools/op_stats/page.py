@@ -7,7 +7,7 @@ from outpace.metrics.program.budget import others_share
 from outpace.metrics.program.program import program
 from outpace.metrics.python.eager_ops import FUNCTION, eager_ops, eager_share
 from outpace.metrics.python.time import framework_line, framework_share
-from outpace.model import Chart, ChartKind, Page, Rows, Section, Table, Unavailable
+from outpace.model import Chart, ChartKind, Page, Rows, Table, Unavailable, filled
 from outpace.timeline import Run
 from outpace.tools.op_stats import TOOL
 from outpace.tools.op_stats import findings as rules
@@ -29,20 +29,8 @@ def analyse(run: Run) -> Page:
         return TOOL.page(unavailable=_NONE)
     table = ops(metrics)
     by_type, parts = types(table), shares(table)
-    sections: list[Section] = []
-    if len(parts):
-        sections.append(
-            Chart(
-                "Self time",
-                ChartKind.PIE,
-                parts,
-                "label",
-                ("self_ps",),
-                remark="idle time left out",
-                select="side",
-                then=("by",),
-            )
-        )
+    told = "idle time left out"
+    sections = filled(Chart("Self time", ChartKind.PIE, parts, "label", ("self_ps",), remark=told, select="side", then=("by",)))
     if len(metrics):
         sections += [
             Rows(table, _SHOWN, limit=20, aside="idle", pick=("side", "host"), by=_BY, sums=_SUMS),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -39,22 +39,17 @@ class Unusual:
     cause: Category | None
 
     def __str__(self) -> str:
-        why = (
-            {
-                Category.ALL_OTHERS: "untraced time (Python, start-up)",
-            }.get(self.cause, self.cause.label.lower())
-            if self.cause
-            else "several causes"
-        )
+        why = self.cause.label.lower() if self.cause else "several causes"
+        if self.cause is Category.ALL_OTHERS:
+            why = "untraced time (Python, start-up)"
         if self.aside == Aside.BUFFERED.value:
             why = "its input was already buffered"
         return f"step {self.step}, {humanize(self.duration, Unit.PS)}, set aside ({self.aside}): {why}"
 
 
-def unusual(breakdown: StepBreakdown) -> list[Unusual]:
+def unusual(breakdown: StepBreakdown) -> Iterator[Unusual]:
     """The steps that were set aside, in their order."""
     steps, whole = breakdown.steps, breakdown.whole
-    found = []
     apart = np.flatnonzero(steps["aside"] != "")
     names = ("duration_ps", *(f"{c.value}_ps" for c in Category))
     hosts = dict.fromkeys(steps["host"][apart].tolist())
@@ -68,8 +63,7 @@ def unusual(breakdown: StepBreakdown) -> list[Unusual]:
         extra = {c: float(steps[f"{c.value}_ps"][at]) - means[host][f"{c.value}_ps"] for c in Category}
         cause = max(extra, key=lambda c: extra[c])
         named = cause if extra[cause] >= 0.5 * longer > 0 else None
-        found.append(Unusual(host, int(steps["step"][at]), steps["aside"][at], float(steps["duration_ps"][at]), usual, named))
-    return found
+        yield Unusual(host, int(steps["step"][at]), steps["aside"][at], float(steps["duration_ps"][at]), usual, named)
 
 
 def find(run: Run, breakdown: StepBreakdown, program: Program) -> Iterator[Finding]:
@@ -84,7 +78,7 @@ def find(run: Run, breakdown: StepBreakdown, program: Program) -> Iterator[Findi
             yield from _periodic(run, timeline, mine, program)
 
 
-def _runs(found: list[Unusual]) -> list[list[Unusual]]:
+def _runs(found: Iterable[Unusual]) -> list[list[Unusual]]:
     """Steps that follow each other and were set aside for the same reason stand together."""
     runs: list[list[Unusual]] = []
     for one in found:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from outpace._dataclass import dataclass
@@ -122,18 +124,17 @@ def summary(programs: tuple[tuple[Worker, ...], ...]) -> Table:
     return Table.from_rows("summary", "Workers compared", SUMMARY, rows)
 
 
-def _compared(found: tuple[Worker, ...]) -> list[tuple[object, ...]]:
+def _compared(found: tuple[Worker, ...]) -> Iterator[tuple[object, ...]]:
     means = np.array([w.means for w in found])
     total = np.array([w.mean for w in found])
     own = total - np.minimum(_waits(found), total)
     busy = means[:, [CATEGORIES.index(name) for name in OWN]].sum(axis=1)
     own = np.where([w.plane is not None for w in found], busy, own)
     if len(found) < 2:
-        return [
-            (w.name, len(w.timeline.steps.whole), total[i], own[i], np.nan, np.nan, "", np.nan) for i, w in enumerate(found)
-        ]
+        for i, w in enumerate(found):
+            yield w.name, len(w.timeline.steps.whole), total[i], own[i], np.nan, np.nan, "", np.nan
+        return
     base, apart = medians_without(own), means - medians_without(means)
-    rows: list[tuple[object, ...]] = []
     for i, w in enumerate(found):
         excess = float(own[i]) - float(base[i])
         mine = np.where([name in (HOST_OWN if w.plane is None else OWN) for name in CATEGORIES], apart[i], 0.0)
@@ -141,8 +142,7 @@ def _compared(found: tuple[Worker, ...]) -> list[tuple[object, ...]]:
         explains = abs(mine[at]) >= _EXPLAINS * abs(excess) > 0
         cause, differs = (tuple(Category)[at].label, float(mine[at])) if explains else ("", np.nan)
         share = excess / float(base[i]) if base[i] else 0.0
-        rows.append((w.name, len(w.timeline.steps.whole), total[i], own[i], excess, share, cause, differs))
-    return rows
+        yield w.name, len(w.timeline.steps.whole), total[i], own[i], excess, share, cause, differs
 
 
 def _waits(found: tuple[Worker, ...]) -> Values:

@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from outpace.metrics.program.no_steps import no_steps
 from outpace.metrics.program.same_program import same_program
-from outpace.model import Category, Chart, ChartKind, Finding, Page, Rows, Section, Table, Text, Unavailable, Unit, humanize
+from outpace.model import (
+    Category,
+    Chart,
+    ChartKind,
+    Finding,
+    Page,
+    Rows,
+    Section,
+    Table,
+    Text,
+    Unavailable,
+    Unit,
+    filled,
+    humanize,
+)
 from outpace.timeline import Run
 from outpace.tools.pod import TOOL
 from outpace.tools.pod import findings as rules
@@ -38,8 +52,7 @@ def analyse(run: Run) -> Page:
     ]
     if same.reason:
         sections.append(Text("Do these workers run the same program?", same.reason))
-    if len(waits):
-        sections.append(Rows(waits, remark="A worker that comes early waits in the collective for the one that comes last."))
+    sections += filled(Rows(waits, remark="A worker that comes early waits in the collective for the one that comes last."))
     hidden: tuple[Table, ...] = (aligned.clocks,)
     if len(run.hosts) > 1:
         sections.append(Text("Steps of different hosts", f"{aligned.how[:1].upper()}{aligned.how[1:]}."))
@@ -51,11 +64,8 @@ def analyse(run: Run) -> Page:
 
 def _findings(programs: tuple[tuple[Worker, ...], ...], compared: Table) -> tuple[Finding, ...]:
     """What the rules find in each program that has several workers: there is no slow one among unrelated programs."""
-    found: list[Finding] = []
-    for number, program in enumerate(programs, 1):
-        if len(program) > 1:
-            found += rules.find(program, compared.take(compared["program"] == number))
-    return tuple(found)
+    several = [(number, program) for number, program in enumerate(programs, 1) if len(program) > 1]
+    return tuple(f for number, program in several for f in rules.find(program, compared.take(compared["program"] == number)))
 
 
 def _unrelated(programs: tuple[tuple[Worker, ...], ...], compared: Table) -> str:

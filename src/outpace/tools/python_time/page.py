@@ -9,7 +9,7 @@ from outpace.metrics.python.samples import OUTPACE, YOURS
 from outpace.metrics.python.stacks import python_stacks
 from outpace.metrics.python.threads import thread_lines
 from outpace.metrics.python.time import python_lines
-from outpace.model import Chart, ChartKind, Page, Rows, Section, Table, Unavailable, Unit, humanize
+from outpace.model import Chart, ChartKind, Page, Rows, Table, Unavailable, Unit, filled, humanize
 from outpace.timeline import Run
 from outpace.tools.python_time import TOOL, background
 from outpace.tools.python_time import findings as rules
@@ -45,13 +45,12 @@ def analyse(run: Run) -> Page:
     found = (*rules.find(run, program(run)), *background.find(run, budgets(run), cpu_saturation(run)))
     threads, tree = thread_lines(run), python_stacks(run)
     remark = "A line's time includes the libraries that it calls; From and To are the 95% CI of its share."
-    sections: list[Section] = [
+    sections = (
         Chart(tree.title, ChartKind.ICICLE, tree, "id", ("parent", "name", "total_ps"), remark=_STACKS),
         Rows(lines, _COLUMNS, limit=15, remark=remark, pick=("host",), by=_BY, sums=_SUMS),
-    ]
-    if len(threads):
-        sections.append(Rows(threads, ("thread", "source", "function", "cores", "looks")))
-    return TOOL.page(headline=_headline(lines), sections=tuple(sections), findings=found)
+        *filled(Rows(threads, ("thread", "source", "function", "cores", "looks"))),
+    )
+    return TOOL.page(headline=_headline(lines), sections=sections, findings=found)
 
 
 _LITTLE = 0.01  # of the step: less Python is not what a reader looks for

@@ -78,26 +78,10 @@ def layers(model: Any, run: Run | None, max_depth: int = MAX_DEPTH) -> Table:
     for item in found:
         forward, backward = times.get(item.path[-1], (0, 0)) if run is not None else (_NAN, _NAN)
         share = (forward + backward) / inner if inner else _NAN
-        numbers = (
-            _parameters(item.layer),
-            _trainable(item.layer),
-            flops(item.layer),
-            forward,
-            backward,
-            min(share, 1.0) if share == share else _NAN,
-        )
-        kind = type(item.layer).__name__
-        rows.append(
-            (
-                "/".join(item.path),
-                "/".join(item.path[:-1]),
-                item.path[-1],
-                kind,
-                len(item.path) - 1,
-                _output(item.layer),
-                *numbers,
-            )
-        )
+        named = ("/".join(item.path), "/".join(item.path[:-1]), item.path[-1], type(item.layer).__name__)
+        sizes = (int(item.layer.count_params()), _trainable(item.layer), flops(item.layer))
+        times_of = (forward, backward, min(share, 1.0) if share == share else _NAN)
+        rows.append((*named, len(item.path) - 1, _output(item.layer), *sizes, *times_of))
     return Table.from_rows("layers", "Layers", LAYERS, rows)
 
 
@@ -120,10 +104,6 @@ def _walk(layer: Any, path: tuple[str, ...], max_depth: int) -> Iterator[Layer]:
 
 def _children(layer: Any) -> list[Any]:
     return list(getattr(layer, "layers", None) or ())
-
-
-def _parameters(layer: Any) -> int:
-    return int(layer.count_params())
 
 
 def _trainable(layer: Any) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from outpace.metrics.model.op_scopes import NO_SCOPE
-from outpace.model import Chart, ChartKind, Page, Rows, Section, Table, Unavailable, UsageError
+from outpace.model import Chart, ChartKind, Page, Rows, Section, Table, Unavailable, UsageError, filled
 from outpace.timeline import Run
 from outpace.tools.scopes import TOOL
 from outpace.tools.scopes import layers as keras
@@ -38,15 +38,11 @@ def analyse(run: Run, *, model: Any = None, max_depth: int = MAX_DEPTH, show_tra
         mine = table.take(table["side"] == side)
         if len(mine):
             named = Table(f"{side.lower()}_scopes", f"Scopes on the {side.lower()}", mine.fields, mine.columns)
-            sections.append(
-                Chart(
-                    f"Self time by scope on the {side.lower()}", ChartKind.ICICLE, named, "id", ("parent", "scope", "total_ps")
-                )
-            )
+            title = f"Self time by scope on the {side.lower()}"
+            sections.append(Chart(title, ChartKind.ICICLE, named, "id", ("parent", "scope", "total_ps")))
             shown = ("id", "total_ps", "fraction", "self_ps", "occurrences", "ops", "allocated_bytes")
             sections.append(Rows(named, shown, limit=10))
-    if len(code):
-        sections.append(Rows(code, ("source", "what", "occurrences", "total_ps", "self_ps"), limit=15))
+    sections += filled(Rows(code, ("source", "what", "occurrences", "total_ps", "self_ps"), limit=15))
     if not sections:
         return TOOL.page(unavailable=_NONE)
     sections.append(Rows(by_type(found), _OF_TYPES, limit=10, pick=("side",), by=("scope", "type", "side"), sums=_SUMS))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from outpace._dataclass import dataclass
@@ -122,44 +124,40 @@ def _device_roots(graph: IteratorGraph) -> list[int]:
     return [r for r in distinct(graph.iterator[graph.roots]).tolist() if int(graph.ids[r]) in graph.device_ids]
 
 
-def _stage_rows(name: str, pipeline: Pipeline, graph: IteratorGraph, run: Run, guide: int) -> list[Row]:
+def _stage_rows(name: str, pipeline: Pipeline, graph: IteratorGraph, run: Run, guide: int) -> Iterator[Row]:
     every, calls = graph.executions, graph.calls
     on_path = np.bincount(calls.iterator[calls.blocking], minlength=len(graph.ids)) > 0
     record = run.record(pipeline.host)
-    rows: list[Row] = []
     for at, stage in enumerate(pipeline.stages):
         mine = list(stage.iterators)
         critical = bool(on_path[mine].any())
         segment, busy, threads = _busy(pipeline, at)
         is_bottleneck = pipeline.bottleneck is stage
-        rows.append(
-            (
-                stage.type,
-                source(stage.label, record),
-                _depth(pipeline, at),
-                int(every.count[mine].sum()),
-                busy,
-                stage.work,
-                stage.work / max(pipeline.calls, 1),
-                threads,
-                int(every.total[mine].sum()),
-                int(every.self_time[mine].sum()),
-                int(every.start[mine].min()),
-                stage.asynchronous,
-                critical,
-                segment,
-                "bottleneck" if is_bottleneck else "critical" if critical else "other",
-                guide in stage.iterators,
-                stage.python,
-                stage.top_op,
-                f"{pipeline.host}/{name}/{at}",
-                f"{pipeline.host}/{name}/{stage.parent}" if stage.parent >= 0 else "",
-                pipeline.host,
-                name,
-                stage.position,
-            )
+        yield (
+            stage.type,
+            source(stage.label, record),
+            _depth(pipeline, at),
+            int(every.count[mine].sum()),
+            busy,
+            stage.work,
+            stage.work / max(pipeline.calls, 1),
+            threads,
+            int(every.total[mine].sum()),
+            int(every.self_time[mine].sum()),
+            int(every.start[mine].min()),
+            stage.asynchronous,
+            critical,
+            segment,
+            "bottleneck" if is_bottleneck else "critical" if critical else "other",
+            guide in stage.iterators,
+            stage.python,
+            stage.top_op,
+            f"{pipeline.host}/{name}/{at}",
+            f"{pipeline.host}/{name}/{stage.parent}" if stage.parent >= 0 else "",
+            pipeline.host,
+            name,
+            stage.position,
         )
-    return rows
 
 
 def _busy(pipeline: Pipeline, at: int) -> tuple[int, float, int]:
@@ -182,13 +180,11 @@ def _depth(pipeline: Pipeline, at: int) -> int:
     return depth
 
 
-def _segment_rows(name: str, pipeline: Pipeline) -> list[Row]:
-    rows: list[Row] = []
+def _segment_rows(name: str, pipeline: Pipeline) -> Iterator[Row]:
     for rank, segment in enumerate(pipeline.segments):
         members = ", ".join(pipeline.stages[at].type for at in segment.stages)
         dominant = pipeline.stages[segment.dominant].type
-        rows.append((pipeline.host, name, rank, segment.kind, members, segment.work, segment.threads, segment.busy, dominant))
-    return rows
+        yield pipeline.host, name, rank, segment.kind, members, segment.work, segment.threads, segment.busy, dominant
 
 
 def _executions(host: str, name: str, graph: IteratorGraph, ranked: Indices, guides: Codes) -> dict[str, Column]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from outpace.metrics.input.stage_labels import called
 from outpace.metrics.program.step_breakdown import step_breakdown
-from outpace.model import Chart, ChartKind, Page, Rows, Section, Text, Unavailable, Unit, humanize
+from outpace.model import Chart, ChartKind, Page, Rows, Section, Text, Unavailable, Unit, filled, humanize
 from outpace.timeline import Run
 from outpace.tools.tf_data import TOOL
 from outpace.tools.tf_data import findings as rules
@@ -36,11 +36,8 @@ def analyse(run: Run) -> Page:
         "role",
     )
     sections: list[Section] = [Text("Verdict", _verdict(analysis))] if analysis.named else []
-    if len(analysis.graph):
-        sections.append(
-            Chart("Graph", ChartKind.GRAPH, analysis.graph, "node", _NODE, remark=_GRAPH, select="host", then=_CHOICES)
-        )
     sections += [
+        *filled(Chart("Graph", ChartKind.GRAPH, analysis.graph, "node", _NODE, remark=_GRAPH, select="host", then=_CHOICES)),
         Rows(analysis.stages, shown, limit=20, folded=True, pick=_PLACES),
         Rows(
             analysis.segments,
