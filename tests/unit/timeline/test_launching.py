@@ -16,7 +16,7 @@ KERNEL = 2000 * US  # as long as the second of two kernels takes
 
 
 def captured(calls: int, ends: int, *, goodbye: str = "WriteSummary", hosts: bool = True) -> Timeline:
-    """`calls` of a function whose last kernel each ends `ends` after the call began; then an op of a callback's, with a kernel, and `goodbye`."""
+    """`calls` of a function whose last kernel each ends `ends` after the call began, then an op with a kernel and `goodbye`."""
     space = SpaceBuilder()
     host = space.plane("/host:CPU").line("python3")
     gpu = GpuBuilder(space, host)
