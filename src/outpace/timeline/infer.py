@@ -18,6 +18,7 @@ from outpace.model import median
 from outpace.model.arrays import Indices, Mask, Picoseconds
 from outpace.model.units import counted
 from outpace.timeline.ahead import runs_of
+from outpace.timeline.causality import launches
 from outpace.timeline.cycles import outermost_repetition, recurrence
 from outpace.timeline.device_ops import steps_of_device_ops
 from outpace.timeline.gradients import trains
@@ -31,6 +32,7 @@ _PERIODIC = 0.9  # share of ops that must recur one period later
 _LONGEST_PERIOD = 20_000
 _AGREE = 0.8  # step time of the calls to that of the runs, or the other way round: both say the same
 _FEW_RUNS = 3
+_NEVER = int(np.iinfo(np.int64).max)
 _INFERENCE = frozenset(("predict", "prediction", "predictions", "serving", "serve", "infer", "inference"))
 _TRAINING = frozenset(("train", "training", "fit", "grad", "grads", "gradient", "update"))
 _EXPORTED = "__inference_"  # what TensorFlow puts before the name of every traced function
@@ -47,14 +49,9 @@ def infer_steps(trace: Trace, hidden: Indices) -> Steps:
     """Find the repeated call; `hidden` are mark rows that must not be looked at."""
     if (steps := _device_programs(trace)) is not None:
         return steps
-    visible = np.ones(len(trace), bool)
-    visible[hidden] = False
-    calls = _function_calls(trace, visible)
+    visible = _visible(trace, hidden)
+    calls, rows = _step_calls(trace, visible)
     ops = _outermost(trace, visible & names(trace).events(Is.EAGER))
-    training = calls[trains(trace, calls)]
-    rows = _most_repeated(trace, training)
-    if len(rows) < 2:
-        rows = _most_repeated(trace, calls)
     if len(rows):
         line = int(trace.line[rows[0]])
         eager = ops[trace.line[ops] == line]
@@ -72,6 +69,30 @@ def infer_steps(trace: Trace, hidden: Indices) -> Steps:
         if len(rows) > 1:
             return _between_ends(trace, rows, visible)
     return no_steps("nothing in the profile repeats like a training step")
+
+
+def launching_steps(trace: Trace, hidden: Indices) -> Steps | None:
+    """Steps of the calls that let devices work; None where it is not known which did. A device's own step line tells less: its first step
+    begins with a kernel, and its last ends with whatever ran before the capture was over."""
+    visible = _visible(trace, hidden)
+    calls, rows = _step_calls(trace, visible)
+    if not len(rows) or not len(_launched(trace, rows, _NEVER)[0]):
+        return None
+    heads, rows = outermost_repetition(trace, calls, rows)
+    return _between_ends(trace, rows, visible, heads)
+
+
+def _visible(trace: Trace, hidden: Indices) -> Mask:
+    visible = np.ones(len(trace), bool)
+    visible[hidden] = False
+    return visible
+
+
+def _step_calls(trace: Trace, visible: Mask) -> tuple[Indices, Indices]:
+    """(calls of functions, those of them that are the step's): of functions that compute gradients, where these repeat."""
+    calls = _function_calls(trace, visible)
+    rows = _most_repeated(trace, calls[trains(trace, calls)])
+    return calls, rows if len(rows) > 1 else _most_repeated(trace, calls)
 
 
 def _outermost(trace: Trace, mask: Mask) -> Indices:
@@ -222,15 +243,41 @@ def _program_events(trace: Trace, rows: Indices) -> Indices:
 
 
 def _awaited(trace: Trace, heads: Indices, rows: Indices, thread: Indices) -> Picoseconds:
-    """End of each step's last call, or of the last wait for its result before the next step's first call."""
+    """End of each step's last call, of the last wait for its result before the next step's first call; and the last of what a
+    device did for the last call: what follows that is no step's."""
     end = trace.end[rows].copy()
-    waiting = thread[names(trace).are(Is.AWAITS)[trace.name[thread]]]
+    over = _goodbye(trace, rows, thread)
+    waiting = thread[names(trace).are(Is.AWAITS)[trace.name[thread]] & (trace.start[thread] < over)]
     if len(waiting):
         call = np.searchsorted(trace.start[rows], trace.start[waiting], side="right") - 1
         owned = (call >= 0) & (np.searchsorted(trace.start[heads], trace.start[waiting], side="right") - 1 == call)
         np.maximum.at(end, call[owned], trace.end[waiting][owned])
         end[:-1] = np.minimum(end[:-1], trace.start[heads][1:])
+    call, ran = _launched(trace, rows, over)
+    if (last := trace.end[ran[call == len(rows) - 1]]).size:
+        before = trace.end[ran[call == len(rows) - 2]]
+        behind = max(int(before.max()) - int(end[-2]), 0) if before.size else 0  # so far the host ran ahead
+        end[-1] = max(int(end[-1]), int(last.max()) - behind)
     return end
+
+
+def _launched(trace: Trace, calls: Indices, over: int) -> tuple[Indices, Indices]:
+    """(index of the call, row of what it let a device do): a launch is the call's that began last; those from `over` on are nobody's."""
+    host, device = launches(trace)
+    call = np.searchsorted(trace.start[calls], trace.start[host], side="right") - 1
+    own = (call >= 0) & (trace.start[host] < over)
+    return call[own], device[own]
+
+
+def _goodbye(trace: Trace, calls: Indices, thread: Indices) -> int:
+    """When the thread's first op behind the last call begins, if logs are written there: what a callback does that ends its capture is
+    no part of a step, and nothing shows which of it the program would do without. Else the end of time."""
+    later = thread[trace.start[thread] >= trace.end[calls[-1]]]
+    known = names(trace)
+    if not known.are(Is.WRITES_LOGS)[trace.name[later]].any():
+        return _NEVER
+    ops = later[known.are(Is.DISPATCHES)[trace.name[later]]]
+    return int(trace.start[ops[0]])
 
 
 def _looks_whole(trace: Trace, top: Indices, start: Picoseconds, end: Picoseconds) -> bool:

@@ -82,6 +82,8 @@ class Is(IntFlag):
     TO_DEVICE = auto()  # an op that copies to a device
     EXECUTES = auto()  # a run of an executor, in whatever case it is written
     INPUT = auto()  # an op that asks for input, likewise
+    DISPATCHES = auto()  # an op from Python, or a constant
+    WRITES_LOGS = auto()  # of a training, for TensorBoard: also what a capture does when it is over
 
 
 _JITTED = JITTED_CALL.rstrip("(")
@@ -115,6 +117,7 @@ _BEGINS = {
     "RunGraph": Is.SESSION,
     **dict.fromkeys(("TFSessionRun", "Session::Run", "BatchingSessionRun", "TfServing"), Is.PREDICTS),
     "TFE_": Is.TENSORFLOW,
+    **dict.fromkeys(("TFE_Py_", "tf.constant", "convert_to_tensor"), Is.DISPATCHES),
     "ExecutorState::Process": Is.WORKS | Is.TENSORFLOW,
     "ThunkExecutor::Execute": Is.WORKS | Is.THUNKS,
     "InstantiatedCapturedFunction::": Is.WORKS | Is.STAGE_FUNCTION | Is.INPUT_WORK,
@@ -246,6 +249,7 @@ def _flags(text: str, op: Op) -> int:
         (Is.INPUT, lower.startswith("iteratorgetnext")),
         (Is.ITERATOR_ROOT, op.kind is OpKind.TF_DATA and text.count("::") == 1),
         (Is.AWAITS_OTHERS, op.type.startswith(("IteratorGetNext", "Collective"))),
+        (Is.WRITES_LOGS, op.type in ("WriteSummary", "WriteRawProtoSummary", "WriteGraphSummary", "FlushSummaryWriter")),
         (Is.TO_DEVICE, op.type in ("InfeedEnqueue", "InfeedEnqueueTuple", "MemcpyHToD")),
     ):
         if holds:

@@ -12,7 +12,7 @@ from outpace.model import median
 from outpace.model.arrays import Codes, Indices, Mask
 from outpace.timeline.causality import launches, step_of_events
 from outpace.timeline.hlo import Programs
-from outpace.timeline.infer import infer_steps
+from outpace.timeline.infer import infer_steps, launching_steps
 from outpace.timeline.marks import device_step_lines, from_device_lines, from_marks, keras_rows, marked_rows
 from outpace.timeline.names import Is, Names, Op, OpKind, names
 from outpace.timeline.steps import Steps, StepSource, no_steps
@@ -65,7 +65,8 @@ class Timeline:
             if len(marks := marked_rows(self.trace)):
                 return from_marks(self.trace, marks, StepSource.MARKED)
             if lines := device_step_lines(self.trace):
-                return from_device_lines(self.trace, lines)
+                hidden = np.concatenate([np.arange(*self.trace.lines.rows(line).indices(len(self.trace))) for _, line in lines])
+                return launching_steps(self.trace, hidden) or from_device_lines(self.trace, lines)
             if len(marks := keras_rows(self.trace)):
                 return from_marks(self.trace, marks, StepSource.KERAS_BATCH)
         return infer_steps(self.trace, self._hidden)
