@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
@@ -81,3 +85,28 @@ def run_program(source: str, folder: Path, *args: str, timeout: float = 120, jax
         command, cwd=folder, capture_output=True, text=True, timeout=timeout, check=False, env=environment(jax=jax, **changes)
     )
     return Ended(done.returncode, done.stdout, done.stderr)
+
+
+@cache
+def _forks() -> subprocess.Popen[str]:
+    """A process that has imported TensorFlow; it ends with this one."""
+    command = [sys.executable, str(Path(__file__).with_name("forks.py")), "tensorflow"]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment())
+
+
+def run_on_tensorflow(source: str, folder: Path, *args: str, command: bool = False, timeout: float = 120) -> Ended:
+    """Run a program that imports TensorFlow or Keras first, as `run_program` does, but in a fork of a process that has imported them: most of
+    what a small program takes. `command`: as `python -c` runs it.
+    """
+    forks, text, path = _forks(), textwrap.dedent(source), "-c" if command else str(folder / "program.py")
+    if not command:
+        Path(path).write_text(text, encoding="utf-8")
+    with tempfile.NamedTemporaryFile("r", encoding="utf-8") as out, tempfile.NamedTemporaryFile("r", encoding="utf-8") as err:
+        program = {"text": text, "folder": str(folder), "argv": [path, *args], "out": out.name, "err": err.name}
+        assert forks.stdin is not None and forks.stdout is not None
+        print(json.dumps({**program, "environment": environment()}), file=forks.stdin, flush=True)
+        late = Timer(timeout, os.kill, (int(forks.stdout.readline()), signal.SIGKILL))
+        late.start()
+        code = int(forks.stdout.readline())
+        late.cancel()
+        return Ended(code, out.read(), err.read())

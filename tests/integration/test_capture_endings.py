@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from outpace.store.logdir import find_profiles
-from tests.integration.programs import KERAS, Ended, environment, needs_tensorflow, run_program
+from tests.integration.programs import KERAS, Ended, environment, needs_tensorflow, run_on_tensorflow, run_program
 
 pytestmark = needs_tensorflow
 
@@ -121,7 +121,7 @@ def test_a_log_directory_that_cannot_be_written(limited: tuple[Ended, Path]) -> 
 
 
 def test_an_exception_of_the_model(tmp_path: Path) -> None:
-    ended = run_program(
+    ended = run_on_tensorflow(
         KERAS
         + """
 class Boom(keras.callbacks.Callback):
@@ -141,7 +141,7 @@ model().fit(x, y, batch_size=8, verbose=0, callbacks=[outpace.ProfilerCallback("
 
 def test_a_handler_of_the_program_stays_in_charge(tmp_path: Path) -> None:
     """Set before or during the capture, the program's own handler is the one that runs."""
-    ended = run_program(
+    ended = run_on_tensorflow(
         KERAS
         + """
 import signal

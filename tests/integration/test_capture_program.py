@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.programs import needs_jax, needs_tensorflow, run_program
+from tests.integration.programs import needs_jax, needs_tensorflow, run_on_tensorflow, run_program
 
 LOOP = """
 import json, sys, time
@@ -95,7 +95,7 @@ print(json.dumps(found))
 def ended(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], list[str], Path]:
     """What the program found, what it was told, and its folder."""
     folder = tmp_path_factory.mktemp("program")
-    done = run_program(PROGRAM, folder)
+    done = run_on_tensorflow(PROGRAM, folder)
     assert done.code == 0, done.err[-3000:]
     return json.loads(done.out), done.told, folder
 
@@ -130,7 +130,7 @@ def test_delay_and_duration_bound_the_capture(ended: Any) -> None:
 
 @needs_tensorflow
 def test_an_iterator_that_is_advanced_outside_the_step_is_told_once_with_the_fix(tmp_path: Path) -> None:
-    ended = run_program(
+    ended = run_on_tensorflow(
         LOOP
         + """
 for n in range(20):

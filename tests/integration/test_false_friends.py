@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from outpace import api
+from tests.integration.programs import run_on_tensorflow
 
 pytest.importorskip("tensorflow", reason="needs TensorFlow to run the pipelines")
 
 SCRIPT = """
-import os, sys
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+import sys
 import tensorflow as tf
 kind, out = sys.argv[1:]
 images = tf.random.uniform((256, 96, 96, 3))
@@ -32,10 +30,8 @@ with tf.profiler.experimental.Profile(out):
 
 
 def captured(kind: str, folder: Path) -> api.Profile:
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, kind, folder], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    done = run_on_tensorflow(SCRIPT, folder, kind, str(folder))
+    assert done.code == 0, done.err[-2000:]
     return api.open(folder)
 
 

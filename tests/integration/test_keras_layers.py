@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import subprocess
-import sys
+from pathlib import Path
 
-import pytest
+from tests.integration.programs import needs_tensorflow, run_on_tensorflow
 
 SCRIPT = """
-import json, os
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+import json
 import keras, tensorflow as tf
 import outpace
 layers = keras.layers
@@ -34,11 +31,11 @@ print(json.dumps({"rows": list(table.records()), "tf": dict(walk(profile)), "cou
 """
 
 
-@pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed")
-def test_parameters_and_flops_of_layers() -> None:
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-2000:]
-    answer = json.loads(done.stdout.splitlines()[-1])
+@needs_tensorflow
+def test_parameters_and_flops_of_layers(tmp_path: Path) -> None:
+    done = run_on_tensorflow(SCRIPT, tmp_path)
+    assert done.code == 0, done.err[-2000:]
+    answer = json.loads(done.out.splitlines()[-1])
     rows = {row["layer"]: row for row in answer["rows"]}
     top = [row for row in answer["rows"] if row["depth"] == 1]
     assert sum(row["parameters"] for row in top) == answer["count"]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import statistics
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from outpace import api
+from tests.integration.programs import run_on_tensorflow
 
 pytest.importorskip("tensorflow", reason="needs TensorFlow to run the pipelines")
 
@@ -19,10 +18,10 @@ pytest.importorskip("tensorflow", reason="needs TensorFlow to run the pipelines"
     ("name", "expected"), [("tfrecord", "MapAndBatch"), pytest.param("heavy", "Generator", marks=pytest.mark.verify)]
 )
 def test_the_named_stage_is_the_one_that_costs_most(name: str, expected: str, tmp_path: Path) -> None:
-    script = Path(__file__).with_name("pipelines.py")
-    done = subprocess.run([sys.executable, script, name, tmp_path], capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    rounds = json.loads(done.stdout.strip().splitlines()[-1])
+    script = Path(__file__).with_name("pipelines.py").read_text(encoding="utf-8")
+    done = run_on_tensorflow(script, tmp_path, name, str(tmp_path), timeout=240)
+    assert done.code == 0, done.err[-2000:]
+    rounds = json.loads(done.out.strip().splitlines()[-1])
     stages = list(rounds[0])
     time = {stage: statistics.median(r[stage] for r in rounds) for stage in stages}
     added = {

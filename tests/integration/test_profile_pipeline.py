@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed")
+from tests.integration.programs import needs_tensorflow, run_on_tensorflow
+
+pytestmark = needs_tensorflow
 
 DRIVER = """
-import dataclasses, json, os, runpy, sys
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+import dataclasses, json, runpy, sys
 import tensorflow as tf
 from outpace.capture.pipeline import PipelineRecorder
 recorder = PipelineRecorder()
@@ -78,7 +76,8 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict
         (folder / f"{name}.txt").write_text("1\n2\n3\n")
 
     def run(mode: str) -> dict[str, Any]:
-        subprocess.run([sys.executable, "-c", DRIVER, mode], cwd=folder, check=True, capture_output=True, timeout=240)
+        ended = run_on_tensorflow(DRIVER, folder, mode, command=True)
+        assert ended.code == 0, ended.err[-3000:]
         found: dict[str, Any] = json.loads((folder / "out.json").read_text())
         return found
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.programs import KERAS, needs_jax, needs_tensorflow, run_program
+from tests.integration.programs import KERAS, needs_jax, needs_tensorflow, run_on_tensorflow, run_program
 
 PROGRAM = (
     KERAS
@@ -62,7 +62,7 @@ print(json.dumps(found))
 @pytest.fixture(scope="module")
 def captured(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], list[str], Path]:
     folder = tmp_path_factory.mktemp("callback")
-    ended = run_program(PROGRAM, folder)
+    ended = run_on_tensorflow(PROGRAM, folder)
     assert ended.code == 0, ended.err[-3000:]
     (folder / "stderr.txt").write_text(ended.err, encoding="utf-8")
     return json.loads(ended.out.splitlines()[-1]), ended.told, folder
@@ -154,7 +154,7 @@ def test_an_impossible_range_is_refused(captured: Any) -> None:
 
 @needs_tensorflow
 def test_the_stock_callback_of_keras_2_once_mended(tmp_path: Path) -> None:
-    ended = run_program(
+    ended = run_on_tensorflow(
         KERAS
         + """
 import tensorflow as tf

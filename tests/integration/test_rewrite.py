@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.programs import needs_tensorflow, run_program
+from tests.integration.programs import needs_tensorflow, run_on_tensorflow
 
 pytestmark = needs_tensorflow
 START = """
@@ -31,7 +31,7 @@ def show(*values):
 
 
 def shown(source: str, folder: Path) -> list[Any]:
-    done = run_program(START + source, folder)
+    done = run_on_tensorflow(START + source, folder)
     assert done.code == 0, done.err
     return list(json.loads(done.out.splitlines()[-1]))
 
@@ -123,7 +123,7 @@ EXPECTED: dict[str, dict[str, str]] = {
 
 
 def test_what_each_rewrite_says_of_pipelines(tmp_path: Path) -> None:
-    done = run_program(START + ANSWERS, tmp_path, str(tmp_path))
+    done = run_on_tensorflow(START + ANSWERS, tmp_path, str(tmp_path))
     assert done.code == 0, done.err
     (found,) = json.loads(done.out.splitlines()[-1])
     answers = {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.programs import needs_tensorflow, run_program
+from tests.integration.programs import needs_tensorflow, run_on_tensorflow
 from tests.integration.test_rewrite import START
 from tests.integration.test_tune_patch import changed, judged, patched
 
@@ -193,7 +193,7 @@ REFUSED = {
 def python_cases(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
     """What is said of caching each pipeline of PYTHON, and of dividing its map."""
     folder = tmp_path_factory.mktemp("python")
-    done = run_program(START + PYTHON, folder, str(folder))
+    done = run_on_tensorflow(START + PYTHON, folder, str(folder))
     assert done.code == 0, done.err
     return dict(json.loads(done.out.splitlines()[-1]))
 

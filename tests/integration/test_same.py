@@ -3,10 +3,10 @@ are not."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
@@ -14,7 +14,6 @@ from outpace.tune.same import Judgement, Original, Place
 from outpace.tune.texts.place import loop_at
 from tests.integration.programs import needs_jax, needs_tensorflow
 
-Answer = TypeVar("Answer")
 JAX = "import jax, jax.numpy as jnp, numpy as np\n"
 CLOSURE = (
     JAX
@@ -135,32 +134,57 @@ class Edit:
     cut: int = 64
     whole: float = 15.0
 
-    def judged(self, folder: Path) -> Judgement:
-        """The original against the edited text, which no file holds."""
-        return self._asked(folder, lambda original, texts: original.against(texts, self.grouped))
-
-    def reorders(self, folder: Path) -> str:
-        """Why it changes more than an order that the user allows to be another."""
-        return self._asked(folder, lambda original, texts: original.reorders(texts, self.grouped))
-
-    def _asked(self, folder: Path, ask: Callable[[Original, dict[str, str]], Answer]) -> Answer:
+    def original(self, folder: Path) -> Original:
+        """The script in a folder. It runs once, for however many edits."""
         path, script = folder / "train.py", self.script.lstrip()
         path.write_text(script, encoding="utf-8")
-        edited = script
-        for old, new in self.pairs:
-            assert edited.count(old) == 1, old
-            edited = edited.replace(old, new)
-        compile(edited, "train.py", "exec")
         place: Place | None = Place()
         if self.loop:
             line = next(at for at, text in enumerate(script.splitlines(), start=1) if self.loop in text)
             place = loop_at(script, line, str(path))
         assert place is not None
-        with Original(str(path), place=place, folder=str(folder), cut=self.cut, whole=self.whole) as original:
-            found = ask(original, {str(path): edited})
+        return Original(str(path), place=place, folder=str(folder), cut=self.cut, whole=self.whole)
+
+    def judged(self, folder: Path) -> Judgement:
+        """The original against the edited text, which no file holds."""
+        with self.original(folder) as original:
+            return self.against(original)
+
+    def against(self, original: Original) -> Judgement:
+        """The same, with an original that other edits are held against, too."""
+        path, script = Path(original.script), self.script.lstrip()
+        found = original.against({str(path): self.edited}, self.grouped)
         assert path.read_text(encoding="utf-8") == script
-        assert [each.name for each in folder.iterdir() if each.name != "__pycache__"] == ["train.py"]
+        assert [each.name for each in path.parent.iterdir() if each.name != "__pycache__"] == ["train.py"]
         return found
+
+    @property
+    def edited(self) -> str:
+        """The edited text."""
+        edited = self.script.lstrip()
+        for old, new in self.pairs:
+            assert edited.count(old) == 1, old
+            edited = edited.replace(old, new)
+        compile(edited, "train.py", "exec")
+        return edited
+
+
+Originals = Callable[[Edit], Original]
+
+
+@pytest.fixture(scope="module")
+def originals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Originals]:
+    """Of all edits of one script the same: most of what a comparison takes are the runs of the script as it is."""
+    with ExitStack() as running:
+        made: dict[tuple[str, str], Original] = {}
+
+        def of(edit: Edit) -> Original:
+            key = edit.script, edit.loop
+            if key not in made:
+                made[key] = running.enter_context(edit.original(tmp_path_factory.mktemp("script")))
+            return made[key]
+
+        yield of
 
 
 FROZEN_CLOSURE = Edit(
@@ -304,8 +328,8 @@ WRONG = {
 
 
 @pytest.mark.parametrize("edit", list(WRONG.values()), ids=list(WRONG))
-def test_a_wrong_patch_is_refused(edit: Edit, tmp_path: Path) -> None:
-    found = edit.judged(tmp_path)
+def test_a_wrong_patch_is_refused(edit: Edit, originals: Originals) -> None:
+    found = edit.against(originals(edit))
     assert found.same is False, found
 
 
@@ -379,8 +403,8 @@ RIGHT = {
 
 
 @pytest.mark.parametrize("edit", list(RIGHT.values()), ids=list(RIGHT))
-def test_an_honest_patch_is_the_same_program(edit: Edit, tmp_path: Path) -> None:
-    found = edit.judged(tmp_path)
+def test_an_honest_patch_is_the_same_program(edit: Edit, originals: Originals) -> None:
+    found = edit.against(originals(edit))
     assert found.same is True, found
     assert found.compared > 20 and found.passes >= 30
 
@@ -511,7 +535,9 @@ STEADY = SHUFFLED.replace("strength = 1.0 + epoch", "pass")
 def test_a_user_who_allows_another_order_allows_no_other_examples(
     script: str, pairs: tuple[tuple[str, str]], same: bool, tmp_path: Path
 ) -> None:
-    found = Edit(script, "", pairs).reorders(tmp_path)
+    edit = Edit(script, "", pairs)
+    with edit.original(tmp_path) as original:
+        found = original.reorders({original.script: edit.edited})
     assert (found == "") is same, found
 
 

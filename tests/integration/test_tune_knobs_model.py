@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.programs import needs_tensorflow, run_program
+from tests.integration.programs import needs_tensorflow, run_on_tensorflow, run_program
 
 pytestmark = needs_tensorflow
 
@@ -215,7 +215,7 @@ print(json.dumps(found))
 
 @pytest.fixture(scope="module")
 def calls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    ended = run_program(CALLS, tmp_path_factory.mktemp("calls"))
+    ended = run_on_tensorflow(CALLS, tmp_path_factory.mktemp("calls"))
     assert ended.code == 0, ended.err[-3000:]
     answer: dict[str, Any] = json.loads(ended.out.splitlines()[-1])
     return answer

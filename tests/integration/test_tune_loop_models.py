@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.programs import environment, needs_tensorflow
+from tests.integration.programs import environment, needs_tensorflow, run_on_tensorflow
 
 pytestmark = needs_tensorflow
 
@@ -89,7 +89,7 @@ def test_a_model_that_predicts_many_examples_is_left_as_it_is(tmp_path: Path) ->
     assert "models as graphs: train.py:26 gives Sequential.predict more than 256 examples" in done.stdout, done.stdout
 
 
-def test_what_stands_for_predict_gives_what_it_gives() -> None:
+def test_what_stands_for_predict_gives_what_it_gives(tmp_path: Path) -> None:
     text = """
 import numpy as np, keras, tensorflow as tf
 from outpace.tune.loop.models import PREDICTED
@@ -110,10 +110,8 @@ for left, right in zip(heads.predict(given[0], verbose=0), predicted(heads)(give
 data = tf.data.Dataset.from_tensors((tuple(given),))
 assert short(data, steps=1).shape == (1000, 3)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", text], capture_output=True, text=True, timeout=120, check=False, env=environment()
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = run_on_tensorflow(text, tmp_path)
+    assert done.code == 0, done.err[-3000:]
 
 
 @pytest.mark.verify

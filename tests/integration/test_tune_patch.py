@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 
 from outpace.tune.patch import FileChange, SourcePatch, write_patch
 from outpace.tune.same import Judgement, Original
-from tests.integration.programs import environment, needs_tensorflow
+from tests.integration.programs import needs_tensorflow, run_on_tensorflow
 
 pytest.importorskip("libcst")
 pytestmark = needs_tensorflow
@@ -81,9 +80,9 @@ def patched(
 ) -> dict[str, Any]:
     """What these changes make of the files; `texts` stand in for them, as in a second look at a program."""
     (folder / name).write_text(source, encoding="utf-8")
-    command = [sys.executable, "-c", HOST, name, ",".join(changes), edited, json.dumps(texts or {}), "patch.json"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False, env=environment())
-    assert done.returncode == 0, done.stderr[-3000:]
+    arguments = (name, ",".join(changes), edited, json.dumps(texts or {}), "patch.json")
+    done = run_on_tensorflow(HOST, folder, *arguments, command=True)
+    assert done.code == 0, done.err[-3000:]
     found: dict[str, Any] = json.loads((folder / "patch.json").read_text(encoding="utf-8"))
     return found
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.programs import needs_tensorflow, run_program
+from tests.integration.programs import needs_tensorflow, run_on_tensorflow
 
 pytestmark = needs_tensorflow
 
@@ -108,7 +108,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def _ran(program: str, folder: Path) -> dict[str, Any]:
-    ended = run_program(program, folder)
+    ended = run_on_tensorflow(program, folder)
     assert ended.code == 0, ended.err[-3000:]
     found: dict[str, Any] = json.loads(ended.out.splitlines()[-1])
     return found

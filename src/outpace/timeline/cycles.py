@@ -13,6 +13,7 @@ import numpy as np
 
 from outpace.model import median
 from outpace.model.arrays import Codes, Indices
+from outpace.timeline.near import Decision, lacks
 from outpace.trace import Trace
 
 # Of the gaps so many are alike where a function is called once per step (the others hold evaluations, or summaries): more than the two of three
@@ -22,23 +23,32 @@ _ROUND = 0.9  # of the gaps must recur one round later
 _MOST = 2_000  # calls per round
 _ROUNDS = 2
 _SAMPLE = 2_000  # places
+_SEQUENCE = "a sequence, {} of which does not come again one round later,"
 _NEAR = 0.05  # seven standard deviations of a share of 0.9 in such a sample
 
 
-def outermost_repetition(trace: Trace, calls: Indices, rows: Indices) -> tuple[Indices, Indices]:
+def outermost_repetition(trace: Trace, calls: Indices, rows: Indices, decisions: list[Decision]) -> tuple[Indices, Indices]:
     """(first call, last call) of every step, event rows: of `rows`, the calls of one function, each one, or every k-th where k make a step.
 
-    `calls`: rows of all calls that may stand between them.
+    `calls`: rows of all calls that may stand between them. What is decided is added to `decisions`.
     """
     words = _between(trace, calls, rows)
-    if len(words) < 2 * _ROUNDS or Counter(words).most_common(1)[0][1] >= _SAME * len(words):
+    if len(words) < 2 * _ROUNDS:
+        return rows, rows
+    most = Counter(words).most_common(1)[0][1]
+    what = "a call with other calls than usual before {} of its repetitions"
+    part = lacks(what, most, len(words), _SAME, ("taken for the step", "taken for a part of one"))
+    if not (part.over or part.near):
         return rows, rows
     codes = np.unique(np.array(words, dtype=object).astype(str), return_inverse=True)[1]
-    count = recurrence(codes, range(2, min(len(codes) // _ROUNDS + 1, _MOST) + 1), _ROUND)
-    return _rounds(trace, rows, count) if count else (rows, rows)
+    rounds: list[Decision] = []
+    count = recurrence(codes, range(2, min(len(codes) // _ROUNDS + 1, _MOST) + 1), _ROUND, rounds)
+    decisions += [part] if count else []
+    decisions += rounds if part.over else []
+    return _rounds(trace, rows, count) if count and part.over else (rows, rows)
 
 
-def recurrence(codes: Codes, lags: range, least: float) -> int | None:
+def recurrence(codes: Codes, lags: range, least: float, decisions: list[Decision]) -> int | None:
     """The smallest of the lags at which a share of `least` of the codes recurs.
 
     A lag is counted in full only where a sample of places comes near `least`: a program that repeats nothing would cost a pass over all its
@@ -48,7 +58,9 @@ def recurrence(codes: Codes, lags: range, least: float) -> int | None:
     for lag in lags:
         if len(codes) > _SAMPLE and np.mean(codes[places + lag] == codes[places]) < least - _NEAR:
             continue
-        if np.mean(codes[lag:] == codes[:-lag]) >= least:
+        share = float(np.mean(codes[lag:] == codes[:-lag]))
+        decisions.append(lacks(_SEQUENCE, share, 1, least, ("taken for the step", "passed over")))
+        if not decisions[-1].over:
             return lag
     return None
 

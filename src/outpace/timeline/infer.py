@@ -23,6 +23,7 @@ from outpace.timeline.cycles import outermost_repetition, recurrence
 from outpace.timeline.device_ops import steps_of_device_ops
 from outpace.timeline.gradients import trains
 from outpace.timeline.names import INPUT_THREADS, Is, jitted_function, names
+from outpace.timeline.near import Decision, lacks
 from outpace.timeline.steps import Confidence, Steps, StepSource, no_steps
 from outpace.trace import Trace, dialect
 from outpace.trace.algorithms import distinct, nest_rows
@@ -33,6 +34,7 @@ _LONGEST_PERIOD = 20_000
 _AGREE = 0.8  # step time of the calls to that of the runs, or the other way round: both say the same
 _FEW_RUNS = 3
 _NEVER = int(np.iinfo(np.int64).max)
+_WHOLE = 0.9  # of what the other steps hold: the capture cut nothing off a step that holds as much
 _INFERENCE = frozenset(("predict", "prediction", "predictions", "serving", "serve", "infer", "inference"))
 _TRAINING = frozenset(("train", "training", "fit", "grad", "grads", "gradient", "update"))
 _EXPORTED = "__inference_"  # what TensorFlow puts before the name of every traced function
@@ -47,6 +49,12 @@ def is_prediction(function: str) -> bool:
 
 def infer_steps(trace: Trace, hidden: Indices) -> Steps:
     """Find the repeated call; `hidden` are mark rows that must not be looked at."""
+    decisions: list[Decision] = []
+    steps = _inferred(trace, hidden, decisions)
+    return replace(steps, decisions=(*decisions, *steps.decisions))
+
+
+def _inferred(trace: Trace, hidden: Indices, decisions: list[Decision]) -> Steps:
     if (steps := _device_programs(trace)) is not None:
         return steps
     visible = _visible(trace, hidden)
@@ -55,17 +63,21 @@ def infer_steps(trace: Trace, hidden: Indices) -> Steps:
     if len(rows):
         line = int(trace.line[rows[0]])
         eager = ops[trace.line[ops] == line]
-        if int(trace.duration[rows].sum()) >= _SMALL_SHARE * int(trace.duration[eager].sum()):
-            heads, rows = outermost_repetition(trace, calls, rows)
+        took, all_ops = int(trace.duration[rows].sum()), int(trace.duration[eager].sum())
+        much = took >= _SMALL_SHARE * all_ops
+        what, means = "the call that repeats, {} of the time of its thread's ops,", ("passed over", "taken for the step")
+        decisions.append(Decision(what, took, _SMALL_SHARE * all_ops, much, means, of=all_ops))
+        if much:
+            heads, rows = outermost_repetition(trace, calls, rows, decisions)
             steps = _between_ends(trace, rows, visible, heads)
-            return _work_of(trace, rows, steps, visible) if heads is rows else steps
-    steps = _eager_loop(trace, ops, visible)
+            return _work_of(trace, rows, steps, visible, decisions) if heads is rows else steps
+    steps = _eager_loop(trace, ops, visible, decisions)
     if steps is not None:
         return steps
     if (steps := steps_of_device_ops(trace)) is not None:
         return steps
-    for what in (Is.SESSION, Is.FUNCTION_RUN):
-        rows = _most_repeated(trace, _off_input_threads(trace, _outermost(trace, visible & names(trace).events(what))))
+    for kind in (Is.SESSION, Is.FUNCTION_RUN):
+        rows = _most_repeated(trace, _off_input_threads(trace, _outermost(trace, visible & names(trace).events(kind))))
         if len(rows) > 1:
             return _between_ends(trace, rows, visible)
     return no_steps("nothing in the profile repeats like a training step")
@@ -78,8 +90,10 @@ def launching_steps(trace: Trace, hidden: Indices) -> Steps | None:
     calls, rows = _step_calls(trace, visible)
     if not len(rows) or not len(_launched(trace, rows, _NEVER)[0]):
         return None
-    heads, rows = outermost_repetition(trace, calls, rows)
-    return _between_ends(trace, rows, visible, heads)
+    decisions: list[Decision] = []
+    heads, rows = outermost_repetition(trace, calls, rows, decisions)
+    steps = _between_ends(trace, rows, visible, heads)
+    return replace(steps, decisions=(*decisions, *steps.decisions))
 
 
 def _visible(trace: Trace, hidden: Indices) -> Mask:
@@ -143,22 +157,25 @@ def _between_ends(trace: Trace, rows: Indices, visible: Mask, heads: Indices | N
     top = _program_events(trace, thread[visible[thread]])
     first = _first_start(trace, top, heads, end)
     name = trace.names[trace.name[rows[0]]]
-    whole = _looks_whole(trace, top, np.concatenate(([first], end[:-1])), end)
+    decisions: list[Decision] = []
+    whole = _looks_whole(trace, top, np.concatenate(([first], end[:-1])), end, decisions)
     how = (
         f"{_what(len(rows), name, heads is not rows)} on thread {trace.lines.names[line]}, each from the end of the one before"
     )
-    return _up_to(trace, end, first, whole, top, name, how)
+    return replace(_up_to(trace, end, first, whole, top, name, how), decisions=tuple(decisions))
 
 
-def _work_of(trace: Trace, calls: Indices, steps: Steps, visible: Mask) -> Steps:
+def _work_of(trace: Trace, calls: Indices, steps: Steps, visible: Mask, decisions: list[Decision]) -> Steps:
     """The steps of the calls, or, where the calls only hand work over and tell another step time than its runs do, the steps of the runs."""
     name = trace.names[trace.name[calls[0]]]
     start, end = runs_of(trace, name)
     if len(end) <= _FEW_RUNS:
         return steps
     runs = _between_runs(trace, calls, start, end, visible)
-    times = [float(s.duration[s.whole].mean()) for s in (steps, runs)]
-    return runs if min(times) < _AGREE * max(times) else steps
+    shorter, longer = sorted(float(s.duration[s.whole].mean()) for s in (steps, runs))
+    what, means = "the step time of the calls, {} off that of the program's runs,", ("kept", "replaced by that of the runs")
+    decisions.append(lacks(what, shorter, longer, _AGREE, means))
+    return runs if decisions[-1].over else steps
 
 
 def _between_runs(trace: Trace, calls: Indices, start: Picoseconds, end: Picoseconds, visible: Mask) -> Steps:
@@ -280,7 +297,7 @@ def _goodbye(trace: Trace, calls: Indices, thread: Indices) -> int:
     return int(trace.start[ops[0]])
 
 
-def _looks_whole(trace: Trace, top: Indices, start: Picoseconds, end: Picoseconds) -> bool:
+def _looks_whole(trace: Trace, top: Indices, start: Picoseconds, end: Picoseconds, decisions: list[Decision]) -> bool:
     """Whether the first step holds what the others hold: its events are of nearly as many kinds."""
     if len(start) < 3:
         return len(start) == 1
@@ -288,10 +305,17 @@ def _looks_whole(trace: Trace, top: Indices, start: Picoseconds, end: Picosecond
         len(set(trace.name[top[(trace.start[top] >= s) & (trace.start[top] < e)]].tolist()))
         for s, e in zip(start[:6], end[:6], strict=True)
     ]
-    return kinds[0] >= 0.9 * median(kinds[1:])
+    what = "the first step, which lacks {} of the kinds of events of the others,"
+    return _holds(kinds[0], median(kinds[1:]), what, decisions)
 
 
-def _eager_loop(trace: Trace, ops: Indices, visible: Mask) -> Steps | None:
+def _holds(size: int, usual: float, what: str, decisions: list[Decision]) -> bool:
+    """Whether a step at the capture's edge holds as much as the others do."""
+    decisions.append(lacks(what, size, usual, _WHOLE, ("counted as whole", "counted as cut off")))
+    return not decisions[-1].over
+
+
+def _eager_loop(trace: Trace, ops: Indices, visible: Mask, decisions: list[Decision]) -> Steps | None:
     """Steps that start at the input call, or at the start of each repetition of the op sequence."""
     if len(ops) == 0:
         return None
@@ -302,7 +326,7 @@ def _eager_loop(trace: Trace, ops: Indices, visible: Mask) -> Steps | None:
     inputs = ops[[name.startswith("IteratorGetNext") for name in ops_by_name]]
     if len(inputs) > 1:
         return _from_starts(trace, inputs, thread, visible, f"{counted(len(inputs), 'input call')} of an eager loop")
-    period = _period(ops_by_name)
+    period = _period(ops_by_name, decisions)
     if period is None:
         return None
     heads = ops[::period]
@@ -318,10 +342,10 @@ def _eager_names(trace: Trace, ops: Indices) -> list[str]:
     return [known.get(row, trace.names[trace.name[row]]) for row in ops.tolist()]
 
 
-def _period(names: list[str]) -> int | None:
+def _period(names: list[str], decisions: list[Decision]) -> int | None:
     """Smallest p with names[i] == names[i + p] nearly everywhere, for at least three repetitions."""
     codes = np.unique(names, return_inverse=True)[1]
-    return recurrence(codes, range(1, min(len(codes) // 3, _LONGEST_PERIOD) + 1), _PERIODIC)
+    return recurrence(codes, range(1, min(len(codes) // 3, _LONGEST_PERIOD) + 1), _PERIODIC, decisions)
 
 
 def _from_starts(trace: Trace, heads: Indices, thread: Indices, visible: Mask, how: str) -> Steps:
@@ -333,7 +357,9 @@ def _from_starts(trace: Trace, heads: Indices, thread: Indices, visible: Mask, h
     inside = step >= 0
     complete = np.ones(len(heads), bool)
     sizes = np.bincount(step[inside], minlength=len(heads))
-    complete[-1] = len(heads) < 3 or sizes[-1] >= 0.9 * median(sizes[:-1])
+    decisions: list[Decision] = []
+    what = "the last step, which lacks {} of the events of the others,"
+    complete[-1] = len(heads) < 3 or _holds(int(sizes[-1]), median(sizes[:-1]), what, decisions)
     return Steps(
         source=StepSource.INFERRED,
         confidence=Confidence.HIGH if len(heads) > 2 else Confidence.LOW,
@@ -345,6 +371,7 @@ def _from_starts(trace: Trace, heads: Indices, thread: Indices, visible: Mask, h
         complete=complete,
         root_row=thread[inside].astype(np.int32),
         root_step=step[inside].astype(np.int32),
+        decisions=tuple(decisions),
     )
 
 

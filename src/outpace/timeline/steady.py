@@ -9,13 +9,13 @@ The limits are robust statistics of the steps' durations alone; why a step took 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import Enum
 
 import numpy as np
 
-from outpace.model import median
+from outpace.model import Unit, median
 from outpace.model.arrays import Indices, Mask, Picoseconds, Values
+from outpace.timeline.near import Decision
 
 _FEWEST = 3  # steps: of fewer, none can be told from the others
 _SPREADS = 5.0  # robust standard deviations above the median: one in millions of a normal distribution
@@ -42,8 +42,9 @@ def limit(durations: Values) -> float:
     return max(middle + _SPREADS * spread, _LONGER * middle)
 
 
-def set_aside(durations: Picoseconds | Values, complete: Mask) -> list[Aside]:
+def set_aside(durations: Picoseconds | Values, complete: Mask, decisions: list[Decision]) -> list[Aside]:
     """What each step is, from durations in ps; steps that the capture cut off are judged by nobody and stay `NO`.
+    What is decided is added to `decisions`.
 
     Leading steps are a warm-up while each is an outlier among the steps that follow it. After them one single outlier is a one-off; two or
     more come again, and stay.
@@ -51,16 +52,31 @@ def set_aside(durations: Picoseconds | Values, complete: Mask) -> list[Aside]:
     found = [Aside.NO] * len(durations)
     rows = np.flatnonzero(complete)
     times = durations[rows].astype(np.float64)
-    first, reason = _leading(times[:-_FEWEST], times, lambda some, rest: some > limit(rest)), Aside.WARM_UP
+    first, reason = _leading(times[:-_FEWEST], times, Aside.WARM_UP, decisions), Aside.WARM_UP
     if first == 0:
         some = times[: int(_LEADING * len(times))]
-        first, reason = _leading(some, times, lambda some, rest: some < _SHORTER * median(rest)), Aside.BUFFERED
+        first, reason = _leading(some, times, Aside.BUFFERED, decisions), Aside.BUFFERED
     for row in rows[:first].tolist():
         found[row] = reason
     if len(times) - first > _FEWEST:
-        slow = first + np.flatnonzero(times[first:] > limit(times[first:]))
+        slow = first + _slow(times[first:], decisions)
         if len(slow) == 1:
             found[rows[slow[0]]] = Aside.ONE_OFF
+    return found
+
+
+def _slow(times: Values, decisions: list[Decision]) -> Indices:
+    """Indices of the outliers. Whether there is one or two of them is decided by the two slowest steps; the first step was judged as a lead."""
+    bound, middle = limit(times), median(times)
+    found = np.flatnonzero(times > bound)
+    slowest, second = np.argsort(times, kind="stable")[:-3:-1].tolist()
+    if len(found) <= 1 and slowest:
+        what, means = "the slowest step, {} times the median,", ("kept", f"set aside ({Aside.ONE_OFF.value})")
+        decisions.append(Decision(what, times[slowest], bound, len(found) > 0, means, middle, Unit.RATIO))
+    if len(found) in (1, 2) and second:
+        what = "the second slowest step, {} times the median,"
+        means = ("no outlier, and the slowest set aside", "an outlier too, and both kept")
+        decisions.append(Decision(what, times[second], bound, len(found) > 1, means, middle, Unit.RATIO))
     return found
 
 
@@ -81,15 +97,22 @@ def period(durations: Picoseconds | Values, steady: Mask) -> tuple[Indices, floa
     return slow, float(gaps.mean()) if regular else None
 
 
-def _leading(some: Values, times: Values, apart: Callable[[Values, Values], Mask]) -> int:
+def _leading(some: Values, times: Values, reason: Aside, decisions: list[Decision]) -> int:
     """How many of the first steps stand apart from those that follow.
 
     What stands apart from steps among which there are more like it does so without these too: all that follow in a row are set aside at once.
     """
     count = 0
     while count < len(some):
-        differ = apart(some[count:], times[count + 1 :])
+        rest = times[count + 1 :]
+        slow, middle = reason is Aside.WARM_UP, median(rest)
+        bound = limit(rest) if slow else _SHORTER * middle
+        differ = some[count:] > bound if slow else some[count:] < bound
         run = len(differ) if differ.all() else int(np.argmin(differ))
+        nearest = min(some[count : count + max(run, 1)].tolist(), key=lambda time: abs(time - bound))
+        means = ("kept", f"set aside ({reason.value})")
+        over, means = (run > 0, means) if slow else (run == 0, means[::-1])
+        decisions.append(Decision("a leading step of {} times the median", nearest, bound, over, means, middle, Unit.RATIO))
         if run == 0:
             break
         count += run

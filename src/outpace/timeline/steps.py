@@ -11,6 +11,7 @@ import numpy as np
 from outpace._dataclass import dataclass
 from outpace._once import once
 from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds
+from outpace.timeline.near import Decision, near
 from outpace.timeline.steady import Aside, set_aside
 
 
@@ -41,7 +42,8 @@ class Steps:
     happens below it, or is caused by it, belongs to the step. `per_row` is how many training steps one row stands for
     (Keras' `steps_per_execution`). `groups` maps the `group_id` stat of a file that was saved grouped to the step.
     `how` says in a sentence how the steps were found; `kind` is "training" or "prediction". `ahead`: the program hands work over long before
-    it runs, and the steps are those of the work: what runs in a step's time belongs to it, whichever call handed it over.
+    it runs, and the steps are those of the work: what runs in a step's time belongs to it, whichever call handed it over. `decisions`: what was
+    held against limits to find them.
     """
 
     source: StepSource
@@ -58,6 +60,7 @@ class Steps:
     kind: str = "training"
     groups: Mapping[int, int] = field(default_factory=dict)
     ahead: bool = False
+    decisions: tuple[Decision, ...] = ()
 
     def __len__(self) -> int:
         return len(self.number)
@@ -70,7 +73,14 @@ class Steps:
     @once
     def aside(self) -> list[Aside]:
         """Why each step is no part of the steady state; `Aside.NO` for those that are."""
-        return set_aside(self.duration, self.complete)
+        return set_aside(self.duration, self.complete, [])
+
+    @once
+    def near(self) -> list[str]:
+        """What would have been found otherwise with a limit that is a little higher or lower, a sentence for each."""
+        decisions = list(self.decisions)
+        set_aside(self.duration, self.complete, decisions)
+        return near(decisions)
 
     @property
     def captured(self) -> Indices:

@@ -118,5 +118,5 @@ def test_a_sample_finds_what_counting_at_every_lag_finds(length: int, period: in
     codes[wrong] = chance.integers(100, 200, int(wrong.sum()))
     lags = range(1, length // 3)
     counted = next((lag for lag in lags if np.mean(codes[lag:] == codes[:-lag]) >= 0.9), None)
-    assert recurrence(codes, lags, 0.9) == counted
+    assert recurrence(codes, lags, 0.9, []) == counted
     assert (counted is None) == (noise == 0.2)

@@ -18,7 +18,7 @@ NO, WARM, FED, ONCE = Aside.NO, Aside.WARM_UP, Aside.BUFFERED, Aside.ONE_OFF
 def aside(*milliseconds: float, cut: tuple[int, ...] = ()) -> list[Aside]:
     complete = np.ones(len(milliseconds), bool)
     complete[list(cut)] = False
-    return set_aside(np.array(milliseconds) * MS, complete)
+    return set_aside(np.array(milliseconds) * MS, complete, [])
 
 
 def test_a_leading_warm_up_is_set_aside_however_many_steps_it_takes() -> None:
@@ -60,7 +60,7 @@ def test_noise_is_no_event() -> None:
     hits = 0
     for _ in range(200):
         times = 10 * MS * rng.lognormal(0, 0.2, 20)
-        found = set_aside(times, np.ones(20, bool))
+        found = set_aside(times, np.ones(20, bool), [])
         hits += sum(reason is not NO for reason in found)
         assert all(times[i] > 1.5 * np.median(times) for i, reason in enumerate(found) if reason in (WARM, ONCE))
     assert hits <= 10, "of 4000 steps"
@@ -105,7 +105,7 @@ durations = st.lists(st.integers(MS, 100 * MS), min_size=0, max_size=24)
 @given(durations, st.integers(2, 1000))
 def test_units_do_not_matter(times: list[int], factor: int) -> None:
     values, complete = np.array(times, np.int64), np.ones(len(times), bool)
-    assert set_aside(values, complete) == set_aside(values * factor, complete)
+    assert set_aside(values, complete, []) == set_aside(values * factor, complete, [])
 
 
 @given(st.lists(st.floats(0.8, 1.2), min_size=5, max_size=20), st.lists(st.floats(5, 50), max_size=2), st.randoms())
@@ -116,15 +116,15 @@ def test_the_order_of_steady_steps_does_not_matter(steady: list[float], lead: li
         found = aside(*sorted(lead, reverse=True), *(10 * t for t in tail))
         assert found[len(lead) :] == [NO] * len(steady)
     assert (
-        set_aside(np.array([*lead, *steady]) * MS, np.ones(len(lead) + len(steady), bool))[: len(lead)]
-        == set_aside(np.array([*lead, *mixed]) * MS, np.ones(len(lead) + len(steady), bool))[: len(lead)]
+        set_aside(np.array([*lead, *steady]) * MS, np.ones(len(lead) + len(steady), bool), [])[: len(lead)]
+        == set_aside(np.array([*lead, *mixed]) * MS, np.ones(len(lead) + len(steady), bool), [])[: len(lead)]
     )
 
 
 @given(durations)
 def test_most_steps_stay(times: list[int]) -> None:
     """At least three steps of any capture are the steady state, and at most one is a one-off."""
-    found = set_aside(np.array(times, np.int64), np.ones(len(times), bool))
+    found = set_aside(np.array(times, np.int64), np.ones(len(times), bool), [])
     assert found.count(NO) >= min(3, len(times))
     assert found.count(ONCE) <= 1
     lead = [reason for reason in found if reason in (WARM, FED)]

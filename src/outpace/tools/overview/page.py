@@ -140,7 +140,7 @@ def _bound(run: Run, mean: Average) -> str:
     return f"{bound}: {shares[top]:.0%} of the {step}; {waits:.0%} waits for input."
 
 
-_FEW, _MOST_ASIDE = 3, 4
+_FEW, _MOST_TOLD = 3, 4
 _MOSTLY_BETWEEN = 0.5
 _MOSTLY_COPIES = 0.5  # of what counts as computation on the host
 _INPUT_BOUND = 0.2  # of the step, from where XProf calls a program highly input-bound
@@ -240,7 +240,7 @@ def _summary(run: Run, breakdown: StepBreakdown, kind: Program, speed: tuple[Fig
 
 
 def _evidence(run: Run, breakdown: StepBreakdown, mean: Average) -> list[str]:
-    """How good the evidence is: how many steps, how they were found, which were set aside, and what profiling itself cost."""
+    """How good the evidence is: how many steps, how they were found, which were set aside or nearly so, and what profiling itself cost."""
     lines = [f"{_steps(mean)}: {_remark(run)}"]
     if mean.rows < _FEW:
         lines.append(f"only {_steps(mean)}: the variation between steps is unknown; capture ten or more")
@@ -250,10 +250,11 @@ def _evidence(run: Run, breakdown: StepBreakdown, mean: Average) -> list[str]:
         slower = slowdown(run, timeline)
         if slower is not None:
             lines.append(f"{_cost(slower)} ({timeline.host}){_measured(run, timeline, slower)}")
-    aside = unsteady.told(breakdown)
-    lines += aside[:_MOST_ASIDE]
-    if len(aside) > _MOST_ASIDE:
-        lines.append(f"and {counted(len(aside) - _MOST_ASIDE, 'more was', 'more were')} set aside (table steps)")
+    near = [f"{told} ({t.host})" if len(run.hosts) > 1 else told for t in run.hosts for told in t.steps.near]
+    for told, what in ((unsteady.told(breakdown), "set aside (table steps)"), (near, "near a limit")):
+        lines += told[:_MOST_TOLD]
+        if len(told) > _MOST_TOLD:
+            lines.append(f"and {counted(len(told) - _MOST_TOLD, 'more was', 'more were')} {what}")
     return lines
 
 
