@@ -247,6 +247,25 @@ def test_lines_that_two_originals_print_differently_are_left_out() -> None:
     assert judge([one, two, nudged], record(printed=("took", "9.5 s"))).same is True
 
 
+@pytest.mark.parametrize(("chaos", "parts"), [(1, None), (4, 2), (9, 8), (99, 0)])
+def test_where_a_rounding_changes_as_much_as_training_does_nothing_is_said_of_what_follows(
+    chaos: int, parts: int | None
+) -> None:
+    def other(key: tuple[str, int, int], read: State) -> State:
+        later = (key[2] % 100) >= (chaos % 100)  # behind the loop comes last
+        moved = {path: value * 1.5 if path == "main:w" and later else value for path, value in read.values.items()}
+        return State(moved, {}, {})
+
+    nudged = record(NUDGED)
+    nudged = replace(nudged, marks={key: other(key, read) for key, read in nudged.marks.items()})
+    found = judge([record(), record(), nudged], record())
+    if parts is None:
+        assert found.same is None
+        return
+    assert (found.same, found.parts, found.whole) == (True, parts, not parts)
+    assert (f"behind step {parts} one rounding" in found.sentence) == bool(parts)
+
+
 def test_a_training_that_was_cut_is_not_called_the_same_program() -> None:
     whole = judged(record())
     cut = replace(whole, whole=False)

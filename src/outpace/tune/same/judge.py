@@ -36,7 +36,8 @@ class Judgement:
     edited text came through its passes at all. whole: whether the scripts were compared to their own end; else only the first passes were.
     sampled: arrays of which a sample and sums stand for the rest. allowed: it is not the same, and the user allows that. shown: the passes that
     were compared of a training that was cut, in words. noise: arrays that training changes and that runs of the original do not agree on.
-    ended: whether the edited text of such a training was run to its own end, and what the edit lets it keep stayed as it was."""
+    ended: whether the edited text of such a training was run to its own end, and what the edit lets it keep stayed as it was. parts: the pass
+    behind which one rounding moves most of what training changes as far as training does, so that nothing is known; 0 for none."""
 
     same: bool | None
     why: str
@@ -51,6 +52,7 @@ class Judgement:
     shown: str = ""
     noise: tuple[str, ...] = ()
     ended: bool = False
+    parts: int = 0
 
     @property
     def sentence(self) -> str:
@@ -59,9 +61,11 @@ class Judgement:
             missed = (
                 f"; {counted(len(self.missed), 'branch', 'branches')} did not run (line {', '.join(map(str, self.missed))})"
             )
-            later = "" if self.whole else "; the training is longer, and what only shows later was not compared"
+            later = "" if self.whole or self.parts else "; the training is longer, and what only shows later was not compared"
             if self.shown:
                 later = f"; these were {self.shown}, and what only shows in others was not compared"
+            if self.parts:
+                later += f"; behind step {self.parts} one rounding changes as much as training does, and nothing could be compared there"
             if self.ended:
                 later += "; run on to its end, what the edit lets it keep never became another"
             part = f"; of {counted(self.sampled, 'large array')} a sample and sums" if self.sampled else ""
@@ -99,15 +103,20 @@ class _Comparison:
         self.first: State | None = None
         self.changed: set[str] = set()
         self.told: set[str] = set()
+        self.changed_here: set[str] = set()  # at the mark that is looked at
+        self.told_here: set[str] = set()
+        self.parts = 0  # the last pass where most of what training changes tells, if that is no longer so at the last mark
         self.spreads: dict[str, float] = {}
 
     def judgement(self, missed: tuple[int, ...]) -> Judgement:
         keys = [key for key in self.one.marks if key in self.two.marks and key in self.nudged.marks]
         common = [key for key in keys if key in self.edited.marks]
         self.first = self.one.marks[keys[0]] if keys else None
+        last = 0
         for key in keys:
             if key in self.edited.marks:
                 self._mark(key)
+                last = self._tells(key, last)
             elif key[2] == END and self.edited.ended == self.one.ended:
                 self.faults.append(f"{_said(key)} is not reached")
         for loop, passes in self.one.passes.items():
@@ -130,7 +139,17 @@ class _Comparison:
         if why is not None:
             return Judgement(None, why, self.compared, passes, missed, tuple(self.missing))
         sampled = len({path for key in common for path in self.one.marks[key].sampled})
-        return Judgement(True, "the same program", self.compared, passes, missed, sampled=sampled, noise=tuple(self._noise()))
+        return Judgement(True, "the same program", self.compared, passes, missed, sampled=sampled, noise=tuple(self._noise()),
+            whole=not self.parts, parts=self.parts,
+        )  # fmt: skip
+
+    def _tells(self, key: tuple[str, int, int], last: int) -> int:
+        """The last pass where runs of the original agree on most of what training changes."""
+        if self.changed_here:
+            tell = len(self.told_here & self.changed_here) >= (1 - NOISE) * len(self.changed_here)
+            last = max(last, key[2]) if tell else last
+            self.parts = 0 if tell else last
+        return last
 
     def _noise(self) -> list[str]:
         return sorted(self.changed - self.told)
@@ -152,6 +171,7 @@ class _Comparison:
 
     def _mark(self, key: tuple[str, int, int]) -> None:
         one, two, nudged, edited = (each.marks[key] for each in (self.one, self.two, self.nudged, self.edited))
+        self.changed_here, self.told_here = set(), set()
         for path, value in one.values.items():
             other = two.find(path)
             if isinstance(value, str):
@@ -209,6 +229,7 @@ class _Comparison:
         tolerance = floor + SPREADS * spread
         if tolerance <= TELLS * change or not spread:
             self.told.add(path)
+            self.told_here.add(path)
         self.compared += 1
         away = _distance(value, _wide(found))
         if not away <= tolerance:
@@ -223,6 +244,7 @@ class _Comparison:
         away = _distance(value, _wide(start))
         if away and value.size > 1 and value.dtype.kind == "f" and self._lives(path):
             self.changed.add(path)
+            self.changed_here.add(path)
         return away
 
     def _lives(self, path: str) -> bool:
