@@ -308,6 +308,77 @@ CACHED_FILE = Edit(
     "",
     CACHED,
 )
+DRAWS = """
+import numpy as np, tensorflow as tf
+
+x = np.random.default_rng(1).normal(size=(40, 8)).astype("float32")
+w = tf.Variable(tf.ones(8))
+
+def train_step(a):
+    with tf.GradientTape() as tape:
+        one, two = NOISE, NOISE
+        loss = tf.reduce_mean(tf.square(tf.linalg.matvec(a[None] + 0.1 * one, w) - tf.linalg.matvec(a[None] + 0.1 * two, w) + w[0]))
+    w.assign_sub(0.01 * tape.gradient(loss, w))
+
+for a in x:
+    train_step(a)
+print("w", float(tf.reduce_sum(w)))
+"""
+AS_GRAPH = (("def train_step(a):", "@tf.function\ndef train_step(a):"), ("for a in x:", "for a in tf.constant(x):"))
+ONE_SEED = Edit(DRAWS.replace("NOISE", "tf.random.normal((4, 8), seed=3)"), "for a in x:", AS_GRAPH)
+MANY_DRAWS = Edit(
+    DRAWS.replace("NOISE, NOISE", "tf.random.poisson((4, 8), 2.0), tf.random.shuffle(tf.random.gamma((4, 8), 1.0))"),
+    "for a in x:",
+    AS_GRAPH,
+)
+OWN_TEXT = Edit(
+    JAX
+    + """
+import hashlib
+seed = hashlib.sha256(open(__file__, "rb").read()).digest()[0]
+w = jnp.ones(3) * seed
+for x in [np.full(3, float(i), np.float32) for i in range(40)]:
+    w = w - 0.01 * jax.grad(lambda w: ((w - x) ** 2).sum())(w)
+print(w)
+""",
+    "for x in",
+    (("import jax,", "import  jax,"),),
+)
+OWN_CHILD = Edit(
+    JAX
+    + """
+import subprocess, sys
+if len(sys.argv) > 1:
+    print("learned", 2)
+else:
+    w = jnp.ones(3)
+    for x in [np.full(3, float(i), np.float32) for i in range(40)]:
+        w = w - 0.01 * jax.grad(lambda w: ((w - x) ** 2).sum())(w)
+    print(subprocess.run([sys.executable, __file__, "child"], capture_output=True, text=True).stdout)
+""",
+    "for x in",
+    (('"learned", 2', '"learned", 3'),),
+)
+TIMED = Edit(
+    JAX
+    + """
+import time
+slow, w, table = 0, jnp.ones(3), np.stack([np.arange(400) % 5, np.random.default_rng(0).normal(size=400)], 1)
+sums = np.zeros(5)
+began = time.perf_counter()
+for row in table:
+    at = time.perf_counter()
+    w = w - 0.01 * jax.grad(lambda w: ((w - row[1].astype("float32")) ** 2).sum())(w)
+    sums[row[0].astype(int)] += float(w[0])
+    slow += time.perf_counter() - at > 0.002
+print("w", w, "slow", slow, f"took {time.perf_counter() - began:.0f} s")
+""",
+    "for row in",
+    (
+        ("for row in", "step = jax.jit(lambda w, x: w - 0.01 * jax.grad(lambda w: ((w - x) ** 2).sum())(w))\nfor row in"),
+        ('w - 0.01 * jax.grad(lambda w: ((w - row[1].astype("float32")) ** 2).sum())(w)', 'step(w, row[1].astype("float32"))'),
+    ),
+)
 WRONG = {
     "a closure that is frozen": pytest.param(FROZEN_CLOSURE, marks=needs_jax),
     "groups that see one rate": pytest.param(FROZEN_GROUPS, marks=needs_jax),
@@ -323,6 +394,9 @@ WRONG = {
     "a name that changes by epoch, cached": pytest.param(CACHED_STRENGTH, marks=[needs_tensorflow, pytest.mark.verify]),
     "prints, cached": pytest.param(CACHED_PRINT, marks=[needs_tensorflow, pytest.mark.verify]),
     "a file, cached": pytest.param(CACHED_FILE, marks=[needs_tensorflow, pytest.mark.verify]),
+    "two draws of one seed": pytest.param(ONE_SEED, marks=[needs_tensorflow, pytest.mark.verify]),
+    "a script that reads itself": pytest.param(OWN_TEXT, marks=[needs_jax, pytest.mark.verify]),
+    "a script that starts itself": pytest.param(OWN_CHILD, marks=[needs_jax, pytest.mark.verify]),
     "an exception": pytest.param(FAILS, marks=[needs_tensorflow, pytest.mark.verify]),
 }
 
@@ -398,6 +472,8 @@ RIGHT = {
     "steps_per_execution": pytest.param(SEVERAL, marks=needs_tensorflow),
     "a parallel map and a cache": pytest.param(PARALLEL, marks=[needs_tensorflow, pytest.mark.verify]),
     "augmented in parallel": pytest.param(AUGMENTED_IN_PARALLEL, marks=[needs_tensorflow, pytest.mark.verify]),
+    "draws of all kinds": pytest.param(MANY_DRAWS, marks=[needs_tensorflow, pytest.mark.verify]),
+    "what hangs on time, and labels among numbers": pytest.param(TIMED, marks=needs_jax),
     "a remark": pytest.param(NOTHING, marks=[needs_tensorflow, pytest.mark.verify]),
 }
 

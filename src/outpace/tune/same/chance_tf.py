@@ -2,13 +2,14 @@
 
 The generators that these use differ (Philox and ThreeFry, and streams that count what each graph has drawn); where two texts are compared all
 of them are replaced, but those of ops to which a script gives a seed. Uniform, normal and truncated normal numbers, and what TensorFlow and
-Keras make of them: dropout, initial values, noise. A pipeline's functions may run in any order: what `map` is given comes with a key of its
-own, by the iterator and the element's position in it, which is the seed; in functions of other stages the seed is a hash of the element and
-the how manieth time it comes."""
+Keras make of them: dropout, initial values, noise; for other ops those stand in that take a seed. A pipeline's functions may run in any order:
+what `map` is given comes with a key of its own, by the iterator and the element's position in it, which is the seed; in functions of other
+stages the seed is a hash of the element and the how manieth time it comes."""
 
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import threading
 from collections.abc import Callable
@@ -21,6 +22,12 @@ _STATELESS = {
     "stateless_truncated_normal": "truncated",
 }
 _STATEFUL = {"random_uniform": "uniform", "random_normal": "normal", "truncated_normal": "truncated"}
+_TWINS = {
+    "random_poisson_v2": "stateless_random_poisson",
+    "random_gamma": "stateless_random_gamma",
+    "categorical": "stateless_categorical",
+    "random_shuffle": "stateless_shuffle",
+}  # ops that draw by a state, and those that draw by a seed which they are given
 _GOLDEN, _FIRST, _SECOND = (
     0x9E3779B9,
     0x7FEB352D,
@@ -47,6 +54,11 @@ class Hashed:
                 plain = getattr(owner, name, None)
                 if plain is not None:
                     self._replace(plain, self._stateless(kind) if names is _STATELESS else self._stateful(plain, kind))
+        stateless, stateful = (sys.modules.get(module) for module in _MODULES)
+        for name, other in _TWINS.items():
+            plain, twin = getattr(stateful, name, None), getattr(stateless, other, None)
+            if plain is not None and twin is not None:
+                self._replace(plain, self._by_twin(plain, twin))
 
     def _keyed(self, plain: Any, seed: int) -> Any:
         """`map` of a data set whose elements come with their keys, which the function's draws take: the same numbers however many of its
@@ -93,15 +105,31 @@ class Hashed:
 
     def _stateful(self, plain: Any, kind: str) -> Callable[..., Any]:
         def draw(shape: Any, *args: Any, seed: Any = None, **kwargs: Any) -> Any:
-            graph, place = pipeline_of(self._tf), self._place() ^ (0 if seed is None else int(seed))
-            if (
-                seed is not None and graph is None
-            ):  # two ops of one seed draw the same in a graph, and not where each runs by itself
-                return plain(shape, *args, seed=seed, **kwargs)
-            key = self._counted(place) if graph is None else self._of_element(graph, place)
-            return self.draw(kind, shape, key, *args, **kwargs)
+            key = self._key(seed)
+            return plain(shape, *args, seed=seed, **kwargs) if key is None else self.draw(kind, shape, key, *args, **kwargs)
 
         return draw
+
+    def _by_twin(self, plain: Callable[..., Any], twin: Callable[..., Any]) -> Callable[..., Any]:
+        """The same numbers in a graph and outside of it."""
+        signature = inspect.signature(plain)
+
+        def draw(*args: Any, **kwargs: Any) -> Any:
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()  # which the other op may have otherwise
+            key = self._key(bound.arguments["seed"])
+            given = {name: value for name, value in bound.arguments.items() if name not in ("seed", "name") and value is not None}
+            return plain(*args, **kwargs) if key is None else twin(**given, seed=key)
+
+        return draw
+
+    def _key(self, seed: Any) -> Any:
+        """What the op at the user's line draws by; None where that is its own: two ops of one seed draw the same in a graph, and not where each
+        runs by itself."""
+        graph, place = pipeline_of(self._tf), self._place() ^ (0 if seed is None else int(seed))
+        if graph is not None:
+            return self._of_element(graph, place)
+        return self._counted(place) if seed is None else None
 
     def _counted(self, place: int) -> Any:
         """A seed that moves on with each run of the user's line."""
