@@ -129,6 +129,18 @@ def test_the_step_is_cut_out_and_runs_in_its_place(tmp_path: Path) -> None:
     assert again(tmp_path, outline) == made == [2, 12, 2, 12] and called == [(1, 2), (3, 4)] * 2
 
 
+def test_what_only_looks_follows_the_step(tmp_path: Path) -> None:
+    between = LOOP.replace("            loss = x * y\n", "            loss = x * y\n            print('loss', loss)\n")
+    between = between.replace("        optimizer.apply", "        if epoch:\n            tick\n        optimizer.apply")
+    outline, made = run(tmp_path, between)
+    assert outline is not None and outline.given == ("x", "y") and outline.returned == ("loss",)
+    assert written(tmp_path, outline) == HEAD + WRITTEN.replace(
+        "        loss = train_step(x, y)\n",
+        "        loss = train_step(x, y)\n        print('loss', loss)\n        if epoch:\n            tick\n",
+    )
+    assert again(tmp_path, outline) == made
+
+
 def test_the_file_with_it(tmp_path: Path) -> None:
     outline, _ = run(tmp_path, LOOP)
     assert outline is not None and written(tmp_path, outline) == HEAD + WRITTEN

@@ -131,6 +131,18 @@ def test_a_loss_that_is_defined_in_each_step_is_a_part_of_it(tmp_path: Path) -> 
     assert all(np.allclose(a, b, atol=1e-5) for a, b in leaves)
 
 
+def test_what_only_looks_follows_the_step(tmp_path: Path) -> None:
+    between = LOOP.replace(
+        "        updates, state", "        if epoch:\n            losses.append(float(loss))\n        updates, state"
+    )
+    outline, _ = run(tmp_path / "train.py", HEAD + between + TAIL)
+    assert outline is not None and outline.returned == ("key", "loss", "state", "params") and "losses" not in outline.text
+    edits = Edits(SourceFile(str(tmp_path / "train.py")))
+    write_outline(outline, lambda _: edits, full="jax.jit")
+    body = edits.text().partition("hook()\n")[2].splitlines()
+    assert [line.strip() for line in body[:3]] == [outline.call, "if epoch:", "losses.append(float(loss))"]
+
+
 def test_options_of_the_compiled_function(tmp_path: Path) -> None:
     outline, _ = run(tmp_path / "train.py", HEAD + LOOP + TAIL)
     assert outline is not None
@@ -142,9 +154,10 @@ def test_options_of_the_compiled_function(tmp_path: Path) -> None:
 OTHERS = {
     "a compiled step": WHOLE,
     "a step that is one function": WHOLE.replace("@jax.jit\n", ""),
-    "a value that is kept in between": LOOP.replace(
-        "        updates, state", "        losses.append(loss)\n        updates, state"
+    "weights that are kept in between": LOOP.replace(
+        "        updates, state", "        losses.append(params)\n        updates, state"
     ),
+    "an end in between": LOOP.replace("        updates, state", "        if loss < 0: break\n        updates, state"),
     "no gradient": "for x in data:\n    hook()\n    params = jax.tree.map(lambda leaf: leaf * 0.9, params)\n",
     "weights of an object": LOOP.replace("        params = jax", "        hook.params = params = jax"),
 }

@@ -43,7 +43,7 @@ def test_a_method_is_given_its_object_too() -> None:
 
 def test_statements_are_given_names_while_they_run(tmp_path: Path) -> None:
     file = str(tmp_path / "train.py")
-    outline = Outline(file, 4, 6, 3, 2, "train_step", ("x", "y", "state"), ("state",), "", step)  # type: ignore[arg-type]
+    outline = Outline(file, 4, 6, 3, (), 2, "train_step", ("x", "y", "state"), ("state",), "", step)  # type: ignore[arg-type]
     made, said = Step("train_step", outline.function, None, outline), dict[str, Any]()
 
     def asked(name: str) -> None:

@@ -108,6 +108,14 @@ def test_integers_and_logical_values_are_compared_exactly() -> None:
     assert judged(record(n=True), n=False).same is False
 
 
+@pytest.mark.parametrize(("size", "others", "same"), [(2000, 2, True), (2000, 3, False), (900, 1, False)])
+def test_of_many_whole_numbers_one_in_a_thousand_may_have_turned_over(size: int, others: int, same: bool) -> None:
+    pixels = np.arange(size, dtype=np.uint8)
+    edited = pixels.copy()
+    edited[:others] += 1
+    assert judged(record(pixels=edited), pixels=pixels).same is same
+
+
 def test_no_number_where_the_original_has_none_is_no_difference() -> None:
     assert judged(record(x=np.array([np.nan, 1.0])), x=np.array([np.nan, 1.0])).same is True
     assert judged(record(x=np.array([2.0, np.nan])), x=np.array([np.nan, 2.0])).same is False

@@ -303,7 +303,9 @@ def _with_call(loop: ast.For, outline: Outline) -> bool:
             ast.copy_location(node, loop.body[at])
     call.end_lineno = outline.last
     setattr(call, SAID, outline.call)
-    loop.body[at : at + outline.statements] = [call]
+    inside = (node for each in loop.body[at : at + outline.statements] for node in ast.walk(each))
+    looks = [node for node in inside if isinstance(node, ast.stmt) and node.lineno in outline.looks]
+    loop.body[at : at + outline.statements] = [call, *sorted(looks, key=lambda each: each.lineno)]
     return True
 
 

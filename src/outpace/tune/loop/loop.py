@@ -170,7 +170,8 @@ class Loop:
         kind, names = kind_of(jax=self.jax is not None), {**self.frame.f_globals, **self.frame.f_locals}
 
         def makes_step(statement: ast.stmt) -> bool:
-            outlined = outline is not None and outline.first <= statement.lineno <= outline.last
+            own = outline is not None and outline.first <= statement.lineno <= outline.last
+            outlined = outline is not None and own and statement.lineno not in outline.looks
             return outlined or kind.makes_step(statement, names)
 
         return later_of(self.frame, self.innermost, makes_step)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import copy
 import linecache
 import textwrap
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from outpace._dataclass import dataclass
 from outpace.tune.loop.body import GRADIENTS, carries, differentiates
 from outpace.tune.loop.jax_calls import COMPILED, GRADIENT, JaxFunction
 from outpace.tune.loop.statement import (
@@ -54,8 +56,7 @@ def _outlined(statement: Statement, span: Span, aside: ast.AST | None = None) ->
     for body in _bodies(statement.node, statement.frame.f_lineno):
         found = span(body, names, _around(statement.node, body))
         if found is not None:
-            first, last = found
-            return _made(statement, body[first : last + 1], aside)
+            return _made(statement, found, aside)
     return None
 
 
@@ -91,12 +92,64 @@ def _bodies(node: ast.AST, line: int) -> Iterator[list[ast.stmt]]:
         yield from (branch for branch in (node.body, node.orelse) if any(holds(each, line) for each in branch))
 
 
-Span = Callable[[Sequence[ast.stmt], Mapping[str, Any], "set[str]"], "tuple[int, int] | None"]
+@dataclass(frozen=True)
+class Parted:
+    """Statements in their order, so many: those of a step, and those among them that only look at what it has made, and may follow it."""
+
+    count: int
+    step: Sequence[ast.stmt]
+    looks: Sequence[ast.stmt]
+
+    @classmethod
+    def of(cls, between: Sequence[ast.stmt], own: Callable[[ast.stmt], bool]) -> Parted | None:
+        """own: whether a statement that assigns no name is of the step all the same. None where one that looks sees other names behind the
+        step than where it stands, or may leave the loop."""
+        looks = [*_looks(between, own)]
+        step = [each for each in map(_Without(looks).visit, between) if each is not None]
+        stored = [
+            each for statement in step for each in ast.walk(statement) if isinstance(getattr(each, "ctx", None), ast.Store)
+        ]
+        for each in looks:
+            later = {node.id for node in stored if isinstance(node, ast.Name) and node.lineno > each.lineno}
+            if read([each]) & later or any(isinstance(node, FIXED) for node in ast.walk(each)):
+                return None
+        empty = any(isinstance(node, ast.With) and not node.body for statement in step for node in ast.walk(statement))
+        return None if empty or not step or step[0].lineno != between[0].lineno else cls(len(between), step, looks)
 
 
-def _span(body: Sequence[ast.stmt], names: Mapping[str, Any], changing: set[str]) -> tuple[int, int] | None:
-    """The first statement that takes gradients, and the last one that applies them, or updates a metric right behind it. None where they need
-    numbers of the loops around. `changing`: names that these assign. A graph is built anew for each object, and each number, that it is given.
+def _looks(statements: Sequence[ast.stmt], own: Callable[[ast.stmt], bool]) -> Iterator[ast.stmt]:
+    for each in statements:
+        if isinstance(each, ast.With):
+            yield from _looks(each.body, own)
+        elif not assigned([each]) and not own(each):
+            yield each
+
+
+class _Without(ast.NodeTransformer):
+    """Copies statements, and leaves some out."""
+
+    def __init__(self, left: Sequence[ast.stmt]) -> None:
+        self.left = left
+
+    def visit(self, node: ast.AST) -> Any:
+        """The statements stay as they are."""
+        return None if node in self.left else super().visit(copy.copy(node))
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        """Of a block the list is another."""
+        for name, value in ast.iter_fields(node):
+            if isinstance(value, list):
+                setattr(node, name, list(value))
+        return super().generic_visit(node)
+
+
+Span = Callable[[Sequence[ast.stmt], Mapping[str, Any], "set[str]"], "Parted | None"]
+
+
+def _span(body: Sequence[ast.stmt], names: Mapping[str, Any], changing: set[str]) -> Parted | None:
+    """From the first statement that takes gradients to the last one that applies them, or updates a metric right behind it. None where they
+    need numbers of the loops around. `changing`: names that these assign. A graph is built anew for each object, and each number, that it is
+    given.
     """
     first = next((at for at, each in enumerate(body) if _tapes(each, names)), None)
     if first is None:
@@ -104,10 +157,10 @@ def _span(body: Sequence[ast.stmt], names: Mapping[str, Any], changing: set[str]
     last = max((at for at in range(first, len(body)) if _applies(body[at])), default=None)
     while last is not None and last + 1 < len(body) and _counts(body[last + 1], changing):
         last += 1
-    if last is not None and any(name in changing and _number(names.get(name)) for name in order(body[first : last + 1])[0]):
+    parted = Parted.of(body[first : last + 1], _changes) if last is not None else None
+    if parted is None or any(name in changing and _number(names.get(name)) for name in order(parted.step)[0]):
         return None
-    inside = [each for statement in body[first : (last or 0) + 1] for each in ast.walk(statement)]
-    return None if last is None or any(isinstance(each, FIXED) for each in inside) else (first, last)
+    return None if any(isinstance(each, FIXED) for statement in parted.step for each in ast.walk(statement)) else parted
 
 
 def takes_gradients(function: Any) -> bool:
@@ -134,6 +187,13 @@ def _applies(statement: ast.stmt) -> bool:
     )
 
 
+def _changes(statement: ast.stmt) -> bool:
+    """Whether a statement calls a method that changes weights, variables or metrics."""
+    calls = (each.func for each in ast.walk(statement) if isinstance(each, ast.Call))
+    methods = {each.attr for each in calls if isinstance(each, ast.Attribute)}
+    return bool(methods & _APPLIES) or any(each.startswith(("assign", "update_state")) for each in methods)
+
+
 def _counts(statement: ast.stmt, changing: set[str]) -> bool:
     """Whether a statement updates a metric that the loop does not make anew: `accuracy.update_state(labels, logits)`."""
     func = statement.value.func if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) else None
@@ -147,7 +207,7 @@ def _number(value: Any) -> bool:
 _BEYOND = (ast.Global, ast.Nonlocal, ast.Yield, ast.YieldFrom, ast.Await)  # what a function does beside returning
 
 
-def _jax_span(body: Sequence[ast.stmt], names: Mapping[str, Any], changing: set[str]) -> tuple[int, int] | None:
+def _jax_span(body: Sequence[ast.stmt], names: Mapping[str, Any], changing: set[str]) -> Parted | None:
     """From the statement that takes gradients, or from what makes the arrays before it that a step leaves to the next one, to the last one
     that assigns such. None where one of them does more than assign names, and where compiled functions make all of the step, or one function
     of the user's."""
@@ -155,14 +215,19 @@ def _jax_span(body: Sequence[ast.stmt], names: Mapping[str, Any], changing: set[
     if first is None:
         return None
     last = max((at for at in range(first, len(body)) if carries(body[at], body[first : at + 1], names)), default=first - 1)
-    inside = body[first : last + 1]
+    parted = Parted.of(body[first : last + 1], _never)
+    inside = parted.step if parted is not None else ()
     if not inside or not all(map(_assigns, inside)):
         return None
     by_functions = carries(inside[0], inside[:1], names) or not any(_eager(each, names) for each in inside)
     if by_functions and not _inline(inside[0], names):
         return None
-    first = _begin(body, first, last, names)
-    return (first, last) if all(map(_assigns, body[first : last + 1])) else None
+    parted = Parted.of(body[_begin(body, first, last, names) : last + 1], _never)
+    return parted if parted is not None and all(map(_assigns, parted.step)) else None
+
+
+def _never(statement: ast.stmt) -> bool:
+    return False
 
 
 def _begin(body: Sequence[ast.stmt], first: int, last: int, names: Mapping[str, Any]) -> int:
@@ -236,8 +301,9 @@ def _eager(statement: ast.stmt, names: Mapping[str, Any]) -> bool:
     return not called or any(not isinstance(each, JaxFunction) or each.kind != COMPILED for each in called)
 
 
-def _made(statement: Statement, body: Sequence[ast.stmt], aside: ast.AST | None) -> Outline | None:
+def _made(statement: Statement, parted: Parted, aside: ast.AST | None) -> Outline | None:
     """The function; None where the file is not the one that runs."""
+    body = parted.step
     first, last = body[0].lineno, body[-1].end_lineno or body[-1].lineno
     tree, lines = source_of(statement.frame)
     whole = loop_of(tree, statement.line)
@@ -252,20 +318,22 @@ def _made(statement: Statement, body: Sequence[ast.stmt], aside: ast.AST | None)
             *statement.frame.f_code.co_freevars,
         }
     given = tuple(name for name in reads if name in stored)
-    elsewhere = set(read_outside(aside or tree, first, last))
+    elsewhere = set(read_outside(aside or tree, first, last)) | read(parted.looks)
     returned = tuple(name for name in writes if name in elsewhere or name in given)
     used = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)} | {
         each.name for each in ast.walk(tree) if isinstance(each, (ast.FunctionDef, ast.ClassDef))
     }
     name = next(each for each in ("train_step", *(f"train_step_{at}" for at in range(2, 100))) if each not in used)
     text = f"def {name}({', '.join(given)}):\n"
-    text += textwrap.indent(textwrap.dedent("".join(lines[first - 1 : last])).rstrip() + "\n", "    ")
+    own = (line for at, line in enumerate(lines[first - 1 : last], first) if not any(holds(each, at) for each in parted.looks))
+    text += textwrap.indent(textwrap.dedent("".join(own)).rstrip() + "\n", "    ")
     text += f"    return {', '.join(returned)}\n" if returned else ""
     return Outline(
         statement.file,
         first,
         last,
-        len(body),
+        parted.count,
+        tuple(each.lineno for each in parted.looks),
         statement.line,
         name,
         given,

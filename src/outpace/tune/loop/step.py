@@ -21,13 +21,14 @@ from outpace.tune.loop.statement import in_script, loop_at
 @dataclass(frozen=True, eq=False)
 class Outline:
     """Statements (so many) from line `first` to `last` of a file, which become a function: before their loop, or (`aside`) at the top of the
-    file, where a function that the loop calls has them. given, returned: the names that it needs and gives. text: its definition, without a
-    decorator. function: made of it."""
+    file, where a function that the loop calls has them. looks: lines of those in between that follow the call. given, returned: the names
+    that it needs and gives. text: its definition, without a decorator. function: made of it."""
 
     file: str
     first: int
     last: int
     statements: int
+    looks: tuple[int, ...]
     loop_line: int
     name: str
     given: tuple[str, ...]

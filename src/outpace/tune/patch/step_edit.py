@@ -168,10 +168,10 @@ def write_outline(
     if maker is None:
         raise Unpatchable(f"{file.name} has no name for {full}")
     loop = file.starting(outline.loop_line, (cst.For, cst.While))
-    first = file.starting(outline.first, STATEMENTS)
-    if loop is None or first is None:
+    first, *looks = (file.starting(line, STATEMENTS) for line in (outline.first, *outline.looks))
+    if loop is None or first is None or None in looks:
         raise Unpatchable(f"the statements at {where} were not found: the file was edited since")
-    edits.outlined[first] = outline.statements, [cst.parse_statement(outline.call)]
+    edits.outlined[first] = outline.statements, [cst.parse_statement(outline.call), *looks]
     decorator = made_with(edits, maker, _said(options), full) if options else maker
     made = cst.parse_statement(f"@{decorator}\n{outline.text}")
     if outline.aside:

@@ -118,7 +118,9 @@ class Hashed:
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()  # which the other op may have otherwise
             key = self._key(bound.arguments["seed"])
-            given = {name: value for name, value in bound.arguments.items() if name not in ("seed", "name") and value is not None}
+            given = {
+                name: value for name, value in bound.arguments.items() if name not in ("seed", "name") and value is not None
+            }
             return plain(*args, **kwargs) if key is None else twin(**given, seed=key)
 
         return draw
