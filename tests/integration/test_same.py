@@ -326,6 +326,13 @@ print("w", float(tf.reduce_sum(w)))
 """
 AS_GRAPH = (("def train_step(a):", "@tf.function\ndef train_step(a):"), ("for a in x:", "for a in tf.constant(x):"))
 ONE_SEED = Edit(DRAWS.replace("NOISE", "tf.random.normal((4, 8), seed=3)"), "for a in x:", AS_GRAPH)
+SEEDED_ANEW = Edit(
+    DRAWS.replace("NOISE", "tf.random.normal((4, 8))").replace(
+        "    train_step(a)\nprint", "    tf.random.set_seed(int(abs(a[0]) * 100))\n    train_step(a)\nprint"
+    ),
+    "for a in x:",
+    AS_GRAPH,
+)
 MANY_DRAWS = Edit(
     DRAWS.replace("NOISE, NOISE", "tf.random.poisson((4, 8), 2.0), tf.random.shuffle(tf.random.gamma((4, 8), 1.0))"),
     "for a in x:",
@@ -395,6 +402,7 @@ WRONG = {
     "prints, cached": pytest.param(CACHED_PRINT, marks=[needs_tensorflow, pytest.mark.verify]),
     "a file, cached": pytest.param(CACHED_FILE, marks=[needs_tensorflow, pytest.mark.verify]),
     "two draws of one seed": pytest.param(ONE_SEED, marks=[needs_tensorflow, pytest.mark.verify]),
+    "a seed for each batch": pytest.param(SEEDED_ANEW, marks=[needs_tensorflow, pytest.mark.verify]),
     "a script that reads itself": pytest.param(OWN_TEXT, marks=[needs_jax, pytest.mark.verify]),
     "a script that starts itself": pytest.param(OWN_CHILD, marks=[needs_jax, pytest.mark.verify]),
     "an exception": pytest.param(FAILS, marks=[needs_tensorflow, pytest.mark.verify]),

@@ -12,7 +12,7 @@ import pytest
 from outpace.tune.same.judge import LATER, ONE_STEP, SPREADS, Judgement, judge
 from outpace.tune.same.passes import END
 from outpace.tune.same.record import Record
-from outpace.tune.same.state import State
+from outpace.tune.same.state import BEYOND, State
 
 PASSES = (1, 2, 4, 8)
 
@@ -248,6 +248,30 @@ BAR = ("  12/90 ━━━━╸  3s 5ms/step - loss: 0.8", "  90/90 ━━━━
 )
 def test_of_a_progress_bar_the_last_line_is_compared_without_times(edited: tuple[str, ...], same: bool) -> None:
     assert judged(record(printed=edited), printed=BAR).same is same
+
+
+def test_lines_are_compared_from_the_end_too() -> None:
+    lines = [("at 12", "at 19", "loss 0.6931"), ("at 11", "at 17", "loss 0.6931"), ("at 21", "loss 0.6931")]
+    originals = [record(off, printed=each) for off, each in zip((0.0, 0.0, NUDGED), lines, strict=True)]
+    assert judge(originals, record(printed=("loss 0.6931",))).same is True
+    assert judge(originals, record(printed=("loss 0.7931",))).same is False
+
+
+def test_arrays_under_names_that_no_other_run_has_are_not_passed_over() -> None:
+    def run(off: float, name: str) -> Record:
+        found = record(off)
+        marks = {key: State({f"main:{name}": each.values["main:w"]}, {}, {}) for key, each in found.marks.items()}
+        return replace(found, marks=marks)
+
+    found = judge([run(0.0, "run[1]"), run(0.0, "run[2]"), run(NUDGED, "run[3]")], run(0.5, "run[4]"))
+    assert found.same is None and "differ as well" in found.why
+
+
+def test_what_was_too_much_to_read_is_not_proven() -> None:
+    edited = record()
+    marks = {key: replace(each, unread={BEYOND: "more than 200,000 objects"}) for key, each in edited.marks.items()}
+    found = judge([record(), record(), record(NUDGED)], replace(edited, marks=marks))
+    assert found.same is None and "more than 200,000 objects" in found.why
 
 
 def test_lines_that_two_originals_print_differently_are_left_out() -> None:

@@ -12,7 +12,7 @@ from outpace.tune.same.nudge import CLOCKS, SLOWER, Nudge, slow_clock
 
 
 def test_numbers_are_moved_by_a_rounding_and_whole_ones_stay() -> None:
-    table = np.array([[3.0, 0.25], [7.0, -1.5]], np.float32)
+    table = np.array([[3.0, 0.3], [3.5, -1.7]], np.float32)
     before = table.copy()
     found = Nudge(lambda file: file == __file__, 7)
     found.of({"table": table})

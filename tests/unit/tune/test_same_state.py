@@ -152,6 +152,12 @@ def test_a_cell_that_is_not_filled_is_no_error() -> None:
     assert found.find("a<later>") is None and any(path.startswith("a<later>") for path in found.unread)
 
 
+def test_records_and_rows() -> None:
+    table = np.array([(1, 0.5), (2, 1.5)], dtype=[("at", "i4"), ("offset", "f4")])
+    found = values(table=table, corpus=[("dog", 7), ("runs", None)])
+    assert found["table['offset']"] == [0.5, 1.5] and found["corpus[0]"] == "('dog', 7)"
+
+
 def test_methods_and_partials() -> None:
     held = Plain()
     assert values(a=held.method) == {"a.rate": 0.5, "a.inner['x']": 1}

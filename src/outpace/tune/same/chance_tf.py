@@ -41,6 +41,7 @@ class Hashed:
     def __init__(self, tf: Any, place: Callable[[], int]) -> None:
         self._tf, self._place = tf, place
         self._counts: dict[int, Any] = {}
+        self._base = 0  # of the script's own global seed
         self._tables: dict[int, Any] = {}
         self._asked: dict[tuple[int, int], int] = {}  # by graph and line
         self._keys = threading.local()
@@ -54,11 +55,19 @@ class Hashed:
                 plain = getattr(owner, name, None)
                 if plain is not None:
                     self._replace(plain, self._stateless(kind) if names is _STATELESS else self._stateful(plain, kind))
+        self._replace(self._tf.random.set_seed, self._set_seed)
         stateless, stateful = (sys.modules.get(module) for module in _MODULES)
         for name, other in _TWINS.items():
             plain, twin = getattr(stateful, name, None), getattr(stateless, other, None)
             if plain is not None and twin is not None:
                 self._replace(plain, self._by_twin(plain, twin))
+
+    def _set_seed(self, seed: Any) -> None:
+        """What TensorFlow makes of it: ops that run by themselves begin anew, by that seed; a graph keeps what it was traced with."""
+        self._base = int(seed) * _GOLDEN
+        with self._tf.init_scope():
+            for count in self._counts.values():
+                count.assign(0)
 
     def _keyed(self, plain: Any, seed: int) -> Any:
         """`map` of a data set whose elements come with their keys, which the function's draws take: the same numbers however many of its
@@ -140,7 +149,7 @@ class Hashed:
             with tf.init_scope():
                 self._counts[place] = tf.Variable(0, dtype=tf.int64, trainable=False)
         count = self._counts[place].assign_add(1, read_value=True)
-        return tf.stack([tf.constant(place % 2**31, tf.int64), tf.cast(count, tf.int64)])
+        return tf.stack([tf.constant((place + self._base) % 2**31, tf.int64), tf.cast(count, tf.int64)])
 
     def _of_element(self, graph: Any, place: int) -> Any:
         """A seed for the element that a function of a pipeline is given: by its key, else by what it is and the how manieth time it comes."""

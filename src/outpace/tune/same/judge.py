@@ -12,7 +12,7 @@ from outpace._dataclass import dataclass
 from outpace.model.units import counted
 from outpace.tune.same.passes import END
 from outpace.tune.same.record import CUT_SHORT, Record
-from outpace.tune.same.state import State
+from outpace.tune.same.state import BEYOND, State
 
 ONE_STEP = 1e-5  # of the largest number of an array: what another order of additions makes of a step in float32
 LATER = 5e-6  # likewise after several, beside what one rounding at the start has grown to
@@ -163,6 +163,8 @@ class _Comparison:
             return "Its end could not be compared."
         for path, why in self.missing.items():
             return f"It could not be compared in all that it holds: {path} {why}."
+        if more := next((state.unread[BEYOND] for state in self.edited.marks.values() if BEYOND in state.unread), ""):
+            return f"It holds {more}, so that not all of them could be compared."
         if not self.changed:
             return "Nothing that training changes was found, so nothing can be compared."
         untold = self._noise()
@@ -179,6 +181,8 @@ class _Comparison:
                 self._text(key, path, value, other, nudged.find(path), edited)
             elif isinstance(other, np.ndarray) and other.shape == value.shape:
                 self._number(key, path, value, other, nudged.find(path), edited)
+            else:
+                self._change(path, _wide(value))  # which nothing can be compared with
         for path, target in one.aliases.items():
             if edited.aliases.get(path) != target and self._lives(path):
                 self._alias(key, path, target, one, edited)
@@ -271,10 +275,12 @@ class _Comparison:
     def _lines(self, does: str, lines: list[list[str]]) -> None:
         """Lines that two originals agree on, of the edited script."""
         one, two, nudged, edited = lines
-        if len(one) == len(two) == len(nudged) != len(edited) and self.one.ended == self.edited.ended == "":
+        steady = len(one) == len(two) == len(nudged)
+        if steady and len(nudged) != len(edited) and self.one.ended == self.edited.ended == "":
             self.faults.append(f"it {does} {counted(len(edited), 'line')} instead of {len(one)}")
-        for at in range(min(map(len, lines))):
-            if not _alike(one[at], two[at], nudged[at], edited[at]):
+        count = min(map(len, lines))
+        for at in (*range(count), *range(-count, 0)):  # from both ends: lines that come by the clock shift the others
+            if not _alike(one[at], two[at], nudged[at], edited[at], steady):
                 self.faults.append(f"it {does} {edited[at][:60]!r} for {one[at][:60]!r}")
 
 
@@ -343,13 +349,14 @@ def _lines(printed: Sequence[str]) -> list[str]:
     return [_PACE.sub(" ", line) if is_bar else line for line, is_bar, next_is in ends if not (is_bar and next_is)]
 
 
-def _alike(one: str, two: str, nudged: str, edited: str) -> bool:
-    """Whether a line of the edited script has the original's words, and the numbers that two originals agree on."""
+def _alike(one: str, two: str, nudged: str, edited: str, steady: bool) -> bool:
+    """Whether a line of the edited script has the original's words, and the numbers that its runs agree on. steady: whether these have as many
+    lines as each other; of others it may be another line."""
     lines = (one, two, nudged, edited)
     if len({_NUMBER.sub("#", line) for line in lines[:3]}) > 1:
         return True
     if _NUMBER.sub("#", one) != _NUMBER.sub("#", edited):
-        return False
+        return not steady
     return all(_agrees(*numbers) for numbers in zip(*(_NUMBER.findall(line) for line in lines), strict=True))
 
 

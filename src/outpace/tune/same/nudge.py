@@ -1,5 +1,5 @@
 """Moves every number that a program's state holds by one rounding, up or down by chance: what a run does with that is what rounding does to
-it. Whole numbers stay: they count, name or label something, and nothing rounds them. The clock that the script sees is another, too."""
+it. Whole numbers and halves stay: they count, name or label something, and nothing rounds them. The script's clock is another, too."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from outpace.tune.same.state import frames_of, modules_of
 
 _MOST = 1 << 24  # numbers of an array: larger ones are data
 _DEEPEST = 12
+DIGITS = 8  # of two, of a number that is no result of any rounding
 SLOWER = 16.0  # about as much as the best changes gain
 CLOCKS = tuple(f"{name}{unit}" for name in ("time", "monotonic", "perf_counter", "process_time") for unit in ("", "_ns"))
 _ROUNDING = {2: 2.0**-11, 4: 2.0**-24, 8: 2.0**-53}
@@ -81,7 +82,7 @@ class Nudge:
         signs = self._chance.integers(0, 2, array.shape, np.int8) * 2.0 - 1.0
         moved: np.ndarray[Any, Any] = (array * (1 + 2 * share * signs)).astype(array.dtype)
         if not self._whole:
-            moved = np.where(array == np.rint(array), array, moved)
+            moved = np.where(_given(array), array, moved)
         self.moved += bool((moved != array).any())
         return moved
 
@@ -166,6 +167,13 @@ class Nudge:
             for name, each in list(held.items()):
                 if (new := self.of(each, depth + 1)) is not each:
                     object.__setattr__(value, name, new)
+
+
+def _given(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Which numbers are whole, or of so few digits that somebody has written them."""
+    mantissa, _ = np.frexp(array)
+    short: np.ndarray[Any, Any] = np.ldexp(mantissa, DIGITS)
+    return np.asarray((array == np.rint(array)) | (short == np.rint(short)))
 
 
 def slow_clock(users: Callable[[str], bool]) -> None:

@@ -31,6 +31,7 @@ import numpy as np
 from outpace._dataclass import dataclass
 
 MOST_NODES = 200_000  # containers that are read
+BEYOND = "..."  # instead of a path, where there are more
 MOST_ITEMS = 50_000  # of one container
 DEEPEST = 24  # names of a path
 MOST_BYTES = 1 << 30  # of arrays in all readings; from then on large ones are sampled
@@ -39,6 +40,7 @@ _LONGEST_TEXT = 4096
 _NUMBERS = (bool, int, float, complex, np.generic)
 _TEXTS = (str, bytes, bytearray, range, slice, Enum, type(Ellipsis), np.dtype)
 # What holds nothing of a program's meaning, by the module of its class.
+_PLAIN = (str, bytes, int, type(None))  # of which a tuple is one value
 _QUIET = frozenset({"_thread", "logging", "importlib", "typing", "re", "io", "_io", "abc", "contextlib", "warnings", "inspect",
                     "subprocess", "socket", "traceback", "argparse", "rich", "tqdm", "absl"})  # fmt: skip
 _HOLDERS = (
@@ -113,7 +115,7 @@ class Reader:
             self._one(*self._queue.popleft())
         self._seen = {}  # which held whatever was read
         if self._queue:
-            self._unread["..."] = f"more than {MOST_NODES} objects"
+            self._unread[BEYOND] = f"more than {MOST_NODES:,} objects"
         return State(self._values, self._aliases, self._unread, frozenset(self._sampled))
 
     def roots(self, frame: FrameType | None, more: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -134,7 +136,7 @@ class Reader:
         if value is None:
             self._values[path] = "None"
             return
-        if isinstance(value, _TEXTS):
+        if isinstance(value, _TEXTS) or _is_row(value):
             self._values[path] = _text(value)
             return
         number = array_of(value)
@@ -178,6 +180,8 @@ class Reader:
                 (f"[{at}]", each)
                 for at, each in enumerate(value.ravel().tolist() if isinstance(value, np.ndarray) else list(value))
             )
+        elif isinstance(value, np.ndarray) and value.dtype.names:
+            yield from ((f"[{name!r}]", value[name]) for name in value.dtype.names)
         elif isinstance(value, (set, frozenset)):
             yield "{}", sorted(map(_text, value))
         else:
@@ -307,6 +311,11 @@ def _plain_array(value: Any) -> Any:
 def _text(value: Any) -> str:
     text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} {len(text)} {hash(text)}"
+
+
+def _is_row(value: Any) -> bool:
+    """Whether it is a tuple of words and numbers, of which a corpus holds many."""
+    return type(value) is tuple and str in map(type, value) and all(isinstance(each, _PLAIN) for each in value)
 
 
 def _plain(key: Any) -> bool:
