@@ -55,7 +55,7 @@ class Hashed:
                 plain = getattr(owner, name, None)
                 if plain is not None:
                     self._replace(plain, self._stateless(kind) if names is _STATELESS else self._stateful(plain, kind))
-        self._replace(self._tf.random.set_seed, self._set_seed)
+        self._replace(self._tf.random.set_seed, lambda seed: self._set_seed(seed))
         stateless, stateful = (sys.modules.get(module) for module in _MODULES)
         for name, other in _TWINS.items():
             plain, twin = getattr(stateful, name, None), getattr(stateless, other, None)
