@@ -36,6 +36,7 @@ CUT = 64  # passes
 LIMIT = 300.0  # seconds of a run
 WHOLE = 15.0  # seconds of training: a script that ends within them is compared as a whole,
 MORE = 6.0  # and so is one that takes up to so many times as long, another process beside it
+UNKNOWN = 2.0  # or so many, where nobody knows how long it is
 LASTING = 60.0  # seconds of training: in these an edited script is followed to its own end, where it comes to it
 SLOWER, START = 3.0, 60.0  # times, and seconds, that an edited text may take longer than the original: it is compiled first
 NUDGE = 7
@@ -99,7 +100,7 @@ class Original:
             self._seen = survey.result()
             passes, most = self._passes(), MORE * self.whole
             if math.isinf(passes):  # nobody knows how many there are before they are made
-                first = self._pool.submit(self._run, {}, cut=0, training=most)
+                first = self._pool.submit(self._run, {}, cut=0, training=UNKNOWN * self.whole)
                 ended = first.result().ended != CUT_SHORT
             if ended or passes * first.result().pace <= most:
                 self.cut, self._seen = 0, None
