@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from outpace._once import derived
 from outpace.model.arrays import Codes, Ids, Indices, Key
 from outpace.timeline.names import Is, names
 from outpace.timeline.steps import Steps
@@ -95,6 +96,7 @@ def _executor_inputs(trace: Trace) -> tuple[Indices, Indices]:
     return _nearest(trace, rows[asked], (run[asked], iteration[asked]), rows[ran], (run[ran], iteration[ran]))
 
 
+@derived
 def launches(trace: Trace) -> tuple[Indices, Indices]:
     """Host launch to device execution, by correlation id (0 is none). The two clocks may differ by more than the time between them."""
     stat = trace.stat(dialect.CORRELATION_ID)

@@ -293,7 +293,7 @@ def _goodbye(trace: Trace, calls: Indices, thread: Indices) -> int:
     known = names(trace)
     if not known.are(Is.WRITES_LOGS)[trace.name[later]].any():
         return _NEVER
-    ops = later[known.are(Is.DISPATCHES)[trace.name[later]]]
+    ops = later[known.are(Is.DISPATCHES | Is.EAGER | Is.WRITES_LOGS)[trace.name[later]]]
     return int(trace.start[ops[0]])
 
 

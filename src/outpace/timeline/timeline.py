@@ -126,7 +126,7 @@ class Timeline:
         """Boolean over `trace.names`: is the name an op of these kinds."""
         return self.names.of_kind(*kinds)
 
-    @once
+    @property
     def launches(self) -> tuple[Indices, Indices]:
         """(rows of the host's calls, rows of what each launched on a device); the latter are sorted, and each has one call at most."""
         return launches(self.trace)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from dataclasses import field
 from pathlib import Path
@@ -87,7 +88,7 @@ class Stack:
     @property
     def every(self) -> int:
         """Steps whose effects come together."""
-        return max((each.every for each in self.changes), default=1)
+        return math.lcm(*(each.every for each in self.changes))
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ CALL, APART = 3000 * US, 10_000 * US  # a call of a train function, and from one
 KERNEL = 2000 * US  # as long as the second of two kernels takes
 
 
-def captured(calls: int, ends: int, *, goodbye: str = "WriteSummary", hosts: bool = True) -> Timeline:
+def captured(calls: int, ends: int, *, goodbye: str = "WriteSummary", hosts: bool = True, ops: bool = True) -> Timeline:
     """`calls` of a function whose last kernel each ends `ends` after the call began, then an op with a kernel and `goodbye`."""
     space = SpaceBuilder()
     host = space.plane("/host:CPU").line("python3")
@@ -26,9 +26,10 @@ def captured(calls: int, ends: int, *, goodbye: str = "WriteSummary", hosts: boo
         gpu.kernel("first", at + ends - KERNEL - 1000 * US, 500 * US, called=at + 800 * US if hosts else None)
         gpu.kernel("second", at + ends - KERNEL, KERNEL, called=at + 900 * US if hosts else None)
     behind = APART * calls + 25_000 * US
-    host.event("TFE_Py_FastPathExecute_C", behind, 500 * US)
-    host.event("EagerExecute: LogicalAnd", behind + US, 400 * US)
-    gpu.kernel("LogicalAnd", behind + 200 * US, 5 * US, called=behind + 100 * US if hosts else None)
+    if ops:
+        host.event("TFE_Py_FastPathExecute_C", behind, 500 * US)
+        host.event("EagerExecute: LogicalAnd", behind + US, 400 * US)
+        gpu.kernel("LogicalAnd", behind + 200 * US, 5 * US, called=behind + 100 * US if hosts else None)
     host.event("cuStreamSynchronize", behind + 450 * US, 10 * US)
     host.event(f"{goodbye}:{goodbye}", behind + 1000 * US, 100 * US)
     begin, end = ends - KERNEL - 1000 * US, behind + 205 * US
@@ -54,6 +55,10 @@ def test_the_last_step_is_as_long_as_its_work_where_the_host_runs_ahead() -> Non
 def test_what_an_op_of_the_script_launches_behind_the_last_call_belongs_to_the_program(ends: int) -> None:
     steps = captured(3, ends, goodbye="AssignAdd").steps
     assert steps.duration[-1] > APART
+
+
+def test_logs_that_no_op_of_the_script_comes_before() -> None:
+    assert captured(1, 8300 * US, ops=False).steps.end.tolist() == [8300 * US]
 
 
 def test_where_no_call_is_seen_the_step_line_tells() -> None:

@@ -55,19 +55,24 @@ class Hashed:
                 plain = getattr(owner, name, None)
                 if plain is not None:
                     self._replace(plain, self._stateless(kind) if names is _STATELESS else self._stateful(plain, kind))
-        self._replace(self._tf.random.set_seed, lambda seed: self._set_seed(seed))
+        self._replace(self._tf.random.set_seed, self._seeding(self._tf.random.set_seed))
         stateless, stateful = (sys.modules.get(module) for module in _MODULES)
         for name, other in _TWINS.items():
             plain, twin = getattr(stateful, name, None), getattr(stateless, other, None)
             if plain is not None and twin is not None:
                 self._replace(plain, self._by_twin(plain, twin))
 
-    def _set_seed(self, seed: Any) -> None:
-        """What TensorFlow makes of it: ops that run by themselves begin anew, by that seed; a graph keeps what it was traced with."""
-        self._base = int(seed) * _GOLDEN
-        with self._tf.init_scope():
-            for count in self._counts.values():
-                count.assign(0)
+    def _seeding(self, plain: Callable[[Any], None]) -> Callable[[Any], None]:
+        """What TensorFlow makes of a seed: ops that run by themselves begin anew, by it; a graph keeps what it was traced with."""
+
+        def set_seed(seed: Any) -> None:
+            plain(seed)
+            self._base = int(seed or 0) * _GOLDEN
+            with self._tf.init_scope():
+                for count in self._counts.values():
+                    count.assign(0)
+
+        return set_seed
 
     def _keyed(self, plain: Any, seed: int) -> Any:
         """`map` of a data set whose elements come with their keys, which the function's draws take: the same numbers however many of its
