@@ -133,6 +133,7 @@ class Edit:
     grouped: bool = False
     cut: int = 64
     whole: float = 15.0
+    behind: float = 30.0
 
     def original(self, folder: Path) -> Original:
         """The script in a folder. It runs once, for however many edits."""
@@ -143,7 +144,7 @@ class Edit:
             line = next(at for at, text in enumerate(script.splitlines(), start=1) if self.loop in text)
             place = loop_at(script, line, str(path))
         assert place is not None
-        return Original(str(path), place=place, folder=str(folder), cut=self.cut, whole=self.whole)
+        return Original(str(path), place=place, folder=str(folder), cut=self.cut, whole=self.whole, behind=self.behind)
 
     def judged(self, folder: Path) -> Judgement:
         """The original against the edited text, which no file holds."""
@@ -570,6 +571,14 @@ def test_a_branch_that_no_number_leads_to_is_compared_where_the_edited_script_co
     found = Edit(SELDOM, "for i, x", ((old, new),), whole=1e-4).judged(tmp_path)
     assert found.same is same and not found.missed, found
     assert same or "at step 208" in found.why
+
+
+@needs_jax
+@pytest.mark.parametrize(("old", "new", "same"), [("*= 0.1", "*= 0.2", False), ("import jax,", "import  jax,", True)])
+def test_what_takes_long_behind_the_training_is_not_waited_for(old: str, new: str, same: bool, tmp_path: Path) -> None:
+    script = LATE + "import time\nfor k in range(900):\n    time.sleep(0.1)\n    print(k)\n"
+    found = Edit(script, "for i, x", ((old, new),), behind=1.0).judged(tmp_path)
+    assert found.same is same and found.passes == 512 and not found.whole, found
 
 
 UNKNOWN = LATE.replace("for i, x in enumerate(data):", "import itertools, time\nfor i in itertools.count():").replace(

@@ -12,7 +12,7 @@ import resource
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -45,8 +45,8 @@ class TextRun:
     """One run, as a plan says: `edition` (a file), `script`, `argv`, `module`, `cut` and `every` (passes), `numbers` and `items` (`Shown`),
     `surveyed` (whether these are looked up), `lasting` (null, or nothing is compared but what compiled functions keep, with what it is later,
     but for what it says), `keeps` (of a lasting one: how much the original keeps, by place), `any_order` (likewise: whether examples that it
-    keeps may come in another order), `nudge` (a seed, or null), `limit` (seconds), `training` (seconds after its begin, or null), `result`
-    (where the record goes)."""
+    keeps may come in another order), `nudge` (a seed, or null), `limit` (seconds), `training` (seconds after its begin, or null), `behind`
+    (seconds after its end), `result` (where the record goes)."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self.plan = plan
@@ -64,11 +64,15 @@ class TextRun:
         self.marks = Passes(shown, loaded.grouped, self._began, self._passed, innermost, plan["surveyed"], each)
         self.fits = Fits(loaded.fit, shown, plan["surveyed"], self._began, self._passed, each)
         self.marks.now = self._now
+        self.marks.over = self.fits.over = self._is_over
         if self.lines is not None:
             self.marks.drawing = self.frozen.watching
         self.numbers: tuple[int, ...] = ()
         self.before: dict[str, frozenset[int]] = {}
         self._start = 0.0
+        self._over, self._enough = False, False  # whether its training is, and whether that had its time
+        self._end = 0.0
+        self._behind = threading.Timer(0.0, self._late)  # not begun
         self.read: dict[tuple[str, int, int], State] = {}
         self._reader, self._rest = Reader(users), Rest()
         self._writing, self._written = threading.RLock(), False
@@ -87,11 +91,27 @@ class TextRun:
         self._start = time.monotonic()
         self.marks.ran.clear()  # what ran before is no part of training
         if self.plan["training"] is not None:
-            self._watch(self.plan["training"])
+            self._watch(self.plan["training"], self._trained)
         if self.plan["nudge"] is not None:
             Nudge(users, self.plan["nudge"]).frame(frame, (model,))
         if self.lines is not None:
             self.lines.begin(frame)
+
+    def _is_over(self, over: bool) -> None:
+        """The training is over, for what is seen of it, or goes on."""
+        self._over = over
+        self._behind.cancel()
+        if over:
+            self._end = time.monotonic()
+            self._behind = self._watch(self.plan["behind"], self._late)
+        elif self._enough:
+            self._late()
+
+    def _trained(self) -> None:
+        """It had its time."""
+        self._enough = True
+        if not self._over:
+            self._late()
 
     def _passed(self, key: str, entry: int, passes: int, frame: FrameType | None, held: dict[str, Any] | None = None) -> None:
         """The state is to be read; `held`: by name, what a frame does not lead to."""
@@ -116,7 +136,7 @@ class TextRun:
         ran = {file: frozenset(lines) for file, lines in list(self.marks.ran.items())}  # threads add to it
         flush_files()
         written = list(self.guard.changed()) if self.guard is not None else []
-        if (self.read or ended) and self.lines is None:
+        if (self.read or ended) and ended != CUT_SHORT and self.lines is None:
             final = self._reader.read(None)
             self.read["files", 1, END] = self._reader.of(held_in(written))
             self.read["script", 1, END] = final
@@ -128,13 +148,13 @@ class TextRun:
             self.read, passes, (), ended, ran, self.marking.branches, lines_of(written), memory, threads, self.said.lines,
             frozen, self.frozen.opaque, self.before, self.frozen.kept, self.numbers, self.marks.items | self.fits.items,
             self.remade.changed, frozenset(self.remade.unmade), self.remade.partly, self.remade.kept, self.marks.met,
-            made, (time.monotonic() - self._start) / max(made, 1),
+            made, ((self._end if self._over else time.monotonic()) - self._start) / max(made, 1), self._over,
         )  # fmt: skip
         found.write(self.plan["result"])
 
     def run(self) -> int:
         """The whole script, or as much as there is time for."""
-        self._watch(self.plan["limit"])
+        self._watch(self.plan["limit"], self._late)
         try:
             run_as_main(self.plan["script"], self.plan["argv"], self.plan["module"], self.marking.compiled)
         except SystemExit as error:
@@ -162,11 +182,12 @@ class TextRun:
         ours = (threading.main_thread(), threading.current_thread())
         return [each for each in threading.enumerate() if not each.daemon and each not in ours]
 
-    def _watch(self, seconds: float) -> None:
-        """End the run after that time."""
-        watch = threading.Timer(seconds, self._late)
+    def _watch(self, seconds: float, then: Callable[[], None]) -> threading.Timer:
+        """Do something after that time."""
+        watch = threading.Timer(seconds, then)
         watch.daemon = True
         watch.start()
+        return watch
 
     def _late(self) -> None:
         self.finish(CUT_SHORT)

@@ -43,7 +43,8 @@ def cut_of(shown: Shown) -> Cut:
 class Fits:
     """Marks the n-th `fit`. shown: which epochs and batches are made. surveyed: whether batches are counted. began: told when it begins.
     passed: told of each batch that is to be read, and of each end of an epoch. each: told of every batch instead, where a run is followed line
-    by line. items: what the data were seen to give. at: numbers of the epoch and of the batch that are made. made: batches."""
+    by line. items: what the data were seen to give. at: numbers of the epoch and of the batch that are made. made: batches. over: told
+    when it is over."""
 
     def __init__(
         self,
@@ -62,6 +63,7 @@ class Fits:
         self.items: dict[str, list[Items]] = {}
         self.at: dict[str, int] = {}
         self.made = 0
+        self.over: Callable[[bool], None] = lambda behind: None
 
     def install(self, keras: Any) -> None:
         """Put ourselves before `fit`, and around what it tells callbacks."""
@@ -81,6 +83,7 @@ class Fits:
             try:
                 return original(*call.args, **call.kwargs)
             finally:
+                fits.over(True)
                 fits._passed("fit", 1, END, frame, {"model": self, "callbacks": fits._callbacks})
                 fits._model = None
 

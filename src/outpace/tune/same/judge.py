@@ -64,7 +64,11 @@ class Judgement:
             missed = (
                 f"; {counted(len(self.missed), 'branch', 'branches')} did not run (line {', '.join(map(str, self.missed))})"
             )
-            later = "" if self.whole or self.parts else "; the training is longer, and what only shows later was not compared"
+            later = (
+                ""
+                if self.whole or self.parts
+                else "; the script goes on for longer, and what only shows later was not compared"
+            )
             if self.shown:
                 later = f"; these were {self.shown}, and what only shows in others was not compared"
             if self.parts:
@@ -267,10 +271,14 @@ class _Comparison:
         self._lines("prints", [_lines(each.printed) for each in runs])
         self._lines("tells on stderr", [_lines(each.said) for each in runs])
         for path in self.one.files.keys() & self.two.files.keys() & self.nudged.files.keys():
-            if path not in self.edited.files and self.edited.ended == self.one.ended:
+            if path not in self.edited.files and self._ended_alike():
                 self.faults.append(f"it does not write {path}")
             elif path in self.edited.files:
                 self._lines(f"writes in {path}", [list(each.files[path]) for each in runs])
+
+    def _ended_alike(self) -> bool:
+        """Whether both came to an end of their own, and to the same one."""
+        return self.edited.ended == self.one.ended != CUT_SHORT
 
     def _lines(self, does: str, lines: list[list[str]]) -> None:
         """Lines that two originals agree on, of the edited script."""
@@ -279,7 +287,8 @@ class _Comparison:
         if steady and len(nudged) != len(edited) and self.one.ended == self.edited.ended == "":
             self.faults.append(f"it {does} {counted(len(edited), 'line')} instead of {len(one)}")
         count = min(map(len, lines))
-        for at in (*range(count), *range(-count, 0)):  # from both ends: lines that come by the clock shift the others
+        # from both ends: lines that come by the clock shift the others
+        for at in (*range(count), *(range(-count, 0) if self._ended_alike() else ())):
             if not _alike(one[at], two[at], nudged[at], edited[at], steady):
                 self.faults.append(f"it {does} {edited[at][:60]!r} for {one[at][:60]!r}")
 

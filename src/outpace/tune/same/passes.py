@@ -36,7 +36,8 @@ class Passes:
     often it was entered, the pass's number, and the user's frame. surveyed: whether items are drawn behind the first passes, to know how
     many there are. ran: lines of branches that ran, by file. met: numbers of the passes in which each did so first, by what `now` says.
     passes: how many each loop made when it ran last. items: by loop, what its runs were seen to give. each: told of every pass instead, where
-    a run is followed line by line. drawing: a context in which a group of items is drawn. made: passes of the innermost loop, in all."""
+    a run is followed line by line. drawing: a context in which a group of items is drawn. over: told when the outermost loop
+    begins (false) and when it is over (true). made: passes of the innermost loop, in all."""
 
     shown: Shown
     grouped: bool
@@ -51,6 +52,7 @@ class Passes:
     passes: dict[str, int] = field(default_factory=dict)
     items: dict[str, list[Items]] = field(default_factory=dict)
     now: Callable[[], Iterable[int]] = tuple
+    over: Callable[[bool], None] = lambda behind: None
     made: int = 0
     _entries: dict[str, int] = field(default_factory=dict)
     _spans: tuple[Span, ...] | None = None
@@ -86,6 +88,8 @@ class Passes:
     def _enter(self, key: str) -> None:
         if not self._entries:
             self.began(sys._getframe(1))
+        if "." not in key:
+            self.over(False)
         self._entries[key] = self._entries.get(key, 0) + 1
         self.passes[key] = 0
 
@@ -137,11 +141,14 @@ class Passes:
             self.passed(key, self._entries[key], number, frame)
 
     def _left(self, key: str) -> None:
+        if "." not in key:
+            self.over(True)
         if self._read(key):
             self.passed(key, self._entries[key], END, sys._getframe(1))
 
     def _returned(self, key: str) -> None:
         """The function that holds the loop is over."""
+        self.over(True)
         if key in self._entries and self._read(key):
             self.passed(f"{key} returned", self._entries[key], END, sys._getframe(1))
 

@@ -37,6 +37,7 @@ LIMIT = 300.0  # seconds of a run
 WHOLE = 15.0  # seconds of training: a script that ends within them is compared as a whole,
 MORE = 6.0  # and so is one that takes up to so many times as long, another process beside it
 UNKNOWN = 2.0  # or so many, where nobody knows how long it is
+BEHIND = 30.0  # seconds that a run gets behind its training; of what takes longer there nothing is compared
 LASTING = 60.0  # seconds of training: in these an edited script is followed to its own end, where it comes to it
 SLOWER, START = 3.0, 60.0  # times, and seconds, that an edited text may take longer than the original: it is compiled first
 NUDGE = 7
@@ -49,7 +50,7 @@ Texts = Mapping[str, str]  # by absolute path
 @dataclass(eq=False)
 class Original:
     """A script as it is, and the loop or the `fit` that trains; it runs when it is first asked for. folder: where it runs. cut: passes of the
-    loop that are compared, where it would not come to its own end within MORE times `whole` seconds. every: passes of a group, where the
+    loop that are compared, where it would not come to its own end within MORE times `whole` seconds. behind: seconds that it gets when that is over. every: passes of a group, where the
     edited text makes several at once. Ends with the context."""
 
     script: str
@@ -62,6 +63,7 @@ class Original:
     every: int = 1
     limit: float = LIMIT
     whole: float = WHOLE
+    behind: float = BEHIND
     _took: float = 0.0
     _seen: Record | None = None  # items and numbers
     _met: tuple[int, ...] = ()  # passes that an edited script which ran on came to other branches in
@@ -94,14 +96,14 @@ class Original:
             return
         first = self._pool.submit(self._run, {}, cut=0, training=self.whole)
         survey = self._pool.submit(self._run, {}, surveyed=True)  # beside it, as if it had to be cut
-        if ended := first.result().ended != CUT_SHORT:
+        if ended := _trained(first.result()):
             self.cut = 0
         else:
             self._seen = survey.result()
             passes, most = self._passes(), MORE * self.whole
             if math.isinf(passes):  # nobody knows how many there are before they are made
                 first = self._pool.submit(self._run, {}, cut=0, training=UNKNOWN * self.whole)
-                ended = first.result().ended != CUT_SHORT
+                ended = _trained(first.result())
             if ended or passes * first.result().pace <= most:
                 self.cut, self._seen = 0, None
                 nudged = self._pool.submit(self._run, {}, nudge=NUDGE)  # each takes long: it is the second, too
@@ -182,6 +184,8 @@ class Original:
         found = judge(originals, edited, self._dead(), self._missed(originals[0]))
         if self.cut and not self._complete():
             found = replace(found, whole=False, shown=self._shown() + (f"; behind them it ends with {fails}" if fails else ""))
+        elif originals[0].ended == CUT_SHORT:
+            found = replace(found, whole=False)
         return found, edited, fails
 
     def _meets(self, edited: Record, lasting: Record) -> bool:
@@ -308,7 +312,8 @@ class Original:
         plan = {
             "edition": str(edition), "script": self.script, "argv": list(self.argv), "module": self.module,
             "cut": 0 if lasting is not None else self.cut if cut is None else cut, "every": self.every,
-            "training": LASTING if lasting is not None else training, "lasting": lasting,
+            "training": LASTING if lasting is not None else training, "behind": self.behind * (SLOWER if texts else 1.0),
+            "lasting": lasting,
             "keeps": {place: min(each.keeps.get(place, 0) for each in known) for place in set().union(*(each.keeps for each in known))},
             "any_order": any_order, "numbers": self.shown.numbers,
             "items": {key: [(each.count, each.ended, each.seconds) for each in runs] for key, runs in self.shown.items.items()},
@@ -341,6 +346,11 @@ class Original:
             raise TuneError(f"A run to compare with ended without a result: {said[-1] if said else 'it said nothing'}")
         printed = (folder / "out").read_text(encoding="utf-8", errors="replace").replace("\r", "\n").splitlines()
         return replace(Record.read(folder / "record"), printed=tuple(printed))
+
+
+def _trained(found: Record) -> bool:
+    """Whether a run came through its training."""
+    return found.over or found.ended != CUT_SHORT
 
 
 def _made_again(lasting: Record) -> str:
