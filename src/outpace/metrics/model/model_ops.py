@@ -123,20 +123,20 @@ def _in_steps(timeline: Timeline, rows: Indices, counted: Mask) -> Mask:
 def _host(timeline: Timeline, counted: Mask) -> _Rows | None:
     """Ops and executor runs on the host's threads."""
     trace = timeline.trace
-    what_of, op_of = _by_name(timeline)
-    rows = np.concatenate(
-        [np.arange(*trace.rows_of(p).indices(len(trace))) for p in timeline.host_planes] or [np.zeros(0, int)]
-    )
+    of_event: Codes = np.zeros(len(trace), np.uint8)
+    by_name = _by_name(timeline)
+    for plane in timeline.host_planes:
+        own = trace.rows_of(plane)
+        of_event[own] = by_name[trace.name[own]]
     hlo_row, hlo_name, hlo_ops = _hlo_ops(timeline)
-    what = what_of[trace.name[rows]]
+    of_event[hlo_row] = _WORK
+    of_event[_of_input(timeline)] = _NONE
+    rows = np.flatnonzero(of_event)
+    rows = rows[_in_steps(timeline, rows, counted)]
+    what: Codes = of_event[rows]
+    name: Codes = trace.name[rows].astype(np.int64)
     at, place = common(rows, hlo_row)
-    what[at] = _WORK
-    name = op_of[trace.name[rows]]
     name[at] = hlo_name[place] + len(trace.names)
-    kept = (what != _NONE) & ~_of_input(timeline)[rows]
-    rows, what, name = rows[kept], what[kept], name[kept]
-    inside = _in_steps(timeline, rows, counted)
-    rows, what, name = rows[inside], what[inside], name[inside]
     if not len(rows):
         return None
     rows, what, name = _without_inner_eager(timeline, rows, what, name)
@@ -152,8 +152,8 @@ def _named(text: str, op: Op) -> tuple[str, str, str]:
     return (COMPILED, COMPILED, "") if text == _AWAITS or text.startswith("__inference_") else (op.name, op.type, "")
 
 
-def _by_name(timeline: Timeline) -> tuple[Codes, Codes]:
-    """What an event is, by its name, and the index of its op."""
+def _by_name(timeline: Timeline) -> Codes:
+    """What an event is, by its name."""
     names = timeline.trace.names
     is_op = timeline.is_kind(OpKind.TENSORFLOW)
     what = np.zeros(len(names), np.uint8)
@@ -168,7 +168,7 @@ def _by_name(timeline: Timeline) -> tuple[Codes, Codes]:
             what[i] = _WORK if own else _NONE
         elif is_op[i] and not op.type.startswith(_INPUT_OPS) and not _DATASET.search(op.type):
             what[i] = _WAIT if _WAITING.fullmatch(op.type) else _WORK
-    return what, np.arange(len(names))
+    return what
 
 
 def _of_input(timeline: Timeline) -> Mask:
@@ -178,13 +178,14 @@ def _of_input(timeline: Timeline) -> Mask:
     for line, name in enumerate(trace.lines.names):
         if name.startswith(INPUT_THREADS) and not name.startswith(_HANDS_OVER):
             of_input[trace.lines.rows(line)] = True
-    roots = timeline.names.rows(Is.INPUT_WORK)
     _, ran = function_runs(trace)
-    end = trace.nesting[1]
-    depth = np.zeros(len(trace) + 1, np.int64)
-    for found in (roots, ran):
-        depth += np.bincount(found, minlength=len(depth)) - np.bincount(end[found], minlength=len(depth))
-    return np.asarray(of_input | (np.cumsum(depth[:-1]) > 0))
+    roots = distinct(np.concatenate((timeline.names.rows(Is.INPUT_WORK), ran)))
+    end = trace.nesting[1][roots]
+    outer = np.flatnonzero(roots >= np.maximum.accumulate(np.concatenate(([0], end[:-1]))))  # the others lie below these
+    edge = np.zeros(len(trace) + 1, np.int8)
+    edge[roots[outer]] += 1
+    edge[end[outer]] -= 1
+    return np.asarray(of_input | np.cumsum(edge[:-1], dtype=np.int8).astype(bool))
 
 
 def _hlo_ops(timeline: Timeline) -> tuple[Indices, Codes, tuple[OpName, ...]]:
@@ -213,7 +214,10 @@ def _without_inner_eager(timeline: Timeline, rows: Indices, what: Codes, name: C
 
 def _in_loop(timeline: Timeline, rows: Indices) -> Mask:
     """Whether an executor run belongs to an iteration of a loop after the first."""
-    return np.asarray(timeline.trace.stat(dialect.ITER_NUM).dense(len(timeline.trace), 0)[rows] > 0)
+    iterations = timeline.trace.stat(dialect.ITER_NUM)
+    found = np.zeros(len(rows), bool)
+    found[common(rows, iterations.row[iterations.ints > 0])[0]] = True
+    return found
 
 
 def _holding(timeline: Timeline, rows: Indices, what: Is) -> Mask:

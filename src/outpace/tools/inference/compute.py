@@ -52,7 +52,7 @@ def _calls(timeline: Timeline) -> Indices:
     predicts = np.zeros(len(trace.names), bool)
     called = distinct(trace.name[calls])
     predicts[called] = [is_prediction(trace.names[n]) for n in called.tolist()]
-    rows = np.union1d(calls[predicts[trace.name[calls]]], timeline.names.rows(Is.PREDICTS))
+    rows = distinct(np.concatenate((calls[predicts[trace.name[calls]]], timeline.names.rows(Is.PREDICTS))))
     parent, _ = nest_rows(trace.lines.first_event, trace.start, trace.duration, rows)
     rows = rows[parent < 0]
     return np.asarray(rows[np.argsort(trace.start[rows], kind="stable")])

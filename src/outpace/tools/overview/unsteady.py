@@ -134,7 +134,7 @@ def _periodic(run: Run, timeline: Timeline, mine: Table, program: Program) -> It
     """What some steps do beyond the others, again and again: a checkpoint, a summary, an evaluation."""
     times = mine["duration_ps"].astype(np.float64)
     slow, every = period(times, np.ones(len(times), bool))
-    usual = np.setdiff1d(np.arange(len(times)), slow)
+    usual = np.delete(np.arange(len(times)), slow)
     if len(slow) < _TWICE or every is None or (len(slow) == _TWICE and times[slow].min() < _PLAIN * median(times[usual])):
         return
     extra = {c: _mean(mine, c, slow) - _mean(mine, c, usual) for c in Category}

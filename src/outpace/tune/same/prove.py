@@ -50,8 +50,8 @@ Texts = Mapping[str, str]  # by absolute path
 @dataclass(eq=False)
 class Original:
     """A script as it is, and the loop or the `fit` that trains; it runs when it is first asked for. folder: where it runs. cut: passes of the
-    loop that are compared, where it would not come to its own end within MORE times `whole` seconds. behind: seconds that it gets when that is over. every: passes of a group, where the
-    edited text makes several at once. Ends with the context."""
+    loop that are compared, where it would not come to its own end within MORE times `whole` seconds. behind: seconds that it gets when that is
+    over. every: passes of a group, where the edited text makes several at once. Ends with the context."""
 
     script: str
     argv: Sequence[str] = ()
