@@ -33,6 +33,49 @@ def test_whole_numbers_are_moved_where_there_are_no_others() -> None:
     assert (weights != np.arange(1.0, 5.0)).all()
 
 
+class Variable:
+    """Like TensorFlow's."""
+
+    def __init__(self, value: np.ndarray) -> None:
+        self.value, self.shape, self.dtype = value, value.shape, value.dtype
+
+    def __array__(self, *args: object, **options: object) -> np.ndarray:
+        return self.value
+
+    def assign(self, value: np.ndarray) -> None:
+        """Take another value."""
+        self.value = value
+
+
+def test_after_a_pass_what_it_has_made_is_moved_and_data_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outpace.tune.same.nudge.SHARE", float("inf"))
+    data, still, trained = np.full(3, 0.3), Variable(np.full(3, 0.7)), Variable(np.full(3, 0.1))
+    found = Nudge(lambda file: file == __file__, 7)
+
+    def loop() -> None:
+        made = np.full(3, 0.9)
+        frame = sys._getframe()
+        found.frame(frame, (data, still, trained))
+        before = data.tolist(), still.value.tolist()  # no arrays, which the frame would show, too
+        for _ in range(3):
+            made, trained.value = made * 0.5, trained.value * 0.5
+            plain = made.tolist(), trained.value.tolist()
+            found.again(frame, data, still, trained)
+            assert (made != plain[0]).all() and (trained.value != plain[1]).all()
+            assert np.allclose(made, plain[0], rtol=1e-15, atol=0)
+        assert (data.tolist(), still.value.tolist()) == before
+
+    loop()
+
+
+def test_moving_takes_a_part_of_the_time_alone() -> None:
+    weights = np.full(3, 0.3)
+    found = Nudge(lambda file: file == __file__, 7)
+    found._spent = 1e9
+    found.again(sys._getframe(), weights)
+    assert (weights == 0.3).all()
+
+
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Python's clocks, which stand at a time of the test's."""

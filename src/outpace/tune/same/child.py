@@ -93,7 +93,9 @@ class TextRun:
         if self.plan["training"] is not None:
             self._watch(self.plan["training"], self._trained)
         if self.plan["nudge"] is not None:
-            Nudge(users, self.plan["nudge"]).frame(frame, (model,))
+            nudge = Nudge(users, self.plan["nudge"])
+            nudge.frame(frame, (model,))
+            self.marks.between = self.fits.between = nudge.again
         if self.lines is not None:
             self.lines.begin(frame)
 

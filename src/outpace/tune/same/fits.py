@@ -44,7 +44,7 @@ class Fits:
     """Marks the n-th `fit`. shown: which epochs and batches are made. surveyed: whether batches are counted. began: told when it begins.
     passed: told of each batch that is to be read, and of each end of an epoch. each: told of every batch instead, where a run is followed line
     by line. items: what the data were seen to give. at: numbers of the epoch and of the batch that are made. made: batches. over: told
-    when it is over."""
+    when it is over. between: told of every batch, once it was read, with the frame that calls `fit`, and the model."""
 
     def __init__(
         self,
@@ -63,7 +63,9 @@ class Fits:
         self.items: dict[str, list[Items]] = {}
         self.at: dict[str, int] = {}
         self.made = 0
-        self.over: Callable[[bool], None] = lambda behind: None
+        self.over: Callable[[bool], None] = lambda over: None
+        self.between: Callable[[FrameType, Any], None] = lambda frame, model: None
+        self._frame: Any = None
 
     def install(self, keras: Any) -> None:
         """Put ourselves before `fit`, and around what it tells callbacks."""
@@ -78,13 +80,13 @@ class Fits:
             call = signature.bind(self, *args, **kwargs)
             call.apply_defaults()
             fits._shorten(call.arguments)
-            fits._model, frame = self, sys._getframe(1)
-            fits._began(frame, self)
+            fits._model, fits._frame = self, sys._getframe(1)
+            fits._began(fits._frame, self)
             try:
                 return original(*call.args, **call.kwargs)
             finally:
                 fits.over(True)
-                fits._passed("fit", 1, END, frame, {"model": self, "callbacks": fits._callbacks})
+                fits._passed("fit", 1, END, fits._frame, {"model": self, "callbacks": fits._callbacks})
                 fits._model = None
 
         keras.Model.fit = fit
@@ -128,6 +130,7 @@ class Fits:
             read = due(made, self._shown.every, ends) or self._shown.near(number)
             if read and self._epoch & (self._epoch + 1) == 0:
                 self._passed("batch", self._epoch + 1, number, None, held)
+            self.between(self._frame, self._model)
 
     def _shorten(self, given: dict[str, Any]) -> None:
         self._epoch = self._first = given["initial_epoch"]

@@ -15,8 +15,8 @@ from outpace.tune.same.record import CUT_SHORT, Record
 from outpace.tune.same.state import BEYOND, State
 
 ONE_STEP = 1e-5  # of the largest number of an array: what another order of additions makes of a step in float32
-LATER = 5e-6  # likewise after several, beside what one rounding at the start has grown to
-SPREADS = 16.0  # times that: an edit rounds in every step, and the sample is one
+LATER = 5e-6  # likewise after several, beside what roundings of each pass have grown to
+SPREADS = 8.0  # times that: the sample is one
 OF_CHANGE = 1e-3  # of what training has changed: more is not what rounding makes of it
 AGREED = 1e-3  # of what training has changed: two runs of one text that differ by more tell nothing
 TELLS = 0.1  # of what training has changed: a tolerance above it hides what it should find

@@ -1,5 +1,6 @@
-"""Moves every number that a program's state holds by one rounding, up or down by chance: what a run does with that is what rounding does to
-it. Whole numbers and halves stay: they count, name or label something, and nothing rounds them. The script's clock is another, too."""
+"""Moves every number that a program's state holds by one rounding, up or down by chance, and after each pass those that it has made anew: what
+a run does with that is what it does with an edit that rounds otherwise. Whole numbers and halves stay: they count, name or label something,
+and nothing rounds them. The script's clock is another, too."""
 
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ from outpace.tune.same.state import frames_of, modules_of
 _MOST = 1 << 24  # numbers of an array: larger ones are data
 _DEEPEST = 12
 DIGITS = 8  # of two, of a number that is no result of any rounding
+SHARE = 0.25  # of the time that has passed: more is not spent on moving numbers after a pass
 SLOWER = 16.0  # about as much as the best changes gain
 CLOCKS = tuple(f"{name}{unit}" for name in ("time", "monotonic", "perf_counter", "process_time") for unit in ("", "_ns"))
 _ROUNDING = {2: 2.0**-11, 4: 2.0**-24, 8: 2.0**-53}
@@ -29,7 +31,10 @@ class Nudge:
     def __init__(self, users: Callable[[str], bool], seed: int) -> None:
         self._users, self._chance = users, np.random.Generator(np.random.PCG64(seed))
         self._seen: dict[int, Any] = {}
+        self._before: dict[int, Any] = {}  # what was there, or was made, the last time
+        self._variables: dict[int, int] = {}  # hashes of what they were given
         self._whole = False
+        self._began, self._spent = time.perf_counter(), 0.0
         self.moved = 0
 
     def frame(self, frame: FrameType, more: tuple[Any, ...] = ()) -> None:
@@ -38,6 +43,16 @@ class Nudge:
         if not self.moved:
             self._whole, self._seen = True, {}
             self._frame(frame, more)
+
+    def again(self, frame: FrameType, *more: Any) -> None:
+        """What is another than the last time, as far as that takes little of the run's time: what nothing changes is data."""
+        began = time.perf_counter()
+        if self._spent > SHARE * (began - self._began):
+            return
+        self._before = {id(each): each for pair in self._seen.values() for each in pair}
+        self._seen = {}
+        self._frame(frame, more)
+        self._spent += time.perf_counter() - began
 
     def _frame(self, frame: FrameType, more: tuple[Any, ...]) -> None:
         for each in frames_of(frame, self._users):
@@ -66,7 +81,7 @@ class Nudge:
     def _made(self, value: Any, depth: int) -> Any:
         module = type(value).__module__.partition(".")[0]
         if isinstance(value, np.ndarray):
-            if value.dtype.kind == "f" and value.flags.writeable and 1 < value.size <= _MOST:
+            if id(value) not in self._before and value.dtype.kind == "f" and value.flags.writeable and 1 < value.size <= _MOST:
                 value[...] = self._moved(value)
             return value
         if hasattr(value, "assign") and hasattr(value, "dtype") and hasattr(value, "shape"):
@@ -89,8 +104,10 @@ class Nudge:
     def _variable(self, value: Any) -> Any:
         try:
             held = np.asarray(value)
-            if held.dtype.kind == "f" and held.size > 1:
-                value.assign(self._moved(held))
+            if held.dtype.kind == "f" and held.size > 1 and self._variables.get(id(value)) != hash(held.tobytes()):
+                moved = self._moved(held)
+                value.assign(moved)
+                self._variables[id(value)] = hash(moved.tobytes())
         except Exception:  # one of a graph, or one that nobody may assign
             return value
         return value
@@ -100,7 +117,7 @@ class Nudge:
             held = np.asarray(value)
         except Exception:  # random keys, arrays that were given away
             return value
-        if held.dtype.kind != "f" or held.size < 2:
+        if held.dtype.kind != "f" or held.size < 2 or id(value) in self._before:
             return value
         return sys.modules["jax"].device_put(self._moved(held), value.sharding)
 

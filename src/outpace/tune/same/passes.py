@@ -37,7 +37,8 @@ class Passes:
     many there are. ran: lines of branches that ran, by file. met: numbers of the passes in which each did so first, by what `now` says.
     passes: how many each loop made when it ran last. items: by loop, what its runs were seen to give. each: told of every pass instead, where
     a run is followed line by line. drawing: a context in which a group of items is drawn. over: told when the outermost loop
-    begins (false) and when it is over (true). made: passes of the innermost loop, in all."""
+    begins (false) and when it is over (true). between: told of every pass, once it was read, with the user's frame. made: passes of the
+    innermost loop, in all."""
 
     shown: Shown
     grouped: bool
@@ -52,7 +53,8 @@ class Passes:
     passes: dict[str, int] = field(default_factory=dict)
     items: dict[str, list[Items]] = field(default_factory=dict)
     now: Callable[[], Iterable[int]] = tuple
-    over: Callable[[bool], None] = lambda behind: None
+    over: Callable[[bool], None] = lambda over: None
+    between: Callable[[FrameType], None] = lambda frame: None
     made: int = 0
     _entries: dict[str, int] = field(default_factory=dict)
     _spans: tuple[Span, ...] | None = None
@@ -133,12 +135,12 @@ class Passes:
         if self.each is not None:
             self.each()
             return
-        if not self._read(key):
-            return
-        spans = self.spans(key) or ()
-        number, ends = number_of(spans, made), itertools.accumulate(end - start for start, end in spans)
-        if due(made, self.shown.every, ends) or self.shown.near(number):
-            self.passed(key, self._entries[key], number, frame)
+        if self._read(key):
+            spans = self.spans(key) or ()
+            number, ends = number_of(spans, made), itertools.accumulate(end - start for start, end in spans)
+            if due(made, self.shown.every, ends) or self.shown.near(number):
+                self.passed(key, self._entries[key], number, frame)
+        self.between(frame)
 
     def _left(self, key: str) -> None:
         if "." not in key:
