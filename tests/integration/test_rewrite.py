@@ -280,3 +280,18 @@ show(REWRITES["cache_any_order"].applies(pipeline).sentence)
 """
     (sentence,) = shown(source, tmp_path)
     assert str(sentence).startswith("interleave")
+
+
+def test_an_interleave_is_as_the_call_says_though_tensorflow_forgets_it(tmp_path: Path) -> None:
+    source = """
+from outpace.capture.pipeline import PipelineRecorder
+recorder = PipelineRecorder(label=False)
+recorder.install(tf)
+found = []
+for given in ({}, {"deterministic": False}, {"deterministic": True}):
+    data = numbers().interleave(lambda at: tf.data.Dataset.range(at), num_parallel_calls=2, **given).batch(4)
+    stage = next(stage for stage in describe(data, recorder).stages() if stage.op == "interleave")
+    found.append([stage.deterministic, type(REWRITES["cache"].applies(describe(data, recorder))).__name__])
+show(*found)
+"""
+    assert shown(source, tmp_path) == [[True, "Applies"], [False, "NotApplicable"], [True, "Applies"]]

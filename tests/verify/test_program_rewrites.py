@@ -13,9 +13,10 @@ from tests.integration.programs import environment, needs_tensorflow
 
 PROGRAMS = Path(__file__).parents[2] / "bench" / "programs"
 TRIED, ADVICE, OPT_IN = "would try", "advice", "would try, kept only with --allow statistical"
+ANY_ORDER = "would try, kept only with --allow order"
 # What is said of each rewrite; what is not named is not applicable.
 SAID: dict[str, dict[str, str]] = {
-    "functional": {"cache_any_order": OPT_IN, "thread_pool": TRIED},
+    "functional": {"cache_any_order": ANY_ORDER, "thread_pool": TRIED},
     "generator_fed": {"cache": TRIED, "thread_pool": TRIED},
     "interleave": {"cache": TRIED, "parallel_interleave": TRIED, "thread_pool": TRIED},
     "mixed_precision": {},

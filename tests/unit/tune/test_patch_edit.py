@@ -230,3 +230,6 @@ def test_what_comes_behind_a_call_that_cannot_be_edited_stands_before_the_next_o
     assert ".map(draw).cache().batch(4)" in written.patched(Patch(2, insert=".cache()"))
     with pytest.raises(Unpatchable, match="calls library, which builds the map itself"):
         written.patched(Patch(1, insert=".cache()"))  # what draws would be kept, too
+    with pytest.raises(Unpatchable, match="library calls batch itself"):
+        written.recorder.stages[3] = replace(written.recorder.stages[3], library="library")
+        written.patched(Patch(3, {"drop_remainder": "True"}))

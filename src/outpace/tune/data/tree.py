@@ -128,6 +128,9 @@ def _stage(node: Any, inputs: tuple[Stage, ...], recorder: PipelineRecorder | No
     found = tuple(_functions(node))
     arguments = {name: plain(getattr(node, f"_{name}")) for name in _ARGUMENTS if hasattr(node, f"_{name}")}
     arguments = {name: value for name, value in arguments.items() if value is not None}
+    record = recorder.stage_of(node) if recorder is not None else None
+    if isinstance(said := record.kwargs.get("deterministic") if record is not None else None, bool):
+        arguments.setdefault("deterministic", str(said).lower())  # an interleave does not keep it
     same = settled(node, op, found)
     return Stage(
         class_name=type(node).__name__,
@@ -137,7 +140,7 @@ def _stage(node: Any, inputs: tuple[Stage, ...], recorder: PipelineRecorder | No
         inputs=inputs,
         settled=same,
         deterministic=same and keeps_order(op, arguments),
-        record=recorder.stage_of(node) if recorder is not None else None,
+        record=record,
         dataset=node,
     )
 

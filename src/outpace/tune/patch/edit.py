@@ -90,6 +90,8 @@ class _Writing:
         stage = next((stage for stage in self.editor.own if stage.id == patch.call), None)
         if stage is None:
             raise Unpatchable(UNSEEN)
+        if stage.library is not None:
+            raise Unpatchable(f"{stage.library} calls {stage.op} itself")
         file, node = self.editor.located(stage)
         self.of(file).keywords[node] = {name: _spelled(file, text) for name, text in patch.keywords.items()}
 
