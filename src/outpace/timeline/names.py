@@ -87,6 +87,9 @@ class Is(IntFlag):
     WRITES_LOGS = auto()  # of a training, for TensorBoard: also what a capture does when it is over
 
 
+_TRAINS = re.compile(
+    r"MatMul|Conv\dD|Conv2d|Einsum|XlaDot|RNN|LSTM|GRU|Attention|Backprop|Grad|ResourceApply|ResourceSparseApply|Assign(?:Add|Sub)?Variable"
+)
 _JITTED = JITTED_CALL.rstrip("(")
 _EAGER_OPS = "EagerLocalExecute: "
 _EXACTLY = {
@@ -260,6 +263,11 @@ def _flags(text: str, op: Op) -> int:
     if text.startswith((JITTED_CALL, "jit_", "pmap_")) and (function := jitted_function(text)) in _GLUE:
         found |= Is.GLUE | (Is.PICKS if function in _PICKS else 0)
     return found
+
+
+def trains_a_model(op_type: str) -> bool:
+    """Whether hardly any training is without such an op: one of a layer with weights, of a backward pass, or of an optimizer."""
+    return _TRAINS.search(op_type) is not None
 
 
 def called_function(call: str) -> str | None:

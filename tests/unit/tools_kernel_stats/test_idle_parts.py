@@ -99,3 +99,23 @@ def test_launches_one_by_one_are_late(tmp_path: Path) -> None:
     assert part["by_launching_ps"] == part["late_ps"] == pytest.approx(0.65 * part["judged_ps"], rel=0.1)
     assert "waits_for_device" not in findings
     assert findings["late_launches"].saving is not None
+
+
+def test_a_wait_that_comes_once_is_no_habit(tmp_path: Path) -> None:
+    """In one step of ten the host waits for 4 ms."""
+    space = SpaceBuilder()
+    host = space.plane("/host:CPU").line("python")
+    gpu = GpuBuilder(space, host)
+    for step in range(STEPS):
+        begin = step * 5 * STEP
+        host.event("train", begin, 5 * STEP, step_num=step, _r=1)
+        for at in range(40):
+            if step == 3 and at > 4:
+                continue
+            gpu.kernel("k", begin + (at * 125 + 5) * US, 110 * US, called=begin + at * 125 * US)
+        if step == 3:
+            host.event("block_until_ready", begin + 4 * 125 * US + 2 * US, 4000 * US)
+    findings, part = found(space, tmp_path)
+    assert part["waited_ps"] > 3800
+    assert part["by_waiting_ps"] == 0
+    assert "waits_for_device" not in findings

@@ -30,7 +30,8 @@ class IdleParts:
 
     `judged`: that time, between the device's first and last event; `busy`: of it, a stream worked. Of the rest, before the launch of what
     ended a gap: `waited`: the host waited for completion; `after`: it worked, having waited in the same gap; `late`: it worked, and had not
-    waited; `unrecorded`: no event says what it did in such a gap. `ahead`: the device works for most of the time, and half of the kernels or
+    waited; `unrecorded`: no event says what it did in such a gap. `usual`: `waited`
+    and `after`, if every step had as much of them as the median one. `ahead`: the device works for most of the time, and half of the kernels or
     more were launched with more than a kernel's work queued before them. `waits`: the event in which the host waited longest.
     """
 
@@ -40,13 +41,14 @@ class IdleParts:
     after: int
     late: int
     unrecorded: int
+    usual: int
     ahead: bool
     waits: str
 
     @property
     def by_waiting(self) -> int:
-        """What the wait costs at most: itself, and the host's work behind it, as far as the device's own work could cover that."""
-        return self.waited + min(self.after, self.busy)
+        """What waiting costs a usual step at most: the wait, and the host's work behind it, as far as the device's could cover that."""
+        return min(self.waited + min(self.after, self.busy), self.usual)
 
     @property
     def by_launching(self) -> int:
@@ -79,7 +81,7 @@ def idle_parts(gaps: Idle) -> IdleParts:
     time = int((judged[1] - judged[0]).sum())
     working = time - int((end - start).sum())
     if working <= 0:
-        return IdleParts(0, 0, 0, 0, 0, 0, False, "")
+        return IdleParts(0, 0, 0, 0, 0, 0, 0, False, "")
     called = edged.called[gap]
     called = np.where(called < 0, start, np.clip(called, start, end))
     waited, waits = _waited(edged, gap, start, called)
@@ -92,9 +94,17 @@ def idle_parts(gaps: Idle) -> IdleParts:
         after=int((unlaunched - waited)[~late].sum()),
         late=int(unlaunched[late].sum()),
         unrecorded=int(unlaunched[late & (edged.activity[gap] < 0)].sum()),
+        usual=_usual(steps.start[steps.whole], start[~late], unlaunched[~late]),
         ahead=2 * working > time and _ahead(gaps),
         waits=waits,
     )
+
+
+def _usual(steps: Picoseconds, start: Picoseconds, length: Picoseconds) -> int:
+    """Median length of what starts in each step, times steps."""
+    of_step = np.maximum(np.searchsorted(steps, start, side="right") - 1, 0)
+    count = max(len(steps), 1)
+    return int(count * np.median(np.bincount(of_step, length, count)))
 
 
 def _with_edges(gaps: Idle, begin: int, stop: int) -> Idle:
