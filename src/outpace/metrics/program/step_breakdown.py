@@ -125,8 +125,8 @@ def _host_rows(timeline: Timeline) -> dict[str, Column]:
 def category_times(timeline: Timeline, planes: Planes = None, windows: Windows | None = None) -> dict[str, Picoseconds]:
     """Time of each category within each step as `<category>_ps`, int64 of shape (steps,).
 
-    `planes` counts their events only; else several devices are averaged. `windows` (start and end of each, ps, and the window of every event, -1 for none) are looked into
-    instead of steps.
+    `planes` counts their events only; else several devices are averaged. `windows` (start and end of each, ps, and the window of every event,
+    -1 for none) are looked into instead of steps.
     """
     return _by_category(_swept(timeline, planes, windows) if planes else _kind_times(timeline, windows))
 
@@ -138,10 +138,17 @@ def _by_category(times: Picoseconds) -> dict[str, Picoseconds]:
 
 def _kind_times(timeline: Timeline, windows: Windows | None = None) -> Picoseconds:
     """Time of each kind within each window (None: each step), int64 ps of shape (windows, kinds); of several devices, their mean."""
-    devices = (
-        working_devices(timeline, event_kinds(timeline)) if len(timeline.steps) and len(timeline.device_planes) > 1 else ()
-    )
-    return _mean(timeline, devices, windows) if len(devices) > 1 else _swept(timeline, None, windows)
+    devices = averaged(timeline)
+    if len(devices) > 1:
+        return _mean(timeline, devices, windows)
+    return _swept(timeline, (*timeline.host_planes, *devices) if devices else None, windows)
+
+
+@derived
+def averaged(timeline: Timeline) -> tuple[Plane, ...]:
+    """Of several devices of a host, those that work in its steps; none where it has one or none."""
+    several = len(timeline.steps) > 0 and len(timeline.device_planes) > 1
+    return working_devices(timeline, event_kinds(timeline)) if several else ()
 
 
 def _swept(timeline: Timeline, planes: Planes, windows: Windows | None) -> Picoseconds:

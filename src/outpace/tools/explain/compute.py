@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from outpace._dataclass import dataclass
-from outpace.metrics.machine.working_devices import working_devices
 from outpace.metrics.program.step_breakdown import (
     Planes,
+    averaged,
     category_of,
     event_kinds,
     rows_of,
@@ -48,13 +48,13 @@ class Chosen:
     @property
     def device(self) -> Plane | None:
         """The device that is explained, where there are several: the one that works longest in the step."""
-        timeline, kind = self.timeline, event_kinds(self.timeline)
-        if len(devices := working_devices(timeline, kind)) < 2:
-            return None
-        mine = timeline.step_of == self.index
-        return max(
-            devices, key=lambda d: int(timeline.trace.duration[rows_of(timeline, (d,))][mine[rows_of(timeline, (d,))]].sum())
-        )
+        trace, step_of = self.timeline.trace, self.timeline.step_of
+
+        def works(device: Plane) -> int:
+            rows = rows_of(self.timeline, (device,))
+            return int(trace.duration[rows[step_of[rows] == self.index]].sum())
+
+        return max(averaged(self.timeline), key=works, default=None)
 
     @property
     def device_name(self) -> str:
