@@ -38,6 +38,8 @@ def _find(
         "span_ps": 100 * MS,
         "idle_ps": 60 * MS,
         "idle_fraction": 0.6,
+        "judged_ps": 100 * MS,
+        "waits": "$api.py:3154 block_until_ready",
     }
     devices = table("devices", DEVICES, {**row, **(device or {})})
     causes = table(
@@ -51,8 +53,13 @@ def _eligible(share: float, **more: Any) -> Find:
     return _find({"eligible": True, "kernel_fraction": share, "total_ps": MS, "occupancy": 0.9}, **more)
 
 
-def _late(share: float, outside: float = 0.0) -> Find:
-    return _find(device={"unlaunched_ps": round(share * 100 * MS), "outside_ps": round(outside * 60 * MS)})
+def _late(share: float) -> Find:
+    return _find(device={"by_launching_ps": round(share * 100 * MS)})
+
+
+def _waits(share: float, program: Program = TENSORFLOW) -> Find:
+    waited = round(share * 100 * MS)
+    return _find(device={"by_waiting_ps": waited, "waited_ps": waited}, program=program)
 
 
 def _small(mean: float, count: int, program: Program = TENSORFLOW) -> Find:
@@ -100,13 +107,29 @@ CASES: list[Case] = [
         says=("callback",),
     ),
     fires("late_launches", "half of the time", _late(0.5), Severity.HIGH, saves=about(0.5), takes_from=_LAUNCH),
-    fires(
-        "late_launches", "mostly outside of steps", _late(0.5, 0.6), Severity.POTENTIAL, saves=about(0.2), takes_from=_LAUNCH
-    ),
-    fires("late_launches", "30% outside of steps", _late(0.3, 0.3), Severity.MODERATE, saves=about(0.21), takes_from=_LAUNCH),
-    fires("late_launches", "15% outside of steps", _late(0.3, 0.15), Severity.MODERATE, saves=about(0.255), takes_from=_LAUNCH),
-    fires("late_launches", "7% outside of steps", _late(0.3, 0.07), Severity.MODERATE, saves=about(0.279), takes_from=_LAUNCH),
     silent("late_launches", "15% of the time", _late(0.15)),
+    silent("late_launches", "the host only waits", _waits(0.5)),
+    silent("waits_for_device", "the host is only late", _late(0.5)),
+    *worded(
+        "waits_for_device",
+        lambda program: _waits(0.5, program)(),
+        Severity.HIGH,
+        saves=about(0.5),
+        takes_from=_LAUNCH,
+        keras="steps_per_execution",
+        tensorflow=".numpy()",
+        jax="drop block_until_ready()",
+        strange=False,
+    ),
+    fires(
+        "waits_for_device",
+        "15% of the time",
+        _waits(0.15),
+        Severity.MODERATE,
+        saves=about(0.15),
+        says=("in block_until_ready.",),
+    ),
+    silent("waits_for_device", "7% of the time", _waits(0.07)),
     *worded(
         "tiny_kernels",
         lambda program: _small(7, 1000, program)(),

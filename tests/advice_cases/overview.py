@@ -11,6 +11,7 @@ from outpace.metrics.model import tf_functions
 from outpace.metrics.program.between import Between
 from outpace.metrics.program.program import Program
 from outpace.metrics.program.step_breakdown import StepBreakdown
+from outpace.metrics.program.whole_step import no_whole_step
 from outpace.model import OUTSIDE, Category, Severity, Table
 from outpace.testing import SpaceBuilder
 from outpace.timeline import Run
@@ -295,6 +296,16 @@ CASES: list[Case] = [
         jax="jax.profiler.StepTraceAnnotation",
     ),
     silent("capture.no_steps", "a capture in order", _capture("good")),
+    *worded(
+        "capture.no_whole_step",
+        lambda program: capture_findings.find(run({no_whole_step: "the devices ran 3 ops"}), program),
+        Severity.HIGH,
+        keras="outpace.ProfilerCallback",
+        tensorflow="tf.profiler.experimental.Trace",
+        jax="jax.profiler.StepTraceAnnotation",
+    ),
+    silent("capture.no_whole_step", "a capture in order", _capture("good")),
+    silent("capture.no_whole_step", "no step at all", _capture("no steps")),
     *worded(
         "set_aside",
         lambda program: _aside(Aside.WARM_UP, program)(),

@@ -16,7 +16,7 @@ from tests.advice_cases.case import NOT_JAX, NOT_TENSORFLOW, Case
 TOOLS = Path(__file__).parents[2] / "src" / "outpace" / "tools"
 EXPANDED = {
     "high_{rule.category.value}": ("high_output", "high_kernel_launch", "high_device_collectives"),
-    "capture.{kind}": ("capture.empty", "capture.damaged", "capture.no_steps"),
+    "capture.{kind}": ("capture.empty", "capture.damaged", "capture.no_steps", "capture.no_whole_step"),
 }
 """Ids that a rule puts together, by how its source spells them."""
 

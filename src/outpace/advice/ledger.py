@@ -24,10 +24,12 @@ class Ledger:
         self._left = {host: dict(budget.shares) for host, budget in budgets.items()}
 
     def pay(self, finding: Finding) -> Finding:
-        """The finding with the saving that is left for it, on the report's base."""
+        """The finding with the saving that is left for it, on the report's base; none where the steps are no whole ones."""
         host = finding.host if finding.host in self._hosts else self._only
         if finding.saving is None or host not in self._left:
             return finding
+        if not self._budgets[host].whole:
+            return replace(finding, saving=None)
         saving, left = finding.saving, self._left[host]
         granted = min(saving.high, sum(left.get(key, 0.0) for key in saving.takes_from))
         self._take(host, saving.takes_from, granted)

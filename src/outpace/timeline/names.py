@@ -69,6 +69,7 @@ class Is(IntFlag):
     AWAITS_OTHERS = auto()  # an op that waits for input, or for other workers
     AWAITS = auto()  # the results of a call
     BLOCKS = auto()  # as that, anywhere in the name
+    AWAITS_DEVICE = auto()  # the completion of what was launched, or other devices
     WAITS = auto()  # for anything, as far as the name tells
     ON_PYTHON = auto()  # threads that run Python record it
     BUILDS = auto()  # a graph or a program
@@ -86,6 +87,9 @@ class Is(IntFlag):
     WRITES_LOGS = auto()  # of a training, for TensorBoard: also what a capture does when it is over
 
 
+_TRAINS = re.compile(
+    r"MatMul|Conv\dD|Conv2d|Einsum|XlaDot|RNN|LSTM|GRU|Attention|Backprop|Grad|ResourceApply|ResourceSparseApply|Assign(?:Add|Sub)?Variable"
+)
 _JITTED = JITTED_CALL.rstrip("(")
 _EAGER_OPS = "EagerLocalExecute: "
 _EXACTLY = {
@@ -157,6 +161,7 @@ _OF_MODULE = re.compile(r"\((jit_\S+|pmap_\S+)\)$")  # `HLO passes after layout 
 _CALL = re.compile(r"(?:PjitFunction|PmapFunction)\((.*)\)")
 _MARKS = ("train", "test", "TraceContext")
 _BLOCKS = ("Await", "BlockUntilReady", "BlockHostUntilReady", "block_until_ready")
+_AWAITS_DEVICE = ("Synchronize", "BufferSequencingEvent", "Rendezvous")
 _WAITS = ("wait", "block", "sleep", "poll", "select", "acquire", "join", "synchronize")
 # JAX runs a primitive outside of any jitted function as a jitted function of that name; such calls are glue, not the step.
 _PICKS = frozenset(("dynamic_slice", "squeeze", "slice", "gather", "_unstack"))  # for `x[i]`
@@ -241,6 +246,7 @@ def _flags(text: str, op: Op) -> int:
     for flag, holds in (
         (Is.BUILDS, text.startswith(_BUILDS) or (found & Is.PYTHON and _BUILDS_IN_PYTHON.fullmatch(text))),
         (Is.BLOCKS, found & Is.AWAITS or any(word in text for word in _BLOCKS)),
+        (Is.AWAITS_DEVICE, found & (Is.AWAITS | Is.FETCH) or any(word in text for word in (*_BLOCKS, *_AWAITS_DEVICE))),
         (Is.WAITS, any(word in lower for word in _WAITS)),
         (Is.CALL, found & Is.JAX_CALL and _CALL.fullmatch(text)),
         (Is.OF_MODULE, text.endswith(")") and _OF_MODULE.search(text)),
@@ -257,6 +263,11 @@ def _flags(text: str, op: Op) -> int:
     if text.startswith((JITTED_CALL, "jit_", "pmap_")) and (function := jitted_function(text)) in _GLUE:
         found |= Is.GLUE | (Is.PICKS if function in _PICKS else 0)
     return found
+
+
+def trains_a_model(op_type: str) -> bool:
+    """Whether hardly any training is without such an op: one of a layer with weights, of a backward pass, or of an optimizer."""
+    return _TRAINS.search(op_type) is not None
 
 
 def called_function(call: str) -> str | None:

@@ -149,7 +149,8 @@ def test_launches(pages: dict[Dialect, Page], dialect: Dialect) -> None:
 
 
 def test_devices(pages: dict[Dialect, Page], dialect: Dialect) -> None:
-    """Not launched yet: 200-250, 440-480 and 610-690; the launch of the memory set is not known."""
+    """Not launched yet: 200-250, 440-480 and 610-690; the launch of the memory set is not known. The step, 0-1000, begins 50 before the
+    first launch, and goes on for 95 after the last event."""
     assert rows(pages[dialect], "devices") == [
         {
             "kernels": 5,
@@ -161,7 +162,14 @@ def test_devices(pages: dict[Dialect, Page], dialect: Dialect) -> None:
             "idle_ps": 440 * US,
             "idle_fraction": pytest.approx(440 / 805),
             "unlaunched_ps": 170 * US,
-            "outside_ps": 190 * US,
+            "judged_ps": 1000 * US,
+            "waited_ps": 0,
+            "after_ps": 0,
+            "late_ps": 315 * US,
+            "unrecorded_ps": 0,
+            "by_waiting_ps": 0,
+            "by_launching_ps": 315 * US,
+            "waits": "",
             "device": "GPU:0",
         }
     ]
@@ -215,12 +223,12 @@ def test_the_pie_is_of_kernel_names(pages: dict[Dialect, Page]) -> None:
 
 
 def test_findings(pages: dict[Dialect, Page]) -> None:
-    """One third of the kernel time is a MatMul without tensor cores; 170 of 805 µs wait for launches; 100 are a pageable copy."""
+    """One third of the kernel time is a MatMul without tensor cores; 315 of the 1000 µs wait for launches; 100 are a pageable copy."""
     found = {f.id: f for f in pages[Dialect.CUDA].findings}
     assert set(found) == {"tensor_cores_unused", "late_launches", "pageable_copies"}
     assert found["tensor_cores_unused"].evidence[0].value == pytest.approx(1 / 3)
     assert "dense/MatMul" in found["tensor_cores_unused"].sentence
-    assert found["late_launches"].evidence[0].value == 170 * US
+    assert found["late_launches"].evidence[0].value == 315 * US
     assert found["pageable_copies"].evidence[0].value == 100 * US
     assert {f.id for f in pages[Dialect.TF_2_4].findings} == {"tensor_cores_unused", "late_launches"}, (
         "memory kinds not recorded"

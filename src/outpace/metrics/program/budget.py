@@ -6,12 +6,15 @@ categories are taken as they were recorded, and are less certain the more it did
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace._once import derived
 from outpace.metrics.program.same_program import main_program
 from outpace.metrics.program.step_breakdown import StepBreakdown, step_breakdown
+from outpace.metrics.program.whole_step import no_whole_step
 from outpace.model import OUTSIDE, Category, Saving, median
 from outpace.timeline import Run, Timeline
 
@@ -27,7 +30,8 @@ class Budget:
     """`step`: the base, ps; `base`: what it is in words; `steps`: how many it is made of.
 
     `shares`: of the steady step, by category key, and `OUTSIDE`: time between the steps, as a share of that from the first to the last.
-    `weights`: how much of the steps' time is each host's, by host; they sum to 1.
+    `weights`: how much of the steps' time is each host's, by host; they sum to 1. `whole`: these are whole training steps; of others nobody
+    knows what there is to save.
     """
 
     step: float
@@ -36,6 +40,7 @@ class Budget:
     shares: dict[str, float]
     weights: dict[str, float]
     profiling: float = 0.0  # share of the recorded step that it is longer by; 0 where the capture did not measure it
+    whole: bool = True
 
 
 @derived
@@ -46,7 +51,8 @@ def budgets(run: Run) -> dict[str, Budget]:
     if found:
         hosts = main_program(run)
         found[ALL_HOSTS] = _budget(breakdown.of(*hosts), [t for t in run.hosts if t.host in hosts], run)
-    return found
+    whole = not no_whole_step(run)
+    return {host: replace(budget, whole=whole) for host, budget in found.items()}
 
 
 def others_share(run: Run) -> float:

@@ -1,4 +1,4 @@
-"""Advice from the kernel tables: tensor cores left out, a device that waits for launches, tiny kernels, low occupancy, pageable copies."""
+"""Advice from the kernel tables: tensor cores, devices that stand idle, tiny kernels, low occupancy, pageable copies."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from outpace.tools.kernel_stats.names import short
 _OURS = "our choice"
 _NO_TENSOR_CORES = Threshold("eligible without tensor cores", 0.10, Unit.FRACTION, _OURS)
 _UNLAUNCHED = Threshold("device waits for launches", 0.20, Unit.FRACTION, _OURS)
+_WAITING = Threshold("device waits for a host that waits for it", 0.10, Unit.FRACTION, _OURS)
+_LAUNCHING = (Category.HOST_COMPUTE, Category.KERNEL_LAUNCH, Category.ALL_OTHERS)
 _TINY = Threshold("tiny kernels", 10e6, Unit.PS, "our choice: two to three times what a launch costs")
 _TINY_COUNT = 100  # fewer say nothing about a step
 _LOW_OCCUPANCY = Threshold("low occupancy", 0.25, Unit.FRACTION, _OURS)
@@ -29,6 +31,7 @@ def find(
     yield from _tensor_cores(kernels, program, facts)
     for host in dict.fromkeys(devices["host"]):
         here = [r for r in devices.of("host", host).records() if r["span_ps"]]
+        yield from _waiting(here, program)
         yield from _late_launches(here, list(causes.of("host", host).records()))
         yield from _tiny(here, program)
         yield from _pageable(here, list(copies.of("host", host).records()), program)
@@ -42,6 +45,11 @@ def _worst(rows: list[dict[str, Any]], share: Callable[[dict[str, Any]], float])
         return None
     worst = max(bad, key=share)
     return worst, worst["device"] + (f" (worst of {len(rows)} devices)" if len(rows) > 1 else "")
+
+
+def _share(device: dict[str, Any], column: str) -> float:
+    """Of the time in steps that a device was watched."""
+    return float(device[column] / device["judged_ps"]) if device["judged_ps"] else 0.0
 
 
 def _tensor_cores(kernels: Table, program: Program, facts: DeviceFacts) -> Iterator[Finding]:
@@ -79,47 +87,56 @@ def _tensor_cores(kernels: Table, program: Program, facts: DeviceFacts) -> Itera
     )
 
 
-def _late_launches(devices: list[dict[str, Any]], causes: list[dict[str, Any]]) -> Iterator[Finding]:
-    found = _worst(devices, lambda r: (r["unlaunched_ps"] or 0) / r["span_ps"])
-    if found is None:
+def _waiting(devices: list[dict[str, Any]], program: Program) -> Iterator[Finding]:
+    found = _worst(devices, lambda r: _share(r, "by_waiting_ps"))
+    if found is None or (share := _share(found[0], "by_waiting_ps")) < _WAITING.value:
         return
     device, who = found
-    waited = device["unlaunched_ps"]
-    share, top = waited / device["span_ps"], next(r for r in causes if r["device"] == device["device"])
-    if share < _UNLAUNCHED.value:
-        return
-    outside = (device["outside_ps"] or 0) / device["idle_ps"]
-    against = (
-        (f"{outside:.0%} of the idle time was ended by work outside the steps: start-up, evaluation or saving.",)
-        if outside > 0.1
-        else ()
+    waited, after = _share(device, "waited_ps"), _share(device, "after_ps")
+    yield Finding(
+        id="waits_for_device",
+        severity=Severity.HIGH if share >= 3 * _WAITING.value else Severity.MODERATE,
+        sentence=f"{who} was idle for {waited + after:.0%} of the steps because the host waited for completion, and only then launched "
+        f"more work: it was mostly in {device['waits'].rpartition(' ')[2][:100]}.",
+        action=program.say(
+            keras="Let the host run ahead: read logs and losses in callbacks only every few batches, or run several batches per call "
+            "(compile(steps_per_execution=...)).",
+            tensorflow="Let the host run ahead: read results (.numpy(), float(loss), print) only every few steps.",
+            jax="Let the host run ahead: drop block_until_ready() and float(loss) from the loop, or fetch results only every few steps.",
+        ),
+        evidence=(
+            Evidence("idle while the host waited for completion", device["waited_ps"], Unit.PS, "devices"),
+            Evidence("idle after such a wait, until the host had launched", device["after_ps"], Unit.PS, "devices"),
+        ),
+        threshold=_WAITING,
+        saving=at_most(share, *_LAUNCHING, assumes="if the host never waited, and its work ran while the device is busy"),
+        explains=("python_overhead", "high_kernel_launch"),
+        host=device["host"],
     )
-    severity = Severity.HIGH if share >= 2 * _UNLAUNCHED.value else Severity.MODERATE
-    if outside > 0.5:  # the steps themselves may be in order
-        severity = Severity.POTENTIAL
+
+
+def _late_launches(devices: list[dict[str, Any]], causes: list[dict[str, Any]]) -> Iterator[Finding]:
+    found = _worst(devices, lambda r: _share(r, "by_launching_ps"))
+    if found is None or (share := _share(found[0], "by_launching_ps")) < _UNLAUNCHED.value:
+        return
+    device, who = found
+    top = next(r for r in causes if r["device"] == device["device"])
     did = f"In {top['idle_fraction']:.0%} of the idle time the host was in: {top['host_activity'][:100]}."
     if top["host_activity"] == NOTHING:
         did = f"In {top['idle_fraction']:.0%} of the idle time no host thread recorded an event: Python, or untraced work."
     yield Finding(
         id="late_launches",
-        severity=severity,
-        sentence=f"{who} was idle for {share:.0%} of its time because the host launched work too late. {did}",
+        severity=Severity.HIGH if share >= 2 * _UNLAUNCHED.value else Severity.MODERATE,
+        sentence=f"{who} was idle for {share:.0%} of the steps because the host launched work too late. {did}",
         action="Shorten the host work between launches, or move it off the launching thread (the table of idle gaps says when it ran). For "
         "input waits see the input pipeline page; for many short launches use fewer and larger kernels.",
         evidence=(
-            Evidence("idle before the next launch began", waited, Unit.PS, "devices"),
+            Evidence("idle before the next launch began", device["by_launching_ps"], Unit.PS, "devices"),
             Evidence("idle as a share of the device's time", device["idle_fraction"], Unit.FRACTION, "devices"),
             Evidence("idle during that host activity", top["idle_ps"], Unit.PS, "idle_causes"),
         ),
         threshold=_UNLAUNCHED,
-        counter_evidence=against,
-        saving=at_most(
-            share * (1 - min(outside, 1.0)),
-            Category.HOST_COMPUTE,
-            Category.KERNEL_LAUNCH,
-            Category.ALL_OTHERS,
-            assumes="if the device never waited for a launch",
-        ),
+        saving=at_most(share, *_LAUNCHING, assumes="if the device never waited for a launch"),
         explains=("python_overhead", "high_kernel_launch"),
         host=device["host"],
     )

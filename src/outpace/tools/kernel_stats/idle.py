@@ -8,16 +8,15 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace._once import derived
+from outpace.metrics.spans import merged
 from outpace.model import Table
 from outpace.model.arrays import Indices, Numbers, Picoseconds
 from outpace.timeline import OpKind, Timeline
 from outpace.timeline.names import Is
 from outpace.tools.kernel_stats.collect import Device
-from outpace.tools.kernel_stats.copies import copy_time
 from outpace.tools.kernel_stats.launches import launch_rows
 from outpace.tools.kernel_stats.names import function_name
-from outpace.tools.kernel_stats.schema import CAUSES, DEVICES, GAPS
-from outpace.tools.kernel_stats.spans import merged
+from outpace.tools.kernel_stats.schema import CAUSES, GAPS
 from outpace.tools.kernel_stats.within import Activity, innermost
 from outpace.trace.algorithms import distinct, group
 
@@ -30,8 +29,8 @@ _API_LINES = "Host Threads/"  # where CUPTI and rocprofiler put the launch calls
 class Idle:
     """The idle gaps of a device that ran kernels, in order of time; ps.
 
-    `next`: row of the event that ended the gap; `called`: start of the call that launched it (-1 where not known); `activity`: row of the
-    host event that stands for what the host did, -1 for nothing.
+    `next`: row of the event that ended the gap; `called`, `caller`: start and thread of the call that launched it (-1 where not known);
+    `activity`: row of the host event that stands for what the host did, -1 for nothing.
     """
 
     device: Device
@@ -40,6 +39,7 @@ class Idle:
     end: Picoseconds
     next: Indices
     called: Picoseconds
+    caller: Indices
     activity: Indices
 
     @property
@@ -54,12 +54,6 @@ class Idle:
         late = np.clip(self.called - self.start, 0, self.length)[known]
         return float(late.sum()) if known.any() else float("nan")
 
-    @property
-    def outside(self) -> float:
-        """Idle time that was ended by work of no step; NaN if the host has no steps."""
-        timeline = self.device.timeline
-        return float(self.length[timeline.step_of[self.next] < 0].sum()) if len(timeline.steps) else float("nan")
-
 
 def idle(device: Device) -> Idle:
     """Find the gaps of one device, and what the host did in each."""
@@ -72,10 +66,11 @@ def idle(device: Device) -> Idle:
     calls[by_row] = launch_rows(device, after[by_row])
     called = np.where(calls >= 0, trace.start[np.maximum(calls, 0)], -1)
     span = (int(start[0]), int(end[-1])) if len(start) else (0, 0)
-    return Idle(device, span, from_, to, after, called, _activities(device.timeline, from_, to, calls))
+    caller = np.where(calls >= 0, trace.line[np.maximum(calls, 0)], -1)
+    return Idle(device, span, from_, to, after, called, caller, activities(device.timeline, from_, to, caller))
 
 
-def _activities(timeline: Timeline, start: Picoseconds, end: Picoseconds, calls: Indices) -> Indices:
+def activities(timeline: Timeline, start: Picoseconds, end: Picoseconds, caller: Indices) -> Indices:
     """Row of the host event that covers most of each gap, -1 for none.
 
     First on the thread that launched what ended the gap; where that thread is not known, or had nothing to do, among all threads: ops before
@@ -83,7 +78,6 @@ def _activities(timeline: Timeline, start: Picoseconds, end: Picoseconds, calls:
     """
     trace = timeline.trace
     found = np.full(len(start), -1, np.int64)
-    caller = np.where(calls >= 0, trace.line[np.maximum(calls, 0)], -1)
     for line in distinct(caller[caller >= 0]).tolist():
         mine = np.flatnonzero(caller == line)
         found[mine] = innermost(trace, line, start[mine], end[mine]).row
@@ -118,19 +112,6 @@ def _said(device: Device) -> Callable[[int], str]:
     names = device.trace.names
     kernels = {names[at] for at in distinct(device.trace.name[device.kernels]).tolist()}
     return lambda name: NOTHING if name < 0 else LAUNCHING if names[name] in kernels else names[name]
-
-
-def devices_table(found: list[Idle]) -> Table:
-    """Kernel, copy, busy and idle time of every device that ran kernels."""
-    rows = []
-    for gaps in found:
-        device, (first, last) = gaps.device, gaps.span
-        times = device.trace.duration[device.kernels]
-        missing = int(gaps.length.sum())
-        span = last - first
-        numbers = (int(times.sum()), float(times.mean()), copy_time(device), span, span - missing, missing, missing / span)
-        rows.append((len(times), *numbers, gaps.unlaunched, gaps.outside, *device.place))
-    return Table.from_rows("devices", "Devices", DEVICES, rows)
 
 
 def gaps_table(found: list[Idle]) -> Table:

@@ -11,7 +11,8 @@ from outpace.tools.kernel_stats import findings as rules
 from outpace.tools.kernel_stats.collect import devices
 from outpace.tools.kernel_stats.compute import FUNCTION, kernel_slices, kernel_tree, kernels
 from outpace.tools.kernel_stats.copies import copies
-from outpace.tools.kernel_stats.idle import causes_table, devices_table, gaps_table, idle
+from outpace.tools.kernel_stats.idle import causes_table, gaps_table, idle
+from outpace.tools.kernel_stats.idle_parts import devices_table
 from outpace.tools.kernel_stats.launches import launches
 from outpace.tools.kernel_stats.names import short
 
@@ -45,7 +46,9 @@ def analyse(run: Run) -> Page:
         Chart(part.title, ChartKind.PIE, part, "kernel", ("total_ps",), then=("by",)),
         Chart(tree.title, ChartKind.ICICLE, tree, "id", ("parent", "name", "total_ps")),
         Rows(table, ("rank", *where, *_KERNELS), limit=20, pick=("device", "host"), by=_BY, sums=_SUMS),
-        Rows(by_device, ("device", "kernels", "kernel_ps", "mean_kernel_ps", "idle_ps", "idle_fraction", "unlaunched_ps")),
+        Rows(
+            by_device, ("device", "kernels", "kernel_ps", "mean_kernel_ps", "idle_ps", "idle_fraction", "waited_ps", "late_ps")
+        ),
         Rows(causes, ("idle_ps", "idle_fraction", "gaps", "device", "host_activity"), pick=("device",)),
         Rows(gaps_table(gaps), ("start_ps", "length_ps", "step", "device", "next", "host_activity"), pick=("device",)),
         Rows(launches(found), _LAUNCHES),

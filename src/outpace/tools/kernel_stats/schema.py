@@ -86,7 +86,14 @@ DEVICES = schema(
     idle_fraction  | fraction | idle time as a share of the span | Of span
     unlaunched_ps  | ps       | of the idle time, before the host began to launch the work that ended it; missing if no launch \
                                 is known | Not launched yet
-    outside_ps     | ps       | of the idle time, ended by work of no step; missing if the host has no steps | Outside steps
+    judged_ps      | ps       | of the span, in steady steps; all of it if the host has no steps | In steps
+    waited_ps      | ps       | in steps, idle and not launched yet: the host waited for the device, or for other devices | Host waited
+    after_ps       | ps       | the same: it worked, having waited in the same gap | After a wait
+    late_ps        | ps       | the same: it worked, and had not waited | Host late
+    unrecorded_ps  | ps       | of that, in gaps in which the host recorded nothing | Not recorded
+    by_waiting_ps  | ps       | what the waits cost at most: they, and the work after them that the device's own could cover
+    by_launching_ps | ps      | what late launches cost at most; 0 where the host runs ahead of the device
+    waits          | text     | the event in which the host waited longest
     device
     host
     """,

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 from outpace.metrics.program.no_steps import REPAIR, START, mark, missing, no_steps
 from outpace.metrics.program.program import Program
+from outpace.metrics.program.whole_step import no_whole_step
 from outpace.model import Certainty, Effort, Evidence, Finding, Severity, Unit
 from outpace.timeline import Run
 
 
 def find(run: Run, program: Program) -> Iterator[Finding]:
-    """At most one finding: nothing recorded, bytes lost, or no step."""
+    """At most one finding: nothing recorded, bytes lost, no step, or none that is whole."""
     lost, why = missing(run), no_steps(run)
     if run.events == 0:
         yield _again("empty", why.reason, START, run)
@@ -19,6 +20,8 @@ def find(run: Run, program: Program) -> Iterator[Finding]:
         yield _again("damaged", f"the profile is damaged: {lost}; what it still shows may be incomplete", REPAIR, run)
     elif not any(len(timeline.steps) for timeline in run.hosts):
         yield _again("no_steps", why.reason, mark(program), run)
+    elif why_not := no_whole_step(run):
+        yield _again("no_whole_step", f"no whole training step was captured: {why_not}", mark(program), run)
 
 
 def _again(kind: str, reason: str, action: str, run: Run) -> Finding:

@@ -18,6 +18,7 @@ from outpace.metrics.program.no_steps import no_steps
 from outpace.metrics.program.program import Program, program
 from outpace.metrics.program.same_program import comparable, main_program
 from outpace.metrics.program.step_breakdown import StepBreakdown, step_breakdown
+from outpace.metrics.program.whole_step import no_whole_step
 from outpace.model import (
     Category,
     Chart,
@@ -107,6 +108,8 @@ _HOST_COLUMNS = ("host", "steps", "source", "mean_ps", "events", "window_ps", "d
 
 def headline(run: Run, mean: Average) -> str:
     """One sentence: what bounds the program, and by how much."""
+    if why := no_whole_step(run):
+        return f"No whole training step was captured: {why}."
     between = pace(run).outside
     apart = f"{between:.0%} of the time is spent between the steps. Within the steps: " if between >= _MOSTLY_BETWEEN else ""
     groups, mine = comparable(run)[0], main_program(run)
@@ -183,6 +186,8 @@ def _speed(run: Run, breakdown: StepBreakdown, mean: Average) -> tuple[Figure, .
     spread = (
         f"std. dev. {humanize(mean.deviation, Unit.PS)} over {_steps(mean)}" if mean.rows > 1 else "one step only: no interval"
     )
+    if no_whole_step(run):
+        return (Figure("Captured step time", mean.mean, Unit.PS, spread),)
     rate, sizes = pace(run).per_second, examples_per_step(run)
     calls = max(breakdown.per_row.values(), default=1)
     builds = compiling(breakdown)

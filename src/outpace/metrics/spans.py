@@ -42,6 +42,11 @@ class Busy:
         last = np.maximum(at - 1, 0)
         return np.where(at > 0, self.before[last] + np.minimum(times, self.end[last]) - self.start[last], 0)
 
+    def before_open(self, times: Picoseconds) -> Picoseconds:
+        """Each of `times`, or where a span is open then, that span's start."""
+        at = np.maximum(np.searchsorted(self.start, times, side="left") - 1, 0)
+        return np.where((self.start[at] < times) & (times < self.end[at]), self.start[at], times)
+
 
 def busy(trace: Trace, line: int) -> Busy:
     """The busy time of a line, which the trace keeps: every device asks for that of the host's threads."""

@@ -1,0 +1,136 @@
+"""Is what was captured a whole training step? A piece of one, or the calls of a benchmark, have a length, but tell nothing about training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from outpace._once import derived
+from outpace.metrics.model.op_metrics import DEVICE, op_metrics
+from outpace.metrics.program.program import program
+from outpace.model import Unit, humanize
+from outpace.model.arrays import Codes, Indices, Picoseconds
+from outpace.model.units import counted
+from outpace.timeline import Run, Timeline
+from outpace.timeline.gradients import trains
+from outpace.timeline.names import Is, OpKind, jitted_function, parse_op, trains_a_model
+from outpace.timeline.workers import executed
+from outpace.trace import dialect
+from outpace.trace.algorithms import common, distinct
+
+_HANDFUL = 5  # events of a device in all steps together: fewer are no training
+_HALF = 0.5
+_NAMED = 4  # ops in a sentence
+
+
+@derived
+def no_whole_step(run: Run) -> str:
+    """Why the steps of a run are no whole training steps, a sentence without its capital and stop; "" where nothing says so."""
+    if program(run).predicts:
+        return ""
+    stepping = [timeline for timeline in run.hosts if len(timeline.steps)]
+    return next((why for timeline in stepping for why in _reasons(run, timeline)), "")
+
+
+def _reasons(run: Run, timeline: Timeline) -> Iterator[str]:
+    if len(executed(timeline.trace)):
+        yield from _programs(timeline)
+    else:
+        yield from _no_model(run, timeline)
+    yield from _devices(timeline)
+
+
+def _no_model(run: Run, timeline: Timeline) -> Iterator[str]:
+    """A device on which TensorFlow ran op by op, and none of the ops is one that hardly any training is without."""
+    if any("XLA" in name for name in timeline.trace.lines.names):
+        return
+    sums: dict[str, int] = {}
+    for row in op_metrics(run).of("host", timeline.host).records():
+        if row["side"] == DEVICE and parse_op(f"{row['name']}:{row['type']}").kind is OpKind.TENSORFLOW and not row["idle"]:
+            if trains_a_model(row["type"]):
+                return
+            sums[row["type"]] = sums.get(row["type"], 0) + row["self_ps"]
+    if sums:
+        named = ", ".join(sorted(sums, key=lambda kind: -sums[kind])[:_NAMED])
+        yield (
+            "the devices ran no matrix product or convolution, computed no gradient and updated no variable: what was captured "
+            f"({named}) is a piece of a step"
+        )
+
+
+def _programs(timeline: Timeline) -> Iterator[str]:
+    """Steps of which each calls one function with other shapes, in a program that trains nothing: no mean of them stands for any."""
+    trace = timeline.trace
+    step, module, number, names = _executions(timeline)
+    if len(step) == 0 or trains(trace, timeline.names.rows(Is.JITTED)).any():
+        return
+    count = np.bincount(number)
+    if len(step) >= _HANDFUL and count.max() < _HALF * len(step):
+        what = jitted_function(names[int(module[0])]) or names[int(module[0])]
+        several = counted(int((count > 0).sum()), "compiled program")
+        yield f"the steps are calls of {several} of one function ({what}): they do different work, and their mean stands for none of them"
+
+
+def _executions(timeline: Timeline) -> tuple[Indices, Codes, Codes, list[str]]:
+    """(step, module, program, names of modules): in each whole step the program that ran longest, of the module that did in all of them."""
+    trace, rows = timeline.trace, executed(timeline.trace)
+    names, numbers = trace.stat(dialect.HLO_MODULE), trace.stat(dialect.PROGRAM_ID)
+    rows = rows[np.isin(timeline.step_of[rows], timeline.steps.whole)]
+    rows = rows[common(rows, names.row)[0]]
+    rows = rows[common(rows, numbers.row)[0]]
+    if len(rows) == 0:
+        return rows, rows, rows, []
+    module, texts = names.codes(common(rows, names.row)[1])
+    program_, _ = numbers.codes(common(rows, numbers.row)[1])
+    length = trace.duration[rows]
+    mine = module == np.argmax(np.bincount(module, length))
+    key = timeline.step_of[rows[mine]].astype(np.int64) * (int(program_.max()) + 1) + program_[mine]
+    keys = distinct(key)
+    time = np.bincount(np.searchsorted(keys, key), length[mine], len(keys))
+    step, number = np.divmod(keys, int(program_.max()) + 1)
+    order = np.lexsort((time, step))
+    last = order[np.append(np.diff(step[order]) > 0, True)]
+    return step[last], np.full(len(last), module[mine][0]), number[last], texts
+
+
+def _devices(timeline: Timeline) -> Iterator[str]:
+    """Devices that work in few of the steps, or in the time of none while others do."""
+    work = {plane.name: _work(timeline, lines) for plane in timeline.device_planes if (lines := timeline.device_lines(plane))}
+    timed = {name: _at(timeline, timeline.trace.start[rows]) for name, rows in work.items()}
+    steps = [np.where(timeline.step_of[rows] >= 0, timeline.step_of[rows], timed[name]) for name, rows in work.items()]
+    seen = np.concatenate([*steps, np.zeros(0, np.int64)])
+    seen, captured = seen[np.isin(seen, timeline.steps.captured)], timeline.steps.captured
+    if len(seen) == 0:
+        return
+    if len(seen) < _HANDFUL:
+        yield f"the devices ran {counted(len(seen), 'op')} in {counted(len(captured), 'step')}"
+    if (hit := len(distinct(seen))) < _HALF * len(captured):
+        yield f"the devices worked in {hit} of {counted(len(captured), 'step')} only"
+    most = max((len(rows) for name, rows in work.items() if (timed[name] >= 0).any()), default=0)
+    for name, rows in work.items():
+        if not (timed[name] >= 0).any() and len(rows) > _HALF * most > 0:
+            apart = humanize(_distance(timeline, rows), Unit.PS)
+            yield f"{name.removeprefix(dialect.DEVICES)} ran {apart} away from the steps of other devices: a part of each is here"
+
+
+def _work(timeline: Timeline, lines: list[int]) -> Indices:
+    """Rows of a device's events that took time."""
+    trace = timeline.trace
+    rows = np.concatenate([np.arange(*trace.lines.rows(line).indices(len(trace))) for line in lines])
+    found: Indices = rows[trace.duration[rows] > 0]
+    return found
+
+
+def _at(timeline: Timeline, moment: Picoseconds) -> Indices:
+    """The step in whose time each moment lies, -1 for none."""
+    steps = timeline.steps
+    order = np.argsort(steps.start, kind="stable")
+    at = order[np.maximum(np.searchsorted(steps.start[order], moment, side="right") - 1, 0)]
+    return np.where((steps.start[at] <= moment) & (moment < steps.end[at]), at, -1)
+
+
+def _distance(timeline: Timeline, rows: Indices) -> int:
+    trace, steps = timeline.trace, timeline.steps
+    begin, end = int(trace.start[rows].min()), int(trace.end[rows].max())
+    return int(np.maximum(steps.start - end, begin - steps.end).min())
