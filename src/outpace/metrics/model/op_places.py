@@ -16,9 +16,11 @@ from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace.metrics.python.source_line import source_line
+from outpace.timeline.names import Is, outside_model
 
 LAYER, LINE, OP = "layer", "line", "op"
 OPTIMIZER, METRICS, LOSS, COLLECTIVES = "optimizer", "metrics", "loss", "collectives"
+LOGS, TRANSFERRED = "logs", "transfers"  # no part of a model
 _BACK = re.compile(r"^(?:gradient_tape|gradients(?:_\d+)?)$")
 _BACK_JAX = re.compile(r"transpose\(")
 _WRAPPED_JAX = re.compile(r"^(?:jit|jvp|vmap|transpose|remat|checkpoint|custom_[a-z_]+)\((.*)\)$")
@@ -73,6 +75,8 @@ class OpPlaces:
     def _place(self, name: str, op_type: str, source: str) -> OpPlace:
         if _COLLECTIVES.match(op_type):
             return OpPlace(COLLECTIVES, OP)
+        if (other := outside_model(op_type)) is not None:
+            return OpPlace(LOGS if other is Is.WRITES_LOGS else TRANSFERRED, OP)
         segments, back = _plain(name)
         stem = segments[back:]
         line = self._line(segments, stem if back else [])
