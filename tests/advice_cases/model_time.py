@@ -9,6 +9,7 @@ from typing import Any
 from outpace.metrics.input import odd_ops
 from outpace.metrics.machine import host_copies
 from outpace.metrics.model import hlo_lines, model_parts, model_work, small_ops
+from outpace.metrics.program import host_time
 from outpace.metrics.program.program import Program
 from outpace.model import Category, Severity
 from outpace.timeline.names import Work, work_of
@@ -33,10 +34,12 @@ def _find(
     copied: float = 0.0,
     work: Rows | None = None,
     traces: tuple[Trace, ...] = (),
+    between: float = 0.0,
 ) -> Find:
     """A model of which nothing is said but this."""
     of = run(
         {
+            host_time.host_time: table("host_time", host_time.FIELDS, {"part": host_time.DISPATCH, "share": between}),
             host_copies.host_copies: table("host_copies", host_copies.FIELDS, {"share": copied}),
             model_parts.model_parts: table("model_parts", model_parts.FIELDS, *(parts or [])),
             odd_ops.odd_ops: table("odd_ops", odd_ops.FIELDS, *(odd or [])),
@@ -444,6 +447,20 @@ CASES: list[Case] = [
         _bound(0.9, program=JAX, copied=0.008),
         Severity.MODERATE,
         never=("copying",),
+    ),
+    fires(
+        "model_bound",
+        "of which 20% is no op",
+        _find(work=_works(0.2), shares={Category.INPUT: 0.1}, between=0.2),
+        Severity.MODERATE,
+        says=("takes 70% of the step", "calls and waiting between ops 20.0%"),
+    ),
+    fires(
+        "model_bound",
+        "of which half is no op",
+        _find(work=_works(0.2), shares={Category.INPUT: 0.1}, between=0.5),
+        Severity.INFO,
+        says=("takes 40% of the step",),
     ),
     fires(
         "model_bound",

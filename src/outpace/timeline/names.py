@@ -83,6 +83,8 @@ class Is(IntFlag):
     EXECUTES = auto()  # a run of an executor, in whatever case it is written
     INPUT = auto()  # an op that asks for input, likewise
     DISPATCHES = auto()  # an op from Python, or a constant
+    RUNTIME = auto()  # of a framework: what it does to run a call
+    AWAITS_BUFFER = auto()  # until a device has made it
     WRITES_LOGS = auto()  # of a training, for TensorBoard: also what a capture does when it is over
 
 
@@ -129,6 +131,16 @@ _BEGINS = {
     "lower_": Is.ON_PYTHON,
     "backend_compile": Is.ON_PYTHON,
     "gradient_tape/": Is.TAPE,
+    "BufferSequencingEvent": Is.AWAITS_BUFFER,
+    **dict.fromkeys(
+        ("KernelAndDeviceFunc", "EagerCopy", "ValidateInput", "ExecutorDone", "ThreadpoolListener", "Memory"), Is.RUNTIME
+    ),
+    **dict.fromkeys(
+        ("CommonPjRt", "PjRt", "PJRT_", "Pjrt", "DevicePut", "DeviceMem", "GpuExecutable", "CpuExecutable"), Is.RUNTIME
+    ),
+    **dict.fromkeys(
+        ("Build buffer", "ThenExecute", "ParseArguments", "AllocateOutput", "Handle inputs", "shard_args"), Is.RUNTIME
+    ),
     **dict.fromkeys(("PJRT_LoadedExecutable_Execute", "TfrtCpuExecutable::Execute"), Is.JAX),
     **dict.fromkeys(("PjRtStreamExecutorLoadedExecutable", "PyLoadedExecutable"), Is.JAX),
     **dict.fromkeys(("one_step_on_iterator", "multi_step_on_iterator", "one_step_on_data"), Is.KERAS),

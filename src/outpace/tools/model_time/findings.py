@@ -11,6 +11,7 @@ from outpace.metrics.machine.device import device_facts
 from outpace.metrics.machine.host_copies import host_copies
 from outpace.metrics.model.small_ops import small_ops
 from outpace.metrics.program.budget import Budget, at_most
+from outpace.metrics.program.host_time import EXECUTOR, OPS, of_hosts
 from outpace.metrics.program.program import Program
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Threshold, Unit, humanize
 from outpace.timeline import Run, Timeline
@@ -40,7 +41,7 @@ _MANY = 150  # rounds of the executor per step, from where their cost adds up
 _MADE = 0.75  # of what the executor spends around ops
 _COMPUTES = Threshold("the model computes", 0.50, Unit.FRACTION, "half of the step: nothing else can save more")
 _NAMED = 3  # parts in a sentence
-_COPIED = 0.01  # of the step: less is no limit worth a word
+_TOLD = 0.01  # of the step: less is no limit worth a word
 _OF_NO_LINE = {  # parts that no line of the model makes: what is to be done about them
     "collectives": "Find the worker that the others wait for (the pod page). Reduce less: larger batches per worker, gradients in 16 "
     "bits.",
@@ -77,8 +78,18 @@ def find(run: Run, budgets: dict[str, Budget], program: Program) -> Iterator[Fin
         named = {name for f in odd for name in (f.location, f.sentence.split(" ", 1)[0])}
         slow = list(_slow(timeline.host, large, here, named))
         yield from slow or ([] if starts else _kind(timeline.host, work, here))
-        copied = sum(row["share"] for row in host_copies(run).of("host", timeline.host).records())
-        yield from _bound(timeline.host, budget, mine, work, here, copied)
+        yield from _bound(timeline.host, budget, mine, work, here, _outside_ops(run, timeline.host, budget))
+
+
+def _outside_ops(run: Run, host: str, budget: Budget) -> dict[str, float]:
+    """Shares of the step that count as computation on the host, in which none of the model's ops runs, by what the host does then."""
+    copied = sum(row["share"] for row in host_copies(run).of("host", host).records())
+    time = of_hosts(run, host)
+    between = max(0.0, sum(share for part, share in time.shares.items() if part not in (OPS, EXECUTOR)) - copied)
+    return {
+        "copying arguments": copied,
+        "calls and waiting between ops": min(between, budget.shares[Category.HOST_COMPUTE.value]),
+    }
 
 
 def _here(run: Run, timeline: Timeline, budget: Budget, program: Program, work: list[Kind]) -> Here:
@@ -278,12 +289,14 @@ def _compiled_short_ops(run: Run, host: str, program: Program) -> Iterator[Findi
     )
 
 
-def _bound(host: str, budget: Budget, mine: list[Part], work: list[Kind], here: Here, copied: float) -> Iterator[Finding]:
-    """What is said where nothing else is: the model computes, these parts of it, and these are the limits of everything else. `copied`: share
-    of the step in which arguments were copied, by the host's own threads, which is none of the model's computation."""
+def _bound(
+    host: str, budget: Budget, mine: list[Part], work: list[Kind], here: Here, outside: dict[str, float]
+) -> Iterator[Finding]:
+    """What is said where nothing else is: the model computes, these parts of it, and these are the limits of everything else. `outside`: shares
+    of the step that count as computation on the host, in which none of the model's ops runs."""
     has_device = here.hardware != CPU
     share = sum(budget.shares[c.value] for c in (_COMPUTE[1:] if has_device else _COMPUTE))
-    share = share if has_device else max(0.0, share - copied)
+    share = share if has_device else max(0.0, share - sum(outside.values()))
     limits = {c: budget.shares[c.value] for c in (Category.INPUT, Category.ALL_OTHERS, Category.COMPILATION)}
     names = {
         Category.INPUT: "waiting for input",
@@ -291,7 +304,7 @@ def _bound(host: str, budget: Budget, mine: list[Part], work: list[Kind], here: 
         Category.COMPILATION: "compiling",
     }
     rest = ", ".join(f"{names[c]} {limit:.1%}" for c, limit in limits.items())
-    rest += f", copying arguments {copied:.1%}" if copied >= _COPIED else ""
+    rest += "".join(f", {what} {part:.1%}" for what, part in outside.items() if part >= _TOLD and not has_device)
     many = work and (not mine or mine[0].share < _LARGE)  # no part stands out: what they do, added up, says more
     told = (
         [(kind.work.value, kind.share, "model_work") for kind in work] if many else [(str(p), p.share, p.table) for p in mine]
