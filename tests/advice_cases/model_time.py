@@ -308,6 +308,8 @@ CASES: list[Case] = [
         _short(0.1, 0.5, 200, parts=_loop(0.6, 0.8, 100.0, beside=0.3)),
         Severity.HIGH,
         saves=about(0.5),
+        says=("most of it in smoother (model.py:5)",),
+        **_AT,
         **_COMPUTE,
     ),
     fires(
@@ -316,6 +318,8 @@ CASES: list[Case] = [
         _short(0.1, 0.3, 200, parts=_loop(0.9, 0.3, 160.0)),
         Severity.HIGH,
         saves=about(0.4),
+        says=("most of it in smoother (model.py:5)",),
+        **_AT,
         **_COMPUTE,
     ),
     fires(

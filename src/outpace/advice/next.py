@@ -39,6 +39,6 @@ def _trial(run: Run, script: str) -> Command | None:
 
 
 def _script(run: Run) -> str:
-    """The script that was captured with its arguments, by its record; empty where the profile has none, as that of another machine or program."""
+    """The script that was captured with its arguments, by its record; empty where the profile has none."""
     record = next((record for record in run.records.values() if record.get("script")), None)
     return shlex.join((str(record["script"]), *map(str, record.get("argv", ())))) if record is not None else ""

@@ -16,7 +16,9 @@ def commands(profile: str, **record: Any) -> list[str]:
     return [command.line for command in following(dataclasses.replace(run, records={"host": record} if record else {}), (), ())]
 
 
-@pytest.mark.parametrize("profile", ["keras_fit", "custom_loop", "eager_loop", "jax_loop", "jax_loop_unmarked", "tpu_v6e_inference"])
+@pytest.mark.parametrize(
+    "profile", ["keras_fit", "custom_loop", "eager_loop", "jax_loop", "jax_loop_unmarked", "tpu_v6e_inference"]
+)
 def test_a_training_whose_script_nobody_knows_is_not_tuned(profile: str) -> None:
     assert not [line for line in commands(profile) if "tune" in line or "train.py" in line]
 

@@ -25,7 +25,7 @@ FIELDS = schema("""
     text        | text     | that source line | Code
     layer_type  | text     | class of the layer; empty for other parts | Class
     forward_ps  | ps       | time per step in forward ops, wall clock: threads at work at once share a moment
-    backward_ps | ps       | time per step in gradient ops, wall clock
+    backward_ps | ps       | time per step in gradient ops and in the optimizer's updates of its variables, wall clock
     self_ps     | ps       | both together
     overhead_ps | ps       | time per step that the executor spends around these ops, and in ops too cheap for an event
     share       | fraction | share of the step time that ops and overhead take: what the part can save at most | Of step
@@ -76,7 +76,8 @@ def by_op(ops: ModelOps, places: OpPlaces) -> Iterator[tuple[OpPlace, str, str, 
 def work_at(place: OpPlace, op_type: str, name: str) -> Work:
     """Kind of an op in its place: an optimizer's arithmetic is the optimizer's."""
     layer = place.of or ("" if place.kind == LINE else place.part)
-    return Work.OPTIMIZER if place.part == OPTIMIZER else work_of(op_type, name, layer)
+    found = work_of(op_type, name, layer)
+    return Work.OPTIMIZER if place.part == OPTIMIZER or (place.update and found is not Work.EMBEDDING) else found
 
 
 def _rows(ops: ModelOps, places: OpPlaces) -> Iterator[tuple[object, ...]]:

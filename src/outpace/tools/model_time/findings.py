@@ -70,7 +70,9 @@ def find(run: Run, budgets: dict[str, Budget], program: Program) -> Iterator[Fin
         here = _here(run, timeline, budget, program, work)
         odd = list(_odd(run, timeline.host, program))
         yield from odd
-        starts = list(_short_ops(run, timeline.host, budget, here)) or list(_compiled_short_ops(run, timeline.host, program))
+        starts = list(_short_ops(run, timeline.host, budget, here, mine)) or list(
+            _compiled_short_ops(run, timeline.host, program)
+        )
         if _made_by_loops(run, timeline.host, mine):
             starts = []  # what makes the short ops has a place
         yield from starts
@@ -234,7 +236,7 @@ def _kind(host: str, work: list[Kind], here: Here) -> Iterator[Finding]:
     )
 
 
-def _short_ops(run: Run, host: str, budget: Budget, here: Here) -> Iterator[Finding]:
+def _short_ops(run: Run, host: str, budget: Budget, here: Here, mine: list[Part]) -> Iterator[Finding]:
     """Many short ops that XLA would fuse; what profiling adds to a step counts as theirs, since it adds most to short events."""
     row = next(small_ops(run).of("host", host).records(), None)
     if row is None or here.xla:
@@ -248,11 +250,12 @@ def _short_ops(run: Run, host: str, budget: Budget, here: Here) -> Iterator[Find
     many = rounds >= _MANY and overhead >= _EXECUTOR.value and share >= _SHORT_OPS.value
     if not chains and not many:
         return
+    most = next((part for part in mine[:1] if part.source and part.share >= _MADE * share), None)
     yield Finding(
         id="small_ops",
         severity=Severity.HIGH,
         sentence=f"{share:.0%} of the step goes to element-wise ops and executor overhead: {rounds:,.0f} rounds per step, "
-        f"{humanize(row['median_ps'], Unit.PS)} per op (median).",
+        f"{humanize(row['median_ps'], Unit.PS)} per op (median){f'; most of it in {most}' if most else ''}.",
         action=cheaper(Work.ELEMENTWISE, here),
         evidence=(
             Evidence("share of the step in element-wise ops", elementwise, Unit.FRACTION, "small_ops"),
@@ -261,6 +264,7 @@ def _short_ops(run: Run, host: str, budget: Budget, here: Here) -> Iterator[Find
         threshold=_CHAINS if chains else _SHORT_OPS,
         counter_evidence=("XLA can also be slower on a CPU, and takes long to compile: measure it before you keep it.",),
         saving=_saving(kept, "if fused ops, and starting them, cost nothing"),
+        location=most.source if most else "",
         host=host,
         certainty=Certainty.POSSIBLE,
         effort=Effort.SMALL,
